@@ -84,7 +84,7 @@ static int try_all(const struct balance_scenario *scenario, struct best bests[BA
     for (uint32_t i = 0; i < count; i++) {
         uint32_t off = (i + 1) / 2, preparers = i % 2 && middle > off ? middle - off : middle + off;
         for (int mode = 0; mode < BALANCE_AUTO; mode++) {
-            struct balance_split split = {(enum balance_mode)mode, workers - preparers + extra, preparers, 0};
+            struct balance_split split = {(enum balance_mode)mode, workers - preparers + extra, preparers, 0, false};
             int code = try_split(scenario, split, &bests[mode], &tried[preparers][mode], err);
             if (code)
                 return code;
@@ -153,6 +153,27 @@ static int compare_ahead(const struct balance_scenario *scenario, const struct b
     return code;
 }
 
+/* This compares with a governor to which all reads are reads of sources. */
+static int compare_tiers(const struct balance_scenario *scenario, const struct balance_result *told, bool *holds,
+                         struct error *err)
+{
+    struct balance_result *result = xcalloc(1, sizeof *result);
+    int code = balance_run(scenario, &(struct balance_split){.mode = BALANCE_AUTO, .one_tier = true}, result, err);
+    if (!code)
+        *holds &= hold("tiers", told->stall_s, scenario->expect.tiers, result->stall_s,
+                       "stall with one mean over tiers");
+    free(result);
+    return code;
+}
+
+static bool has_classes(const struct balance_scenario *scenario)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < scenario->n_queues; i++)
+        has |= scenario->sources[scenario->source_of[i]].class_part > 0;
+    return has;
+}
+
 static int compare(const struct balance_scenario *scenario, struct balance_result *result, struct error *err)
 {
     struct best bests[BALANCE_AUTO] = {{.any = false}};
@@ -181,6 +202,8 @@ static int compare(const struct balance_scenario *scenario, struct balance_resul
         hold("imbalance", imbalance(result), 0, dealt->imbalance, "best dealt");
     if (scenario->ahead_ms > 0)
         code = compare_ahead(scenario, result, &holds, err);
+    if (!code && has_classes(scenario))
+        code = compare_tiers(scenario, result, &holds, err);
     return code ? code : holds ? 0 : 1;
 }
 

@@ -19,11 +19,14 @@
 
 /* A source's latency. A read takes ms, times up to 1 ± spread, times the burst's factor while a burst lasts. Bursts of
  * `burst_for_ms` come on average every `burst_every_ms`, to each queue at its own times. More than `parallel` reads at
- * once share the speed of so many, less `loss` of one read's speed for each further read. parallel 0: no limit. */
+ * once share the speed of so many, less `loss` of one read's speed for each further read. parallel 0: no limit.
+ *
+ * A storage class in front of it has a part of the samples. It brings each in class_ms, without bursts or limits. */
 struct balance_source {
     double ms, spread, loss;
     double burst_factor, burst_every_ms, burst_for_ms;
     uint64_t parallel;
+    double class_ms, class_part;
 };
 
 /* Preparing one sample takes ms, times up to 1 ± spread, on one of up to `peak` threads. Each thread more costs `loss`
@@ -35,7 +38,7 @@ struct balance_preparing {
 
 /* What `--compare` must find. 0: nothing is expected. */
 struct balance_expectation {
-    double stall, imbalance, ahead, held;
+    double stall, imbalance, ahead, held, tiers;
 };
 
 struct balance_job {
@@ -44,10 +47,11 @@ struct balance_job {
     uint32_t first_queue, ranks;
 };
 
-/* A phase of a run, in which reads and preparations cost so many times as much. */
+/* A phase of a run, in which reads and preparations cost so many times as much, and classes have so many times as many
+ * of the samples. */
 struct balance_phase {
     uint64_t iterations;
-    double load, prepare;
+    double load, prepare, class;
 };
 
 struct balance_scenario {
@@ -102,6 +106,7 @@ struct balance_split {
     enum balance_mode mode;
     uint32_t loaders, preparers; /* threads of a fixed split */
     double give_up_s;            /* a run that has stalled for longer ends; 0: never */
+    bool one_tier;               /* the governor is not told what comes from where */
 };
 
 /* balance_run drives one run to its end. Gives 0, or fills err. */

@@ -17,6 +17,7 @@ struct timed {
     enum happening what;
     uint32_t queue, job, task;
     uint32_t busy; /* preparers at work, or reads of its source under way, this one included */
+    bool classed;  /* a storage class brings it */
     sample_id id;
     uint64_t began_ns;
 };
@@ -26,6 +27,7 @@ struct waiting {
     uint64_t order;
     sample_id id;
     uint32_t task;
+    bool classed;
 };
 
 /* What waits, oldest first, in a ring that grows. It is zeroed to begin with; its owner frees rows. */
@@ -42,6 +44,7 @@ struct rank {
     uint32_t place, number; /* the engine's job, and which rank of it */
     struct line reads, prepares;
     uint32_t reading, preparing;
+    uint32_t classed, classed_reading; /* reads of a class: those that wait and those under way, and the latter alone */
     uint64_t reads_begun;
     uint64_t batch; /* held */
     uint64_t asked_ns, came_ns;
@@ -60,6 +63,7 @@ struct group {
 struct balance_bench {
     const struct balance_scenario *scenario;
     enum balance_mode mode;
+    bool one_tier;
     struct play play;
     struct governor *governor;
     const struct governor_decision *decision;
@@ -84,6 +88,8 @@ static inline uint64_t balance_from_ms(double ms)
     return (uint64_t)(ms * (double)CLOCK_NS_PER_MS);
 }
 
+/* balance_work.c: whether a storage class has the sample that is asked for now. */
+bool balance_classed(const struct balance_bench *bench, uint32_t queue, sample_id id);
 /* balance_work.c: begins reads and preparations for as many threads as the split allows. By the governor's rule a
  * thread without work of its kind takes the other. */
 void balance_start_threads(struct balance_bench *bench);

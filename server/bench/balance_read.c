@@ -28,6 +28,14 @@ static int burst_key(struct bench_reader *reader, const char *key, const struct 
     return LARDER_ENOENT;
 }
 
+static int class_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *opaque)
+{
+    struct balance_source *source = ((struct into *)opaque)->source;
+    NUMBER("ms", 0.001, 1e6, source->class_ms);
+    NUMBER("part", 0, 1, source->class_part);
+    return LARDER_ENOENT;
+}
+
 static int source_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *opaque)
 {
     struct balance_source *source = ((struct into *)opaque)->source;
@@ -35,6 +43,8 @@ static int source_key(struct bench_reader *reader, const char *key, const struct
     NUMBER("spread", 0, 1, source->spread);
     NUMBER("loss", 0, 1, source->loss);
     COUNT("parallel", 1, 1e6, source->parallel);
+    if (strcmp(key, "class") == 0)
+        return bench_mapping(reader, value, key, class_key, opaque);
     return strcmp(key, "burst") == 0 ? bench_mapping(reader, value, key, burst_key, opaque) : LARDER_ENOENT;
 }
 
@@ -48,7 +58,7 @@ static int each_source(struct bench_reader *reader, const char *key, const struc
         return code;
     into->defined |= UINT64_C(1) << number;
     into->source = &into->scenario->sources[number];
-    *into->source = (struct balance_source){.ms = 1};
+    *into->source = (struct balance_source){.ms = 1, .class_ms = 1};
     return bench_mapping(reader, value, key, source_key, into);
 }
 
@@ -97,6 +107,7 @@ static int phase_key(struct bench_reader *reader, const char *key, const struct 
     COUNT("iterations", 1, 1e6, phase->iterations);
     NUMBER("load", 0.001, 1000, phase->load);
     NUMBER("prepare", 0.001, 1000, phase->prepare);
+    NUMBER("class", 0, 1, phase->class);
     return LARDER_ENOENT;
 }
 
@@ -106,7 +117,7 @@ static int read_phases(struct bench_reader *reader, const struct doc_node *node,
         return bench_fail(reader, node, "phases", "must be a list of 1 to 8 phases");
     for (uint32_t i = 0; i < node->n_children; i++) {
         struct balance_phase *phase = &scenario->phases[scenario->n_phases++];
-        *phase = (struct balance_phase){.iterations = 200, .load = 1, .prepare = 1};
+        *phase = (struct balance_phase){.iterations = 200, .load = 1, .prepare = 1, .class = 1};
         int code = bench_mapping(reader, node->children[i], "phases", phase_key, phase);
         if (code)
             return code;
@@ -139,6 +150,7 @@ static int expect_key(struct bench_reader *reader, const char *key, const struct
     NUMBER("imbalance", 0, 100, expect->imbalance);
     NUMBER("ahead", 0, 100, expect->ahead);
     NUMBER("held", 0, 100, expect->held);
+    NUMBER("tiers", 0, 100, expect->tiers);
     return LARDER_ENOENT;
 }
 

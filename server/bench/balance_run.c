@@ -46,6 +46,13 @@ static void delivered(struct balance_bench *bench, const struct engine_action *a
         iteration_begins(bench, rank->job);
 }
 
+static void load(struct balance_bench *bench, uint32_t queue, sample_id id)
+{
+    bool classed = balance_classed(bench, queue, id);
+    bench->ranks[queue].classed += classed;
+    line_put(&bench->ranks[queue].reads, (struct waiting){bench->order++, id, 0, classed});
+}
+
 /* Loads and preparations wait for threads, and batches for their iteration's end. */
 static bool see(void *ctx, const struct engine_action *action)
 {
@@ -55,12 +62,10 @@ static bool see(void *ctx, const struct engine_action *action)
         bench->ranks[bench->adding].place = action->job;
         bench->first_at[action->job] = bench->adding - action->rank;
         break;
-    case ENGINE_LOAD:
-        line_put(&bench->ranks[queue_of(bench, action)].reads, (struct waiting){bench->order++, action->load.id, 0});
-        break;
+    case ENGINE_LOAD: load(bench, queue_of(bench, action), action->load.id); break;
     case ENGINE_PREPARE:
         line_put(&bench->ranks[queue_of(bench, action)].prepares,
-                 (struct waiting){bench->order++, action->prepare.id, action->prepare.task});
+                 (struct waiting){bench->order++, action->prepare.id, action->prepare.task, false});
         break;
     case ENGINE_DELIVER: delivered(bench, action); break;
     case ENGINE_DROP_ENCODED:
@@ -140,7 +145,8 @@ static void decide(struct balance_bench *bench)
                                                   .batch_size = (uint32_t)bench->scenario->jobs[rank->job].batch,
                                                   .pending_loads = pending,
                                                   .pending_reads = pending,
-                                                  .ready_batches = rows[rank->number].delivery.ready_batches};
+                                                  .ready_batches = rows[rank->number].delivery.ready_batches,
+                                                  .pending_tiers[1] = bench->one_tier ? 0 : rank->classed};
         held += (double)rows[rank->number].delivery.held_slots;
     }
     bench->result->held += (held - bench->result->held) / (double)++bench->result->decisions;
@@ -157,9 +163,12 @@ static void happen(struct balance_bench *bench, const struct timed *timed)
     switch (timed->what) {
     case READ_DONE:
         bench->ranks[timed->queue].reading--;
+        bench->ranks[timed->queue].classed -= timed->classed;
+        bench->ranks[timed->queue].classed_reading -= timed->classed;
         bench->reading--;
         if (bench->governor)
-            governor_loaded(bench->governor, timed->queue, &(struct governor_read){took, 1, timed->busy});
+            governor_loaded(bench->governor, timed->queue,
+                            &(struct governor_read){took, 1, timed->busy, timed->classed && !bench->one_tier});
         play_push(&bench->play,
                   (struct engine_event){.type = ENGINE_LOADED,
                                         .loaded = {.id = timed->id, .encoded = bench, .bytes = ENCODED_BYTES}});
@@ -269,6 +278,7 @@ int balance_run(const struct balance_scenario *scenario, const struct balance_sp
     struct balance_bench *bench = xcalloc(1, sizeof *bench);
     *bench = (struct balance_bench){.scenario = scenario,
                                     .mode = split->mode,
+                                    .one_tier = split->one_tier,
                                     .loaders = split->loaders,
                                     .preparers = split->preparers,
                                     .agenda = {.row_bytes = sizeof(struct timed)},

@@ -2,14 +2,14 @@
 #include "common/random.h"
 #include "server/bench/balance_priv.h"
 
-enum { KEY_READ = 1, KEY_PREPARE = 2 };
+enum { KEY_READ = 1, KEY_PREPARE = 2, KEY_CLASS = 4 };
 #define SPREAD(scenario_spread, unit) (1 + (scenario_spread) * (2 * (unit)-1))
 
 /* ── storage and processors ── */
 
 static const struct balance_phase *phase(const struct balance_bench *bench, uint64_t iteration)
 {
-    static const struct balance_phase usual = {.load = 1, .prepare = 1};
+    static const struct balance_phase usual = {.load = 1, .prepare = 1, .class = 1};
     uint64_t all = 0;
     for (uint32_t i = 0; i < bench->scenario->n_phases; i++)
         all += bench->scenario->phases[i].iterations;
@@ -41,18 +41,38 @@ static uint32_t reading_from(const struct balance_bench *bench, uint32_t source)
     return reading;
 }
 
-static double read_ms(struct balance_bench *bench, uint32_t queue, sample_id id)
+/* from_source gives the reads under way that the source itself brings. */
+static uint32_t from_source(const struct balance_bench *bench, uint32_t source)
+{
+    uint32_t reading = reading_from(bench, source);
+    for (uint32_t i = 0; i < bench->scenario->n_queues; i++)
+        reading -= bench->scenario->source_of[i] == source ? bench->ranks[i].classed_reading : 0;
+    return reading;
+}
+
+bool balance_classed(const struct balance_bench *bench, uint32_t queue, sample_id id)
+{
+    const struct balance_source *source = &bench->scenario->sources[bench->scenario->source_of[queue]];
+    double part = source->class_part * phase(bench, bench->groups[bench->ranks[queue].job].iteration)->class;
+    struct rng rng;
+    random_seed_keys(&rng, bench->scenario->seed, KEY_CLASS, queue, id);
+    return part > 0 && random_unit(&rng) < part;
+}
+
+static double read_ms(struct balance_bench *bench, uint32_t queue, sample_id id, bool classed)
 {
     struct rank *rank = &bench->ranks[queue];
     uint32_t number = bench->scenario->source_of[queue];
     const struct balance_source *source = &bench->scenario->sources[number];
     struct rng rng;
     random_seed_keys(&rng, bench->scenario->seed, KEY_READ, queue, id);
-    double ms = source->ms * SPREAD(source->spread, random_unit(&rng)) *
-                phase(bench, bench->groups[rank->job].iteration)->load;
+    double spread = SPREAD(source->spread, random_unit(&rng));
+    if (classed)
+        return source->class_ms * spread;
+    double ms = source->ms * spread * phase(bench, bench->groups[rank->job].iteration)->load;
     if (in_burst(bench, rank, source))
         ms *= source->burst_factor;
-    uint32_t at_once = reading_from(bench, number);
+    uint32_t at_once = from_source(bench, number);
     if (!source->parallel || at_once <= source->parallel)
         return ms;
     double rate = (double)source->parallel - (at_once - (double)source->parallel) * source->loss;
@@ -80,15 +100,19 @@ static void start_read(struct balance_bench *bench, uint32_t queue)
     struct rank *rank = &bench->ranks[queue];
     struct waiting row = line_take(&rank->reads);
     rank->reading++;
+    rank->classed_reading += row.classed;
     rank->reads_begun++;
     bench->reading++;
-    agenda_put(&bench->agenda,
-               &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(read_ms(bench, queue, row.id)),
-                               .what = READ_DONE,
-                               .queue = queue,
-                               .busy = reading_from(bench, bench->scenario->source_of[queue]),
-                               .id = row.id,
-                               .began_ns = bench->play.now_ns});
+    agenda_put(
+        &bench->agenda,
+        &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(read_ms(bench, queue, row.id, row.classed)),
+                        .what = READ_DONE,
+                        .queue = queue,
+                        .busy = bench->one_tier ? reading_from(bench, bench->scenario->source_of[queue])
+                                                : from_source(bench, bench->scenario->source_of[queue]),
+                        .classed = row.classed,
+                        .id = row.id,
+                        .began_ns = bench->play.now_ns});
 }
 
 static void start_prepare(struct balance_bench *bench, uint32_t queue)
@@ -135,10 +159,15 @@ static uint32_t threads_of(const struct balance_bench *bench, uint32_t job, bool
     return threads;
 }
 
-static bool source_full(const struct balance_bench *bench, uint32_t source)
+/* source_full says whether the queue's first read has to wait for others of its source. */
+static bool source_full(const struct balance_bench *bench, uint32_t queue)
 {
+    const struct line *reads = &bench->ranks[queue].reads;
+    uint32_t source = bench->scenario->source_of[queue];
     uint32_t known = source < GOVERNOR_SOURCES_MAX ? source : GOVERNOR_SOURCES_MAX - 1;
-    return reading_from(bench, source) >= bench->decision->source_most[known];
+    if (bench->one_tier)
+        return reading_from(bench, source) >= bench->decision->source_most[known];
+    return !reads->rows[reads->head].classed && from_source(bench, source) >= bench->decision->source_most[known];
 }
 
 /* governed gives the queue that comes next by the governor's rule. Ranks exchange what is prepared, so the oldest
@@ -151,7 +180,7 @@ static uint32_t governed(struct balance_bench *bench, bool reads)
     for (uint32_t i = 0; i < bench->scenario->n_queues; i++) {
         struct rank *rank = &bench->ranks[i];
         const struct balance_job *job = &bench->scenario->jobs[rank->job];
-        if (!line_of(rank, reads)->length || (reads && source_full(bench, bench->scenario->source_of[i])))
+        if (!line_of(rank, reads)->length || (reads && source_full(bench, i)))
             continue;
         queues[n] = i;
         candidates[n++] = (struct governor_candidate){

@@ -9,7 +9,9 @@
 #define GAIN 0.02        /* hysteresis: the part by which a move of preparers must raise the rate */
 #define PRESSURE_NEW 0.5 /* the part of the latest backlog in the smoothed pressure */
 #define NEARLY_ALL 0.9   /* the part of the threads that counts as nearly all */
+#define UNKNOWN_S 1e-3   /* the loading time of a sample, when none is known */
 #define MOVE_S_MIN 0.002 /* hysteresis: the predicted lateness that a new deal must save, in seconds */
+#define ROUNDING 1e-9
 #define READS_LEAST 0.01 /* with fewer samples read for each one prepared, how fast they are read is not known */
 
 enum { FULL = 8 }; /* windows in a row with nearly all threads at work, before anything is tried */
@@ -35,8 +37,8 @@ static double demand(const struct governor *governor, const struct governor_back
     return step > 0 ? backlog->batch_size / step : 0;
 }
 
-/* mean_load_s gives the loader time of one sample in the queues' mixture, and in parts what each source has of it. A
- * queue whose training step is not known counts like the others. */
+/* mean_load_s gives the loader time of one sample in the queues' mixture, and in parts what each source has of it; the
+ * rest is the storage classes'. A queue whose training step is not known counts like the others. */
 static double mean_load_s(const struct governor *governor, const struct governor_backlog *backlogs, size_t n,
                           double parts[GOVERNOR_SOURCES_MAX])
 {
@@ -58,7 +60,7 @@ static double mean_load_s(const struct governor *governor, const struct governor
             continue;
         demands += each;
         seconds += each * queue->load_s;
-        parts[queue->desc.source] += each * queue->load_s;
+        parts[queue->desc.source] += each * queue->parts[0] * queue->sample_s[0];
     }
     for (size_t i = 0; i < GOVERNOR_SOURCES_MAX && seconds > 0; i++)
         parts[i] /= seconds;
@@ -74,26 +76,36 @@ static bool anyone_waits(const struct governor_backlog *backlogs, size_t n)
     return any;
 }
 
-/* limit_loaders gives how many loaders all sources in use may have together. *at_once becomes the number of reads that
- * were under way in the last window. */
-static uint32_t limit_loaders(struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX], bool waits,
-                              double *at_once)
+/* What the sources in use allow together. */
+struct limit {
+    double part;      /* what they have of the loading time */
+    uint32_t most;    /* reads that they may have at once */
+    double at_once;   /* reads that were under way there in the last window */
+    uint32_t loaders; /* beyond which more bring nothing, those included that read from classes */
+};
+
+static struct limit limit_loaders(struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX], bool waits)
 {
     struct governor_decision *decision = &governor->decision;
-    uint32_t all = governor->limits.workers + governor->limits.extra_loaders, limit = 0;
-    *at_once = 0;
-    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
-        *at_once += parts[i] > 0 ? governor_source_at_once(&governor->sources[i]) : 0;
+    uint32_t all = governor->limits.workers + governor->limits.extra_loaders;
+    struct limit limit = {.part = 0};
+    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++) {
+        limit.at_once += parts[i] > 0 ? governor_source_at_once(&governor->sources[i]) : 0;
+        limit.part += parts[i];
+    }
+    limit.part = limit.part > 1 - ROUNDING ? 1 : limit.part;
+    double reading = limit.part > 0 ? limit.at_once / limit.part : 0; /* those that read from classes included */
     bool pressed = waits && governor->preparing >= decision->preparers * NEARLY_ALL;
-    bool full = waits && governor->preparing + *at_once >= all * NEARLY_ALL;
+    bool full = waits && governor->preparing + reading >= all * NEARLY_ALL;
     governor->pressed = pressed ? governor->pressed + 1 : 0;
     governor->full = full ? governor->full + 1 : 0;
     enum governor_need need = governor->full >= FULL ? NEED_LASTING : waits ? NEED_NOW : NEED_NONE;
     for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++) {
         decision->source_most[i] = governor_source_decide(&governor->sources[i], all, need);
-        limit += parts[i] > 0 ? decision->source_most[i] : 0;
+        limit.most += parts[i] > 0 ? decision->source_most[i] : 0;
     }
-    return limit && limit < all ? limit : all;
+    limit.loaders = limit.most && limit.most < all ? governor_tiers_enough(limit.most, limit.part, all) : all;
+    return limit;
 }
 
 static bool tries_reads(const struct governor *governor)
@@ -114,12 +126,11 @@ static void decide_split(struct governor *governor, const struct governor_backlo
                                        .n_classes = governor->n_classes};
     double parts[GOVERNOR_SOURCES_MAX];
     balance.load_s = mean_load_s(governor, backlogs, n, parts) * governor->loads_per_prepare;
-    double at_once;
     uint32_t all = balance.workers + balance.extra_loaders;
-    uint32_t limit = limit_loaders(governor, parts, anyone_waits(backlogs, n), &at_once);
-    balance.enough = limit < all ? limit : 0;
-    if (balance.enough && at_once > balance.enough)
-        balance.load_s *= balance.enough / at_once; /* with so many fewer reads at once, each takes so much less time */
+    struct limit limit = limit_loaders(governor, parts, anyone_waits(backlogs, n));
+    balance.enough = limit.loaders < all ? limit.loaders : 0;
+    if (balance.enough && limit.at_once > limit.most) /* with so many fewer reads there, each takes so much less time */
+        balance.load_s = balance.load_s * (1 - limit.part) + balance.load_s * limit.part * (limit.most / limit.at_once);
     uint32_t probe;
     governor->settled = governor_preparers(&balance, governor->settled, GAIN, &probe);
     if (governor->pressed < FULL || tries_reads(governor)) /* only one thing is tried at a time */
@@ -130,7 +141,7 @@ static void decide_split(struct governor *governor, const struct governor_backlo
     decision->moves += preparers != decision->preparers;
     decision->preparers = preparers;
     decision->preparers_most = most;
-    decision->loaders = limit < all - preparers ? limit : all - preparers;
+    decision->loaders = limit.loaders < all - preparers ? limit.loaders : all - preparers;
     decision->prepare_rate = governor_prepare_rate(&balance, preparers);
     /* In samples that are read. When next to none is, the old times say nothing of the next read. */
     bool reads = governor->loads_per_prepare >= READS_LEAST;
@@ -149,6 +160,20 @@ static double usual_prepare_s(const struct governor *governor, const struct gove
     return known ? sum / known : 0;
 }
 
+/* pending_s gives the loading time of what waits for the queue: the sum over tiers of what comes from each at its rate.
+ * A tier whose rate is not known counts as what the queue loads usually; if that is not known either, as a little time
+ * that is equal for all queues. */
+static double pending_s(const struct queue *queue, const struct governor_backlog *backlog)
+{
+    double samples[GOVERNOR_TIERS_MAX], source = backlog->pending_loads;
+    for (uint32_t tier = 1; tier < GOVERNOR_TIERS_MAX; tier++) {
+        samples[tier] = fmin(source, backlog->pending_tiers[tier]);
+        source -= samples[tier];
+    }
+    samples[0] = source;
+    return governor_tiers_seconds(samples, queue->sample_s, queue->load_s > 0 ? queue->load_s : UNKNOWN_S);
+}
+
 /* forecast predicts a queue's next batch. Training goes on while the batch comes: the current step, and the steps of
  * the batches that lie ready. */
 static struct governor_forecast forecast(const struct governor *governor, const struct governor_backlog *backlog,
@@ -162,7 +187,8 @@ static struct governor_forecast forecast(const struct governor *governor, const 
         return (struct governor_forecast){0};
     if (queue->prepare_s > 0 && usual_s > 0)
         prepare *= queue->prepare_s / usual_s;
-    return (struct governor_forecast){.load_s = missing * queue->load_s,
+    double each = backlog->pending_loads ? pending_s(queue, backlog) / backlog->pending_loads : 0;
+    return (struct governor_forecast){.load_s = queue->load_s > 0 ? missing * each : 0,
                                       .rest_s = prepare - queue->train_s * (1 + backlog->ready_batches)};
 }
 
@@ -197,8 +223,7 @@ static void decide_queues(struct governor *governor, const struct governor_backl
     double usual_s = usual_prepare_s(governor, backlogs, n);
     for (size_t i = 0; i < n; i++) {
         struct queue *queue = &governor->queues[backlogs[i].queue];
-        double each = queue->load_s > 0 ? queue->load_s : 1e-3; /* not known yet: small, and equal for all queues */
-        queue->pressure += (backlogs[i].pending_loads * each - queue->pressure) * PRESSURE_NEW;
+        queue->pressure += (pending_s(queue, &backlogs[i]) - queue->pressure) * PRESSURE_NEW;
         uint32_t most = decision->source_most[queue->desc.source], reads = backlogs[i].pending_reads;
         claims[i] = (struct governor_claim){.pressure = queue->pressure * queue->desc.weight,
                                             .weight = queue->desc.weight / ranks_of(governor, backlogs[i].queue),

@@ -1,6 +1,7 @@
 #include "server/governor/governor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/check.h"
 #include "common/larder_err.h"
@@ -73,13 +74,16 @@ void governor_queue_end(struct governor *governor, uint32_t queue)
 void governor_loaded(struct governor *governor, uint32_t number, const struct governor_read *read)
 {
     CHECK(number < GOVERNOR_QUEUES_MAX);
+    CHECK(read->tier < GOVERNOR_TIERS_MAX);
     struct queue *queue = &governor->queues[number];
+    struct tier *tier = &governor->tiers[read->tier];
     if (!queue->there || read->samples == 0)
         return;
-    governor_times_add(&queue->read, read->seconds);
-    governor_times_add(&queue->size, read->samples);
-    queue->loads += read->samples;
-    governor_source_read(&governor->sources[queue->desc.source], read->seconds, read->busy);
+    governor_times_add(read->tier ? &tier->read : &queue->read, read->seconds);
+    governor_times_add(read->tier ? &tier->size : &queue->size, read->samples);
+    queue->loads[read->tier] += read->samples;
+    if (read->tier == 0)
+        governor_source_read(&governor->sources[queue->desc.source], read->seconds, read->busy);
 }
 
 static double sum_of_parts(const struct governor *governor)
@@ -220,17 +224,45 @@ static uint64_t fold_classes(struct governor *governor)
     return prepares;
 }
 
+static void fold_tiers(struct governor *governor)
+{
+    for (uint32_t i = 1; i < GOVERNOR_TIERS_MAX; i++) {
+        struct tier *tier = &governor->tiers[i];
+        tier->read_s = governor_times_mean(&tier->read);
+        tier->sample_s = tier->read_s > 0 ? tier->read_s / governor_times_mean(&tier->size) : 0;
+    }
+}
+
+/* fold_loads makes a queue's loading times: its source's, and the classes', in the mixture that it loads. It gives how
+ * many samples the window had. */
+static uint64_t fold_loads(const struct governor *governor, struct queue *queue)
+{
+    double read_s[GOVERNOR_TIERS_MAX] = {governor_times_mean(&queue->read)};
+    uint64_t loads = 0;
+    queue->sample_s[0] = read_s[0] > 0 ? read_s[0] / governor_times_mean(&queue->size) : 0;
+    for (uint32_t tier = 0; tier < GOVERNOR_TIERS_MAX; tier++) {
+        if (tier > 0) {
+            read_s[tier] = governor->tiers[tier].read_s;
+            queue->sample_s[tier] = governor->tiers[tier].sample_s;
+        }
+        loads += queue->loads[tier];
+    }
+    governor_tiers_mix(queue->parts, queue->loads, PART_NEW);
+    memset(queue->loads, 0, sizeof queue->loads);
+    queue->read_s = governor_tiers_seconds(queue->parts, read_s, 0);
+    queue->load_s = governor_tiers_seconds(queue->parts, queue->sample_s, 0);
+    return loads;
+}
+
 void governor_fold(struct governor *governor)
 {
     uint64_t prepares = fold_classes(governor), loads = 0;
+    fold_tiers(governor);
     for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++) {
         struct queue *queue = &governor->queues[i];
         if (!queue->there)
             continue;
-        loads += queue->loads;
-        queue->loads = 0;
-        queue->read_s = governor_times_mean(&queue->read);
-        queue->load_s = queue->read_s > 0 ? queue->read_s / governor_times_mean(&queue->size) : 0;
+        loads += fold_loads(governor, queue);
         queue->prepare_s = governor_times_mean(&queue->prepare);
         queue->train_s = governor_times_mean(&queue->train);
     }

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/governor/tiers.h"
+
 #define GOVERNOR_QUEUES_MAX 1024
 #define GOVERNOR_QUEUE_NONE UINT32_MAX
 #define GOVERNOR_SOURCES_MAX 16 /* sources told apart at a time; further ones share the last number */
@@ -55,9 +57,10 @@ struct governor_read {
     double seconds;
     uint32_t samples; /* how many samples it brought */
     uint32_t busy;    /* reads under way at its source when it began, itself included */
+    uint32_t tier;    /* where they came from: 0: the source, n: the storage class n */
 };
 
-/* governor_loaded notes one read that was done for the queue. */
+/* governor_loaded notes one read that was done for the queue. A read of two tiers is noted as two. */
 void governor_loaded(struct governor *governor, uint32_t queue, const struct governor_read *read);
 
 struct governor_preparation {
@@ -85,6 +88,8 @@ struct governor_backlog {
     uint32_t pending_loads; /* samples that were asked for and are not there yet */
     uint32_t pending_reads; /* reads that bring these, under way or waiting: the queue can use no more loaders */
     uint32_t ready_batches;
+    uint32_t pending_tiers[GOVERNOR_TIERS_MAX]; /* pending_loads by storage class; [0] is not read: the others are the
+                                                 * source's */
 };
 
 /* What the governor knows of a queue. 0: not known yet. */

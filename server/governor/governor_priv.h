@@ -11,14 +11,23 @@
 struct queue {
     bool there;
     struct governor_queue desc;
-    struct governor_times read; /* seconds of each read */
-    struct governor_times size; /* samples that each read brought */
+    struct governor_times read; /* seconds of each read of the source */
+    struct governor_times size; /* samples that each of them brought */
     struct governor_times prepare, train;
-    /* Means at the last decision. load_s is the loading time of one sample; a read brings several together. */
+    /* Means at the last decision. load_s is the loading time of one sample; a read brings several together. Both are
+     * over tiers, by the queue's parts. */
     double load_s, read_s, prepare_s, train_s;
-    double pressure;  /* seconds of loading that wait, smoothed over decisions */
-    uint32_t skipped; /* decisions in a row that gave it no loader though reads waited */
-    uint64_t loads;   /* samples loaded in this window */
+    double pressure;                     /* seconds of loading that wait, smoothed over decisions */
+    uint32_t skipped;                    /* decisions in a row that gave it no loader though reads waited */
+    uint64_t loads[GOVERNOR_TIERS_MAX];  /* samples loaded in this window, by tier */
+    double parts[GOVERNOR_TIERS_MAX];    /* what each tier had of the samples loaded, smoothed */
+    double sample_s[GOVERNOR_TIERS_MAX]; /* loading time of one sample, by tier; 0: not known */
+};
+
+/* A storage class. All queues share it. */
+struct tier {
+    struct governor_times read, size; /* seconds of each read, and samples that it brought */
+    double read_s, sample_s;          /* means at the last decision */
 };
 
 /* Preparations of one kind: one pipeline on encoded samples of about one size. */
@@ -33,6 +42,7 @@ struct governor {
     struct governor_limits limits;
     struct queue queues[GOVERNOR_QUEUES_MAX];
     struct governor_source sources[GOVERNOR_SOURCES_MAX];
+    struct tier tiers[GOVERNOR_TIERS_MAX]; /* [0] is not used: each queue's source has its own times */
     struct prepare_class classes[GOVERNOR_CLASSES_MAX];
     struct governor_curve curves[GOVERNOR_CLASSES_MAX];
     double parts[GOVERNOR_CLASSES_MAX];

@@ -1,64 +1,15 @@
-#include "server/governor/reads.h"
+#include "server/governor/reads_priv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/check.h"
 #include "common/clock.h"
-#include "server/governor/read_queue.h"
-
-enum { QUEUE_BITS = 10, SOURCE_BITS = 4, LEFT = GOVERNOR_QUEUES_MAX };
-
-_Static_assert(JOBS_MAX <= GOVERNOR_QUEUES_MAX, "each job has a queue at least");
-_Static_assert(GOVERNOR_QUEUES_MAX == 1 << QUEUE_BITS && GOVERNOR_SOURCES_MAX == 1 << SOURCE_BITS, "names have both");
-
-/* A queue of the governor's. It serves one rank, or several ranks of a job where queues are scarce. */
-struct queue {
-    bool there;
-    uint32_t owner; /* how many queues have had the place before */
-    uint32_t job;
-    uint32_t source;
-    struct read_queue waiting; /* reads that the pool has not been given */
-    uint32_t samples;          /* samples of the waiting reads and of those that the pool has */
-    uint32_t busy;             /* reads that the pool has */
-    double stock;              /* batches that lie ready, or whose samples are being read */
-};
-
-struct job {
-    uint32_t *queues; /* by rank; NULL: the place is free */
-    uint32_t world_size, batch_size, n_queues;
-    uint32_t busy; /* reads that the pool has */
-    double weight;
-};
-
-struct device {
-    uint64_t number;
-    uint64_t used; /* the value of reads.uses when a job of the device last began or ended */
-};
-
-struct reads {
-    struct reads_config config;
-    struct workers *workers;
-    const struct governor_decision *decision; /* NULL before the first */
-    uint32_t preparing;                       /* preparations that the pool has */
-    uint32_t busy, n_jobs, n_queues;          /* n_queues: queues that are in use */
-    uint32_t queues_end;                      /* no queue with this number or a higher one is in use */
-    struct device devices[GOVERNOR_SOURCES_MAX];
-    uint32_t n_devices;
-    uint64_t uses;
-    uint32_t reading[GOVERNOR_SOURCES_MAX]; /* reads that the pool has, by source */
-    struct job jobs[JOBS_MAX];
-    struct queue queues[GOVERNOR_QUEUES_MAX + 1]; /* the last one, LEFT, has the reads whose jobs have ended */
-};
 
 static uint32_t name_of(const struct reads *reads, uint32_t number)
 {
     const struct queue *queue = &reads->queues[number];
     return queue->owner << (QUEUE_BITS + SOURCE_BITS) | queue->source << QUEUE_BITS | number;
-}
-
-static uint32_t source_in(uint32_t name)
-{
-    return name >> QUEUE_BITS & (GOVERNOR_SOURCES_MAX - 1);
 }
 
 /* named gives the number of the queue with that name. LEFT: its job has ended. */
@@ -100,7 +51,7 @@ static bool source_in_use(const struct reads *reads, uint32_t source)
     for (uint32_t i = 0; i < reads->queues_end && !used; i++)
         used = reads->queues[i].there && reads->queues[i].source == source;
     for (uint32_t at = 0; at < left->length && !used; at++)
-        used = source_in(left->tasks[(left->head + at) % left->cap].queue) == source;
+        used = reads_source_in(left->tasks[(left->head + at) % left->cap].queue) == source;
     return used;
 }
 
@@ -154,6 +105,8 @@ static void queue_end(struct reads *reads, uint32_t number)
     }
     read_queue_clear(&queue->waiting);
     left->samples += queue->samples;
+    for (uint32_t tier = 0; tier < GOVERNOR_TIERS_MAX; tier++)
+        left->tiers[tier] += queue->tiers[tier];
     left->busy += queue->busy;
     reads->devices[queue->source].used = ++reads->uses;
     *queue = (struct queue){.owner = queue->owner + 1};
@@ -249,96 +202,49 @@ uint32_t reads_named(const struct reads *reads, uint32_t name)
     return number == LEFT ? GOVERNOR_QUEUE_NONE : number;
 }
 
-/* ── what is read next ── */
-
-static bool source_full(const struct reads *reads, uint32_t source)
-{
-    return reads->decision && reads->reading[source] >= reads->decision->source_most[source];
-}
-
-/* find_candidates fills the queues that have reads waiting, and their numbers, and gives how many they are. The reads
- * that ended jobs have left count as one more queue like the others, because another job may wait for them. */
-static size_t find_candidates(const struct reads *reads, struct governor_candidate *candidates, uint32_t *queues)
-{
-    size_t n = 0;
-    for (uint32_t i = 0; i < reads->queues_end; i++) {
-        const struct queue *queue = &reads->queues[i];
-        if (!queue->waiting.length || source_full(reads, queue->source))
-            continue;
-        const struct job *job = &reads->jobs[queue->job];
-        queues[n] = i;
-        candidates[n++] = (struct governor_candidate){.job = queue->job,
-                                                      .job_part = (1.0 + job->busy) / job->weight,
-                                                      .share = reads->decision ? reads->decision->queue_loaders[i]
-                                                                               : job->weight / job->n_queues,
-                                                      .busy = queue->busy,
-                                                      .ahead = queue->stock};
-    }
-    const struct queue *left = &reads->queues[LEFT];
-    if (left->waiting.length && !source_full(reads, source_in(left->waiting.tasks[left->waiting.head].queue))) {
-        queues[n] = LEFT;
-        candidates[n++] = (struct governor_candidate){.job = JOBS_MAX, .job_part = 1.0 + left->busy};
-    }
-    return n;
-}
-
-/* reads_most gives how many reads the pool may have: one for each loader, and one for each worker that has nothing to
- * prepare. */
-static uint32_t reads_most(const struct reads *reads)
-{
-    if (!reads->decision)
-        return reads->config.loaders ? reads->config.loaders : 1;
-    uint32_t workers = reads->config.workers;
-    uint32_t idle = reads->config.loaders + (workers > reads->preparing ? workers - reads->preparing : 0);
-    uint32_t most = idle < reads->decision->loaders_most ? idle : reads->decision->loaders_most;
-    return most > reads->decision->loaders ? most : reads->decision->loaders;
-}
-
-static void give_reads(struct reads *reads)
-{
-    while (reads->busy < reads_most(reads)) {
-        struct governor_candidate candidates[GOVERNOR_QUEUES_MAX + 1];
-        uint32_t queues[GOVERNOR_QUEUES_MAX + 1];
-        size_t n = find_candidates(reads, candidates, queues);
-        if (n == 0)
-            return;
-        struct queue *queue = &reads->queues[queues[governor_next_queue(candidates, n, READS_SHARE)]];
-        struct worker_load task = read_queue_take(&queue->waiting);
-        queue->busy++;
-        reads->busy++;
-        reads->reading[source_in(task.queue)]++;
-        if (queue->there) {
-            reads->jobs[queue->job].busy++;
-            queue->stock += (double)task.count / reads->jobs[queue->job].batch_size;
-        }
-        workers_load(reads->workers, &task);
-    }
-}
+/* ── reads that come and end ── */
 
 void reads_put(struct reads *reads, const struct worker_load *task)
 {
     struct queue *queue = &reads->queues[named(reads, task->queue)];
-    read_queue_put(&queue->waiting, task);
+    struct worker_load expected = *task;
+    workers_expect(reads->workers, &expected);
+    read_queue_put(&queue->waiting, &expected);
     queue->samples += task->count;
-    give_reads(reads);
+    queue->tiers[expected.class] += expected.classed;
+    reads_give(reads);
+}
+
+/* note_read tells the governor how long a read took: what classes brought of it, and what its source did. */
+static void note_read(struct reads *reads, uint32_t number, const struct worker_read *read, uint32_t busy)
+{
+    const struct fetch_classed *came = &read->came;
+    uint64_t source_ns = read->took_ns > came->took_ns ? read->took_ns - came->took_ns : 0;
+    struct governor_read source = {(double)source_ns / (double)CLOCK_NS_PER_S, read->samples - came->samples,
+                                   busy ? busy : 1, 0};
+    struct governor_read class = {(double)came->took_ns / (double)CLOCK_NS_PER_S, came->samples, 1, came->class};
+    governor_loaded(reads->config.governor, number, &source); /* without samples neither counts */
+    governor_loaded(reads->config.governor, number, &class);
 }
 
 void reads_ended(struct reads *reads, const struct worker_read *read)
 {
     uint32_t number = named(reads, read->queue);
     struct queue *queue = &reads->queues[number];
-    uint32_t *reading = &reads->reading[source_in(read->queue)];
-    CHECK(queue->busy > 0 && reads->busy > 0 && queue->samples >= read->samples && *reading > 0);
-    struct governor_read measured = {(double)read->took_ns / (double)CLOCK_NS_PER_S, read->samples, *reading};
+    uint32_t *reading = &reads->reading[reads_source_in(read->queue)];
+    bool of_source = reads_is_sources(read->samples, read->classed);
+    CHECK(queue->busy > 0 && reads->busy > 0 && queue->samples >= read->samples && *reading >= of_source);
+    CHECK(queue->tiers[read->class] >= read->classed && read->came.samples <= read->samples);
     if (number != LEFT) {
-        governor_loaded(reads->config.governor, number, &measured);
+        note_read(reads, number, read, *reading);
         reads->jobs[queue->job].busy--;
     }
     queue->busy--;
     reads->busy--;
-    --*reading;
+    *reading -= of_source;
     queue->samples -= read->samples;
-    give_reads(reads);
+    queue->tiers[read->class] -= read->classed;
+    reads_give(reads);
 }
 
 void reads_prepare_begins(struct reads *reads)
@@ -350,7 +256,7 @@ void reads_prepare_ends(struct reads *reads)
 {
     CHECK(reads->preparing > 0);
     reads->preparing--;
-    give_reads(reads);
+    reads_give(reads);
 }
 
 void reads_delivered(struct reads *reads, uint32_t job, uint32_t rank)
@@ -363,7 +269,7 @@ void reads_decided(struct reads *reads, const struct governor_decision *decision
 {
     reads->decision = decision;
     workers_set_split(reads->workers, reads->config.workers - decision->preparers, decision->preparers_most);
-    give_reads(reads);
+    reads_give(reads);
 }
 
 /* ── what it knows ── */
@@ -385,6 +291,7 @@ size_t reads_backlogs(struct reads *reads, uint32_t number, const struct engine_
                                            .pending_loads = queue->samples,
                                            .pending_reads = queue->waiting.length + queue->busy,
                                            .ready_batches = ready};
+        memcpy(out[i].pending_tiers, queue->tiers, sizeof out[i].pending_tiers);
     }
     return job->n_queues;
 }

@@ -89,12 +89,47 @@ static uint32_t read_part(struct origins *origins, struct origin_class *class, s
     return came;
 }
 
-uint32_t origins_read_classes(struct origins *origins, const struct origins_read *read)
+static void add_class(struct origins_classed *classed, uint32_t *most, uint32_t class, uint32_t samples)
+{
+    classed->samples += samples;
+    if (samples > *most) {
+        *most = samples;
+        classed->class = class;
+    }
+}
+
+struct origins_classed origins_expect(struct origins *origins, const struct dataset *dataset, const uint32_t *indexes,
+                                      uint32_t count)
+{
+    struct origins_classed classed = {.class = 0};
+    uint32_t samples[ORIGIN_CLASSES_MAX] = {0}, most = 0;
+    bool alone[ORIGIN_CLASSES_MAX];
+    pthread_mutex_lock(&origins->lock);
+    for (uint32_t i = 0; i < origins->n_classes; i++)
+        alone[i] = origins_left_alone(&origins->classes[i]);
+    pthread_mutex_unlock(&origins->lock);
+    for (uint32_t at = 0; at < count; at++) {
+        bool found = false;
+        for (uint32_t i = 0; i < origins->n_classes && !found; i++) {
+            const struct origin_class *class = &origins->classes[i];
+            bool named;
+            struct tier_key key = key_of(class, dataset, indexes[at], &named);
+            found = !alone[i] && named && tier_find(class->tier, key, dataset_size(dataset, indexes[at]));
+            samples[i] += found;
+        }
+    }
+    for (uint32_t i = 0; i < origins->n_classes; i++)
+        add_class(&classed, &most, i + 1, samples[i]);
+    return classed;
+}
+
+struct origins_classed origins_read_classes(struct origins *origins, const struct origins_read *read)
 {
     struct part part = {.reads = xcalloc(read->count ? read->count : 1, sizeof *part.reads),
                         .which = xcalloc(read->count ? read->count : 1, sizeof *part.which)};
-    uint32_t came = 0;
-    for (uint32_t i = 0; i < origins->n_classes && came < read->count; i++) {
+    struct origins_classed came = {.class = 0};
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < origins->n_classes && came.samples < read->count; i++) {
         struct origin_class *class = &origins->classes[i];
         find_part(class, read, &part);
         if (part.count == 0)
@@ -103,7 +138,7 @@ uint32_t origins_read_classes(struct origins *origins, const struct origins_read
         bool chosen = origins_choose_locked(origins, class, read->device, part.bytes);
         pthread_mutex_unlock(&origins->lock);
         if (chosen)
-            came += read_part(origins, class, &part, read);
+            add_class(&came, &most, i + 1, read_part(origins, class, &part, read));
     }
     free(part.reads);
     free(part.which);

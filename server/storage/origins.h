@@ -49,8 +49,18 @@ struct origins_read {
     uint32_t count;
 };
 
-/* origins_read_classes reads what lies in a class that is quick enough: it sets `done`. It gives how many. */
-uint32_t origins_read_classes(struct origins *origins, const struct origins_read *read);
+/* What storage classes bring of a read. */
+struct origins_classed {
+    uint32_t class;   /* the one that brings most, by its number from 1; 0: none brings anything */
+    uint32_t samples; /* of all of them together */
+};
+
+/* origins_read_classes reads what lies in a class that is quick enough: it sets `done`. */
+struct origins_classed origins_read_classes(struct origins *origins, const struct origins_read *read);
+/* origins_expect gives what classes will probably bring of a read of these samples: what lies in one that is not left
+ * alone. */
+struct origins_classed origins_expect(struct origins *origins, const struct dataset *dataset, const uint32_t *indexes,
+                                      uint32_t count);
 
 /* A read of a source that is under way. */
 struct origins_source {

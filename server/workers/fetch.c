@@ -8,6 +8,8 @@
 #include "common/log.h"
 #include "server/storage/origins.h"
 
+_Static_assert(FETCH_CLASSES_MAX == ORIGIN_CLASSES_MAX, "they are the same classes");
+
 enum { STARVED_MS_MIN = 5, STARVED_MS_MAX = 200 };
 
 #define STARVED_LOG_NS (10 * CLOCK_NS_PER_S)
@@ -104,17 +106,23 @@ static uint64_t fetch_rest(struct fetch *fetch, const struct origins_read *read,
     return waited_ns;
 }
 
-uint64_t fetch_samples(struct fetch *fetch, const struct dataset *dataset, uint64_t device, struct sample_read *reads,
-                       uint32_t n)
+uint64_t fetch_samples(struct fetch *fetch, const struct fetch_read *wanted, struct fetch_classed *classed)
 {
+    *classed = (struct fetch_classed){.class = 0};
     if (!fetch->origins) {
         sleep_ms(fetch->delay_ms);
-        return read_source(fetch, dataset, reads, n);
+        return read_source(fetch, wanted->dataset, wanted->reads, wanted->count);
     }
-    struct origins_read read = {
-        .dataset = dataset, .device = device, .reads = reads, .done = xcalloc(n + 1, sizeof(bool)), .count = n};
-    uint32_t came = origins_read_classes(fetch->origins, &read);
-    uint64_t waited_ns = came < n ? fetch_rest(fetch, &read, n - came) : 0;
+    struct origins_read read = {.dataset = wanted->dataset,
+                                .device = wanted->device,
+                                .reads = wanted->reads,
+                                .done = xcalloc(wanted->count + 1, sizeof(bool)),
+                                .count = wanted->count};
+    uint64_t began_ns = clock_now_ns();
+    struct origins_classed came = origins_read_classes(fetch->origins, &read);
+    if (came.samples > 0)
+        *classed = (struct fetch_classed){came.class, came.samples, clock_now_ns() - began_ns};
+    uint64_t waited_ns = came.samples < read.count ? fetch_rest(fetch, &read, read.count - came.samples) : 0;
     free(read.done);
     return waited_ns;
 }

@@ -8,7 +8,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "server/workers/fetch.h"
+#include "server/storage/origins.h"
 
 struct workers {
     struct worker_config config;
@@ -98,16 +98,18 @@ static struct worker_loaded failed(const struct dataset *dataset, const struct w
     return loaded;
 }
 
-/* load_end tells what became of the task's samples. took_ns is 0 when the read was not begun. */
+/* load_end tells what became of the task's samples, and what of it storage classes brought. took_ns is 0 when the read
+ * was not begun. */
 static void load_end(struct workers *workers, struct worker_load *task, const struct worker_loaded *loaded,
-                     uint64_t took_ns)
+                     uint64_t took_ns, struct fetch_classed came)
 {
     const struct worker_results *results = &workers->config.results;
     for (uint32_t at = 0; at < task->count; at += WORKER_RESULTS_MAX) {
         uint32_t left = task->count - at;
         results->on_loaded(results->ctx, loaded + at, left < WORKER_RESULTS_MAX ? left : WORKER_RESULTS_MAX);
     }
-    results->on_read(results->ctx, &(struct worker_read){task->queue, task->count, took_ns});
+    results->on_read(results->ctx,
+                     &(struct worker_read){task->queue, task->count, task->class, task->classed, took_ns, came});
     free(task->samples);
     dataset_unref(&task->dataset);
 }
@@ -146,10 +148,12 @@ static void run_load(struct workers *workers, struct worker_load *task)
             loaded[i] = failed(task->dataset, sample, BAD_NO_MEMORY, &err);
         }
     }
-    uint64_t waited_ns = fetch_samples(&workers->fetch, task->dataset, task->device, reads, n);
+    struct fetch_classed came;
+    uint64_t waited_ns = fetch_samples(&workers->fetch, &(struct fetch_read){task->dataset, task->device, reads, n},
+                                       &came);
     for (uint32_t i = 0; i < n; i++)
         loaded[slot[i]] = result_of(task, &task->samples[slot[i]], &reads[i]);
-    load_end(workers, task, loaded, clock_now_ns() - began_ns - waited_ns);
+    load_end(workers, task, loaded, clock_now_ns() - began_ns - waited_ns, came);
     free(loaded);
     free(reads);
     free(slot);
@@ -292,7 +296,7 @@ static void discard_load(struct workers *workers, struct worker_load *task)
     struct worker_loaded *loaded = xcalloc(task->count, sizeof *loaded);
     for (uint32_t i = 0; i < task->count; i++)
         loaded[i] = not_read(&task->samples[i]);
-    load_end(workers, task, loaded, 0);
+    load_end(workers, task, loaded, 0, (struct fetch_classed){.class = 0});
     free(loaded);
 }
 
@@ -345,6 +349,20 @@ void workers_load(struct workers *workers, const struct worker_load *task)
         free(task->samples);
         dataset_unref(&dataset);
     }
+}
+
+void workers_expect(struct workers *workers, struct worker_load *task)
+{
+    task->class = task->classed = 0;
+    if (!workers->config.origins)
+        return;
+    uint32_t *indexes = xcalloc(task->count + 1, sizeof *indexes);
+    for (uint32_t i = 0; i < task->count; i++)
+        CHECK(dataset_index(task->dataset, task->samples[i].id, &indexes[i]));
+    struct origins_classed expected = origins_expect(workers->config.origins, task->dataset, indexes, task->count);
+    task->class = expected.class;
+    task->classed = expected.samples;
+    free(indexes);
 }
 
 void workers_prepare(struct workers *workers, struct worker_prepare *tasks, uint32_t count)

@@ -6,6 +6,7 @@
 #include "cache/memory/arena.h"
 #include "preprocess/prepare.h"
 #include "server/engine/engine.h"
+#include "server/workers/fetch.h"
 #include "server/workers/pool.h"
 #include "server/workers/watch.h"
 
@@ -19,8 +20,9 @@ struct worker_load {
     struct dataset *dataset;       /* a reference of the task's own */
     struct worker_sample *samples; /* malloc'ed, the task's own; at most CHUNK_SAMPLES_MAX */
     uint32_t count;
-    uint64_t device; /* of the dataset's source; 0: not known */
-    uint32_t queue;  /* the name of the governor's queue that it is for; worker_read gives it back */
+    uint64_t device;         /* of the dataset's source; 0: not known */
+    uint32_t queue;          /* the name of the governor's queue that it is for; worker_read gives it back */
+    uint32_t class, classed; /* what workers_expect said; worker_read gives it back */
 };
 
 /* One instance to be prepared. */
@@ -56,8 +58,10 @@ struct worker_loaded {
 
 /* A read that has ended. on_loaded has told all of its samples before. */
 struct worker_read {
-    uint32_t queue, samples; /* the task's queue and count */
-    uint64_t took_ns;        /* 0: the read was not begun */
+    uint32_t queue, samples;   /* the task's queue and count */
+    uint32_t class, classed;   /* the task's */
+    uint64_t took_ns;          /* 0: the read was not begun */
+    struct fetch_classed came; /* what of it storage classes brought */
 };
 
 /* What it took to prepare one sample. */
@@ -107,6 +111,9 @@ int workers_create(const struct worker_config *config, struct workers **out, str
  * a read, the read waits for one in its thread, since its samples are not at fault. */
 void workers_load(struct workers *workers, const struct worker_load *task);
 void workers_prepare(struct workers *workers, struct worker_prepare *tasks, uint32_t count);
+/* workers_expect says what of a read storage classes will probably bring: how many samples (task->classed), and which
+ * class most of them (task->class, its number from 1). 0: all comes from the source. It never blocks on a disk. */
+void workers_expect(struct workers *workers, struct worker_load *task);
 /* workers_set_split makes `loaders` of the workers take reads before anything else, beside the threads that only load.
  * At most preparers_most threads prepare at once. */
 void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most);

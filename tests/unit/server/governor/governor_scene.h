@@ -47,7 +47,7 @@ static inline void begin(struct governor *governor, uint32_t queue, uint32_t job
 
 static inline void load(struct governor *governor, uint32_t queue, double seconds, uint32_t samples)
 {
-    governor_loaded(governor, queue, &(struct governor_read){seconds, samples, 1 + queue});
+    governor_loaded(governor, queue, &(struct governor_read){seconds, samples, 1 + queue, 0});
 }
 
 static inline void prepare(struct governor *governor, uint32_t queue, uint32_t busy, double seconds)

@@ -34,8 +34,8 @@ static void test_nothing_starves(void **state)
                                                                  .seconds = random_unit(&rng) * 0.1});
                 governor_trained(governor, i, random_unit(&rng));
                 uint32_t pending = (uint32_t)random_below(&rng, 500) + 1;
-                backlogs[i] = (struct governor_backlog){i, 64, pending, 1 + pending / 64,
-                                                        (uint32_t)random_below(&rng, 5)};
+                backlogs[i] = (struct governor_backlog){
+                    i, 64, pending, 1 + pending / 64, (uint32_t)random_below(&rng, 5), {0}};
             }
             const struct governor_decision *decision = governor_decide(governor, backlogs, n);
             uint32_t sum = 0;
@@ -61,7 +61,8 @@ static void test_weights(void **state)
     begin(governor, 0, 0, 1);
     begin(governor, 1, 1, 2);
     const struct governor_decision *decision = NULL;
-    struct governor_backlog backlogs[3] = {{0, 64, 900, 900, 0}, {1, 64, 900, 900, 0}, {2, 64, 900, 900, 0}};
+    struct governor_backlog backlogs[3] = {
+        {0, 64, 900, 900, 0, {0}}, {1, 64, 900, 900, 0, {0}}, {2, 64, 900, 900, 0, {0}}};
     for (int tick = 0; tick < 10; tick++) {
         for (uint32_t i = 0; i < 2; i++) {
             load(governor, i, 0.020, 1);
@@ -101,7 +102,7 @@ static void test_guaranteed(void **state)
     assert_int_equal(kept[0], 2); /* no more than it can use */
     assert_int_equal(kept[1], 1);
     struct governor *governor = make(24, 0);
-    const struct governor_backlog backlogs[] = {{0, 64, 64, 64, 0}, {1, 64, 64, 64, 0}};
+    const struct governor_backlog backlogs[] = {{0, 64, 64, 64, 0, {0}}, {1, 64, 64, 64, 0, {0}}};
     const struct governor_decision *decision = NULL;
     for (int other = 0; other <= 1; other++) { /* 0: both are in time; 1: the light one is late, and stays so */
         begin(governor, 0, 0, 3);
@@ -131,7 +132,7 @@ static void test_look_ahead(void **state)
 {
     (void)state;
     struct governor *governor = make(8, 0);
-    struct governor_backlog backlogs[2] = {{0, 32, 64, 64, 1}, {1, 32, 64, 64, 1}};
+    struct governor_backlog backlogs[2] = {{0, 32, 64, 64, 1, {0}}, {1, 32, 64, 64, 1, {0}}};
     const struct governor_decision *decision = NULL;
     for (uint32_t i = 0; i < 2; i++)
         begin(governor, i, i, 1);
@@ -181,13 +182,13 @@ static void test_loaders_by_source(void **state)
         uint32_t parallel = saturated ? 6 : 1000;
         struct governor *governor = make(8, 32);
         begin(governor, 0, 0, 1);
-        const struct governor_backlog backlog = {0, 64, 9000, 9000, 0};
+        const struct governor_backlog backlog = {0, 64, 9000, 9000, 0, {0}};
         const struct governor_decision *decision = governor_decide(governor, &backlog, 1);
         uint32_t most = decision->loaders;
         for (int window = 0; window < 60; window++) {
             double read_s = decision->loaders > parallel ? 0.010 * decision->loaders / parallel : 0.010;
             for (int k = 0; k < 40; k++) {
-                governor_loaded(governor, 0, &(struct governor_read){read_s, 1, decision->loaders});
+                governor_loaded(governor, 0, &(struct governor_read){read_s, 1, decision->loaders, 0});
                 prepare(governor, 0, decision->preparers, 0.004);
             }
             decision = governor_decide(governor, &backlog, 1);
@@ -212,13 +213,13 @@ static void test_cold_start(void **state)
         struct governor *governor = make(WORKERS, 0);
         const struct governor_queue desc = {.job = 0, .source = 0, .weight = 1};
         governor_queue_begin(governor, 0, &desc);
-        const struct governor_backlog backlog = {0, 64, 9000, 9000, 0};
+        const struct governor_backlog backlog = {0, 64, 9000, 9000, 0, {0}};
         const struct governor_decision *decision = governor_decide(governor, &backlog, 1);
         assert_int_equal(decision->preparers, WORKERS * 3 / 5);
         for (uint32_t window = 0; window < 12; window++) {
             for (uint32_t k = 0; k < 240; k++) {
                 uint32_t busy = waits ? 1 + k % decision->preparers : decision->preparers;
-                governor_loaded(governor, 0, &(struct governor_read){0.004, 1, decision->loaders});
+                governor_loaded(governor, 0, &(struct governor_read){0.004, 1, decision->loaders, 0});
                 prepare(governor, 0, busy, 0.002);
             }
             decision = governor_decide(governor, &backlog, 1);
@@ -281,7 +282,7 @@ static void test_queues_of_a_job(void **state)
     struct governor_backlog backlogs[3];
     for (uint32_t i = 0; i < 3; i++) {
         begin(governor, i, 7, 1);
-        backlogs[i] = (struct governor_backlog){i, 32, i == 1 ? 200 : 40, i == 1 ? 200 : 40, i == 1 ? 0 : 2};
+        backlogs[i] = (struct governor_backlog){i, 32, i == 1 ? 200 : 40, i == 1 ? 200 : 40, i == 1 ? 0 : 2, {0}};
         for (int k = 0; k < 40; k++) {
             load(governor, i, i == 1 ? 0.040 : 0.004, 1);
             prepare(governor, i, 4, 0.001 * (i + 1));

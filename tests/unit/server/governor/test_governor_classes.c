@@ -9,7 +9,7 @@ enum { WORKERS = 24 };
 static const struct governor_decision *run_pipeline(struct governor *governor, uint32_t pipeline, uint32_t peak,
                                                     int windows)
 {
-    const struct governor_backlog backlog = {0, 64, 900, 900, 0};
+    const struct governor_backlog backlog = {0, 64, 900, 900, 0, {0}};
     const struct governor_decision *decision = governor_decide(governor, &backlog, 1);
     for (int window = 0; window < windows; window++) {
         for (int k = 0; k < 50; k++) {
@@ -49,7 +49,7 @@ static void test_too_many_classes_at_once(void **state)
 {
     (void)state;
     struct governor *governor = make(WORKERS, 0);
-    const struct governor_backlog backlog = {0, 64, 900, 900, 0};
+    const struct governor_backlog backlog = {0, 64, 900, 900, 0, {0}};
     const struct governor_decision *decision = NULL;
     begin(governor, 0, 0, 1);
     for (int window = 0; window < 30; window++) {
@@ -73,7 +73,7 @@ static void test_old_classes_do_not_count(void **state)
     (void)state;
     for (int pause = 0; pause <= 1; pause++) {
         struct governor *governor = make(WORKERS, 0);
-        const struct governor_backlog backlog = {0, 64, 900, 900, 0};
+        const struct governor_backlog backlog = {0, 64, 900, 900, 0, {0}};
         const struct governor_decision *decision = NULL;
         begin(governor, 0, 0, 1);
         for (int window = 0; window < 60; window++) {
@@ -103,7 +103,7 @@ static void test_numbers_change_their_meaning(void **state)
 {
     (void)state;
     struct governor *governor = make(WORKERS, 0);
-    const struct governor_backlog backlog = {0, 64, 900, 900, 0};
+    const struct governor_backlog backlog = {0, 64, 900, 900, 0, {0}};
     begin(governor, 0, 0, 1);
     for (int k = 0; k < 50; k++) {
         load(governor, 0, 0.010, 1);

@@ -38,6 +38,15 @@ void workers_load(struct workers *workers, const struct worker_load *task)
     given[n_given++] = *task;
 }
 
+static uint32_t expected_class, expected_samples; /* of each read that comes */
+
+void workers_expect(struct workers *workers, struct worker_load *task)
+{
+    (void)workers;
+    task->class = expected_class;
+    task->classed = expected_samples;
+}
+
 void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most)
 {
     (void)workers, (void)loaders;
@@ -78,9 +87,15 @@ static void load(struct governor_live *live, uint32_t job, uint32_t rank)
 
 static void end_read(struct governor_live *live, uint32_t index, uint64_t took_ms)
 {
-    uint32_t queue = given[index].queue;
+    struct worker_load task = given[index];
     given[index] = given[--n_given];
-    governor_live_on_read(live, &(struct worker_read){queue, BATCH, took_ms * CLOCK_NS_PER_MS});
+    governor_live_on_read(
+        live, &(struct worker_read){.queue = task.queue,
+                                    .samples = BATCH,
+                                    .class = task.class,
+                                    .classed = task.classed,
+                                    .took_ns = took_ms * CLOCK_NS_PER_MS,
+                                    .came = {task.class, task.classed, task.classed ? took_ms * CLOCK_NS_PER_MS : 0}});
 }
 
 static struct status_queue status_of(struct governor_live *live, uint32_t job, uint32_t rank)
@@ -263,13 +278,50 @@ static void test_many_devices(void **state)
     governor_live_destroy(live);
 }
 
+/* Reads that a storage class will bring do not wait for the few that a saturated source may have, nor do these count
+ * when the class's reads end. */
+static void test_classes_beside_a_source(void **state)
+{
+    (void)state;
+    struct governor_live *live = make(32);
+    begin(live, 0, 1, 7);
+    for (int window = 0; window < 100; window++) {
+        for (int k = 0; k < 40; k++) {
+            while (n_given < 64 && status_of(live, 0, 0).pending_reads < 64)
+                load(live, 0, 0);
+            end_read(live, 0, n_given > 6 ? 10 * (n_given + 1) / 6 : 10);
+        }
+        decide(live);
+    }
+    while (n_given)
+        end_read(live, 0, 10);
+    for (int i = 0; i < 64; i++)
+        load(live, 0, 0);
+    uint32_t sources = n_given;
+    assert_true(sources <= 12);
+    while (n_given)
+        end_read(live, 0, 10);
+    for (uint32_t i = 0; i < sources; i++) /* as many as it may have */
+        load(live, 0, 0);
+    expected_class = 2;
+    expected_samples = BATCH;
+    for (int i = 0; i < 8; i++)
+        load(live, 0, 0);
+    assert_int_equal(n_given, sources + 8);
+    while (n_given)
+        end_read(live, 0, 10);
+    assert_int_equal(status_of(live, 0, 0).pending_samples, 0);
+    expected_class = expected_samples = 0;
+    end(live, 0);
+    governor_live_destroy(live);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_a_job_leaves),
-        cmocka_unit_test(test_idle_workers_read),
-        cmocka_unit_test(test_no_read_is_lost),
-        cmocka_unit_test(test_many_devices),
+        cmocka_unit_test(test_what_a_job_leaves),       cmocka_unit_test(test_idle_workers_read),
+        cmocka_unit_test(test_no_read_is_lost),         cmocka_unit_test(test_many_devices),
+        cmocka_unit_test(test_classes_beside_a_source),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,10 @@ static void *fetch_some(void *arg)
         uint32_t first = n < SAMPLES / READ ? (uint32_t)n * READ : (uint32_t)random_below(&rng, SAMPLES - READ + 1);
         for (uint32_t i = 0; i < READ; i++)
             reads[i] = (struct sample_read){.index = first + i, .buf = xmalloc(1000)};
-        fetch_samples(&shared->fetch, shared->dataset, 1, reads, READ);
+        struct fetch_classed classed;
+        fetch_samples(&shared->fetch, &(struct fetch_read){shared->dataset, 1, reads, READ}, &classed);
+        CHECK(classed.samples <= READ && (classed.samples > 0) == (classed.class == 1));
+        CHECK((classed.took_ns > 0) == (classed.class == 1));
         for (uint32_t i = 0; i < READ; i++) {
             check_sample(shared, &reads[i]);
             free(reads[i].buf);
@@ -105,6 +108,12 @@ static struct origins_status run(struct dataset *dataset)
         pthread_join(threads[i], NULL);
     origins_status(shared.fetch.origins, &status);
     status.classes[0].path = NULL;
+    uint32_t indexes[READ];
+    for (uint32_t i = 0; i < READ; i++)
+        indexes[i] = i;
+    struct origins_classed expected = origins_expect(shared.fetch.origins, dataset, indexes, READ);
+    assert_true(expected.samples <= READ && (expected.samples > 0) == (expected.class == 1));
+    assert_true(expected.samples == READ || status.source_samples > 0); /* the second run has them all */
     origins_destroy(shared.fetch.origins);
     pthread_mutex_destroy(&shared.lock);
     return status;
