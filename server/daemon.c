@@ -125,6 +125,8 @@ static int start_engine(struct daemon *daemon, struct error *err)
     const struct config *config = daemon->config;
     uint32_t workers = (uint32_t)config->workers, loaders = (uint32_t)config->loaders;
     uint64_t boot = boot_number();
+    char rates[PATH_MAX];
+    snprintf(rates, sizeof rates, "%s/preparing-rates", config->checkpoint_dir);
     struct driver_config driver = {
         .engine = {.seed = random_mix64(boot),
                    .arena_bytes = arena_bytes(daemon->arena),
@@ -155,6 +157,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
         .catalog = daemon->catalog,
         .origins = daemon->origins,
         .arena = daemon->arena,
+        .rates = *config->checkpoint_dir ? rates : NULL,
         .drained = drained,
         .ctx = daemon};
     int code = driver_create(&driver, &daemon->driver, err);

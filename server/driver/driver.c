@@ -276,6 +276,8 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
         free(driver);
         return code;
     }
+    if (config->rates)
+        governor_live_keep(driver->governor, config->rates);
     driver->observers[0] = (struct driver_observer){.ctx = driver->governor,
                                                     .on_event = governor_live_on_event,
                                                     .on_action = governor_live_on_action,

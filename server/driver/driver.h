@@ -25,6 +25,7 @@ struct driver_config {
     struct catalog *catalog;    /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */
     struct origins *origins;    /* borrowed; it is told whose samples jobs want. NULL: there are none */
     struct arena *arena;        /* borrowed; the engine's thread writes copies there */
+    const char *rates;          /* the file that keeps preparing rates; NULL: none does. Borrowed by driver_create */
     void (*drained)(void *ctx); /* called once, in the engine's thread: no job is left, and none can come */
     void *ctx;
 };

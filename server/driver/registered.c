@@ -33,6 +33,7 @@ static uint32_t pipeline_number(struct driver *driver, struct pipeline *pipeline
     if (number != ENGINE_PIPELINES_MAX) {
         driver->tables.pipelines[number].pipeline = pipeline_ref(pipeline);
         driver->tables.pipelines[number].seed = text_hash(pipeline_canonical(pipeline));
+        governor_live_pipeline(driver->governor, number, driver->tables.pipelines[number].seed);
     }
     return number;
 }

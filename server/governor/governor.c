@@ -204,17 +204,18 @@ void governor_trained(struct governor *governor, uint32_t queue, double seconds)
 static uint64_t fold_classes(struct governor *governor)
 {
     uint64_t prepares = 0;
-    double part_new = sum_of_parts(governor) > 0 ? PART_NEW : 1; /* the sum of the parts is 1 once any is known */
+    bool known = !governor->guessed && sum_of_parts(governor) > 0; /* then the sum of the parts is 1 */
     for (size_t i = 0; i < governor->n_classes; i++)
         prepares += governor->classes[i].window;
     for (size_t i = 0; i < governor->n_classes; i++) {
         struct prepare_class *class = &governor->classes[i];
         governor_curve_fold(&governor->curves[i], governor->steady);
         double part = prepares ? (double)class->window / (double)prepares : governor->parts[i];
-        governor->parts[i] += (part - governor->parts[i]) * part_new;
+        governor->parts[i] += (part - governor->parts[i]) * (known ? PART_NEW : 1);
         class->away = class->window ? 0 : class->away + 1;
         class->window = 0;
     }
+    governor->guessed = governor->guessed && !prepares;
     governor->preparing = prepares ? (double)governor->busy / (double)prepares : 0;
     governor->busy = 0;
     double before = sum_of_parts(governor);

@@ -80,6 +80,13 @@ void governor_trained(struct governor *governor, uint32_t queue, double seconds)
 void governor_pipeline_gone(struct governor *governor, uint32_t pipeline);
 void governor_source_gone(struct governor *governor, uint32_t source);
 
+struct kept;
+/* governor_guess takes what `kept` has of a pipeline, whose number has just got its meaning, as a first guess. What the
+ * parts of the mixture are is guessed until the first window with preparations. It gives the samples a second that
+ * would be prepared now; 0: not known. governor_learned puts what is known of the pipeline into `kept`. */
+double governor_guess(struct governor *governor, uint32_t pipeline, uint64_t fingerprint, const struct kept *kept);
+void governor_learned(const struct governor *governor, uint32_t pipeline, uint64_t fingerprint, struct kept *kept);
+
 /* ── decisions ── */
 
 struct governor_backlog {

@@ -1,4 +1,5 @@
-/* governor_priv.h: the governor's state. governor.c takes measurements in, decide.c makes decisions of them. */
+/* governor_priv.h: the governor's state. governor.c takes measurements in, guess.c those of earlier runs,
+ * and decide.c makes decisions of them. */
 #ifndef LARDER_SERVER_GOVERNOR_GOVERNOR_PRIV_H
 #define LARDER_SERVER_GOVERNOR_GOVERNOR_PRIV_H
 
@@ -47,6 +48,7 @@ struct governor {
     struct governor_curve curves[GOVERNOR_CLASSES_MAX];
     double parts[GOVERNOR_CLASSES_MAX];
     size_t n_classes;
+    bool guessed;             /* the parts are those of an earlier run */
     double loads_per_prepare; /* smoothed; sharing and redirection make it smaller */
     bool decided;             /* the last deal of loaders may be kept; false when a queue's weight changed since */
     bool steady;      /* the last decision left the number of preparers, and the most there may be, as they were */

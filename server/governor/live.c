@@ -5,6 +5,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "server/governor/governor.h"
+#include "server/governor/kept.h"
 #include "server/governor/pace.h"
 
 #define DECIDE_NS (UINT64_C(250) * CLOCK_NS_PER_MS)
@@ -23,6 +24,10 @@ struct governor_live {
     uint64_t decided_ns;
     uint32_t n_jobs;
     struct job jobs[JOBS_MAX];
+    char *rates;                                 /* the file; NULL: rates are not kept */
+    struct kept kept;                            /* of earlier runs, and of pipelines that have gone */
+    uint64_t fingerprints[ENGINE_PIPELINES_MAX]; /* by the pipeline's number; 0: none has it */
+    double guess_rate;                           /* samples a second, before the first decision */
 };
 
 int governor_live_create(uint32_t workers, uint32_t loaders, struct governor_live **out, struct error *err)
@@ -36,6 +41,7 @@ int governor_live_create(uint32_t workers, uint32_t loaders, struct governor_liv
     struct governor_live *live = xcalloc(1, sizeof *live);
     live->governor = governor;
     live->reads = reads_create(&(struct reads_config){.governor = governor, .workers = workers, .loaders = loaders});
+    kept_create(&live->kept);
     live->n_workers = workers;
     live->n_loaders = loaders;
     *out = live;
@@ -47,12 +53,40 @@ void governor_live_attach(struct governor_live *live, struct workers *workers)
     reads_attach(live->reads, workers);
 }
 
+void governor_live_keep(struct governor_live *live, const char *path)
+{
+    live->rates = xstrdup(path);
+    kept_load(&live->kept, path);
+}
+
+void governor_live_pipeline(struct governor_live *live, uint32_t pipeline, uint64_t fingerprint)
+{
+    CHECK(pipeline < ENGINE_PIPELINES_MAX);
+    live->fingerprints[pipeline] = fingerprint;
+    live->guess_rate = governor_guess(live->governor, pipeline, fingerprint, &live->kept);
+}
+
+/* pipeline_gone keeps what was learned of a pipeline, and forgets its number. */
+static void pipeline_gone(struct governor_live *live, uint32_t pipeline)
+{
+    if (live->fingerprints[pipeline])
+        governor_learned(live->governor, pipeline, live->fingerprints[pipeline], &live->kept);
+    live->fingerprints[pipeline] = 0;
+    governor_pipeline_gone(live->governor, pipeline);
+}
+
 void governor_live_destroy(struct governor_live *live)
 {
     if (!live)
         return;
     for (uint32_t i = 0; i < JOBS_MAX; i++)
         free(live->jobs[i].paces);
+    for (uint32_t pipeline = 0; pipeline < ENGINE_PIPELINES_MAX; pipeline++)
+        pipeline_gone(live, pipeline);
+    if (live->rates)
+        kept_save(&live->kept, live->rates);
+    kept_free(&live->kept);
+    free(live->rates);
     reads_destroy(live->reads);
     governor_destroy(live->governor);
     free(live);
@@ -99,7 +133,7 @@ void governor_live_on_event(void *ctx, const struct engine_event *event)
     case ENGINE_NEXT: client_acted(live, event->next.job, event->rank, event->next.credits); break;
     case ENGINE_RELEASE: client_acted(live, event->release.job, event->rank, 0); break;
     case ENGINE_WEIGHT: reads_job_weight(live->reads, event->weight.job, event->weight.weight); break;
-    case ENGINE_PIPELINE_GONE: governor_pipeline_gone(live->governor, event->pipeline_gone.pipeline); break;
+    case ENGINE_PIPELINE_GONE: pipeline_gone(live, event->pipeline_gone.pipeline); break;
     default: /* the governor measures nothing of the other events */ break;
     }
 }
@@ -227,7 +261,8 @@ static void job_status(const struct governor_live *live, struct status_job *job)
 
 void governor_live_status(const struct governor_live *live, struct daemon_status *status)
 {
-    status->governor = (struct status_governor){.preparers = live->n_workers, .loaders = live->n_loaders};
+    status->governor = (struct status_governor){
+        .preparers = live->n_workers, .loaders = live->n_loaders, .prepare_rate = live->guess_rate};
     if (live->decision)
         status->governor = (struct status_governor){.preparers = live->decision->preparers,
                                                     .loaders = live->decision->loaders,

@@ -16,10 +16,17 @@ struct governor_live;
 /* governor_live_create makes a governor for `workers` threads that prepare or load, and `loaders` further threads that
  * only load. The caller destroys it. LARDER_EINVAL, as governor_create. */
 int governor_live_create(uint32_t workers, uint32_t loaders, struct governor_live **out, struct error *err);
-/* governor_live_destroy drops the reads that still wait. Accepts NULL. */
+/* governor_live_destroy drops the reads that still wait, and keeps the rates. Accepts NULL. */
 void governor_live_destroy(struct governor_live *live);
 /* governor_live_attach names the threads to move. workers is borrowed and outlives every call below. */
 void governor_live_attach(struct governor_live *live, struct workers *workers);
+
+/* governor_live_keep names the file that keeps preparing rates between runs, and reads it. It is written when the
+ * governor is destroyed. */
+void governor_live_keep(struct governor_live *live, const char *path);
+/* governor_live_pipeline says what a number means from now on: the fingerprint of a pipeline's normal form. The
+ * engine's event PIPELINE_GONE ends that. */
+void governor_live_pipeline(struct governor_live *live, uint32_t pipeline, uint64_t fingerprint);
 
 /* governor_live_job_begin says that a job was added. The engine's action JOB_ENDED tells the job's end. */
 void governor_live_job_begin(struct governor_live *live, const struct reads_job *desc);

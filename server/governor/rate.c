@@ -137,6 +137,23 @@ void governor_curve_fold(struct governor_curve *curve, bool steady)
     memset(curve->count, 0, sizeof curve->count);
 }
 
+void governor_curve_guess(struct governor_curve *curve, struct governor_point point)
+{
+    uint32_t knot = knot_of(point.threads);
+    curve->rate[knot] = point.rate;
+    curve->stale[knot] = true;
+}
+
+uint32_t governor_curve_points(const struct governor_curve *curve, struct governor_point out[GOVERNOR_KNOTS])
+{
+    uint32_t count = 0;
+    for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++) {
+        if (curve->rate[knot] > 0)
+            out[count++] = (struct governor_point){threads_of(knot), curve->rate[knot]};
+    }
+    return count;
+}
+
 bool governor_curve_seen(const struct governor_curve *curve, uint32_t threads)
 {
     uint32_t knot = knot_of(threads);

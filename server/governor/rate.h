@@ -46,6 +46,16 @@ void governor_curve_note(struct governor_curve *curve, uint32_t threads, double 
  * A window is not steady when the number of threads changed shortly before: some of its tasks ran beside more or fewer
  * others than they were noted for. Then neither the mean is taken nor anything scaled. */
 void governor_curve_fold(struct governor_curve *curve, bool steady);
+/* A rate at a number of threads. */
+struct governor_point {
+    uint32_t threads; /* 1 … GOVERNOR_THREADS_MAX */
+    double rate;      /* > 0 */
+};
+
+/* governor_curve_guess makes a rate known that was seen in an earlier run. It is stale. */
+void governor_curve_guess(struct governor_curve *curve, struct governor_point point);
+/* governor_curve_points gives the rates that are known, by ascending threads, and how many they are. */
+uint32_t governor_curve_points(const struct governor_curve *curve, struct governor_point out[GOVERNOR_KNOTS]);
 /* governor_curve_seen tells whether the rate at this thread count is known and not stale. */
 bool governor_curve_seen(const struct governor_curve *curve, uint32_t threads);
 /* governor_curve_at gives the rate at a thread count. Between two counts that were seen it lies on the line between

@@ -1,5 +1,5 @@
-/* Loading times by tier: what waits is predicted by where it comes from, and reads of a class say nothing of a source and
- * are not limited by it. */
+/* Loading times by tier: what waits is predicted by where it comes from, and reads of a class say nothing of a source
+ * and are not limited by it. */
 #include <string.h>
 
 #include "governor_scene.h"
@@ -52,8 +52,8 @@ static void measure(struct governor *governor, uint32_t queues)
     }
 }
 
-/* Two queues have loaded the same, and as much waits for both. What waits for the one comes from a class, so that one is
- * in time and needs few loaders; the other is late and gets the others. */
+/* Two queues have loaded the same, and as much waits for both. What waits for the one comes from a class, so that one
+ * is in time and needs few loaders; the other is late and gets the others. */
 static void test_forecast(void **state)
 {
     (void)state;
