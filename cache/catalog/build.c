@@ -10,6 +10,7 @@
 
 struct builder {
     char *checkpoint_dir; /* NULL: keep none */
+    struct saver *saver;
     struct id_table *ids;
     uint64_t identity_seed; /* so that nobody can make up a file that passes for another */
     pthread_mutex_t lock;   /* of the fields below */
@@ -22,7 +23,7 @@ int builder_create(const char *checkpoint_dir, struct id_table *ids, struct buil
 {
     struct builder *builder = calloc(1, sizeof *builder);
     char *dir = checkpoint_dir ? strdup(checkpoint_dir) : NULL;
-    if (!builder || (checkpoint_dir && !dir)) {
+    if (!builder || (checkpoint_dir && !dir) || saver_create(&builder->saver)) {
         free(builder);
         free(dir);
         return LARDER_ENOMEM;
@@ -46,10 +47,16 @@ int builder_create(const char *checkpoint_dir, struct id_table *ids, struct buil
 
 void builder_destroy(struct builder *builder)
 {
+    saver_destroy(builder->saver);
     id_table_unref(&builder->ids);
     pthread_mutex_destroy(&builder->lock);
     free(builder->checkpoint_dir);
     free(builder);
+}
+
+void builder_wait_saved(struct builder *builder)
+{
+    saver_wait(builder->saver);
 }
 
 void builder_set_chunking(struct builder *builder, uint32_t samples, uint64_t seed)
@@ -82,8 +89,11 @@ static int make_identities(const struct builder *builder, const struct dataset_p
     struct identity_table firsts = {0};
     uint32_t *seen = calloc(count, sizeof *seen); /* by number in firsts */
     int code = seen ? identity_table_reserve(&firsts, count) : LARDER_ENOMEM;
-    for (size_t i = 0; !code && i < count; i++) {
-        identities[i] = sample_identity(builder, parts, i, 0);
+    for (size_t i = 0, made = 0; !code && i < count; i++) {
+        for (; made < count && made <= i + IDENTITY_AHEAD; made++) {
+            identities[made] = sample_identity(builder, parts, made, 0);
+            identity_expect(&firsts, identities[made]);
+        }
         uint32_t earlier = seen[identity_number(&firsts, identities[i])]++;
         if (earlier)
             identities[i] = sample_identity(builder, parts, i, earlier);
@@ -118,18 +128,11 @@ static void count(struct builder *builder, uint64_t *counter)
     pthread_mutex_unlock(&builder->lock);
 }
 
-static void save_checkpoint(const char *checkpoint, const struct index *index)
-{
-    struct error problem;
-    if (checkpoint && checkpoint_save(checkpoint, index, &problem))
-        log_warn_limited("msg=\"catalog checkpoint not kept\" source=\"%s\" err=\"%s\"", index->root, problem.text);
-}
-
 /* Fills the index from the source's checkpoint when there is one that still holds. */
-static bool load_checkpoint(struct builder *builder, const char *checkpoint, const struct catalog_wish *wish,
-                            struct index *index)
+static bool load_checkpoint(struct builder *builder, const struct catalog_wish *wish, struct dataset_parts *parts)
 {
-    const char *path = wish->path;
+    const char *path = wish->path, *checkpoint = parts->checkpoint;
+    struct index *index = &parts->index;
     struct error problem;
     int code = checkpoint ? checkpoint_load(checkpoint, path, wish->interrupt, index, &problem) : LARDER_ENOENT;
     if (code) {
@@ -144,8 +147,7 @@ static bool load_checkpoint(struct builder *builder, const char *checkpoint, con
         index_free(index);
         return false;
     }
-    if (settled || moved)
-        save_checkpoint(checkpoint, index);
+    parts->unsaved = settled || moved;
     count(builder, &builder->checkpoints_loaded);
     return true;
 }
@@ -165,12 +167,12 @@ static int index_tree(struct builder *builder, const struct catalog_wish *wish, 
 {
     if (builder->checkpoint_dir && !wish->every_file)
         parts->checkpoint = checkpoint_path(builder->checkpoint_dir, wish->path);
-    if (trust_checkpoint && load_checkpoint(builder, parts->checkpoint, wish, &parts->index))
+    if (trust_checkpoint && load_checkpoint(builder, wish, parts))
         return 0;
     int code = tree_index(wish->path, wish->every_file, wish->interrupt, &parts->index, err);
     if (!code) {
         count(builder, &builder->trees_walked);
-        save_checkpoint(parts->checkpoint, &parts->index);
+        parts->unsaved = parts->checkpoint != NULL;
     }
     return code;
 }
@@ -200,8 +202,11 @@ static int build(struct builder *builder, const struct catalog_wish *wish, bool 
         code = give_ids(builder, &parts);
         if (!code && !parts.store)
             code = chunk_tree(builder, &parts.index, &parts.chunking);
+        bool unsaved = parts.unsaved;
         if (!code)
             code = dataset_from_parts(&parts, out);
+        if (!code && unsaved)
+            saver_save(builder->saver, *out);
         if (code)
             error_set(err, code, "%s: %s", path_shown(wish->path, &shown),
                       code == LARDER_ELIMIT ? "no sample ids are left" : "out of memory");

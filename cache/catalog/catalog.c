@@ -117,6 +117,12 @@ void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t se
     builder_set_chunking(catalog->builder, samples, seed);
 }
 
+void catalog_wait_saved(struct catalog *catalog)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    builder_wait_saved(catalog->builder);
+}
+
 void catalog_stats(struct catalog *catalog, struct catalog_stats *out)
 {
     CHECK_MAGIC(catalog, CATALOG_MAGIC);

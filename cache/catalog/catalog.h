@@ -28,7 +28,12 @@ struct dataset;
 /* catalog_create makes a catalog. checkpoint_dir (copied) is the folder where indices are kept between runs; it is made
  * when missing. NULL: none are kept. When the folder cannot be made or written, that is logged and none are kept. */
 int catalog_create(const char *checkpoint_dir, struct catalog **out, struct error *err);
-void catalog_destroy(struct catalog *catalog); /* accepts NULL; datasets that have references live on */
+/* catalog_destroy accepts NULL. Datasets that have references live on. It waits until checkpoints are written. */
+void catalog_destroy(struct catalog *catalog);
+
+/* catalog_wait_saved waits until the checkpoints of all datasets that were opened before are written: a thread writes
+ * them after catalog_open. Any thread. */
+void catalog_wait_saved(struct catalog *catalog);
 
 /* catalog_set_chunking says how trees that are opened afterwards fall into logical chunks: `samples` a chunk
  * (1 … CHUNK_SAMPLES_MAX, CHECKed), shuffled with the seed. Without it CHUNK_SAMPLES_DEFAULT and CHUNK_SEED_DEFAULT

@@ -166,6 +166,10 @@ void identity_table_free(struct identity_table *table);
 int identity_table_reserve(struct identity_table *table, size_t more);
 /* identity_number gives the number of an identity; a new identity gets a number. */
 uint32_t identity_number(struct identity_table *table, struct identity identity);
+/* identity_expect says that identity_number will be called with this identity soon, so that it need not wait for
+ * memory. IDENTITY_AHEAD calls before is soon enough. */
+void identity_expect(const struct identity_table *table, struct identity identity);
+#define IDENTITY_AHEAD 16
 void identity_forget(struct identity_table *table, uint32_t number);
 void identity_release(struct identity_table *table, uint32_t number);
 
@@ -235,6 +239,7 @@ struct dataset_parts {
     sample_id *ids;            /* one a sample */
     struct id_table *id_table; /* the ids come from it; NULL: there are none yet */
     char *checkpoint;          /* may be NULL */
+    bool unsaved;              /* the checkpoint is to be written */
     struct chunking chunking;
     struct store *store; /* may be NULL */
 };
@@ -243,6 +248,15 @@ void dataset_parts_free(struct dataset_parts *parts); /* frees what they hold */
 /* dataset_from_parts makes a dataset, with one reference. On success it takes all the parts over. LARDER_ENOMEM. */
 int dataset_from_parts(struct dataset_parts *parts, struct dataset **out);
 
+/* saver.c: writes checkpoints in a thread of its own. Any thread may call it. */
+struct saver;
+int saver_create(struct saver **out); /* LARDER_ENOMEM */
+/* saver_save has the dataset's checkpoint (not NULL) written soon, as the dataset is now. Nothing waits for that. Where
+ * it cannot be written that is logged. A checkpoint whose dataset has become stale is not kept. */
+void saver_save(struct saver *saver, struct dataset *dataset);
+void saver_wait(struct saver *saver);    /* until all are written */
+void saver_destroy(struct saver *saver); /* after all are written */
+
 /* build.c makes datasets. Any thread may call it, but one at a time for each source. */
 
 struct builder;
@@ -250,7 +264,8 @@ struct builder;
 /* builder_create makes a builder, which takes a reference to `ids`. checkpoint_dir is as for catalog_create.
  * LARDER_ENOMEM. */
 int builder_create(const char *checkpoint_dir, struct id_table *ids, struct builder **out);
-void builder_destroy(struct builder *builder);
+void builder_destroy(struct builder *builder); /* after all checkpoints are written */
+void builder_wait_saved(struct builder *builder);
 void builder_set_chunking(struct builder *builder, uint32_t samples, uint64_t seed); /* see catalog_set_chunking */
 
 /* What a builder has done. */

@@ -19,6 +19,11 @@ static size_t home_of(const struct identity_table *table, struct identity identi
     return (size_t)identity.low & (table->place_count - 1); /* the low word is a hash already */
 }
 
+void identity_expect(const struct identity_table *table, struct identity identity)
+{
+    __builtin_prefetch(&table->places[home_of(table, identity)], 1);
+}
+
 /* The place where the identity is, or the free one where it belongs. */
 static size_t place_of(const struct identity_table *table, struct identity identity)
 {

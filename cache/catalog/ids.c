@@ -87,6 +87,8 @@ int id_table_give(struct id_table *table, const struct identity *identities, siz
     pthread_mutex_lock(&table->lock);
     int code = reserve_locked(table, count);
     for (size_t i = 0; !code && i < count; i++) {
+        if (count - i > IDENTITY_AHEAD)
+            identity_expect(&table->identities, identities[i + IDENTITY_AHEAD]);
         ids[i] = identity_number(&table->identities, identities[i]);
         table->users[ids[i]]++;
     }

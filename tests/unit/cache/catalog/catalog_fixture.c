@@ -27,6 +27,7 @@ struct dataset *open_in(struct catalog *catalog, const char *name)
     path_below(path, name);
     if (catalog_open(catalog, path, &dataset, &err))
         fail_msg("%s", err.text);
+    catalog_wait_saved(catalog);
     return dataset;
 }
 

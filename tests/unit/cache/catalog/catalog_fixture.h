@@ -22,8 +22,8 @@ extern struct catalog *the_catalog; /* the one that most tests open all in; NULL
 void path_below(char path[PATH_BYTES], const char *name);
 /* catalog_at makes a catalog that keeps checkpoints in the folder of that name below the root. */
 struct catalog *catalog_at(const char *checkpoints);
-struct dataset *open_in(struct catalog *catalog, const char *name);
-struct dataset *open_below(const char *name); /* in the_catalog */
+struct dataset *open_in(struct catalog *catalog, const char *name); /* its checkpoint is written */
+struct dataset *open_below(const char *name);                       /* in the_catalog */
 void assert_stats(struct catalog *catalog, unsigned loaded, unsigned walked);
 
 /* Before and after a test: an empty folder and the_catalog, without checkpoints; or a tree of thirty files, t, for

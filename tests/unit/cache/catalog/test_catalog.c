@@ -184,6 +184,18 @@ static void test_refusals(void **state)
     assert_int_equal(stats.datasets, 0);
 }
 
+/* Several classes fail, and several threads read them: the error is always that of the first class. */
+static void test_first_error(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 60; i++)
+        tree_file("x", "%s/loops/c%02d/a.jpg", root, i);
+    for (int i = 7; i < 60; i += 3)
+        tree_link("..", "%s/loops/c%02d/back", root, i);
+    for (int round = 0; round < 50; round++)
+        assert_refused("loops", LARDER_EINVAL, "'c07/back' leads back to the dataset's own folder");
+}
+
 /* A folder that may not be listed is an error, not a smaller dataset. */
 static void test_no_permission(void **state)
 {
@@ -297,9 +309,17 @@ int main(void)
 {
     log_set_level(LOG_WARN);
     const struct CMUnitTest tests[] = {
-        TEST(test_order),        TEST(test_names),         TEST(test_shared_ids),  TEST(test_one_file_many_times),
-        TEST(test_refusals),     TEST(test_no_permission), TEST(test_fingerprint), TEST(test_outlives_catalog),
-        TEST(test_idle_bounded), TEST(test_all_files),
+        TEST(test_order),
+        TEST(test_names),
+        TEST(test_shared_ids),
+        TEST(test_one_file_many_times),
+        TEST(test_refusals),
+        TEST(test_first_error),
+        TEST(test_no_permission),
+        TEST(test_fingerprint),
+        TEST(test_outlives_catalog),
+        TEST(test_idle_bounded),
+        TEST(test_all_files),
     };
     return cmocka_run_group_tests_name("catalog", tests, NULL, NULL);
 }

@@ -146,6 +146,21 @@ static void test_the_walk_ends(void **state)
     assert_int_equal(walks(), 1);
 }
 
+/* Classes are read at the same time, and all who read them end. */
+static void test_all_threads_end(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FILES; i++)
+        tree_file("x", "%s/t/d/%02d.jpg", root, i);
+    call(&callers[0]);
+    wait_at_gate(2);
+    interrupt(&callers[0]);
+    set_gate(true);
+    assert_ended(&callers[0]);
+    assert_int_equal(looked_at, 2);
+    assert_int_equal(walks(), 0);
+}
+
 /* Who waits for somebody else's walk is free at once when interrupted, while the walk stands still;
  * the walk goes on. */
 static void test_who_waits_is_free(void **state)
@@ -233,7 +248,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_the_walk_ends),      TEST(test_who_waits_is_free),   TEST(test_the_second_gets_it),
-        TEST(test_one_above_ends_all), TEST(test_what_is_there_stays),
+        TEST(test_one_above_ends_all), TEST(test_what_is_there_stays), TEST(test_all_threads_end),
     };
     log_set_level(LOG_WARN);
     return cmocka_run_group_tests_name("catalog_interrupt", tests, NULL, NULL);

@@ -1,0 +1,54 @@
+/* tree_priv.h: what the files that read a class-per-folder tree share. tree.c reads the root and has the threads;
+ * tree_class.c reads one class, tree_entry.c says what an entry of a folder is. */
+#ifndef LARDER_CACHE_CATALOG_TREE_PRIV_H
+#define LARDER_CACHE_CATALOG_TREE_PRIV_H
+
+#include <sys/stat.h>
+
+#include "cache/catalog/catalog_priv.h"
+
+#define FOLDERS_MAX (1u << 24)
+#define EXTENSIONS ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
+
+/* The tree that is read. Nothing in it changes while threads read its classes. */
+struct tree {
+    const struct interrupt *interrupt; /* may be NULL */
+    const char *root;                  /* absolute path */
+    int root_fd;
+    bool every;                 /* files of any kind are samples, not images alone */
+    struct index_folder folder; /* the root */
+};
+
+/* tree_entry.c: pure, or one stat. The errors name the tree and the folder below it. */
+
+bool tree_has_image_extension(const char *name);
+/* tree_is_folder says whether an entry is a folder, links followed; an entry that cannot be looked at is none. *st
+ * holds its stat if *looked. */
+bool tree_is_folder(int dir_fd, const char *name, unsigned char type, struct stat *st, bool *looked);
+int tree_folder_error(const struct tree *tree, const char *path, int number, struct error *err);
+int tree_limit_error(const struct tree *tree, int code, struct error *err);
+int tree_check_interrupted(const struct tree *tree, struct error *err);
+
+/* tree_class.c */
+
+/* What reading one class after the other works with: memory that the next class uses again. It belongs to one
+ * thread. Zeroed, it is empty. */
+struct class_walk {
+    const struct tree *tree;
+    struct index *index; /* of the class that is read */
+    struct error *err;
+    size_t current; /* the node being listed */
+    struct node *nodes;
+    size_t node_count, node_cap;
+    struct found *files;
+    size_t file_count, file_cap;
+    struct index names; /* only its strings */
+};
+
+/* class_walk_read reads the class folder of that name into an empty index: its folders and its samples in order, which
+ * all get the label. It may be empty. On failure the caller frees what the index holds. It fails as catalog_open does,
+ * or with LARDER_EGONE soon after the interrupt was set. */
+int class_walk_read(struct class_walk *walk, const char *name, int32_t label, struct index *out, struct error *err);
+void class_walk_free(struct class_walk *walk);
+
+#endif
