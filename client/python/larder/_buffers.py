@@ -85,23 +85,57 @@ def views(session, entries, held):
     """One strided array where the slots are evenly spaced, else a list of arrays; all of them keep `held`."""
     info, arena = session.info, session.arena
     offsets = entries["offset"].astype(np.int64)
+    first = int(offsets.min())
     if info.height == 0:
-        lengths = entries["len_bytes"].tolist()
-        return [arena_view(held, arena, offset, (n,), np.uint8) for offset, n in zip(offsets.tolist(), lengths)]
+        ends = offsets + entries["len_bytes"]
+        whole = arena_view(held, arena, first, (int(ends.max()) - first,), np.uint8)
+        return [whole[start:end] for start, end in zip((offsets - first).tolist(), (ends - first).tolist())]
     shape, dtype = shape_of(info), np.dtype(_wire.DTYPES[info.dtype])
+    inner = np.empty(shape, dtype).strides
     steps = np.diff(offsets)
-    first = int(offsets[0])
     if entries.size == 1 or (steps[0] >= info.sample_bytes and (steps == steps[0]).all()):
         step = int(steps[0]) if entries.size > 1 else info.sample_bytes
-        return arena_view(held, arena, first, (entries.size, *shape), dtype, (step, *np.empty(shape, dtype).strides))
-    return [arena_view(held, arena, offset, shape, dtype) for offset in offsets.tolist()]
+        return arena_view(held, arena, first, (entries.size, *shape), dtype, (step, *inner))
+    # One array of all places where a sample might begin; its items overlap, and cost less than an array each.
+    places = offsets - first
+    step = int(np.gcd.reduce(places)) or 1
+    places //= step
+    every = arena_view(held, arena, first, (int(places.max()) + 1, *shape), dtype, (step, *inner))
+    return [every[place] for place in places.tolist()]
+
+
+_RUN = 8          # slots, from which on one strided copy takes less time than one for each …
+_LARGE = 1 << 16  # … unless they are of so many bytes
 
 
 def copy_slots(arena, offsets, length, out):
-    """Copies slots of `length` bytes at `offsets` (int64) one behind the other into `out`; neighbours in one go."""
-    cuts = np.flatnonzero(np.diff(offsets) != length) + 1
-    starts = [0, *cuts.tolist()]
-    ends = [*cuts.tolist(), len(offsets)]
-    for start, end in zip(starts, ends):
-        first = int(offsets[start])
-        out[start * length:end * length] = arena[first:first + (end - start) * length]
+    """Copies slots of `length` bytes at `offsets` (int64) one behind the other into `out`; many that are evenly spaced
+    in one go."""
+    if length >= _LARGE:
+        _copy_each(arena, offsets.tolist(), length, out)
+        return
+    steps = np.diff(offsets)
+    apart = steps[steps >= length]
+    step = int(apart.min()) if apart.size else length
+    edges = np.concatenate(([0], np.flatnonzero(steps != step) + 1, [offsets.size]))
+    places, done = offsets.tolist(), 0
+    for run in np.flatnonzero(np.diff(edges) >= _RUN).tolist():
+        start, end = int(edges[run]), int(edges[run + 1])
+        _copy_each(arena, places[done:start], length, out[done * length:])
+        slots = np.ndarray((end - start, length), np.uint8, arena, places[start], (step, 1))
+        np.copyto(out[start * length:end * length].reshape(-1, length), slots)
+        done = end
+    _copy_each(arena, places[done:], length, out[done * length:])
+
+
+def _copy_each(arena, places, length, out):
+    source, target, at = memoryview(arena), memoryview(out), 0  # whose slices cost less than an array's
+    for place in places:
+        target[at:at + length] = source[place:place + length]
+        at += length
+
+
+def copy_bytes(arena, offsets, lengths):
+    """A list of bytes: of so many (int64) at each of the offsets."""
+    source = memoryview(arena)
+    return [source[start:end].tobytes() for start, end in zip(offsets.tolist(), (offsets + lengths).tolist())]

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 
 from . import _record, _trainers, _wire
-from ._buffers import Held, copy_slots, shape_of, views
+from ._buffers import Held, copy_bytes, copy_slots, shape_of, views
 from .errors import (BadSamplesWarning, DaemonGone, FormatError, LarderError, LimitReached, Timeout,
                      without_frames)
 
@@ -194,7 +194,7 @@ class _Batches:
         loader, info = self._loader, session.info
         offsets = entries["offset"].astype(np.int64)
         if info.height == 0:
-            return [session.arena[o:o + n].tobytes() for o, n in zip(offsets.tolist(), entries["len_bytes"].tolist())]
+            return copy_bytes(session.arena, offsets, entries["len_bytes"])
         shape = (entries.size, *shape_of(info))
         dtype = _wire.DTYPES[info.dtype]
         tensor = None

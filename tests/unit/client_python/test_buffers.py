@@ -1,0 +1,107 @@
+"""Samples come out of the arena as they lie in it, however their slots are laid out: copied, as bytes, and as views."""
+
+import os
+import random
+import types
+import unittest
+
+import numpy as np
+from support import main
+
+from larder import _buffers, _wire
+
+ENTRY = _wire.ENTRY
+SEED = int(os.environ.get("LARDER_SEED", random.SystemRandom().randrange(1 << 32)))
+
+
+def layouts(rng, length, room):
+    """Offsets of slots of `length` bytes: evenly spaced, side by side, backwards, at random, the same, and runs of
+    these."""
+    step = length + 8 * rng.randrange(4)
+    even = [8 + i * step for i in range(rng.randrange(1, 40))]
+    yield even
+    yield [i * length for i in range(rng.randrange(1, 40))]
+    yield even[::-1]
+    yield [8 * rng.randrange((room - length) // 8) for _ in range(rng.randrange(1, 40))]
+    yield [16] * rng.randrange(1, 20)
+    for _ in range(20):
+        offsets = []
+        while len(offsets) < 40:
+            first = 8 * rng.randrange((room - 20 * step - length) // 8)
+            offsets += [first + i * step for i in range(rng.choice([1, 1, 2, 7, 8, 9, 20]))]
+        yield offsets
+
+
+class Held:
+    """In place of a batch's lease."""
+
+    def __init__(self, over):
+        self._over = over
+
+    def __del__(self):
+        self._over.append(True)
+
+
+class Buffers(unittest.TestCase):
+    def setUp(self):
+        print("LARDER_SEED", SEED)
+        self.rng = random.Random(SEED)
+        self.arena = np.frombuffer(self.rng.randbytes(1 << 16) * 48, np.uint8)
+
+    def each_layout(self):
+        for length in (1, 24, 1000, _buffers._LARGE):
+            for offsets in layouts(self.rng, length, self.arena.size):
+                yield length, np.array(offsets, np.int64)
+
+    def test_copies(self):
+        for length, offsets in self.each_layout():
+            out = np.zeros(len(offsets) * length, np.uint8)
+            _buffers.copy_slots(self.arena, offsets, length, out)
+            wanted = b"".join(self.arena[offset:offset + length].tobytes() for offset in offsets)
+            self.assertEqual(out.tobytes(), wanted, (length, offsets))
+
+    def test_bytes(self):
+        for length, offsets in self.each_layout():
+            lengths = np.array([self.rng.randrange(length + 1) for _ in offsets], np.uint32)
+            found = _buffers.copy_bytes(self.arena, offsets, lengths)
+            self.assertEqual(found, [self.arena[o:o + n].tobytes() for o, n in zip(offsets, lengths)])
+
+    def views(self, offsets, lengths, shape, dtype):
+        """The views, and a list that is not empty once their lease is over."""
+        info = types.SimpleNamespace(height=shape[0], width=shape[1], channels=shape[2], layout=_wire.LAYOUT_HWC,
+                                     dtype=_wire.DTYPES.index(dtype), sample_bytes=int(lengths[0]))
+        entries = np.zeros(len(offsets), ENTRY)
+        entries["offset"], entries["len_bytes"] = offsets, lengths
+        over = []
+        return _buffers.views(types.SimpleNamespace(info=info, arena=self.arena), entries, Held(over)), over
+
+    def test_views_of_pixels(self):
+        for shape, dtype, length in (((2, 3, 4), "uint8", 24), ((2, 3, 4), "float32", 96)):
+            for offsets in layouts(self.rng, length, self.arena.size):
+                found, over = self.views(offsets, [length] * len(offsets), shape, dtype)
+                self.assertEqual(len(found), len(offsets))
+                for view, offset in zip(found, offsets):
+                    self.assertEqual((view.shape, view.dtype, view.flags.writeable), (shape, dtype, False))
+                    self.assertEqual(view.tobytes(), self.arena[offset:offset + length].tobytes())
+                one = found[len(found) // 2][:1]
+                del found, view
+                self.assertFalse(over)
+                del one
+                self.assertTrue(over)
+
+    def test_views_of_bytes(self):
+        for offsets in layouts(self.rng, 50, self.arena.size):
+            lengths = [self.rng.randrange(1, 51) for _ in offsets]
+            found, over = self.views(offsets, lengths, (0, 0, 0), "uint8")
+            for view, offset, length in zip(found, offsets, lengths):
+                self.assertFalse(view.flags.writeable)
+                self.assertEqual(view.tobytes(), self.arena[offset:offset + length].tobytes())
+            one = found[len(found) // 2][:1]
+            del found, view
+            self.assertFalse(over)
+            del one
+            self.assertTrue(over)
+
+
+if __name__ == "__main__":
+    main()
