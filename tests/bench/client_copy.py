@@ -4,8 +4,8 @@
     client_copy.py [--batches 160] [--files 20000] [--epochs 4]
 
 The first table is of batches of 64 samples of 150,528 bytes. The client's copy is timed beside one memcpy of as many
-bytes from the same mapping of the arena into the same buffer, a batch each in turn, so that both find the caches as the
-batch before has left them. Medians in GB/s, and their ratio.
+bytes in one piece, from the same mapping of the arena into the same buffer, a batch each in turn, so that both find the
+caches as the batch before has left them. Medians in GB/s, and their ratio.
 
 The second table is of files of 1 kB, pipeline=[], batches of 256, all of them in the daemon's memory: CPU us a sample
 of the client's process, with the connection and the wait; and samples/s. The ways take turns epoch by epoch; medians.
@@ -17,6 +17,7 @@ LARDER_BIN says which build.
 import argparse
 import ctypes
 import os
+import random
 import shutil
 import statistics
 import sys
@@ -77,12 +78,13 @@ class CLoader:
     def copy(self, batch, out):
         self._check(self.library.larder_batch_copy(batch, out.ctypes.data_as(ctypes.c_void_p), out.nbytes), self.loader)
 
-    def lowest(self, batch, count):
+    def places(self, batch, count):
+        """The addresses of its samples."""
         sample, found = CSample(), []
         for position in range(count):
             self._check(self.library.larder_batch_sample(batch, position, ctypes.byref(sample)), self.loader)
             found.append(sample.data)
-        return min(found)
+        return found
 
     def close(self):
         self.library.larder_close(ctypes.byref(self.loader))
@@ -123,11 +125,18 @@ class Turns:
         print(f"{name:10} {ours:10.2f} {theirs:10.2f} {ours / theirs:8.2f}", flush=True)
 
 
+def stretch(places, length):
+    """Where so many bytes begin in one piece, of which the batch's samples are a part: another one each time, so that
+    no cache has it from the time before."""
+    fitting = [place for place in places if place + len(places) * length <= max(places) + length]
+    return random.choice(fitting or [min(places)])
+
+
 def python_pixels(daemon, tree, batches):
     turns, copy_slots = Turns(), epoch_module.copy_slots
 
     def timed(arena, offsets, length, out):
-        source = min(int(offsets.min()), arena.size - out.nbytes)
+        source = stretch(offsets.tolist(), length)
         turns(lambda: copy_slots(arena, offsets, length, out),
               lambda: ctypes.memmove(out.ctypes.data, arena.ctypes.data + source, out.nbytes), out.nbytes)
 
@@ -146,7 +155,7 @@ def c_pixels(library, daemon, tree, batches):
     loader = CLoader(library, daemon.socket, tree, PIXELS_JSON, 64)
     while turns.count < batches:
         for batch, n_bytes, count in loader.batches():
-            source = loader.lowest(batch, count)
+            source = stretch(loader.places(batch, count), n_bytes // count)
             turns(lambda batch=batch: loader.copy(batch, out),
                   lambda source=source, n=n_bytes: ctypes.memmove(out.ctypes.data, source, n), n_bytes)
     loader.close()
