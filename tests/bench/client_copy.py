@@ -76,7 +76,8 @@ class CLoader:
             self._check(library.larder_batch_release(ctypes.byref(batch)), self.loader)
 
     def copy(self, batch, out):
-        self._check(self.library.larder_batch_copy(batch, out.ctypes.data_as(ctypes.c_void_p), out.nbytes), self.loader)
+        address = ctypes.c_void_p(out.ctypes.data)
+        self._check(self.library.larder_batch_copy(batch, address, ctypes.c_size_t(out.nbytes)), self.loader)
 
     def places(self, batch, count):
         """The addresses of its samples."""
@@ -94,9 +95,6 @@ def c_library():
     library = ctypes.CDLL(os.path.join(BIN, "..", "lib", "liblarder.so"))
     library.larder_batch_bytes.restype = ctypes.c_size_t
     library.larder_last_error.restype = ctypes.c_char_p
-    for name in ("larder_start_epoch", "larder_batch_release", "larder_batch_copy", "larder_next", "larder_batch_sample",
-                 "larder_batch_bytes", "larder_batch_count", "larder_last_error"):
-        getattr(library, name).argtypes = None
     return library
 
 
