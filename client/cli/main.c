@@ -111,6 +111,7 @@ static const struct cli_command commands[] = {
     {.name = "cache"},
     {.name = "bench"},
     {.name = "pack"},
+    {.name = "plan"},
     {.name = "verify"},
     {.name = "prepare"},
 };

@@ -10,6 +10,7 @@
 #include "server/bench/nodes.h"
 #include "server/bench/order.h"
 #include "server/bench/sharing.h"
+#include "server/commands/plan.h"
 #include "server/commands/storage.h"
 #include "server/commands/store.h"
 #include "server/config/config.h"
@@ -25,6 +26,8 @@ static const struct command commands[] = {
     {"cache", NULL, cache_main, "cache PATH", "show, verify or empty a storage class", NULL},
     {"check", NULL, config_check_main, "check FILE", "check a configuration", NULL},
     {"pack", NULL, pack_main, "pack SOURCE DEST", "pack a dataset into a chunk store", NULL},
+    {"plan", NULL, plan_main, "plan PATH", "measure a dataset's files, and say what memory and an SSD would save",
+     NULL},
     {"prepare", NULL, prepare_main, "prepare FILE", "write what a job would get of an image, as PNG",
      "  --out PNG        the file to write; needed\n"
      "  --pipeline SPEC  as in the configuration, YAML or JSON; default: a random resized crop to 224 pixels, flipped "

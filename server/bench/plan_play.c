@@ -1,0 +1,316 @@
+/* plan_play.c: one run of `larder plan` in virtual time: threads as the pool has them, reads and preparations that take
+ * as long as was measured, and clients that train.
+ *
+ * Reads wait in one line and preparations in another. A loader only reads; a worker reads when it has nothing to
+ * prepare. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "server/bench/plan_priv.h"
+
+enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64, PLAYED_BATCH_MIN = 8 };
+
+#define AHEAD_WINDOW_NS (UINT64_C(30) * CLOCK_NS_PER_S)
+/* What waits to be written may have a quarter of encoded memory, within these bounds. */
+#define BEHIND_PART 4.0
+#define BEHIND_MIN (4.0 * 1048576)
+#define BEHIND_MAX (64.0 * 1048576)
+
+_Static_assert(PLAN_BATCH_MAX == ENGINE_BATCH_MAX && PLAN_PREFETCH_MAX == ENGINE_PREFETCH_MAX &&
+                   PLAN_WIDTH_HALF == ENGINE_REDIRECT_HALF,
+               "a plan says what the engine takes");
+
+/* ── preparations ── */
+
+static void start_prepare(struct plan_run *run)
+{
+    const struct plan_task *task = &run->tasks.all[run->tasks.begun++];
+    station_begin(&run->preparers, run->play.now_ns, task->number, task->outputs);
+}
+
+static void see_prepare(struct plan_run *run, const struct engine_action *action)
+{
+    struct plan_tasks *tasks = &run->tasks;
+    tasks->all = xgrow(tasks->all, sizeof *tasks->all, &tasks->cap, tasks->count + 1);
+    tasks->all[tasks->count++] = (struct plan_task){action->prepare.task, action->prepare.n_outputs};
+    plan_part_now(run)->decoded += run->plan->slot_bytes > 0;
+    plan_part_now(run)->prepared += action->prepare.n_outputs;
+}
+
+static void start_threads(struct plan_run *run)
+{
+    const struct plan_case *plan = run->plan;
+    while (run->tasks.begun < run->tasks.count && run->preparers.count < plan->workers &&
+           run->preparers.count + run->reading < plan->workers + plan->loaders)
+        start_prepare(run);
+    while (run->reads.begun < run->reads.count && run->reading + run->preparers.count < plan->workers + plan->loaders)
+        plan_read_start(run);
+}
+
+/* ── clients ── */
+
+static void ask(struct plan_run *run, const struct plan_job *job, uint32_t epoch, uint32_t credits)
+{
+    play_push(&run->play, (struct engine_event){.type = ENGINE_NEXT, .next = {job->place, epoch, credits}});
+}
+
+/* A client copies its batch, gives it back at once, and asks for the next. */
+static void take(struct plan_run *run, struct plan_job *job)
+{
+    struct plan_batch batch = job->came[job->head];
+    struct plan_part *part = plan_part_now(run);
+    job->head = (job->head + 1) % PLAN_CAME_MAX;
+    job->n_came--;
+    job->training = true;
+    job->last = batch.last;
+    job->had += batch.count;
+    part->stall_s += plan_to_s(run->play.now_ns - job->idle_ns);
+    part->train_s += batch.count ? run->step_s : 0;
+    part->delivered += batch.count;
+    play_push(&run->play,
+              (struct engine_event){.type = ENGINE_RELEASE, .release = {.job = job->place, .batch = batch.number}});
+    if (!batch.last)
+        ask(run, job, job->epoch, 1);
+    else if (job->epoch + 1 < run->plan->epochs)
+        ask(run, job, job->epoch + 1, job->credits);
+    agenda_put(&run->agenda,
+               &(struct plan_timed){.due.at_ns = run->play.now_ns +
+                                                 (batch.count ? (uint64_t)(run->step_s * (double)CLOCK_NS_PER_S) : 0),
+                                    .job = (uint32_t)(job - run->jobs)});
+}
+
+static void see_deliver(struct plan_run *run, const struct engine_action *action)
+{
+    struct plan_job *job = run->at[action->job];
+    CHECK(job->n_came < PLAN_CAME_MAX);
+    job->came[(job->head + job->n_came++) % PLAN_CAME_MAX] = (struct plan_batch){
+        action->deliver.batch, action->deliver.count, action->deliver.last};
+    if (!job->training)
+        take(run, job);
+}
+
+static void epoch_over(struct plan_run *run, struct plan_job *job)
+{
+    if (job == run->jobs) {
+        struct plan_part *part = plan_part_now(run);
+        part->took_s += plan_to_s(run->play.now_ns - job->epoch_ns);
+        part->epochs++;
+    }
+    job->epoch_ns = run->play.now_ns;
+    if (++job->epoch < run->plan->epochs)
+        return;
+    job->done = true;
+    run->running--;
+    play_push(&run->play, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {job->place}});
+}
+
+static void step_over(struct plan_run *run, struct plan_job *job)
+{
+    job->training = false;
+    job->idle_ns = run->play.now_ns;
+    if (job->last)
+        epoch_over(run, job);
+    if (!job->done && job->n_came)
+        take(run, job);
+}
+
+static void see_added(struct plan_run *run, const struct engine_action *action)
+{
+    struct plan_job *job = run->adding;
+    job->place = action->job;
+    job->credits = run->plan->prefetch < action->job_added.held_max ? run->plan->prefetch : action->job_added.held_max;
+    job->idle_ns = job->epoch_ns = run->play.now_ns;
+    run->at[action->job] = job;
+    run->running++;
+    ask(run, job, 0, job->credits);
+}
+
+static bool see(void *ctx, const struct engine_action *action)
+{
+    struct plan_run *run = ctx;
+    switch (action->type) {
+    case ENGINE_JOB_ADDED: see_added(run, action); break;
+    case ENGINE_LOAD: plan_see_load(run, action); break;
+    case ENGINE_PREPARE: see_prepare(run, action); break;
+    case ENGINE_DELIVER: see_deliver(run, action); break;
+    default: break;
+    }
+    return true;
+}
+
+/* ── a run ── */
+
+static uint64_t slot_bytes(const struct plan_run *run)
+{
+    return run->plan->slot_bytes ? run->plan->slot_bytes : run->longest_bytes;
+}
+
+static void join(struct plan_run *run)
+{
+    const struct plan_case *plan = run->plan;
+    char name[16];
+    uint32_t number = run->joined++;
+    snprintf(name, sizeof name, "job-%u", number);
+    struct engine_job_desc desc = {
+        .client = number + 1,
+        .name = name,
+        .dataset = run,
+        .slot_bytes = slot_bytes(run),
+        .repeatable = plan->repeatable,
+        .raw = plan->slot_bytes == 0,
+        .batch_size = run->batch,
+        .prefetch = plan->prefetch,
+        .epochs = plan->epochs,
+        .sampled = {.shuffle = plan->shuffle, .seed = plan->seed + number, .view = run->view},
+        .chunks = {
+            .places = run->places, .count = (plan->played + plan->chunk - 1) / plan->chunk, .samples = plan->chunk}};
+    run->adding = &run->jobs[number];
+    play_push(&run->play, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc});
+    play_settle(&run->play);
+}
+
+/* The next job joins when the first has had enough, or has gone. */
+static void join_due(struct plan_run *run)
+{
+    while (run->joined < run->plan->jobs && !run->play.refused &&
+           ((double)run->jobs[0].had >= run->joined * run->plan->apart * run->plan->played - 1e-9 || run->jobs[0].done))
+        join(run);
+}
+
+/* happen_next takes what comes next in virtual time. False: nothing comes any more. */
+static bool happen_next(struct plan_run *run)
+{
+    struct plan_timed timed;
+    uint64_t prepared_ns = station_next_ns(&run->preparers), class_ns = station_next_ns(&run->class),
+             source_ns = station_next_ns(&run->source), now_ns = agenda_next_ns(&run->agenda);
+    now_ns = prepared_ns < now_ns ? prepared_ns : now_ns;
+    now_ns = class_ns < now_ns ? class_ns : now_ns;
+    now_ns = source_ns < now_ns ? source_ns : now_ns;
+    if (now_ns == UINT64_MAX)
+        return false;
+    run->play.now_ns = now_ns;
+    if (prepared_ns == now_ns) {
+        play_push(&run->play,
+                  (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = station_end(&run->preparers)}});
+    } else if (class_ns == now_ns) {
+        plan_class_read(run, station_end(&run->class));
+    } else if (source_ns == now_ns) {
+        plan_source_read(run, station_end(&run->source));
+    } else {
+        agenda_take(&run->agenda, &timed);
+        step_over(run, &run->jobs[timed.job]);
+    }
+    return true;
+}
+
+static int drive(struct plan_run *run, struct error *err)
+{
+    join_due(run);
+    start_threads(run);
+    while (!run->play.refused && !run->play.failed && happen_next(run)) {
+        play_settle(&run->play);
+        join_due(run);
+        start_threads(run);
+    }
+    if (run->play.refused || run->play.failed)
+        return error_set(err, run->play.refused ? run->play.refused : run->play.failed, "%s", run->play.text);
+    return run->running ? error_set(err, LARDER_ELIMIT, "jobs stand still with so little memory") : 0;
+}
+
+/* ── its memory ── */
+
+static uint64_t sample_bytes(const void *dataset, sample_id id)
+{
+    const struct plan_run *run = dataset;
+    return run->plan->sizes[id];
+}
+
+/* All memory is smaller by as much as fewer samples are played, but for what the jobs cannot do without. */
+static struct engine_config engine_of(const struct plan_run *run, const struct plan_setting *setting)
+{
+    const struct plan_case *plan = run->plan;
+    double part = (double)plan->played / plan->samples;
+    uint64_t rows = (uint64_t)plan->jobs * run->batch * ENGINE_ROWS_MIN, arena, encoded;
+    arena = (uint64_t)((double)setting->arena_bytes * part);
+    encoded = (uint64_t)((double)setting->encoded_bytes * part);
+    if (part < 1 && arena < rows * slot_bytes(run) * 2)
+        arena = rows * slot_bytes(run) * 2;
+    if (part < 1 && encoded < rows * run->longest_bytes * 2)
+        encoded = rows * run->longest_bytes * 2;
+    return (struct engine_config){.seed = plan->seed,
+                                  .arena_bytes = arena,
+                                  .job_quota_bytes = (uint64_t)((double)arena * plan->quota_share),
+                                  .encoded_bytes = encoded,
+                                  .instance_bytes = ENGINE_INSTANCE_BYTES,
+                                  .slot_least = engine_slot_least(arena, encoded, ENGINE_INSTANCE_BYTES),
+                                  .inflight_loads = (plan->workers + plan->loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES,
+                                  .inflight_prepares = plan->workers * TASKS_PER_THREAD,
+                                  .redirect_width = plan->redirect_width,
+                                  .ahead_window_ns = AHEAD_WINDOW_NS,
+                                  .sample_bytes = sample_bytes};
+}
+
+static void make_run(struct plan_run *run, const struct plan_setting *setting)
+{
+    const struct plan_case *plan = run->plan;
+    double part = (double)plan->played / plan->samples;
+    run->batch = (uint32_t)lround(part * plan->batch);
+    run->batch = run->batch < PLAYED_BATCH_MIN ? PLAYED_BATCH_MIN : run->batch;
+    run->batch = run->batch > plan->batch ? plan->batch : run->batch;
+    run->step_s = plan->step_s * run->batch / plan->batch;
+    run->class_room = plan->class.count ? (uint64_t)((double)setting->class_bytes * part) : 0;
+    run->behind.room = fmin(fmax((double)setting->encoded_bytes / BEHIND_PART, BEHIND_MIN), BEHIND_MAX);
+    run->source.curve = &plan->source;
+    run->class.curve = &plan->class;
+    run->preparers.curve = &plan->preparing;
+    run->agenda.row_bytes = sizeof(struct plan_timed);
+    run->in_class = xcalloc(plan->played, sizeof *run->in_class);
+    run->places = xcalloc(plan->played, sizeof *run->places);
+    for (uint32_t i = 0; i < plan->played; i++) {
+        run->places[i] = (struct chunk_slot){i / plan->chunk, i % plan->chunk};
+        run->longest_bytes = plan->sizes[i] > run->longest_bytes ? plan->sizes[i] : run->longest_bytes;
+    }
+    CHECK(idset_from_range(0, plan->played, &run->view) == 0);
+}
+
+static void end(struct plan_run *run)
+{
+    for (uint32_t i = 0; i < run->reads.count; i++)
+        free(run->reads.all[i].ids);
+    free(run->reads.all);
+    free(run->tasks.all);
+    free(run->in_class);
+    free(run->places);
+    idset_destroy(run->view);
+    agenda_free(&run->agenda);
+    station_free(&run->source);
+    station_free(&run->class);
+    station_free(&run->preparers);
+    free(run);
+}
+
+int plan_play(const struct plan_case *plan, const struct plan_setting *setting, struct plan_row *out, struct error *err)
+{
+    struct plan_row row = {.setting = *setting};
+    int code = plan_fail_case(plan, err);
+    if (code)
+        return code;
+    struct plan_run *run = xcalloc(1, sizeof *run);
+    run->plan = plan;
+    run->row = &row;
+    make_run(run, setting);
+    code = play_create(engine_of(run, setting), &run->play, err);
+    if (!code) {
+        run->play.see = see;
+        run->play.ctx = run;
+        code = drive(run, err);
+        play_end(&run->play);
+    }
+    end(run);
+    if (!code)
+        *out = row;
+    return code;
+}
