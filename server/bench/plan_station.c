@@ -37,8 +37,8 @@ static uint32_t first(const struct plan_station *station)
 void station_begin(struct plan_station *station, uint64_t now_ns, uint32_t number, double work)
 {
     advance(station, now_ns);
-    station->under_way =
-        xgrow(station->under_way, sizeof *station->under_way, &station->cap, (size_t)station->count + 1);
+    station->under_way = xgrow(station->under_way, sizeof *station->under_way, &station->cap,
+                               (size_t)station->count + 1);
     station->under_way[station->count++] = (struct plan_work){station->done + work, number};
 }
 

@@ -317,6 +317,20 @@ static int measure_class(const char *path, struct subject *subject, struct error
     return 0;
 }
 
+/* class_folder gives the folder that the class would have: one of its own on the disk that was measured. The caller
+ * frees it. NULL: nobody has named a disk. */
+static char *class_folder(const struct arguments *arguments, const struct config *config)
+{
+    char *disk, *folder = NULL;
+    if (!arguments->storage)
+        return config->n_storage ? xstrdup(config->storage[0].path) : NULL;
+    disk = realpath(arguments->storage, NULL);
+    if (asprintf(&folder, "%s/larder", disk ? disk : arguments->storage) < 0)
+        folder = NULL;
+    free(disk);
+    return folder;
+}
+
 /* ── the runs ── */
 
 static int run(const struct arguments *arguments, const struct subject *subject, struct error *err)
@@ -336,6 +350,7 @@ static int run(const struct arguments *arguments, const struct subject *subject,
     }
     if (count == 0)
         return err->code;
+    char *folder = class_folder(arguments, subject->config);
     struct plan_told told = {.plan = &subject->plan,
                              .measured = &subject->measured,
                              .machine = &subject->machine,
@@ -343,14 +358,13 @@ static int run(const struct arguments *arguments, const struct subject *subject,
                              .count = count,
                              .path = dataset_path(subject->dataset),
                              .pipeline = pipeline_canonical(subject->pipeline),
-                             .storage = arguments->storage           ? arguments->storage
-                                        : subject->config->n_storage ? subject->config->storage[0].path
-                                                                     : NULL,
+                             .storage = folder,
                              .refused = refused.code ? refused.text : NULL};
     if (arguments->json)
         plan_tell_json(&told);
     else
         plan_tell(&told);
+    free(folder);
     return 0;
 }
 

@@ -37,7 +37,7 @@ struct plan_told {
     const struct plan_row *rows;
     uint32_t count;
     const char *path, *pipeline;
-    const char *storage; /* where a class would lie; NULL: nobody said */
+    const char *storage; /* the class's own folder; NULL: nobody said where it would lie */
     const char *refused; /* what the engine says of today's memory, when it cannot run the jobs; or NULL */
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/commands/plan_priv.h"
+#include "server/config/config_priv.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
@@ -150,9 +151,12 @@ static void tell_advice(const struct plan_told *told, const struct plan_advice *
                                 "Only more cores, or a pipeline that does less, make that quicker. ");
     if (advice->sparing != advice->row) {
         name_setting(told, advice->sparing, name, sizeof name);
-        snprintf(text + len, sizeof text - len, "To spare the source, %s would take its reads down to %.2f.", name,
-                 plan_rates(plan, &told->rows[advice->sparing].later).source);
+        len += (size_t)snprintf(text + len, sizeof text - len,
+                                "To spare the source, %s would take its reads down to %.2f.", name,
+                                plan_rates(plan, &told->rows[advice->sparing].later).source);
     }
+    while (len > 0 && text[len - 1] == ' ')
+        text[--len] = '\0';
     put_paragraph(text);
 }
 
@@ -161,8 +165,9 @@ static void tell_lines(const struct plan_told *told, uint32_t number)
     const struct plan_setting *setting = &told->rows[number].setting, *now = &told->machine->now;
     char text[SIZE_TEXT];
     if (setting->class_bytes > now->class_bytes) {
-        printf("\nstorage:\n  - {path: %s, size: %s}\n", told->storage ? told->storage : "/nvme/larder",
-               size_text(setting->class_bytes, text));
+        printf("\nstorage:\n  - {path: ");
+        config_text_print(told->storage ? told->storage : "/nvme/larder", stdout);
+        printf(", size: %s}\n", size_text(setting->class_bytes, text));
         return;
     }
     printf("\nmemory:\n");
