@@ -57,6 +57,7 @@ struct plan_case {
     double apart;  /* the next job begins when the first one has had so much of an epoch, or so many */
     enum shuffle_mode shuffle;
     uint64_t seed;
+    uint32_t runs; /* that each setting is played, with seeds in a row: orders differ. A row is their mean */
 };
 
 /* plan_fail_case says what of a case is out of bounds; 0: nothing is. */

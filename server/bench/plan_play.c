@@ -95,7 +95,7 @@ static void see_deliver(struct plan_run *run, const struct engine_action *action
 static void epoch_over(struct plan_run *run, struct plan_job *job)
 {
     if (job == run->jobs) {
-        struct plan_part *part = plan_part_now(run);
+        struct plan_part *part = job->epoch == 0 ? &run->row->first : &run->row->later;
         part->took_s += plan_to_s(run->play.now_ns - job->epoch_ns);
         part->epochs++;
     }
@@ -272,6 +272,7 @@ static void make_run(struct plan_run *run, const struct plan_setting *setting)
     for (uint32_t i = 0; i < plan->played; i++) {
         run->places[i] = (struct chunk_slot){i / plan->chunk, i % plan->chunk};
         run->longest_bytes = plan->sizes[i] > run->longest_bytes ? plan->sizes[i] : run->longest_bytes;
+        run->mean_bytes += (double)plan->sizes[i] / plan->played;
     }
     CHECK(idset_from_range(0, plan->played, &run->view) == 0);
 }
@@ -292,17 +293,14 @@ static void end(struct plan_run *run)
     free(run);
 }
 
-int plan_play(const struct plan_case *plan, const struct plan_setting *setting, struct plan_row *out, struct error *err)
+static int play_once(const struct plan_case *plan, const struct plan_setting *setting, struct plan_row *row,
+                     struct error *err)
 {
-    struct plan_row row = {.setting = *setting};
-    int code = plan_fail_case(plan, err);
-    if (code)
-        return code;
     struct plan_run *run = xcalloc(1, sizeof *run);
     run->plan = plan;
-    run->row = &row;
+    run->row = row;
     make_run(run, setting);
-    code = play_create(engine_of(run, setting), &run->play, err);
+    int code = play_create(engine_of(run, setting), &run->play, err);
     if (!code) {
         run->play.see = see;
         run->play.ctx = run;
@@ -310,7 +308,33 @@ int plan_play(const struct plan_case *plan, const struct plan_setting *setting, 
         play_end(&run->play);
     }
     end(run);
-    if (!code)
-        *out = row;
     return code;
+}
+
+static void divide(struct plan_part *part, uint32_t runs)
+{
+    part->delivered /= runs;
+    part->decoded /= runs;
+    part->prepared /= runs;
+    part->source_bytes /= runs;
+    part->class_bytes /= runs;
+    part->stall_s /= runs;
+    part->train_s /= runs;
+    part->took_s /= runs;
+    part->epochs /= runs;
+}
+
+int plan_play(const struct plan_case *plan, const struct plan_setting *setting, struct plan_row *out, struct error *err)
+{
+    struct plan_row row = {.setting = *setting};
+    struct plan_case seeded = *plan;
+    int code = plan_fail_case(plan, err);
+    for (uint32_t run = 0; !code && run < plan->runs; run++, seeded.seed++)
+        code = play_once(&seeded, setting, &row, err);
+    if (code)
+        return code;
+    divide(&row.first, plan->runs);
+    divide(&row.later, plan->runs);
+    *out = row;
+    return 0;
 }

@@ -23,6 +23,7 @@ struct plan_read {
     size_t cap;
     uint32_t count;
     uint64_t class_bytes, source_bytes; /* set when it begins */
+    double source_work;                 /* the source's bytes, if all samples were of mean size */
 };
 
 struct plan_reads {
@@ -74,6 +75,7 @@ struct plan_run {
     uint64_t class_room; /* bytes */
     struct plan_behind behind;
     uint64_t longest_bytes;
+    double mean_bytes;
     uint32_t batch;
     double step_s;
     struct plan_station source, class, preparers;
@@ -90,10 +92,10 @@ static inline double plan_to_s(uint64_t ns)
     return (double)ns / (double)CLOCK_NS_PER_S;
 }
 
-/* The part of the row that counts what happens now. */
+/* The part of the row that counts what happens now: with its last batch the first job asks for the next epoch. */
 static inline struct plan_part *plan_part_now(struct plan_run *run)
 {
-    return run->jobs[0].epoch == 0 && !run->jobs[0].done ? &run->row->first : &run->row->later;
+    return run->jobs[0].epoch == 0 && !run->jobs[0].last ? &run->row->first : &run->row->later;
 }
 
 /* plan_reads.c. A LOAD becomes part of a read that waits; plan_read_start begins the oldest that does. Then the class

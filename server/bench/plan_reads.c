@@ -1,5 +1,6 @@
 /* plan_reads.c: reads in virtual time. A read goes to the storage class first, and then to the source for what is not
- * there. What came from the source is written behind to the class. */
+ * there. There the files of the reads under way come in turns: so a read's time goes by its samples. What came from the
+ * source is written behind to the class. */
 #include <stdlib.h>
 
 #include "common/check.h"
@@ -16,7 +17,7 @@ static bool source_is_quicker(const struct plan_run *run, uint64_t bytes)
 static void begin_source(struct plan_run *run, uint32_t number)
 {
     plan_part_now(run)->source_bytes += run->reads.all[number].source_bytes;
-    station_begin(&run->source, run->play.now_ns, number, (double)run->reads.all[number].source_bytes);
+    station_begin(&run->source, run->play.now_ns, number, run->reads.all[number].source_work);
 }
 
 void plan_read_start(struct plan_run *run)
@@ -24,13 +25,16 @@ void plan_read_start(struct plan_run *run)
     uint32_t number = run->reads.begun++;
     struct plan_read *read = &run->reads.all[number];
     uint64_t in_class = 0, all = 0;
+    uint32_t n_in_class = 0;
     for (uint32_t i = 0; i < read->count; i++) {
         uint64_t bytes = run->plan->sizes[read->ids[i]];
         all += bytes;
         in_class += run->in_class[read->ids[i]] ? bytes : 0;
+        n_in_class += run->in_class[read->ids[i]];
     }
     read->class_bytes = in_class && !source_is_quicker(run, in_class) ? in_class : 0;
     read->source_bytes = all - read->class_bytes;
+    read->source_work = (read->count - (read->class_bytes ? n_in_class : 0)) * run->mean_bytes;
     plan_part_now(run)->class_bytes += read->class_bytes;
     run->reading++;
     if (read->class_bytes)

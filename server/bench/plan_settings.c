@@ -50,8 +50,8 @@ int plan_fail_case(const struct plan_case *plan, struct error *err)
         return error_set(err, LARDER_EINVAL, "a plan is for 1 to %d jobs of 2 to %d epochs", PLAN_JOBS_MAX,
                          PLAN_EPOCHS_MAX);
     if (plan->batch == 0 || plan->batch > PLAN_BATCH_MAX || plan->prefetch == 0 || plan->prefetch > PLAN_PREFETCH_MAX ||
-        plan->workers == 0 || !(plan->step_s >= 0) || !(plan->apart >= 0))
-        return error_set(err, LARDER_EINVAL, "batch, prefetch, workers, step or apart is out of bounds");
+        plan->workers == 0 || !(plan->step_s >= 0) || !(plan->apart >= 0) || plan->runs == 0)
+        return error_set(err, LARDER_EINVAL, "batch, prefetch, workers, step, apart or runs is out of bounds");
     if (plan->source.count == 0 || plan->preparing.count == 0 || !rises(&plan->source) || !rises(&plan->class) ||
         !rises(&plan->preparing) || (plan->class.count && !(plan->class_writes_per_s > 0)))
         return error_set(err, LARDER_EINVAL, "what was measured is no rate");

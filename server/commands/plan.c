@@ -1,8 +1,7 @@
-/* plan.c: `larder plan`: its options, what there is to plan for, and the runs. */
+/* plan.c: `larder plan`: what there is to plan for, and the runs. */
 #include "server/commands/plan.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,25 +16,15 @@
 #include "server/commands/storage.h"
 #include "server/config/config_priv.h"
 
-enum { SIZES_MAX = PLAN_ROWS_MAX / 2, PLAYED_MIN = 4000, PIPELINE_MAX = 1 << 16, KEY_CHUNKS = 1 };
+enum { PLAYED_MIN = 4000, RUNS_MAX = 8, PIPELINE_MAX = 1 << 16, KEY_CHUNKS = 1 };
 
-#define WORK_MAX 200000u         /* samples that are delivered in one run in virtual time */
+#define WORK_MAX 200000u         /* samples that are delivered for one setting in virtual time */
 #define MEMORY_SHARE 0.8         /* of the machine's memory, that larderd may have besides its scratch memory */
 #define ASSUMED_CLASS_RATE 500e6 /* bytes a second of a class that nobody has measured */
 #define CLASS_SECONDS 0.4        /* of each round of measuring a class */
 #define CLASS_FILE_BYTES (UINT64_C(128) << 20)
 
-struct arguments {
-    const char *path, *config, *pipeline, *storage;
-    uint64_t jobs, epochs, batch, prefetch;
-    double step_ms, apart;
-    enum shuffle_mode shuffle;
-    uint64_t sizes[SIZES_MAX];
-    uint32_t n_sizes;
-    int json, warm;
-};
-
-/* What is there to plan for; plan_free frees it. */
+/* What there is to plan for. */
 struct subject {
     struct config *config;
     struct catalog *catalog;
@@ -46,138 +35,6 @@ struct subject {
     struct plan_machine machine;
     struct plan_measured measured;
 };
-
-static const char plan_usage[] =
-    "usage: larder plan PATH [options]\n"
-    "\n"
-    "Measures some of the files of the dataset PATH for a few seconds, and says what memory and an SSD would save.\n"
-    "\n"
-    "  --jobs N          that train at once on all of it; default 1\n"
-    "  --epochs N        of each job, from 2; default 3\n"
-    "  --batch N         default 64\n"
-    "  --prefetch N      batches that a job asks for ahead; default 2\n"
-    "  --step-ms MS      that a job trains on a batch; without it jobs take batches as fast as they come\n"
-    "  --apart PART      each job begins so much of an epoch after the one before; default 0\n"
-    "  --shuffle ORDER   dependent, strict or none; default dependent\n"
-    "  --pipeline SPEC   a JSON list of operators, or a file with one; default: a random resized crop to 224 pixels,\n"
-    "                    flipped or not\n"
-    "  --memory SIZE     of encoded memory to try, as 8GiB; several times; default: what suits the dataset\n"
-    "  --storage FOLDER  of the disk where a storage class would lie: it is measured; default: 500 MB/s are assumed\n"
-    "  --config FILE     larderd's configuration; default: what larderd takes without one\n"
-    "  --warm            leave the files in the page cache where they are there: they will be in training too\n"
-    "  --json            instead of a text\n";
-
-/* ── options ── */
-
-static bool wrong(const char *option, const char *text, const char *wanted)
-{
-    fprintf(stderr, "larder plan: --%s %s: write %s\n", option, text, wanted);
-    return false;
-}
-
-static bool parse_real(const char *option, const char *text, double most, double *out)
-{
-    char *end, wanted[64];
-    *out = strtod(text, &end);
-    if (end != text && !*end && *out >= 0 && *out <= most)
-        return true;
-    snprintf(wanted, sizeof wanted, "a number from 0 to %g", most);
-    return wrong(option, text, wanted);
-}
-
-static bool parse_count(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *out)
-{
-    char *end, wanted[64];
-    unsigned long long value = strtoull(text, &end, 10);
-    *out = value;
-    if (*text >= '0' && *text <= '9' && !*end && strlen(text) < 10 && value >= least && value <= most)
-        return true;
-    snprintf(wanted, sizeof wanted, "a number from %llu to %llu", (unsigned long long)least, (unsigned long long)most);
-    return wrong(option, text, wanted);
-}
-
-static bool parse_size(const char *text, struct arguments *arguments)
-{
-    struct config_machine machine;
-    struct error err;
-    config_machine_read("", &machine);
-    if (arguments->n_sizes == SIZES_MAX)
-        return wrong("memory", text, "fewer sizes");
-    if (config_value_read(&arguments->sizes[arguments->n_sizes], &config_rows[SETTING_encoded_bytes],
-                          (struct config_text){.text = text}, &machine, &err))
-        return wrong("memory", text, "a size as 8GiB, from 1MiB");
-    arguments->n_sizes++;
-    return true;
-}
-
-static bool parse_shuffle(const char *text, enum shuffle_mode *out)
-{
-    static const char *const modes[] = {
-        [SHUFFLE_DEPENDENT] = "dependent", [SHUFFLE_STRICT] = "strict", [SHUFFLE_NONE] = "none"};
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        if (strcmp(text, modes[i]) == 0) {
-            *out = (enum shuffle_mode)i;
-            return true;
-        }
-    }
-    return wrong("shuffle", text, "dependent, strict or none");
-}
-
-static bool parse_option(int option, const char *text, struct arguments *arguments)
-{
-    switch (option) {
-    case 0: return true;
-    case 'j': return parse_count("jobs", text, 1, PLAN_JOBS_MAX, &arguments->jobs);
-    case 'e': return parse_count("epochs", text, 2, PLAN_EPOCHS_MAX, &arguments->epochs);
-    case 'b': return parse_count("batch", text, 1, PLAN_BATCH_MAX, &arguments->batch);
-    case 'f': return parse_count("prefetch", text, 1, PLAN_PREFETCH_MAX, &arguments->prefetch);
-    case 's': return parse_real("step-ms", text, 1e6, &arguments->step_ms);
-    case 'a': return parse_real("apart", text, PLAN_EPOCHS_MAX, &arguments->apart);
-    case 'o': return parse_shuffle(text, &arguments->shuffle);
-    case 'm': return parse_size(text, arguments);
-    case 'p': arguments->pipeline = text; return true;
-    case 't': arguments->storage = text; return true;
-    case 'c': arguments->config = text; return true;
-    default: return false;
-    }
-}
-
-/* This gives the exit status, or -1 to go on. */
-static int parse(int argc, char **argv, struct arguments *arguments)
-{
-    const struct option known[] = {{"jobs", required_argument, NULL, 'j'},
-                                   {"epochs", required_argument, NULL, 'e'},
-                                   {"batch", required_argument, NULL, 'b'},
-                                   {"prefetch", required_argument, NULL, 'f'},
-                                   {"step-ms", required_argument, NULL, 's'},
-                                   {"apart", required_argument, NULL, 'a'},
-                                   {"shuffle", required_argument, NULL, 'o'},
-                                   {"memory", required_argument, NULL, 'm'},
-                                   {"pipeline", required_argument, NULL, 'p'},
-                                   {"storage", required_argument, NULL, 't'},
-                                   {"config", required_argument, NULL, 'c'},
-                                   {"warm", no_argument, &arguments->warm, 1},
-                                   {"json", no_argument, &arguments->json, 1},
-                                   {"help", no_argument, NULL, 'h'},
-                                   {NULL, 0, NULL, 0}};
-    static char name[] = "larder plan"; /* getopt_long's messages begin with it */
-    argv[0] = name;
-    optind = 1;
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        if (option == 'h') {
-            fputs(plan_usage, stdout);
-            return 0;
-        }
-        if (!parse_option(option, optarg, arguments))
-            return 2;
-    }
-    if (argc - optind != 1) {
-        fputs(plan_usage, stderr);
-        return 2;
-    }
-    arguments->path = argv[optind];
-    return -1;
-}
 
 /* ── what there is to plan for ── */
 
@@ -198,7 +55,7 @@ static int read_pipeline(const char *spec, struct pipeline **out, struct error *
                  : error_set(err, LARDER_EINVAL, "%s: cannot be read, or is longer than 64 KiB", spec);
 }
 
-static int open_subject(const struct arguments *arguments, struct subject *subject, struct error *err)
+static int open_subject(const struct plan_arguments *arguments, struct subject *subject, struct error *err)
 {
     const char *path = arguments->path, *spec = arguments->pipeline;
     int code = config_load(arguments->config, &subject->config, err);
@@ -242,7 +99,7 @@ static void pick_sizes(struct subject *subject, uint32_t most)
     plan->sizes = subject->sizes = sizes;
 }
 
-static void describe(const struct arguments *arguments, struct subject *subject)
+static void describe(const struct plan_arguments *arguments, struct subject *subject)
 {
     const struct config *config = subject->config;
     uint64_t work = arguments->jobs * arguments->epochs, most = WORK_MAX / work;
@@ -268,6 +125,8 @@ static void describe(const struct arguments *arguments, struct subject *subject)
                                        .shuffle = arguments->shuffle,
                                        .seed = 1};
     pick_sizes(subject, (uint32_t)most);
+    uint64_t runs = WORK_MAX / (work * subject->plan.played);
+    subject->plan.runs = runs < 1 ? 1 : runs < RUNS_MAX ? (uint32_t)runs : RUNS_MAX;
     struct config_machine machine;
     config_machine_read("", &machine);
     double room = MEMORY_SHARE * (double)machine.memory_bytes - (double)config->scratch_bytes;
@@ -278,14 +137,17 @@ static void describe(const struct arguments *arguments, struct subject *subject)
         subject->machine.now.class_bytes += config->storage[i].size_bytes;
 }
 
-static int measure(const struct arguments *arguments, struct subject *subject, struct error *err)
+static int measure(const struct plan_arguments *arguments, struct subject *subject, struct error *err)
 {
     const struct config *config = subject->config;
+    struct config_machine machine;
+    config_machine_read("", &machine);
     struct plan_probe probe = {.dataset = subject->dataset,
                                .pipeline = subject->pipeline,
                                .limits = {.pixels_max = config->pixels_max, .scans_max = (uint32_t)config->scans_max},
                                .workers = (uint32_t)config->workers,
                                .loaders = (uint32_t)config->loaders,
+                               .cores = machine.cores,
                                .seed = 1,
                                .warm = arguments->warm};
     return plan_measure(&probe, &subject->measured, err);
@@ -319,7 +181,7 @@ static int measure_class(const char *path, struct subject *subject, struct error
 
 /* class_folder gives the folder that the class would have: one of its own on the disk that was measured. The caller
  * frees it. NULL: nobody has named a disk. */
-static char *class_folder(const struct arguments *arguments, const struct config *config)
+static char *class_folder(const struct plan_arguments *arguments, const struct config *config)
 {
     char *disk, *folder = NULL;
     if (!arguments->storage)
@@ -333,7 +195,7 @@ static char *class_folder(const struct arguments *arguments, const struct config
 
 /* ── the runs ── */
 
-static int run(const struct arguments *arguments, const struct subject *subject, struct error *err)
+static int run(const struct plan_arguments *arguments, const struct subject *subject, struct error *err)
 {
     struct plan_setting settings[PLAN_ROWS_MAX];
     struct plan_row rows[PLAN_ROWS_MAX];
@@ -370,10 +232,10 @@ static int run(const struct arguments *arguments, const struct subject *subject,
 
 int plan_main(int argc, char **argv)
 {
-    struct arguments arguments = {.jobs = 1, .epochs = 3, .batch = 64, .prefetch = 2};
+    struct plan_arguments arguments = {.jobs = 1, .epochs = 3, .batch = 64, .prefetch = 2};
     struct subject subject = {0};
     struct error err = {.code = 0};
-    int status = parse(argc, argv, &arguments);
+    int status = plan_parse(argc, argv, &arguments);
     if (status >= 0)
         return status;
     log_set_level(LOG_WARN);

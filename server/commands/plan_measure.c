@@ -41,6 +41,7 @@ struct bench {
     /* Of one round. */
     atomic_uint next;
     atomic_uint_least64_t done, failed; /* bytes read, or samples prepared; samples that failed */
+    atomic_uint_least64_t core_ns;      /* that preparing threads had cores */
     uint64_t until_ns;
 };
 
@@ -140,6 +141,7 @@ static uint32_t run_round(struct bench *bench, uint32_t threads, uint64_t most_n
     atomic_store(&bench->next, 0);
     atomic_store(&bench->done, 0);
     atomic_store(&bench->failed, 0);
+    atomic_store(&bench->core_ns, 0);
     uint64_t began_ns = clock_now_ns();
     bench->until_ns = began_ns + most_ns;
     while (started + 1 < threads && pthread_create(&others[started], NULL, work, bench) == 0)
@@ -204,6 +206,7 @@ static void *prepare_some(void *arg)
     if (prepare_scratch_create(&bench->probe->limits, &scratch))
         return NULL;
     void *dst = xmalloc(longest_bytes(bench));
+    uint64_t began_ns = clock_thread_ns();
     while (clock_now_ns() < bench->until_ns) {
         uint32_t number = atomic_fetch_add(&bench->next, 1);
         const struct sample_read *read = sample_at(bench, number);
@@ -214,24 +217,28 @@ static void *prepare_some(void *arg)
                                   &reason, NULL);
         atomic_fetch_add(code ? &bench->failed : &bench->done, 1);
     }
+    atomic_fetch_add(&bench->core_ns, clock_thread_ns() - began_ns);
     free(dst);
     prepare_scratch_destroy(scratch);
     return NULL;
 }
 
+/* Time counts while threads have a core: what else runs now should not count. So only as many workers as there are
+ * cores add up. */
 static int measure_preparing(struct bench *bench, struct plan_measured *out, struct error *err)
 {
-    uint32_t workers = bench->probe->workers < THREADS_MAX ? bench->probe->workers : THREADS_MAX;
+    const struct plan_probe *probe = bench->probe;
+    uint32_t useful = probe->workers < probe->cores ? probe->workers : probe->cores;
     if (!sample_at(bench, 0))
         return error_set(err, LARDER_EIO, "%s: none of the files that were looked at can be read",
                          dataset_path(bench->probe->dataset));
     for (int round = 0; round < 2; round++) {
         double took_s;
-        uint32_t threads = round ? workers : 1, ran = run_round(bench, threads, PREPARE_NS, prepare_some, &took_s);
-        double done = (double)atomic_load(&bench->done);
-        if (round) /* of more workers than were tried each is taken to do as much */
-            done *= (double)bench->probe->workers / ran;
-        plan_curve_add(&out->preparing, round ? bench->probe->workers : 1, took_s > 0 ? done / took_s : 0);
+        uint32_t threads = !round ? 1 : useful < THREADS_MAX ? useful : THREADS_MAX;
+        run_round(bench, threads, PREPARE_NS, prepare_some, &took_s);
+        double core_s = (double)atomic_load(&bench->core_ns) / (double)CLOCK_NS_PER_S;
+        double each = core_s > 0 ? (double)atomic_load(&bench->done) / core_s : 0;
+        plan_curve_add(&out->preparing, round ? useful : 1, each * (round ? useful : 1));
         out->unprepared = (uint32_t)atomic_load(&bench->failed);
     }
     return out->preparing.count

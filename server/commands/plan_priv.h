@@ -7,13 +7,31 @@
 #include "preprocess/pipeline.h"
 #include "server/bench/plan.h"
 
+/* ── options ── */
+
+#define PLAN_SIZES_MAX (PLAN_ROWS_MAX / 2)
+
+struct plan_arguments {
+    const char *path, *config, *pipeline, *storage;
+    uint64_t jobs, epochs, batch, prefetch;
+    double step_ms, apart;
+    enum shuffle_mode shuffle;
+    uint64_t sizes[PLAN_SIZES_MAX];
+    uint32_t n_sizes;
+    int json, warm;
+};
+
+/* plan_parse reads the command line over the defaults in *arguments, which borrows its texts. It gives the exit status,
+ * or -1 to go on. */
+int plan_parse(int argc, char **argv, struct plan_arguments *arguments);
+
 /* ── measuring ── */
 
 struct plan_probe {
     const struct dataset *dataset;
     const struct pipeline *pipeline;
     struct prepare_limits limits;
-    uint32_t workers, loaders;
+    uint32_t workers, loaders, cores;
     uint64_t seed; /* of the sample of files */
     bool warm;     /* what the page cache has of the files stays there */
 };

@@ -37,7 +37,8 @@ static struct plan_case some_case(void)
                              .epochs = 3,
                              .batch = 64,
                              .prefetch = 2,
-                             .seed = 7};
+                             .seed = 7,
+                             .runs = 1};
     for (uint32_t i = 0; i < SAMPLES; i++)
         sizes[i] = BYTES;
     plan_curve_add(&plan.source, 1, 20e6);
@@ -158,7 +159,8 @@ static void test_class(void **state)
     assert_true(row.later.class_bytes == 0 && row.first.class_bytes == 0);
 }
 
-/* Prepared samples of a pipeline without chance stay, so later epochs prepare nothing; those of others are made anew. */
+/* Prepared samples of a pipeline without chance stay, so later epochs prepare nothing. Those of others are made
+ * anew. */
 static void test_repeatable(void **state)
 {
     (void)state;
@@ -199,7 +201,7 @@ static void test_part(void **state)
     near(of_ten.epoch_s, 10 * of_one.epoch_s, 0.05);
 }
 
-/* The same case gives the same row. */
+/* The same case gives the same row, and a row of several runs is their mean. */
 static void test_same(void **state)
 {
     (void)state;
@@ -209,6 +211,14 @@ static void test_same(void **state)
     struct plan_row one = play(&plan, little), two = play(&plan, little);
     assert_memory_equal(&one.first, &two.first, sizeof one.first);
     assert_memory_equal(&one.later, &two.later, sizeof one.later);
+    plan.seed++;
+    two = play(&plan, little);
+    plan.seed--;
+    plan.runs = 2;
+    struct plan_row both = play(&plan, little);
+    near(both.later.stall_s, (one.later.stall_s + two.later.stall_s) / 2, 1e-9);
+    near((double)both.first.source_bytes, (double)(one.first.source_bytes + two.first.source_bytes) / 2, 1e-6);
+    assert_int_equal(both.later.epochs, one.later.epochs);
 }
 
 static uint32_t try_all(const struct plan_case *plan, const struct plan_machine *machine,
@@ -288,10 +298,10 @@ static void test_settings(void **state)
 static void test_refused(void **state)
 {
     (void)state;
-    struct plan_case plans[8];
+    struct plan_case plans[9];
     struct plan_row row;
     struct error err;
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 9; i++)
         plans[i] = some_case();
     plans[0].samples = 0;
     plans[1].played = SAMPLES + 1;
@@ -301,7 +311,8 @@ static void test_refused(void **state)
     plans[5].preparing.at[1].at_once = 1;
     plans[6].step_s = NAN;
     plans[7].class_writes_per_s = 0;
-    for (int i = 0; i < 8; i++)
+    plans[8].runs = 0;
+    for (int i = 0; i < 9; i++)
         assert_int_equal(plan_play(&plans[i], &little, &row, &err), LARDER_EINVAL);
     struct plan_case plan = some_case();
     struct plan_setting none = {.encoded_bytes = 16 * MIB, .arena_bytes = MIB};
@@ -312,12 +323,18 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_curves),         cmocka_unit_test(test_station),
-        cmocka_unit_test(test_limits),         cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_class),          cmocka_unit_test(test_repeatable),
-        cmocka_unit_test(test_raw),            cmocka_unit_test(test_part),
-        cmocka_unit_test(test_same),           cmocka_unit_test(test_advice_reading),
-        cmocka_unit_test(test_advice_preparing), cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_curves),
+        cmocka_unit_test(test_station),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_class),
+        cmocka_unit_test(test_repeatable),
+        cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_part),
+        cmocka_unit_test(test_same),
+        cmocka_unit_test(test_advice_reading),
+        cmocka_unit_test(test_advice_preparing),
+        cmocka_unit_test(test_settings),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
