@@ -180,7 +180,7 @@ void plan_tell(const struct plan_told *told)
 {
     struct plan_advice advice = plan_advise(told->plan, told->rows, told->count);
     tell_measured(told);
-    printf("%9s %9s %9s %8s %8s %8s %8s %8s %8s %8s\n", "encoded", "prepared", "class", "read in", "later", "of it",
+    printf("%9s %9s %9s %8s %8s %8s %8s %8s %8s %8s\n", "encoded", "prepared", "class", "read in", "later", "of the",
            "decoded", "prepared", told->plan->step_s > 0 ? "stall" : "all jobs", "an epoch");
     printf("%9s %9s %9s %8s %8s %8s %8s %8s %8s %8s\n", "memory", "memory", "", "epoch 1", "epochs", "class", "/sample",
            "/sample", told->plan->step_s > 0 ? "" : "samples/s", "seconds");
