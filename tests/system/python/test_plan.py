@@ -43,16 +43,12 @@ class Plan(Case):
                                     str(jobs), "--epochs", str(EPOCHS), "--batch", str(BATCH)))
         first, later = told["rows"][0]["first"], told["rows"][0]["later"]
         daemon = self.daemon(CONFIG.format(arena=arena, encoded=encoded))
-        start = os.path.join(self.folder, "start")
-        scripts = [self.script(daemon, dataset=tree(COUNT), pipeline=pipeline, batch_size=BATCH, epochs=EPOCHS,
-                               name=f"job-{number}", start_after=start) for number in range(jobs)]
-        with open(start, "w"):
-            pass
-        for script in scripts:
-            self.assertEqual(script.wait(), 0, script.errors)
+        loaders = [self.loader(daemon, tree(COUNT), BATCH, pipeline=pipeline, epochs=EPOCHS) for _ in range(jobs)]
+        for _ in range(EPOCHS):
+            for _ in zip(*loaders):  # each has a batch in its turn: they are in step on any machine
+                pass
         samples = daemon.status()["samples"]
         daemon.stop()
-        os.unlink(start)
         for planned, counted in (("delivered", "delivered"), ("decoded", "decoded"), ("prepared", "prepared"),
                                  ("source_bytes", "loaded_bytes")):
             there, here = samples[counted], first[planned] + later[planned]
