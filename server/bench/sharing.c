@@ -171,6 +171,8 @@ static bool see(void *ctx, const struct engine_action *action)
     case ENGINE_DROP_ENCODED:
     case ENGINE_AHEAD:
     case ENGINE_SOURCE:
+    case ENGINE_RESERVE: /* all of the arena is there from the start */
+    case ENGINE_RETURN:
     case ENGINE_JOB_ENDED: break;
     }
     return false;

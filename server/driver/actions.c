@@ -188,6 +188,8 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
         tables_job_end(&driver->tables, action->job);
         want_datasets(driver);
         break;
+    case ENGINE_RESERVE: /* all of the arena is there from the start */
+    case ENGINE_RETURN:
     case ENGINE_AHEAD: /* only observers need these two */
     case ENGINE_SOURCE: break;
     }

@@ -148,6 +148,8 @@ void driver_news(void *ctx, const struct engine_action *action)
     case ENGINE_LOAD:
     case ENGINE_PREPARE:
     case ENGINE_DROP_ENCODED:
+    case ENGINE_RESERVE:
+    case ENGINE_RETURN:
     case ENGINE_DELIVER: break;
     }
 }

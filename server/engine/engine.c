@@ -76,6 +76,7 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
         return error_set(err, code, "engine: an arena of %llu bytes cannot be divided, or memory is short",
                          (unsigned long long)config->arena_bytes);
     }
+    prepared_growth_begin(&engine->prepared);
     engine->env.sampler = sampler_create(config->seed);
     engine->prepared.residency = residency_create();
     engine->encoded.residency = residency_create();
@@ -165,6 +166,11 @@ static void handle(struct engine *engine, const struct engine_event *event)
         residents_forget(&engine->residents, event->samples_gone.ids, event->samples_gone.count,
                          event->samples_gone.kept);
         break;
+    case ENGINE_RESERVED:
+        prepared_on_reserved(&engine->prepared, event->reserved.bytes, event->reserved.refused);
+        engine->plan.zone_again_ns = 0; /* Zones that found no room may find it now. */
+        break;
+    case ENGINE_SHRINK: prepared_give_back(&engine->prepared, event->shrink.keep_bytes, &engine->outbox); break;
     case ENGINE_DRAIN: engine->draining = true; break;
     case ENGINE_HALT: engine->halted = true; break;
     }
@@ -199,6 +205,7 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
         jobs_watch_room(engine);
         jobs_watch_sources(engine);
         advance(engine);
+        prepared_ask(&engine->prepared, &engine->outbox);
     }
     outbox_seal(&engine->outbox);
     *actions = engine->outbox.actions;

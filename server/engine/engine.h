@@ -136,6 +136,7 @@ struct engine_counts {
  * together. */
 struct engine_arena_use {
     uint64_t used_bytes, pinned_bytes, quota_bytes;
+    uint64_t reserved_bytes; /* so much of the arena is there */
 };
 
 /* How much of encoded memory is taken, and how much of it the look-ahead of all jobs would take at once. */
@@ -209,7 +210,8 @@ struct engine_job_status {
 bool engine_waits_for_room(const struct engine *engine);
 
 /* engine_wakes_ns gives the time at which the engine needs a TICK at the latest: then a source that does not answer is
- * asked again, or a job that has waited for its source too long fails. UINT64_MAX when it needs none. */
+ * asked again, a job that has waited for its source too long fails, or a RESERVE that was refused is tried again.
+ * UINT64_MAX when it needs none. */
 uint64_t engine_wakes_ns(const struct engine *engine);
 
 /* One rank's queue. */

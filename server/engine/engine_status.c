@@ -12,14 +12,15 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     uint64_t zoned_free_bytes = prepared_zones_free_bytes(&engine->prepared);
-    *out = (struct engine_totals){
-        .counts = engine->env.counts,
-        .arena = {.used_bytes = extents_used_bytes(engine->prepared.extents) - zoned_free_bytes,
-                  .pinned_bytes = engine->prepared.pinned_bytes,
-                  .quota_bytes = engine->quota.promised_bytes},
-        .encoded = {.used_bytes = engine->encoded.used_bytes, .ahead_bytes = quota_ahead_encoded_bytes(&engine->quota)},
-        .loads_inflight = engine->encoded.loading,
-        .prepares_inflight = engine->tasks.running + engine->tasks.copies};
+    *out = (struct engine_totals){.counts = engine->env.counts,
+                                  .arena = {.used_bytes = prepared_used_bytes(&engine->prepared) - zoned_free_bytes,
+                                            .reserved_bytes = engine->prepared.growth.reserved_bytes,
+                                            .pinned_bytes = engine->prepared.pinned_bytes,
+                                            .quota_bytes = engine->quota.promised_bytes},
+                                  .encoded = {.used_bytes = engine->encoded.used_bytes,
+                                              .ahead_bytes = quota_ahead_encoded_bytes(&engine->quota)},
+                                  .loads_inflight = engine->encoded.loading,
+                                  .prepares_inflight = engine->tasks.running + engine->tasks.copies};
     for (uint32_t no = 0; no < engine->jobs.end; no++) {
         out->jobs += job_at(&engine->jobs, no)->state != JOB_FREE;
         out->source_waits += engine->sources.n_away > 0 && sources_waits(&engine->sources, no);

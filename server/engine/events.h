@@ -37,7 +37,10 @@
 /* What the engine is configured with; fixed from engine_create on. */
 struct engine_config {
     uint64_t seed;
-    uint64_t arena_bytes;     /* budget for prepared instances: offsets in actions are below it */
+    uint64_t arena_bytes; /* budget for prepared instances: offsets in actions are below it */
+    /* 0: all of the arena is there from the start. Otherwise nothing is, and RESERVE asks for it in multiples of so
+     * many bytes; the last one may be shorter. A multiple of EXTENT_ALIGN. */
+    uint64_t reserve_bytes;
     uint64_t job_quota_bytes; /* the most of the arena that one job may pin; 0: all of it */
     /* The budget for encoded samples and for the records of instances. Loads in flight count. */
     uint64_t encoded_bytes;
@@ -209,6 +212,11 @@ enum engine_event_type {
     ENGINE_PIPELINE_GONE,
     /* Ids that no job's dataset has will mean other samples: what is kept under them is forgotten. */
     ENGINE_SAMPLES_GONE,
+    /* The answer to RESERVE. It has all that was asked for, or less; then the engine asks again after a while. */
+    ENGINE_RESERVED,
+    /* Memory is short, or nobody has wanted the arena for long: what no running job wants goes from its end, and RETURN
+     * gives back what is free there then. */
+    ENGINE_SHRINK,
     ENGINE_DRAIN, /* No new job is taken after this. Ranks of jobs that are there may still come. */
     ENGINE_HALT,  /* After this nothing is planned, begun or delivered. The arena stays as it is, whoever leaves. */
 };
@@ -262,6 +270,13 @@ struct engine_event {
             uint64_t core_ns;                    /* a worker's time on a core, for all outputs; 0: not known */
         } prepared;
         struct {
+            uint64_t bytes; /* of the arena that are there now, from its start */
+            bool refused;   /* fewer than were asked for */
+        } reserved;
+        struct {
+            uint64_t keep_bytes; /* these stay in any case */
+        } shrink;
+        struct {
             uint32_t pipeline;
         } pipeline_gone;
         struct {
@@ -287,8 +302,11 @@ enum engine_action_type {
      * failed (policy `error`, a rank missing, cancelled), there is one for each rank that is there. From then on the
      * job's quota is what its clients may hold, and no more. */
     ENGINE_JOB_ERROR,
-    ENGINE_AHEAD,     /* the job's quota has changed, and with it its look-ahead */
-    ENGINE_SOURCE,    /* A source has not answered twice, or answers again, or one of its samples was given up. */
+    ENGINE_AHEAD,  /* the job's quota has changed, and with it its look-ahead */
+    ENGINE_SOURCE, /* A source has not answered twice, or answers again, or one of its samples was given up. */
+    /* The caller reserves more of the arena, and answers with RESERVED. No other RESERVE follows before. */
+    ENGINE_RESERVE,
+    ENGINE_RETURN,    /* Nothing of the arena is used from here on: the caller may take it away. */
     ENGINE_JOB_ENDED, /* The job's number is free again. The job no longer uses its dataset and its pipeline number. */
 };
 
@@ -403,6 +421,9 @@ struct engine_action {
             uint64_t waited_ns; /* of BACK: the time since it first did not answer */
             uint64_t retries;   /* of BACK: the loads that it did not answer */
         } source;
+        struct {
+            uint64_t bytes; /* of the arena, from its start: RESERVE is to have, RETURN leaves */
+        } reserve;
         struct {
             const void *dataset;
             uint32_t pipeline;

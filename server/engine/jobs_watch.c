@@ -89,6 +89,19 @@ static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
     return quota_least_bytes(&engine->quota) + held * longest_place(engine, job);
 }
 
+/* fail_of_memory fails the job, for which the machine had no memory. */
+static void fail_of_memory(struct engine *engine, uint32_t no)
+{
+    char text[ERROR_TEXT_MAX];
+    snprintf(
+        text, sizeof text,
+        "no room in the arena for %.3g s: %llu bytes of it are there, and the machine (or cgroup) has no memory for "
+        "more of the %llu bytes of memory.arena: free some, or stop a job",
+        (double)engine->env.config.room_timeout_ns / 1e9, (unsigned long long)engine->prepared.growth.reserved_bytes,
+        (unsigned long long)engine->env.config.arena_bytes);
+    jobs_fail(engine, no, FAILURE_OTHER, LARDER_EQUOTA, text);
+}
+
 /* fail fails the job, which has waited too long for room. The text says first what it takes to get room, because the
  * text may be cut. */
 static void fail(struct engine *engine, uint32_t no)
@@ -130,14 +143,16 @@ static void watch_room_of(struct engine *engine, uint32_t no)
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         uint64_t timeout_ns = engine->env.config.room_timeout_ns;
-        if (job->zoned || !starves(&engine->queues, job, queue)) {
+        if (job->zoned || prepared_may_grow(&engine->prepared) || !starves(&engine->queues, job, queue)) {
             queue->starves_since_ns = 0;
         } else if (queue->starves_since_ns == 0) {
             queue->starves_since_ns = engine->env.now_ns ? engine->env.now_ns : 1;
         } else if (timeout_ns && engine->env.now_ns >= queue->starves_since_ns + timeout_ns) {
             engine->plan.zone_again_ns = 0; /* The job's zone is tried a last time, whichever job's turn it is. */
             plan_zone_enter(&engine->plan, job);
-            if (!job->zoned)
+            if (!job->zoned && engine->prepared.growth.refused)
+                fail_of_memory(engine, no);
+            else if (!job->zoned)
                 fail(engine, no);
             return;
         }
@@ -209,8 +224,8 @@ void jobs_watch_sources(struct engine *engine)
 
 uint64_t engine_wakes_ns(const struct engine *engine)
 {
-    uint64_t wakes_ns = UINT64_MAX;
     CHECK_MAGIC(engine, ENGINE_MAGIC);
+    uint64_t wakes_ns = engine->halted ? UINT64_MAX : prepared_wakes_ns(&engine->prepared);
     for (uint32_t no = 0; engine->sources.n_away > 0 && no < engine->jobs.end; no++) {
         const struct job *job = job_at(&engine->jobs, no);
         const struct data_source *source = &engine->sources.all[job->source.at];

@@ -148,6 +148,7 @@ void plan_divide_arena(struct plan *plan)
 {
     uint32_t rows[JOBS_MAX];
     quota_divide(plan->quota, rows);
+    prepared_count_leftovers(plan->prepared);
     for (int given = 0; given <= 1; given++) { /* first the jobs that give rows back, then those that get rows */
         for (uint32_t no = 0; no < plan->jobs->end; no++) {
             if (given ? rows[no] > job_at(plan->jobs, no)->quota.ahead_now

@@ -6,6 +6,7 @@
 #include "server/engine/plan.h"
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
+#include "server/engine/quota.h"
 #include "server/engine/tasks.h"
 
 /* Laying a zone out takes a look at all of the arena. After a look at more than TRY_LOOK_FREE instances, none follows
@@ -62,7 +63,7 @@ static void clear(struct plan *plan, const struct layout *layout)
  * make way. What clients hold and what is being prepared never does. */
 static bool lay_out(struct plan *plan, bool move)
 {
-    struct layout layout = {.bytes = plan->env->config.arena_bytes, .n_zones = plan->prepared->n_zones};
+    struct layout layout = {.bytes = plan->prepared->growth.reserved_bytes, .n_zones = plan->prepared->n_zones};
     struct layout_zone *zones = prepared_promises(plan->prepared);
     bool *fixed = xcalloc(plan->prepared->slab.size + 1, sizeof *fixed);
     layout.zones = zones;
@@ -90,7 +91,7 @@ static bool lay_out(struct plan *plan, bool move)
  * Mostly this is far less to look at; *looked is how many instances it was. */
 static bool fit_beside_leased(const struct plan *plan, uint64_t *looked)
 {
-    struct layout layout = {.bytes = plan->env->config.arena_bytes, .n_zones = plan->prepared->n_zones};
+    struct layout layout = {.bytes = plan->prepared->growth.reserved_bytes, .n_zones = plan->prepared->n_zones};
     struct layout_zone *zones = prepared_promises(plan->prepared);
     bool *leased = xcalloc(plan->prepared->slab.size + 1, sizeof *leased);
     layout.zones = zones;
@@ -108,6 +109,14 @@ static bool fit_beside_leased(const struct plan *plan, uint64_t *looked)
     return found;
 }
 
+/* want_room asks for the room that a zone did not find: all that jobs may look ahead, and what the zone would take
+ * beside all that is there. */
+static void want_room(struct plan *plan, uint64_t zone_bytes)
+{
+    uint64_t reserved = plan->prepared->growth.reserved_bytes, ahead = plan->quota->promised_bytes;
+    prepared_want(plan->prepared, reserved < ahead ? ahead : reserved + zone_bytes);
+}
+
 void plan_zone_enter(struct plan *plan, struct job *job)
 {
     if (job->terms.raw || plan->env->now_ns < plan->zone_again_ns)
@@ -120,8 +129,10 @@ void plan_zone_enter(struct plan *plan, struct job *job)
     }
     uint64_t pause_ns = looked > TRY_LOOK_FREE ? looked * TRY_LOOK_NS : 0;
     plan->zone_again_ns = plan->env->now_ns + pause_ns + (job->zoned ? 0 : TRY_NS);
-    if (!job->zoned)
-        prepared_withdraw(plan->prepared, bytes, queue_slots_of(job));
+    if (job->zoned)
+        return;
+    prepared_withdraw(plan->prepared, bytes, queue_slots_of(job));
+    want_room(plan, bytes * queue_slots_of(job));
 }
 
 void plan_zone_leave(struct plan *plan, const struct job *job)

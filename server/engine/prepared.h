@@ -14,6 +14,7 @@
 #include "cache/memory/residency.h"
 #include "server/engine/chunks.h"
 #include "server/engine/demand.h"
+#include "server/engine/outbox.h"
 #include "server/engine/slab.h"
 
 enum instance_state { INSTANCE_FREE, INSTANCE_MAKING, INSTANCE_READY };
@@ -56,6 +57,18 @@ struct prepared_sample {
     uint32_t begun;     /* How many instances were ever begun. It numbers random draws, so it is never set back. */
 };
 
+/* How much of the arena is there. Owner: prepared_grow.c. */
+struct growth {
+    uint64_t reserved_bytes; /* Nothing is placed above. */
+    uint32_t wall;           /* the block of all that lies above; EXTENT_NONE when everything is reserved */
+    uint64_t asked_bytes;    /* what the RESERVE that is out asks for; 0: none is out */
+    uint64_t wanted_bytes;   /* So much should be reserved. */
+    uint64_t leftovers_most; /* so many leftovers may grow the arena */
+    bool refused;            /* The last RESERVE got less than it asked for. */
+    uint64_t again_ns;       /* Nothing is asked for before this time. */
+    uint64_t came_ns;        /* when more came last */
+};
+
 /* The arena's instances. Owners: the prepared_*.c. */
 struct prepared {
     struct engine_env *env;
@@ -70,7 +83,8 @@ struct prepared {
     uint32_t n_zones;
     uint64_t room_changes; /* counts each change that may have made room */
     uint64_t pinned_bytes; /* bytes of the blocks whose instances have a pin */
-    uint32_t *window;      /* scratch of prepared_room.c: instances that are to be cleared */
+    struct growth growth;
+    uint32_t *window; /* scratch of prepared_room.c: instances that are to be cleared */
     size_t window_cap;
 };
 
@@ -131,6 +145,29 @@ uint32_t prepared_find(const struct prepared *prepared, uint32_t job, sample_id 
 uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id);
 /* prepared_begin_spare begins an instance like prepared_begin, but evicts only instances that nobody wants. */
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id);
+
+/* prepared_grow.c */
+/* prepared_growth_begin is called once, when the extents are there. */
+void prepared_growth_begin(struct prepared *prepared);
+/* prepared_used_bytes gives the bytes of all blocks in use, free slots of zones among them. */
+uint64_t prepared_used_bytes(const struct prepared *prepared);
+/* prepared_may_grow tells whether more of the arena can be expected to come, or has come in this step. */
+bool prepared_may_grow(const struct prepared *prepared);
+/* prepared_count_leftovers works out how many leftovers may grow the arena. It is called when jobs came or went. */
+void prepared_count_leftovers(struct prepared *prepared);
+/* prepared_want notes that so many bytes should be reserved in all. */
+void prepared_want(struct prepared *prepared, uint64_t bytes);
+/* prepared_note_room notes whether an instance of so many bytes has found room. It may want more. */
+void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found);
+/* prepared_ask adds a RESERVE if more is wanted, and none is out. */
+void prepared_ask(struct prepared *prepared, struct outbox *outbox);
+/* prepared_on_reserved takes the answer to a RESERVE. */
+void prepared_on_reserved(struct prepared *prepared, uint64_t bytes, bool refused);
+/* prepared_wakes_ns gives the time at which a RESERVE that was refused is tried again; UINT64_MAX: there is none. */
+uint64_t prepared_wakes_ns(const struct prepared *prepared);
+/* prepared_give_back evicts leftovers from the end of what is reserved, and adds a RETURN of what is free there then.
+ * It keeps keep_bytes. */
+void prepared_give_back(struct prepared *prepared, uint64_t keep_bytes, struct outbox *outbox);
 
 /* prepared_zones.c */
 /* prepared_zone_of gives the zone of the instance's size; NULL when there is none, or the instance is raw. */

@@ -24,8 +24,8 @@ static void check_instances(const struct prepared *prepared, const uint32_t *use
         idle += residency_pins(prepared->residency, index) == 0 && !prepared_is_wanted(prepared, index);
     }
     CHECK(idle == prepared_idle(prepared) && pinned == prepared->pinned_bytes);
-    CHECK(used + prepared_zones_free_bytes(prepared) == extents_used_bytes(prepared->extents));
-    CHECK(extents_used_bytes(prepared->extents) <= prepared->env->config.arena_bytes);
+    CHECK(used + prepared_zones_free_bytes(prepared) == prepared_used_bytes(prepared));
+    CHECK(prepared_used_bytes(prepared) <= prepared->growth.reserved_bytes);
     CHECK(prepared->slab.taken * prepared->env->config.slot_least <= prepared->env->config.arena_bytes);
 }
 
@@ -53,9 +53,25 @@ static void check_zones(const struct prepared *prepared)
     }
 }
 
+/* Nothing lies above what is reserved. */
+static void check_growth(const struct prepared *prepared)
+{
+    const struct growth *growth = &prepared->growth;
+    uint64_t arena = prepared->env->config.arena_bytes;
+    uint32_t owner;
+    CHECK((growth->wall == EXTENT_NONE) == (growth->reserved_bytes == arena));
+    if (growth->wall == EXTENT_NONE)
+        return;
+    CHECK(extent_owner(prepared->extents, growth->wall, &owner) && owner == ENGINE_NONE);
+    CHECK(extent_offset(prepared->extents, growth->wall) == growth->reserved_bytes);
+    CHECK(extent_bytes(prepared->extents, growth->wall) == arena - growth->reserved_bytes);
+    CHECK(growth->wanted_bytes <= arena && growth->asked_bytes <= arena);
+}
+
 void prepared_check(const struct prepared *prepared, const uint32_t *users)
 {
     extents_check(prepared->extents);
+    check_growth(prepared);
     check_instances(prepared, users);
     check_zones(prepared);
 }

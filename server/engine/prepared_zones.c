@@ -102,7 +102,7 @@ void prepared_survey(const struct prepared *prepared, const bool *fixed, struct 
         count += extent_owner(arena, block, &owner);
     layout->blocks = xcalloc(count + 1, sizeof *layout->blocks);
     for (uint32_t block = extent_first(arena); block != EXTENT_NONE; block = extent_next(arena, block)) {
-        if (!extent_owner(arena, block, &owner))
+        if (block == prepared->growth.wall || !extent_owner(arena, block, &owner))
             continue;
         layout->blocks[layout->n_blocks] = prepared_as_block(prepared, block, owner);
         layout->blocks[layout->n_blocks++].fixed = owner != ENGINE_NONE && fixed[owner];

@@ -47,7 +47,7 @@ static bool lacks(const struct tasks *tasks, uint32_t job, uint32_t maker, sampl
  * long as they get. At an epoch's end a queue runs empty, and the next epoch fills it at once. */
 static uint64_t spare_bytes(const struct tasks *tasks)
 {
-    uint64_t used = extents_used_bytes(tasks->prepared->extents) - prepared_zones_free_bytes(tasks->prepared);
+    uint64_t used = prepared_used_bytes(tasks->prepared) - prepared_zones_free_bytes(tasks->prepared);
     uint64_t taken = tasks->prepared->slab.taken, claimed = 0;
     uint64_t spare = tasks->env->config.arena_bytes - used +
                      prepared_idle(tasks->prepared) * (taken ? used / taken : 0);

@@ -107,6 +107,8 @@ void model_event(struct model *model, uint64_t now_ns, const struct engine_event
         if (model->jobs[event->job_cancel.job])
             model->jobs[event->job_cancel.job]->cancelled = true;
         break;
+    case ENGINE_RESERVED: model_on_reserved(model, event); break;
+    case ENGINE_SHRINK:
     case ENGINE_HALT:
     case ENGINE_SAMPLES_GONE: /* model_forgotten */
     case ENGINE_PACE:         /* changes the order of work alone */
@@ -127,6 +129,8 @@ void model_action(struct model *model, const struct engine_action *action)
     case ENGINE_AHEAD: model_on_ahead(model, action); break;
     case ENGINE_SOURCE: model_on_source(model, action); break;
     case ENGINE_JOB_ENDED: model_on_ended(model, action); break;
+    case ENGINE_RESERVE: model_on_reserve(model, action); break;
+    case ENGINE_RETURN: model_on_return(model, action); break;
     default: model_break(model, RULE_TASK, "action of unknown type %d", (int)action->type);
     }
 }
@@ -151,6 +155,7 @@ static void compare_totals(struct model *model, const struct engine *engine)
     if (quota > config->arena_bytes)
         model_break(model, RULE_JOB, "quotas of %llu bytes promised, the arena has %llu", (unsigned long long)quota,
                     (unsigned long long)config->arena_bytes);
+    expect(model, "arena_reserved_bytes", totals.arena.reserved_bytes, model->reserved_bytes);
     expect(model, "jobs", totals.jobs, model->n_jobs);
     expect(model, "arena_quota_bytes", totals.arena.quota_bytes, quota);
     expect(model, "loads_inflight", totals.loads_inflight, model->n_loading);

@@ -101,6 +101,7 @@ bool model_others_sample(const struct model *model, uint32_t job, struct engine_
 bool model_is_owed(const struct model *model, uint32_t job, uint32_t rank);
 /* model_held_slot finds a slot that a client holds; false when there is none. */
 bool model_held_slot(const struct model *model, uint64_t *offset);
+uint64_t model_reserved(const struct model *model); /* bytes of the arena that are there */
 /* model_other_held finds a batch that the job's client holds beside this one. */
 bool model_other_held(const struct model *model, uint32_t job, uint64_t batch, uint64_t *other);
 /* model_outputs_ended: how many outputs the last PREPARED was about. */

@@ -36,6 +36,8 @@ void model_on_no_room(struct model *model, const struct job_book *job, uint32_t 
 {
     uint64_t waited_ns = job->asked ? model->now_ns - job->asked_ns : 0, held;
     model->no_rooms++;
+    if (model->refused && waited_ns >= model->scenario->config.room_timeout_ns)
+        return;
     if (!model_may_lack_room(model, place) || !model_held_slot(model, &held) || !strstr(error->text, " holds ") ||
         waited_ns < model->scenario->config.room_timeout_ns)
         model_break(model, RULE_BAD, "job %u failed for room after %llu ns: %s", place, (unsigned long long)waited_ns,

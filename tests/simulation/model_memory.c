@@ -12,6 +12,12 @@ static uint32_t prepares_max(const struct scenario *sc)
     return least > most ? least : most;
 }
 
+/* What is there of the arena at a daemon's start. */
+static uint64_t reserved_first(const struct scenario *sc)
+{
+    return sc->config.reserve_bytes ? 0 : sc->config.arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
+}
+
 void model_memory_create(struct model *model)
 {
     const struct scenario *sc = model->scenario;
@@ -19,6 +25,7 @@ void model_memory_create(struct model *model)
     model->ready = xcalloc(sc->n_samples, sizeof *model->ready);
     uint32_t copies = sc->config.copy_bytes ? ENGINE_COPIES_MAX : 0;
     model->tasks = xcalloc(prepares_max(sc) + copies + 1, sizeof *model->tasks);
+    model->reserved_bytes = reserved_first(sc);
 }
 
 void model_memory_destroy(struct model *model)
@@ -50,6 +57,9 @@ void model_memory_crash(struct model *model)
     memset(model->loading, 0, sc->n_samples * sizeof *model->loading);
     memset(model->ready, 0, sc->n_samples * sizeof *model->ready);
     model->n_arena = model->n_tasks = model->n_copies = model->n_loading = 0;
+    model->reserved_bytes = reserved_first(sc);
+    model->reserving_bytes = 0;
+    model->refused = false;
     model->encoded_bytes = model->loaded = model->loaded_bytes = model->prepared = model->n_reads = 0;
     table_free(&model->instances);
     table_free(&model->had);
@@ -113,6 +123,49 @@ static struct made *made_new(struct model *model)
     made->serial = model->n_made;
     model->all_made[model->n_made++] = made;
     return made;
+}
+
+uint64_t model_reserved(const struct model *model)
+{
+    return model->reserved_bytes;
+}
+
+void model_on_reserve(struct model *model, const struct engine_action *action)
+{
+    uint64_t unit = model->scenario->config.reserve_bytes, bytes = action->reserve.bytes;
+    uint64_t arena = model->scenario->config.arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
+    if (model->reserving_bytes || bytes <= model->reserved_bytes || bytes > arena ||
+        (bytes < arena && (unit == 0 || bytes % unit)))
+        model_break(model, RULE_TASK, "RESERVE of %llu bytes while %llu are there and %llu asked for",
+                    (unsigned long long)bytes, (unsigned long long)model->reserved_bytes,
+                    (unsigned long long)model->reserving_bytes);
+    model->reserving_bytes = bytes;
+}
+
+void model_on_reserved(struct model *model, const struct engine_event *event)
+{
+    model->reserved_bytes = event->reserved.bytes;
+    model->reserving_bytes = 0;
+    model->refused = event->reserved.refused;
+}
+
+/* What is taken away must be nobody's. */
+void model_on_return(struct model *model, const struct engine_action *action)
+{
+    uint64_t bytes = action->reserve.bytes, unit = model->scenario->config.reserve_bytes;
+    if (bytes >= model->reserved_bytes || model->reserving_bytes || unit == 0 || bytes % unit)
+        model_break(model, RULE_TASK, "RETURN leaves %llu bytes of %llu", (unsigned long long)bytes,
+                    (unsigned long long)model->reserved_bytes);
+    size_t first = arena_find(model, bytes);
+    for (size_t i = first; i < model->n_arena; i++) {
+        const struct made *made = model->arena[i];
+        if (made->state == MADE_RUNNING || made->held)
+            model_break(model, RULE_SLOT, "slot %llu+%llu of sample %u is taken away, which is %s",
+                        (unsigned long long)made->offset, (unsigned long long)made->bytes, made->id,
+                        made->held ? "held by a client" : "being prepared");
+    }
+    arena_remove(model, first, model->n_arena); /* a job that is given one of these is given wrong bytes */
+    model->reserved_bytes = bytes;
 }
 
 /* ── encoded bytes ── */
@@ -253,10 +306,10 @@ static struct made *output_made(struct model *model, sample_id id, const struct 
     if (output->bytes != bytes)
         model_break(model, RULE_SLOT, "slot of %llu bytes for an instance of %llu", (unsigned long long)output->bytes,
                     (unsigned long long)bytes);
-    if (output->bytes > sc->config.arena_bytes || output->offset > sc->config.arena_bytes - output->bytes) {
-        model_break(model, RULE_SLOT, "slot %llu+%llu is outside the arena of %llu bytes",
+    if (output->bytes > model->reserved_bytes || output->offset > model->reserved_bytes - output->bytes) {
+        model_break(model, RULE_SLOT, "slot %llu+%llu is outside the %llu bytes of the arena that are there",
                     (unsigned long long)output->offset, (unsigned long long)output->bytes,
-                    (unsigned long long)sc->config.arena_bytes);
+                    (unsigned long long)model->reserved_bytes);
         return NULL;
     }
     /* 16 bits of the number's meaning, 16 of the sample, 32 of the instance */

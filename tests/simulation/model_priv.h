@@ -169,7 +169,10 @@ struct model {
 
     struct made **arena; /* RUNNING and DONE, by offset, none overlapping */
     size_t n_arena, cap_arena;
-    struct made **all_made; /* to be freed in the end */
+    uint64_t reserved_bytes;  /* so much of the arena is there */
+    uint64_t reserving_bytes; /* what the RESERVE that is out asks for; 0: none is out */
+    bool refused;             /* the last one got less */
+    struct made **all_made;   /* to be freed in the end */
     size_t n_made, cap_made;
     struct table instances; /* (number's meaning, sample, instance) that were begun */
     struct table had;       /* (job serial, made serial) */
@@ -210,6 +213,9 @@ void model_on_prepared(struct model *model, const struct engine_event *event);
 void model_on_load(struct model *model, const struct engine_action *action);
 void model_on_prepare(struct model *model, const struct engine_action *action);
 void model_on_drop(struct model *model, const struct engine_action *action);
+void model_on_reserve(struct model *model, const struct engine_action *action);
+void model_on_reserved(struct model *model, const struct engine_event *event);
+void model_on_return(struct model *model, const struct engine_action *action);
 /* The tag at exactly this range, or NULL. */
 struct made *model_made_at(const struct model *model, uint64_t offset, uint64_t bytes);
 

@@ -157,6 +157,20 @@ static void draw_orders(struct scenario *sc)
     sc->orders_known = chance(&rng, 15);
 }
 
+/* Arenas that grow, with a key of their own. */
+static void draw_growth(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_GROWTH, sc->seed, 0, 0);
+    if (!chance(&rng, 50))
+        return;
+    uint64_t pieces = between(&rng, 1, chance(&rng, 50) ? 8 : 200);
+    sc->config.reserve_bytes = extent_round(sc->config.arena_bytes / pieces + 1);
+    sc->reserve = scenario_draw_latency(&rng, 10 * CLOCK_NS_PER_MS);
+    sc->refuse_percent = chance(&rng, 50) ? 0 : (uint32_t)between(&rng, 1, 90);
+    sc->shrink_ns = chance(&rng, 50) ? 0 : between(&rng, CLOCK_NS_PER_MS, CLOCK_NS_PER_S);
+}
+
 struct scenario *scenario_create(uint64_t seed, unsigned kind)
 {
     struct rng rng;
@@ -207,6 +221,7 @@ struct scenario *scenario_create(uint64_t seed, unsigned kind)
     draw_arena(sc, &rng, mood);
     if (mood == MOOD_TIGHT)
         tighten(sc);
+    draw_growth(sc);
     return sc;
 }
 

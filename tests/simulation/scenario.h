@@ -121,7 +121,10 @@ struct scenario {
     uint32_t output_faults;               /* the same of single outputs */
     struct scenario_outage outages[SCENARIO_OUTAGES_MAX];
     uint32_t n_outages;
-    uint64_t tick_ns; /* 0: no ticks */
+    struct latency reserve;  /* what reserving more of the arena takes */
+    uint32_t refuse_percent; /* of RESERVEs: they get less than they ask for, or nothing */
+    uint64_t shrink_ns;      /* between two SHRINKs; 0: none */
+    uint64_t tick_ns;        /* 0: no ticks */
     uint64_t drain_ns;
     uint32_t gather;         /* events of one moment that make one step */
     uint32_t forget_percent; /* of registrations before which the engine forgets chunks, and numbers mean others */

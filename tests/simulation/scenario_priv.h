@@ -21,6 +21,7 @@
 #define KEY_RECORDS UINT64_C(0x4ec04d)
 #define KEY_OUTAGES UINT64_C(0x0074a6e5)
 #define KEY_RESTARTS UINT64_C(0x4e57a475)
+#define KEY_GROWTH UINT64_C(0x94034a)
 
 enum mood {
     MOOD_PLAIN,

@@ -11,6 +11,7 @@
 
 #define KEY_WORLD UINT64_C(0x3027d)
 #define KEY_FORGETTING UINT64_C(0xf0c6e8)
+#define KEY_GROWING UINT64_C(0x940b49)
 #define KEY_OUTPUTS UINT64_C(0x007b17)
 #define KEY_RESTARTING UINT64_C(0x4e57a4)
 #define CHECK_CREDIT_PER_STEP 600 /* of samples gone through by engine_check */
@@ -30,6 +31,17 @@ static bool broken(const struct world *world)
 {
     const char *text;
     return model_broken(world->model, &text) != RULE_NONE;
+}
+
+/* The answer to a RESERVE: all of it, or a part. */
+static void reserve(struct world *world, uint64_t bytes)
+{
+    uint64_t here = model_reserved(world->model), unit = world->scenario->config.reserve_bytes;
+    bool refused = random_below(&world->growth_rng, 100) < world->scenario->refuse_percent;
+    if (refused)
+        bytes = here + random_below(&world->growth_rng, (bytes - here + unit - 1) / unit) * unit;
+    world_alarm(world, latency_draw(&world->scenario->reserve, &world->growth_rng, 0), ALARM_RESERVED, bytes, refused,
+                0);
 }
 
 /* Bits: outputs whose pipelines can make nothing of the sample. */
@@ -64,6 +76,8 @@ static void act(struct world *world, const struct engine_action *action)
         world_alarm(world, took_ns, ALARM_PREPARED, action->prepare.task,
                     unfit_outputs(world, action) << 32 | action->prepare.id, took_ns);
         break;
+    case ENGINE_RESERVE: reserve(world, action->reserve.bytes); break;
+    case ENGINE_RETURN:
     case ENGINE_DROP_ENCODED:
     case ENGINE_AHEAD:
     case ENGINE_SOURCE: break;
@@ -194,8 +208,24 @@ static void happen(struct world *world, const struct alarm *alarm)
     case ALARM_PREPARED: prepared(world, (uint32_t)alarm->a, (sample_id)alarm->b, alarm->b >> 32, alarm->c); break;
     case ALARM_TICK:
         world_event(world, &(struct engine_event){.type = ENGINE_TICK}, NULL);
-        if (world->agenda.length > 0 && world->scenario->tick_ns) /* ticks alone are no sign of life */
+        if (world->agenda.length > (world->scenario->shrink_ns > 0) &&
+            world->scenario->tick_ns) /* ticks alone are no sign of life */
             world_alarm(world, world->scenario->tick_ns, ALARM_TICK, 0, 0, 0);
+        break;
+    case ALARM_RESERVED:
+        world_event(world,
+                    &(struct engine_event){.type = ENGINE_RESERVED,
+                                           .reserved = {.bytes = alarm->a, .refused = alarm->b}},
+                    NULL);
+        break;
+    case ALARM_SHRINK:
+        world_event(world,
+                    &(struct engine_event){.type = ENGINE_SHRINK,
+                                           .shrink.keep_bytes = random_below(&world->growth_rng,
+                                                                             model_reserved(world->model) + 1)},
+                    NULL);
+        if (world->agenda.length > (world->scenario->tick_ns > 0)) /* nor are these */
+            world_alarm(world, world->scenario->shrink_ns, ALARM_SHRINK, 0, 0, 0);
         break;
     case ALARM_DRAIN: world_event(world, &(struct engine_event){.type = ENGINE_DRAIN}, NULL); break;
     case ALARM_END_LEG: runs_end_leg(world, (uint32_t)alarm->a, (uint32_t)alarm->b); break;
@@ -281,6 +311,8 @@ static void begin(struct world *world)
     }
     if (sc->tick_ns)
         world_alarm(world, sc->tick_ns, ALARM_TICK, 0, 0, 0);
+    if (sc->shrink_ns)
+        world_alarm(world, sc->shrink_ns, ALARM_SHRINK, 0, 0, 0);
     if (sc->drain_ns != SCENARIO_NEVER)
         world_alarm(world, sc->drain_ns, ALARM_DRAIN, 0, 0, 0);
 }
@@ -305,8 +337,9 @@ static void live(struct world *world)
             struct alarm alarm;
             agenda_take(&world->agenda, &alarm);
             world->now_ns = alarm.due.at_ns;
-            happened += alarm.kind != ALARM_TICK;
-            if (alarm.kind != ALARM_TICK)
+            bool of_time = alarm.kind == ALARM_TICK || alarm.kind == ALARM_SHRINK;
+            happened += !of_time;
+            if (!of_time)
                 world->lull_ticks = 0;
             happen(world, &alarm);
             if (world->steps >= world->crash_step && !broken(world))
@@ -329,6 +362,7 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     random_seed_keys(&world.rng, KEY_WORLD, scenario->seed, 0, 0);
     random_seed_keys(&world.forget_rng, KEY_FORGETTING, scenario->seed, 0, 0);
     random_seed_keys(&world.output_rng, KEY_OUTPUTS, scenario->seed, 0, 0);
+    random_seed_keys(&world.growth_rng, KEY_GROWING, scenario->seed, 0, 0);
     random_seed_keys(&world.restart_rng, KEY_RESTARTING, scenario->seed, 0, 0);
     world.model = model_create(scenario);
     if (options->sabotage != SABOTAGE_NONE)

@@ -30,6 +30,7 @@ static bool dies_with_it(enum alarm_kind kind)
     case ALARM_LOADED:
     case ALARM_PREPARED:
     case ALARM_WAKE:
+    case ALARM_RESERVED:
     case ALARM_ADMITTED:
     case ALARM_ARRIVED:
     case ALARM_FAILED: return true;

@@ -13,6 +13,8 @@ enum alarm_kind {
     ALARM_LOADED,   /* a: sample, b: dataset that it is from */
     ALARM_WAKE,     /* what engine_wakes_ns asked for */
     ALARM_PREPARED, /* a: task, b: sample, and above its 32 bits one for each output that fails, c: nanoseconds */
+    ALARM_RESERVED, /* a: bytes, b: whether it is less than was asked for */
+    ALARM_SHRINK,
     ALARM_TICK,
     ALARM_DRAIN,
     ALARM_JOIN, /* a: client, of this and all that follow */
@@ -101,7 +103,7 @@ struct world {
     struct engine *engine;
     struct model *model;
     struct sabotage *sabotage;
-    struct rng rng, forget_rng, output_rng;
+    struct rng rng, forget_rng, output_rng, growth_rng;
     uint64_t now_ns, steps, hash;
     uint64_t check_credit;
     struct engine_event events[SCENARIO_GATHER_MAX]; /* of the step that is being gathered */

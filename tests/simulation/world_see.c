@@ -79,6 +79,14 @@ void world_see_event(struct world *world, const struct engine_event *event)
     case ENGINE_SAMPLES_GONE:
         world_say(world, "> SAMPLES_GONE %u ids from %u on", event->samples_gone.count, event->samples_gone.ids[0]);
         break;
+    case ENGINE_RESERVED:
+        note(world, event->reserved.bytes);
+        world_say(world, "> RESERVED %llu bytes%s", (unsigned long long)event->reserved.bytes,
+                  event->reserved.refused ? ", and no more" : "");
+        break;
+    case ENGINE_SHRINK:
+        world_say(world, "> SHRINK, keep %llu bytes", (unsigned long long)event->shrink.keep_bytes);
+        break;
     default: world_say(world, event->type == ENGINE_DRAIN ? "> DRAIN" : "> TICK");
     }
 }
@@ -152,6 +160,12 @@ void world_see_action(struct world *world, const struct engine_action *action)
                   (int)action->source.id);
         break;
     case ENGINE_DELIVER: see_deliver(world, action); break;
+    case ENGINE_RESERVE:
+    case ENGINE_RETURN:
+        note(world, action->reserve.bytes);
+        world_say(world, "  < %s %llu bytes", action->type == ENGINE_RESERVE ? "RESERVE" : "RETURN, leaves",
+                  (unsigned long long)action->reserve.bytes);
+        break;
     default:
         world_say(world, action->type == ENGINE_DROP_ENCODED ? "  < DROP_ENCODED" : "  < JOB_ENDED job %u",
                   action->job);
