@@ -54,7 +54,8 @@ METRIC(SOURCE_RETRIES, METRIC_COUNTER, "larder_source_retries_total",
        "Reads that storage did not answer; they are tried again.", NULL)
 METRIC(SOURCE_WAITS, METRIC_GAUGE, "larder_jobs_waiting_for_source", "Jobs that wait for storage that does not answer.",
        NULL)
-METRIC(ARENA_BUDGET, METRIC_GAUGE, "larder_arena_budget_bytes", "Size of the arena.", NULL)
+METRIC(ARENA_BUDGET, METRIC_GAUGE, "larder_arena_budget_bytes", "The most that the arena may take.", NULL)
+METRIC(ARENA_RESERVED, METRIC_GAUGE, "larder_arena_reserved_bytes", "Memory that the arena takes at the moment.", NULL)
 METRIC(ARENA_USED, METRIC_GAUGE, "larder_arena_used_bytes", "Arena bytes that hold instances.", NULL)
 METRIC(ARENA_PINNED, METRIC_GAUGE, "larder_arena_pinned_bytes",
        "Arena bytes that are planned, being prepared, or held by clients.", NULL)

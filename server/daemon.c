@@ -36,6 +36,10 @@ enum { TASKS_PER_THREAD = 2, TASKS_PER_THREAD_MAX = 64, CHUNK_SAMPLES = 64 };
 #define LEAVING_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
 #define ROOM_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
 
+#define RESERVE_BYTES_MIN (UINT64_C(64) << 10)
+#define RESERVE_BYTES_MAX (UINT64_C(16) << 20)
+enum { RESERVE_PARTS = 8 };
+
 #define BEHIND_BYTES_MIN (UINT64_C(4) << 20)
 #define BEHIND_BYTES_MAX (UINT64_C(64) << 20)
 enum { BEHIND_PART = 4 };
@@ -120,6 +124,15 @@ static int open_storage(struct daemon *daemon, struct error *err)
     return origins_create(&origins, &daemon->origins, err);
 }
 
+/* reserve_bytes gives the steps in which the arena grows: smaller ones for a small arena. */
+static uint64_t reserve_bytes(uint64_t arena)
+{
+    uint64_t bytes = RESERVE_BYTES_MAX;
+    while (bytes > RESERVE_BYTES_MIN && bytes > arena / RESERVE_PARTS)
+        bytes /= 2;
+    return bytes;
+}
+
 static int start_engine(struct daemon *daemon, struct error *err)
 {
     const struct config *config = daemon->config;
@@ -130,6 +143,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
     struct driver_config driver = {
         .engine = {.seed = random_mix64(boot),
                    .arena_bytes = arena_bytes(daemon->arena),
+                   .reserve_bytes = reserve_bytes(arena_bytes(daemon->arena)),
                    .rank_timeout_ns = config->rank_timeout_s * CLOCK_NS_PER_S,
                    .source_wait_ns = config->source_wait_s * CLOCK_NS_PER_S,
                    .bad_limited = true,
@@ -155,6 +169,9 @@ static int start_engine(struct daemon *daemon, struct error *err)
         .loaders = loaders,
         .inbox = daemon->inbox,
         .catalog = daemon->catalog,
+        .arena = daemon->arena,
+        .memory_root = config->memory_root,
+        .linger_ns = config->linger_s * CLOCK_NS_PER_S,
         .origins = daemon->origins,
         .arena = daemon->arena,
         .rates = *config->checkpoint_dir ? rates : NULL,
@@ -230,7 +247,7 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
     if (!code)
         code = listen_at(config->socket_path, progress, &daemon->session, err);
     if (!code)
-        code = arena_create(config->arena_bytes, progress->go_on, progress->ctx, &daemon->arena, err);
+        code = arena_create(config->arena_bytes, config->memory_root, &daemon->arena, err);
     if (!code)
         code = catalog_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, &daemon->catalog, err);
     if (!code)
@@ -262,7 +279,7 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
         daemon_stop(daemon);
         return code;
     }
-    atomic_store(&daemon->arrivals.last_client_ns, clock_now_ns()); /* nobody could come while the arena was reserved */
+    atomic_store(&daemon->arrivals.last_client_ns, clock_now_ns()); /* nobody could come before */
     log_info("msg=\"listening\" version=" LARDER_VERSION
              " socket=\"%s\" arena_mib=%llu encoded_mib=%llu scratch_mib=%llu workers=%llu loaders=%llu",
              config->socket_path, (unsigned long long)(arena_bytes(daemon->arena) >> 20),

@@ -144,3 +144,29 @@ int memory_free_read(const char *root, struct memory_free *out, struct error *er
     *out = (struct memory_free){.machine_bytes = kib * 1024, .cgroup_bytes = cgroups_left(root)};
     return 0;
 }
+
+/* stalled_us gives the total of the line "some" of a file of pressure; 0: there is none. */
+static uint64_t stalled_us(const char *path)
+{
+    char text[FILE_MAX_BYTES];
+    const char *total = read_text(path, text) && strncmp(text, "some ", 5) == 0 ? strstr(text, "total=") : NULL;
+    return total ? strtoull(total + strlen("total="), NULL, 10) : 0;
+}
+
+uint64_t memory_stalled_us(const char *root)
+{
+    char path[PATH_MAX], text[FILE_MAX_BYTES];
+    uint64_t most = 0, own = 0;
+    if (snprintf(path, sizeof path, "%s/proc/pressure/memory", root) < (int)sizeof path)
+        most = stalled_us(path);
+    if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= (int)sizeof path || !read_text(path, text))
+        return most;
+    const char *group = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
+    if (!group)
+        return most;
+    group = strchr(group, ':') + 2;
+    if (snprintf(path, sizeof path, "%s%s%.*s/memory.pressure", root, cgroup_v2.mount, (int)strcspn(group, "\n"),
+                 group) < (int)sizeof path)
+        own = stalled_us(path);
+    return own > most ? own : most;
+}

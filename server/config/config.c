@@ -137,6 +137,8 @@ static int finish(struct config *config, const struct config_machine *machine, s
     if (config->workers == 0)
         config->workers = machine->cores;
     find_checkpoint_dir(config);
+    if (!config->memory_root) /* auto is none */
+        config->memory_root = xstrdup("");
     rc = find_socket(config, err);
     if (rc == 0)
         find_metrics_socket(config);
@@ -228,6 +230,7 @@ static void own_texts(struct config *config)
     config->metrics_address = xstrdup(config->metrics_address);
     config->metrics_socket = xstrdup(config->metrics_socket);
     config->checkpoint_dir = xstrdup(config->checkpoint_dir);
+    config->memory_root = xstrdup(config->memory_root);
 }
 
 static void free_texts(struct config *config)
@@ -236,6 +239,7 @@ static void free_texts(struct config *config)
     free(config->metrics_address);
     free(config->metrics_socket);
     free(config->checkpoint_dir);
+    free(config->memory_root);
 }
 
 void config_destroy(struct config *config)

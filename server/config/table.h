@@ -16,10 +16,11 @@
 SETTING(PATH, socket_path, "socket", "path", "auto", "absolute path or auto", 1, CONFIG_SOCKET_PATH_MAX,
         "Where training scripts connect. auto: $LARDER_SOCKET, else $XDG_RUNTIME_DIR/larder/larder.sock, else "
         "/run/larder/larder.sock. The control socket is the same path with .control at its end.")
-SETTING(BYTES, arena_bytes, "memory", "arena", "25%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
-        "Memory for prepared samples, shared with the training scripts and reserved at the start. A percentage is of "
-        "the machine's memory or the cgroup's limit, whichever is less; the default also never takes more than half of "
-        "what is free at the start.")
+SETTING(
+    BYTES, arena_bytes, "memory", "arena", "25%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
+    "The most memory for prepared samples, shared with the training scripts. It is reserved by need. A percentage is "
+    "of the machine's memory or the cgroup's limit, whichever is less; the default is also never more than half of "
+    "what is free at the start.")
 SETTING(BYTES, encoded_bytes, "memory", "encoded", "10%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
         "Memory for samples as they lie on disk (encoded), loads in flight and the bookkeeping of prepared samples "
         "(256 bytes each) included. When it has room for all that jobs of one pipeline want, each file is read once "
@@ -28,6 +29,10 @@ SETTING(BYTES, scratch_bytes, "memory", "scratch", "10%", "size or % of memory",
         "Memory that all worker threads together decode and augment in. An image that needs more than is free waits "
         "for others to be done; one that needs more than about three quarters of it counts as a bad sample. 100 "
         "megapixels take 0.3 to 1 GiB.")
+SETTING(
+    COUNT, linger_s, "memory", "linger", "60", "seconds", 0, 31536000,
+    "How long prepared samples stay in memory when no script is connected, so that the next trial finds them. Where "
+    "the machine is short of memory they go at once. 0: they do not stay.")
 SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, CONFIG_THREADS_MAX,
         "Threads that decode and augment. 0: as many as there are processor cores.")
 SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, CONFIG_THREADS_MAX,
@@ -75,5 +80,7 @@ SETTING(PATH, checkpoint_dir, "catalog", "checkpoint", "auto", "absolute path, a
         "again at each start.")
 SETTING(SHARE, job_quota_share, "jobs", "quota", "50%", "% of the arena", 1, 100,
         "The most of the arena that one job may pin.")
+SETTING(PATH, memory_root, "debug", "memory_root", "none", "absolute path or none", 0, 4095,
+        "For tests: a folder that stands for the root of /proc and /sys where they tell how much memory is free.")
 SETTING(COUNT, load_delay_ms, "debug", "load_delay", "0", "milliseconds", 0, 60000,
         "For tests: every read takes so much longer, as from slow storage.")

@@ -11,9 +11,9 @@
  *             first), redirected {prepared, encoded} (picks that another sample served, by the level that had it),
  *             delivered_from {prepared, encoded, read} (samples delivered, by where memory had them when they
  *             were planned), bad {reason: count}
- *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes,
- *             look_ahead_bytes}, scratch {budget_bytes, used_bytes, waiting (threads), waits
- *             (images)}, evicted {prepared, encoded}
+ *   memory    arena {budget_bytes, reserved_bytes (memory taken at the moment), used_bytes, pinned_bytes,
+ *             quota_bytes}, encoded {budget_bytes, used_bytes, look_ahead_bytes}, scratch {budget_bytes, used_bytes,
+ *             waiting (threads), waits (images)}, evicted {prepared, encoded}
  *   storage   source {samples, bytes} (read from sources), classes[], fastest first: {path, state ("filling", "full",
  *             "read_only", "off"), size_bytes, used_bytes, samples, segments, read {samples, bytes}, written {samples,
  *             bytes}, waiting_bytes (to be written), skipped (samples not written, because too many waited), corrupt

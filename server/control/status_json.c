@@ -96,6 +96,7 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
     json_t *memory = json_object(), *arena = json_object(), *encoded = json_object(), *evicted = json_object(),
            *scratch = json_object();
     put(arena, "budget_bytes", count(status->arena_budget_bytes), failed);
+    put(arena, "reserved_bytes", count(totals->arena.reserved_bytes), failed);
     put(arena, "used_bytes", count(totals->arena.used_bytes), failed);
     put(arena, "pinned_bytes", count(totals->arena.pinned_bytes), failed);
     put(arena, "quota_bytes", count(totals->arena.quota_bytes), failed);

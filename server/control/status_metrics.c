@@ -66,6 +66,7 @@ static void put_memory(struct metrics *metrics, const struct daemon_status *stat
 {
     const struct engine_totals *totals = &status->totals;
     put(metrics, METRIC_ARENA_BUDGET, (double)status->arena_budget_bytes);
+    put(metrics, METRIC_ARENA_RESERVED, (double)totals->arena.reserved_bytes);
     put(metrics, METRIC_ARENA_USED, (double)totals->arena.used_bytes);
     put(metrics, METRIC_ARENA_PINNED, (double)totals->arena.pinned_bytes);
     put(metrics, METRIC_ENCODED_BUDGET, (double)status->encoded_budget_bytes);

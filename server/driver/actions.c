@@ -173,6 +173,17 @@ static void prepare_all(struct driver *driver)
     driver->preparing.count = 0;
 }
 
+static void reserve(struct driver_reserve *reserve, const struct engine_action *action)
+{
+    CHECK(reserve->reserver); /* otherwise all of the arena is there from the start */
+    if (action->type == ENGINE_RESERVE) {
+        reserver_reserve(reserve->reserver, reserve->reserved_bytes, action->reserve.bytes);
+        return;
+    }
+    reserve->reserved_bytes = action->reserve.bytes;
+    reserve->surplus = true;
+}
+
 static void carry_out(struct driver *driver, const struct engine_action *action)
 {
     switch (action->type) {
@@ -187,9 +198,10 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
         states_end(driver, action->job);
         tables_job_end(&driver->tables, action->job);
         want_datasets(driver);
+        driver->reserve.idle_ns = driver->reserve.again_ns = 0;
         break;
-    case ENGINE_RESERVE: /* all of the arena is there from the start */
-    case ENGINE_RETURN:
+    case ENGINE_RESERVE:
+    case ENGINE_RETURN: reserve(&driver->reserve, action); break;
     case ENGINE_AHEAD: /* only observers need these two */
     case ENGINE_SOURCE: break;
     }

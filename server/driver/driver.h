@@ -23,6 +23,9 @@ struct driver_config {
     uint32_t workers, loaders;  /* threads of the pool; the governor needs both numbers */
     struct mailbox *inbox;      /* borrowed */
     struct catalog *catalog;    /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */
+    struct arena *arena;        /* borrowed; NULL where engine.reserve_bytes is 0 */
+    const char *memory_root;    /* borrowed; put before the paths that tell how memory is, "" outside tests */
+    uint64_t linger_ns;         /* how long the arena's memory stays when nobody is connected */
     struct origins *origins;    /* borrowed; it is told whose samples jobs want. NULL: there are none */
     struct arena *arena;        /* borrowed; the engine's thread writes copies there */
     const char *rates;          /* the file that keeps preparing rates; NULL: none does. Borrowed by driver_create */
@@ -33,7 +36,8 @@ struct driver_config {
 /* driver_create makes the engine and the governor and copies config. The caller destroys the driver. Fails as
  * engine_create and governor_live_create do. */
 int driver_create(const struct driver_config *config, struct driver **out, struct error *err);
-/* driver_start begins the thread. session and workers are borrowed and must outlive the thread. LARDER_ELIMIT. */
+/* driver_start begins the thread, and the reserver's. session and workers are borrowed and must outlive them.
+ * LARDER_ELIMIT, LARDER_ENOMEM. */
 int driver_start(struct driver *driver, struct session *session, struct workers *workers, struct error *err);
 /* driver_stop ends the thread once it has dealt with what is in the inbox. The owner calls it when all clients are gone
  * and the workers have stopped. */

@@ -5,6 +5,7 @@
  *   questions.c   answers other threads
  *   actions.c     steps the engine and carries out what it asks for
  *   deliver.c     sends batches
+ *   reserve.c     what becomes of the arena's memory
  *   states.c      keeps what ranks were given, and answers who asks for it (states.h)
  *   news.c        logs what happens
  *   times.c       counts how long things take */
@@ -17,6 +18,7 @@
 #include "common/log.h"
 #include "server/driver/driver.h"
 #include "server/driver/observer.h"
+#include "server/driver/reserver.h"
 #include "server/driver/tables.h"
 #include "server/governor/live.h"
 
@@ -72,6 +74,16 @@ struct driver_copies {
     size_t filling, count;
 };
 
+/* What is there of the arena. */
+struct driver_reserve {
+    struct reserver *reserver; /* NULL: all of the arena is there from the start */
+    uint64_t reserved_bytes;   /* what the engine knows of */
+    bool surplus;              /* Memory is there that the engine has returned. */
+    bool renewing;             /* The reserver was asked to give all back. */
+    uint64_t idle_ns;          /* since when nobody has been there; 0: somebody is, or was since the last look */
+    uint64_t again_ns;         /* when to look again */
+};
+
 struct driver {
     struct driver_config config;
     struct engine *engine;
@@ -94,6 +106,7 @@ struct driver {
     struct driver_preparing preparing;
     struct driver_copies copies;
     struct driver_retired retired;
+    struct driver_reserve reserve;
     struct driver_batch batch;
     struct driver_asks asks;
     char names[WIRE_REPLY_MAX - 4096]; /* the names in one answer to CLASSES_GET */
@@ -124,6 +137,14 @@ void driver_step(struct driver *driver, const struct engine_event *events, size_
 void driver_step_copies(struct driver *driver);
 /* deliver.c: driver_deliver carries a DELIVER out. */
 void driver_deliver(struct driver *driver, const struct engine_action *action);
+/* reserve.c: driver_reserved, driver_renewed and driver_pressure take what the reserver says. driver_linger gives
+ * memory back that nobody has wanted for long; driver_linger_wait_ms gives the time until it has something to do, below
+ * 0: for ever. */
+void driver_reserved(struct driver *driver, uint64_t bytes, bool refused);
+void driver_renewed(struct driver *driver, bool renewed);
+void driver_pressure(struct driver *driver);
+void driver_linger(struct driver *driver);
+int64_t driver_linger_wait_ms(const struct driver *driver);
 /* questions.c: driver_answer answers a question and wakes the thread that asked it. */
 void driver_answer(struct driver *driver, enum inbox_type type, struct driver_question *question);
 

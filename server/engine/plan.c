@@ -18,6 +18,8 @@ static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
     static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
     uint32_t instance = prepared_begin(plan->prepared, job, id);
     for (size_t i = 0; i < sizeof states / sizeof states[0] && instance == ENGINE_NONE; i++) {
+        if (prepared_room_comes(plan->prepared))
+            break;
         plan_loosen(plan, states[i]);
         instance = prepared_begin(plan->prepared, job, id);
     }

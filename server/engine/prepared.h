@@ -159,6 +159,8 @@ void prepared_count_leftovers(struct prepared *prepared);
 void prepared_want(struct prepared *prepared, uint64_t bytes);
 /* prepared_note_room notes whether an instance of so many bytes has found room. It may want more. */
 void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found);
+/* prepared_room_comes tells whether what finds no room is to wait, because more is asked for in this step or was. */
+bool prepared_room_comes(const struct prepared *prepared);
 /* prepared_ask adds a RESERVE if more is wanted, and none is out. */
 void prepared_ask(struct prepared *prepared, struct outbox *outbox);
 /* prepared_on_reserved takes the answer to a RESERVE. */

@@ -7,7 +7,8 @@
  * More is asked for ahead of need: when little is free, or a zone finds no room. One request is out at a time. What is
  * wanted grows the arena. Leftovers, which no running job wants, grow it only as long as there are fewer than samples
  * in the views of all pipelines: about one instance of each sample for whoever comes next. After that the oldest
- * leftovers make way for new instances. */
+ * leftovers make way for new instances. While what was asked for may still come, nothing is evicted for what finds no
+ * room: it waits for the answer. */
 #include "common/check.h"
 #include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
@@ -112,10 +113,17 @@ void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found)
     if (!has_wall(prepared))
         return;
     uint64_t free_bytes = growth->reserved_bytes - prepared_used_bytes(prepared);
-    if (found && (free_bytes >= growth->reserved_bytes / FREE_PART || prepared_idle(prepared) >= growth->leftovers_most))
+    if (found &&
+        (free_bytes >= growth->reserved_bytes / FREE_PART || prepared_idle(prepared) >= growth->leftovers_most))
         return;
     uint64_t step = growth->reserved_bytes / STEP_PART;
     prepared_want(prepared, growth->reserved_bytes + (step > bytes ? step : bytes));
+}
+
+bool prepared_room_comes(const struct prepared *prepared)
+{
+    const struct growth *growth = &prepared->growth;
+    return has_wall(prepared) && !growth->refused && prepared_idle(prepared) < growth->leftovers_most;
 }
 
 void prepared_ask(struct prepared *prepared, struct outbox *outbox)

@@ -148,11 +148,12 @@ static uint32_t take_free(struct prepared *prepared, const struct claim *claim)
     return block != ENGINE_NONE ? block : extent_alloc(prepared->extents, claim->bytes, claim->index);
 }
 
-/* arena_alloc gives a block for the claim, and clears room for it if need be; EXTENT_NONE when there is no room. */
+/* arena_alloc gives a block for the claim, and clears room for it if need be; EXTENT_NONE when there is no room, or
+ * when more is about to come. */
 static uint32_t arena_alloc(struct prepared *prepared, const struct claim *claim)
 {
     uint32_t block = take_free(prepared, claim);
-    if (block != EXTENT_NONE)
+    if (block != EXTENT_NONE || prepared_room_comes(prepared))
         return block;
     uint32_t victim = find_victim(prepared);
     bool cleared = false;

@@ -1,4 +1,4 @@
-/* The arena: reserved, shared, and sealed against everything a client could do to it. */
+/* The arena: reserved by and by, shared, sealed against everything a client could do to it, and given back. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -22,21 +22,41 @@ static struct arena *make_arena(uint64_t bytes)
 {
     struct arena *arena = NULL;
     struct error err = {0};
-    if (arena_create(bytes, NULL, NULL, &arena, &err))
+    if (arena_create(bytes, "", &arena, &err))
         fail_msg("arena_create: %s", err.text);
     return arena;
 }
 
-/* The pages are taken at creation, the size is rounded up to pages, and a client's mapping shows what the daemon
- * writes. */
+static void reserve(struct arena *arena, uint64_t from, uint64_t to)
+{
+    uint64_t got = 0;
+    struct error err = {0};
+    if (arena_reserve(arena, from, to, &got, &err))
+        fail_msg("arena_reserve: %s", err.text);
+    assert_int_equal(got, to);
+}
+
+static uint64_t taken(const struct arena *arena)
+{
+    struct stat st;
+    assert_int_equal(fstat(arena_fd(arena), &st), 0);
+    assert_int_equal(st.st_size, arena_bytes(arena));
+    return (uint64_t)st.st_blocks * 512;
+}
+
+/* No page is taken at creation, arena_reserve takes those that it is asked for, the size is rounded up to pages, and a
+ * client's mapping shows what the daemon writes. */
 static void test_reserved_and_shared(void **state)
 {
     (void)state;
     struct arena *arena = make_arena(ARENA_BYTES - 5);
     assert_int_equal(arena_bytes(arena), ARENA_BYTES);
-    struct stat st;
-    assert_int_equal(fstat(arena_fd(arena), &st), 0);
-    assert_int_equal((uint64_t)st.st_blocks * 512, ARENA_BYTES);
+    assert_int_equal(taken(arena), 0);
+    reserve(arena, 0, ARENA_BYTES / 4);
+    assert_int_equal(taken(arena), ARENA_BYTES / 4);
+    reserve(arena, ARENA_BYTES / 4, ARENA_BYTES);
+    reserve(arena, 0, ARENA_BYTES / 2); /* again */
+    assert_int_equal(taken(arena), ARENA_BYTES);
     char *client = mmap(NULL, ARENA_BYTES, PROT_READ, MAP_SHARED, arena_fd(arena), 0);
     assert_ptr_not_equal(client, MAP_FAILED);
     memset(arena_base(arena), 'x', ARENA_BYTES);
@@ -89,21 +109,6 @@ static void test_client_cannot_write(void **state)
         close(reopened);
     }
     arena_destroy(arena);
-}
-
-/* An arena larger than memory is refused at once, with the needed size, what there is, and the setting to lower. */
-static void test_too_large(void **state)
-{
-    (void)state;
-    struct arena *arena = NULL;
-    struct error err = {0};
-    assert_int_equal(arena_create((uint64_t)1 << 45, NULL, NULL, &arena, &err), LARDER_ENOMEM);
-    assert_null(arena);
-    assert_non_null(strstr(err.text, "33554432 MiB"));
-    assert_non_null(strstr(err.text, "memory.arena"));
-    assert_int_equal(arena_create(UINT64_MAX, NULL, NULL, &arena, &err), LARDER_EINVAL);
-    assert_int_equal(arena_create(0, NULL, NULL, &arena, &err), LARDER_EINVAL);
-    arena_destroy(NULL);
 }
 
 static void put_file(const char *root, const char *path, const char *text)
@@ -162,40 +167,101 @@ static void test_memory_free(void **state)
     assert_int_equal(system(command), 0);
 }
 
-struct watch {
-    unsigned calls, stop_at;
-};
-
-static bool watch_go_on(void *ctx)
-{
-    struct watch *watch = ctx;
-    return ++watch->calls != watch->stop_at;
-}
-
-/* Reserving tells of each piece, and stops where it is told to, giving back what it had. */
-static void test_in_pieces(void **state)
+/* How long tasks have waited for memory: the figure of the machine, or that of the process's own cgroup where it is
+ * more. */
+static void test_memory_stalled(void **state)
 {
     (void)state;
-    struct error err;
+    char root[] = "/tmp/larder-memory-XXXXXX", command[64];
+    assert_non_null(mkdtemp(root));
+    assert_int_equal(memory_stalled_us(root), 0);
+    put_file(root, "/proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=700\nfull avg10=0 total=5\n");
+    assert_int_equal(memory_stalled_us(root), 700);
+    put_file(root, "/proc/self/cgroup", "1:name=systemd:/x\n0::/a/b\n");
+    assert_int_equal(memory_stalled_us(root), 700);
+    put_file(root, "/sys/fs/cgroup/a/b/memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=900\n");
+    assert_int_equal(memory_stalled_us(root), 900);
+    put_file(root, "/sys/fs/cgroup/a/b/memory.pressure", "nothing that is known\n");
+    assert_int_equal(memory_stalled_us(root), 700);
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    assert_int_equal(system(command), 0);
+}
+
+/* What does not fit is refused before it is taken, with what was needed, what there is, and the setting to lower; what
+ * was taken stays, and the rest can be had later. A size that no arena has is refused at once. */
+static void test_too_large(void **state)
+{
+    (void)state;
+    char root[] = "/tmp/larder-memory-XXXXXX", command[64];
+    assert_non_null(mkdtemp(root));
+    put_file(root, "/proc/meminfo", "MemAvailable:    204800 kB\n"); /* 200 MiB, and 64 stay free */
     struct arena *arena = NULL;
-    struct watch watch = {0, 0};
-    assert_int_equal(arena_create((uint64_t)160 << 20, watch_go_on, &watch, &arena, &err), 0);
-    assert_int_equal(watch.calls, 3);
+    struct error err = {0};
+    uint64_t got = 0, step = (uint64_t)64 << 20;
+    assert_int_equal(arena_create(4 * step, root, &arena, &err), 0);
+    assert_int_equal(arena_reserve(arena, 0, step, &got, &err), 0);
+    put_file(root, "/proc/meminfo", "MemAvailable:    102400 kB\n");
+    assert_int_equal(arena_reserve(arena, step, 3 * step, &got, &err), LARDER_ENOMEM);
+    assert_int_equal(got, step);
+    assert_int_equal(taken(arena), step);
+    assert_non_null(strstr(err.text, "64 MiB more"));
+    assert_non_null(strstr(err.text, "100 MiB"));
+    assert_non_null(strstr(err.text, "memory.arena"));
+    put_file(root, "/proc/meminfo", "MemAvailable:    204800 kB\n");
+    assert_int_equal(arena_reserve(arena, step, 2 * step, &got, &err), 0);
     arena_destroy(arena);
     arena = NULL;
-    watch = (struct watch){0, 2};
-    assert_int_equal(arena_create((uint64_t)160 << 20, watch_go_on, &watch, &arena, &err), LARDER_EGONE);
+    assert_int_equal(arena_create(UINT64_MAX, "", &arena, &err), LARDER_EINVAL);
+    assert_int_equal(arena_create(0, "", &arena, &err), LARDER_EINVAL);
     assert_null(arena);
-    assert_int_equal(watch.calls, 2);
-    assert_non_null(strstr(err.text, "160 MiB"));
+    arena_destroy(NULL);
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    assert_int_equal(system(command), 0);
+}
+
+static bool take(void *ctx, int fd)
+{
+    struct stat st;
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_blocks, 0);
+    return *(bool *)ctx;
+}
+
+/* A renewed arena is empty, at the same address, and sealed like the first; one whose renewal is refused keeps its
+ * bytes. What a client had mapped before stays what it was. */
+static void test_renewed(void **state)
+{
+    (void)state;
+    struct arena *arena = make_arena(ARENA_BYTES);
+    struct error err;
+    bool yes = false, renewed = true;
+    void *base = arena_base(arena);
+    reserve(arena, 0, ARENA_BYTES);
+    memcpy(base, "kept", 4);
+    char *client = mmap(NULL, ARENA_BYTES, PROT_READ, MAP_SHARED, arena_fd(arena), 0);
+    assert_ptr_not_equal(client, MAP_FAILED);
+    assert_int_equal(arena_renew(arena, take, &yes, &renewed, &err), 0);
+    assert_false(renewed);
+    assert_memory_equal(base, "kept", 4);
+    yes = true;
+    assert_int_equal(arena_renew(arena, take, &yes, &renewed, &err), 0);
+    assert_true(renewed);
+    assert_ptr_equal(arena_base(arena), base);
+    assert_int_equal(taken(arena), 0);
+    reserve(arena, 0, ARENA_BYTES);
+    memcpy(base, "next", 4);
+    assert_memory_equal(client, "kept", 4);
+    attack(arena_fd(arena), "next");
+    munmap(client, ARENA_BYTES);
+    arena_destroy(arena);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reserved_and_shared), cmocka_unit_test(test_client_cannot_write),
-        cmocka_unit_test(test_too_large),           cmocka_unit_test(test_in_pieces),
-        cmocka_unit_test(test_memory_free),
+        cmocka_unit_test(test_too_large),           cmocka_unit_test(test_renewed),
+        cmocka_unit_test(test_memory_free),         cmocka_unit_test(test_memory_stalled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

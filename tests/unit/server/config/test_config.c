@@ -77,8 +77,9 @@ static const char everything[] = "# a comment\n"
                                  "  arena: 1.5GiB\n"
                                  "  encoded: 100 MB\n"
                                  "  scratch: 70MiB\n"
+                                 "  linger: 9\n"
                                  "threads: {workers: 3, loaders: 2}\n"
-                                 "debug: {load_delay: 7}\n"
+                                 "debug: {load_delay: 7, memory_root: /tmp/m}\n"
                                  "redirect: {width: 4}\n"
                                  "limits:\n"
                                  "  jobs: 5\n"
@@ -133,6 +134,8 @@ static void assert_everything(const struct config *config)
     assert_int_equal(config->storage[1].threads, CONFIG_STORAGE_THREADS);
     assert_int_equal(config->loaders, 2);
     assert_int_equal(config->load_delay_ms, 7);
+    assert_string_equal(config->memory_root, "/tmp/m");
+    assert_int_equal(config->linger_s, 9);
     assert_int_equal(config->redirect_width, 4);
     assert_int_equal(config->jobs_max, 5);
     assert_int_equal(config->pixels_max, 1000);
@@ -176,7 +179,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 38);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 39);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }

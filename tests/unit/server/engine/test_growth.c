@@ -31,9 +31,8 @@ static bool see(void *ctx, const struct engine_action *action)
         world.reserved = world.refuse ? world.reserved : action->reserve.bytes;
         world.most = world.reserved > world.most ? world.reserved : world.most;
         world.asks++;
-        play_push(&scene->play,
-                  (struct engine_event){.type = ENGINE_RESERVED,
-                                        .reserved = {.bytes = world.reserved, .refused = world.refuse}});
+        play_push(&scene->play, (struct engine_event){.type = ENGINE_RESERVED,
+                                                      .reserved = {.bytes = world.reserved, .refused = world.refuse}});
     } else if (action->type == ENGINE_DELIVER) {
         for (uint32_t i = 0; i < action->deliver.count; i++)
             assert_true(action->deliver.entries[i].offset + action->deliver.entries[i].bytes <= world.reserved);
@@ -198,8 +197,10 @@ static void test_shrink(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_epochs_take_no_more), cmocka_unit_test(test_wants_grow_it),
-        cmocka_unit_test(test_refused),             cmocka_unit_test(test_refused_from_the_start),
+        cmocka_unit_test(test_epochs_take_no_more),
+        cmocka_unit_test(test_wants_grow_it),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused_from_the_start),
         cmocka_unit_test(test_shrink),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

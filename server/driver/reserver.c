@@ -1,0 +1,146 @@
+#include "server/driver/reserver.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "cache/memory/memory_free.h"
+#include "common/check.h"
+#include "common/log.h"
+#include "common/thread.h"
+#include "server/driver/inbox.h"
+
+enum {
+    REQUESTS_MAX = 8, /* more than can be open at once */
+    LOOK_MS = 1000    /* between two looks at whether memory is short */
+};
+#define STALLED_US 100000                   /* in LOOK_MS: some task has waited for memory for a tenth of the time */
+#define SHORT_BYTES (UINT64_C(128) << 20) /* less than this free is short, too */
+
+enum request_type { RESERVE, RENEW, STOP };
+
+struct request {
+    enum request_type type;
+    uint64_t from, to; /* RESERVE */
+};
+
+struct reserver {
+    struct reserver_config config;
+    struct mailbox *requests;
+    pthread_t thread;
+    /* Only the thread uses what follows. */
+    uint64_t reserved_bytes;
+    uint64_t stalled_us; /* when it looked last */
+    bool told;           /* it has logged that memory was refused, and got none since */
+};
+
+static void answer(struct reserver *reserver, struct inbox_message message)
+{
+    CHECK(mailbox_push(reserver->config.inbox, &message) == 0); /* the inbox outlives this thread */
+}
+
+static void reserve(struct reserver *reserver, const struct request *request)
+{
+    struct error err;
+    uint64_t got;
+    int code = arena_reserve(reserver->config.arena, request->from, request->to, &got, &err);
+    if (code && !reserver->told)
+        log_warn("msg=\"the arena cannot grow: jobs go on with what there is, and it is tried again\" arena_mib=%llu "
+                 "err=\"%s\"",
+                 (unsigned long long)(got >> 20), err.text);
+    reserver->told = code != 0;
+    reserver->reserved_bytes = got > reserver->reserved_bytes ? got : reserver->reserved_bytes;
+    reserver->stalled_us = memory_stalled_us(reserver->config.root);
+    answer(reserver, (struct inbox_message){.type = INBOX_RESERVED, .reserved = {.bytes = got, .refused = code != 0}});
+}
+
+static bool take(void *ctx, int fd)
+{
+    return session_set_arena(ctx, fd);
+}
+
+static void renew(struct reserver *reserver)
+{
+    struct error err;
+    bool renewed = false;
+    if (arena_renew(reserver->config.arena, take, reserver->config.session, &renewed, &err))
+        log_warn_limited("msg=\"the arena's memory could not be given back\" err=\"%s\"", err.text);
+    if (renewed) {
+        log_info_limited("msg=\"gave the arena's memory back\" arena_mib=%llu",
+                         (unsigned long long)(reserver->reserved_bytes >> 20));
+        reserver->reserved_bytes = 0;
+    }
+    answer(reserver, (struct inbox_message){.type = INBOX_RENEWED, .renewed = renewed});
+}
+
+/* look tells the engine's thread when memory is short. */
+static void look(struct reserver *reserver)
+{
+    struct memory_free left;
+    struct error err;
+    uint64_t stalled_us = memory_stalled_us(reserver->config.root);
+    bool is_short = stalled_us >= reserver->stalled_us + STALLED_US;
+    reserver->stalled_us = stalled_us;
+    if (memory_free_read(reserver->config.root, &left, &err) == 0)
+        is_short = is_short || left.machine_bytes < SHORT_BYTES || left.cgroup_bytes < SHORT_BYTES;
+    if (is_short)
+        answer(reserver, (struct inbox_message){.type = INBOX_PRESSURE});
+}
+
+static void *run(void *arg)
+{
+    struct reserver *reserver = arg;
+    for (;;) {
+        struct request request;
+        if (mailbox_pop(reserver->requests, &request, reserver->reserved_bytes > 0 ? LOOK_MS : -1))
+            look(reserver);
+        else if (request.type == RESERVE)
+            reserve(reserver, &request);
+        else if (request.type == RENEW)
+            renew(reserver);
+        else
+            return NULL;
+    }
+}
+
+int reserver_start(const struct reserver_config *config, struct reserver **out, struct error *err)
+{
+    struct reserver *reserver = xcalloc(1, sizeof *reserver);
+    reserver->config = *config;
+    if (mailbox_create(REQUESTS_MAX, sizeof(struct request), &reserver->requests)) {
+        free(reserver);
+        return error_set(err, LARDER_ENOMEM, "no memory for the arena's thread");
+    }
+    if (thread_start(&reserver->thread, "reserver", run, reserver)) {
+        mailbox_destroy(reserver->requests);
+        free(reserver);
+        return error_set(err, LARDER_ELIMIT,
+                         "the arena's thread could not be started: check the limit on threads (ulimit -u)");
+    }
+    *out = reserver;
+    return 0;
+}
+
+static void ask(struct reserver *reserver, struct request request)
+{
+    CHECK(mailbox_try_push(reserver->requests, &request) == 0);
+}
+
+void reserver_stop(struct reserver *reserver)
+{
+    if (!reserver)
+        return;
+    ask(reserver, (struct request){.type = STOP});
+    pthread_join(reserver->thread, NULL);
+    mailbox_destroy(reserver->requests);
+    free(reserver);
+}
+
+void reserver_reserve(struct reserver *reserver, uint64_t from, uint64_t to)
+{
+    ask(reserver, (struct request){.type = RESERVE, .from = from, .to = to});
+}
+
+void reserver_renew(struct reserver *reserver)
+{
+    ask(reserver, (struct request){.type = RENEW});
+}
