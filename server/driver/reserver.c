@@ -13,7 +13,10 @@ enum {
     REQUESTS_MAX = 8, /* more than can be open at once */
     LOOK_MS = 1000    /* between two looks at whether memory is short */
 };
-#define STALLED_US 100000                   /* in LOOK_MS: some task has waited for memory for a tenth of the time */
+/* The most that is taken at once, so that what has come is used, and the daemon can stop. The engine asks for the rest
+ * again. */
+#define PIECE_BYTES (UINT64_C(256) << 20)
+#define STALLED_US 100000                 /* in LOOK_MS: some task has waited for memory for a tenth of the time */
 #define SHORT_BYTES (UINT64_C(128) << 20) /* less than this free is short, too */
 
 enum request_type { RESERVE, RENEW, STOP };
@@ -41,8 +44,8 @@ static void answer(struct reserver *reserver, struct inbox_message message)
 static void reserve(struct reserver *reserver, const struct request *request)
 {
     struct error err;
-    uint64_t got;
-    int code = arena_reserve(reserver->config.arena, request->from, request->to, &got, &err);
+    uint64_t got, room = request->to - request->from, to = request->from + (room < PIECE_BYTES ? room : PIECE_BYTES);
+    int code = arena_reserve(reserver->config.arena, request->from, to, &got, &err);
     if (code && !reserver->told)
         log_warn("msg=\"the arena cannot grow: jobs go on with what there is, and it is tried again\" arena_mib=%llu "
                  "err=\"%s\"",

@@ -26,8 +26,8 @@ int reserver_start(const struct reserver_config *config, struct reserver **out, 
 void reserver_stop(struct reserver *reserver);
 
 /* These two are called by the engine's thread, with at most one request of each kind open, and wait for nothing.
- * reserver_reserve asks for the arena's bytes from `from` to `to`. reserver_renew asks for all of them to be given back,
- * if no client is connected. */
+ * reserver_reserve asks for the arena's bytes from `from` to `to`; the answer may be less. reserver_renew asks for all
+ * of them to be given back, if no client is connected. */
 void reserver_reserve(struct reserver *reserver, uint64_t from, uint64_t to);
 void reserver_renew(struct reserver *reserver);
 

@@ -212,7 +212,8 @@ enum engine_event_type {
     ENGINE_PIPELINE_GONE,
     /* Ids that no job's dataset has will mean other samples: what is kept under them is forgotten. */
     ENGINE_SAMPLES_GONE,
-    /* The answer to RESERVE. It has all that was asked for, or less; then the engine asks again after a while. */
+    /* The answer to RESERVE. It has all that was asked for, or less; then the engine asks again, at once or, if the
+     * rest was refused, after a while. */
     ENGINE_RESERVED,
     /* Memory is short, or nobody has wanted the arena for long: what no running job wants goes from its end, and RETURN
      * gives back what is free there then. */
@@ -271,7 +272,7 @@ struct engine_event {
         } prepared;
         struct {
             uint64_t bytes; /* of the arena that are there now, from its start */
-            bool refused;   /* fewer than were asked for */
+            bool refused;   /* fewer than were asked for, because there is no memory */
         } reserved;
         struct {
             uint64_t keep_bytes; /* these stay in any case */

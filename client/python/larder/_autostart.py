@@ -123,7 +123,7 @@ def _left(path):
 
 
 def _is_starting(path):
-    """Whether a script starts the daemon at this moment: it greets nobody before its memory is reserved."""
+    """Whether a script starts the daemon at this moment: it greets nobody before it is ready."""
     try:
         with open(path + ".autostart", "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -14,7 +14,7 @@ enum { SLOT_KIB = 1024, UNIT = 8 * SLOT_KIB, ARENA_SLOTS = 10000, SAMPLES = 100 
 
 static struct {
     bool (*see)(void *ctx, const struct engine_action *action);
-    uint64_t reserved, most, asks, returns;
+    uint64_t reserved, most, asks, returns, piece;
     bool refuse;
 } world;
 
@@ -28,7 +28,10 @@ static bool see(void *ctx, const struct engine_action *action)
         world.returns++;
     } else if (action->type == ENGINE_RESERVE) {
         assert_true(action->reserve.bytes > world.reserved && action->reserve.bytes % UNIT == 0);
-        world.reserved = world.refuse ? world.reserved : action->reserve.bytes;
+        uint64_t bytes = action->reserve.bytes;
+        if (world.piece && bytes > world.reserved + world.piece)
+            bytes = world.reserved + world.piece;
+        world.reserved = world.refuse ? world.reserved : bytes;
         world.most = world.reserved > world.most ? world.reserved : world.most;
         world.asks++;
         play_push(&scene->play, (struct engine_event){.type = ENGINE_RESERVED,
@@ -52,7 +55,7 @@ static struct scene *make(void)
                                    .sample_bytes = scene_sample_bytes};
     struct scene *scene = scene_new_with(config, SAMPLES);
     world.see = scene->play.see;
-    world.reserved = world.most = world.asks = world.returns = 0;
+    world.reserved = world.most = world.asks = world.returns = world.piece = 0;
     world.refuse = false;
     scene->play.see = see;
     return scene;
@@ -139,6 +142,20 @@ static void test_refused(void **state)
     scene_free(scene);
 }
 
+/* What comes in pieces is used piece by piece, and the rest is asked for at once. */
+static void test_in_pieces(void **state)
+{
+    (void)state;
+    struct scene *scene = make();
+    world.piece = UNIT;
+    struct engine_job_desc desc = scene_job(scene, "one");
+    uint32_t job = scene_add(scene, &desc);
+    assert_int_equal(world.asks, 4); /* four rows of a unit */
+    train(scene, job, 0);
+    scene_gone(scene, job);
+    scene_free(scene);
+}
+
 /* A job for which there is no memory at all waits, and then fails with a text that says so; one that comes when there
  * is some begins. */
 static void test_refused_from_the_start(void **state)
@@ -201,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_wants_grow_it),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_refused_from_the_start),
+        cmocka_unit_test(test_in_pieces),
         cmocka_unit_test(test_shrink),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
