@@ -173,7 +173,6 @@ static int start_engine(struct daemon *daemon, struct error *err)
         .memory_root = config->memory_root,
         .linger_ns = config->linger_s * CLOCK_NS_PER_S,
         .origins = daemon->origins,
-        .arena = daemon->arena,
         .rates = *config->checkpoint_dir ? rates : NULL,
         .drained = drained,
         .ctx = daemon};
