@@ -132,13 +132,23 @@ static struct worker_output worker_output(struct driver *driver, const struct en
                                   .offset = output->offset};
 }
 
-/* copy does a PREPARE that only copies bytes. That takes less than handing it to a worker. */
+/* copy does a PREPARE that only copies bytes. That takes less than handing it to a worker. Observers hear what it took,
+ * as of a worker's. */
 static void copy(struct driver *driver, const struct engine_action *action)
 {
     struct driver_copies *copies = &driver->copies;
+    uint64_t began_ns = clock_now_ns();
     char *base = arena_base(driver->config.arena);
     for (uint32_t i = 0; i < action->prepare.n_outputs; i++)
         memcpy(base + action->prepare.outputs[i].offset, action->prepare.encoded, action->prepare.encoded_bytes);
+    uint64_t took_ns = clock_now_ns() - began_ns + 1;
+    struct worker_cost cost = {.pipeline = action->prepare.outputs[0].pipeline,
+                               .queue = governor_live_queue(driver->governor, action->job, action->rank),
+                               .busy = 1,
+                               .encoded_bytes = action->prepare.encoded_bytes,
+                               .took_ns = took_ns,
+                               .core_ns = took_ns};
+    OBSERVERS_TELL(driver, on_prepared, &cost);
     CHECK(copies->count < ENGINE_COPIES_MAX);
     copies->done[copies->filling][copies->count++] = (struct engine_event){.type = ENGINE_PREPARED,
                                                                            .prepared = {.task = action->prepare.task}};
@@ -177,6 +187,7 @@ static void reserve(struct driver_reserve *reserve, const struct engine_action *
 {
     CHECK(reserve->reserver); /* otherwise all of the arena is there from the start */
     if (action->type == ENGINE_RESERVE) {
+        reserve->asked = true;
         reserver_reserve(reserve->reserver, reserve->reserved_bytes, action->reserve.bytes);
         return;
     }

@@ -78,7 +78,8 @@ struct driver_copies {
 struct driver_reserve {
     struct reserver *reserver; /* NULL: all of the arena is there from the start */
     uint64_t reserved_bytes;   /* what the engine knows of */
-    bool surplus;              /* Memory is there that the engine has returned. */
+    bool asked;                /* The reserver was asked for memory, and has not answered. */
+    bool surplus;              /* Memory is there that the engine does not know of: it has returned it, say. */
     bool renewing;             /* The reserver was asked to give all back. */
     uint64_t idle_ns;          /* since when nobody has been there; 0: somebody is, or was since the last look */
     uint64_t again_ns;         /* when to look again */

@@ -24,7 +24,9 @@ static bool has_memory(const struct driver_reserve *reserve)
 void driver_reserved(struct driver *driver, uint64_t bytes, bool refused)
 {
     struct engine_event event = {.type = ENGINE_RESERVED, .reserved = {.bytes = bytes, .refused = refused}};
+    driver->reserve.asked = false;
     driver->reserve.reserved_bytes = bytes;
+    driver->reserve.surplus = driver->reserve.surplus || refused; /* some pages may have come before the refusal */
     driver_step(driver, &event, 1);
 }
 
@@ -41,6 +43,8 @@ static void give_back(struct driver *driver)
     struct driver_reserve *reserve = &driver->reserve;
     struct engine_event shrink = {.type = ENGINE_SHRINK};
     reserve->again_ns = clock_now_ns() + AGAIN_NS;
+    if (reserve->asked)
+        return;
     if (reserve->reserved_bytes > 0)
         driver_step(driver, &shrink, 1);
     if (reserve->reserved_bytes > 0 || reserve->renewing || !reserve->surplus)

@@ -44,8 +44,11 @@ static void answer(struct reserver *reserver, struct inbox_message message)
 static void reserve(struct reserver *reserver, const struct request *request)
 {
     struct error err;
-    uint64_t got, room = request->to - request->from, to = request->from + (room < PIECE_BYTES ? room : PIECE_BYTES);
-    int code = arena_reserve(reserver->config.arena, request->from, to, &got, &err);
+    uint64_t had = reserver->reserved_bytes < request->to ? reserver->reserved_bytes
+                                                          : request->to; /* before a RETURN */
+    uint64_t got, from = request->from > had ? request->from : had, room = request->to - from;
+    uint64_t to = from + (room < PIECE_BYTES ? room : PIECE_BYTES);
+    int code = arena_reserve(reserver->config.arena, from, to, &got, &err);
     if (code && !reserver->told)
         log_warn("msg=\"the arena cannot grow: jobs go on with what there is, and it is tried again\" arena_mib=%llu "
                  "err=\"%s\"",

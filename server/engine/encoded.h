@@ -85,6 +85,7 @@ struct known_order {
 struct next_uses {
     bool known;                 /* All jobs have orders of their own, and memory does not hold all that they want. */
     bool stale;                 /* A job has gone since the heap was made. */
+    uint32_t first;             /* the first job then, in whose draws time is counted; ENGINE_NONE: there was none */
     struct known_order *orders; /* by job; JOBS_MAX of them, or NULL */
     uint32_t *heap;             /* While known: the encodeds without pins, `count` of them, the farthest use first. */
     uint32_t count;

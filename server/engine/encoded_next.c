@@ -258,15 +258,19 @@ void encoded_next_forget(struct encoded_store *store, uint32_t job)
     store->next.stale = true;
 }
 
-/* A job that comes brings next uses nearer at its first epoch. One that has left makes the heap stale. */
+/* A job that comes brings next uses nearer at its first epoch. One that has left makes the heap stale, and so does one
+ * that becomes the first. */
 void encoded_next_measure(struct encoded_store *store, bool known)
 {
-    if (known && store->next.known && !store->next.stale)
+    const struct job *first = jobs_first(store->jobs);
+    uint32_t first_no = first ? first->no : ENGINE_NONE;
+    if (known && store->next.known && !store->next.stale && first_no == store->next.first)
         return;
     while (store->next.count > 0)
         store->encodeds[store->next.heap[--store->next.count]].heap_at = ENGINE_NONE;
     store->next.known = known;
     store->next.stale = false;
+    store->next.first = first_no;
     if (!known) {
         for (uint32_t no = 0; store->next.orders && no < JOBS_MAX; no++)
             forget_order(&store->next, &store->next.orders[no]);

@@ -70,9 +70,9 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
         }
     }
     int code = job->resume ? jobs_resume_begin(&engine->plan, job) : 0;
+    encoded_next_epoch(&engine->encoded, job); /* before wants are declared, which notes next uses */
     residents_declare(&engine->residents, no);
     residents_renew(&engine->residents, job);
-    encoded_next_epoch(&engine->encoded, job);
     encoded_shed(&engine->encoded);
     encoded_read_ahead_again(&engine->encoded);
     engine->plan.again = true;

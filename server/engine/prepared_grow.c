@@ -143,6 +143,7 @@ void prepared_on_reserved(struct prepared *prepared, uint64_t bytes, bool refuse
     CHECK(growth->asked_bytes > 0 && bytes >= growth->reserved_bytes && bytes <= growth->asked_bytes);
     growth->asked_bytes = 0;
     growth->refused = refused;
+    prepared->room_changes += refused; /* now what is there makes way: what found no room looks again */
     growth->again_ns = refused ? prepared->env->now_ns + RETRY_NS : 0;
     if (bytes > growth->reserved_bytes) {
         growth->came_ns = prepared->env->now_ns;

@@ -27,7 +27,8 @@ struct task {
     /* tries: how many of its loads failed because of the source, while loads of other samples came. tried: the value of
      * sources.rounds at the last such failure. */
     uint32_t tries, tried;
-    bool copy; /* It runs as a copy: see engine_config.copy_bytes. */
+    bool copy;        /* It runs as a copy: see engine_config.copy_bytes. */
+    uint64_t cost_ns; /* of one that runs and is no copy: what it was expected to take */
     uint32_t n_outputs;
     /* The instances that it makes, n_outputs of them. Each names this task. */
     uint32_t outputs[ENGINE_OUTPUTS_MAX];
@@ -64,8 +65,9 @@ struct tasks {
     struct queues *queues;
     struct task *tasks;
     struct slab slab; /* the numbered places of tasks */
-    uint32_t running; /* tasks that are out as PREPARE and are no copies */
-    uint32_t copies;  /* tasks that are out as copies, and the bytes that they write */
+    uint32_t running; /* tasks that are out as PREPARE and are no copies, and what they are expected to take */
+    uint64_t running_ns;
+    uint32_t copies; /* tasks that are out as copies, and the bytes that they write */
     uint64_t copies_bytes;
     uint32_t copies_from; /* the job whose copies go out first */
     /* The virtual time of the last turn that began, by kind. When a list gets work, its turn is brought to within its
@@ -188,6 +190,8 @@ void tasks_weigh(struct tasks *tasks);
 /* tasks_next_turn gives the job whose turn it is, of those that have work of this kind; ENGINE_NONE when none has
  * any. */
 uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind);
+/* tasks_cost_ns gives what one output for the job takes, as far as is known. */
+uint64_t tasks_cost_ns(const struct tasks *tasks, uint32_t job);
 /* tasks_turn_begin moves the virtual time of this kind of work on to the job's turn. */
 void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job);
 /* tasks_charge_prepare charges the jobs that a PREPARE is for. tasks_charge_load charges those that a LOAD is for. */

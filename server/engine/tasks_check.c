@@ -44,6 +44,7 @@ static bool is_waited_for(const struct tasks *tasks, const struct task *task)
 static void check_lists(const struct tasks *tasks)
 {
     uint32_t listed = 0, waiting = 0, running = 0, copies = 0, outputs = 0;
+    uint64_t running_ns = 0;
     for (uint32_t no = 0; no < tasks->jobs->end; no++) {
         if (job_at(tasks->jobs, no)->state == JOB_FREE)
             continue;
@@ -55,6 +56,7 @@ static void check_lists(const struct tasks *tasks)
         waiting += tasks_is_listed(task);
         running += task->state == TASK_RUNNING && !task->copy;
         copies += task->state == TASK_RUNNING && task->copy;
+        running_ns += task->state == TASK_RUNNING ? task->cost_ns : 0;
         CHECK(task->state == TASK_FREE || task->state == TASK_RUNNING || is_waited_for(tasks, task));
         for (uint32_t i = 0; task->state != TASK_FREE && i < task->n_outputs; i++, outputs++) {
             const struct instance *instance = &tasks->prepared->instances[task->outputs[i]];
@@ -68,6 +70,7 @@ static void check_lists(const struct tasks *tasks)
     CHECK(listed == waiting);
     CHECK(running == tasks->running &&
           (running <= tasks->env->config.inflight_prepares || running <= tasks->env->config.prepares_max));
+    CHECK(running_ns == tasks->running_ns);
     CHECK(copies == tasks->copies && copies <= ENGINE_COPIES_MAX);
 }
 

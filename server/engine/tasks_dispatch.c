@@ -41,24 +41,21 @@ static void run(struct tasks *tasks, uint32_t index)
     act_prepare(tasks, index);
 }
 
-/* inflight_prepares gives how many preparations may be out at once. */
-static uint32_t inflight_prepares(const struct tasks *tasks)
+/* may_run tells whether one more preparation for the job may be out. */
+static bool may_run(const struct tasks *tasks, uint32_t job)
 {
     const struct engine_config *config = &tasks->env->config;
-    double count = tasks->cost_s > 0 ? (double)config->prepares_ns / 1e9 / tasks->cost_s : 0;
-    return count <= config->inflight_prepares                 ? config->inflight_prepares
-           : count < config->prepares_max                     ? (uint32_t)count
-           : config->prepares_max > config->inflight_prepares ? config->prepares_max
-                                                              : config->inflight_prepares;
+    return tasks->running < config->inflight_prepares ||
+           (tasks->running < config->prepares_max &&
+            tasks->running_ns + tasks_cost_ns(tasks, job) <= config->prepares_ns);
 }
 
 /* dispatch_prepares sends out preparations by turns, as many as may be out at once. */
 static void dispatch_prepares(struct tasks *tasks)
 {
-    uint32_t most = inflight_prepares(tasks);
-    while (tasks->running < most) {
+    for (;;) {
         uint32_t job = tasks_next_turn(tasks, TASK_PREPARES);
-        if (job == ENGINE_NONE)
+        if (job == ENGINE_NONE || !may_run(tasks, job))
             return;
         uint32_t index = tasks_next(tasks, job, TASK_PREPARES);
         tasks_remove(tasks, index);
@@ -67,6 +64,8 @@ static void dispatch_prepares(struct tasks *tasks)
         tasks->running++;
         tasks_add_companions(tasks, index);
         tasks_charge_prepare(tasks, index);
+        tasks->tasks[index].cost_ns = tasks_cost_ns(tasks, job) * tasks->tasks[index].n_outputs;
+        tasks->running_ns += tasks->tasks[index].cost_ns;
         run(tasks, index);
     }
 }
@@ -86,23 +85,25 @@ static uint32_t next_copy(const struct tasks *tasks, uint32_t job)
 }
 
 /* dispatch_copies sends out copies, of one job after the other. They take no worker's time, so jobs are not charged for
- * them. When not all may go, the jobs behind are the first next time. */
+ * them. When not all may go, the jobs that got none are the first next time. */
 static void dispatch_copies(struct tasks *tasks)
 {
     uint32_t jobs = tasks->env->config.copy_bytes ? tasks->jobs->end : 0;
     for (uint32_t i = 0; i < jobs; i++) {
         uint32_t job = (tasks->copies_from + i) % jobs;
+        bool some = false;
         for (uint32_t index; (index = next_copy(tasks, job)) != ENGINE_NONE;) {
             struct task *task = &tasks->tasks[index];
             uint64_t bytes = tasks_copy_bytes(tasks, task);
             if (tasks->copies == ENGINE_COPIES_MAX ||
                 (tasks->copies && tasks->copies_bytes + bytes > ENGINE_COPIES_BYTES)) {
-                tasks->copies_from = job + 1;
+                tasks->copies_from = some ? job + 1 : job;
                 return;
             }
             tasks_remove(tasks, index);
             task->state = TASK_RUNNING;
             task->copy = true;
+            some = true;
             tasks->copies++;
             tasks->copies_bytes += bytes;
             run(tasks, index);

@@ -82,6 +82,7 @@ static void ran(struct tasks *tasks, uint32_t index)
     } else {
         CHECK(tasks->running > 0);
         tasks->running--;
+        tasks->running_ns -= task->cost_ns;
     }
 }
 

@@ -31,6 +31,11 @@ static double cost_of(const struct tasks *tasks, uint32_t job, enum task_kind ki
     return cost_s > 0 ? cost_s : COST_FIRST_S;
 }
 
+uint64_t tasks_cost_ns(const struct tasks *tasks, uint32_t job)
+{
+    return (uint64_t)(cost_of(tasks, job, TASK_PREPARES) * 1e9);
+}
+
 /* ── lists ── */
 
 /* list_for gives the list that the task waits in. The turn of a list that was empty comes close to the present turn: it

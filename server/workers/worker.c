@@ -19,7 +19,7 @@ struct workers {
 
 /* Results of preparations are told together when the preparations take less than HOLD_NS: a message for each would cost
  * more than they do. A result waits no longer than that, but for the preparation that its thread is in. None waits for
- * the preparation of a sample of more than HOLD_BYTES. */
+ * the preparation of a sample of more than HOLD_BYTES, or under another pipeline. */
 #define HOLD_NS (CLOCK_NS_PER_MS / 10)
 #define HOLD_BYTES 16384
 
@@ -252,7 +252,7 @@ static void make_watched(struct local *local, const struct worker_prepare *task,
 
 static void run_prepare(struct workers *workers, struct local *local, struct worker_prepare *task)
 {
-    if (task->bytes > HOLD_BYTES)
+    if (local->n_held && (task->bytes > HOLD_BYTES || local->held[local->n_held - 1].cost.pipeline != task->pipeline))
         tell_held(workers, local);
     uint64_t began_ns = clock_now_ns(), core_ns = clock_thread_ns();
     uint32_t busy = atomic_fetch_add_explicit(&workers->preparing, 1, memory_order_relaxed) + 1;

@@ -7,7 +7,7 @@ import threading
 from system import Case, main, tree, until
 
 COUNT = 120
-DELAY_MS = 3000
+DELAY_MS = 8000
 CONFIG = """\
 memory: {{arena: 16MiB, encoded: 8MiB}}
 threads: {{workers: 1, loaders: 1}}
@@ -57,8 +57,9 @@ class Rates(Case):
         loader = self.loader(daemon, self.tree, 8, epochs=1)
         taking = threading.Thread(target=lambda: next(iter(loader)))
         taking.start()
-        self.assertTrue(until(lambda: daemon.status()["jobs"], 30), daemon.log())
-        status = daemon.status()
+        seen = []
+        self.assertTrue(until(lambda: seen.append(daemon.status()) or seen[-1]["jobs"], 30), daemon.log())
+        status = seen[-1]
         self.assertEqual(status["samples"]["prepared"], 0)  # no read has come
         taking.join()
         loader.close()

@@ -211,6 +211,40 @@ static void test_shrink(void **state)
     scene_free(scene);
 }
 
+/* A job whose first request for memory brings nothing takes the place of leftovers of a job that has gone, which would
+ * have stayed while memory was to come. */
+static void refused_for_leftovers(bool raw)
+{
+    struct scene *scene = make();
+    struct idset *few;
+    assert_int_equal(idset_from_range(0, 20, &few), 0);
+    struct engine_job_desc first = scene_job(scene, "a"), second = scene_job(scene, "b");
+    first.pipeline = 1;
+    first.sampled.view = few;
+    uint32_t job = scene_add(scene, &first);
+    for (uint32_t epoch = 0; epoch < 40; epoch++)
+        train(scene, job, epoch);
+    scene_gone(scene, job);
+    second.pipeline = 2;
+    second.raw = raw;
+    world.refuse = true;
+    job = scene_add(scene, &second);
+    uint32_t had = scene->batches[job];
+    scene_next(scene, job, 0, 1);
+    tick(scene, SECOND);
+    assert_int_equal(scene->batches[job] - had, 1);
+    scene_gone(scene, job);
+    scene_free(scene);
+    idset_destroy(few);
+}
+
+static void test_refused_for_leftovers(void **state)
+{
+    (void)state;
+    refused_for_leftovers(false);
+    refused_for_leftovers(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_refused_from_the_start),
         cmocka_unit_test(test_in_pieces),
         cmocka_unit_test(test_shrink),
+        cmocka_unit_test(test_refused_for_leftovers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
