@@ -70,14 +70,14 @@ class Arena(Case):
     def test_it_lingers_and_goes(self):
         """While a job is there its memory stays. When all have left, it lingers, and the next trial finds the set warm;
         after that it goes, and a job that comes then works."""
-        daemon = self.start(linger=int(5 * system.SLOW))
+        daemon = self.start(linger=8)
         with self.loader(daemon, tree(COUNT), 64, system.PIPELINE[:1]) as loader:
             self.whole(loader, COUNT)
         decoded = daemon.status()["samples"]["decoded"]
         with self.loader(daemon, tree(COUNT), 64, system.PIPELINE[:1]) as loader:
             self.whole(loader, COUNT)
             self.assertEqual(daemon.status()["samples"]["decoded"], decoded)
-            self.assertFalse(until(lambda: self.shared(daemon) == 0, 7))
+            self.assertFalse(until(lambda: self.shared(daemon) == 0, 10 / system.SLOW))
         self.assertTrue(until(lambda: self.shared(daemon) == 0, 30))
         self.assertEqual(self.arena(daemon)["reserved_bytes"], 0)
         with self.loader(daemon, tree(COUNT), 64, system.PIPELINE[:1]) as loader:

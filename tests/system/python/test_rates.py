@@ -7,7 +7,7 @@ import threading
 from system import Case, main, tree, until
 
 COUNT = 120
-DELAY_MS = 8000
+DELAY_MS = 6000
 CONFIG = """\
 memory: {{arena: 16MiB, encoded: 8MiB}}
 threads: {{workers: 1, loaders: 1}}
