@@ -94,7 +94,8 @@ static void arena_remove(struct model *model, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++)
         model->arena[i]->state = MADE_OVER;
-    memmove(&model->arena[first], &model->arena[end], (model->n_arena - end) * sizeof *model->arena);
+    if (end > first) /* there may be no array yet */
+        memmove(&model->arena[first], &model->arena[end], (model->n_arena - end) * sizeof *model->arena);
     model->n_arena -= end - first;
 }
 
