@@ -22,6 +22,7 @@ LARDER_BIN says which build; LARDER_TEST_PATIENCE multiplies the time limits und
 
 import argparse
 import json
+import logging
 import os
 import random
 import shutil
@@ -59,6 +60,7 @@ REPORTS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime erro
 def client_main(options):
     """A training script: prints what it took of each epoch, batch by batch, and whether it finished the epoch. It saves
     a checkpoint every few steps, and goes on from the one that is there."""
+    logging.getLogger("larder").addHandler(Said())
     begin, end = options["view"]
     point = {"step": 0, "state": None}
     if os.path.exists(options["checkpoint"]):
@@ -94,6 +96,13 @@ def save(path, what):
     with open(path + ".new", "w") as file:
         json.dump(what, file)
     os.rename(path + ".new", path)
+
+
+class Said(logging.Handler):
+    """What the package says of the job is a line of its own, which takes nothing."""
+
+    def emit(self, record):
+        print(json.dumps({"said": record.getMessage()}), flush=True)
 
 
 class Script:

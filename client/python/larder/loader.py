@@ -268,7 +268,7 @@ class Loader:
         self._lost_before = 0
         row = self._row()
         now, asked = (row or {}).get("prefetch"), (row or {}).get("prefetch_asked")
-        if isinstance(now, int) and isinstance(asked, int) and now < asked and now != self._short_told:
+        if isinstance(now, int) and isinstance(asked, int) and 0 < now < asked and now != self._short_told:
             self._short_told = now
             _log.warning("job %s: the daemon prepares %d batches ahead, where prefetch asks for %d: its arena has no "
                          "room for more (memory.arena, jobs.quota)", self._job.info.name, now, asked)
