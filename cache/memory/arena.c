@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cache/memory/memory_free.h"
@@ -15,9 +17,6 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1; libc headers may be older than the kernel */
-#endif
 
 #define ARENA_MAGIC 0x4152454eu             /* "AREN" */
 #define STEP_BYTES (UINT64_C(64) << 20)     /* reserved between two looks at what memory is left */
@@ -25,7 +24,8 @@
 
 struct arena {
     uint32_t magic;
-    int fd;
+    int fd;     /* ours alone */
+    int fd_out; /* the clients': a description of the same file that is open for reading only */
     void *base;
     uint64_t bytes;
     const char *root;
@@ -58,15 +58,17 @@ int arena_reserve(struct arena *arena, uint64_t from, uint64_t to, uint64_t *got
 {
     CHECK_MAGIC(arena, ARENA_MAGIC);
     CHECK(from <= to && to <= arena->bytes);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skew = from % page;
     *got = from;
     while (*got < to) {
-        uint64_t step = to - *got < STEP_BYTES ? to - *got : STEP_BYTES;
+        uint64_t most = STEP_BYTES - skew, step = to - *got < most ? to - *got : most;
         int rc = check_free(arena, step, err);
         if (rc)
             return rc;
         /* This comes first because only a fault in a mapping that asks for huge pages gets them on most machines. It
          * may fail; what counts is fallocate, which takes what is still missing. */
-        (void)madvise((char *)arena->base + *got, step, MADV_POPULATE_WRITE);
+        (void)madvise((char *)arena->base + *got - skew, step + skew, MADV_POPULATE_WRITE);
+        skew = 0;
         if (fallocate(arena->fd, 0, (off_t)*got, (off_t)step) == 0)
             *got += step;
         else if (errno == ENOSPC || errno == ENOMEM)
@@ -81,49 +83,65 @@ int arena_reserve(struct arena *arena, uint64_t from, uint64_t to, uint64_t *got
     return 0;
 }
 
-static int seal(int fd, struct error *err)
+int arena_return(struct arena *arena, uint64_t from, uint64_t to, struct error *err)
 {
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) == 0)
-        return 0;
-    if (errno == EINVAL)
-        return error_set(err, LARDER_EIO,
-                         "this kernel cannot seal shared memory against writing (F_SEAL_FUTURE_WRITE): Linux 5.1 or "
-                         "newer is needed");
-    return error_set(err, LARDER_EIO, "sealing the arena: %s", strerror(errno));
+    CHECK_MAGIC(arena, ARENA_MAGIC);
+    CHECK(from <= to && to <= arena->bytes);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), first = (from + page - 1) / page * page, end = to / page * page;
+    int rc = 0;
+    while (first < end && rc == 0 &&
+           fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(end - first)) != 0)
+        if (errno != EINTR)
+            rc = error_set(err, LARDER_EIO, "giving %" PRIu64 " MiB of the arena back: fallocate: %s", mib(end - first),
+                           strerror(errno));
+    return rc;
 }
 
-/* make makes a memfd and the daemon's mapping of it. */
-static int make(uint64_t bytes, int *out, void **base, struct error *err)
+/* open_out opens the file once more, for reading only. Nobody but its owner can open it for writing from that. */
+static int open_out(int fd, int *out, struct error *err)
 {
-    int fd = memfd_create("larder-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) {
-        int rc = error_set(err, errno == ENOMEM ? LARDER_ENOMEM : LARDER_EIO, "making the arena: %s: %s",
-                           fd < 0 ? "memfd_create" : "ftruncate", strerror(errno));
-        if (fd >= 0)
-            close(fd);
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    *out = fchmod(fd, S_IRUSR) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    return *out >= 0 ? 0
+                     : error_set(err, LARDER_EIO, "opening the arena for clients by %s: %s; /proc must be mounted",
+                                 path, strerror(errno));
+}
+
+/* make makes the memfd, the descriptor that clients get, and the daemon's mapping. What it made before it failed is for
+ * unmake. */
+static int make(struct arena *arena, struct error *err)
+{
+    arena->fd = memfd_create("larder-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (arena->fd < 0 || ftruncate(arena->fd, (off_t)arena->bytes) != 0)
+        return error_set(err, errno == ENOMEM ? LARDER_ENOMEM : LARDER_EIO, "making the arena: %s: %s",
+                         arena->fd < 0 ? "memfd_create" : "ftruncate", strerror(errno));
+    if (fcntl(arena->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        return error_set(err, LARDER_EIO, "sealing the arena: %s", strerror(errno));
+    int rc = open_out(arena->fd, &arena->fd_out, err);
+    if (rc)
         return rc;
-    }
-    int rc = 0;
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (at == MAP_FAILED)
-        rc = error_set(err, errno == ENOMEM ? LARDER_ENOMEM : LARDER_EIO,
-                       "mapping an arena of %" PRIu64
-                       " MiB: %s; lower memory.arena, or raise the address space limit (ulimit -v)",
-                       mib(bytes), strerror(errno));
-    else
-        rc = seal(fd, err);
-    if (rc) {
-        if (at != MAP_FAILED)
-            munmap(at, bytes);
-        close(fd);
-        return rc;
-    }
-    (void)madvise(at, bytes, MADV_HUGEPAGE); /* both are wishes */
-    (void)madvise(at, bytes, MADV_DONTDUMP);
-    *out = fd;
-    *base = at;
+    arena->base = mmap(NULL, arena->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, arena->fd, 0);
+    if (arena->base == MAP_FAILED)
+        return error_set(err, errno == ENOMEM ? LARDER_ENOMEM : LARDER_EIO,
+                         "mapping an arena of %" PRIu64
+                         " MiB: %s; lower memory.arena, or raise the address space limit (ulimit -v)",
+                         mib(arena->bytes), strerror(errno));
+    (void)madvise(arena->base, arena->bytes, MADV_HUGEPAGE); /* both are wishes */
+    (void)madvise(arena->base, arena->bytes, MADV_DONTDUMP);
     return 0;
+}
+
+static void unmake(struct arena *arena)
+{
+    if (arena->base != MAP_FAILED)
+        munmap(arena->base, arena->bytes);
+    if (arena->fd >= 0)
+        close(arena->fd);
+    if (arena->fd_out >= 0)
+        close(arena->fd_out);
+    arena->magic = 0;
+    free(arena);
 }
 
 int arena_create(uint64_t bytes, const char *root, struct arena **out, struct error *err)
@@ -132,36 +150,19 @@ int arena_create(uint64_t bytes, const char *root, struct arena **out, struct er
     if (bytes == 0 || bytes > (UINT64_C(1) << 46))
         return error_set(err, LARDER_EINVAL, "an arena of %" PRIu64 " bytes: memory.arena must be 1 byte to 64 TiB",
                          bytes);
-    struct arena made = {.magic = ARENA_MAGIC, .bytes = (bytes + page - 1) / page * page, .root = root};
-    int rc = make(made.bytes, &made.fd, &made.base, err);
-    if (rc)
-        return rc;
     struct arena *arena = xcalloc(1, sizeof *arena);
-    *arena = made;
-    *out = arena;
-    return 0;
-}
-
-int arena_renew(struct arena *arena, bool (*take)(void *ctx, int fd), void *ctx, bool *renewed, struct error *err)
-{
-    CHECK_MAGIC(arena, ARENA_MAGIC);
-    int fd = -1;
-    void *base = NULL;
-    *renewed = false;
-    int rc = make(arena->bytes, &fd, &base, err);
+    *arena = (struct arena){.magic = ARENA_MAGIC,
+                            .fd = -1,
+                            .fd_out = -1,
+                            .base = MAP_FAILED,
+                            .bytes = (bytes + page - 1) / page * page,
+                            .root = root};
+    int rc = make(arena, err);
     if (rc)
-        return rc;
-    *renewed = take(ctx, fd);
-    if (!*renewed) {
-        munmap(base, arena->bytes);
-        close(fd);
-        return 0;
-    }
-    /* The new mapping takes the place of the old one, whose pages go with the last reference to their memfd. */
-    CHECK(mremap(base, arena->bytes, arena->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, arena->base) == arena->base);
-    close(arena->fd);
-    arena->fd = fd;
-    return 0;
+        unmake(arena);
+    else
+        *out = arena;
+    return rc;
 }
 
 void arena_destroy(struct arena *arena)
@@ -169,10 +170,7 @@ void arena_destroy(struct arena *arena)
     if (!arena)
         return;
     CHECK_MAGIC(arena, ARENA_MAGIC);
-    munmap(arena->base, arena->bytes);
-    close(arena->fd);
-    arena->magic = 0;
-    free(arena);
+    unmake(arena);
 }
 
 void *arena_base(const struct arena *arena)
@@ -190,5 +188,5 @@ uint64_t arena_bytes(const struct arena *arena)
 int arena_fd(const struct arena *arena)
 {
     CHECK_MAGIC(arena, ARENA_MAGIC);
-    return arena->fd;
+    return arena->fd_out;
 }

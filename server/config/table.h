@@ -31,8 +31,8 @@ SETTING(BYTES, scratch_bytes, "memory", "scratch", "10%", "size or % of memory",
         "megapixels take 0.3 to 1 GiB.")
 SETTING(
     COUNT, linger_s, "memory", "linger", "60", "seconds", 0, 31536000,
-    "How long prepared samples stay in memory when no script is connected, so that the next trial finds them. Where "
-    "the machine is short of memory they go at once. 0: they do not stay.")
+    "How long prepared samples stay in memory that no job has needed, so that the next trial finds them. Where the "
+    "machine is short of memory they go at once. 0: they do not stay.")
 SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, CONFIG_THREADS_MAX,
         "Threads that decode and augment. 0: as many as there are processor cores.")
 SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, CONFIG_THREADS_MAX,

@@ -183,16 +183,18 @@ static void prepare_all(struct driver *driver)
     driver->preparing.count = 0;
 }
 
-static void reserve(struct driver_reserve *reserve, const struct engine_action *action)
+/* reserve has the arena be there up to so many bytes. */
+static void reserve(struct driver_reserve *reserve, uint64_t bytes)
 {
     CHECK(reserve->reserver); /* otherwise all of the arena is there from the start */
-    if (action->type == ENGINE_RESERVE) {
-        reserve->asked = true;
-        reserver_reserve(reserve->reserver, reserve->reserved_bytes, action->reserve.bytes);
-        return;
-    }
-    reserve->reserved_bytes = action->reserve.bytes;
-    reserve->surplus = true;
+    reserver_reserve(reserve->reserver, reserve->there_bytes < bytes ? reserve->there_bytes : bytes, bytes);
+}
+
+/* give_back takes the memory of a range of the arena away. */
+static void give_back(struct driver_reserve *reserve, uint64_t from, uint64_t to)
+{
+    reserver_return(reserve->reserver, from, to);
+    reserve->there_bytes = from < reserve->there_bytes ? from : reserve->there_bytes;
 }
 
 static void carry_out(struct driver *driver, const struct engine_action *action)
@@ -209,10 +211,9 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
         states_end(driver, action->job);
         tables_job_end(&driver->tables, action->job);
         want_datasets(driver);
-        driver->reserve.idle_ns = driver->reserve.again_ns = 0;
         break;
-    case ENGINE_RESERVE:
-    case ENGINE_RETURN: reserve(&driver->reserve, action); break;
+    case ENGINE_RESERVE: reserve(&driver->reserve, action->reserve.bytes); break;
+    case ENGINE_RETURN: give_back(&driver->reserve, action->give_back.from, action->give_back.to); break;
     case ENGINE_AHEAD: /* only observers need these two */
     case ENGINE_SOURCE: break;
     }

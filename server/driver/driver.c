@@ -171,7 +171,6 @@ static bool take(struct driver *driver, const struct inbox_message *message)
         break;
     case INBOX_STATE_GET: on_state_get(driver, message); break;
     case INBOX_RESERVED: driver_reserved(driver, message->reserved.bytes, message->reserved.refused); break;
-    case INBOX_RENEWED: driver_renewed(driver, message->renewed); break;
     case INBOX_PRESSURE: driver_pressure(driver); break;
     case INBOX_STATUS:
     case INBOX_LEFT:
@@ -235,7 +234,7 @@ static void *run(void *arg)
     while (going) {
         int64_t ticks_ms = needs_ticks(driver) ? TICK_MS : -1, wakes_ms = until_wakes_ms(driver);
         int64_t wait_ms = sooner(governor_live_wait_ms(driver->governor, clock_now_ns()), sooner(ticks_ms, wakes_ms));
-        wait_ms = sooner(wait_ms, sooner(states_wait_ms(driver), driver_linger_wait_ms(driver)));
+        wait_ms = sooner(wait_ms, states_wait_ms(driver));
         wait_ms = driver->copies.count ? 0 : wait_ms;
         int code = mailbox_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
         if (code && code != LARDER_ETIMEOUT)
@@ -261,7 +260,6 @@ static void *run(void *arg)
         states_expire(driver);
         tell_drained(driver);
         forget_retired(driver);
-        driver_linger(driver);
         govern(driver);
     }
     return NULL;
@@ -302,10 +300,8 @@ int driver_start(struct driver *driver, struct session *session, struct workers 
     driver->session = session;
     driver->workers = workers;
     governor_live_attach(driver->governor, workers);
-    struct reserver_config reserver = {.arena = driver->config.arena,
-                                       .session = session,
-                                       .inbox = driver->config.inbox,
-                                       .root = driver->config.memory_root};
+    struct reserver_config reserver = {
+        .arena = driver->config.arena, .inbox = driver->config.inbox, .root = driver->config.memory_root};
     int code = driver->config.arena ? reserver_start(&reserver, &driver->reserve.reserver, err) : 0;
     if (code)
         return code;

@@ -25,7 +25,6 @@ struct driver_config {
     struct catalog *catalog;    /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */
     struct arena *arena;        /* borrowed; copies go there. NULL: engine.reserve_bytes and copy_bytes are 0 */
     const char *memory_root;    /* borrowed; put before the paths that tell how memory is, "" outside tests */
-    uint64_t linger_ns;         /* how long the arena's memory stays when nobody is connected */
     struct origins *origins;    /* borrowed; it is told whose samples jobs want. NULL: there are none */
     const char *rates;          /* the file that keeps preparing rates; NULL: none does. Borrowed by driver_create */
     void (*drained)(void *ctx); /* called once, in the engine's thread: no job is left, and none can come */

@@ -77,12 +77,7 @@ struct driver_copies {
 /* What is there of the arena. */
 struct driver_reserve {
     struct reserver *reserver; /* NULL: all of the arena is there from the start */
-    uint64_t reserved_bytes;   /* what the engine knows of */
-    bool asked;                /* The reserver was asked for memory, and has not answered. */
-    bool surplus;              /* Memory is there that the engine does not know of: it has returned it, say. */
-    bool renewing;             /* The reserver was asked to give all back. */
-    uint64_t idle_ns;          /* since when nobody has been there; 0: somebody is, or was since the last look */
-    uint64_t again_ns;         /* when to look again */
+    uint64_t there_bytes;      /* of the arena, from its start on; some of what lies behind may be there, too */
 };
 
 struct driver {
@@ -138,14 +133,9 @@ void driver_step(struct driver *driver, const struct engine_event *events, size_
 void driver_step_copies(struct driver *driver);
 /* deliver.c: driver_deliver carries a DELIVER out. */
 void driver_deliver(struct driver *driver, const struct engine_action *action);
-/* reserve.c: driver_reserved, driver_renewed and driver_pressure take what the reserver says. driver_linger gives
- * memory back that nobody has wanted for long; driver_linger_wait_ms gives the time until it has something to do, below
- * 0: for ever. */
+/* reserve.c: driver_reserved and driver_pressure take what the reserver says. */
 void driver_reserved(struct driver *driver, uint64_t bytes, bool refused);
-void driver_renewed(struct driver *driver, bool renewed);
 void driver_pressure(struct driver *driver);
-void driver_linger(struct driver *driver);
-int64_t driver_linger_wait_ms(const struct driver *driver);
 /* questions.c: driver_answer answers a question and wakes the thread that asked it. */
 void driver_answer(struct driver *driver, enum inbox_type type, struct driver_question *question);
 

@@ -24,8 +24,7 @@ enum inbox_type {
     INBOX_LOADED,
     INBOX_READ, /* a read has ended; the LOADED messages of all its samples came before */
     INBOX_PREPARED,
-    INBOX_RESERVED, /* the reserver's answers, and its warning that memory is short */
-    INBOX_RENEWED,
+    INBOX_RESERVED, /* the reserver's answer, and its warning that memory is short */
     INBOX_PRESSURE,
     INBOX_HALT,
     INBOX_STATUS,
@@ -65,7 +64,6 @@ struct inbox_message {
             uint64_t bytes; /* of the arena, from its start */
             bool refused;   /* fewer than were asked for */
         } reserved;
-        bool renewed;                     /* RENEWED: all of the arena's memory was given back */
         struct driver_question *question; /* HALT, STATUS, LEFT, CANCEL, WEIGHT, DRAIN, SETTLE */
     };
 };

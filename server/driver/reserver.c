@@ -10,20 +10,22 @@
 #include "server/driver/inbox.h"
 
 enum {
-    REQUESTS_MAX = 8, /* more than can be open at once */
-    LOOK_MS = 1000    /* between two looks at whether memory is short */
+    /* A return waits where so many are open. That ends: the thread waits for nobody but after a reserve. */
+    REQUESTS_MAX = 1024,
+    LOOK_MS = 1000 /* between two looks at whether memory is short */
 };
 /* The most that is taken at once, so that what has come is used, and the daemon can stop. The engine asks for the rest
  * again. */
 #define PIECE_BYTES (UINT64_C(256) << 20)
+#define TOLD_BYTES (UINT64_C(16) << 20)   /* so much that goes back at once is worth a line */
 #define STALLED_US 100000                 /* in LOOK_MS: some task has waited for memory for a tenth of the time */
 #define SHORT_BYTES (UINT64_C(128) << 20) /* less than this free is short, too */
 
-enum request_type { RESERVE, RENEW, STOP };
+enum request_type { RESERVE, RETURN, STOP };
 
 struct request {
     enum request_type type;
-    uint64_t from, to; /* RESERVE */
+    uint64_t from, to; /* bytes of the arena */
 };
 
 struct reserver {
@@ -44,9 +46,7 @@ static void answer(struct reserver *reserver, struct inbox_message message)
 static void reserve(struct reserver *reserver, const struct request *request)
 {
     struct error err;
-    uint64_t had = reserver->reserved_bytes < request->to ? reserver->reserved_bytes
-                                                          : request->to; /* before a RETURN */
-    uint64_t got, from = request->from > had ? request->from : had, room = request->to - from;
+    uint64_t got, from = request->from, room = request->to - from;
     uint64_t to = from + (room < PIECE_BYTES ? room : PIECE_BYTES);
     int code = arena_reserve(reserver->config.arena, from, to, &got, &err);
     if (code && !reserver->told)
@@ -59,23 +59,17 @@ static void reserve(struct reserver *reserver, const struct request *request)
     answer(reserver, (struct inbox_message){.type = INBOX_RESERVED, .reserved = {.bytes = got, .refused = code != 0}});
 }
 
-static bool take(void *ctx, int fd)
-{
-    return session_set_arena(ctx, fd);
-}
-
-static void renew(struct reserver *reserver)
+static void give_back(struct reserver *reserver, const struct request *request)
 {
     struct error err;
-    bool renewed = false;
-    if (arena_renew(reserver->config.arena, take, reserver->config.session, &renewed, &err))
-        log_warn_limited("msg=\"the arena's memory could not be given back\" err=\"%s\"", err.text);
-    if (renewed) {
-        log_info_limited("msg=\"gave the arena's memory back\" arena_mib=%llu",
-                         (unsigned long long)(reserver->reserved_bytes >> 20));
-        reserver->reserved_bytes = 0;
-    }
-    answer(reserver, (struct inbox_message){.type = INBOX_RENEWED, .renewed = renewed});
+    if (arena_return(reserver->config.arena, request->from, request->to, &err))
+        log_warn_limited("msg=\"some of the arena's memory could not be given back\" err=\"%s\"", err.text);
+    else if (request->to - request->from >= TOLD_BYTES)
+        log_info_limited("msg=\"gave memory of the arena back\" mib=%llu arena_mib=%llu",
+                         (unsigned long long)((request->to - request->from) >> 20),
+                         (unsigned long long)(request->from >> 20));
+    if (request->from < reserver->reserved_bytes)
+        reserver->reserved_bytes = request->from;
 }
 
 /* look tells the engine's thread when memory is short. */
@@ -101,8 +95,8 @@ static void *run(void *arg)
             look(reserver);
         else if (request.type == RESERVE)
             reserve(reserver, &request);
-        else if (request.type == RENEW)
-            renew(reserver);
+        else if (request.type == RETURN)
+            give_back(reserver, &request);
         else
             return NULL;
     }
@@ -128,7 +122,7 @@ int reserver_start(const struct reserver_config *config, struct reserver **out, 
 
 static void ask(struct reserver *reserver, struct request request)
 {
-    CHECK(mailbox_try_push(reserver->requests, &request) == 0);
+    CHECK(mailbox_push(reserver->requests, &request) == 0);
 }
 
 void reserver_stop(struct reserver *reserver)
@@ -146,7 +140,7 @@ void reserver_reserve(struct reserver *reserver, uint64_t from, uint64_t to)
     ask(reserver, (struct request){.type = RESERVE, .from = from, .to = to});
 }
 
-void reserver_renew(struct reserver *reserver)
+void reserver_return(struct reserver *reserver, uint64_t from, uint64_t to)
 {
-    ask(reserver, (struct request){.type = RENEW});
+    ask(reserver, (struct request){.type = RETURN, .from = from, .to = to});
 }

@@ -20,7 +20,8 @@ static void wire(struct engine *engine)
 {
     engine->jobs = (struct jobs){.env = &engine->env};
     engine->chunks = (struct chunks){.env = &engine->env};
-    engine->prepared = (struct prepared){.env = &engine->env, .jobs = &engine->jobs, .chunks = &engine->chunks};
+    engine->prepared = (struct prepared){
+        .env = &engine->env, .outbox = &engine->outbox, .jobs = &engine->jobs, .chunks = &engine->chunks};
     engine->sources = (struct sources){.jobs = &engine->jobs};
     engine->encoded = (struct encoded_store){.env = &engine->env,
                                              .outbox = &engine->outbox,
@@ -170,7 +171,7 @@ static void handle(struct engine *engine, const struct engine_event *event)
         prepared_on_reserved(&engine->prepared, event->reserved.bytes, event->reserved.refused);
         engine->plan.zone_again_ns = 0; /* Zones that found no room may find it now. */
         break;
-    case ENGINE_SHRINK: prepared_give_back(&engine->prepared, event->shrink.keep_bytes, &engine->outbox); break;
+    case ENGINE_SHRINK: prepared_press(&engine->prepared); break;
     case ENGINE_DRAIN: engine->draining = true; break;
     case ENGINE_HALT: engine->halted = true; break;
     }
@@ -205,7 +206,7 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
         jobs_watch_room(engine);
         jobs_watch_sources(engine);
         advance(engine);
-        prepared_ask(&engine->prepared, &engine->outbox);
+        prepared_tend(&engine->prepared);
     }
     outbox_seal(&engine->outbox);
     *actions = engine->outbox.actions;

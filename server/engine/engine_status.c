@@ -14,7 +14,7 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
     uint64_t zoned_free_bytes = prepared_zones_free_bytes(&engine->prepared);
     *out = (struct engine_totals){.counts = engine->env.counts,
                                   .arena = {.used_bytes = prepared_used_bytes(&engine->prepared) - zoned_free_bytes,
-                                            .reserved_bytes = engine->prepared.growth.reserved_bytes,
+                                            .reserved_bytes = prepared_there_bytes(&engine->prepared),
                                             .pinned_bytes = engine->prepared.pinned_bytes,
                                             .quota_bytes = engine->quota.promised_bytes},
                                   .encoded = {.used_bytes = engine->encoded.used_bytes,

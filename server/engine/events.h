@@ -41,6 +41,8 @@ struct engine_config {
     /* 0: all of the arena is there from the start. Otherwise nothing is, and RESERVE asks for it in multiples of so
      * many bytes; the last one may be shorter. A multiple of EXTENT_ALIGN. */
     uint64_t reserve_bytes;
+    /* What of the arena nobody has needed for so long is returned. 0: nothing is for that reason. */
+    uint64_t linger_ns;
     uint64_t job_quota_bytes; /* the most of the arena that one job may pin; 0: all of it */
     /* The budget for encoded samples and for the records of instances. Loads in flight count. */
     uint64_t encoded_bytes;
@@ -215,8 +217,7 @@ enum engine_event_type {
     /* The answer to RESERVE. It has all that was asked for, or less; then the engine asks again, at once or, if the
      * rest was refused, after a while. */
     ENGINE_RESERVED,
-    /* Memory is short, or nobody has wanted the arena for long: what no running job wants goes from its end, and RETURN
-     * gives back what is free there then. */
+    /* Memory is short: what no running job wants goes, and RETURN gives its memory back. */
     ENGINE_SHRINK,
     ENGINE_DRAIN, /* No new job is taken after this. Ranks of jobs that are there may still come. */
     ENGINE_HALT,  /* After this nothing is planned, begun or delivered. The arena stays as it is, whoever leaves. */
@@ -275,9 +276,6 @@ struct engine_event {
             bool refused;   /* fewer than were asked for, because there is no memory */
         } reserved;
         struct {
-            uint64_t keep_bytes; /* these stay in any case */
-        } shrink;
-        struct {
             uint32_t pipeline;
         } pipeline_gone;
         struct {
@@ -307,7 +305,9 @@ enum engine_action_type {
     ENGINE_SOURCE, /* A source has not answered twice, or answers again, or one of its samples was given up. */
     /* The caller reserves more of the arena, and answers with RESERVED. No other RESERVE follows before. */
     ENGINE_RESERVE,
-    ENGINE_RETURN,    /* Nothing of the arena is used from here on: the caller may take it away. */
+    /* Nothing lies in this range of the arena, and nothing will before a RESERVE has it: the caller takes its memory
+     * away. It may have been returned before. */
+    ENGINE_RETURN,
     ENGINE_JOB_ENDED, /* The job's number is free again. The job no longer uses its dataset and its pipeline number. */
 };
 
@@ -423,8 +423,11 @@ struct engine_action {
             uint64_t retries;   /* of BACK: the loads that it did not answer */
         } source;
         struct {
-            uint64_t bytes; /* of the arena, from its start: RESERVE is to have, RETURN leaves */
+            uint64_t bytes; /* of the arena, from its start, which are to be there */
         } reserve;
+        struct {
+            uint64_t from, to; /* bytes of the arena */
+        } give_back;
         struct {
             const void *dataset;
             uint32_t pipeline;

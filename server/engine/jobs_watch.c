@@ -97,7 +97,7 @@ static void fail_of_memory(struct engine *engine, uint32_t no)
         text, sizeof text,
         "no room in the arena for %.3g s: %llu bytes of it are there, and the machine (or cgroup) has no memory for "
         "more of the %llu bytes of memory.arena: free some, or stop a job",
-        (double)engine->env.config.room_timeout_ns / 1e9, (unsigned long long)engine->prepared.growth.reserved_bytes,
+        (double)engine->env.config.room_timeout_ns / 1e9, (unsigned long long)prepared_there_bytes(&engine->prepared),
         (unsigned long long)engine->env.config.arena_bytes);
     jobs_fail(engine, no, FAILURE_OTHER, LARDER_EQUOTA, text);
 }

@@ -26,9 +26,9 @@ static void mark_leased(const struct plan *plan, bool *leased, struct layout *la
             for (uint32_t at = 0; at < queue->n_leases; at++) {
                 for (uint32_t i = 0; i < queue->leases[at].count; i++) {
                     uint32_t index = queue->leases[at].samples[i].instance;
-                    if (layout && !leased[index])
-                        layout->blocks[layout->n_blocks++] = prepared_as_block(
-                            plan->prepared, plan->prepared->instances[index].block, index);
+                    uint32_t block = plan->prepared->instances[index].block;
+                    if (layout && !leased[index] && extent_offset(plan->prepared->extents, block) < layout->bytes)
+                        layout->blocks[layout->n_blocks++] = prepared_as_block(plan->prepared, block, index);
                     leased[index] = true;
                 }
             }
@@ -63,7 +63,7 @@ static void clear(struct plan *plan, const struct layout *layout)
  * make way. What clients hold and what is being prepared never does. */
 static bool lay_out(struct plan *plan, bool move)
 {
-    struct layout layout = {.bytes = plan->prepared->growth.reserved_bytes, .n_zones = plan->prepared->n_zones};
+    struct layout layout = {.bytes = plan->prepared->growth.limit, .n_zones = plan->prepared->n_zones};
     struct layout_zone *zones = prepared_promises(plan->prepared);
     bool *fixed = xcalloc(plan->prepared->slab.size + 1, sizeof *fixed);
     layout.zones = zones;
@@ -91,7 +91,7 @@ static bool lay_out(struct plan *plan, bool move)
  * Mostly this is far less to look at; *looked is how many instances it was. */
 static bool fit_beside_leased(const struct plan *plan, uint64_t *looked)
 {
-    struct layout layout = {.bytes = plan->prepared->growth.reserved_bytes, .n_zones = plan->prepared->n_zones};
+    struct layout layout = {.bytes = plan->prepared->growth.limit, .n_zones = plan->prepared->n_zones};
     struct layout_zone *zones = prepared_promises(plan->prepared);
     bool *leased = xcalloc(plan->prepared->slab.size + 1, sizeof *leased);
     layout.zones = zones;
@@ -113,8 +113,8 @@ static bool fit_beside_leased(const struct plan *plan, uint64_t *looked)
  * beside all that is there. */
 static void want_room(struct plan *plan, uint64_t zone_bytes)
 {
-    uint64_t reserved = plan->prepared->growth.reserved_bytes, ahead = plan->quota->promised_bytes;
-    prepared_want(plan->prepared, reserved < ahead ? ahead : reserved + zone_bytes);
+    uint64_t limit = plan->prepared->growth.limit, ahead = plan->quota->promised_bytes;
+    prepared_lack(plan->prepared, limit < ahead ? ahead : limit + zone_bytes);
 }
 
 void plan_zone_enter(struct plan *plan, struct job *job)

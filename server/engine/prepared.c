@@ -100,7 +100,7 @@ void prepared_free(struct prepared *prepared, uint32_t index)
     if (instance->zoned)
         prepared_zone_give(prepared, index);
     else
-        extent_free(prepared->extents, instance->block);
+        prepared_release(prepared, instance->block);
     prepared->room_changes++;
     residency_remove(prepared->residency, index);
     instance_drop(prepared, index);

@@ -57,21 +57,39 @@ struct prepared_sample {
     uint32_t begun;     /* How many instances were ever begun. It numbers random draws, so it is never set back. */
 };
 
-/* How much of the arena is there. Owner: prepared_grow.c. */
+/* The owner of a block that there is no memory for. */
+#define PREPARED_AWAY (ENGINE_NONE - 1)
+
+enum { LINGER_PARTS = 8 };
+
+/* How much of the arena is there. Owner: prepared_limit.c of the first three, prepared_grow.c of the rest. */
 struct growth {
-    uint64_t reserved_bytes; /* Nothing is placed above. */
-    uint32_t wall;           /* the block of all that lies above; EXTENT_NONE when everything is reserved */
-    uint64_t asked_bytes;    /* what the RESERVE that is out asks for; 0: none is out */
-    uint64_t wanted_bytes;   /* So much should be reserved. */
+    uint64_t limit;        /* Nothing is placed above. */
+    uint32_t above;        /* the block that begins there; EXTENT_NONE: it is the arena's end */
+    uint64_t away_bytes;   /* of all blocks that are away */
+    uint64_t asked_bytes;  /* what the RESERVE that is out asks for; 0: none is out */
+    uint64_t wanted_bytes; /* So high should the limit be. */
+    uint64_t lacked_bytes; /* what was lacked last, whether it came or not, and when */
+    uint64_t lacked_ns;
     uint64_t leftovers_most; /* so many leftovers may grow the arena */
     bool refused;            /* The last RESERVE got less than it asked for. */
-    uint64_t again_ns;       /* Nothing is asked for before this time. */
-    uint64_t came_ns;        /* when more came last */
+    bool pressed;            /* Memory was short since. */
+    bool returns_again;      /* What is away is returned once more when the RESERVE that is out is answered. */
+    bool shrinks;            /* The limit goes down to keep_bytes. */
+    uint64_t keep_bytes;
+    uint64_t again_ns; /* Nothing is asked for before this time. */
+    uint64_t came_ns;  /* when more came last */
+    /* The most that was needed in each part of config.linger_ns. The present one ends at part_ends_ns. */
+    uint64_t needed_bytes[LINGER_PARTS];
+    uint32_t part;
+    uint64_t part_ends_ns;
+    bool settled; /* It was as much all the time, and is. Nothing follows from waiting. */
 };
 
 /* The arena's instances. Owners: the prepared_*.c. */
 struct prepared {
     struct engine_env *env;
+    struct outbox *outbox;
     struct jobs *jobs;
     struct chunks *chunks;
     struct prepared_sample *samples; /* by sample */
@@ -146,30 +164,52 @@ uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id);
 /* prepared_begin_spare begins an instance like prepared_begin, but evicts only instances that nobody wants. */
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id);
 
+/* prepared_limit.c */
+/* prepared_limit_begin is called once, when the extents are there. */
+void prepared_limit_begin(struct prepared *prepared);
+/* prepared_is_free tells whether the block is free, prepared_is_away whether there is no memory for it. Both take
+ * EXTENT_NONE. */
+bool prepared_is_free(const struct prepared *prepared, uint32_t block);
+bool prepared_is_away(const struct prepared *prepared, uint32_t block);
+/* prepared_release frees a block in use, whose owner has no more use for it. */
+void prepared_release(struct prepared *prepared, uint32_t block);
+/* prepared_there_bytes gives the bytes that there is memory for. */
+uint64_t prepared_there_bytes(const struct prepared *prepared);
+/* prepared_used_bytes gives the bytes of all blocks in use, free slots of zones among them. */
+uint64_t prepared_used_bytes(const struct prepared *prepared);
+/* prepared_last_below gives the block that ends where the limit is; EXTENT_NONE when the limit is 0. */
+uint32_t prepared_last_below(const struct prepared *prepared);
+/* prepared_cut lowers the limit to `from`, which lies in that block, or begins it. The block is free; what lies above
+ * is returned. prepared_leave_island lowers the limit to the beginning of that block, which is in use. */
+void prepared_cut(struct prepared *prepared, uint32_t block, uint64_t from);
+void prepared_leave_island(struct prepared *prepared, uint32_t block);
+/* prepared_lift has the limit lie at so many bytes, for which there is memory now, or behind the island that lies
+ * there. */
+void prepared_lift(struct prepared *prepared, uint64_t bytes);
+/* prepared_return_all returns all that is away once more. */
+void prepared_return_all(struct prepared *prepared);
+
 /* prepared_grow.c */
 /* prepared_growth_begin is called once, when the extents are there. */
 void prepared_growth_begin(struct prepared *prepared);
-/* prepared_used_bytes gives the bytes of all blocks in use, free slots of zones among them. */
-uint64_t prepared_used_bytes(const struct prepared *prepared);
 /* prepared_may_grow tells whether more of the arena can be expected to come, or has come in this step. */
 bool prepared_may_grow(const struct prepared *prepared);
 /* prepared_count_leftovers works out how many leftovers may grow the arena. It is called when jobs came or went. */
 void prepared_count_leftovers(struct prepared *prepared);
-/* prepared_want notes that so many bytes should be reserved in all. */
-void prepared_want(struct prepared *prepared, uint64_t bytes);
+/* prepared_lack notes that somebody who finds no room would if the limit were so high. */
+void prepared_lack(struct prepared *prepared, uint64_t bytes);
 /* prepared_note_room notes whether an instance of so many bytes has found room. It may want more. */
 void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found);
 /* prepared_room_comes tells whether what finds no room is to wait, because more is asked for in this step or was. */
 bool prepared_room_comes(const struct prepared *prepared);
-/* prepared_ask adds a RESERVE if more is wanted, and none is out. */
-void prepared_ask(struct prepared *prepared, struct outbox *outbox);
 /* prepared_on_reserved takes the answer to a RESERVE. */
 void prepared_on_reserved(struct prepared *prepared, uint64_t bytes, bool refused);
-/* prepared_wakes_ns gives the time at which a RESERVE that was refused is tried again; UINT64_MAX: there is none. */
+/* prepared_press has what no running job wants go, because memory is short. */
+void prepared_press(struct prepared *prepared);
+/* prepared_tend ends a step: it gives back what was not needed for long, and asks for what is wanted. */
+void prepared_tend(struct prepared *prepared);
+/* prepared_wakes_ns gives the time at which prepared_tend has something to do without an event; UINT64_MAX: never. */
 uint64_t prepared_wakes_ns(const struct prepared *prepared);
-/* prepared_give_back evicts leftovers from the end of what is reserved, and adds a RETURN of what is free there then.
- * It keeps keep_bytes. */
-void prepared_give_back(struct prepared *prepared, uint64_t keep_bytes, struct outbox *outbox);
 
 /* prepared_zones.c */
 /* prepared_zone_of gives the zone of the instance's size; NULL when there is none, or the instance is raw. */

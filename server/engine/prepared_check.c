@@ -25,7 +25,7 @@ static void check_instances(const struct prepared *prepared, const uint32_t *use
     }
     CHECK(idle == prepared_idle(prepared) && pinned == prepared->pinned_bytes);
     CHECK(used + prepared_zones_free_bytes(prepared) == prepared_used_bytes(prepared));
-    CHECK(prepared_used_bytes(prepared) <= prepared->growth.reserved_bytes);
+    CHECK(prepared_used_bytes(prepared) <= prepared_there_bytes(prepared));
     CHECK(prepared->slab.taken * prepared->env->config.slot_least <= prepared->env->config.arena_bytes);
 }
 
@@ -53,19 +53,21 @@ static void check_zones(const struct prepared *prepared)
     }
 }
 
-/* Nothing lies above what is reserved. */
+/* What is away lies above the limit, and nothing else there is free. */
 static void check_growth(const struct prepared *prepared)
 {
     const struct growth *growth = &prepared->growth;
-    uint64_t arena = prepared->env->config.arena_bytes;
-    uint32_t owner;
-    CHECK((growth->wall == EXTENT_NONE) == (growth->reserved_bytes == arena));
-    if (growth->wall == EXTENT_NONE)
-        return;
-    CHECK(extent_owner(prepared->extents, growth->wall, &owner) && owner == ENGINE_NONE);
-    CHECK(extent_offset(prepared->extents, growth->wall) == growth->reserved_bytes);
-    CHECK(extent_bytes(prepared->extents, growth->wall) == arena - growth->reserved_bytes);
-    CHECK(growth->wanted_bytes <= arena && growth->asked_bytes <= arena);
+    uint64_t arena = prepared->env->config.arena_bytes, away = 0;
+    uint32_t block = extent_first(prepared->extents), owner;
+    for (; block != EXTENT_NONE && block != growth->above; block = extent_next(prepared->extents, block))
+        CHECK(!prepared_is_away(prepared, block));
+    CHECK(block == growth->above);
+    CHECK(growth->limit == (block == EXTENT_NONE ? arena : extent_offset(prepared->extents, block)));
+    for (; block != EXTENT_NONE; block = extent_next(prepared->extents, block)) {
+        CHECK(extent_owner(prepared->extents, block, &owner));
+        away += prepared_is_away(prepared, block) ? extent_bytes(prepared->extents, block) : 0;
+    }
+    CHECK(away == growth->away_bytes && growth->wanted_bytes <= arena && growth->asked_bytes <= arena);
 }
 
 void prepared_check(const struct prepared *prepared, const uint32_t *users)

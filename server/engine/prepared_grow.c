@@ -1,85 +1,46 @@
-/* prepared_grow.c: the arena grows by need, and shrinks when it is told to.
- *
- * Offsets are given within config.arena_bytes, the budget. The first reserved_bytes of it are there. What lies above is
- * one used block, the wall, which no instance owns and nobody clears. So nothing is ever placed above. With
- * config.reserve_bytes 0 all of the budget is there from the start, and there is no wall.
+/* prepared_grow.c: the arena grows by need, and shrinks when nobody has needed it for long or memory is short.
  *
  * More is asked for ahead of need: when little is free, or a zone finds no room. One request is out at a time. What is
  * wanted grows the arena. Leftovers, which no running job wants, grow it only as long as there are fewer than samples
  * in the views of all pipelines: about one instance of each sample for whoever comes next. After that the oldest
  * leftovers make way for new instances. While what was asked for may still come, nothing is evicted for what finds no
- * room: it waits for the answer. */
+ * room: it waits for the answer.
+ *
+ * What was needed is noted for each part of config.linger_ns. What lies above the most of these gives way. */
 #include "common/check.h"
-#include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 
 enum {
-    FREE_PART = 8, /* More is asked for when less than one part in so many is free. */
-    STEP_PART = 4  /* Then it is one part in so many of what is there. */
+    FREE_PART = 8,    /* More is asked for when less than one part in so many is free. */
+    STEP_PART = 4,    /* Then it is one part in so many of what is there; nor does less go back while jobs run. */
+    GO_AT_ONCE = 4096 /* leftovers that one step evicts to give memory back */
 };
-#define RETRY_NS UINT64_C(1000000000) /* after a request was refused */
+#define RETRY_NS UINT64_C(1000000000)  /* after a request was refused, and after memory was short */
+#define LACKED_NS UINT64_C(2000000000) /* so long, what was lacked does not go */
+#define PART_NS UINT64_C(125000000)    /* the shortest part of linger_ns */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static bool has_wall(const struct prepared *prepared)
+static bool may_grow(const struct prepared *prepared)
 {
-    return prepared->growth.wall != EXTENT_NONE;
-}
-
-/* last_below gives the block that ends where the reserved part ends; EXTENT_NONE when nothing is reserved. */
-static uint32_t last_below(const struct prepared *prepared)
-{
-    if (has_wall(prepared))
-        return extent_prev(prepared->extents, prepared->growth.wall);
-    uint32_t block = extent_first(prepared->extents);
-    while (extent_next(prepared->extents, block) != EXTENT_NONE)
-        block = extent_next(prepared->extents, block);
-    return block;
-}
-
-static bool is_free(const struct prepared *prepared, uint32_t block)
-{
-    uint32_t owner;
-    return block != EXTENT_NONE && !extent_owner(prepared->extents, block, &owner);
-}
-
-/* move_wall makes the reserved part end at so many bytes. What lies between the old end and the new one is free. */
-static void move_wall(struct prepared *prepared, uint64_t bytes)
-{
-    uint64_t arena = prepared->env->config.arena_bytes;
-    uint32_t tail = last_below(prepared);
-    if (has_wall(prepared)) {
-        uint32_t wall = prepared->growth.wall;
-        tail = is_free(prepared, tail) ? tail : wall; /* the wall becomes a part of a free block before it */
-        extent_free(prepared->extents, wall);
-    }
-    prepared->growth.wall = EXTENT_NONE;
-    if (bytes < arena)
-        prepared->growth.wall = extent_alloc_at(prepared->extents, tail, bytes, arena - bytes, ENGINE_NONE);
-    prepared->growth.reserved_bytes = bytes;
-    prepared->room_changes++;
+    return prepared->growth.limit < prepared->env->config.arena_bytes;
 }
 
 void prepared_growth_begin(struct prepared *prepared)
 {
-    prepared->growth = (struct growth){.wall = EXTENT_NONE, .reserved_bytes = prepared->env->config.arena_bytes};
-    if (prepared->env->config.reserve_bytes > 0)
-        move_wall(prepared, 0);
+    prepared->growth = (struct growth){0};
+    prepared_limit_begin(prepared);
 }
 
-uint64_t prepared_used_bytes(const struct prepared *prepared)
-{
-    return extents_used_bytes(prepared->extents) -
-           (has_wall(prepared) ? extent_bytes(prepared->extents, prepared->growth.wall) : 0);
-}
+/* ── growing ── */
 
 bool prepared_may_grow(const struct prepared *prepared)
 {
     const struct growth *growth = &prepared->growth;
-    return (has_wall(prepared) && !growth->refused) || growth->came_ns == prepared->env->now_ns;
+    return (may_grow(prepared) && !growth->refused) || growth->came_ns == prepared->env->now_ns;
 }
 
 void prepared_count_leftovers(struct prepared *prepared)
@@ -96,100 +57,219 @@ void prepared_count_leftovers(struct prepared *prepared)
     }
     prepared->growth.leftovers_most = most;
     if (!jobs_first(jobs))
-        prepared->growth.wanted_bytes = 0;
+        prepared->growth.wanted_bytes = prepared->growth.lacked_bytes = 0;
 }
 
-void prepared_want(struct prepared *prepared, uint64_t bytes)
+/* want notes that the limit should be so high. */
+static void want(struct prepared *prepared, uint64_t bytes)
 {
     struct growth *growth = &prepared->growth;
     bytes = least(bytes, prepared->env->config.arena_bytes);
-    if (has_wall(prepared) && bytes > growth->wanted_bytes)
+    if (may_grow(prepared) && bytes > growth->wanted_bytes)
         growth->wanted_bytes = bytes;
+}
+
+void prepared_lack(struct prepared *prepared, uint64_t bytes)
+{
+    prepared->growth.lacked_bytes = least(bytes, prepared->env->config.arena_bytes);
+    prepared->growth.lacked_ns = prepared->env->now_ns;
+    want(prepared, bytes);
 }
 
 void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found)
 {
     const struct growth *growth = &prepared->growth;
-    if (!has_wall(prepared))
+    uint64_t step = growth->limit / STEP_PART, more = growth->limit + (step > bytes ? step : bytes);
+    if (!found && prepared_room_comes(prepared))
+        want(prepared, more); /* it waits, while there may be leftovers */
+    else if (!found)
+        prepared_lack(prepared, more);
+    if (!found || !may_grow(prepared) || growth->pressed)
         return;
-    uint64_t free_bytes = growth->reserved_bytes - prepared_used_bytes(prepared);
-    if (found &&
-        (free_bytes >= growth->reserved_bytes / FREE_PART || prepared_idle(prepared) >= growth->leftovers_most))
-        return;
-    uint64_t step = growth->reserved_bytes / STEP_PART;
-    prepared_want(prepared, growth->reserved_bytes + (step > bytes ? step : bytes));
+    uint64_t free_bytes = prepared_there_bytes(prepared) - prepared_used_bytes(prepared);
+    if (free_bytes < growth->limit / FREE_PART && prepared_idle(prepared) < growth->leftovers_most)
+        want(prepared, more);
 }
 
 bool prepared_room_comes(const struct prepared *prepared)
 {
     const struct growth *growth = &prepared->growth;
-    return has_wall(prepared) && !growth->refused && prepared_idle(prepared) < growth->leftovers_most;
+    return may_grow(prepared) && !growth->refused && !growth->pressed &&
+           prepared_idle(prepared) < growth->leftovers_most;
 }
 
-void prepared_ask(struct prepared *prepared, struct outbox *outbox)
+/* ask adds a RESERVE if more is wanted, and none is out. */
+static void ask(struct prepared *prepared)
 {
     struct growth *growth = &prepared->growth;
     uint64_t unit = prepared->env->config.reserve_bytes;
-    if (growth->asked_bytes > 0 || growth->wanted_bytes <= growth->reserved_bytes ||
+    if (growth->asked_bytes > 0 || growth->shrinks || growth->wanted_bytes <= growth->limit ||
         prepared->env->now_ns < growth->again_ns)
         return;
     growth->asked_bytes = least((growth->wanted_bytes + unit - 1) / unit * unit, prepared->env->config.arena_bytes);
-    outbox_add(outbox, ENGINE_RESERVE)->reserve.bytes = growth->asked_bytes;
+    outbox_add(prepared->outbox, ENGINE_RESERVE)->reserve.bytes = growth->asked_bytes;
 }
 
 void prepared_on_reserved(struct prepared *prepared, uint64_t bytes, bool refused)
 {
     struct growth *growth = &prepared->growth;
-    CHECK(growth->asked_bytes > 0 && bytes >= growth->reserved_bytes && bytes <= growth->asked_bytes);
+    CHECK(growth->asked_bytes > 0 && bytes <= growth->asked_bytes);
     growth->asked_bytes = 0;
     growth->refused = refused;
+    growth->pressed = false;
     prepared->room_changes += refused; /* now what is there makes way: what found no room looks again */
     growth->again_ns = refused ? prepared->env->now_ns + RETRY_NS : 0;
-    if (bytes > growth->reserved_bytes) {
+    if (bytes > growth->limit) {
         growth->came_ns = prepared->env->now_ns;
-        move_wall(prepared, bytes);
+        prepared_lift(prepared, bytes);
+        growth->needed_bytes[growth->part] = prepared_there_bytes(prepared); /* it is new: it stays for a while */
     }
-    if (growth->wanted_bytes <= bytes)
+    if (refused || growth->returns_again) /* a part of what was refused may have come */
+        prepared_return_all(prepared);
+    growth->returns_again = false;
+    if (growth->wanted_bytes <= growth->limit)
         growth->wanted_bytes = 0;
 }
 
-uint64_t prepared_wakes_ns(const struct prepared *prepared)
-{
-    const struct growth *growth = &prepared->growth;
-    bool waits = growth->asked_bytes == 0 && growth->wanted_bytes > growth->reserved_bytes;
-    return waits ? growth->again_ns : UINT64_MAX;
-}
+/* ── shrinking ── */
 
 /* is_leftover tells whether the block holds an instance that may go: nobody pins it, no running job wants it, and it
  * lies in no zone. */
 static bool is_leftover(const struct prepared *prepared, uint32_t block, uint32_t *owner)
 {
-    *owner = ENGINE_NONE;
-    return extent_owner(prepared->extents, block, owner) && *owner != ENGINE_NONE &&
+    return extent_owner(prepared->extents, block, owner) && *owner < PREPARED_AWAY &&
            !prepared->instances[*owner].zoned && residency_pins(prepared->residency, *owner) == 0 &&
            !prepared_is_wanted(prepared, *owner);
 }
 
-void prepared_give_back(struct prepared *prepared, uint64_t keep_bytes, struct outbox *outbox)
+/* clear_last evicts the leftover in the block, and gives the free block that is there then. */
+static uint32_t clear_last(struct prepared *prepared, uint32_t block, uint32_t owner)
 {
-    uint64_t unit = prepared->env->config.reserve_bytes, end = prepared->growth.reserved_bytes;
-    if (unit == 0 || prepared->growth.asked_bytes > 0)
-        return;
-    while (end > keep_bytes) {
-        uint32_t block = last_below(prepared), owner;
-        if (is_free(prepared, block)) {
-            end = extent_offset(prepared->extents, block);
-            block = extent_prev(prepared->extents, block);
-        }
-        if (end <= keep_bytes || block == EXTENT_NONE || !is_leftover(prepared, block, &owner))
+    uint32_t before = extent_prev(prepared->extents, block);
+    before = prepared_is_free(prepared, before) ? before : block;
+    prepared_evict(prepared, owner);
+    return before;
+}
+
+/* clear_islands evicts leftovers above the limit. */
+static void clear_islands(struct prepared *prepared)
+{
+    uint32_t owner;
+    for (uint32_t block = prepared->growth.above; block != EXTENT_NONE; block = extent_next(prepared->extents, block))
+        if (is_leftover(prepared, block, &owner))
+            prepared_evict(prepared, owner);
+}
+
+/* shrink_to has the limit go down to keep_bytes. */
+static void shrink_to(struct prepared *prepared, uint64_t keep_bytes)
+{
+    struct growth *growth = &prepared->growth;
+    growth->shrinks = true;
+    growth->keep_bytes = least(extent_round(keep_bytes), growth->limit);
+}
+
+/* shrink lowers the limit to growth.keep_bytes, or to what some job has lacked of late, by a piece at a time, and
+ * evicts the leftovers above. What else lies there stays, as an island. */
+static void shrink(struct prepared *prepared)
+{
+    struct growth *growth = &prepared->growth;
+    uint32_t block, owner, gone = 0;
+    if (prepared->env->now_ns - growth->lacked_ns < LACKED_NS && growth->keep_bytes < growth->lacked_bytes)
+        shrink_to(prepared, growth->lacked_bytes);
+    while (growth->limit > growth->keep_bytes && (block = prepared_last_below(prepared)) != EXTENT_NONE) {
+        bool goes = is_leftover(prepared, block, &owner), unused = prepared_is_free(prepared, block);
+        uint64_t from = extent_offset(prepared->extents, block);
+        if (gone == GO_AT_ONCE)
+            return;
+        if (!unused && from < growth->keep_bytes)
             break;
-        prepared_evict(prepared, owner);
+        if (goes) {
+            block = clear_last(prepared, block, owner);
+            from = extent_offset(prepared->extents, block);
+            gone++;
+        } else if (!unused) {
+            prepared_leave_island(prepared, block);
+            continue;
+        }
+        prepared_cut(prepared, block, from > growth->keep_bytes ? from : growth->keep_bytes);
     }
-    end = end > keep_bytes ? end : keep_bytes;
-    end = (end + unit - 1) / unit * unit;
-    if (end >= prepared->growth.reserved_bytes)
+    clear_islands(prepared);
+    growth->shrinks = false;
+    prepared->room_changes++;
+}
+
+void prepared_press(struct prepared *prepared)
+{
+    struct growth *growth = &prepared->growth;
+    if (prepared->env->config.reserve_bytes == 0)
         return;
-    move_wall(prepared, end);
-    prepared->growth.wanted_bytes = 0;
-    outbox_add(outbox, ENGINE_RETURN)->reserve.bytes = end;
+    shrink_to(prepared, 0);
+    growth->pressed = true; /* jobs get what they cannot do without, and no more */
+    prepared->room_changes++;
+}
+
+/* needed_bytes gives what the arena is needed for: what is there but for the leftovers that are too many. */
+static uint64_t needed_bytes(const struct prepared *prepared)
+{
+    uint64_t used = prepared_used_bytes(prepared), taken = prepared->slab.taken, idle = prepared_idle(prepared);
+    uint64_t most = prepared->growth.leftovers_most, spare = idle > most ? idle - most : 0;
+    return taken == 0 ? used : used - used / taken * spare;
+}
+
+/* part_ns gives the length of a part of linger_ns. */
+static uint64_t part_ns(const struct prepared *prepared)
+{
+    uint64_t part = prepared->env->config.linger_ns / LINGER_PARTS;
+    return part > PART_NS ? part : PART_NS;
+}
+
+/* linger notes what is needed now, and has what was not needed for linger_ns go. */
+static void linger(struct prepared *prepared)
+{
+    struct growth *growth = &prepared->growth;
+    uint64_t needed = needed_bytes(prepared), now_ns = prepared->env->now_ns, most = 0;
+    uint64_t *part = &growth->needed_bytes[growth->part];
+    growth->settled = growth->settled && needed == *part;
+    *part = needed > *part ? needed : *part;
+    if (now_ns < growth->part_ends_ns)
+        return;
+    growth->settled = true;
+    for (uint32_t i = 0; i < LINGER_PARTS; i++) {
+        most = growth->needed_bytes[i] > most ? growth->needed_bytes[i] : most;
+        growth->settled = growth->settled && growth->needed_bytes[i] == needed;
+    }
+    growth->part = (growth->part + 1) % LINGER_PARTS;
+    growth->needed_bytes[growth->part] = needed;
+    growth->part_ends_ns = now_ns + part_ns(prepared);
+    clear_islands(prepared);
+    uint64_t keep = most + most / FREE_PART, there = prepared_there_bytes(prepared);
+    bool worth = there > keep && growth->limit > 0 && (most == 0 || there - keep >= there / STEP_PART);
+    if (worth && growth->wanted_bytes <= growth->limit)
+        shrink_to(prepared, keep);
+}
+
+void prepared_tend(struct prepared *prepared)
+{
+    const struct engine_config *config = &prepared->env->config;
+    if (config->reserve_bytes == 0)
+        return;
+    if (config->linger_ns > 0)
+        linger(prepared);
+    if (prepared->growth.shrinks && prepared->growth.asked_bytes == 0)
+        shrink(prepared);
+    ask(prepared);
+}
+
+uint64_t prepared_wakes_ns(const struct prepared *prepared)
+{
+    const struct growth *growth = &prepared->growth;
+    const struct engine_config *config = &prepared->env->config;
+    uint64_t wakes_ns = UINT64_MAX;
+    if (growth->asked_bytes == 0 && growth->shrinks)
+        return prepared->env->now_ns;
+    if (growth->asked_bytes == 0 && growth->wanted_bytes > growth->limit)
+        wakes_ns = growth->again_ns;
+    if (config->reserve_bytes > 0 && config->linger_ns > 0 && !growth->settled)
+        wakes_ns = least(wakes_ns, growth->part_ends_ns);
+    return wakes_ns;
 }

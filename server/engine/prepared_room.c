@@ -17,13 +17,14 @@ struct claim {
 };
 
 /* clearable tells whether the block may be cleared. *owner is the instance in it, ENGINE_NONE when it is free. No slot
- * of a zone may be cleared: it is for its own size only. */
+ * of a zone may be cleared: it is for its own size only. Nor does a block above the limit make room. */
 static bool clearable(const struct prepared *prepared, uint32_t block, uint32_t *owner)
 {
     *owner = ENGINE_NONE;
     if (!extent_owner(prepared->extents, block, owner))
         return true;
-    return *owner != ENGINE_NONE && !prepared->instances[*owner].zoned &&
+    return *owner < PREPARED_AWAY && !prepared->instances[*owner].zoned &&
+           extent_offset(prepared->extents, block) < prepared->growth.limit &&
            residency_pins(prepared->residency, *owner) == 0;
 }
 

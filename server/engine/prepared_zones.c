@@ -98,14 +98,29 @@ void prepared_survey(const struct prepared *prepared, const bool *fixed, struct 
     size_t count = 0;
     uint32_t owner;
     const struct extents *arena = prepared->extents;
-    for (uint32_t block = extent_first(arena); block != EXTENT_NONE; block = extent_next(arena, block))
+    uint32_t end = prepared->growth.above;
+    for (uint32_t block = extent_first(arena); block != end; block = extent_next(arena, block))
         count += extent_owner(arena, block, &owner);
     layout->blocks = xcalloc(count + 1, sizeof *layout->blocks);
-    for (uint32_t block = extent_first(arena); block != EXTENT_NONE; block = extent_next(arena, block)) {
-        if (block == prepared->growth.wall || !extent_owner(arena, block, &owner))
+    for (uint32_t block = extent_first(arena); block != end; block = extent_next(arena, block)) {
+        if (!extent_owner(arena, block, &owner))
             continue;
         layout->blocks[layout->n_blocks] = prepared_as_block(prepared, block, owner);
         layout->blocks[layout->n_blocks++].fixed = owner != ENGINE_NONE && fixed[owner];
+    }
+}
+
+/* leave_islands takes the slots above the limit from their zones: free ones go, and what lies in the others goes on as
+ * an instance beside all zones. */
+static void leave_islands(struct prepared *prepared)
+{
+    uint32_t owner;
+    for (uint32_t block = prepared->growth.above; block != EXTENT_NONE; block = extent_next(prepared->extents, block)) {
+        CHECK(extent_owner(prepared->extents, block, &owner));
+        if (owner == ENGINE_NONE)
+            prepared_release(prepared, block);
+        else if (owner != PREPARED_AWAY)
+            prepared->instances[owner].zoned = false;
     }
 }
 
@@ -114,6 +129,7 @@ void prepared_clear_slots(struct prepared *prepared, const struct layout *layout
     uint32_t owner = ENGINE_NONE;
     for (uint32_t i = 0; i < prepared->n_zones; i++)
         prepared->zones[i].slots = prepared->zones[i].n_free = 0;
+    leave_islands(prepared);
     for (size_t i = 0; i < layout->n_blocks; i++) {
         const struct layout_block *block = &layout->blocks[i];
         CHECK(extent_owner(prepared->extents, block->name, &owner));
@@ -125,7 +141,7 @@ void prepared_clear_slots(struct prepared *prepared, const struct layout *layout
         } else if (block->is_cell) {
             push_free(&prepared->zones[block->zone], block->name);
         } else {
-            extent_free(prepared->extents, block->name);
+            prepared_release(prepared, block->name);
         }
     }
 }
@@ -186,7 +202,7 @@ void prepared_withdraw(struct prepared *prepared, uint64_t bytes, uint64_t by)
     struct zone *zone = find_zone(prepared, bytes);
     zone->promised -= by;
     for (; zone->slots > zone->promised && zone->n_free > 0; zone->slots--)
-        extent_free(prepared->extents, zone->free[--zone->n_free]);
+        prepared_release(prepared, zone->free[--zone->n_free]);
     for (uint32_t index = 0; index < prepared->slab.size && zone->slots > zone->promised; index++) {
         struct instance *instance = &prepared->instances[index];
         if (instance->state == INSTANCE_FREE || !instance->zoned || prepared_zone_of(prepared, instance) != zone)

@@ -224,17 +224,6 @@ int session_start(struct session *session, const struct session_config *config, 
     return 0;
 }
 
-bool session_set_arena(struct session *session, int arena_fd)
-{
-    CHECK_MAGIC(session, SESSION_MAGIC);
-    pthread_mutex_lock(&session->lock);
-    bool alone = session->table.n_conns == 0;
-    if (alone)
-        session->config.arena_fd = arena_fd;
-    pthread_mutex_unlock(&session->lock);
-    return alone;
-}
-
 void session_stop(struct session *session)
 {
     CHECK_MAGIC(session, SESSION_MAGIC);

@@ -87,17 +87,13 @@ int session_listen(const char *path, struct session **out, struct error *err);
 
 struct session_config {
     uint32_t connections_max; /* 1 … SESSION_CONNECTIONS_MAX; one more gets LARDER_ELIMIT */
-    int arena_fd; /* sent to each client; borrowed until session_stop has returned, or another takes its place */
+    int arena_fd;             /* sent to each client; borrowed until session_stop has returned */
     uint64_t arena_bytes;
     struct session_handlers handlers;
 };
 
 /* session_start begins the thread. LARDER_ELIMIT, LARDER_EIO. */
 int session_start(struct session *session, const struct session_config *config, struct error *err);
-
-/* session_set_arena has clients that connect from now on get this descriptor, borrowed as the first one. False: some
- * client is connected, and may have the one before; then nothing has changed. Any thread. */
-bool session_set_arena(struct session *session, int arena_fd);
 
 /* session_stop accepts no more clients and removes the socket if it is still the session's own. It tells every client
  * that the daemon is stopping, sends what it can and waits for the clients to leave, all within SESSION_STOP_MS; then

@@ -141,7 +141,7 @@ struct conn_table {
 
 struct session {
     uint32_t magic;
-    struct session_config config; /* arena_fd changes, under the lock, only while no connection is in the table */
+    struct session_config config;
     struct session_listener listener;
     int epoll_fd, wake_fd;
     pthread_t thread;

@@ -12,10 +12,18 @@ static uint32_t prepares_max(const struct scenario *sc)
     return least > most ? least : most;
 }
 
-/* What is there of the arena at a daemon's start. */
-static uint64_t reserved_first(const struct scenario *sc)
+static uint64_t arena_end(const struct model *model)
 {
-    return sc->config.reserve_bytes ? 0 : sc->config.arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
+    return model->scenario->config.arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
+}
+
+/* What is there of the arena at a daemon's start: nothing, where it grows. */
+static void reserve_first(struct model *model)
+{
+    away_free(&model->away);
+    if (model->scenario->config.reserve_bytes)
+        away_add(&model->away, 0, arena_end(model));
+    model->reserved_bytes = arena_end(model) - away_bytes(&model->away);
 }
 
 void model_memory_create(struct model *model)
@@ -25,7 +33,7 @@ void model_memory_create(struct model *model)
     model->ready = xcalloc(sc->n_samples, sizeof *model->ready);
     uint32_t copies = sc->config.copy_bytes ? ENGINE_COPIES_MAX : 0;
     model->tasks = xcalloc(prepares_max(sc) + copies + 1, sizeof *model->tasks);
-    model->reserved_bytes = reserved_first(sc);
+    reserve_first(model);
 }
 
 void model_memory_destroy(struct model *model)
@@ -34,6 +42,7 @@ void model_memory_destroy(struct model *model)
         free(model->all_made[i]);
     for (size_t i = 0; i < model->n_handles; i++)
         free(model->handles[i]);
+    away_free(&model->away);
     free(model->all_made);
     free(model->arena);
     free(model->handles);
@@ -57,7 +66,7 @@ void model_memory_crash(struct model *model)
     memset(model->loading, 0, sc->n_samples * sizeof *model->loading);
     memset(model->ready, 0, sc->n_samples * sizeof *model->ready);
     model->n_arena = model->n_tasks = model->n_copies = model->n_loading = 0;
-    model->reserved_bytes = reserved_first(sc);
+    reserve_first(model);
     model->reserving_bytes = 0;
     model->refused = false;
     model->encoded_bytes = model->loaded = model->loaded_bytes = model->prepared = model->n_reads = 0;
@@ -134,9 +143,8 @@ uint64_t model_reserved(const struct model *model)
 void model_on_reserve(struct model *model, const struct engine_action *action)
 {
     uint64_t unit = model->scenario->config.reserve_bytes, bytes = action->reserve.bytes;
-    uint64_t arena = model->scenario->config.arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
-    if (model->reserving_bytes || bytes <= model->reserved_bytes || bytes > arena ||
-        (bytes < arena && (unit == 0 || bytes % unit)))
+    uint64_t arena = arena_end(model);
+    if (model->reserving_bytes || bytes == 0 || bytes > arena || (bytes < arena && (unit == 0 || bytes % unit)))
         model_break(model, RULE_TASK, "RESERVE of %llu bytes while %llu are there and %llu asked for",
                     (unsigned long long)bytes, (unsigned long long)model->reserved_bytes,
                     (unsigned long long)model->reserving_bytes);
@@ -145,28 +153,32 @@ void model_on_reserve(struct model *model, const struct engine_action *action)
 
 void model_on_reserved(struct model *model, const struct engine_event *event)
 {
-    model->reserved_bytes = event->reserved.bytes;
+    uint64_t bytes = event->reserved.bytes;
+    model->reserved_bytes = bytes > model->reserved_bytes ? bytes : model->reserved_bytes;
+    away_remove(&model->away, 0, bytes);
     model->reserving_bytes = 0;
     model->refused = event->reserved.refused;
 }
 
-/* What is taken away must be nobody's. */
+/* What is taken away must be nobody's. While a RESERVE is out nothing is, since its answer may have the same bytes. */
 void model_on_return(struct model *model, const struct engine_action *action)
 {
-    uint64_t bytes = action->reserve.bytes, unit = model->scenario->config.reserve_bytes;
-    if (bytes >= model->reserved_bytes || model->reserving_bytes || unit == 0 || bytes % unit)
-        model_break(model, RULE_TASK, "RETURN leaves %llu bytes of %llu", (unsigned long long)bytes,
-                    (unsigned long long)model->reserved_bytes);
-    size_t first = arena_find(model, bytes);
-    for (size_t i = first; i < model->n_arena; i++) {
-        const struct made *made = model->arena[i];
+    uint64_t from = action->give_back.from, to = action->give_back.to;
+    if (from >= to || to > arena_end(model) || model->reserving_bytes || !model->scenario->config.reserve_bytes)
+        model_break(model, RULE_TASK, "RETURN of %llu to %llu bytes of %llu while %llu are asked for",
+                    (unsigned long long)from, (unsigned long long)to, (unsigned long long)arena_end(model),
+                    (unsigned long long)model->reserving_bytes);
+    size_t first = arena_find(model, from), end = first;
+    for (; end < model->n_arena && model->arena[end]->offset < to; end++) {
+        const struct made *made = model->arena[end];
         if (made->state == MADE_RUNNING || made->held)
             model_break(model, RULE_SLOT, "slot %llu+%llu of sample %u is taken away, which is %s",
                         (unsigned long long)made->offset, (unsigned long long)made->bytes, made->id,
                         made->held ? "held by a client" : "being prepared");
     }
-    arena_remove(model, first, model->n_arena); /* a job that is given one of these is given wrong bytes */
-    model->reserved_bytes = bytes;
+    arena_remove(model, first, end); /* a job that is given one of these is given wrong bytes */
+    away_add(&model->away, from, to);
+    model->reserved_bytes = from < model->reserved_bytes ? from : model->reserved_bytes;
 }
 
 /* ── encoded bytes ── */
@@ -307,10 +319,12 @@ static struct made *output_made(struct model *model, sample_id id, const struct 
     if (output->bytes != bytes)
         model_break(model, RULE_SLOT, "slot of %llu bytes for an instance of %llu", (unsigned long long)output->bytes,
                     (unsigned long long)bytes);
-    if (output->bytes > model->reserved_bytes || output->offset > model->reserved_bytes - output->bytes) {
+    uint64_t end = arena_end(model);
+    if (output->bytes > end || output->offset > end - output->bytes ||
+        away_overlaps(&model->away, output->offset, output->offset + output->bytes)) {
         model_break(model, RULE_SLOT, "slot %llu+%llu is outside the %llu bytes of the arena that are there",
                     (unsigned long long)output->offset, (unsigned long long)output->bytes,
-                    (unsigned long long)model->reserved_bytes);
+                    (unsigned long long)(end - away_bytes(&model->away)));
         return NULL;
     }
     /* 16 bits of the number's meaning, 16 of the sample, 32 of the instance */

@@ -2,6 +2,7 @@
 #ifndef LARDER_SIMULATION_MODEL_PRIV_H
 #define LARDER_SIMULATION_MODEL_PRIV_H
 
+#include "tests/simulation/away.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/table.h"
 
@@ -169,7 +170,8 @@ struct model {
 
     struct made **arena; /* RUNNING and DONE, by offset, none overlapping */
     size_t n_arena, cap_arena;
-    uint64_t reserved_bytes;  /* so much of the arena is there */
+    uint64_t reserved_bytes;  /* so much of the arena is there, from its start on */
+    struct away away;         /* what is not there */
     uint64_t reserving_bytes; /* what the RESERVE that is out asks for; 0: none is out */
     bool refused;             /* the last one got less */
     struct made **all_made;   /* to be freed in the end */

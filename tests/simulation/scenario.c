@@ -169,6 +169,7 @@ static void draw_growth(struct scenario *sc)
     sc->reserve = scenario_draw_latency(&rng, 10 * CLOCK_NS_PER_MS);
     sc->refuse_percent = chance(&rng, 50) ? 0 : (uint32_t)between(&rng, 1, 90);
     sc->shrink_ns = chance(&rng, 50) ? 0 : between(&rng, CLOCK_NS_PER_MS, CLOCK_NS_PER_S);
+    sc->config.linger_ns = chance(&rng, 50) ? 0 : between(&rng, CLOCK_NS_PER_MS, 4 * CLOCK_NS_PER_S);
 }
 
 struct scenario *scenario_create(uint64_t seed, unsigned kind)

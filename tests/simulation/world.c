@@ -37,7 +37,7 @@ static bool broken(const struct world *world)
 static void reserve(struct world *world, uint64_t bytes)
 {
     uint64_t here = model_reserved(world->model), unit = world->scenario->config.reserve_bytes;
-    bool refused = random_below(&world->growth_rng, 100) < world->scenario->refuse_percent;
+    bool refused = random_below(&world->growth_rng, 100) < world->scenario->refuse_percent && bytes > here;
     if (refused)
         bytes = here + random_below(&world->growth_rng, (bytes - here + unit - 1) / unit) * unit;
     world_alarm(world, latency_draw(&world->scenario->reserve, &world->growth_rng, 0), ALARM_RESERVED, bytes, refused,
@@ -219,11 +219,7 @@ static void happen(struct world *world, const struct alarm *alarm)
                     NULL);
         break;
     case ALARM_SHRINK:
-        world_event(world,
-                    &(struct engine_event){.type = ENGINE_SHRINK,
-                                           .shrink.keep_bytes = random_below(&world->growth_rng,
-                                                                             model_reserved(world->model) + 1)},
-                    NULL);
+        world_event(world, &(struct engine_event){.type = ENGINE_SHRINK}, NULL);
         if (world->agenda.length > (world->scenario->tick_ns > 0)) /* nor are these */
             world_alarm(world, world->scenario->shrink_ns, ALARM_SHRINK, 0, 0, 0);
         break;
@@ -339,7 +335,9 @@ static void live(struct world *world)
             world->now_ns = alarm.due.at_ns;
             bool of_time = alarm.kind == ALARM_TICK || alarm.kind == ALARM_SHRINK;
             happened += !of_time;
-            if (!of_time)
+            /* an arena that looks again and again whether it is needed is no sign of life either */
+            bool looks = alarm.kind == ALARM_WAKE && world->scenario->config.linger_ns > 0;
+            if (!of_time && !looks)
                 world->lull_ticks = 0;
             happen(world, &alarm);
             if (world->steps >= world->crash_step && !broken(world))

@@ -84,9 +84,7 @@ void world_see_event(struct world *world, const struct engine_event *event)
         world_say(world, "> RESERVED %llu bytes%s", (unsigned long long)event->reserved.bytes,
                   event->reserved.refused ? ", and no more" : "");
         break;
-    case ENGINE_SHRINK:
-        world_say(world, "> SHRINK, keep %llu bytes", (unsigned long long)event->shrink.keep_bytes);
-        break;
+    case ENGINE_SHRINK: world_say(world, "> SHRINK"); break;
     default: world_say(world, event->type == ENGINE_DRAIN ? "> DRAIN" : "> TICK");
     }
 }
@@ -161,10 +159,14 @@ void world_see_action(struct world *world, const struct engine_action *action)
         break;
     case ENGINE_DELIVER: see_deliver(world, action); break;
     case ENGINE_RESERVE:
-    case ENGINE_RETURN:
         note(world, action->reserve.bytes);
-        world_say(world, "  < %s %llu bytes", action->type == ENGINE_RESERVE ? "RESERVE" : "RETURN, leaves",
-                  (unsigned long long)action->reserve.bytes);
+        world_say(world, "  < RESERVE %llu bytes", (unsigned long long)action->reserve.bytes);
+        break;
+    case ENGINE_RETURN:
+        note(world, action->give_back.from);
+        note(world, action->give_back.to);
+        world_say(world, "  < RETURN %llu to %llu bytes", (unsigned long long)action->give_back.from,
+                  (unsigned long long)action->give_back.to);
         break;
     default:
         world_say(world, action->type == ENGINE_DROP_ENCODED ? "  < DROP_ENCODED" : "  < JOB_ENDED job %u",

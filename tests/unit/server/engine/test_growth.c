@@ -10,35 +10,55 @@
 
 #include "tests/play/scene.h"
 
-enum { SLOT_KIB = 1024, UNIT = 8 * SLOT_KIB, ARENA_SLOTS = 10000, SAMPLES = 100 };
+enum { SLOT_KIB = 1024, UNIT = 8 * SLOT_KIB, ARENA_SLOTS = 10000, SAMPLES = 100, LINGER_S = 60 };
 
 static struct {
     bool (*see)(void *ctx, const struct engine_action *action);
-    uint64_t reserved, most, asks, returns, piece;
+    bool there[ARENA_SLOTS];
+    uint64_t reserved, most, from, asks, returns, piece;
     bool refuse;
 } world;
+
+/* set has the slots between these bytes be there, or not. */
+static void set(uint64_t from, uint64_t to, bool there)
+{
+    for (uint64_t slot = from / SLOT_KIB; slot < to / SLOT_KIB; slot++) {
+        world.reserved += there && !world.there[slot] ? SLOT_KIB : 0;
+        world.reserved -= !there && world.there[slot] ? SLOT_KIB : 0;
+        world.there[slot] = there;
+    }
+    world.most = world.reserved > world.most ? world.reserved : world.most;
+}
+
+/* reserved answers a RESERVE of so many bytes. */
+static void reserved(struct scene *scene, uint64_t bytes)
+{
+    assert_true(bytes > 0 && bytes % UNIT == 0);
+    uint64_t least = bytes < world.from ? bytes : world.from, most = bytes;
+    if (world.piece && bytes > world.from + world.piece)
+        most = world.from + world.piece;
+    bytes = world.refuse ? least : most;
+    set(world.from, bytes, true);
+    world.from = bytes > world.from ? bytes : world.from;
+    world.asks++;
+    play_push(&scene->play,
+              (struct engine_event){.type = ENGINE_RESERVED, .reserved = {.bytes = bytes, .refused = world.refuse}});
+}
 
 /* The machine: it has memory, or refuses. */
 static bool see(void *ctx, const struct engine_action *action)
 {
     struct scene *scene = ctx;
     if (action->type == ENGINE_RETURN) {
-        assert_true(action->reserve.bytes < world.reserved);
-        world.reserved = action->reserve.bytes;
+        assert_true(action->give_back.from < action->give_back.to);
+        set(action->give_back.from, action->give_back.to, false);
+        world.from = action->give_back.from < world.from ? action->give_back.from : world.from;
         world.returns++;
     } else if (action->type == ENGINE_RESERVE) {
-        assert_true(action->reserve.bytes > world.reserved && action->reserve.bytes % UNIT == 0);
-        uint64_t bytes = action->reserve.bytes;
-        if (world.piece && bytes > world.reserved + world.piece)
-            bytes = world.reserved + world.piece;
-        world.reserved = world.refuse ? world.reserved : bytes;
-        world.most = world.reserved > world.most ? world.reserved : world.most;
-        world.asks++;
-        play_push(&scene->play, (struct engine_event){.type = ENGINE_RESERVED,
-                                                      .reserved = {.bytes = world.reserved, .refused = world.refuse}});
+        reserved(scene, action->reserve.bytes);
     } else if (action->type == ENGINE_DELIVER) {
         for (uint32_t i = 0; i < action->deliver.count; i++)
-            assert_true(action->deliver.entries[i].offset + action->deliver.entries[i].bytes <= world.reserved);
+            assert_true(world.there[action->deliver.entries[i].offset / SLOT_KIB]);
     }
     return world.see(ctx, action);
 }
@@ -48,15 +68,15 @@ static struct scene *make(void)
     struct engine_config config = {.seed = 1,
                                    .arena_bytes = ARENA_SLOTS * SLOT_KIB,
                                    .reserve_bytes = UNIT,
+                                   .linger_ns = LINGER_S * (uint64_t)SECOND,
                                    .room_timeout_ns = UINT64_C(1000000000) * ROOM_TIMEOUT_S,
                                    .encoded_bytes = 1 << 20,
                                    .inflight_loads = 8,
                                    .inflight_prepares = 8,
                                    .sample_bytes = scene_sample_bytes};
     struct scene *scene = scene_new_with(config, SAMPLES);
+    memset(&world, 0, sizeof world);
     world.see = scene->play.see;
-    world.reserved = world.most = world.asks = world.returns = world.piece = 0;
-    world.refuse = false;
     scene->play.see = see;
     return scene;
 }
@@ -80,6 +100,7 @@ static uint64_t in_use(const struct scene *scene)
     struct engine_totals totals;
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena.reserved_bytes, world.reserved);
+    assert_true(totals.arena.used_bytes <= world.reserved);
     return totals.arena.used_bytes;
 }
 
@@ -211,6 +232,74 @@ static void test_shrink(void **state)
     scene_free(scene);
 }
 
+/* pass has so much time go by. It steps when the engine asks for it. */
+static void pass(struct scene *scene, uint64_t ns)
+{
+    uint64_t end_ns = scene->play.now_ns + ns;
+    while (engine_wakes_ns(scene->play.engine) < end_ns) {
+        uint64_t wakes_ns = engine_wakes_ns(scene->play.engine);
+        tick(scene, wakes_ns > scene->play.now_ns ? wakes_ns - scene->play.now_ns : 0);
+    }
+    tick(scene, end_ns - scene->play.now_ns);
+}
+
+/* What nobody needs lingers for its time, and goes. Then nothing wakes the engine any more. */
+static void test_lingers(void **state)
+{
+    (void)state;
+    struct scene *scene = make();
+    struct engine_job_desc desc = scene_job(scene, "one");
+    uint32_t job = scene_add(scene, &desc);
+    for (uint32_t epoch = 0; epoch < 3; epoch++) {
+        pass(scene, LINGER_S * (uint64_t)SECOND);
+        train(scene, job, epoch);
+    }
+    assert_int_equal(world.returns, 0); /* a job that runs keeps what it had */
+    uint64_t here = world.reserved;
+    scene_gone(scene, job);
+    pass(scene, (LINGER_S - 1) * (uint64_t)SECOND);
+    assert_int_equal(world.reserved, here);
+    pass(scene, LINGER_S / 4 * (uint64_t)SECOND);
+    assert_int_equal(world.reserved, 0);
+    assert_int_equal(engine_wakes_ns(scene->play.engine), UINT64_MAX);
+    scene_free(scene);
+}
+
+/* When a large job goes and a small one stays, most of the memory goes, however the small one's batches lie. What it
+ * holds stays until it gives it back. */
+static void test_a_small_job_stays(void **state)
+{
+    (void)state;
+    struct scene *scene = make();
+    struct idset *few;
+    assert_int_equal(idset_from_range(0, 8, &few), 0);
+    struct engine_job_desc large = scene_job(scene, "large"), small = scene_job(scene, "small");
+    large.pipeline = 1;
+    small.sampled.view = few;
+    uint32_t big = scene_add(scene, &large);
+    for (uint32_t epoch = 0; epoch < 20; epoch++)
+        train(scene, big, epoch);
+    uint32_t little = scene_add(scene, &small);
+    scene->release = false;
+    scene_next(scene, little, 0, 1);
+    scene->release = true;
+    train(scene, big, 20);
+    scene_gone(scene, big);
+    pass(scene, 2 * LINGER_S * (uint64_t)SECOND);
+    uint64_t held = in_use(scene);
+    assert_true(held >= 8 * SLOT_KIB);
+    assert_in_range(world.reserved, held, held + 8 * UNIT);
+    assert_true(world.most > 2 * world.reserved);
+    scene_release(scene, little, scene->last_batch[little]);
+    for (uint32_t epoch = 1; epoch < 50; epoch++)
+        train(scene, little, epoch);
+    scene_gone(scene, little);
+    pass(scene, 2 * LINGER_S * (uint64_t)SECOND);
+    assert_int_equal(world.reserved, 0);
+    scene_free(scene);
+    idset_destroy(few);
+}
+
 /* A job whose first request for memory brings nothing takes the place of leftovers of a job that has gone, which would
  * have stayed while memory was to come. */
 static void refused_for_leftovers(bool raw)
@@ -254,6 +343,8 @@ int main(void)
         cmocka_unit_test(test_refused_from_the_start),
         cmocka_unit_test(test_in_pieces),
         cmocka_unit_test(test_shrink),
+        cmocka_unit_test(test_lingers),
+        cmocka_unit_test(test_a_small_job_stays),
         cmocka_unit_test(test_refused_for_leftovers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
