@@ -29,10 +29,9 @@ SETTING(BYTES, scratch_bytes, "memory", "scratch", "10%", "size or % of memory",
         "Memory that all worker threads together decode and augment in. An image that needs more than is free waits "
         "for others to be done; one that needs more than about three quarters of it counts as a bad sample. 100 "
         "megapixels take 0.3 to 1 GiB.")
-SETTING(
-    COUNT, linger_s, "memory", "linger", "60", "seconds", 0, 31536000,
-    "How long prepared samples stay in memory that no job has needed, so that the next trial finds them. Where the "
-    "machine is short of memory they go at once. 0: they do not stay.")
+SETTING(COUNT, linger_s, "memory", "linger", "60", "seconds", 0, 31536000,
+        "How long prepared samples stay in memory that no job has needed, so that the next trial finds them. Where the "
+        "machine is short of memory they go at once. 0: they do not stay.")
 SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, CONFIG_THREADS_MAX,
         "Threads that decode and augment. 0: as many as there are processor cores.")
 SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, CONFIG_THREADS_MAX,
