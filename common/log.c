@@ -44,7 +44,7 @@ void log_line(enum log_level level, const char *fmt, ...)
     va_start(args, fmt);
     size_t len = log_format_args(line, level_names[level], 0, fmt, &args);
     va_end(args);
-    log_recent_keep(line, len);
+    log_recent_keep(level <= LOG_WARN, line, len);
     log_writer_put(line, len);
 }
 
@@ -102,7 +102,7 @@ void log_line_limited(struct log_limiter *limiter, const char *fmt, ...)
     va_start(args, fmt);
     size_t len = log_format_args(line, level_names[limiter->level], held_back, fmt, &args);
     va_end(args);
-    log_recent_keep(line, len);
+    log_recent_keep(limiter->level <= LOG_WARN, line, len);
     log_writer_put(line, len);
 }
 

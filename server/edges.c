@@ -12,6 +12,7 @@
 #include "preprocess/version.h"
 #include "server/control/control.h"
 #include "server/control/http.h"
+#include "server/control/live.h"
 #include "server/control/status_cache.h"
 #include "server/storage/origins.h"
 
@@ -22,7 +23,8 @@ struct edges {
     pthread_mutex_t lock; /* guards the next two, which come and go while the session runs */
     struct control *control;
     struct http *http;
-    struct status_tree tree;         /* that was asked for last; only the control's thread uses these two */
+    pthread_mutex_t tree_lock;       /* guards the next two, also while the tree is made: who comes then gets it too */
+    struct status_tree tree;         /* that was asked for last */
     uint64_t tree_ns;                /* when; 0: never */
     struct status_cache http_status; /* only HTTP's thread uses it, from its start to its end */
 };
@@ -107,18 +109,26 @@ static char *status_json(void *ctx)
 static char *tree_json(void *ctx)
 {
     struct edges *edges = ctx;
+    pthread_mutex_lock(&edges->tree_lock);
     uint64_t now_ns = clock_now_ns();
     if (!edges->tree_ns || now_ns - edges->tree_ns >= TREE_NS) {
         driver_tree(edges->of.driver, &edges->tree);
         edges->tree_ns = now_ns;
     }
-    return status_tree_to_json(&edges->tree);
+    char *text = status_tree_to_json(&edges->tree);
+    pthread_mutex_unlock(&edges->tree_lock);
+    return text;
 }
 
 static char *http_status_json(void *ctx)
 {
     struct edges *edges = ctx;
     return status_cache_json(&edges->http_status, clock_now_ns());
+}
+
+static char *http_live_json(void *ctx)
+{
+    return live_json(http_status_json(ctx), tree_json(ctx));
 }
 
 static char *http_metrics_text(void *ctx, size_t *len_bytes)
@@ -180,6 +190,7 @@ struct edges *edges_create(const struct edges_config *config)
     struct edges *edges = xcalloc(1, sizeof *edges);
     edges->of = *config;
     pthread_mutex_init(&edges->lock, NULL);
+    pthread_mutex_init(&edges->tree_lock, NULL);
     return edges;
 }
 
@@ -210,8 +221,11 @@ static int start_http(struct edges *edges, struct error *err)
     if (!config->metrics_enabled || (!on_socket && config->metrics_port == 0))
         return 0;
     edges->http_status = (struct status_cache){.read = snapshot, .ctx = edges};
-    struct http_handlers handlers = {
-        .metrics_text = http_metrics_text, .status_json = http_status_json, .ready = ready, .ctx = edges};
+    struct http_handlers handlers = {.metrics_text = http_metrics_text,
+                                     .status_json = http_status_json,
+                                     .live_json = http_live_json,
+                                     .ready = ready,
+                                     .ctx = edges};
     if (on_socket)
         return http_start_unix(config->metrics_socket, &handlers, &edges->http, err);
     int code = http_start(config->metrics_address, (uint16_t)config->metrics_port, &handlers, &edges->http, err);
@@ -271,5 +285,6 @@ void edges_destroy(struct edges *edges)
         return;
     edges_stop(edges);
     pthread_mutex_destroy(&edges->lock);
+    pthread_mutex_destroy(&edges->tree_lock);
     free(edges);
 }

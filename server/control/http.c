@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/thread.h"
 #include "server/control/http_priv.h"
+#include "server/control/page.h"
 
 #define HTTP_MAGIC UINT32_C(0x50545448)
 #define HTTP_CONNECTION_BYTES 32768u
@@ -36,6 +37,32 @@ struct http {
     pthread_t thread;
 };
 
+static const char text_html[] = "text/html; charset=utf-8";
+
+/* add_headers says what the answer is. Names in it are clients' bytes: no browser may take them for something else, and
+ * no other site's page may have them. */
+static void add_headers(struct MHD_Response *response, unsigned status, const char *type)
+{
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+    MHD_add_response_header(response, "Content-Security-Policy",
+                            type == text_html ? page_policy : "default-src 'none'");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+}
+
+static enum MHD_Result send_response(struct MHD_Connection *connection, unsigned status, const char *type,
+                                     struct MHD_Response *response)
+{
+    add_headers(response, status, type);
+    enum MHD_Result queued = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
 /* reply sends text and takes it over. NULL: the daemon has nothing to say any more. */
 static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status, const char *type, char *text,
                              size_t len)
@@ -53,13 +80,7 @@ static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status,
         free(text);
         return MHD_NO;
     }
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-    enum MHD_Result queued = MHD_queue_response(connection, status, response);
-    MHD_destroy_response(response);
-    return queued;
+    return send_response(connection, status, type, response);
 }
 
 static enum MHD_Result reply_line(struct MHD_Connection *connection, unsigned status, const char *line)
@@ -80,6 +101,20 @@ static enum MHD_Result reply_status(const struct http *http, struct MHD_Connecti
     return reply(connection, MHD_HTTP_OK, "application/json", text, text ? strlen(text) : 0);
 }
 
+static enum MHD_Result reply_live(const struct http *http, struct MHD_Connection *connection)
+{
+    char *text = http->handlers.live_json(http->handlers.ctx);
+    return reply(connection, MHD_HTTP_OK, "application/json", text, text ? strlen(text) : 0);
+}
+
+static enum MHD_Result reply_page(const struct http *http, struct MHD_Connection *connection)
+{
+    (void)http;
+    struct MHD_Response *response = MHD_create_response_from_buffer(page_bytes, (void *)(uintptr_t)page_html,
+                                                                    MHD_RESPMEM_PERSISTENT);
+    return response ? send_response(connection, MHD_HTTP_OK, text_html, response) : MHD_NO;
+}
+
 static enum MHD_Result reply_ready(const struct http *http, struct MHD_Connection *connection)
 {
     if (http->handlers.ready(http->handlers.ctx))
@@ -92,15 +127,19 @@ static enum MHD_Result respond(const struct http *http, struct MHD_Connection *c
 {
     bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     enum MHD_Result (*answer)(const struct http *, struct MHD_Connection *) = NULL;
-    if (strcmp(url, "/metrics") == 0)
+    if (strcmp(url, "/") == 0)
+        answer = reply_page;
+    else if (strcmp(url, "/metrics") == 0)
         answer = reply_metrics;
     else if (strcmp(url, "/api/v1/status") == 0)
         answer = reply_status;
+    else if (strcmp(url, "/api/v1/live") == 0)
+        answer = reply_live;
     else if (strcmp(url, "/-/ready") == 0)
         answer = reply_ready;
     else if (strcmp(url, "/-/healthy") != 0)
         return reply_line(connection, MHD_HTTP_NOT_FOUND,
-                          "not found: there are /metrics, /api/v1/status, /-/healthy and /-/ready\n");
+                          "not found: there are /, /metrics, /api/v1/status, /api/v1/live, /-/healthy and /-/ready\n");
     if (!get)
         return reply_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are possible\n");
     return answer ? answer(http, connection) : reply_line(connection, MHD_HTTP_OK, "healthy\n");

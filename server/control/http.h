@@ -1,12 +1,16 @@
 /* http.h: the daemon's HTTP endpoint, for Prometheus, health checks and a browser. It can only be read. It listens on a
  * loopback address, where each user of the machine can read it, or on a unix socket of mode 0600.
  *
+ *   GET /                the live page (page.html)
  *   GET /metrics         Prometheus text format
  *   GET /api/v1/status   the JSON of `larder status --json` (status.h)
+ *   GET /api/v1/live     what the page shows: {"v":1,"status":…,"tree":[…],"warnings":["time=… level=…",…]}, which
+ *                        are the JSON of the status, that of `larder tree`, and the log's last warnings
  *   GET /-/healthy       200 while the process answers
  *   GET /-/ready         200 when the daemon takes jobs, else 503
  *
- * The first two show a snapshot that is at most a second old.
+ * What they show of the daemon is at most a second old, the tree at most five. The page runs its own script alone, and
+ * reaches this endpoint alone: its headers have the browser see to that.
  *
  * HEAD works too. Other methods get 405, other paths 404. The number of connections and their memory are bounded. So is
  * the time that a connection may take for its whole request, whatever it sends meanwhile. When all places are taken,
@@ -30,6 +34,7 @@
 struct http_handlers {
     char *(*metrics_text)(void *ctx, size_t *len_bytes);
     char *(*status_json)(void *ctx);
+    char *(*live_json)(void *ctx);
     bool (*ready)(void *ctx);
     void *ctx;
 };

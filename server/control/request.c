@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "common/check.h"
-#include "common/log_recent.h"
 #include "common/types.h"
 #include "server/control/control_priv.h"
+#include "server/control/live.h"
 
 void control_memory_clear(struct control_memory *memory)
 {
@@ -85,20 +85,6 @@ static char *answer_jobs(const struct control_handlers *handlers)
     char *answer = dump(json_pack("{s:i,s:b,s:O?}", "v", 1, "ok", 1, "jobs", json_object_get(status, "jobs")));
     json_decref(status);
     return answer;
-}
-
-static void add_event(void *rows, const char *line, size_t len_bytes)
-{
-    json_t *event = json_stringn(line, len_bytes);
-    if (event) /* a line that was cut off within a character is left out */
-        json_array_append_new(rows, event);
-}
-
-static char *answer_events(void)
-{
-    json_t *rows = json_array();
-    log_recent_read(add_event, rows);
-    return dump(json_pack("{s:i,s:b,s:o}", "v", 1, "ok", 1, "events", rows));
 }
 
 static bool changes_something(const char *op)
@@ -203,7 +189,7 @@ char *control_answer(const struct control_handlers *handlers, struct control_mem
     else if (strcmp(op, "jobs") == 0)
         answer = answer_jobs(handlers);
     else if (strcmp(op, "events") == 0)
-        answer = answer_events();
+        answer = answer_with("events", live_lines_json(LOG_RECENT_ALL));
     else if (strcmp(op, "poison") == 0)
         answer = answer_poison(handlers);
     else if (changes_something(op))

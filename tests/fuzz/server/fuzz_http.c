@@ -57,7 +57,7 @@ static void stop(void)
 static void start(void)
 {
     static const struct http_handlers handlers = {
-        .metrics_text = metrics_text, .status_json = status_json, .ready = ready};
+        .metrics_text = metrics_text, .status_json = status_json, .live_json = status_json, .ready = ready};
     struct error err;
     if (http)
         return;

@@ -17,7 +17,10 @@
 #include <cmocka.h>
 
 #include "common/clock.h"
+#include "common/log_recent.h"
 #include "server/control/http.h"
+#include "server/control/live.h"
+#include "server/control/page.h"
 
 static atomic_bool is_ready, is_stopping;
 
@@ -40,7 +43,14 @@ static bool ready(void *ctx)
     return is_ready;
 }
 
-static const struct http_handlers handlers = {.metrics_text = metrics_text, .status_json = status_json, .ready = ready};
+static char *live_text(void *ctx)
+{
+    (void)ctx;
+    return is_stopping ? NULL : live_json(strdup("{\"v\":1}"), strdup("[]"));
+}
+
+static const struct http_handlers handlers = {
+    .metrics_text = metrics_text, .status_json = status_json, .live_json = live_text, .ready = ready};
 
 static int connect_to(uint16_t port)
 {
@@ -54,7 +64,7 @@ static int connect_to(uint16_t port)
 /* ask sends a request and gives the whole answer; the server closes the connection. */
 static const char *ask(uint16_t port, const char *request)
 {
-    static char answer[16384];
+    static char answer[131072];
     size_t len = 0;
     ssize_t got;
     int fd = connect_to(port);
@@ -123,14 +133,42 @@ static void test_paths(void **state)
     http_stop(http);
 }
 
+/* The page comes whole, under a policy that names its script and style by their hashes. What it asks for has all parts,
+ * with a client's bytes as JSON texts, and nothing lets a browser take an answer for something else. */
+static void test_page(void **state)
+{
+    (void)state;
+    struct http *http = start();
+    uint16_t port = http_port(http);
+    static const char line[] = "time=x level=warn msg=\"<script>\" job=\"a\\\"b\"\n";
+    const char *answer = get(port, "GET", "/"), *end = strstr(answer, "\r\n\r\n");
+    assert_non_null(end);
+    assert_int_equal(strlen(end + 4), page_bytes);
+    assert_memory_equal(end + 4, page_html, page_bytes);
+    assert_non_null(strstr(answer, "Content-Type: text/html; charset=utf-8\r\n"));
+    assert_non_null(strstr(answer, page_policy));
+    assert_non_null(strstr(page_policy, "default-src 'none'; script-src 'sha256-"));
+    assert_non_null(strstr(page_policy, "; style-src 'sha256-"));
+    assert_null(strstr(page_policy, "unsafe"));
+    log_recent_keep(true, line, sizeof line - 1);
+    assert_answer(get(port, "GET", "/api/v1/live"), "200", "X-Content-Type-Options: nosniff\r\n",
+                  "{\"v\":1,\"status\":{\"v\":1},\"tree\":[],\"warnings\":[\"time=x level=warn "
+                  "msg=\\\"<script>\\\" job=\\\"a\\\\\\\"b\\\"\"]}");
+    assert_non_null(strstr(get(port, "GET", "/metrics"), "Content-Security-Policy: default-src 'none'\r\n"));
+    assert_answer(get(port, "POST", "/"), "405", NULL, "only GET and HEAD are possible\n");
+    is_stopping = true;
+    assert_answer(get(port, "GET", "/api/v1/live"), "503", NULL, "stopping\n");
+    http_stop(http);
+}
+
 /* Other paths and methods are refused by the right status, a body is read and dropped, and nonsense does no harm. */
 static void test_refused(void **state)
 {
     (void)state;
     struct http *http = start();
     uint16_t port = http_port(http);
-    const char *not_found = "not found: there are /metrics, /api/v1/status, /-/healthy and /-/ready\n";
-    assert_answer(get(port, "GET", "/"), "404", NULL, not_found);
+    const char *not_found = "not found: there are /, /metrics, /api/v1/status, /api/v1/live, /-/healthy and /-/ready\n";
+    assert_answer(get(port, "GET", "/page"), "404", NULL, not_found);
     assert_answer(get(port, "GET", "/metrics/"), "404", NULL, not_found);
     assert_answer(get(port, "POST", "/nowhere"), "404", NULL, not_found);
     assert_answer(get(port, "DELETE", "/metrics"), "405", "Allow: GET, HEAD\r\n", "only GET and HEAD are possible\n");
@@ -303,9 +341,13 @@ static void test_start_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_connections),   cmocka_unit_test(test_room_for_newcomers),
-        cmocka_unit_test(test_slow_requests), cmocka_unit_test(test_unix_socket),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_page),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_connections),
+        cmocka_unit_test(test_room_for_newcomers),
+        cmocka_unit_test(test_slow_requests),
+        cmocka_unit_test(test_unix_socket),
         cmocka_unit_test(test_start_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
