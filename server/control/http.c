@@ -122,9 +122,19 @@ static enum MHD_Result reply_ready(const struct http *http, struct MHD_Connectio
     return reply_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not ready\n");
 }
 
+/* is_for_us says whether the client wanted this machine's loopback. A browser that was led here by another site's name,
+ * which its owner points to this machine, sends that name. */
+static bool is_for_us(const struct http *http, struct MHD_Connection *connection)
+{
+    const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    return http->path || !host || http_host_is_loopback(host);
+}
+
 static enum MHD_Result respond(const struct http *http, struct MHD_Connection *connection, const char *url,
                                const char *method)
 {
+    if (!is_for_us(http, connection))
+        return reply_line(connection, MHD_HTTP_FORBIDDEN, "ask for localhost, 127.0.0.1 or [::1]\n");
     bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     enum MHD_Result (*answer)(const struct http *, struct MHD_Connection *) = NULL;
     if (strcmp(url, "/") == 0)

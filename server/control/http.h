@@ -12,6 +12,9 @@
  * What they show of the daemon is at most a second old, the tree at most five. The page runs its own script alone, and
  * reaches this endpoint alone: its headers have the browser see to that.
  *
+ * On a port it answers those who ask for "localhost" or a loopback address, and others 403: so no web site that a
+ * user's browser shows can reach it under a name of its own.
+ *
  * HEAD works too. Other methods get 405, other paths 404. The number of connections and their memory are bounded. So is
  * the time that a connection may take for its whole request, whatever it sends meanwhile. When all places are taken,
  * the oldest connection that is not done is closed for a newcomer. A connection that is kept alive and asks nothing is

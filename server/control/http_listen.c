@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "server/control/http_priv.h"
 
 #define HTTP_BACKLOG 128
+#define HOST_MAX 64 /* bytes; no loopback address is that long */
 
 struct address {
     union {
@@ -92,4 +94,21 @@ int http_listen_unix(const char *path, int *fd, struct socket_file *file, struct
         return error_set(err, rc, "another process answers at %s: stop it, or set metrics.socket to another path",
                          path);
     return rc ? rc : socket_file_listen(path, SOCK_STREAM, fd, file, err);
+}
+
+bool http_host_is_loopback(const char *host)
+{
+    char name[HOST_MAX];
+    struct address address;
+    struct error err;
+    bool bracket = *host == '[';
+    size_t len = strcspn(host + bracket, bracket ? "]" : ":");
+    const char *rest = host + bracket + len;
+    if (len >= sizeof name || (bracket && *rest++ != ']'))
+        return false;
+    if (*rest && (*rest != ':' || strspn(rest + 1, "0123456789") != strlen(rest + 1)))
+        return false;
+    memcpy(name, host + bracket, len);
+    name[len] = '\0';
+    return (!bracket && strcasecmp(name, "localhost") == 0) || parse_address(name, 0, &address, &err) == 0;
 }

@@ -19,6 +19,8 @@
 int http_listen_tcp(const char *address, uint16_t port, int *fd, struct error *err);
 int http_listen_unix(const char *path, int *fd, struct socket_file *file, struct error *err);
 uint16_t http_listen_port(int fd); /* 0: it is no TCP socket */
+/* http_host_is_loopback: a request's Host, with or without a port, is "localhost" or a loopback address. */
+bool http_host_is_loopback(const char *host);
 
 /* A connection. It asks from its beginning, or from the end of the previous answer, until its request is whole. Then it
  * is answered until the answer is sent. Each of the two has a deadline. */

@@ -86,7 +86,7 @@ static const char *ask(uint16_t port, const char *request)
 static const char *get(uint16_t port, const char *method, const char *path)
 {
     char request[256];
-    snprintf(request, sizeof request, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", method, path);
+    snprintf(request, sizeof request, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", method, path);
     return ask(port, request);
 }
 
@@ -172,8 +172,9 @@ static void test_refused(void **state)
     assert_answer(get(port, "GET", "/metrics/"), "404", NULL, not_found);
     assert_answer(get(port, "POST", "/nowhere"), "404", NULL, not_found);
     assert_answer(get(port, "DELETE", "/metrics"), "405", "Allow: GET, HEAD\r\n", "only GET and HEAD are possible\n");
-    assert_answer(ask(port, "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"),
-                  "405", NULL, "only GET and HEAD are possible\n");
+    assert_answer(
+        ask(port, "POST /metrics HTTP/1.1\r\nHost: [::1]:80\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"),
+        "405", NULL, "only GET and HEAD are possible\n");
     ask(port, "\1\2\3 nonsense\r\n\r\n");
     char *large = malloc(100001);
     memset(large, 'a', 100000);
@@ -181,6 +182,42 @@ static void test_refused(void **state)
     ask(port, large);
     free(large);
     assert_answer(get(port, "GET", "/-/healthy"), "200", NULL, "healthy\n");
+    http_stop(http);
+}
+
+/* A browser that another site's name led here gets nothing, whatever that name looks like. */
+static void test_hosts(void **state)
+{
+    (void)state;
+    struct http *http = start();
+    static const struct {
+        const char *host, *status;
+    } rows[] = {{"localhost", "200"},
+                {"LOCALHOST:9450", "200"},
+                {"127.0.0.1:9450", "200"},
+                {"127.1.2.3", "200"},
+                {"[::1]:9450", "200"},
+                {"[::1]", "200"},
+                {"site.example", "403"},
+                {"127.0.0.1.a", "403"},
+                {"localhost.a:80", "403"},
+                {"192.168.0.1", "403"},
+                {"[::2]", "403"},
+                {"[::1].a", "403"},
+                {"::1", "403"},
+                {"localhost:1.a", "403"},
+                {":", "403"},
+                {"[", "403"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char request[256], line[32];
+        snprintf(request, sizeof request, "GET /metrics HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
+                 rows[i].host);
+        snprintf(line, sizeof line, "HTTP/1.1 %s", rows[i].status);
+        const char *answer = ask(http_port(http), request);
+        if (strncmp(answer, line, strlen(line)) != 0)
+            fail_msg("host %s got %s", rows[i].host, answer);
+    }
+    assert_answer(ask(http_port(http), "GET /-/healthy HTTP/1.0\r\n\r\n"), "200", NULL, "healthy\n");
     http_stop(http);
 }
 
@@ -244,7 +281,7 @@ static void test_slow_requests(void **state)
     enum { LINES_MAX = 120 }; /* one in half a second */
     struct http *http = start();
     int slow = connect_to(http_port(http)), idle = connect_to(http_port(http)), lines = 0;
-    assert_true(say(idle, "GET /-/ready HTTP/1.1\r\nHost: x\r\n\r\n"));
+    assert_true(say(idle, "GET /-/ready HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     assert_true(say(slow, "GET /-/ready HTTP/1.1\r\n"));
     while (!is_closed(slow, 500) && lines < LINES_MAX) {
         say(slow, "X-More: yes\r\n");
@@ -341,13 +378,10 @@ static void test_start_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_page),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_connections),
-        cmocka_unit_test(test_room_for_newcomers),
-        cmocka_unit_test(test_slow_requests),
-        cmocka_unit_test(test_unix_socket),
+        cmocka_unit_test(test_paths),         cmocka_unit_test(test_page),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_connections),   cmocka_unit_test(test_room_for_newcomers),
+        cmocka_unit_test(test_slow_requests), cmocka_unit_test(test_unix_socket),
         cmocka_unit_test(test_start_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
