@@ -63,8 +63,8 @@ SETTING(
     "whole daemon: errors and warnings to 10 a second, others to 50; held_back= counts the rest. Where standard error "
     "takes nothing the daemon goes on, drops lines, and says how many (dropped=) once it takes some again.")
 SETTING(BOOL, metrics_enabled, "metrics", "enabled", "true", "true or false", 0, 1,
-        "Serve /metrics, /-/healthy, /-/ready and /api/v1/status over HTTP. There each user of this machine can read "
-        "the jobs' names and the paths of their datasets: metrics.socket keeps them to your own user.")
+        "Serve the live page, /metrics, /-/healthy, /-/ready and /api/v1/ over HTTP. There each user of this machine "
+        "can read the jobs' names and the paths of their datasets: metrics.socket keeps them to your own user.")
 SETTING(ADDRESS, metrics_address, "metrics", "address", "127.0.0.1", "loopback address", 1, 45,
         "Address of the HTTP endpoint. Loopback only: it has no access control, and each local user reaches it.")
 SETTING(COUNT, metrics_port, "metrics", "port", "9450", "port", 0, 65535, "Port of the HTTP endpoint. 0: off.")
