@@ -195,7 +195,7 @@ def http(sock, request):
     return answer.decode()
 
 
-GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 class Http(Case):
