@@ -1,9 +1,7 @@
 """The live page in a real Chromium, with a real daemon and three live jobs."""
 
-import time
-
 from browser import PROGRAM, Browser
-from system import PIPELINE, SLOW, Case, free_port, main, skip, tree, until
+from system import PIPELINE, Case, free_port, main, skip, tree, until
 from test_endpoint import CONFIG
 
 if not PROGRAM:
@@ -115,10 +113,8 @@ class InBrowser(Case):
         self.assertNotEqual(self.browser.value(look), light)
         for width in (320, 390, 800):
             self.browser.shape(width, 3000)
-            began = time.monotonic()
             self.assertTrue(self.browser.comes(f"window.innerWidth === {width}"))
             self.assertLessEqual(self.browser.value("document.documentElement.scrollWidth"), width)
-            self.assertLess(time.monotonic() - began, 60 * SLOW)
         self.quiet()
 
 
