@@ -12,11 +12,17 @@
 enum source { DRAWN, RESERVED, REPEAT };
 
 /* begin_sure begins an instance for a sure entry. If there is no room, loose entries make way: first those that are
- * ready, then those whose task does not run. */
+ * ready, then those whose task does not run. For a raw one they do so only if that makes room: else they would take
+ * their instances again, and give them up again for nothing. */
 static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
 {
     static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
+    const struct job_terms *terms = &job_at(plan->jobs, job)->terms;
     uint32_t instance = prepared_begin(plan->prepared, job, id);
+    if (instance == ENGINE_NONE && terms->raw && !prepared_room_comes(plan->prepared) &&
+        !plan_loosening_helps(plan, engine_slot_bytes(&plan->env->config,
+                                                      plan->env->config.sample_bytes(terms->dataset, id))))
+        return ENGINE_NONE;
     for (size_t i = 0; i < sizeof states / sizeof states[0] && instance == ENGINE_NONE; i++) {
         if (prepared_room_comes(plan->prepared))
             break;

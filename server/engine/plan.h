@@ -50,6 +50,9 @@ int plan_restore(struct plan *plan, struct job *job);
 /* plan_loosen takes the instances of all loose entries in this state, except those whose task runs. The entries become
  * UNPLACED. */
 void plan_loosen(struct plan *plan, enum entry_state state);
+/* plan_loosening_helps tells whether so many bytes beside the zones could be cleared if all loose entries, except those
+ * whose task runs, gave their instances up. */
+bool plan_loosening_helps(const struct plan *plan, uint64_t bytes);
 /* plan_drop_entries gives back what the queue's entries hold, and frees them. The caller decides what becomes of their
  * samples. */
 void plan_drop_entries(struct plan *plan, struct job_queue *queue);

@@ -1,4 +1,6 @@
 /* plan_give_back.c: what was planned goes back: look-ahead whose room others need, and what a rank leaves behind. */
+#include <stdlib.h>
+
 #include "common/check.h"
 #include "server/engine/outbox.h"
 #include "server/engine/plan.h"
@@ -6,6 +8,13 @@
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
 #include "server/engine/tasks.h"
+
+/* may_loosen tells whether the entry has an instance that it can give up now. */
+static bool may_loosen(const struct plan *plan, const struct entry *entry)
+{
+    return (entry->state == ENTRY_READY || entry->state == ENTRY_WAITING) &&
+           !tasks_is_running(plan->tasks, &plan->prepared->instances[entry->instance]);
+}
 
 /* loosen_queue takes the instances of the queue's loose entries in this state. It begins with the last: the instance
  * that is evicted first is the one that is needed last. */
@@ -17,10 +26,50 @@ static void loosen_queue(struct plan *plan, const struct job *job, const struct 
     for (uint64_t at = queue->line.queued; at > sure; at--) {
         const struct entry *entry = &plan->queues->entries[index];
         uint32_t prev = entry->in_line.prev;
-        if (entry->state == state && !tasks_is_running(plan->tasks, &plan->prepared->instances[entry->instance]))
+        if (entry->state == state && may_loosen(plan, entry))
             plan_unplace(plan, index);
         index = prev;
     }
+}
+
+/* count_loose counts for each instance the pins of the queue's loose entries that can give it up. */
+static void count_loose(const struct plan *plan, const struct job *job, const struct job_queue *queue, uint32_t *pins)
+{
+    uint64_t sure = queue_sure_slots(job, queue);
+    uint32_t index = queue->line.entries.tail;
+    for (uint64_t at = queue->line.queued; at > sure; at--, index = plan->queues->entries[index].in_line.prev)
+        if (may_loosen(plan, &plan->queues->entries[index]))
+            pins[plan->queues->entries[index].instance]++;
+}
+
+/* is_loose tells whether the block is free, or can be cleared once loose entries have given their instances up. */
+static bool is_loose(const struct plan *plan, uint32_t block, const uint32_t *pins)
+{
+    const struct prepared *prepared = plan->prepared;
+    uint32_t owner;
+    if (!extent_owner(prepared->extents, block, &owner))
+        return true;
+    if (owner >= PREPARED_AWAY || prepared->instances[owner].zoned ||
+        extent_offset(prepared->extents, block) >= prepared->growth.limit)
+        return false;
+    uint32_t making = prepared->instances[owner].state == INSTANCE_MAKING; /* has a pin of its own */
+    return residency_pins(prepared->residency, owner) == pins[owner] + (pins[owner] > 0 ? making : 0);
+}
+
+bool plan_loosening_helps(const struct plan *plan, uint64_t bytes)
+{
+    uint32_t *pins = xcalloc(plan->prepared->slab.size + 1, sizeof *pins);
+    uint64_t found = 0;
+    for (uint32_t no = 0; no < plan->jobs->end; no++) {
+        const struct job *job = job_at(plan->jobs, no);
+        for (uint32_t rank = 0; job->state == JOB_RUNNING && rank < job->terms.world_size; rank++)
+            count_loose(plan, job, &job->queues[rank], pins);
+    }
+    for (uint32_t block = extent_first(plan->prepared->extents); block != EXTENT_NONE && found < bytes;
+         block = extent_next(plan->prepared->extents, block))
+        found = is_loose(plan, block, pins) ? found + extent_bytes(plan->prepared->extents, block) : 0;
+    free(pins);
+    return found >= bytes;
 }
 
 void plan_loosen(struct plan *plan, enum entry_state state)
