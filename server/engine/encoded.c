@@ -161,10 +161,12 @@ bool encoded_keeps(const struct encoded_store *store, sample_id id)
 double encoded_room(const struct encoded_store *store, bool kept, double share)
 {
     uint64_t most = encoded_most(store);
+    double left = (double)most - (double)store->used_bytes;
     if (kept)
-        return (double)most - (double)store->used_bytes;
+        return left;
     uint64_t reserved = store->kept_most < most ? store->kept_most : most;
-    return (double)(most - reserved) * share - (double)(store->used_bytes - store->kept_bytes);
+    double room = (double)(most - reserved) * share - (double)(store->used_bytes - store->kept_bytes);
+    return room < left ? room : left; /* what is kept may take more than its part for a while */
 }
 
 /* drop_if_idle drops an encoded that has no pin, if nobody wants it in this epoch and it is not kept, or if it is known
