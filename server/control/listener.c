@@ -9,13 +9,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "server/control/control.h"
 
 #define URL_BYTES (SOCKET_PATH_MAX + 8)
 #define PROBE_WAIT_MS 3000 /* waited in steps: a process that was stopped or got no core must not lose all the time */
 #define PROBE_STEP_MS 5
-#define RESTARTS_MAX 100
+#define RESTARTS_MAX 10000
 
 /* on_pipe counts connections and bounds their number, because each costs a descriptor. */
 static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
@@ -78,6 +79,14 @@ static int take_place(struct listener *listener, const char *from, struct error 
     return 0;
 }
 
+/* own_name gives the name under which nng listens: not longer than the path, which may have the greatest length
+ * possible. */
+static void own_name(const struct listener *listener, char name[SOCKET_PATH_MAX])
+{
+    memcpy(name, listener->path, SOCKET_PATH_MAX);
+    name[strlen(name) - 1] = '~';
+}
+
 static int listen_at(struct listener *listener, struct error *err)
 {
     char url[URL_BYTES], from[SOCKET_PATH_MAX];
@@ -85,8 +94,7 @@ static int listen_at(struct listener *listener, struct error *err)
     int rc = socket_file_clear(listener->path, SOCK_STREAM, &pid, err);
     if (rc)
         return rc == LARDER_EBUSY ? busy(listener->path, err) : rc;
-    memcpy(from, listener->path, sizeof from);
-    from[strlen(from) - 1] = '~'; /* not longer than the path, which may have the greatest length possible */
+    own_name(listener, from);
     snprintf(url, sizeof url, "ipc://%s", from);
     int rv = nng_listener_create(&listener->nng, listener->socket, url);
     if (rv)
@@ -156,6 +164,15 @@ static bool gets_through(struct listener *listener)
     return arrived;
 }
 
+/* end_listener closes a listener that has ended by itself, and notes what it leaves. */
+static void end_listener(struct listener *listener)
+{
+    char address[SOCKET_PATH_MAX];
+    nng_listener_close(listener->nng);
+    own_name(listener, address);
+    leftovers_note(&listener->leftovers, address, clock_now_ns());
+}
+
 static void listen_anew(struct listener *listener)
 {
     struct error err;
@@ -165,7 +182,7 @@ static void listen_anew(struct listener *listener)
     if (!over) {
         socket_file_remove(listener->path, &listener->file);
         if (before)
-            nng_listener_close(listener->nng);
+            end_listener(listener);
         listener->listening = listen_at(listener, &err) == 0;
     }
     pthread_mutex_unlock(&listener->place);
@@ -195,6 +212,7 @@ static bool is_lost(struct listener *listener)
 
 void listener_probe(struct listener *listener)
 {
+    (void)leftovers_close(&listener->leftovers, clock_now_ns());
     if (listener->lost)
         return;
     if (!listener->listening) {
@@ -252,5 +270,6 @@ void listener_withdraw(struct listener *listener)
 void listener_clear(struct listener *listener)
 {
     end_probe(listener);
+    leftovers_free(&listener->leftovers);
     pthread_mutex_destroy(&listener->place);
 }

@@ -8,8 +8,9 @@
  * nng before 1.6 has a fault (its issue 1518): a peer that connects and closes at once ends the listener for good, and
  * all later peers wait in vain. A killed `larder status` can do that. So the control's thread looks every
  * LISTENER_PROBE_MS whether a new connection gets through, and listens anew if it does not. Clients that waited connect
- * again by themselves. nng loses three descriptors at each restart, so there are at most RESTARTS_MAX of them. A
- * connection that only takes long, or waits for a descriptor, causes no restart. */
+ * again by themselves. nng loses some descriptors and memory at each restart. The descriptors are closed (leftovers.h);
+ * because of the memory there are at most RESTARTS_MAX. A connection that only takes long, or waits for a descriptor,
+ * causes no restart. */
 #ifndef LARDER_SERVER_CONTROL_LISTENER_H
 #define LARDER_SERVER_CONTROL_LISTENER_H
 
@@ -21,6 +22,7 @@
 #include "common/error.h"
 #include "common/socket_file.h"
 #include "common/socket_path.h"
+#include "server/control/leftovers.h"
 
 #define LISTENER_PROBE_MS 2000
 
@@ -33,9 +35,10 @@ struct listener {
     /* Once the control's thread runs, only that thread uses the following, up to arrivals_before. */
     nng_listener nng;
     bool listening, lost;
-    unsigned restarts;        /* how often nng's listener was begun anew */
-    int probe_fd;             /* a probe's connection that nng has not accepted yet; -1: there is none */
-    unsigned arrivals_before; /* the value of arrivals when that connection was begun */
+    struct leftovers leftovers; /* of the listener before */
+    unsigned restarts;          /* how often nng's listener was begun anew */
+    int probe_fd;               /* a probe's connection that nng has not accepted yet; -1: there is none */
+    unsigned arrivals_before;   /* the value of arrivals when that connection was begun */
     /* on_pipe, which nng calls from several threads, counts both; gets_through reads arrivals. */
     atomic_uint connections, arrivals;
 };

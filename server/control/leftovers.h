@@ -1,0 +1,31 @@
+/* leftovers.h: connections that nng has ended and forgotten, and whose descriptors it never closes.
+ *
+ * When nng's listener has ended by itself, connections that it had accepted but not handed to the socket are lost with
+ * it: closing the listener shuts them down and leaves them open. They are noted right after that, before the next
+ * listener begins, so that each connection of the socket's address is the old listener's. nng closes those that it
+ * knows within a moment. What is still open much later nobody knows, and it is closed. */
+#ifndef LARDER_SERVER_CONTROL_LEFTOVERS_H
+#define LARDER_SERVER_CONTROL_LEFTOVERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct leftover {
+    int fd;
+    ino_t inode;
+};
+
+struct leftovers {
+    struct leftover *all;
+    size_t count, cap;
+    uint64_t noted_ns;
+};
+
+/* leftovers_note notes the process's connections at the address. No listener may have it now. */
+void leftovers_note(struct leftovers *leftovers, const char *address, uint64_t now_ns);
+/* leftovers_close closes those that have been open for long enough since they were noted. It gives their number. */
+size_t leftovers_close(struct leftovers *leftovers, uint64_t now_ns);
+void leftovers_free(struct leftovers *leftovers);
+
+#endif
