@@ -1,0 +1,173 @@
+/* deal.c: shares of an epoch. */
+#include "server/cluster/deal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/random.h"
+
+#define DEAL_MAGIC UINT32_C(0xdea15e75)
+#define KEY_DEAL UINT64_C(0x6c616564) /* no other use of keyed streams begins with it */
+
+struct deal {
+    uint32_t magic;
+    uint32_t count, n_chunks;
+    sample_id *ids;  /* by chunk, and inside a chunk in the dataset's order */
+    uint32_t *begin; /* chunk c has ids[begin[c] … begin[c + 1] - 1]; n_chunks + 1 of them */
+};
+
+/* A part of the sequence: positions first … end - 1. */
+struct run {
+    uint32_t first, end;
+};
+
+void deal_destroy(struct deal *deal)
+{
+    if (deal == NULL)
+        return;
+    CHECK_MAGIC(deal, DEAL_MAGIC);
+    free(deal->ids);
+    free(deal->begin);
+    deal->magic = 0;
+    free(deal);
+}
+
+/* Counts each chunk's samples, and puts the ids behind each other chunk by chunk. */
+static void sort_by_chunk(struct deal *deal, const sample_id *ids, const uint32_t *chunk_of)
+{
+    uint32_t *begin = deal->begin;
+    for (uint32_t i = 0; i < deal->count; i++) {
+        CHECK(chunk_of[i] < deal->n_chunks);
+        begin[chunk_of[i] + 1]++;
+    }
+    for (uint32_t c = 0; c < deal->n_chunks; c++)
+        begin[c + 1] += begin[c];
+    for (uint32_t i = 0; i < deal->count; i++)
+        deal->ids[begin[chunk_of[i]]++] = ids[i];
+    /* Each begin has moved to its chunk's end, which is where the next one begins. */
+    memmove(begin + 1, begin, deal->n_chunks * sizeof *begin);
+    begin[0] = 0;
+}
+
+int deal_create(const sample_id *ids, const uint32_t *chunk_of, uint32_t count, uint32_t n_chunks, struct deal **out)
+{
+    struct deal *deal = xcalloc(1, sizeof *deal);
+    deal->magic = DEAL_MAGIC;
+    deal->count = count;
+    deal->n_chunks = chunk_of ? n_chunks : count;
+    deal->ids = malloc(((size_t)count + 1) * sizeof *deal->ids);
+    deal->begin = calloc((size_t)deal->n_chunks + 1, sizeof *deal->begin);
+    if (deal->ids == NULL || deal->begin == NULL) {
+        deal_destroy(deal);
+        return LARDER_ENOMEM;
+    }
+    if (chunk_of) {
+        sort_by_chunk(deal, ids, chunk_of);
+    } else {
+        for (uint32_t i = 0; i < count; i++) {
+            deal->ids[i] = ids[i];
+            deal->begin[i + 1] = i + 1;
+        }
+    }
+    *out = deal;
+    return 0;
+}
+
+/* Where the samples of the ranks before this one end. Without drop_last the first ranks get one more. */
+static uint32_t run_first(uint32_t count, const struct deal_ranks *ranks, uint32_t rank)
+{
+    uint32_t each = count / ranks->world_size, more = ranks->drop_last ? 0 : count % ranks->world_size;
+    return each * rank + (rank < more ? rank : more);
+}
+
+static struct run run_of(uint32_t count, const struct deal_ranks *ranks)
+{
+    CHECK(ranks->world_size >= 1 && ranks->first <= ranks->world_size &&
+          ranks->n_ranks <= ranks->world_size - ranks->first);
+    return (struct run){run_first(count, ranks, ranks->first), run_first(count, ranks, ranks->first + ranks->n_ranks)};
+}
+
+uint32_t deal_count(uint32_t count, const struct deal_ranks *ranks)
+{
+    struct run run = run_of(count, ranks);
+    return run.end - run.first;
+}
+
+/* Permutes the numbers (Fisher and Yates). */
+static void permute(struct rng *rng, uint32_t *numbers, uint32_t count)
+{
+    for (uint32_t left = count; left > 1; left--) {
+        uint32_t other = (uint32_t)random_below(rng, left), number = numbers[left - 1];
+        numbers[left - 1] = numbers[other];
+        numbers[other] = number;
+    }
+}
+
+/* Adds what the run has of a chunk that it cuts: [first, end) of the chunk's own permutation. */
+static int add_cut(const struct deal *deal, struct rng *rng, uint32_t chunk, struct run cut, struct idset *share)
+{
+    const sample_id *ids = deal->ids + deal->begin[chunk];
+    uint32_t count = deal->begin[chunk + 1] - deal->begin[chunk];
+    uint32_t *slots = malloc(count * sizeof *slots);
+    if (slots == NULL)
+        return LARDER_ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        slots[i] = i;
+    permute(rng, slots, count);
+    for (uint32_t i = cut.first; i < cut.end; i++)
+        idset_add(share, ids[slots[i]]);
+    free(slots);
+    return 0;
+}
+
+int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct deal_ranks *ranks,
+               struct idset **out)
+{
+    CHECK_MAGIC(deal, DEAL_MAGIC);
+    struct run run = run_of(deal->count, ranks);
+    struct idset *share = NULL;
+    uint32_t *chunks = malloc(((size_t)deal->n_chunks + 1) * sizeof *chunks);
+    int rc = chunks ? idset_create(&share) : LARDER_ENOMEM;
+    /* Chunks of which the view has nothing take no part, so that the deal depends on the view's own chunks alone. */
+    uint32_t n = 0;
+    for (uint32_t c = 0; rc == 0 && c < deal->n_chunks; c++)
+        if (deal->begin[c] < deal->begin[c + 1])
+            chunks[n++] = c;
+    struct rng rng;
+    random_seed_keys(&rng, KEY_DEAL, seed, epoch, 0);
+    permute(&rng, chunks, n);
+    uint32_t at = 0; /* the place of the chunk's first sample in the sequence */
+    for (uint32_t i = 0; rc == 0 && i < n && at < run.end; i++) {
+        uint32_t first = deal->begin[chunks[i]], count = deal->begin[chunks[i] + 1] - first;
+        struct run part = {run.first > at ? run.first - at : 0, run.end - at < count ? run.end - at : count};
+        if (part.first == 0 && part.end == count) {
+            idset_add_many(share, deal->ids + first, count);
+        } else if (part.first < part.end) {
+            random_seed_keys(&rng, KEY_DEAL, seed, epoch, UINT64_C(1) + chunks[i]);
+            rc = add_cut(deal, &rng, chunks[i], part, share);
+        }
+        at += count;
+    }
+    free(chunks);
+    if (rc)
+        idset_destroy(share);
+    else
+        *out = share;
+    return rc;
+}
+
+int deal_ordered(const sample_id *order, uint32_t count, const struct deal_ranks *ranks, struct idset **out)
+{
+    (void)run_of(count, ranks); /* checks the ranks */
+    struct idset *share;
+    int rc = idset_create(&share);
+    if (rc)
+        return rc;
+    uint32_t end = ranks->drop_last ? count - count % ranks->world_size : count;
+    for (uint64_t row = 0; row < end; row += ranks->world_size)
+        for (uint64_t at = row + ranks->first; at < row + ranks->first + ranks->n_ranks && at < end; at++)
+            idset_add(share, order[at]);
+    *out = share;
+    return 0;
+}

@@ -1,0 +1,47 @@
+/* deal.h: which samples of an epoch the ranks of a job on several nodes get. All functions are pure, so that every node
+ * computes the same and nothing need be sent.
+ *
+ * A dependent job's view is dealt by chunks. Its chunks are permuted by a stream keyed with the seed and the epoch, and
+ * the samples inside a chunk by one keyed with the chunk too. This sequence is cut into one run a rank. So all chunks
+ * but those at the ends of a run lie in it whole. A rank's run says what the rank gets, not in which order.
+ *
+ * A `strict` or `none` job has an order already: rank r gets its positions r, r + world_size, … */
+#ifndef LARDER_SERVER_CLUSTER_DEAL_H
+#define LARDER_SERVER_CLUSTER_DEAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/types.h"
+#include "sampler/idset.h"
+
+struct deal; /* a view, by chunks */
+
+/* Some neighbouring ranks of a job. */
+struct deal_ranks {
+    uint32_t world_size;     /* ≥ 1 */
+    uint32_t first, n_ranks; /* first + n_ranks ≤ world_size */
+    bool drop_last;          /* all ranks get equally many samples, and fewer than world_size go to none */
+};
+
+/* deal_create sorts a view by chunks. ids are its samples, each once, in the dataset's order: ascending by index, which
+ * is the same on all nodes, where the ids themselves need not be. chunk_of[i] is the chunk of ids[i], below n_chunks.
+ * NULL: each sample is a chunk of its own, and n_chunks is ignored. Everything is borrowed for the call. The caller
+ * destroys *out. LARDER_ENOMEM. */
+int deal_create(const sample_id *ids, const uint32_t *chunk_of, uint32_t count, uint32_t n_chunks, struct deal **out);
+void deal_destroy(struct deal *deal); /* accepts NULL */
+
+/* deal_count gives how many of `count` samples these ranks get, in every epoch. */
+uint32_t deal_count(uint32_t count, const struct deal_ranks *ranks);
+
+/* deal_share gives the samples that these ranks get in an epoch of a dependent job. Its time is that of permuting the
+ * chunks, of permuting two of them inside, and of adding the samples to a set. The caller destroys *out.
+ * LARDER_ENOMEM. */
+int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct deal_ranks *ranks,
+               struct idset **out);
+
+/* deal_ordered gives the samples that these ranks get of an order of `count` samples. The order is borrowed for the
+ * call. The caller destroys *out. LARDER_ENOMEM. */
+int deal_ordered(const sample_id *order, uint32_t count, const struct deal_ranks *ranks, struct idset **out);
+
+#endif

@@ -1,0 +1,252 @@
+/* test_deal.c: proves that for every shape of a view and every number of ranks the shares of an epoch are disjoint,
+ * cover the view and are as equal as can be; that computing one again gives the same; that chunks and samples are
+ * placed uniformly; and that no more random numbers are drawn than for the chunks and two cut ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/check.h"
+#include "common/random.h"
+#include "server/cluster/deal.h"
+
+enum { SAMPLES_MAX = 4096 };
+
+static uint64_t seed = 20, draws;
+
+uint64_t __real_random_below(struct rng *rng, uint64_t bound);
+uint64_t __wrap_random_below(struct rng *rng, uint64_t bound);
+uint64_t __wrap_random_below(struct rng *rng, uint64_t bound)
+{
+    draws++;
+    return __real_random_below(rng, bound);
+}
+
+/* A view of a dataset that lies in chunks. */
+struct shape {
+    const char *name;
+    uint32_t count, n_chunks;
+    bool chunked;
+    sample_id ids[SAMPLES_MAX];
+    uint32_t chunk_of[SAMPLES_MAX];
+};
+
+enum kind { KIND_EMPTY, KIND_ONE, KIND_ONE_CHUNK, KIND_EVEN, KIND_RAGGED, KIND_SPARSE, KIND_MIXED, KIND_SINGLE, KINDS };
+
+/* The ids are no ascending function of the index, as when several datasets share samples. */
+static void make_shape(struct shape *shape, enum kind kind)
+{
+    static const char *const names[KINDS] = {"empty",  "one sample",       "one chunk",           "even chunks",
+                                             "ragged", "parts of few", "chunks mixed", "no chunks"};
+    static const uint32_t counts[KINDS] = {0, 1, 61, 1024, 1001, 333, 999, 77};
+    struct rng rng;
+    random_seed_keys(&rng, seed, kind, 0, 0);
+    *shape = (struct shape){.name = names[kind], .count = counts[kind], .n_chunks = 64, .chunked = kind != KIND_SINGLE};
+    for (uint32_t i = 0; i < shape->count; i++) {
+        shape->ids[i] = (i * 7 + 3) % 8191 + 70000;
+        if (kind == KIND_ONE_CHUNK || kind == KIND_ONE)
+            shape->chunk_of[i] = 5;
+        else if (kind == KIND_SPARSE)
+            shape->chunk_of[i] = i / 40 * 7;
+        else if (kind == KIND_MIXED)
+            shape->chunk_of[i] = (uint32_t)random_below(&rng, shape->n_chunks);
+        else if (kind == KIND_RAGGED && i)
+            shape->chunk_of[i] = shape->chunk_of[i - 1] + (shape->chunk_of[i - 1] < 63 && random_below(&rng, 20) == 0);
+        else
+            shape->chunk_of[i] = i / 16;
+    }
+}
+
+static struct deal *deal_of(const struct shape *shape)
+{
+    struct deal *deal;
+    assert_int_equal(
+        deal_create(shape->ids, shape->chunked ? shape->chunk_of : NULL, shape->count, shape->n_chunks, &deal), 0);
+    return deal;
+}
+
+static struct idset *share_of(const struct shape *shape, const struct deal *deal, uint32_t epoch,
+                              const struct deal_ranks *ranks)
+{
+    struct idset *share;
+    if (deal)
+        assert_int_equal(deal_share(deal, seed, epoch, ranks, &share), 0);
+    else
+        assert_int_equal(deal_ordered(shape->ids, shape->count, ranks, &share), 0);
+    assert_int_equal(idset_count(share), deal_count(shape->count, ranks));
+    return share;
+}
+
+/* The shares of all ranks: disjoint, of the view, equal up to one, and together all but what is dropped. Neighbours
+ * get together what each gets alone. deal NULL: of the order. */
+static void check_world(const struct shape *shape, const struct deal *deal, uint32_t world_size, bool drop_last)
+{
+    struct idset *all, *view;
+    assert_int_equal(idset_create(&all), 0);
+    assert_int_equal(idset_create(&view), 0);
+    idset_add_many(view, shape->ids, shape->count);
+    for (uint32_t rank = 0; rank < world_size; rank++) {
+        const struct deal_ranks ranks = {world_size, rank, 1, drop_last};
+        struct idset *share = share_of(shape, deal, 3, &ranks), *again = share_of(shape, deal, 3, &ranks);
+        assert_true(idset_equal(share, again));
+        uint64_t each = shape->count / world_size;
+        assert_in_range(idset_count(share), each, each + (!drop_last && shape->count % world_size != 0));
+        assert_int_equal(idset_intersection_count(share, all), 0);
+        idset_add_all(all, share);
+        idset_destroy(share);
+        idset_destroy(again);
+        const struct deal_ranks so_far = {world_size, 0, rank + 1, drop_last};
+        share = share_of(shape, deal, 3, &so_far);
+        assert_true(idset_equal(share, all));
+        idset_destroy(share);
+    }
+    assert_int_equal(idset_intersection_count(all, view), idset_count(all));
+    assert_int_equal(idset_count(all), drop_last ? shape->count - shape->count % world_size : shape->count);
+    idset_destroy(all);
+    idset_destroy(view);
+}
+
+/* All shapes, worlds of 1 to 16, with and without drop_last, dependent and ordered. */
+static void test_shares(void **state)
+{
+    (void)state;
+    struct shape *shape = xmalloc(sizeof *shape);
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        make_shape(shape, kind);
+        struct deal *deal = deal_of(shape);
+        for (uint32_t world_size = 1; world_size <= 16; world_size++) {
+            for (int drop_last = 0; drop_last < 2; drop_last++) {
+                check_world(shape, deal, world_size, drop_last);
+                check_world(shape, NULL, world_size, drop_last);
+            }
+        }
+        deal_destroy(deal);
+    }
+    free(shape);
+}
+
+/* Rank r of an order of ten gets positions r, r + 3, …; drop_last takes the last position from rank 0. */
+static void test_ordered(void **state)
+{
+    (void)state;
+    const sample_id order[] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
+    struct idset *share;
+    assert_int_equal(deal_ordered(order, 10, &(struct deal_ranks){3, 0, 1, false}, &share), 0);
+    assert_int_equal(idset_count(share), 4);
+    assert_true(idset_contains(share, 9) && idset_contains(share, 6) && idset_contains(share, 3) &&
+                idset_contains(share, 0));
+    idset_destroy(share);
+    assert_int_equal(deal_ordered(order, 10, &(struct deal_ranks){3, 0, 1, true}, &share), 0);
+    assert_int_equal(idset_count(share), 3);
+    assert_false(idset_contains(share, 0));
+    idset_destroy(share);
+}
+
+/* A run of whole chunks has nothing but whole chunks, and one that cuts draws for the chunks and two cut ones only. */
+static void test_cost(void **state)
+{
+    (void)state;
+    struct shape *shape = xmalloc(sizeof *shape);
+    make_shape(shape, KIND_EVEN);
+    struct deal *deal = deal_of(shape);
+    for (uint32_t world_size = 1; world_size <= 16; world_size++) {
+        for (uint32_t rank = 0; rank < world_size; rank++) {
+            draws = 0;
+            struct idset *share = share_of(shape, deal, 1, &(struct deal_ranks){world_size, rank, 1, false});
+            bool whole = 64 % world_size == 0;
+            assert_in_range(draws, 63, whole ? 63 : 63 + 2 * 15);
+            idset_destroy(share);
+        }
+    }
+    deal_destroy(deal);
+    free(shape);
+}
+
+/* The sum of squares over the mean, for `rows` rows whose `columns` cells each have the same mean. */
+static double chi_square(const uint32_t *cells, uint32_t count, double mean)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum += (cells[i] - mean) * (cells[i] - mean) / mean;
+    return sum;
+}
+
+/* 16 chunks go to 4 ranks, 4 each. Over epochs each chunk is with each rank equally often: both margins are fixed, so
+ * 15/16 of the sum is chi-square with 45 degrees of freedom. 8 samples of one chunk go to 2 ranks: 7/8 of the sum has 7
+ * degrees. The limits are passed by chance about once in a million seeds; the seed is fixed. */
+static void test_uniform(void **state)
+{
+    (void)state;
+    enum { EPOCHS = 4000 };
+    struct shape *shape = xmalloc(sizeof *shape);
+    make_shape(shape, KIND_EVEN);
+    shape->count = 16 * 16;
+    struct deal *chunks = deal_of(shape), *one;
+    assert_int_equal(deal_create(shape->ids, shape->chunk_of, 8, 1, &one), 0);
+    uint32_t placed[16 * 4] = {0}, cut[8 * 2] = {0};
+    for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            struct idset *share = share_of(shape, chunks, epoch, &(struct deal_ranks){4, rank, 1, true});
+            for (uint32_t c = 0; c < 16; c++)
+                placed[c * 4 + rank] += idset_contains(share, shape->ids[c * 16]);
+            idset_destroy(share);
+        }
+        struct idset *half;
+        assert_int_equal(deal_share(one, seed, epoch, &(struct deal_ranks){2, 1, 1, true}, &half), 0);
+        for (uint32_t i = 0; i < 8; i++)
+            cut[i * 2 + idset_contains(half, shape->ids[i])]++;
+        idset_destroy(half);
+    }
+    double of_chunks = chi_square(placed, 64, EPOCHS / 4.0) * 15 / 16, of_samples = chi_square(cut, 16, EPOCHS / 2.0) * 7 / 8;
+    printf("seed %llu: chi-square %.1f of 45 degrees, %.1f of 7\n", (unsigned long long)seed, of_chunks, of_samples);
+    assert_true(of_chunks < 105.6 && of_samples < 41.9);
+    deal_destroy(chunks);
+    deal_destroy(one);
+    free(shape);
+}
+
+/* Another seed, another epoch: another deal. Ids do not matter, only the dataset's order does. */
+static void test_keys(void **state)
+{
+    (void)state;
+    struct shape *shape = xmalloc(sizeof *shape);
+    make_shape(shape, KIND_MIXED);
+    struct deal *deal = deal_of(shape), *other;
+    const struct deal_ranks ranks = {3, 1, 1, true};
+    struct idset *share, *epoch, *seeded, *elsewhere;
+    assert_int_equal(deal_share(deal, 1, 1, &ranks, &share), 0);
+    assert_int_equal(deal_share(deal, 1, 2, &ranks, &epoch), 0);
+    assert_int_equal(deal_share(deal, 2, 1, &ranks, &seeded), 0);
+    assert_false(idset_equal(share, epoch) || idset_equal(share, seeded) || idset_equal(epoch, seeded));
+    sample_id indices[SAMPLES_MAX];
+    for (uint32_t i = 0; i < shape->count; i++)
+        indices[i] = i;
+    assert_int_equal(deal_create(indices, shape->chunk_of, shape->count, shape->n_chunks, &other), 0);
+    assert_int_equal(deal_share(other, 1, 1, &ranks, &elsewhere), 0);
+    for (uint32_t i = 0; i < shape->count; i++)
+        assert_int_equal(idset_contains(elsewhere, i), idset_contains(share, shape->ids[i]));
+    idset_destroy(share);
+    idset_destroy(epoch);
+    idset_destroy(seeded);
+    idset_destroy(elsewhere);
+    deal_destroy(deal);
+    deal_destroy(other);
+    deal_destroy(NULL);
+    free(shape);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        seed = strtoull(argv[1], NULL, 0);
+    printf("seed %llu\n", (unsigned long long)seed);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shares),  cmocka_unit_test(test_ordered), cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_uniform), cmocka_unit_test(test_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
