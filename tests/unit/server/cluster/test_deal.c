@@ -40,7 +40,7 @@ enum kind { KIND_EMPTY, KIND_ONE, KIND_ONE_CHUNK, KIND_EVEN, KIND_RAGGED, KIND_S
 /* The ids are no ascending function of the index, as when several datasets share samples. */
 static void make_shape(struct shape *shape, enum kind kind)
 {
-    static const char *const names[KINDS] = {"empty",  "one sample",       "one chunk",           "even chunks",
+    static const char *const names[KINDS] = {"empty",  "one sample",   "one chunk",    "even chunks",
                                              "ragged", "parts of few", "chunks mixed", "no chunks"};
     static const uint32_t counts[KINDS] = {0, 1, 61, 1024, 1001, 333, 999, 77};
     struct rng rng;
@@ -201,7 +201,8 @@ static void test_uniform(void **state)
             cut[i * 2 + idset_contains(half, shape->ids[i])]++;
         idset_destroy(half);
     }
-    double of_chunks = chi_square(placed, 64, EPOCHS / 4.0) * 15 / 16, of_samples = chi_square(cut, 16, EPOCHS / 2.0) * 7 / 8;
+    double of_chunks = chi_square(placed, 64, EPOCHS / 4.0) * 15 / 16,
+           of_samples = chi_square(cut, 16, EPOCHS / 2.0) * 7 / 8;
     printf("seed %llu: chi-square %.1f of 45 degrees, %.1f of 7\n", (unsigned long long)seed, of_chunks, of_samples);
     assert_true(of_chunks < 105.6 && of_samples < 41.9);
     deal_destroy(chunks);
