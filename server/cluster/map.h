@@ -19,10 +19,10 @@
 #define MAP_FINGERPRINT_BYTES 16
 #define MAP_NODES_MAX 64
 #define MAP_WEIGHT_MAX 16
-#define MAP_BOUND 105          /* percent */
-#define MAP_BOUND_MAX 10000    /* percent; as good as none */
-#define MAP_CHUNKS_MIN 4       /* a node: with fewer, the anchor is the home of all chunks, and there is no map */
-#define MAP_PLACES 3           /* the home and two runners-up */
+#define MAP_BOUND 105       /* percent */
+#define MAP_BOUND_MAX 10000 /* percent; as good as none */
+#define MAP_CHUNKS_MIN 4    /* a node: with fewer, the anchor is the home of all chunks, and there is no map */
+#define MAP_PLACES 3        /* the home and two runners-up */
 #define MAP_NODE_NONE UINT8_MAX
 
 struct map_node {
@@ -34,7 +34,7 @@ struct map_node {
 struct map_desc {
     uint8_t fingerprint[MAP_FINGERPRINT_BYTES];
     uint32_t n_chunks;
-    uint32_t n_nodes; /* 1 … MAP_NODES_MAX */
+    uint32_t n_nodes;             /* 1 … MAP_NODES_MAX */
     const struct map_node *nodes; /* ascending by id, each once */
     uint32_t bound;               /* percent, 100 … MAP_BOUND_MAX */
 };
