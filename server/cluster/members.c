@@ -178,8 +178,7 @@ static void take(struct members *members, const struct members_event *event, str
 {
     struct member *member = find(members, event->id);
     switch (event->type) {
-    case MEMBERS_TICK:
-        break;
+    case MEMBERS_TICK: break;
     case MEMBERS_LISTED:
         members->revision = event->revision;
         take_listed(members, event, out);
@@ -197,9 +196,7 @@ static void take(struct members *members, const struct members_event *event, str
         break;
     case MEMBERS_LEASE_GRANTED:
     case MEMBERS_LEASE_LOST:
-    case MEMBERS_LEASE_FAILED:
-        take_lease(members, event);
-        break;
+    case MEMBERS_LEASE_FAILED: take_lease(members, event); break;
     case MEMBERS_LEAVE:
         members->members[0].leaving = true;
         settle(members, &members->members[0], event->now_ns);

@@ -33,11 +33,11 @@ enum members_event_type {
     MEMBERS_VANISHED,       /* it is there no more */
     MEMBERS_PROBE_ANSWERED, /* results of PROBE actions */
     MEMBERS_PROBE_FAILED,
-    MEMBERS_DATA_ANSWERED,  /* the node answered something else */
-    MEMBERS_LEASE_GRANTED,  /* results of REGISTER and KEEPALIVE */
-    MEMBERS_LEASE_LOST,     /* the lease is dead */
-    MEMBERS_LEASE_FAILED,   /* nobody answered */
-    MEMBERS_LEAVE,          /* this node leaves */
+    MEMBERS_DATA_ANSWERED, /* the node answered something else */
+    MEMBERS_LEASE_GRANTED, /* results of REGISTER and KEEPALIVE */
+    MEMBERS_LEASE_LOST,    /* the lease is dead */
+    MEMBERS_LEASE_FAILED,  /* nobody answered */
+    MEMBERS_LEAVE,         /* this node leaves */
 };
 
 struct members_event {

@@ -106,8 +106,7 @@ static struct figures measure(uint32_t n_nodes, uint32_t n_chunks, uint32_t roun
         struct map *after = map_of(nodes, n_nodes, n_chunks, MAP_BOUND);
         struct map *unbound = map_of(fewer, n_nodes - 1, n_chunks, MAP_BOUND_MAX);
         for (uint32_t c = 0; c < n_chunks; c++)
-            moved += memcmp(fewer[map_chunk_at(before, c)->nodes[0]].id, nodes[map_chunk_at(after, c)->nodes[0]].id,
-                            MAP_NODE_ID_BYTES) != 0;
+            moved += by_id(&fewer[map_chunk_at(before, c)->nodes[0]], &nodes[map_chunk_at(after, c)->nodes[0]]) != 0;
         sum.moved += (double)moved / n_chunks / rounds;
         sum.fullest += fullest(before, fewer, n_nodes - 1, n_chunks) / rounds;
         sum.free_fullest += fullest(unbound, fewer, n_nodes - 1, n_chunks) / rounds;
