@@ -119,8 +119,8 @@ static struct figures measure(uint32_t n_nodes, uint32_t n_chunks, uint32_t roun
     return sum;
 }
 
-/* Few chunks a node: without the bound the fullest has a fifth too much in the mean, with it what the bound rounds up to; the
- * least that must move when a ninth joins is a ninth. Many chunks: less of everything. */
+/* Few chunks a node: without the bound the fullest has a fifth too much in the mean, with it what the bound rounds up
+ * to; the least that must move when a ninth joins is a ninth. Many chunks: less of everything. */
 static void test_figures(void **state)
 {
     (void)state;
