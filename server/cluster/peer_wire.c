@@ -46,11 +46,11 @@ static void number(struct cursor *cursor, uint64_t *value, unsigned len)
     *value = cursor->to ? *value : read;
 }
 
-#define NUMBER(cursor, field)                        \
-    do {                                             \
-        uint64_t number_ = (uint64_t)(field);        \
-        number((cursor), &number_, sizeof(field));   \
-        (field) = (__typeof__(field))number_;        \
+#define NUMBER(cursor, field)                      \
+    do {                                           \
+        uint64_t number_ = (uint64_t)(field);      \
+        number((cursor), &number_, sizeof(field)); \
+        (field) = (__typeof__(field))number_;      \
     } while (0)
 
 static void bytes(struct cursor *cursor, uint8_t *data, size_t len)
@@ -170,12 +170,8 @@ static void batch(struct cursor *cursor, struct peer_batch *batch)
 static void fields(struct cursor *cursor, struct peer_message *message)
 {
     switch (message->type) {
-    case PEER_ATTACH:
-        attach(cursor, &message->attach);
-        break;
-    case PEER_NEXT:
-        next(cursor, &message->next);
-        break;
+    case PEER_ATTACH: attach(cursor, &message->attach); break;
+    case PEER_NEXT: next(cursor, &message->next); break;
     case PEER_WITHDRAW:
     case PEER_DETACH:
         NUMBER(cursor, message->guest.guest);
@@ -189,9 +185,7 @@ static void fields(struct cursor *cursor, struct peer_message *message)
         NUMBER(cursor, message->state_get.epoch);
         NUMBER(cursor, message->state_get.batch);
         break;
-    case PEER_ALIVE:
-        alive(cursor, &message->alive);
-        break;
+    case PEER_ALIVE: alive(cursor, &message->alive); break;
     case PEER_ATTACHED:
         NUMBER(cursor, message->attached.guest);
         NUMBER(cursor, message->attached.lease_ms);
@@ -203,21 +197,15 @@ static void fields(struct cursor *cursor, struct peer_message *message)
         text(cursor, &message->refused.text, PEER_TEXT_MAX);
         need(cursor, message->refused.code < 0);
         break;
-    case PEER_BATCH:
-        batch(cursor, &message->batch);
-        break;
+    case PEER_BATCH: batch(cursor, &message->batch); break;
     case PEER_WITHDRAWN:
-    case PEER_STATE:
-        blob(cursor, &message->ids, PEER_REQUEST_MAX);
-        break;
+    case PEER_STATE: blob(cursor, &message->ids, PEER_REQUEST_MAX); break;
     case PEER_PROBE:
     case PEER_STALE:
     case PEER_EMPTY:
     case PEER_GONE:
-    case PEER_DONE:
-        break;
-    default:
-        cursor->bad = true;
+    case PEER_DONE: break;
+    default: cursor->bad = true;
     }
 }
 
