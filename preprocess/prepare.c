@@ -47,6 +47,10 @@ static void drop_log(const char *domain, GLogLevelFlags level, const char *text,
 
 int prepare_init(struct error *err)
 {
+#ifdef LARDER_BUNDLED
+    setenv("VIPSHOME", "/nonexistent",
+           1); /* the machine's modules would load the machine's own libvips beside this one */
+#endif
     if (VIPS_INIT("larder"))
         return error_set(err, LARDER_EIO, "libvips cannot be initialised: %s", vips_error_buffer());
     vips_cache_set_max(0);
