@@ -231,8 +231,8 @@ static int listen_at(const char *path, const struct daemon_progress *progress, s
     }
 }
 
-int daemon_start(const struct config *config, const struct daemon_progress *progress, struct daemon **out,
-                 struct error *err)
+int daemon_start(const struct config *config, int listen_fd, const struct daemon_progress *progress,
+                 struct daemon **out, struct error *err)
 {
     struct daemon *daemon = xcalloc(1, sizeof *daemon);
     uint64_t start_ns = clock_now_ns();
@@ -243,8 +243,11 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
     int code = 0;
     if (daemon->end_fd < 0)
         code = error_set(err, LARDER_ELIMIT, "eventfd: %s; raise the limit on open files (ulimit -n)", strerror(errno));
-    if (!code)
-        code = listen_at(config->socket_path, progress, &daemon->session, err);
+    if (code && listen_fd >= 0)
+        close(listen_fd);
+    else if (!code)
+        code = listen_fd >= 0 ? session_adopt(config->socket_path, listen_fd, &daemon->session, err)
+                              : listen_at(config->socket_path, progress, &daemon->session, err);
     if (!code)
         code = arena_create(config->arena_bytes, config->memory_root, &daemon->arena, err);
     if (!code)
@@ -287,6 +290,11 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
     edges_log(daemon->edges);
     *out = daemon;
     return 0;
+}
+
+void daemon_check(struct daemon *daemon)
+{
+    driver_settle(daemon->driver);
 }
 
 int daemon_end_fd(const struct daemon *daemon)

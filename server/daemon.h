@@ -18,12 +18,15 @@ struct daemon_progress {
 };
 
 /* daemon_start starts a daemon, which listens when this returns 0. It waits for another daemon that is leaving. The
- * configuration is borrowed and must outlive the daemon. The caller ends the daemon with daemon_stop. LARDER_EBUSY:
- * another daemon has the socket. Other codes come from the parts. */
-int daemon_start(const struct config *config, const struct daemon_progress *progress, struct daemon **out,
-                 struct error *err);
+ * configuration is borrowed and must outlive the daemon. listen_fd is the service manager's socket at socket.path,
+ * which the daemon closes, or -1. The caller ends the daemon with daemon_stop. LARDER_EBUSY: another daemon has the
+ * socket. Other codes come from the parts. */
+int daemon_start(const struct config *config, int listen_fd, const struct daemon_progress *progress,
+                 struct daemon **out, struct error *err);
 /* daemon_idle_s gives for how many seconds no client has been connected. 0: a client is connected. */
 double daemon_idle_s(struct daemon *daemon);
+/* daemon_check comes back once the engine has dealt with all that was waiting for it. One that hangs, hangs here. */
+void daemon_check(struct daemon *daemon);
 /* daemon_end_fd gives a descriptor that poll finds readable once the daemon should be stopped: it was drained and no
  * job is left, or it is to make room for another. The daemon owns the descriptor. */
 int daemon_end_fd(const struct daemon *daemon);

@@ -18,6 +18,7 @@
 #include "server/config/config.h"
 #include "server/daemon.h"
 #include "server/detach.h"
+#include "server/service.h"
 
 enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BUSY = 3 };
 
@@ -111,11 +112,17 @@ static int parse(int argc, char **argv, struct options *options)
     return -1;
 }
 
-static int configure(const struct options *options, struct config **out, struct error *err)
+/* *listen_fd is a service manager's socket, or -1. Its path is the socket's, whatever the configuration says. */
+static int configure(const struct options *options, struct config **out, int *listen_fd, struct error *err)
 {
     struct config *config = NULL;
-    int code = config_load(options->config, &config, err);
-    if (!code && options->socket)
+    char path[CONFIG_SOCKET_PATH_MAX + 1];
+    int code = service_socket(listen_fd, path, sizeof path, err);
+    if (!code)
+        code = config_load(options->config, &config, err);
+    if (!code && *listen_fd >= 0)
+        code = config_set(config, "socket.path", path, err);
+    else if (!code && options->socket)
         code = config_set(config, "socket.path", options->socket, err);
     if (!code && options->idle_exit)
         code = config_set(config, "limits.idle_exit", options->idle_exit, err);
@@ -136,6 +143,8 @@ static void log_signal(int signals)
         log_info("msg=\"stopping\" signal=%s", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
 }
 
+#define EXTEND_START "EXTEND_TIMEOUT_USEC=30000000" /* what a service manager waits from each sign of progress on */
+
 struct starting {
     int signals, progress_fd;
 };
@@ -155,15 +164,21 @@ static bool go_on(void *ctx)
         ssize_t written = write(told.fd, ".", 1);
         (void)written; /* it fails when whoever started the daemon has stopped waiting */
     }
+    service_notify(EXTEND_START);
     return !signalled(starting->signals);
 }
 
 /* This waits until SIGTERM or SIGINT comes, the daemon has come to its end, or nobody has been connected for
- * idle_exit_s. */
+ * idle_exit_s. Meanwhile the service manager's watchdog hears of a daemon that works. */
 static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_exit_s)
 {
+    unsigned watchdog_ms = service_watchdog_ms();
     for (;;) {
         int timeout_ms = -1;
+        if (watchdog_ms) {
+            daemon_check(daemon);
+            service_notify("WATCHDOG=1");
+        }
         if (idle_exit_s) {
             double left = (double)idle_exit_s - daemon_idle_s(daemon);
             if (left <= 0) {
@@ -172,6 +187,8 @@ static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
             }
             timeout_ms = left > 3600 ? 3600000 : (int)(left * 1000) + 1;
         }
+        if (watchdog_ms && (timeout_ms < 0 || timeout_ms > (int)watchdog_ms))
+            timeout_ms = (int)watchdog_ms;
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = daemon_end_fd(daemon), .events = POLLIN}};
         if (poll(fds, 2, timeout_ms) > 0) {
             if (fds[1].revents) {
@@ -222,7 +239,8 @@ static int serve(const struct options *options)
     mallopt(M_MMAP_MAX, MALLOC_PAGES_BLOCKS);
     mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_FROM);
 
-    if (configure(options, &config, &err)) {
+    int listen_fd = -1;
+    if (configure(options, &config, &listen_fd, &err)) {
         log_error("msg=\"cannot start\" err=\"%s\"", err.text);
         return EXIT_USAGE;
     }
@@ -233,7 +251,7 @@ static int serve(const struct options *options)
     int code = signals < 0 ? error_set(&err, LARDER_EIO, "signalfd: %s", strerror(errno)) : prepare_init(&err);
     struct starting starting = {.signals = signals, .progress_fd = options->progress ? options->ready_fd : -1};
     if (!code)
-        code = daemon_start(config, &(struct daemon_progress){go_on, &starting}, &daemon, &err);
+        code = daemon_start(config, listen_fd, &(struct daemon_progress){go_on, &starting}, &daemon, &err);
     if (code == LARDER_EGONE && signalled(signals)) {
         log_signal(signals);
         status = EXIT_FINE;
@@ -245,7 +263,9 @@ static int serve(const struct options *options)
             log_flush(); /* whoever waits reads there what is served where */
             tell_ready(options->ready_fd);
         }
+        service_notify("READY=1");
         wait_for_the_end(daemon, signals, config->idle_exit_s);
+        service_notify("STOPPING=1");
         daemon_stop(daemon);
         log_info("msg=\"stopped\"");
         status = EXIT_FINE;

@@ -188,7 +188,7 @@ def _add_licences(licences, libraries):
     for path in libraries:
         packages.setdefault(_package(path), []).append(os.path.basename(path))
     lines = ["Larder is under the Apache License 2.0. This wheel also holds these shared libraries; only the paths in",
-             "which they look for each other were changed. Beside this file lie the licences of each Debian package.", ""]
+             "which they look for each other were changed. The licences of the Debian packages lie beside this.", ""]
     for (package, version), names in sorted(packages.items()):
         lines.append(f"{package} {version}: {', '.join(names)}")
         copyright_ = f"/usr/share/doc/{package}/copyright"

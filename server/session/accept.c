@@ -106,7 +106,8 @@ void session_admit(struct session *session, int fd)
     conn->peer.pid = cred.pid;
     conn->peer.uid = cred.uid;
     struct error why;
-    if (!known || (cred.uid != geteuid() && cred.uid != 0)) {
+    bool welcome = session->listener.adopted || cred.uid == geteuid() || cred.uid == 0;
+    if (!known || !welcome) {
         error_set(&why, LARDER_EPERM,
                   "the daemon at %s serves user %u only, and this is user %u: start a daemon of your own",
                   session->listener.path, geteuid(), cred.uid);

@@ -127,9 +127,11 @@ int session_listen_open(struct session_listener *listener, struct error *err)
     listener->lock_path = xmalloc(size);
     snprintf(listener->lock_path, size, "%s.lock", listener->path);
     rc = take_lock(listener, err);
-    if (rc == 0)
+    if (rc == 0 && listener->adopted && !socket_file_note(listener->path, &listener->file))
+        rc = socket_file_error(err, "looking at the service manager's socket", listener->path);
+    if (rc == 0 && !listener->adopted)
         rc = clear_place(listener->path, err);
-    if (rc == 0)
+    if (rc == 0 && !listener->adopted)
         rc = socket_file_listen(listener->path, SOCK_SEQPACKET, &listener->fd, &listener->file, err);
     return rc ? rc : check_buffer(listener->fd, err);
 }
@@ -147,7 +149,8 @@ void session_listen_close(struct session_listener *listener)
 {
     if (listener->fd < 0)
         return;
-    socket_file_remove(listener->path, &listener->file);
+    if (!listener->adopted)
+        socket_file_remove(listener->path, &listener->file);
     close(listener->fd);
     listener->fd = -1;
 }

@@ -159,12 +159,15 @@ static void *session_main(void *arg)
 
 /* ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-int session_listen(const char *path, struct session **out, struct error *err)
+/* make_session makes a session that listens at a path; fd: with a service manager's socket, or -1. */
+static int make_session(const char *path, int fd, struct session **out, struct error *err)
 {
     struct session *session = xcalloc(1, sizeof *session);
     session->magic = SESSION_MAGIC;
     session->listener.path = xstrdup(path);
-    session->listener.lock_fd = session->listener.fd = session->epoll_fd = session->wake_fd = -1;
+    session->listener.lock_fd = session->epoll_fd = session->wake_fd = -1;
+    session->listener.fd = fd;
+    session->listener.adopted = fd >= 0;
     session->due.accept_ns = SESSION_NEVER; /* sweep_ns and look_ns are 0: due at once */
     TAILQ_INIT(&session->dirty);
     pthread_mutex_init(&session->lock, NULL);
@@ -175,6 +178,16 @@ int session_listen(const char *path, struct session **out, struct error *err)
     }
     *out = session;
     return 0;
+}
+
+int session_listen(const char *path, struct session **out, struct error *err)
+{
+    return make_session(path, -1, out, err);
+}
+
+int session_adopt(const char *path, int fd, struct session **out, struct error *err)
+{
+    return make_session(path, fd, out, err);
 }
 
 static int open_descriptors(struct session *session, struct error *err)

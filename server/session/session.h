@@ -85,6 +85,11 @@ struct session_handlers {
  * folder), LARDER_ENOENT (the folder's own folder is missing), LARDER_EIO. */
 int session_listen(const char *path, struct session **out, struct error *err);
 
+/* session_adopt does the same with a socket that a service manager made at the path and listens at. The session takes
+ * fd over, and leaves the socket's file alone. Whoever that file's mode lets connect may be a client: who that is, the
+ * manager says. */
+int session_adopt(const char *path, int fd, struct session **out, struct error *err);
+
 struct session_config {
     uint32_t connections_max; /* 1 … SESSION_CONNECTIONS_MAX; one more gets LARDER_ELIMIT */
     int arena_fd;             /* sent to each client; borrowed until session_stop has returned */

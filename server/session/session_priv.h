@@ -122,6 +122,7 @@ struct session_listener {
     char *path, *lock_path;  /* malloc'ed, the session's own */
     struct socket_file file; /* the socket's file at path */
     int fd, lock_fd;         /* -1: closed */
+    bool adopted;            /* a service manager made the socket */
 };
 
 /* When the session's thread does what it does by the clock. SESSION_NEVER: it does not do it again. */
