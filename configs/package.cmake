@@ -1,6 +1,7 @@
 # What a package of the whole of Larder holds besides the programs and the C library, and how CPack makes it:
-#   cmake -S . -B build-deb -DLARDER_PACKAGE=ON -DLARDER_TESTS=OFF -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr
-#   cmake --build build-deb && cpack --config build-deb/CPackConfig.cmake -G DEB
+#   cmake -S . -B build-deb -DLARDER_PACKAGE=ON -DLARDER_TESTS=OFF -DCMAKE_BUILD_TYPE=Release \
+#         -DCMAKE_INSTALL_PREFIX=/usr
+#   cmake --build build-deb && (cd build-deb && cpack -G DEB)
 # SOURCE_DATE_EPOCH makes two packages of one tree the same, byte by byte.
 set(configs ${PROJECT_SOURCE_DIR}/configs)
 set(LARDER_CONTACT "The Larder authors <larder@localhost>" CACHE STRING "Whom a package names as its maintainer")

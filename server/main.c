@@ -46,7 +46,7 @@ static const struct manual_row options_rows[] = {
     {"--detach[=WHY]",
      "for who starts it from a script: take the CPUs, the priority and the limits back that the script may have been "
      "started with, and log what cannot be had; WHY it stays in the script's control group, for the log"},
-    {"--version, --help, --man", "the version; this text; this text as a man page"},
+    {"--version, --help, --man", "the version and what was built in; this text; this text as a man page"},
     {"larderd COMMAND …", "one of the commands below, without serving; the `larder` tool passes them on"},
 };
 static const struct manual_row statuses[] = {{"0", "stopped or done"},
@@ -99,7 +99,7 @@ static int parse(int argc, char **argv, struct options *options)
             options->detach = true;
             options->shares_group = optarg;
             break;
-        case 'v': puts("larderd " LARDER_VERSION); return EXIT_FINE;
+        case 'v': puts("larderd " LARDER_VERSION "\n" LARDER_BUILT); return EXIT_FINE;
         case 'h': return write_manual(manual_text);
         case 'm': return write_manual(manual_roff);
         default: fputs("larderd: see larderd --help\n", stderr); return EXIT_USAGE;

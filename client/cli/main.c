@@ -130,7 +130,7 @@ int main(int argc, char **argv)
     if (argc >= 2 && strcmp(argv[1], "--man") == 0)
         return print(manual_roff);
     if (argc >= 2 && strcmp(argv[1], "--version") == 0)
-        return printf("larder %s\n", LARDER_VERSION) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
+        return puts("larder " LARDER_VERSION "\n" LARDER_BUILT) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
     size_t n_commands = sizeof commands / sizeof *commands;
     for (size_t i = 0; argc == 3 && is_help(argv[2]) && i < n_commands; i++) {
         if (commands[i].run && strcmp(argv[1], commands[i].name) == 0)

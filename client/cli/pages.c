@@ -24,7 +24,7 @@ static const struct manual_row commands[] = {
     {"larder cache PATH", "show, verify or empty a storage class"},
     {"larder pack|verify|prepare|plan|bench …", "what larderd can do without running as a daemon; each has a --help"},
     {"larder completion bash|zsh", "what a shell needs to complete these words"},
-    {"larder --version, --help, --man", "the version; this text; this text as a man page"},
+    {"larder --version, --help, --man", "the version and what was built in; this text; this text as a man page"},
 };
 
 static const struct manual_row options[] = {
