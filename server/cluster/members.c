@@ -87,8 +87,11 @@ void members_init(struct members *members, const struct map_node *self, bool lea
 
 /* ── events ── */
 
+/* A list that does not know boots has 0, which says nothing. */
 static void take_boot(struct member *member, uint64_t boot, struct out *out)
 {
+    if (boot == 0)
+        return;
     if (member->boot && member->boot != boot)
         act(out, MEMBERS_REBOOTED, member);
     member->boot = boot;
@@ -137,9 +140,9 @@ static void take_vanished(struct members *members, struct member *member, uint64
         member->unanswered = 0;
         member->probe_at = now_ns;
     }
-    member->listed = false;
-    if (member->state == MEMBER_LOST)
+    if (member->listed && member->state == MEMBER_LOST)
         member->lost_at = now_ns;
+    member->listed = false;
     settle(members, member, now_ns);
 }
 
@@ -169,8 +172,9 @@ static void take_lease(struct members *members, const struct members_event *even
     if (event->type == MEMBERS_LEASE_LOST) {
         lose_lease(members, event->now_ns);
     } else if (members->lease == MEMBERS_LEASE_ASKED) {
-        members->lease = event->type == MEMBERS_LEASE_GRANTED ? MEMBERS_LEASE_HELD : MEMBERS_LEASE_NONE;
-        members->lease_at = event->now_ns + part_ns;
+        bool granted = event->type == MEMBERS_LEASE_GRANTED, again = granted && members->asked_before;
+        members->lease = granted && !again ? MEMBERS_LEASE_HELD : MEMBERS_LEASE_NONE;
+        members->lease_at = event->now_ns + (again ? 0 : part_ns);
     }
 }
 
@@ -199,6 +203,7 @@ static void take(struct members *members, const struct members_event *event, str
     case MEMBERS_LEASE_FAILED: take_lease(members, event); break;
     case MEMBERS_LEAVE:
         members->members[0].leaving = true;
+        members->asked_before = members->lease == MEMBERS_LEASE_ASKED;
         settle(members, &members->members[0], event->now_ns);
         lose_lease(members, event->now_ns); /* the key is put again, with the new state */
         break;
@@ -246,6 +251,7 @@ static void run(struct members *members, uint64_t now_ns, struct out *out)
         bool held = members->lease == MEMBERS_LEASE_HELD;
         act(out, held ? MEMBERS_KEEPALIVE : MEMBERS_REGISTER, NULL);
         members->lease = held ? MEMBERS_LEASE_HELD : MEMBERS_LEASE_ASKED;
+        members->asked_before = false;
         members->lease_at = now_ns + members->lease_ns / MEMBERS_KEEPALIVES;
     }
     for (uint32_t i = 0; i < members->n_members;) {

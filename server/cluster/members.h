@@ -44,7 +44,7 @@ struct members_event {
     enum members_event_type type;
     uint64_t now_ns;               /* no earlier than in the event before */
     uint8_t id[MAP_NODE_ID_BYTES]; /* LISTED … DATA_ANSWERED */
-    uint64_t boot;                 /* LISTED and answers */
+    uint64_t boot;                 /* LISTED and answers; 0: not known */
     uint32_t weight;               /* LISTED: 1 … MAP_WEIGHT_MAX */
     bool leaving;                  /* LISTED and answers */
     uint64_t revision;             /* LISTED, VANISHED: the list's */
@@ -86,6 +86,7 @@ struct members {
     bool leased; /* the list has leases */
     uint64_t lease_ns;
     enum members_lease lease;
+    bool asked_before;   /* ASKED only: before this node's state changed, so its key is to be put once more */
     uint64_t lease_at;   /* when the lease is next asked for, or kept alive */
     uint32_t n_members;  /* with this node, which is the first */
     uint64_t n_refused;  /* listed nodes for which there was no room */

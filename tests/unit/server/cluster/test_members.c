@@ -177,6 +177,56 @@ static void test_lease(void **state)
     assert_int_equal(play.members.view.n_nodes, 0);
 }
 
+/* A node that leaves while its key is being put puts it again, since the answer may tell of the state before. */
+static void test_leaves_while_asked(void **state)
+{
+    (void)state;
+    struct play play;
+    begin(&play, true);
+    step(&play, 0, MEMBERS_TICK, 0, 0);
+    assert_int_equal(did(&play, MEMBERS_REGISTER), 1);
+    step(&play, 1, MEMBERS_LEAVE, 0, 0);
+    assert_int_equal(did(&play, MEMBERS_REGISTER), 0);
+    step(&play, 1, MEMBERS_LEASE_GRANTED, 0, 0);
+    assert_int_equal(did(&play, MEMBERS_REGISTER), 1);
+    step(&play, 1, MEMBERS_LEASE_GRANTED, 0, 0);
+    assert_int_equal(play.n_actions, 0);
+    assert_true(members_alarm(&play.members) == play.now_ns + 5 * SECOND);
+}
+
+/* A list that does not know boots says nothing about them: what an answer said stays. */
+static void test_list_without_boots(void **state)
+{
+    (void)state;
+    struct play play;
+    begin(&play, false);
+    step(&play, 1, MEMBERS_LISTED, 1, 0);
+    step(&play, 1, MEMBERS_PROBE_ANSWERED, 1, 11);
+    step(&play, 1, MEMBERS_LISTED, 1, 0);
+    assert_int_equal(did(&play, MEMBERS_REBOOTED), 0);
+    step(&play, 1, MEMBERS_DATA_ANSWERED, 1, 11);
+    assert_int_equal(did(&play, MEMBERS_REBOOTED), 0);
+    step(&play, 1, MEMBERS_LISTED, 1, 0);
+    step(&play, 1, MEMBERS_DATA_ANSWERED, 1, 12);
+    assert_int_equal(did(&play, MEMBERS_REBOOTED), 1);
+}
+
+/* A node that is told again to have vanished is forgotten no later. */
+static void test_vanishes_twice(void **state)
+{
+    (void)state;
+    struct play play;
+    begin(&play, true);
+    step(&play, 3, MEMBERS_LISTED, 1, 11);
+    step(&play, 5, MEMBERS_VANISHED, 1, 0);
+    step(&play, 2, MEMBERS_PROBE_FAILED, 1, 0);
+    step(&play, 2, MEMBERS_PROBE_FAILED, 1, 0);
+    assert_int_equal(state_of(&play, 1), MEMBER_LOST);
+    step(&play, 30, MEMBERS_VANISHED, 1, 0);
+    step(&play, 31, MEMBERS_TICK, 0, 0);
+    assert_int_equal(did(&play, MEMBERS_FORGOTTEN), 1);
+}
+
 /* After any events: the alarm is later than what was done; the view is in order, its nodes were UP when it was made and
  * changes of it lie 2 s apart; once no change is owed it has exactly the nodes that are UP. */
 static void check_play(const struct play *play, uint64_t *last_change_ns)
@@ -213,7 +263,8 @@ static void test_random(void **state)
         uint64_t last_change_ns = play.now_ns;
         for (unsigned i = 0; i < 400; i++) {
             play.now_ns += random_below(&rng, 4) ? random_below(&rng, 3 * SECOND) : 0;
-            struct members_event event = {.type = (enum members_event_type)random_below(&rng, MEMBERS_LEAVE),
+            struct members_event event = {.type = (enum members_event_type)random_below(&rng,
+                                                                                        MEMBERS_LEAVE + (i > 300)),
                                           .now_ns = play.now_ns,
                                           .id = {(uint8_t)random_below(&rng, 12)},
                                           .boot = 1 + random_below(&rng, 2),
@@ -265,8 +316,15 @@ int main(int argc, char **argv)
         seed = strtoull(argv[1], NULL, 0);
     printf("seed %llu\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life),  cmocka_unit_test(test_listed), cmocka_unit_test(test_static),
-        cmocka_unit_test(test_lease), cmocka_unit_test(test_random), cmocka_unit_test(test_circuit),
+        cmocka_unit_test(test_life),
+        cmocka_unit_test(test_listed),
+        cmocka_unit_test(test_static),
+        cmocka_unit_test(test_lease),
+        cmocka_unit_test(test_leaves_while_asked),
+        cmocka_unit_test(test_list_without_boots),
+        cmocka_unit_test(test_vanishes_twice),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_circuit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
