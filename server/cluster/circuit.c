@@ -3,8 +3,8 @@
 
 void circuit_answered(struct circuit *circuit)
 {
-    if (circuit->state != CIRCUIT_OPEN)
-        *circuit = (struct circuit){.state = CIRCUIT_CLOSED};
+    if (circuit->state == CIRCUIT_CLOSED)
+        circuit->failures = 0;
 }
 
 static void open_for(struct circuit *circuit, uint64_t now_ns, uint64_t wait_ns)
@@ -14,12 +14,8 @@ static void open_for(struct circuit *circuit, uint64_t now_ns, uint64_t wait_ns)
 
 void circuit_failed(struct circuit *circuit, uint64_t now_ns, bool refused)
 {
-    if (circuit->state == CIRCUIT_CLOSED && (refused || ++circuit->failures >= CIRCUIT_FAILURES)) {
+    if (circuit->state == CIRCUIT_CLOSED && (refused || ++circuit->failures >= CIRCUIT_FAILURES))
         open_for(circuit, now_ns, CIRCUIT_WAIT_MIN_NS);
-    } else if (circuit->state == CIRCUIT_HALF) {
-        uint64_t wait_ns = 2 * circuit->wait_ns;
-        open_for(circuit, now_ns, wait_ns < CIRCUIT_WAIT_MAX_NS ? wait_ns : CIRCUIT_WAIT_MAX_NS);
-    }
 }
 
 bool circuit_probe(struct circuit *circuit, uint64_t now_ns)
@@ -28,4 +24,15 @@ bool circuit_probe(struct circuit *circuit, uint64_t now_ns)
         return false;
     circuit->state = CIRCUIT_HALF;
     return true;
+}
+
+void circuit_probed(struct circuit *circuit, uint64_t now_ns, bool answered)
+{
+    if (circuit->state != CIRCUIT_HALF)
+        return;
+    uint64_t wait_ns = 2 * circuit->wait_ns;
+    if (answered)
+        *circuit = (struct circuit){.state = CIRCUIT_CLOSED};
+    else
+        open_for(circuit, now_ns, wait_ns < CIRCUIT_WAIT_MAX_NS ? wait_ns : CIRCUIT_WAIT_MAX_NS);
 }

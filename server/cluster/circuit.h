@@ -23,11 +23,14 @@ struct circuit {
     uint64_t wait_ns, probe_at; /* OPEN: how long it waits, and until when */
 };
 
-/* circuit_answered tells of a right answer. One to what was asked before the circuit opened closes nothing. */
+/* circuit_answered tells of a right answer to anything but the circuit's probe, and circuit_failed of one that did not
+ * come in time, or was wrong. refused: there was no connection. Both count in CLOSED alone: later they are about what
+ * was asked before the circuit opened. */
 void circuit_answered(struct circuit *circuit);
-/* circuit_failed tells of an answer that did not come in time, or was wrong. refused: there was no connection. */
 void circuit_failed(struct circuit *circuit, uint64_t now_ns, bool refused);
 /* circuit_probe says whether a probe is to be sent now. If so the circuit is HALF until its result is told. */
 bool circuit_probe(struct circuit *circuit, uint64_t now_ns);
+/* circuit_probed tells of the result of this probe. It alone closes the circuit, or has it wait twice as long. */
+void circuit_probed(struct circuit *circuit, uint64_t now_ns, bool answered);
 
 #endif

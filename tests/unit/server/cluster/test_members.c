@@ -276,7 +276,7 @@ static void test_random(void **state)
     }
 }
 
-/* CLOSED, OPEN after three failures or one refusal, HALF after 1, 2, 4 … 30 s, CLOSED after an answer. */
+/* CLOSED, OPEN after three failures or one refusal, HALF after 1, 2, 4 … 30 s, CLOSED after its probe's answer. */
 static void test_circuit(void **state)
 {
     (void)state;
@@ -298,12 +298,17 @@ static void test_circuit(void **state)
         now_ns += waits[i] * SECOND;
         assert_true(circuit_probe(&circuit, now_ns));
         assert_false(circuit_probe(&circuit, now_ns));
+        /* What was asked before the circuit opened comes late, and changes nothing. */
+        circuit_answered(&circuit);
+        circuit_failed(&circuit, now_ns, true);
         assert_int_equal(circuit.state, CIRCUIT_HALF);
-        circuit_failed(&circuit, now_ns, false);
+        circuit_probed(&circuit, now_ns, false);
+        assert_int_equal(circuit.state, CIRCUIT_OPEN);
+        circuit_probed(&circuit, now_ns, true);
         assert_int_equal(circuit.state, CIRCUIT_OPEN);
     }
     assert_true(circuit_probe(&circuit, now_ns + 30 * SECOND));
-    circuit_answered(&circuit);
+    circuit_probed(&circuit, now_ns + 30 * SECOND, true);
     assert_int_equal(circuit.state, CIRCUIT_CLOSED);
     circuit_failed(&circuit, now_ns, true);
     assert_int_equal(circuit.state, CIRCUIT_OPEN);
