@@ -14,11 +14,11 @@ from .errors import (BadSample, BadSamplesWarning, Busy, DaemonGone, EpochsOver,
                      IOFailure, LarderError, LimitReached, NotFound, NotPermitted, OutOfMemory, QuotaExceeded,
                      SourceChanged, Timeout, VersionMismatch)
 from .loader import Batch, Loader
-from .subset import Classes, Fraction, List, Range, Subset
+from .subset import Classes, Fraction, Indices, List, Range, Subset
 from .transforms import *  # noqa: F401,F403 - transforms.__all__ is its table of operators
 from .transforms import __all__ as _operators
 
-__all__ = ["Batch", "Loader", "Classes", "Fraction", "List", "Range", "Subset", "LarderError", "BadSample",
-           "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
-           "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
+__all__ = ["Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError",
+           "BadSample", "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument",
+           "IOFailure", "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
            "VersionMismatch", "from_torchvision", "__version__", *_operators]

@@ -7,7 +7,8 @@ from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarn
                      OutOfMemory as OutOfMemory, QuotaExceeded as QuotaExceeded, SourceChanged as SourceChanged,
                      Timeout as Timeout, VersionMismatch as VersionMismatch)
 from .loader import Batch as Batch, Loader as Loader
-from .subset import Classes as Classes, Fraction as Fraction, List as List, Range as Range, Subset as Subset
+from .subset import (Classes as Classes, Fraction as Fraction, Indices as Indices, List as List, Range as Range,
+                     Subset as Subset)
 from .transforms import (CenterCrop as CenterCrop, ColorJitter as ColorJitter, GaussianBlur as GaussianBlur,
                          Grayscale as Grayscale, Layout as Layout, Normalize as Normalize, Operator as Operator,
                          Pad as Pad, RandAugment as RandAugment, RandomAutocontrast as RandomAutocontrast,
@@ -18,9 +19,9 @@ from .transforms import (CenterCrop as CenterCrop, ColorJitter as ColorJitter, G
                          RandomVerticalFlip as RandomVerticalFlip, Resize as Resize, ToDtype as ToDtype,
                          TrivialAugmentWide as TrivialAugmentWide)
 
-__all__ = ["Batch", "Loader", "Classes", "Fraction", "List", "Range", "Subset", "LarderError", "BadSample",
-           "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
-           "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
+__all__ = ["Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError",
+           "BadSample", "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument",
+           "IOFailure", "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
            "VersionMismatch", "from_torchvision", "__version__", "Operator", "Resize", "CenterCrop", "RandomCrop",
            "RandomResizedCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad", "ColorJitter", "Grayscale",
            "RandomGrayscale", "GaussianBlur", "RandomRotation", "RandomErasing", "RandomSolarize", "RandomPosterize",

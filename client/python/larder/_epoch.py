@@ -156,8 +156,9 @@ class _Batches:
         if batch.index != self._history.batches:
             raise FormatError(f"the daemon at {session.path} sent batch {batch.index} of epoch {batch.epoch} where "
                               f"{self._history.batches} comes next: start again from the last checkpoint")
-        labels = entries["label"].astype(np.int64)
         ids, indices = entries["id"].astype(np.int64), entries["index"].astype(np.int64)
+        given = loader._content.labels()
+        labels = entries["label"].astype(np.int64) if given is None else given.take(indices, loader._content.files)
         held = None
         try:
             if loader._zero_copy:
@@ -184,10 +185,17 @@ class _Batches:
 
     def _parts(self, images, labels, indices, held):
         loader = self._loader
+        paths = [loader._content.files().path(index) for index in indices.tolist()] if loader._with_paths else None
         if loader._torch:
             import torch
             labels, indices = torch.from_numpy(labels), torch.from_numpy(indices.copy())
-        parts = (images, labels, indices) if loader._with_ids else (images, labels)
+        parts = (images, labels)
+        if loader._with_ids:
+            parts += (indices,)
+        if paths is not None:
+            parts += (paths,)
+        if loader._as_dict is not None:
+            return dict(zip(loader._as_dict, parts))
         return Batch(parts, held) if loader._zero_copy else parts
 
     def _copy(self, session, entries):

@@ -60,6 +60,20 @@ def path_of(dataset):
     return os.fsencode(text)
 
 
+def names_of_parts(names, count, zero_copy):
+    """as_dict: one name for each part of a batch."""
+    if names is None:
+        return None
+    if zero_copy:
+        raise InvalidArgument("zero_copy gives larder.Batch objects, which are released as a whole: leave as_dict out, "
+                              "or leave zero_copy out")
+    names = (names,) if isinstance(names, str) else tuple(names)
+    if len(names) != count or len(set(names)) != count or not all(isinstance(name, str) for name in names):
+        raise InvalidArgument(f"as_dict is {names!r}, and a batch has {count} parts (images, labels, then what "
+                              "with_ids and with_paths add): give each a name of its own")
+    return names
+
+
 def child_name(name):
     """The name of a copy's job in this process: the Loader's and the process number, cut between two characters where
     it would be too long."""

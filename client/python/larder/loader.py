@@ -15,14 +15,15 @@ import os
 import time
 import weakref
 
-from . import _control, _options, _ranks, _state, _trainers, _wire
+from . import _control, _labels, _options, _ranks, _state, _trainers, _wire
 from ._buffers import Pool
+from ._dataset import Content, Dataset, Sampler
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
 from ._job import Job
 from .errors import EpochsOver, InvalidArgument
 
-_PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_socket", "_timeout_s", "_reconnect_s",
-            "_home_pid", "_given")
+_PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_with_paths", "_as_dict", "_asked_labels",
+            "_socket", "_timeout_s", "_reconnect_s", "_home_pid", "_given")
 
 
 _TOLD_S = 1.0  # how long what the daemon told of a job is good
@@ -67,7 +68,8 @@ class Loader:
     seed           0 … 2**64 - 1
     prefetch       batches requested ahead, 1 … 64
     bad_samples    "skip", "replace" or "error"
-    subset         larder.Classes("n015*") & larder.Fraction(0.1, seed=3), …; docs/views.md has them all
+    subset         larder.Classes("n015*") & larder.Fraction(0.1, seed=3), …; docs/views.md has them all. A
+                   torch.utils.data.Subset means its indices
     augment        "shared": an augmented sample is given to every job of the same pipeline that wants it; "private":
                    this job draws its own, and shares reading and decoding only
     all_files      samples are the files of any kind in the folders, not images alone; goes with an empty pipeline
@@ -92,6 +94,11 @@ class Loader:
                    up to prefetch + 1 batches may be held at a time, for which the job keeps room whoever else comes
     output         "torch", "numpy", or "auto": torch where it can be imported
     with_ids       yield (images, labels, indices): positions in the dataset's order, as ImageFolder numbers them
+    with_paths     yield the samples' paths too, last: a list of str. Of a folder only
+    labels         in place of class numbers: an array or tensor with a row for each sample in the dataset's order; a
+                   mapping from keys ("class/file.jpg"), paths or positions; or the path of a CSV, whose lines are one
+                   of these and then one number or several. Whole numbers come as int64, others as float32
+    as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries
     socket         the daemon's socket; by default LARDER_SOCKET, else this user's daemon, which is started when needed
     timeout        seconds to wait for a batch (or for the registration) before larder.Timeout; None: for ever
     pin_memory     put torch batches into pinned memory (where there is a GPU)
@@ -104,7 +111,7 @@ class Loader:
                  prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False, relabel=False,
                  name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
                  pin_memory=False, rank=None, world_size=None, job=None, ordered=False, weight=1.0, state=None,
-                 reconnect=60):
+                 reconnect=60, labels=None, with_paths=False, as_dict=None):
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
         self._closed = False
@@ -116,7 +123,9 @@ class Loader:
         self._zero_copy = bool(zero_copy)
         self._torch = _options.want_torch(output, self._zero_copy)
         self._pin_memory = bool(pin_memory) and self._torch and _options.can_pin()
-        self._with_ids = bool(with_ids)
+        self._with_ids, self._with_paths = bool(with_ids), bool(with_paths)
+        self._as_dict = _options.names_of_parts(as_dict, 2 + self._with_ids + self._with_paths, self._zero_copy)
+        self._asked_labels = _labels.check(labels)
         self._socket = None if socket is None else os.path.abspath(os.path.expanduser(os.fspath(socket)))
         self._timeout_s = timeout
         self._reconnect_s = _options.seconds("reconnect", reconnect)
@@ -125,10 +134,16 @@ class Loader:
         if state is not None:
             self._load(state, 4)
         self._job.open()
+        try:
+            self._content.check(self._with_paths)
+        except BaseException:
+            self.close()
+            raise
 
     def _reset(self, asked):
         self._job = Job(asked, self._given, self._socket, self._timeout_s, self._reconnect_s, self._home_pid)
         self._pool = None
+        self._content = Content(self, self._asked_labels)
         self._current = None      # the iterator that was made last, weakly
         self._counts = {"samples": 0, "batches": 0, "wait_s": 0.0}
         self._lost = 0            # samples left out of the epoch that the last batch was of
@@ -176,6 +191,16 @@ class Loader:
         return self._known().info.n_samples
 
     @property
+    def dataset(self):
+        """What a script looks for at a DataLoader's dataset: len(), classes, class_to_idx, targets and samples."""
+        return Dataset(self)
+
+    @property
+    def sampler(self):
+        """For trainers that call its set_epoch."""
+        return Sampler(self)
+
+    @property
     def classes(self):
         return list(self._known().classes)
 
@@ -191,6 +216,10 @@ class Loader:
     @property
     def batch_size(self):
         return self._job.asked.batch_size
+
+    @property
+    def drop_last(self):
+        return bool(self._job.asked.flags & _wire.DROP_LAST)
 
     @property
     def rank(self):

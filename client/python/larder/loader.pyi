@@ -1,11 +1,12 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, SupportsIndex, TypedDict
+from typing import Any, Literal, Protocol, SupportsIndex, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
+from ._dataset import Dataset, Sampler
 from ._epoch import Batch as Batch, Epoch
 from .subset import Subset
 from .transforms import Operator
@@ -13,6 +14,10 @@ from .transforms import Operator
 _Path = str | PathLike[str]
 # Of what a list has operators and plain JSON beside each other, type checkers only know that it is of objects.
 _Pipeline = Operator | str | dict[str, Any] | Iterable[object]
+
+class _TorchSubset(Protocol):
+    indices: Any
+    dataset: Any
 
 class _Stats(TypedDict):
     samples: int
@@ -36,7 +41,7 @@ class Loader:
         seed: SupportsIndex = 0,
         prefetch: SupportsIndex = 2,
         bad_samples: Literal["skip", "replace", "error"] = "skip",
-        subset: Subset | dict[str, Any] | str | None = None,
+        subset: Subset | _TorchSubset | dict[str, Any] | str | None = None,
         augment: Literal["shared", "private"] = "shared",
         all_files: bool = False,
         relabel: bool = False,
@@ -54,6 +59,9 @@ class Loader:
         weight: float = 1.0,
         state: dict[str, Any] | None = None,
         reconnect: float = 60,
+        labels: npt.ArrayLike | Mapping[Any, Any] | _Path | None = None,
+        with_paths: bool = False,
+        as_dict: Sequence[str] | None = None,
     ) -> None: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Epoch: ...
@@ -64,6 +72,10 @@ class Loader:
     @property
     def dataset_size(self) -> int: ...
     @property
+    def dataset(self) -> Dataset: ...
+    @property
+    def sampler(self) -> Sampler: ...
+    @property
     def classes(self) -> list[str]: ...
     @property
     def class_to_idx(self) -> dict[str, int]: ...
@@ -71,6 +83,8 @@ class Loader:
     def name(self) -> str: ...
     @property
     def batch_size(self) -> int: ...
+    @property
+    def drop_last(self) -> bool: ...
     @property
     def rank(self) -> int: ...
     @property

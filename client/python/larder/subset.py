@@ -5,8 +5,14 @@
 
 import json
 import os
+import time
 
-from .errors import InvalidArgument
+import numpy as np
+
+from .errors import InvalidArgument, IOFailure
+
+_RUNS_MAX = 256         # of an Indices that goes as ranges; one of more goes as a list file
+_LISTS_KEPT_S = 30 * 86400
 
 
 class Subset:
@@ -76,10 +82,90 @@ class List(Subset):
         super().__init__({"list": os.path.abspath(os.path.expanduser(os.fspath(path)))})
 
 
+class Indices(Subset):
+    """The samples at these positions of the dataset's order: whole numbers in an array, a tensor or another iterable,
+    or bools, one for each sample. Order and repeats mean nothing, as in all subsets."""
+
+    def __init__(self, indices):
+        positions = _positions(indices)
+        breaks = np.flatnonzero(np.diff(positions) != 1)
+        firsts = positions[np.concatenate([[0], breaks + 1])].tolist()
+        ends = (positions[np.concatenate([breaks, [-1]])] + 1).tolist()
+        runs = [{"range": [first, end]} for first, end in zip(firsts, ends)]
+        if len(runs) == 1:
+            super().__init__(runs[0])
+        elif len(runs) <= _RUNS_MAX:
+            super().__init__({"union": runs})
+        else:
+            super().__init__({"list": _list_file(positions.tolist())})
+
+
+def _positions(indices):
+    """Ascending, each once."""
+    if hasattr(indices, "detach"):  # a tensor, which may be on another device
+        indices = indices.detach().cpu().numpy()
+    given = np.asarray(indices if hasattr(indices, "dtype") else list(indices))
+    if given.ndim == 1 and given.dtype.kind == "b":
+        given = np.flatnonzero(given)
+    if given.size == 0:
+        raise InvalidArgument("Indices selects no sample: give at least one position")
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise InvalidArgument("Indices takes whole numbers, positions in the dataset's order, or bools, one for each "
+                              "sample")
+    if given.min() < 0 or given.max() >= 2**32:
+        raise InvalidArgument(f"Indices: positions go from {given.min()} to {given.max()}, and begin at 0")
+    return np.unique(given.astype(np.int64))
+
+
+def _list_file(positions):
+    """A file for the daemon, named by what it says: who says the same, another rank or a copy of this Loader, has the
+    same file. Those that nobody asked for in a month go."""
+    import hashlib
+    import tempfile
+    text = "".join(f"{position}\n" for position in positions).encode()
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(os.path.abspath(cache), "larder", "indices")
+    path = os.path.join(folder, hashlib.sha256(text).hexdigest()[:32] + ".txt")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        _remove_old(folder)
+        if os.path.exists(path):
+            os.utime(path)
+            return path
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
+            file.write(text)
+        os.chmod(file.name, 0o644)  # a daemon of another user reads it
+        os.replace(file.name, path)
+    except OSError as error:
+        raise IOFailure(f"Indices of {len(positions)} samples go to the daemon in a file, and {folder} takes none: "
+                        f"{error.strerror}. Set XDG_CACHE_HOME to a folder of yours") from None
+    return path
+
+
+def _remove_old(folder):
+    for entry in os.scandir(folder):
+        try:
+            if entry.stat().st_mtime < time.time() - _LISTS_KEPT_S:
+                os.unlink(entry.path)
+        except FileNotFoundError:
+            pass  # another script was faster
+
+
+def _of_torch(subset):
+    """The positions of a torch.utils.data.Subset, in the dataset below all Subsets that it lies in."""
+    indices, below = list(subset.indices), subset.dataset
+    while hasattr(below, "indices") and hasattr(below, "dataset"):
+        indices, below = [below.indices[index] for index in indices], below.dataset
+    return Indices(indices)
+
+
 def to_json(subset):
-    """The text that goes to the daemon: of a Subset, of its JSON as Python objects, or JSON text; "" for None."""
+    """The text that goes to the daemon: of a Subset, of torch's Subset, of its JSON as Python objects, or JSON text; ""
+    for None."""
     if subset is None:
         return ""
+    if hasattr(subset, "indices") and hasattr(subset, "dataset"):
+        subset = _of_torch(subset)
     text = subset
     if not isinstance(subset, str):
         text = json.dumps(subset.spec if isinstance(subset, Subset) else subset, ensure_ascii=False)

@@ -2,6 +2,8 @@ from collections.abc import Iterable
 from os import PathLike
 from typing import Any, ClassVar, SupportsFloat, SupportsInt
 
+import numpy.typing as npt
+
 class Subset:
     spec: dict[str, Any]
     def __init__(self, spec: dict[str, Any]) -> None: ...
@@ -21,3 +23,6 @@ class Fraction(Subset):
 
 class List(Subset):
     def __init__(self, path: str | PathLike[str]) -> None: ...
+
+class Indices(Subset):
+    def __init__(self, indices: npt.ArrayLike | Iterable[int]) -> None: ...

@@ -91,7 +91,8 @@ class Stubs(Case):
         self.addCleanup(loader.close)
         made = {"Loader": loader, "Epoch": iter(loader), "Batch": larder.Batch((), None), "Subset": larder.Subset({}),
                 "Range": larder.Range(0, 1), "Fraction": larder.Fraction(0.5), "List": larder.List("x"),
-                "Classes": larder.Classes("x"), "Operator": larder.Operator()}
+                "Classes": larder.Classes("x"), "Indices": larder.Indices([0]), "Dataset": loader.dataset,
+                "Sampler": loader.sampler, "Operator": larder.Operator()}
         for name, (_, kind) in stubbed_classes().items():
             if issubclass(kind, BaseException):
                 made[name] = kind("")

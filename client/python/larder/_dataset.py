@@ -1,0 +1,154 @@
+"""What scripts look for at loader.dataset and loader.sampler: an ImageFolder's attributes, and a sampler's set_epoch.
+
+The daemon tells the number of samples and the classes. Which files there are is found by walking the folder here, in
+the order that torchvision's ImageFolder and the daemon have; nobody who does not ask pays for it.
+"""
+
+import os
+import weakref
+
+import numpy as np
+
+from . import _labels, _wire
+from .errors import InvalidArgument, SourceChanged
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
+
+class Files:
+    """The files of a folder with one folder a class: their keys, which are paths below the folder, and labels."""
+
+    def __init__(self, root, every_file):
+        self.root = root
+        self.classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
+        self.keys, labels = [], []
+        for label, name in enumerate(self.classes):
+            before = len(self.keys)
+            for folder, _, names in sorted(os.walk(os.path.join(root, name), followlinks=True)):
+                below = os.path.relpath(folder, root)
+                self.keys += [os.path.join(below, file) for file in sorted(names)
+                              if (not file.startswith(".") if every_file else _is_image(file))]
+            labels += [label] * (len(self.keys) - before)
+        self.labels = np.array(labels, np.int64)
+
+    def path(self, index):
+        return os.path.join(self.root, self.keys[index])
+
+
+def _is_image(name):
+    return name.lower().endswith(EXTENSIONS)
+
+
+class Content:
+    """What a Loader knows of its samples beside what comes with the batches, once it was asked for."""
+
+    def __init__(self, loader, asked_labels):
+        self._loader = weakref.ref(loader)  # which has this
+        self._asked_labels = asked_labels
+        self._files = self._labels = None
+
+    def check(self, with_paths):
+        """Raises what would be raised with the first batch."""
+        self.labels()
+        if with_paths:
+            self.files()
+
+    def files(self):
+        """Raises where they cannot be known here, or are others than the daemon has."""
+        if self._files is None:
+            self._files = self._find_files()
+        return self._files
+
+    def _find_files(self):
+        loader = self._loader()
+        asked, count = loader._job.asked, loader._known().info.dataset_samples
+        root = os.fsdecode(asked.dataset)
+        if not os.path.isdir(root):
+            raise InvalidArgument(f"the files of dataset {root!r} are not known here: it is no folder of this machine, "
+                                  "but a packed store or a name of the daemon's configuration. Give the folder's path; "
+                                  "with_ids=True gives positions in any dataset")
+        files = Files(root, asked.flags & _wire.ALL_FILES)
+        if len(files.keys) != count:
+            raise SourceChanged(f"{root} has {len(files.keys)} files now, and the daemon has {count}: files were added "
+                                "or taken away. Make the Loader anew")
+        return files
+
+    def labels(self):
+        """What labels= says; None where it says nothing."""
+        if self._asked_labels is not None and self._labels is None:
+            loader = self._loader()
+            self._labels = _labels.of_dataset(self._asked_labels, loader._known().info.dataset_samples, self.files,
+                                              bool(loader._job.asked.subset))
+        return self._labels
+
+
+class Dataset:
+    """What a Loader trains on. It has no items: these come in batches, from the Loader.
+
+    `samples`, `imgs` and `targets` have the dataset's order, to which the positions of with_ids=True belong. That is
+    so with a subset too, while len() counts the subset's samples.
+    """
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def __len__(self):
+        return self._loader.dataset_size
+
+    def __getitem__(self, _):
+        raise TypeError("the dataset of a larder.Loader has no items to fetch: iterate over the Loader, which gives "
+                        "batches; samples and targets have the paths and labels")
+
+    def __repr__(self):
+        return f"<larder dataset {self.root!r}, {len(self)} samples, {len(self.classes)} classes>"
+
+    @property
+    def root(self):
+        return os.fsdecode(self._loader._job.asked.dataset)
+
+    @property
+    def classes(self):
+        return self._loader.classes
+
+    @property
+    def class_to_idx(self):
+        return self._loader.class_to_idx
+
+    @property
+    def targets(self):
+        """The label of each sample, as batches have it. With relabel=True, -1 for a class that the subset has not."""
+        given = self._loader._content.labels()
+        if given is not None:
+            return given.values.tolist()
+        files, number = self._loader._content.files(), self.class_to_idx
+        numbers = np.array([number.get(name, -1) for name in files.classes], np.int64)
+        return numbers[files.labels].tolist()
+
+    @property
+    def samples(self):
+        """(path, label) of each sample."""
+        files = self._loader._content.files()
+        return [(files.path(index), label) for index, label in enumerate(self.targets)]
+
+    imgs = samples
+
+
+class Sampler:
+    """What trainers call set_epoch of. A Loader needs none: each iteration is the next epoch."""
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def __len__(self):
+        """How many samples this rank gets an epoch."""
+        loader = self._loader
+        return loader.dataset_size if loader.world_size == 1 else \
+            min(len(loader) * loader.batch_size, -(-loader.dataset_size // loader.world_size))
+
+    def set_epoch(self, epoch):
+        """Where the order depends on the epoch's number (shuffle="strict"), as Loader.set_epoch. Elsewhere an epoch
+        that lies behind is no reason to go back: the next one is as good."""
+        loader = self._loader
+        if loader._job.asked.shuffle == _wire.SHUFFLES["strict"] or \
+                (epoch > loader.epoch and loader._job.asked.shuffle != _wire.SHUFFLES["none"]):
+            loader.set_epoch(epoch)
