@@ -101,7 +101,7 @@ static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool 
 
 static bool deterministic(const struct pipeline_op *op)
 {
-    return !(op->kind->flags & OP_RANDOM);
+    return !pipeline_op_is_random(op);
 }
 
 static bool same_step(const struct run *run, size_t a, size_t b, uint32_t op)

@@ -2,74 +2,68 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/check.h"
 #include "preprocess/pipeline_priv.h"
 
-#define OP(name) extern const struct op_kind op_##name;
-#include "preprocess/ops/ops_table.h"
-#undef OP
-
-static const struct op_kind *const kinds[] = {
-#define OP(name) &op_##name,
-#include "preprocess/ops/ops_table.h"
-#undef OP
-};
-
-#define KINDS (sizeof kinds / sizeof *kinds)
 #define JSON_FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY)
 
-static const struct op_kind *find_kind(const char *name, struct error *err)
+/* A group's alternatives begin with the same shape, and must end with the same: that of an operator that does not happen
+ * is the one before it. */
+struct group_shape {
+    uint32_t group;
+    uint32_t alternative; /* that is followed now */
+    struct op_shape before, after;
+    bool ended; /* an alternative has ended, and `after` is its shape */
+};
+
+static bool same_shape(const struct op_shape *a, const struct op_shape *b)
 {
-    for (size_t i = 0; i < KINDS; i++) {
-        if (strcmp(kinds[i]->name, name) == 0)
-            return kinds[i];
-    }
-    char list[ERROR_TEXT_MAX - 80] = "";
-    for (size_t i = 0; i < KINDS; i++) {
-        size_t len = strlen(list);
-        snprintf(list + len, sizeof list - len, "%s%s", i ? ", " : "", kinds[i]->name);
-    }
-    error_set(err, LARDER_EINVAL, "'%.40s' is no operator: use one of %s", name, list);
-    return NULL;
+    return a->width == b->width && a->height == b->height && a->channels == b->channels && a->dtype == b->dtype &&
+           a->layout == b->layout;
 }
 
-/* An operator is a name, or an object with one member: the name with an object of arguments (or null). */
-static int parse_op(const json_t *item, size_t index, struct pipeline_op *op, struct error *err)
+static int end_alternative(struct group_shape *at, const struct op_shape *shape, struct error *err)
 {
-    const char *name = json_string_value(item);
-    json_t *given = NULL;
-    if (json_is_object(item) && json_object_size(item) == 1) {
-        void *iter = json_object_iter((json_t *)item);
-        name = json_object_iter_key(iter);
-        given = json_object_iter_value(iter);
+    if (at->ended && !same_shape(&at->after, shape))
+        return error_set(err, LARDER_EINVAL,
+                         "the alternatives of a random_choice or random_apply give samples of "
+                         "different shapes: make them alike");
+    at->after = *shape;
+    at->ended = true;
+    return 0;
+}
+
+/* follow_group goes on to `op`, or past the end where it is NULL: *shape becomes what the operator gets. */
+static int follow_group(struct group_shape *at, const struct pipeline_op *op, struct op_shape *shape, struct error *err)
+{
+    uint32_t group = op ? op->group : 0;
+    bool begins = group != at->group, turns = !begins && group && op->alternative != at->alternative;
+    int rc = 0;
+    if (at->group && (begins || turns))
+        rc = end_alternative(at, shape, err);
+    if (rc == 0 && turns)
+        *shape = at->before;
+    if (rc == 0 && begins) {
+        *at = (struct group_shape){.group = group, .before = *shape, .after = *shape};
+        at->ended = group && op->may_skip;
     }
-    if (!name)
-        return error_set(err, LARDER_EINVAL, "pipeline[%zu]: an operator is a name, or {\"name\": {arguments}}", index);
-    const struct op_kind *kind = find_kind(name, err);
-    if (!kind)
-        return error_prefix(err, LARDER_EINVAL, "pipeline[%zu]", index);
-    op->kind = kind;
-    op->values = xcalloc(1, kind->values_bytes);
-    int rc = args_read(kind->args, json_is_null(given) ? NULL : given, op->values, err);
-    if (rc == 0 && kind->check)
-        rc = kind->check(op->values, err);
-    if (rc)
-        return error_prefix(err, rc, "pipeline[%zu] %s", index, kind->name);
-    json_t *normal = json_pack("{s: o}", kind->name, args_write(kind->args, op->values));
-    op->canonical = normal ? json_dumps(normal, JSON_COMPACT) : NULL;
-    json_decref(normal);
-    return op->canonical ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
+    if (group)
+        at->alternative = op->alternative;
+    return rc;
 }
 
 static int flow_shape(struct pipeline *pipeline, struct error *err)
 {
     struct op_shape shape = {.channels = IMAGE_CHANNELS};
+    struct group_shape group = {0};
     for (uint32_t i = 0; i < pipeline->n_ops; i++) {
         const struct pipeline_op *op = &pipeline->ops[i];
+        int followed = follow_group(&group, op, &shape, err);
+        if (followed)
+            return error_prefix(err, followed, "pipeline[%u]", i - 1);
         if (shape.dtype != PIXEL_UINT8 && !(op->kind->flags & OP_FLOAT))
             return error_set(err, LARDER_EINVAL, "pipeline[%u] %s: it works on 8-bit pixels: put it before to_dtype", i,
                              op->kind->name);
@@ -79,8 +73,9 @@ static int flow_shape(struct pipeline *pipeline, struct error *err)
         if (shape.dtype == PIXEL_UINT8)
             pipeline->n_pixel_ops = i + 1;
     }
-    if (pipeline->n_ops == 0)
-        return 0; /* encoded bytes as they are */
+    int followed = follow_group(&group, NULL, &shape, err);
+    if (followed || pipeline->n_ops == 0) /* none: encoded bytes as they are */
+        return followed;
     if (shape.width == 0 || shape.height == 0)
         return error_set(err, LARDER_EINVAL,
                          "the pipeline makes samples of different sizes: end it with a crop, such as {\"center_crop\": "
@@ -101,19 +96,28 @@ static int flow_shape(struct pipeline *pipeline, struct error *err)
     return 0;
 }
 
+/* Of a group, the first operator's text is the whole group's. */
+static const char *written(const struct pipeline_op *op)
+{
+    if (!op->group)
+        return op->canonical;
+    return op->group_canonical ? op->group_canonical : "";
+}
+
 static int write_canonical(struct pipeline *pipeline)
 {
     size_t bytes = 3;
     for (uint32_t i = 0; i < pipeline->n_ops; i++)
-        bytes += strlen(pipeline->ops[i].canonical) + 1;
+        bytes += strlen(written(&pipeline->ops[i])) + 1;
     char *end = pipeline->canonical = malloc(bytes);
     if (!end)
         return LARDER_ENOMEM;
     *end++ = '[';
     for (uint32_t i = 0; i < pipeline->n_ops; i++) {
-        if (i)
+        const char *text = written(&pipeline->ops[i]);
+        if (i && *text)
             *end++ = ',';
-        end = stpcpy(end, pipeline->ops[i].canonical);
+        end = stpcpy(end, text);
     }
     memcpy(end, "]", 2);
     return 0;
@@ -122,16 +126,16 @@ static int write_canonical(struct pipeline *pipeline)
 static int build(const json_t *list, struct pipeline **out, struct error *err)
 {
     size_t count = json_array_size(list);
-    if (count > PIPELINE_OPS_MAX)
-        return error_set(err, LARDER_EINVAL, "a pipeline has at most %d operators, not %zu", PIPELINE_OPS_MAX, count);
-    struct pipeline *pipeline = xcalloc(1, sizeof *pipeline + count * sizeof *pipeline->ops);
+    struct pipeline *pipeline = xcalloc(1, sizeof *pipeline + PIPELINE_OPS_MAX * sizeof *pipeline->ops);
     pipeline->magic = PIPELINE_MAGIC;
     atomic_init(&pipeline->refs, 1);
     int rc = 0;
-    for (size_t i = 0; i < count && rc == 0; i++) {
-        pipeline->n_ops++;
-        rc = parse_op(json_array_get(list, i), i, &pipeline->ops[i], err);
-    }
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = pipeline_group_parse(json_array_get(list, i), i, pipeline, err);
+    if (rc == 0 && count && !pipeline->n_ops)
+        rc = error_set(err, LARDER_EINVAL,
+                       "the pipeline's groups are empty: give operators, or [] for the files as "
+                       "they are");
     if (rc == 0)
         rc = flow_shape(pipeline, err);
     if (rc == 0 && write_canonical(pipeline))
@@ -183,10 +187,8 @@ void pipeline_unref(struct pipeline **place)
     CHECK_MAGIC(pipeline, PIPELINE_MAGIC);
     if (atomic_fetch_sub_explicit(&pipeline->refs, 1, memory_order_acq_rel) != 1)
         return;
-    for (uint32_t i = 0; i < pipeline->n_ops; i++) {
-        free(pipeline->ops[i].values);
-        free(pipeline->ops[i].canonical);
-    }
+    for (uint32_t i = 0; i < pipeline->n_ops; i++)
+        pipeline_op_clear(&pipeline->ops[i]);
     free(pipeline->canonical);
     pipeline->magic = 0;
     free(pipeline);
@@ -209,6 +211,6 @@ bool pipeline_is_random(const struct pipeline *pipeline)
     CHECK_MAGIC(pipeline, PIPELINE_MAGIC);
     bool random = false;
     for (uint32_t i = 0; i < pipeline->n_ops; i++)
-        random = random || pipeline->ops[i].kind->flags & OP_RANDOM;
+        random = random || pipeline_op_is_random(&pipeline->ops[i]);
     return random;
 }

@@ -2,6 +2,7 @@
 #ifndef LARDER_PREPROCESS_PIPELINE_PRIV_H
 #define LARDER_PREPROCESS_PIPELINE_PRIV_H
 
+#include <jansson.h>
 #include <stdatomic.h>
 
 #include "preprocess/ops/op.h"
@@ -11,8 +12,13 @@
 
 struct pipeline_op {
     const struct op_kind *kind;
-    void *values;    /* the struct of its arguments */
-    char *canonical; /* its normal form; two operators do the same exactly when these are equal */
+    void *values;          /* the struct of its arguments */
+    char *canonical;       /* its normal form; two operators do the same exactly when these are equal */
+    uint32_t group;        /* 0: it always happens; else the number of a group of which chance chooses an alternative */
+    uint32_t alternative;  /* of its group, from 0 */
+    double from, to;       /* it happens when the group's draw is in from ≤ draw < to */
+    char *group_canonical; /* of a group's first operator: the whole group's normal form */
+    bool may_skip;         /* of a group's first operator: the group may do nothing */
 };
 
 struct pipeline {
@@ -20,11 +26,22 @@ struct pipeline {
     atomic_uint refs; /* unref releases; the last one acquires, then frees */
     struct sample_shape shape;
     char *canonical;
+    uint32_t n_groups;
     uint32_t n_ops;
     uint32_t n_pixel_ops; /* the first so many work on 8-bit pixels; finish runs the others */
     bool plain;           /* the result is 8-bit RGB, channels last: the last operator can write to the destination */
     struct pipeline_op ops[];
 };
+
+/* pipeline_op_parse reads an operator that stands at `index` of the list into *op, which is zero and belongs to a
+ * pipeline, also after an error. */
+int pipeline_op_parse(const json_t *item, size_t index, struct pipeline_op *op, struct error *err);
+/* pipeline_op_clear frees what an operator has, also after an error. */
+void pipeline_op_clear(struct pipeline_op *op);
+/* pipeline_op_is_random says whether two runs of an operator may differ. */
+bool pipeline_op_is_random(const struct pipeline_op *op);
+/* pipeline_group_parse reads a member of the list, an operator or a group, to the end of the pipeline. */
+int pipeline_group_parse(const json_t *item, size_t index, struct pipeline *pipeline, struct error *err);
 
 /* pipeline_plan draws everything random of one instance, for an image of this size. plans has room for n_ops. Each
  * operator has its own stream of numbers, keyed by its place. LARDER_ELIMIT when an operator can do nothing with

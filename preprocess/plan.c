@@ -1,12 +1,27 @@
 /* plan.c: what is decided about an instance before anything is decoded. */
 #include "preprocess/pipeline_priv.h"
 
+/* Whether chance has chosen the operator's alternative of its group. All of a group draw the same number. */
+static bool is_chosen(const struct pipeline_op *op, const uint64_t key[3])
+{
+    if (!op->group)
+        return true;
+    struct rng rng;
+    random_seed_keys(&rng, key[0], key[1], key[2], PIPELINE_OPS_MAX + op->group);
+    double draw = random_unit(&rng);
+    return draw >= op->from && draw < op->to;
+}
+
 int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height,
                   struct op_plan *plans, struct error *err)
 {
     for (uint32_t i = 0; i < pipeline->n_ops; i++) {
         const struct pipeline_op *op = &pipeline->ops[i];
         plans[i] = (struct op_plan){.in_width = width, .in_height = height, .out_width = width, .out_height = height};
+        if (!is_chosen(op, key)) {
+            plans[i].skip = true;
+            continue;
+        }
         if (op->kind->plan) {
             struct rng rng;
             random_seed_keys(&rng, key[0], key[1], key[2], i);

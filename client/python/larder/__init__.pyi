@@ -11,7 +11,8 @@ from .subset import (Classes as Classes, Fraction as Fraction, Indices as Indice
                      Subset as Subset)
 from .transforms import (CenterCrop as CenterCrop, ColorJitter as ColorJitter, GaussianBlur as GaussianBlur,
                          Grayscale as Grayscale, Layout as Layout, Normalize as Normalize, Operator as Operator,
-                         Pad as Pad, RandAugment as RandAugment, RandomAutocontrast as RandomAutocontrast,
+                         Pad as Pad, RandAugment as RandAugment, RandomApply as RandomApply,
+                         RandomAutocontrast as RandomAutocontrast, RandomChoice as RandomChoice,
                          RandomCrop as RandomCrop, RandomEqualize as RandomEqualize, RandomErasing as RandomErasing,
                          RandomGrayscale as RandomGrayscale, RandomHorizontalFlip as RandomHorizontalFlip,
                          RandomPosterize as RandomPosterize, RandomResizedCrop as RandomResizedCrop,
@@ -25,5 +26,5 @@ __all__ = ["Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range",
            "VersionMismatch", "from_torchvision", "__version__", "Operator", "Resize", "CenterCrop", "RandomCrop",
            "RandomResizedCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad", "ColorJitter", "Grayscale",
            "RandomGrayscale", "GaussianBlur", "RandomRotation", "RandomErasing", "RandomSolarize", "RandomPosterize",
-           "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide", "RandAugment", "ToDtype", "Normalize",
-           "Layout"]
+           "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide", "RandAugment", "RandomApply",
+           "RandomChoice", "ToDtype", "Normalize", "Layout"]

@@ -1,11 +1,13 @@
 """from_torchvision: what a torchvision Compose says, in Larder's operators.
 
 Goes by class names and attributes alone, so torchvision need not be there. Both families are known: the classic
-transforms and v2. torchvision works on what it is given, a PIL image or a tensor, and the same transform may mean
+transforms and v2; and of timm what its create_transform commonly makes. torchvision works on what it is given, a PIL image or a tensor, and the same transform may mean
 different things for the two (antialiasing does); so the walk keeps track of what it would hold.
 """
 
+import math
 import numbers
+import types
 
 from . import transforms
 from .errors import InvalidArgument
@@ -18,12 +20,16 @@ _PIXELS = ("Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomHor
 _MOVES = ("CenterCrop", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad")
 _LISTS = ("Compose", "Sequential")
 _NOTHING = ("Identity", "ToPILImage", "ToPureTensor")
+_GROUPS = ("RandomApply", "RandomChoice")
+# timm's own classes that are known; others of its classes have torchvision's names and mean something else.
+_TIMM = {"MaybeToTensor": "ToTensor", "MaybePILToTensor": "PILToTensor", "RandomErasing": "timm.RandomErasing",
+         "RandomResizedCropAndInterpolation": "timm.RandomResizedCrop"}
 _DTYPES = ("uint8", "float16", "float32")
 
 
 def from_torchvision(compose):
     """A pipeline that does what a torchvision Compose (or one transform, or a list of them) does to an image as PIL
-    opens it: classic transforms and v2. Ends as torchvision would: after ToTensor in float32, channels first; without
+    opens it: classic transforms and v2, weights.transforms(), and timm's create_transform. Ends as torchvision would: after ToTensor in float32, channels first; without
     a conversion to a tensor in uint8, channels last. Raises larder.InvalidArgument with the position and name of a
     transform that Larder has no operator for, or that stands where Larder's would mean something else.
     """
@@ -50,9 +56,9 @@ class _Walk:
         self._tensor = self._float = False
         self._dtype = None
 
-    def take(self, position, transform):
-        self._where = f"transform {position}, {type(transform).__name__}"
-        name = type(transform).__name__
+    def take(self, position, transform, within=""):
+        self._where = f"{within}transform {position}, {type(transform).__name__}"
+        name = _name(transform)
         if name in _PIXELS:
             self._pixels(name, transform)
         elif name == "RandomErasing":
@@ -68,6 +74,19 @@ class _Walk:
                 self._dtype = ("float32", True)
         elif name in ("ConvertImageDtype", "ToDtype"):
             self._convert(transform, scale=name == "ConvertImageDtype" or bool(getattr(transform, "scale", False)))
+        elif name in _GROUPS:
+            self._group(name, transform)
+        elif name == "ImageClassification":
+            self._classification(transform)
+        elif name == "RandomInvert":
+            self._pixels("RandomSolarize", types.SimpleNamespace(threshold=0, p=transform.p))
+        elif name == "RGB":
+            if self._is_grey():
+                self._refuse("it stands after Grayscale with one channel: give Grayscale(3) instead of both")
+        elif name == "timm.RandomResizedCrop":
+            self._timm_crop(transform)
+        elif name == "timm.RandomErasing":
+            self._timm_erase(transform)
         elif name not in _NOTHING or (name == "ToPILImage" and self._tensor):
             self._refuse("Larder has no operator for it")
 
@@ -90,6 +109,60 @@ class _Walk:
     def _moves(name, transform):
         mode, fill = getattr(transform, "padding_mode", "constant"), getattr(transform, "fill", None)
         return name in _MOVES and (mode != "constant" or _is_zero(fill))
+
+    def _is_grey(self):
+        return any(step.name == "grayscale" and step.arguments.get("num_output_channels", 1) == 1
+                   for step in self._steps)
+
+    def _group(self, name, transform):
+        """Alternatives of which chance takes one, or a list that it takes or leaves."""
+        parts = list(transform.transforms)
+        p = getattr(transform, "p", None)
+        if name == "RandomApply":
+            self._steps.append(transforms.RandomApply(self._inner(parts), float(p)))
+        else:
+            self._steps.append(transforms.RandomChoice([self._inner([part]) for part in parts], p))
+
+    def _inner(self, parts):
+        walk = _Walk()
+        before = walk._tensor, walk._float, walk._dtype = self._tensor, self._float, self._dtype
+        for position, transform in enumerate(_flat(parts)):
+            walk.take(position, transform, self._where + ": ")
+        if (walk._tensor, walk._float, walk._dtype) != before:
+            walk._refuse("a conversion cannot be left to chance: put it before or behind")
+        if any(isinstance(step, (transforms.RandomApply, transforms.RandomChoice)) for step in walk._steps):
+            walk._refuse("Larder has no such group within another")
+        return walk._steps
+
+    def _classification(self, preset):
+        """What weights.transforms() gives."""
+        image = types.SimpleNamespace(interpolation=preset.interpolation, antialias=getattr(preset, "antialias", None))
+        self._pixels("Resize", types.SimpleNamespace(size=preset.resize_size, **vars(image)))
+        self._pixels("CenterCrop", types.SimpleNamespace(size=preset.crop_size))
+        self._tensor, self._dtype = True, ("float32", True)
+        self._write_dtype()
+        self._add("Normalize", preset)
+
+    def _timm_crop(self, transform):
+        modes = transform.interpolation
+        crops = []
+        for mode in modes if isinstance(modes, (tuple, list)) else [modes]:
+            walk = _Walk()
+            walk._where, walk._tensor, walk._float, walk._dtype = self._where, self._tensor, self._float, self._dtype
+            walk._pixels("RandomResizedCrop", types.SimpleNamespace(
+                size=transform.size, scale=transform.scale, ratio=transform.ratio, interpolation=mode, antialias=True))
+            crops += walk._steps
+        self._steps.append(transforms.RandomChoice(crops) if len(crops) > 1 else crops[0])
+
+    def _timm_erase(self, transform):
+        if (transform.min_count, transform.max_count) != (1, 1):
+            self._refuse("Larder erases one rectangle: give it a count of 1")
+        if transform.rand_color:
+            self._refuse("Larder fills with 0 or with another number for each pixel: give it mode 'const' or 'pixel'")
+        low, high = transform.log_aspect_ratio
+        self._erase(types.SimpleNamespace(p=transform.probability, scale=(transform.min_area, transform.max_area),
+                                          ratio=(math.exp(low), math.exp(high)),
+                                          value="random" if transform.per_pixel else 0))
 
     def _erase(self, transform):
         if not self._tensor:
@@ -140,6 +213,12 @@ class _Walk:
         if _length(value) == 1:  # torchvision means the number by a list of one
             return value[0]
         return value
+
+
+def _name(transform):
+    """The class's, by which it is known."""
+    name = type(transform).__name__
+    return _TIMM.get(name, "timm") if type(transform).__module__.partition(".")[0] == "timm" else name
 
 
 def _length(value):

@@ -53,6 +53,8 @@ def _plain(value):
     """What JSON can hold: enumerations (InterpolationMode) by value, torch and NumPy types by name, tuples as lists."""
     if isinstance(value, enum.Enum):
         return value.value
+    if isinstance(value, Operator):
+        return value.spec
     if isinstance(value, (bool, str)) or value is None:
         return value
     if isinstance(value, numbers.Integral):
@@ -90,6 +92,8 @@ _TABLE = {
     "RandomAutocontrast": "autocontrast: | p",
     "TrivialAugmentWide": "trivial_augment_wide: | num_magnitude_bins interpolation fill",
     "RandAugment": "rand_augment: | num_ops magnitude num_magnitude_bins interpolation fill",
+    "RandomApply": "random_apply: transforms | p",
+    "RandomChoice": "random_choice: transforms | p",
     "ToDtype": "to_dtype: dtype | scale",
     "Normalize": "normalize: mean std | inplace",
     "Layout": "layout: layout",

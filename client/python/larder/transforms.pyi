@@ -7,6 +7,7 @@ class _Listed(Protocol):  # a NumPy array, a tensor
 
 _Numbers = Sequence[float] | _Listed
 _Interpolation = str | Enum  # torchvision's InterpolationMode
+_Step = Operator | str | dict[str, Any]
 # Where an argument may be None, that is the daemon's default, which is torchvision's.
 
 class Operator:
@@ -134,6 +135,12 @@ class RandAugment(Operator):
         interpolation: _Interpolation | None = None,
         fill: float | _Numbers | None = None,
     ) -> None: ...
+
+class RandomApply(Operator):
+    def __init__(self, transforms: Sequence[_Step], p: float | None = None) -> None: ...
+
+class RandomChoice(Operator):
+    def __init__(self, transforms: Sequence[_Step | Sequence[_Step]], p: Sequence[float] | None = None) -> None: ...
 
 class ToDtype(Operator):
     def __init__(self, dtype: Any, scale: bool | None = None) -> None: ...

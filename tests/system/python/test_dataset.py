@@ -9,7 +9,7 @@ import types
 
 import numpy as np
 
-from system import Case, files_of, larder, main, tree
+from system import CONFIG, Case, files_of, larder, main, tree
 
 COUNT, CLASSES = 60, 4
 
@@ -115,7 +115,7 @@ class Dataset(Case):
 
     def test_paths_of_what_is_no_folder(self):
         """A dataset that only the daemon's configuration knows has no paths here, and says so when it is made."""
-        config = f"memory: {{arena: 64MiB}}\nmetrics: {{enabled: false}}\ndatasets: {{pets: {{path: {self.dataset}}}}}\n"
+        config = CONFIG + f"datasets: {{pets: {{path: {self.dataset}}}}}\n"
         daemon = self.daemon(config)
         self.assertEqual(len(self.loader(daemon, "pets").dataset), COUNT)
         with self.assertRaisesRegex(larder.InvalidArgument, "with_ids"):

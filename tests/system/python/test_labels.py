@@ -78,7 +78,8 @@ class Labels(Case):
         """What is wrong is said when the Loader is made."""
         daemon = self.daemon()
         for given, words in (
-                (np.zeros(COUNT + 1), "41 rows"), (["a"] * COUNT, "numbers"), (3, "numbers"), ([[1], [2, 3]], "numbers"),
+                (np.zeros(COUNT + 1), "41 rows"), (["a"] * COUNT, "numbers"),
+                (3, "numbers"), ([[1], [2, 3]], "numbers"),
                 ({"no/such.jpg": 1}, "no/such.jpg"), ({COUNT: 1}, "40 to 40"), ({0: 1, "0": 2}, "twice"),
                 (self.csv("a,1", "b,1,2"), "labels.csv:2"), (self.csv("a", "b"), "labels.csv")):
             with self.subTest(words), self.assertRaisesRegex(larder.LarderError, words):

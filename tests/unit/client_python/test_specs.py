@@ -44,8 +44,11 @@ class Specs(Case):
         with open(os.path.join(root, "preprocess", "ops", "ops_table.h")) as file:
             daemon = set(re.findall(r"^OP\((\w+)\)", file.read(), re.MULTILINE))
         here = {getattr(transforms, name).name: name for name in transforms.__all__ if name != "Operator"}
-        self.assertEqual(set(here), daemon)
+        groups = {"random_apply", "random_choice"}  # which are no operators there
+        self.assertEqual(set(here), daemon | groups)
         for name, label in here.items():
+            if name in groups:
+                continue
             self.assertEqual(daemon_arguments(root, name), set(getattr(transforms, label).parameters), name)
         with open(os.path.join(root, "docs", "pipelines.md")) as file:
             rows = re.findall(r"^\| `(\w+)` \| `(\w+)\((.*?)\)`", file.read(), re.MULTILINE)

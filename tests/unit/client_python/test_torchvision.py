@@ -88,7 +88,7 @@ class FromTorchvision(Case):
         """What Larder has no operator for, and what it would do differently, is named with its position."""
         flip = made("RandomHorizontalFlip", p=0.5)
         for step, words in ((made("RandomPerspective"), "transform 1, RandomPerspective: .*no operator"),
-                            (made("Lambda"), "Lambda"), (made("RandomApply", transforms=[flip]), "RandomApply"),
+                            (made("Lambda"), "Lambda"), (made("RandomOrder", transforms=[flip]), "RandomOrder"),
                             (NORMALIZE, "Normalize: .*floating point"),
                             (made("RandomErasing"), "RandomErasing: .*ToTensor"),
                             (made("Resize", size=None, max_size=9), "Resize: .*its size"),

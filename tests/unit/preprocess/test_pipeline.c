@@ -69,12 +69,21 @@ static void test_random(void **state)
 static void test_canonical_is_stable(void **state)
 {
     (void)state;
-    struct pipeline *a = parse(
-        "[{\"resize\": {\"size\": 256}}, {\"center_crop\": {\"size\": 224}}, \"random_vertical_flip\"]");
-    struct pipeline *b = parse(pipeline_canonical(a));
-    assert_string_equal(pipeline_canonical(a), pipeline_canonical(b));
-    pipeline_unref(&a);
-    pipeline_unref(&b);
+    static const char *const lists[] = {
+        "[{\"resize\": {\"size\": 256}}, {\"center_crop\": {\"size\": 224}}, \"random_vertical_flip\"]",
+        "[{\"center_crop\": {\"size\": 9}}, {\"random_apply\": {\"transforms\": [\"color_jitter\", "
+        "\"autocontrast\"]}}]",
+        "[{\"random_choice\": {\"transforms\": [\"autocontrast\", [], \"random_equalize\"], \"p\": [1, 3, 7]}}, "
+        "{\"random_apply\": {\"transforms\": []}}, {\"center_crop\": {\"size\": 9}}]",
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        struct pipeline *a = parse(lists[i]);
+        struct pipeline *b = parse(pipeline_canonical(a));
+        assert_string_equal(pipeline_canonical(a), pipeline_canonical(b));
+        assert_int_equal(pipeline_is_random(a), true);
+        pipeline_unref(&a);
+        pipeline_unref(&b);
+    }
 }
 
 /* Proves: the shape is that of what the last operator makes, and 0 for encoded bytes. */
