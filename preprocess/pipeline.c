@@ -10,8 +10,8 @@
 
 #define JSON_FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY)
 
-/* A group's alternatives begin with the same shape, and must end with the same: that of an operator that does not happen
- * is the one before it. */
+/* A group's alternatives begin with the same shape, and must end with the same. Where the group may do nothing, that is
+ * the shape before it. */
 struct group_shape {
     uint32_t group;
     uint32_t alternative; /* that is followed now */

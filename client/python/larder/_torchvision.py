@@ -1,8 +1,9 @@
 """from_torchvision: what a torchvision Compose says, in Larder's operators.
 
 Goes by class names and attributes alone, so torchvision need not be there. Both families are known: the classic
-transforms and v2; and of timm what its create_transform commonly makes. torchvision works on what it is given, a PIL image or a tensor, and the same transform may mean
-different things for the two (antialiasing does); so the walk keeps track of what it would hold.
+transforms and v2; and of timm what its create_transform commonly makes. torchvision works on what it is given, a PIL
+image or a tensor, and the same transform may mean different things for the two (antialiasing does); so the walk keeps
+track of what it would hold.
 """
 
 import math
@@ -29,9 +30,10 @@ _DTYPES = ("uint8", "float16", "float32")
 
 def from_torchvision(compose):
     """A pipeline that does what a torchvision Compose (or one transform, or a list of them) does to an image as PIL
-    opens it: classic transforms and v2, weights.transforms(), and timm's create_transform. Ends as torchvision would: after ToTensor in float32, channels first; without
-    a conversion to a tensor in uint8, channels last. Raises larder.InvalidArgument with the position and name of a
-    transform that Larder has no operator for, or that stands where Larder's would mean something else.
+    opens it: classic transforms and v2, weights.transforms(), and timm's create_transform. Ends as torchvision would:
+    after ToTensor in float32, channels first; without a conversion to a tensor in uint8, channels last. Raises
+    larder.InvalidArgument with the position and name of a transform that Larder has no operator for, or that stands
+    where Larder's would mean something else.
     """
     walk = _Walk()
     for position, transform in enumerate(_flat(compose)):

@@ -13,8 +13,9 @@ CONSTANT = {
     "padding_mode": "constant", "pad_if_needed": True, "brightness": 0.5, "contrast": 0.5, "saturation": 0.5,
     "hue": 0.1, "num_output_channels": 3, "sigma": [0.5, 1], "expand": False, "center": None, "value": 3,
     "inplace": False, "num_magnitude_bins": 31, "num_ops": 2, "magnitude": 9, "mean": [0.5] * 3, "std": [0.2] * 3,
-    "dtype": "float32", "layout": "CHW", "dct_scaling": False}
-EXCEPT = {"ToDtype": {"scale": True}}
+    "dtype": "float32", "layout": "CHW", "dct_scaling": False,
+    "transforms": ["random_vertical_flip"]}
+EXCEPT = {"ToDtype": {"scale": True}, "RandomChoice": {"p": [1]}}
 FLOAT = ("ToDtype", "Normalize")
 
 
