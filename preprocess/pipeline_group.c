@@ -1,4 +1,5 @@
-/* pipeline_group.c: reads a member of a pipeline's list: an operator, or a group, of which chance chooses one alternative:
+/* pipeline_group.c: reads a member of a pipeline's list: an operator, or a group, of which chance chooses one
+ * alternative:
  *
  *   {"random_choice": {"transforms": [operator or list of operators, …], "p": [weight, …]}}
  *   {"random_apply": {"transforms": [operator, …], "p": 0.5}}
@@ -129,7 +130,8 @@ static int settle(struct group *group, struct error *err)
     first->group_canonical = normal ? json_dumps(normal, JSON_COMPACT) : NULL;
     json_decref(normal);
     for (size_t i = 0; i < json_array_size(group->transforms); i++) {
-        if (json_array_size(json_array_get(group->transforms, i)) == 0 && json_real_value(json_array_get(group->p, i)) > 0)
+        if (json_array_size(json_array_get(group->transforms, i)) == 0 &&
+            json_real_value(json_array_get(group->p, i)) > 0)
             first->may_skip = true;
     }
     return first->group_canonical ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");

@@ -166,6 +166,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
                    .sample_bytes = sample_bytes},
         .boot = boot,
         .jobs_max = (uint32_t)config->jobs_max,
+        .settings_file = config->settings_file,
         .workers = workers,
         .loaders = loaders,
         .inbox = daemon->inbox,

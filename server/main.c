@@ -30,7 +30,7 @@ enum { MALLOC_ARENAS = 4, MALLOC_PAGES_FROM = 64 << 10, MALLOC_PAGES_BLOCKS = 32
 enum { END_GRACE_MS = 200 }; /* time for whoever asked to get the answer */
 
 struct options {
-    const char *config, *socket, *idle_exit;
+    const char *config, *user_config, *socket, *idle_exit;
     int ready_fd;
     bool progress, detach;
     const char *shares_group; /* why the daemon is in its starter's control group, or NULL */
@@ -39,6 +39,7 @@ struct options {
 static const struct manual_row options_rows[] = {
     {"larderd", "serve, in the foreground; SIGTERM or SIGINT stop it. It logs to standard error"},
     {"--config FILE", "settings (YAML); without it, defaults"},
+    {"--user-config FILE", "the same, where that file is there"},
     {"--socket PATH", "socket.path"},
     {"--idle-exit SECONDS", "limits.idle_exit: stop when no client has been connected for so long"},
     {"--ready-fd N", "write one byte to descriptor N when clients can connect; close it either way"},
@@ -71,6 +72,7 @@ static int write_manual(void (*write)(const struct manual *, FILE *))
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {{"config", required_argument, NULL, 'c'},
+                                          {"user-config", required_argument, NULL, 'u'},
                                           {"socket", required_argument, NULL, 's'},
                                           {"idle-exit", required_argument, NULL, 'i'},
                                           {"ready-fd", required_argument, NULL, 'r'},
@@ -85,6 +87,7 @@ static int parse(int argc, char **argv, struct options *options)
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
         switch (option) {
         case 'c': options->config = optarg; break;
+        case 'u': options->user_config = optarg; break;
         case 's': options->socket = optarg; break;
         case 'i': options->idle_exit = optarg; break;
         case 'r':
@@ -116,10 +119,15 @@ static int parse(int argc, char **argv, struct options *options)
 static int configure(const struct options *options, struct config **out, int *listen_fd, struct error *err)
 {
     struct config *config = NULL;
+    const char *file = options->config, *named = file ? file : options->user_config;
     char path[CONFIG_SOCKET_PATH_MAX + 1];
+    if (!file && named && access(named, F_OK) == 0)
+        file = named;
     int code = service_socket(listen_fd, path, sizeof path, err);
     if (!code)
-        code = config_load(options->config, &config, err);
+        code = config_load(file, &config, err);
+    if (!code)
+        config->settings_file = named;
     if (!code && *listen_fd >= 0)
         code = config_set(config, "socket.path", path, err);
     else if (!code && options->socket)

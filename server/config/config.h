@@ -96,7 +96,8 @@ struct config {
     uint32_t n_datasets;
     struct config_storage *storage; /* the fastest first */
     uint32_t n_storage;
-    char *file; /* NULL: no file was read */
+    char *file;                /* NULL: no file was read */
+    const char *settings_file; /* where to change a setting: errors name it; NULL: not known. Borrowed */
     enum config_source source[CONFIG_SETTINGS];
     struct config_mark mark[CONFIG_SETTINGS];
 };

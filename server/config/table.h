@@ -40,7 +40,7 @@ SETTING(WIDTH, redirect_width, "redirect", "width", "half", "slots, half or off"
         "How many neighbouring slots of the chunks that share a place in memory may stand for each other, so that "
         "samples are prepared, and chunks read, fewer times (docs/sharing.md). half: half a chunk, 8 to 128. Narrower "
         "mixes more and reads more; 1 is the papers' rule; off or 0 switches redirection off.")
-SETTING(COUNT, jobs_max, "limits", "jobs", "64", "jobs", 1, JOBS_MAX,
+SETTING(COUNT, jobs_max, "limits", "jobs", "256", "jobs", 1, JOBS_MAX,
         "Jobs that may be registered at once. A further one is refused.")
 SETTING(COUNT, pixels_max, "limits", "pixels", "100000000", "pixels", 1, UINT64_C(10000000000),
         "Most pixels of an image; a larger one counts as a bad sample.")

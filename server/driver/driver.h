@@ -20,6 +20,7 @@ struct driver_config {
     /* A number that no other daemon has. Random draws that a seed alone does not decide depend on it. */
     uint64_t boot;
     uint32_t jobs_max;
+    const char *settings_file;  /* borrowed; NULL: errors that ask for another setting name no file */
     uint32_t workers, loaders;  /* threads of the pool; the governor needs both numbers */
     struct mailbox *inbox;      /* borrowed */
     struct catalog *catalog;    /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */

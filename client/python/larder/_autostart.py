@@ -21,6 +21,7 @@ from ._socket import check_path
 from .errors import DaemonGone, IOFailure, NotPermitted, Timeout
 
 IDLE_EXIT_S = 60
+CONFIG = os.path.join("~", ".config", "larder", "larder.yaml")
 STALLED_S = 60  # without progress
 SCOPE_S = 10    # for systemd-run to say whether it can
 TRIES = 3       # daemons that may leave just as this script comes
@@ -187,11 +188,21 @@ def _start(path):
                 os.close(fd)
 
 
+def _settings():
+    """The words that tell a daemon its configuration: $LARDER_CONFIG, which must be there, else the user's file, which
+    need not."""
+    given = os.environ.get("LARDER_CONFIG")
+    if given:
+        return ["--config", os.path.abspath(os.path.expanduser(given))]
+    return ["--user-config", os.path.expanduser(CONFIG)]
+
+
 def _spawn(daemon, path, log, ready_far):
     # The shell leaves at once, so the daemon is init's child and never a zombie of this process.
     scope, why_not = _control_group()
-    command = ["/bin/sh", "-c", '"$@" & exit 0', "sh", *scope, daemon, "--idle-exit", str(IDLE_EXIT_S), "--socket",
-               path, "--ready-fd", str(ready_far), "--progress", "--detach=" + why_not if why_not else "--detach"]
+    command = ["/bin/sh", "-c", '"$@" & exit 0', "sh", *scope, daemon, *_settings(), "--idle-exit", str(IDLE_EXIT_S),
+               "--socket", path, "--ready-fd", str(ready_far), "--progress",
+               "--detach=" + why_not if why_not else "--detach"]
     try:
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(ready_far,), cwd="/",
                        start_new_session=True, check=True)

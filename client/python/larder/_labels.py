@@ -1,4 +1,4 @@
-"""labels=: what a batch has in place of class numbers. By position, or by key: an array, a tensor, a mapping or a CSV."""
+"""labels=: what a batch has in place of class numbers, by position or key: an array, a tensor, a mapping or a CSV."""
 
 import os
 from collections.abc import Mapping

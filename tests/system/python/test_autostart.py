@@ -82,6 +82,39 @@ class Autostart(Case):
         """As assertNoLogs, which Python 3.10 brought."""
         return mock.patch.object(logging.getLogger(name), "info", side_effect=AssertionError)
 
+    def test_configuration(self):
+        """The daemon has the settings of $LARDER_CONFIG, or of ~/.config/larder/larder.yaml; a limit that is reached
+        names that file."""
+        home = os.path.join(self.folder, "home")
+        user = os.path.join(home, ".config", "larder", "larder.yaml")
+        os.makedirs(os.path.dirname(user))
+        given = os.path.join(self.folder, "given.yaml")
+        for path, environment in ((user, {"HOME": home}), (given, {"HOME": home, "LARDER_CONFIG": given})):
+            with self.subTest(path), mock.patch.dict(os.environ, environment):
+                with open(path, "w") as config:
+                    config.write(CONFIG + "limits: {jobs: 1}\n")
+                with larder.Loader(tree(60), PIPELINE, 16, output="numpy"), \
+                        self.assertRaisesRegex(larder.LimitReached, f"raise limits.jobs .in {path}"):
+                    larder.Loader(tree(60), PIPELINE, 16, output="numpy")
+                if path == user:
+                    os.unlink(user)
+                self.stop_all()
+        with mock.patch.dict(os.environ, {"HOME": home, "LARDER_CONFIG": "/no/such.yaml"}), \
+                self.assertRaisesRegex(larder.DaemonGone, "/no/such.yaml"):
+            larder.Loader(tree(60), PIPELINE, 16, output="numpy")
+
+    def test_eight_at_once_again(self):
+        """Some rounds of eight scripts at once where no daemon runs: each time one daemon, and no script fails."""
+        self.with_little_memory()
+        for _ in range(int(os.environ.get("LARDER_TEST_ROUNDS", "3"))):
+            scripts = [self.script(None, dataset=tree(60), pipeline=PIPELINE, batch_size=16, epochs=1)
+                       for _ in range(8)]
+            for script in scripts:
+                self.assertEqual(script.wait(120), 0, script.errors or script.end)
+                self.assertEqual(script.epochs(), [list(range(60))])
+            self.assertEqual(len(self.daemons()), 1)
+            self.stop_all()
+
     def test_a_log_that_is_a_link(self):
         """A link in the log's place is not followed: what it leads to is not touched, and no daemon starts."""
         precious = os.path.join(self.folder, "precious")

@@ -15,7 +15,7 @@ static void test_defaults(void **state)
     assert_int_equal(config->scratch_bytes, 16 * GIB / 10);
     assert_int_equal(config->workers, 6);
     assert_int_equal(config->loaders, 8);
-    assert_int_equal(config->jobs_max, 64);
+    assert_int_equal(config->jobs_max, 256);
     assert_int_equal(config->idle_exit_s, 0);
     assert_int_equal(config->log_level, LOG_INFO);
     assert_true(config->metrics_enabled);
