@@ -1,3 +1,4 @@
+from ._device import to_device as to_device
 from ._torchvision import from_torchvision as from_torchvision
 from ._version import __version__ as __version__
 from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarning, Busy as Busy,
@@ -20,11 +21,11 @@ from .transforms import (CenterCrop as CenterCrop, ColorJitter as ColorJitter, G
                          RandomVerticalFlip as RandomVerticalFlip, Resize as Resize, ToDtype as ToDtype,
                          TrivialAugmentWide as TrivialAugmentWide)
 
-__all__ = ["Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError",
-           "BadSample", "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument",
-           "IOFailure", "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-           "VersionMismatch", "from_torchvision", "__version__", "Operator", "Resize", "CenterCrop", "RandomCrop",
-           "RandomResizedCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad", "ColorJitter", "Grayscale",
-           "RandomGrayscale", "GaussianBlur", "RandomRotation", "RandomErasing", "RandomSolarize", "RandomPosterize",
-           "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide", "RandAugment", "RandomApply",
-           "RandomChoice", "ToDtype", "Normalize", "Layout"]
+__all__ = ["Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError", "BadSample",
+           "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
+           "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
+           "VersionMismatch", "from_torchvision", "to_device", "__version__", "Operator", "Resize", "CenterCrop",
+           "RandomCrop", "RandomResizedCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad", "ColorJitter",
+           "Grayscale", "RandomGrayscale", "GaussianBlur", "RandomRotation", "RandomErasing", "RandomSolarize",
+           "RandomPosterize", "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide", "RandAugment",
+           "RandomApply", "RandomChoice", "ToDtype", "Normalize", "Layout"]

@@ -8,6 +8,7 @@ import os
 import unittest
 
 from support import PACKAGE, Case, larder, main
+from larder._device import DeviceLoader
 
 FOLDER = os.path.join(PACKAGE, "larder")
 STUBS = sorted(name[:-len(".pyi")] for name in os.listdir(FOLDER) if name.endswith(".pyi"))
@@ -92,7 +93,8 @@ class Stubs(Case):
         made = {"Loader": loader, "Epoch": iter(loader), "Batch": larder.Batch((), None), "Subset": larder.Subset({}),
                 "Range": larder.Range(0, 1), "Fraction": larder.Fraction(0.5), "List": larder.List("x"),
                 "Classes": larder.Classes("x"), "Indices": larder.Indices([0]), "Dataset": loader.dataset,
-                "Sampler": loader.sampler, "Operator": larder.Operator()}
+                "Sampler": loader.sampler,
+                "DeviceLoader": DeviceLoader.__new__(DeviceLoader), "Operator": larder.Operator()}
         for name, (_, kind) in stubbed_classes().items():
             if issubclass(kind, BaseException):
                 made[name] = kind("")
