@@ -21,6 +21,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
+import common  # noqa: E402
 import larder  # noqa: E402
 
 SIDE = 64
@@ -59,6 +60,8 @@ def train(options):
             print(f"epoch {epoch}: loss {mean.item():.4f}, {len(losses)} batches a rank", flush=True)
     weights = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     report(options, epochs, weights.double().sum().item())
+    if dist.get_rank() == 0:
+        common.report(loader)
     loader.close()
     dist.destroy_process_group()
     # The group ends with the model. If one of its threads were then the last to hold a tensor of an all_reduce, it
@@ -78,9 +81,9 @@ def start(options):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    common = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, WORLD_SIZE=str(options.processes),
+    shared = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, WORLD_SIZE=str(options.processes),
                   OMP_NUM_THREADS="1")
-    ranks = [subprocess.Popen([sys.executable, *sys.argv], env=dict(common, RANK=str(rank)))
+    ranks = [subprocess.Popen([sys.executable, *sys.argv], env=dict(shared, RANK=str(rank)))
              for rank in range(options.processes)]
     return max(abs(rank.wait()) for rank in ranks)
 

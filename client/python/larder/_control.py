@@ -21,11 +21,22 @@ _PEER = struct.Struct("3i")
 def jobs(path):
     """The daemon's jobs, as `larder jobs --json` shows them, by name; None where it does not tell."""
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as peer:
-            answer = json.loads(_ask(peer, path + ".control", b'{"v":1,"op":"jobs"}'))
-        return {job["name"]: job for job in answer["jobs"]}
+        return {job["name"]: job for job in _answer(path, "jobs")["jobs"]}
     except (OSError, ValueError, KeyError, TypeError, struct.error):
         return None
+
+
+def status(path):
+    """What `larder status --json` shows; None where the daemon does not tell."""
+    try:
+        return _answer(path, "status")["status"]
+    except (OSError, ValueError, KeyError, TypeError, struct.error):
+        return None
+
+
+def _answer(path, what):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as peer:
+        return json.loads(_ask(peer, path + ".control", json.dumps({"v": 1, "op": what}).encode()))
 
 
 def _ask(peer, path, request):

@@ -6,8 +6,8 @@ from .errors import InvalidArgument
 def to_device(loader, device, normalize=None, dtype=None):
     """An iterable of the Loader's batches with their tensors on `device`: each iteration is the Loader's next epoch.
 
-    normalize  (mean, std), by channel, of 0 … 1: uint8 images become floating point, (x / 255 - mean) / std. None: images
-               stay as they are
+    normalize  (mean, std), by channel, of 0 … 1: uint8 images become floating point, (x / 255 - mean) / std. None:
+               images stay as they are
     dtype      of normalised images; torch.float32 by default
 
     On a CUDA device the next batch is copied and normalised on a stream of its own while this one trains; give the
@@ -45,7 +45,7 @@ class DeviceLoader:
     def state_dict(self):
         """The Loader's. Refused while a batch was copied ahead, which the Loader counts as given to the loop."""
         if self._is_ahead:
-            raise InvalidArgument("a state cannot be saved here while to_device has copied a batch ahead: save it after "
+            raise InvalidArgument("a state cannot be saved while to_device has copied a batch ahead: save it after "
                                   "an epoch's last batch, or move batches yourself")
         return self._loader.state_dict()
 

@@ -201,6 +201,11 @@ class Loader:
         return Sampler(self)
 
     @property
+    def batch_sampler(self):
+        """None, as of a DataLoader that forms no batches itself: the daemon does. Lightning asks for it."""
+        return None
+
+    @property
     def classes(self):
         return list(self._known().classes)
 

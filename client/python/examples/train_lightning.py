@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Lightning: Loaders stand where it takes DataLoaders.
+
+    train_lightning.py FOLDER
+"""
+
+import lightning
+import torch
+
+from common import EVALUATE, TRAIN, arguments, larder, network, parts, report
+
+
+class Model(lightning.LightningModule):
+    def __init__(self, classes):
+        super().__init__()
+        self.network = network(classes)
+
+    def training_step(self, batch, _):
+        return torch.nn.functional.cross_entropy(self.network(batch[0].float() / 255 - 0.5), batch[1])
+
+    def validation_step(self, batch, _):
+        hits = self.network(batch[0].float() / 255 - 0.5).argmax(1) == batch[1]
+        self.log("validation", hits.float().mean(), batch_size=len(hits))
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.05)
+
+
+def main():
+    options = arguments(__doc__)
+    subset, rest = parts(options.folder)
+    train = larder.Loader(options.folder, TRAIN, options.batch_size, subset=subset, output="torch")
+    val = larder.Loader(options.folder, EVALUATE, options.batch_size, subset=rest, output="torch", shuffle="none")
+    trainer = lightning.Trainer(max_epochs=options.epochs, logger=False, enable_checkpointing=False,
+                                enable_progress_bar=False, enable_model_summary=False)
+    trainer.fit(Model(len(train.classes)), train, val)
+    print(f"validation {trainer.callback_metrics['validation']:.3f}", flush=True)
+    report(train)
+
+
+if __name__ == "__main__":
+    main()
