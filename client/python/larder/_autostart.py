@@ -12,8 +12,6 @@ import logging
 import os
 import re
 import select
-import shutil
-import subprocess
 import sys
 import time
 
@@ -36,6 +34,7 @@ _log = logging.getLogger("larder")
 
 def find_daemon():
     """larderd's path: $LARDERD, beside the package, in build/bin of the source tree the package lies in, in PATH."""
+    import shutil  # these modules take long to import, and few scripts start a daemon
     given = os.environ.get("LARDERD")
     if given:
         return os.path.abspath(given) if os.sep in given else shutil.which(given)
@@ -198,6 +197,7 @@ def _settings():
 
 
 def _spawn(daemon, path, log, ready_far):
+    import subprocess
     # The shell leaves at once, so the daemon is init's child and never a zombie of this process.
     scope, why_not = _control_group()
     command = ["/bin/sh", "-c", '"$@" & exit 0', "sh", *scope, daemon, *_settings(), "--idle-exit", str(IDLE_EXIT_S),
@@ -213,6 +213,8 @@ def _spawn(daemon, path, log, ready_far):
 def _control_group():
     """The words before a command that give it a control group of its own: a script's may be limited, and ends with it
     in a step of Slurm, or at a logout. ([], why not) where systemd does not."""
+    import shutil
+    import subprocess
     program = shutil.which("systemd-run")
     if not program:
         return [], "there is no systemd-run"
