@@ -1,5 +1,5 @@
-"""Each example trains, prints what was saved, and goes on after it was killed. Those that need more than NumPy and torch
-run with --long, and only where their packages are."""
+"""Each example trains, prints what was saved, and goes on after it was killed. Those that need more than NumPy and
+torch run with --long, and only where their packages are."""
 
 import importlib.util
 import os
