@@ -205,7 +205,7 @@ class Autostart(Case):
         for words in tried, started:
             self.assertIn("--scope --collect", words)
             self.assertEqual("--user" in words.split(), os.geteuid() != 0)
-        self.assertIn(f"/larderd --idle-exit 60 --socket {self.socket}", started)
+        self.assertRegex(started, r"/larderd --user-config \S+ --idle-exit 60 --socket " + self.socket)
         self.assertNotIn("control group", self.log())
 
     def test_no_control_group_to_be_had(self):
