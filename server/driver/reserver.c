@@ -82,8 +82,9 @@ static void look(struct reserver *reserver)
     reserver->stalled_us = stalled_us;
     if (memory_free_read(reserver->config.root, &left, &err) == 0)
         is_short = is_short || left.machine_bytes < SHORT_BYTES || left.cgroup_bytes < SHORT_BYTES;
+    /* where the inbox is full this waits for the next look: the engine's thread may wait for this one */
     if (is_short)
-        answer(reserver, (struct inbox_message){.type = INBOX_PRESSURE});
+        (void)mailbox_try_push(reserver->config.inbox, &(struct inbox_message){.type = INBOX_PRESSURE});
 }
 
 static void *run(void *arg)

@@ -151,13 +151,18 @@ static uint32_t clear_last(struct prepared *prepared, uint32_t block, uint32_t o
     return before;
 }
 
-/* clear_islands evicts leftovers above the limit. */
-static void clear_islands(struct prepared *prepared)
+/* clear_islands evicts leftovers above the limit. False: there may be more. */
+static bool clear_islands(struct prepared *prepared)
 {
-    uint32_t owner;
-    for (uint32_t block = prepared->growth.above; block != EXTENT_NONE; block = extent_next(prepared->extents, block))
-        if (is_leftover(prepared, block, &owner))
-            prepared_evict(prepared, owner);
+    uint32_t owner, gone = 0;
+    for (uint32_t block = prepared->growth.above; block != EXTENT_NONE; block = extent_next(prepared->extents, block)) {
+        if (!is_leftover(prepared, block, &owner))
+            continue;
+        if (gone++ == GO_AT_ONCE)
+            return false;
+        prepared_evict(prepared, owner);
+    }
+    return true;
 }
 
 /* shrink_to has the limit go down to keep_bytes. */
@@ -193,8 +198,7 @@ static void shrink(struct prepared *prepared)
         }
         prepared_cut(prepared, block, from > growth->keep_bytes ? from : growth->keep_bytes);
     }
-    clear_islands(prepared);
-    growth->shrinks = false;
+    growth->shrinks = !clear_islands(prepared);
     prepared->room_changes++;
 }
 
@@ -241,7 +245,8 @@ static void linger(struct prepared *prepared)
     growth->part = (growth->part + 1) % LINGER_PARTS;
     growth->needed_bytes[growth->part] = needed;
     growth->part_ends_ns = now_ns + part_ns(prepared);
-    clear_islands(prepared);
+    if (!clear_islands(prepared))
+        shrink_to(prepared, growth->limit);
     uint64_t keep = most + most / FREE_PART, there = prepared_there_bytes(prepared);
     bool worth = there > keep && growth->limit > 0 && (most == 0 || there - keep >= there / STEP_PART);
     if (worth && growth->wanted_bytes <= growth->limit)

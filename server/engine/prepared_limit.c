@@ -62,8 +62,9 @@ static void return_range(struct prepared *prepared, uint64_t from, uint64_t to)
 {
     struct outbox *outbox = prepared->outbox;
     struct engine_action *last = outbox->n_actions ? &outbox->actions[outbox->n_actions - 1] : NULL;
-    if (last && last->type == ENGINE_RETURN && from < last->give_back.from && last->give_back.from <= to) {
-        last->give_back.from = from;
+    if (last && last->type == ENGINE_RETURN && from <= last->give_back.to && last->give_back.from <= to) {
+        last->give_back.from = from < last->give_back.from ? from : last->give_back.from;
+        last->give_back.to = to > last->give_back.to ? to : last->give_back.to;
         return;
     }
     struct engine_action *action = outbox_add(outbox, ENGINE_RETURN);
@@ -75,10 +76,13 @@ static void return_range(struct prepared *prepared, uint64_t from, uint64_t to)
  * may reach: no page goes before all of it does. */
 static void return_part(struct prepared *prepared, uint32_t block, uint64_t from, uint64_t to)
 {
-    uint32_t before = extent_prev(prepared->extents, block), after = extent_next(prepared->extents, block);
     uint64_t first = extent_offset(prepared->extents, block), end = first + extent_bytes(prepared->extents, block);
-    first = prepared_is_away(prepared, before) ? extent_offset(prepared->extents, before) : first;
-    end = prepared_is_away(prepared, after) ? end + extent_bytes(prepared->extents, after) : end;
+    uint32_t at = extent_prev(prepared->extents, block);
+    for (; prepared_is_away(prepared, at) && from - first < PAGE_MOST; at = extent_prev(prepared->extents, at))
+        first = extent_offset(prepared->extents, at);
+    at = extent_next(prepared->extents, block);
+    for (; prepared_is_away(prepared, at) && end - to < PAGE_MOST; at = extent_next(prepared->extents, at))
+        end += extent_bytes(prepared->extents, at);
     from = from - first < PAGE_MOST ? first : from - PAGE_MOST;
     to = end - to < PAGE_MOST ? end : to + PAGE_MOST;
     return_range(prepared, from, to);
