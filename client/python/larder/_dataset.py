@@ -45,7 +45,15 @@ class Content:
     def __init__(self, loader, asked_labels):
         self._loader = weakref.ref(loader)  # which has this
         self._asked_labels = asked_labels
-        self._files = self._labels = None
+        self._files = self._labels = self._index = None
+
+    def _renew(self):
+        """Forgets what belongs to another index of the dataset: the daemon's may be a new one after a connection."""
+        info = self._loader()._job.info
+        index = info and (info.fingerprint, info.dataset_samples)
+        if index != self._index:
+            self._files = self._labels = None
+            self._index = index
 
     def check(self, with_paths):
         """Raises what would be raised with the first batch."""
@@ -55,6 +63,7 @@ class Content:
 
     def files(self):
         """Raises where they cannot be known here, or are others than the daemon has."""
+        self._renew()
         if self._files is None:
             self._files = self._find_files()
         return self._files
@@ -75,6 +84,8 @@ class Content:
 
     def labels(self):
         """What labels= says; None where it says nothing."""
+        if self._asked_labels is not None:
+            self._renew()
         if self._asked_labels is not None and self._labels is None:
             loader = self._loader()
             self._labels = _labels.of_dataset(self._asked_labels, loader._known().info.dataset_samples, self.files,

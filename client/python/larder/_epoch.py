@@ -185,7 +185,8 @@ class _Batches:
 
     def _parts(self, images, labels, indices, held):
         loader = self._loader
-        paths = [loader._content.files().path(index) for index in indices.tolist()] if loader._with_paths else None
+        files = loader._content.files() if loader._with_paths else None
+        paths = [files.path(index) for index in indices.tolist()] if files else None
         if loader._torch:
             import torch
             labels, indices = torch.from_numpy(labels), torch.from_numpy(indices.copy())

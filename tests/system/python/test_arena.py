@@ -157,7 +157,7 @@ class Arena(Case):
         self.assertLess(here, 64 * MIB)  # of 70 MiB that the set has
         for _ in range(3):
             self.whole(loader, COUNT)
-        self.assertEqual(self.shared(daemon), here)
+        self.assertLessEqual(self.shared(daemon), here)
         self.assertTrue(daemon.logged("the arena cannot grow"))
         self.assertEqual(daemon.log().count("the arena cannot grow"), 1)
         self.machine(8000)
