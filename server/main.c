@@ -240,8 +240,10 @@ static int serve(const struct options *options)
     sigprocmask(SIG_BLOCK, &stop, NULL); /* before any thread starts */
     signal(SIGPIPE, SIG_IGN);
     raise_open_files();
-    if (options->detach)
+    if (options->detach) {
+        unsetenv("NOTIFY_SOCKET"); /* the script's service is not this daemon */
         detach_from_starter(options->shares_group);
+    }
     mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     mallopt(M_MMAP_THRESHOLD, MALLOC_PAGES_FROM);
     mallopt(M_MMAP_MAX, MALLOC_PAGES_BLOCKS);

@@ -51,6 +51,7 @@ class DeviceLoader:
 
     def _ahead(self, torch):
         stream = torch.cuda.Stream(self._device)
+        self._is_ahead = False
         batches = iter(self._loader)
         ready = self._next(torch, batches, stream)
         while ready is not None:
@@ -59,9 +60,15 @@ class DeviceLoader:
             current.wait_event(done)
             for tensor in _tensors(torch, batch):
                 tensor.record_stream(current)  # the allocator gave it to the side stream
-            ready = self._next(torch, batches, stream)
+            failure = None
+            try:
+                ready = self._next(torch, batches, stream)
+            except Exception as error:  # noqa: BLE001 - the batch at hand comes first: the Loader counts it as given
+                ready, failure = None, error
             self._is_ahead = ready is not None
             yield batch
+            if failure is not None:
+                raise failure
 
     def _next(self, torch, batches, stream):
         batch = next(batches, None)
