@@ -180,7 +180,7 @@ class Script:
     """One training script: its process, how far it is, and what it reported."""
 
     def __init__(self, number, folder, socket, scratch, processes, epochs):
-        self._epochs, self.epoch = epochs, 0
+        self.epochs, self.epoch = epochs, 0
         self.name = f"script-{number}"
         self.report = os.path.join(scratch, self.name + ".json")
         self._errors = os.path.join(scratch, self.name + ".log")
@@ -208,12 +208,12 @@ class Script:
             self._batches = max(1, int(words[2]))
         elif words[:1] == ["@"]:
             self.epoch, part = int(words[1]), int(words[2]) / self._batches
-            self.share = part if self._epochs == EPOCHS_WATCHED else (self.epoch + part) / self._epochs
-        elif self._epochs != EPOCHS_WATCHED:
+            self.share = part if self.epochs == EPOCHS_WATCHED else (self.epoch + part) / self.epochs
+        elif self.epochs != EPOCHS_WATCHED:
             screen.line(f"{self.name}: {line}")
 
     def progress(self):
-        epoch = f" epoch {self.epoch + 1}" if self._epochs == EPOCHS_WATCHED else ""
+        epoch = f" epoch {self.epoch + 1}" if self.epochs == EPOCHS_WATCHED else ""
         return f"{self.name}{epoch} {bar(self.share)} {self.share:4.0%}"
 
     def figures(self):
@@ -240,7 +240,7 @@ class Served:
 
     def look(self, scripts):
         """Kills the daemon and starts another, once a script has come far enough."""
-        if self._spared or self.killed or max(script.share for script in scripts) < KILL_AT / EPOCHS:
+        if self._spared or self.killed or max(script.share * script.epochs for script in scripts) < KILL_AT:
             return
         self._before = daemon_status(self._bin, self.socket)["samples"]
         self.process.kill()
@@ -338,9 +338,9 @@ def show(options, scratch, processes, screen):
         folder = os.path.join(scratch, "images")
         make_images(options.bin, folder, processes, screen)
     served = Served(options.bin, scratch, processes, screen, options.watch)
-    epochs = EPOCHS_WATCHED if options.watch else EPOCHS
+    epochs = EPOCHS_WATCHED if options.watch else options.epochs
     screen.line(f"One larderd (pid {served.process.pid}), {SCRIPTS} training scripts, "
-                f"{'' if options.watch else f'{EPOCHS} epochs, '}batches of {BATCH_SIZE}")
+                f"{'' if options.watch else f'{epochs} epochs, '}batches of {BATCH_SIZE}")
     scripts = [Script(number + 1, folder, served.socket, scratch, processes, epochs) for number in range(SCRIPTS)]
     if options.watch:
         watch(scripts, served, processes, screen)
@@ -386,6 +386,7 @@ def main():
     parser.add_argument("folder", nargs="?", help="a folder with one folder a class; without it images are made")
     parser.add_argument("--bin", default=os.path.join(HERE, "..", "..", "..", "build", "bin"), help="where larderd is")
     parser.add_argument("--watch", action="store_true", help="train until Ctrl-C")
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
     return run(parser.parse_args(), show)
 
 
