@@ -111,6 +111,14 @@ void remaining_refill(struct remaining *set)
     set->count = set->view_count;
 }
 
+void remaining_clear(struct remaining *set)
+{
+    memset(set->words, 0, (size_t)set->n_slots * BLOCK_WORDS * sizeof *set->words);
+    memset(set->counts, 0, set->n_slots * sizeof *set->counts);
+    memset(set->groups, 0, set->n_groups * sizeof *set->groups);
+    set->count = 0;
+}
+
 uint64_t remaining_bytes(const struct remaining *set)
 {
     uint64_t slots = (uint64_t)set->n_slots + 1;

@@ -42,6 +42,7 @@ int remaining_create(const struct idset *view, struct remaining **out);
 void remaining_destroy(struct remaining *set); /* accepts NULL */
 
 void remaining_refill(struct remaining *set); /* all of the view is left again */
+void remaining_clear(struct remaining *set);  /* nothing is left */
 uint64_t remaining_bytes(const struct remaining *set);
 /* remaining_view_ids writes the view's ids, ascending, view_count of them. */
 void remaining_view_ids(const struct remaining *set, sample_id *ids);

@@ -21,9 +21,12 @@ struct place {
     uint64_t seed;
     struct remaining *set;
     sample_id *order; /* `strict` and `none`: order[drawn …] are still to come */
-    sample_id *base;  /* `strict`: what its epochs permute; NULL: the view's ids ascending */
+    sample_id *base;  /* what its epochs begin from; NULL: the view's ids ascending (`strict`), or the order itself */
+    uint64_t n_order; /* samples in the order */
     uint64_t drawn;
-    struct rng rng; /* `strict`: of the running epoch */
+    struct sampler_part part; /* stride 0: the order is that of the whole view */
+    sample_id *heads;         /* of a part: the first part.stride samples of the whole order */
+    struct rng rng;           /* `strict`: of the running epoch */
 };
 
 struct sampler {
@@ -60,6 +63,7 @@ static void place_clear(struct place *place)
     remaining_destroy(place->set);
     free(place->order);
     free(place->base);
+    free(place->heads);
     memset(place, 0, sizeof *place);
 }
 
@@ -81,7 +85,8 @@ int sampler_add_job(struct sampler *sampler, unsigned job, const struct sampler_
     uint64_t count = idset_count(desc->view);
     CHECK(count > 0);
 
-    struct place place = {.used = true, .shuffle = desc->shuffle, .seed = desc->seed};
+    struct place place = {
+        .used = true, .shuffle = desc->shuffle, .seed = desc->seed, .n_order = count, .part = desc->part};
     if (remaining_create(desc->view, &place.set))
         goto no_memory;
     if (desc->shuffle != SHUFFLE_DEPENDENT) {
@@ -91,12 +96,17 @@ int sampler_add_job(struct sampler *sampler, unsigned job, const struct sampler_
     }
     if (desc->shuffle == SHUFFLE_NONE)
         memcpy(place.order, desc->order, count * sizeof *place.order);
-    if (desc->shuffle == SHUFFLE_STRICT && desc->order) {
+    bool in_part = desc->shuffle != SHUFFLE_DEPENDENT && desc->part.stride > 0;
+    CHECK(!in_part || (uint64_t)desc->part.first + desc->part.ranks <= desc->part.stride);
+    if ((desc->shuffle == SHUFFLE_STRICT && desc->order) || (desc->shuffle == SHUFFLE_NONE && in_part)) {
         place.base = malloc(count * sizeof *place.base);
         if (place.base == NULL)
             goto no_memory;
         memcpy(place.base, desc->order, count * sizeof *place.base);
     }
+    place.heads = in_part ? malloc(desc->part.stride * sizeof *place.heads) : NULL;
+    if (in_part && place.heads == NULL)
+        goto no_memory;
     if (desc->shuffle == SHUFFLE_DEPENDENT)
         sampler->dependent[sampler->n_dependent++] = job;
     sampler->places[job] = place;
@@ -122,24 +132,86 @@ void sampler_remove_job(struct sampler *sampler, unsigned job)
     place_clear(place);
 }
 
+/* draw_from swaps the next sample of the order with the one at `other`, and draws it. */
+static sample_id draw_from(struct place *place, uint64_t other)
+{
+    uint64_t at = place->drawn++;
+    sample_id id = place->order[other];
+    place->order[other] = place->order[at];
+    place->order[at] = id;
+    return id;
+}
+
+/* shuffles tells whether a draw takes any sample of those that are left. A part of an order is shuffled at once. */
+static bool shuffles(const struct place *place)
+{
+    return place->shuffle == SHUFFLE_STRICT && !place->heads;
+}
+
+/* Where a shuffle takes its samples from are places all over the order, and of a large view each is a wait for memory.
+ * They are known ahead, since they depend on the generator alone: so these waits are made together. */
+static void shuffle_some(struct place *place, sample_id *ids, size_t n)
+{
+    uint64_t others[SAMPLER_SOME], end = place->n_order;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t at = place->drawn + i;
+        others[i] = at + random_below(&place->rng, end - at);
+        __builtin_prefetch(&place->order[others[i]], 1);
+    }
+    for (size_t i = 0; i < n; i++)
+        ids[i] = draw_from(place, others[i]);
+}
+
+/* keep_part leaves in the order what the job gets of it. */
+static void keep_part(struct place *place)
+{
+    const struct sampler_part *part = &place->part;
+    uint64_t count = place->set->view_count;
+    for (sample_id ids[SAMPLER_SOME]; place->shuffle == SHUFFLE_STRICT && place->drawn < count;)
+        shuffle_some(place, ids, count - place->drawn < SAMPLER_SOME ? count - place->drawn : SAMPLER_SOME);
+    for (uint32_t i = 0; i < part->stride; i++)
+        place->heads[i] = place->order[i % count];
+    place->n_order = place->drawn = 0;
+    for (uint64_t i = 0; i < count; i++)
+        if (i % part->stride - part->first < part->ranks)
+            place->order[place->n_order++] = place->order[i];
+}
+
 /* start_order makes the order that of the epoch, of which nothing is drawn. */
 static void start_order(struct place *place, uint32_t epoch)
 {
+    uint64_t count = place->set->view_count;
     place->drawn = 0;
-    if (place->shuffle != SHUFFLE_STRICT)
-        return;
+    place->n_order = count;
     if (place->base)
-        memcpy(place->order, place->base, place->set->view_count * sizeof *place->order);
-    else
+        memcpy(place->order, place->base, count * sizeof *place->order);
+    else if (place->shuffle == SHUFFLE_STRICT)
         remaining_view_ids(place->set, place->order);
-    random_seed_keys(&place->rng, place->seed, epoch, 0, 0);
+    if (place->shuffle == SHUFFLE_STRICT)
+        random_seed_keys(&place->rng, place->seed, epoch, 0, 0);
+    if (place->heads)
+        keep_part(place);
 }
 
 void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch)
 {
     struct place *place = own_place_of(sampler, job);
-    remaining_refill(place->set);
-    start_order(place, epoch);
+    if (place->shuffle != SHUFFLE_DEPENDENT)
+        start_order(place, epoch);
+    if (!place->heads) {
+        remaining_refill(place->set);
+        return;
+    }
+    remaining_clear(place->set);
+    for (uint64_t i = 0; i < place->n_order; i++)
+        remaining_add(place->set, place->order[i]);
+}
+
+sample_id sampler_first(const struct sampler *sampler, unsigned job, uint64_t position)
+{
+    const struct place *place = place_of(sampler, job);
+    CHECK(place->heads && position < place->part.stride);
+    return place->heads[position];
 }
 
 bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id)
@@ -175,26 +247,16 @@ uint64_t sampler_bytes(const struct sampler *sampler)
     for (unsigned job = 0; job < JOBS_MAX; job++) {
         const struct place *place = &sampler->places[job];
         if (place->used)
-            bytes += remaining_bytes(place->set) +
+            bytes += remaining_bytes(place->set) + (place->heads ? place->part.stride * sizeof *place->heads : 0) +
                      ((place->order != NULL) + (place->base != NULL)) * place->set->view_count * sizeof *place->order;
     }
     return bytes;
 }
 
-/* draw_from swaps the next sample of the order with the one at `other`, and draws it. */
-static sample_id draw_from(struct place *place, uint64_t other)
-{
-    uint64_t at = place->drawn++;
-    sample_id id = place->order[other];
-    place->order[other] = place->order[at];
-    place->order[at] = id;
-    return id;
-}
-
 static sample_id draw_ordered(struct place *place)
 {
-    uint64_t left = place->set->view_count - place->drawn;
-    return draw_from(place, place->drawn + (place->shuffle == SHUFFLE_STRICT ? random_below(&place->rng, left) : 0));
+    uint64_t left = place->n_order - place->drawn;
+    return draw_from(place, place->drawn + (shuffles(place) ? random_below(&place->rng, left) : 0));
 }
 
 /* The dependent jobs of a round that have something left, ascending by how much. Counts change by little from round to
@@ -256,52 +318,39 @@ int sampler_take_all(struct sampler *sampler, unsigned job, const struct idset *
     return remaining_remove_all(place->set, ids);
 }
 
-/* Where a shuffle takes its samples from are places all over the order, and of a large view each is a wait for memory.
- * They are known ahead, since they depend on the generator alone: so these waits are made together. */
-static void shuffle_some(struct place *place, sample_id *ids, size_t n)
-{
-    uint64_t others[SAMPLER_SOME], end = place->set->view_count;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t at = place->drawn + i;
-        others[i] = at + random_below(&place->rng, end - at);
-        __builtin_prefetch(&place->order[others[i]], 1);
-    }
-    for (size_t i = 0; i < n; i++)
-        ids[i] = draw_from(place, others[i]);
-}
-
 int sampler_places(const struct sampler *sampler, unsigned job, uint32_t epoch, uint32_t *at)
 {
     const struct place *own = place_of(sampler, job);
     uint64_t count = own->set->view_count;
     CHECK(own->shuffle != SHUFFLE_DEPENDENT);
-    for (uint64_t i = 0; own->shuffle == SHUFFLE_NONE && i < count; i++)
+    bool fixed = own->shuffle == SHUFFLE_NONE && !own->heads; /* its order is the same in all epochs */
+    for (uint64_t i = 0; fixed && i < count; i++)
         at[own->order[i]] = (uint32_t)i;
-    if (own->shuffle == SHUFFLE_NONE)
+    if (fixed)
         return 0;
     struct place place = *own; /* an order of its own for the same view */
     place.order = malloc((count + 1) * sizeof *place.order);
-    if (!place.order)
-        return LARDER_ENOMEM;
-    start_order(&place, epoch);
-    while (place.drawn < count) {
-        sample_id ids[SAMPLER_SOME];
-        uint64_t first = place.drawn, n = count - first < SAMPLER_SOME ? count - first : SAMPLER_SOME;
-        shuffle_some(&place, ids, n);
-        for (uint64_t i = 0; i < n; i++)
-            at[ids[i]] = (uint32_t)(first + i);
+    place.heads = own->heads ? malloc(own->part.stride * sizeof *place.heads) : NULL;
+    bool made = place.order && (place.heads || !own->heads);
+    if (made) {
+        start_order(&place, epoch);
+        for (sample_id ids[SAMPLER_SOME]; shuffles(&place) && place.drawn < count;)
+            shuffle_some(&place, ids, count - place.drawn < SAMPLER_SOME ? count - place.drawn : SAMPLER_SOME);
+        for (uint64_t i = 0; i < place.n_order; i++)
+            at[place.order[i]] = (uint32_t)i;
     }
     free(place.order);
-    return 0;
+    free(place.heads);
+    return made ? 0 : LARDER_ENOMEM;
 }
 
 void sampler_draw_some(struct sampler *sampler, unsigned job, sample_id *ids, size_t n)
 {
     struct place *place = own_place_of(sampler, job);
     CHECK(place->shuffle != SHUFFLE_DEPENDENT && n <= SAMPLER_SOME && place->set->count >= n);
-    if (place->shuffle == SHUFFLE_STRICT)
+    if (shuffles(place))
         shuffle_some(place, ids, n);
-    for (size_t i = 0; i < n && place->shuffle == SHUFFLE_NONE; i++)
+    for (size_t i = 0; i < n && !shuffles(place); i++)
         ids[i] = place->order[place->drawn++];
     for (size_t i = 0; i < n; i++)
         remaining_prefetch(place->set, ids[i]);

@@ -33,6 +33,11 @@ struct sampler_job {
      * order and `strict` permutes it, so that neither depends on how ids were given. NULL: `strict` permutes the
      * ascending ids. */
     const sample_id *order;
+    /* `strict`, `none`: the job gets the positions of the order whose remainder by `stride` is one of `ranks` from
+     * `first` on; first + ranks ≤ stride. stride 0: all of them. */
+    struct sampler_part {
+        uint32_t stride, first, ranks;
+    } part;
 };
 
 struct sampler *sampler_create(uint64_t seed);
@@ -43,8 +48,9 @@ void sampler_destroy(struct sampler *sampler); /* accepts NULL */
 int sampler_add_job(struct sampler *sampler, unsigned job, const struct sampler_job *desc, struct error *err);
 void sampler_remove_job(struct sampler *sampler, unsigned job);
 
-/* sampler_start_epoch puts the whole view back: R_j = view, whatever was left before. It cannot fail. It copies a
- * bit an id; for `strict` it also writes out the sorted view, which takes a millisecond a million ids. */
+/* sampler_start_epoch puts the whole view back: R_j = view, or the job's part of it, whatever was left before. It
+ * cannot fail. It copies a bit an id. For `strict` it also writes out the sorted view, which takes a millisecond a million
+ * ids; for a part of a `strict` order it shuffles all of it, which takes tens. */
 void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch);
 
 bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id); /* id ∈ R_j */
@@ -79,8 +85,9 @@ int sampler_tree(const struct sampler_left *lefts, size_t n, uint64_t *shared, u
  * of them. It returns the number of picks. */
 size_t sampler_round(struct sampler *sampler, const struct jobset *need, struct pick *picks);
 
-/* sampler_places writes into at[id] the place, from 0, that each id of the view has in the order of this epoch. `at`
- * has room for all of them, and stays as it is elsewhere. The job is `strict` or `none`. LARDER_ENOMEM. */
+/* sampler_places writes into at[id] the place, from 0, that each id has among those that the job gets in the order of
+ * this epoch. `at` has room for all of the view's, and stays as it is elsewhere. The job is `strict` or `none`.
+ * LARDER_ENOMEM. */
 int sampler_places(const struct sampler *sampler, unsigned job, uint32_t epoch, uint32_t *at);
 
 /* sampler_take removes id from R_j; it must be there. Redirection uses it, and a job that joins a prepared instance.
@@ -95,5 +102,9 @@ void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id);
  * and n is SAMPLER_SOME at most. For large views it takes a fraction of the time of n rounds. */
 int sampler_take_all(struct sampler *sampler, unsigned job, const struct idset *ids);
 void sampler_draw_some(struct sampler *sampler, unsigned job, sample_id *ids, size_t n);
+
+/* sampler_first gives the sample at a position of the epoch's whole order, of a job that gets a part of a `strict` or
+ * `none` order; position < the part's stride, and modulo the view's count. */
+sample_id sampler_first(const struct sampler *sampler, unsigned job, uint64_t position);
 
 #endif

@@ -105,21 +105,21 @@ static double unknown_distance(const struct job *job, sample_id id, uint64_t lef
         return (double)left / 2;
     if (job->state == JOB_FAILED || !has_more(job) || !idset_contains(job->terms.view, id))
         return NEVER;
-    return (double)(job->state == JOB_RUNNING ? left : 0) + (double)job->shape.view_samples / 2;
+    return (double)(job->state == JOB_RUNNING ? left : 0) + (double)job->shape.epoch_samples / 2;
 }
 
 /* distance gives how many draws of the job away its next use of the sample is; NEVER when there is none. */
 static double distance(const struct encoded_store *store, const struct job *job, sample_id id)
 {
     const struct known_order *order = &store->next.orders[job->no];
-    uint64_t view = job->shape.view_samples, left = sampler_remaining(store->env->sampler, job->no);
-    uint64_t drawn = view - left;
+    uint64_t samples = job->shape.epoch_samples, left = sampler_remaining(store->env->sampler, job->no);
+    uint64_t drawn = samples - left;
     bool wants = demand_wants_encoded(store->jobs, job->no, id);
     if (!order->now || id >= order->end)
         return unknown_distance(job, id, left, wants);
     if (wants)
         return (double)order->now[id] - (double)drawn;
-    if (job->progress.first && job->state == JOB_RUNNING && order->now[id] < drawn) {
+    if (job->terms.world_size > 1 && job->state == JOB_RUNNING && order->now[id] < drawn) {
         uint32_t rank = order->now[id] % job->terms.world_size, number = order->now[id] / job->terms.world_size;
         uint64_t planned = store->rank_planned(job, rank);
         if (number >= planned) /* it was dealt to the rank, which has not come to it */
@@ -127,7 +127,7 @@ static double distance(const struct encoded_store *store, const struct job *job,
     }
     if (job->state == JOB_FAILED || !order->more || order->now[id] == UINT32_MAX)
         return NEVER;
-    return (double)order->next[id] + (job->state == JOB_RUNNING ? (double)(view - drawn) : 0);
+    return (double)order->next[id] + (job->state == JOB_RUNNING ? (double)(samples - drawn) : 0);
 }
 
 /* next_use gives when the sample is used next; NEVER: never. */
@@ -136,8 +136,8 @@ static double next_use(const struct encoded_store *store, sample_id id)
     const struct job *first = jobs_first(store->jobs);
     if (!first)
         return NEVER;
-    double now = (double)first->progress.epoch * (double)first->shape.view_samples +
-                 (double)(first->shape.view_samples - sampler_remaining(store->env->sampler, first->no));
+    double now = (double)first->progress.epoch * (double)first->shape.epoch_samples +
+                 (double)(first->shape.epoch_samples - sampler_remaining(store->env->sampler, first->no));
     double best = NEVER, rate = demand_job_rate(store->jobs, first);
     for (const struct job *job = first; job; job = jobs_after(store->jobs, job)) {
         double away = distance(store, job, id), own = job == first ? rate : demand_job_rate(store->jobs, job);

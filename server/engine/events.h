@@ -151,6 +151,17 @@ struct engine_resume {
     bool presented; /* The rank had a place in the job that it comes back to. false: it begins from a checkpoint. */
 };
 
+/* The ranks of a job here, when others are at other nodes: those from `first` on of world_size. In each epoch they have
+ * a share of the view. Every node works out the same shares, so nothing need be sent. */
+struct engine_part {
+    uint32_t world_size, first; /* world_size 0: all ranks of the job are here */
+    /* dependent: gives these ranks' share of an epoch, samples of the view, a new set. For one epoch it is the same set
+     * each time. `deal` is borrowed until the job ends. In a fixed order rank r gets the positions r, r + world_size, …
+     * LARDER_ENOMEM. */
+    int (*share)(const void *deal, uint32_t epoch, struct idset **out);
+    const void *deal;
+};
+
 /* What a rank asks for with JOB_ADD. Pointers are borrowed for the step unless said otherwise. */
 struct engine_job_desc {
     uint64_t client;     /* the caller's name for the connection; it comes back in actions */
@@ -174,7 +185,7 @@ struct engine_job_desc {
     uint32_t epochs; /* 0: no end */
     bool drop_last;
     enum bad_policy bad_policy;
-    struct sampler_job sampled; /* the job's order and view; the view is borrowed for the step */
+    struct sampler_job sampled; /* the job's order and view, without a part; the view is borrowed for the step */
     /* Whose instances the job may get. 0: those of every job with its pipeline. Otherwise only those of jobs with the
      * same number. A number of its own keeps a job's augmentation private. Under SHUFFLE_STRICT the epoch counts too,
      * and an instance depends on nothing else. */
@@ -182,9 +193,10 @@ struct engine_job_desc {
     struct engine_chunks chunks;
     /* All ranks of a job give the same name, world_size and settings above, except `client`. Views must be equal, not
      * at the same address. Dataset, order and chunks are those of the first rank. */
-    uint32_t rank, world_size; /* world_size 0 is 1 */
-    double weight;             /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; 0 is 1 */
-    bool ordered;              /* batches keep the planned order */
+    uint32_t rank, world_size; /* of the ranks here; world_size 0 is 1 */
+    struct engine_part part;
+    double weight; /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; 0 is 1 */
+    bool ordered;  /* batches keep the planned order */
     /* What the ranks had of an epoch before the job was made; NULL: the job begins with whole epochs. */
     const struct engine_resume *resume;
 };

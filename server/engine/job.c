@@ -32,11 +32,6 @@ struct job *job_find_client(const struct jobs *jobs, uint64_t client)
     return NULL;
 }
 
-uint32_t job_world_size(const struct engine_job_desc *desc)
-{
-    return desc->world_size ? desc->world_size : 1;
-}
-
 double job_asked_weight(const struct engine_job_desc *desc)
 {
     return desc->weight == 0 ? 1 : desc->weight;
@@ -48,14 +43,14 @@ bool job_well_formed(const struct engine_job_desc *desc)
            desc->pipeline < ENGINE_PIPELINES_MAX && desc->slot_bytes > 0 && desc->batch_size >= 1 &&
            desc->batch_size <= ENGINE_BATCH_MAX && desc->prefetch >= 1 && desc->prefetch <= ENGINE_PREFETCH_MAX &&
            desc->hold <= ENGINE_HOLD_MAX && desc->sampled.shuffle <= SHUFFLE_NONE && desc->bad_policy <= BAD_ERROR &&
-           desc->world_size <= ENGINE_RANKS_MAX && desc->rank < job_world_size(desc) &&
+           desc->world_size <= ENGINE_RANKS_MAX && desc->rank < part_ranks(desc) && part_well_formed(desc) &&
            job_asked_weight(desc) >= JOB_WEIGHT_MIN && job_asked_weight(desc) <= JOB_WEIGHT_MAX;
 }
 
 /* A batch holds no more samples than a rank's share. */
 uint64_t job_batch_slots(const struct engine_job_desc *desc)
 {
-    uint64_t share = (idset_count(desc->sampled.view) + job_world_size(desc) - 1) / job_world_size(desc);
+    uint64_t share = part_rank_samples(desc);
     return desc->batch_size < share ? desc->batch_size : share;
 }
 
@@ -72,7 +67,9 @@ uint64_t job_mean_bytes(const struct jobs *jobs, const struct engine_job_desc *d
 
 const char *job_terms_differ(const struct job *job, const struct engine_job_desc *desc)
 {
-    return job->terms.world_size != job_world_size(desc)                                        ? "world_size"
+    return job->terms.world_size != part_ranks(desc)                                            ? "world_size"
+           : job->terms.part.world_size != desc->part.world_size                                ? "world_size"
+           : job->terms.part.first != desc->part.first                                          ? "local_world_size"
            : job->terms.pipeline != desc->pipeline || job->terms.slot_bytes != desc->slot_bytes ? "pipeline"
            : job->terms.batch_size != desc->batch_size                                          ? "batch_size"
            : job->terms.prefetch != desc->prefetch                                              ? "prefetch"

@@ -12,6 +12,7 @@
 #include "server/engine/env.h"
 #include "server/engine/line.h"
 #include "server/engine/outbox.h"
+#include "server/engine/part.h"
 
 struct job_queue;
 struct look_ahead;
@@ -39,6 +40,7 @@ struct job_terms {
     const void *dataset;
     struct idset *view; /* The ids that the job trains on. The job owns it. */
     uint32_t world_size;
+    struct engine_part part;
     enum shuffle_mode shuffle;
     uint64_t seed;
     bool ordered; /* Batches keep the planned order. */
@@ -60,6 +62,11 @@ struct job_terms {
 /* What follows from the terms and the dataset. */
 struct job_shape {
     uint64_t view_samples;
+    /* Samples of an epoch: all of the view, or a part's share of it. */
+    uint64_t epoch_samples;
+    /* Of a part: samples that its ranks get in an epoch together, repeats included, because all ranks of the job get
+     * equally many. */
+    uint64_t part_samples;
     /* The mean length of the encoded bytes of its samples, taken from at most 256 of them; at least 1. */
     uint64_t mean_bytes;
     /* Mean number of the view's samples in a chunk that has any of them; 0 without chunks. */
@@ -85,8 +92,10 @@ struct job_progress {
     bool began;       /* some epoch has begun */
     uint32_t epoch;   /* The epoch that it is in, or was in last; valid while `began`. */
     uint64_t variant; /* the variant of this epoch's instances; 0: those of every job with its pipeline */
-    /* The samples that this epoch deals to the ranks: those of the view, less the base that an epoch is begun from. */
+    /* The samples that this epoch deals to the ranks: shape.epoch_samples, less the base that the epoch is begun
+     * from. */
     uint64_t samples;
+    struct idset *away; /* Of a part that is dependent: the view less this epoch's share. The job owns it. */
     /* Batches that each rank had from that base, and its key; 0 and not valid when the epoch was begun whole. */
     uint32_t base_batches;
     uint64_t base_key;
@@ -98,8 +107,8 @@ struct job_progress {
     struct idset *bad;  /* bad samples, replaced or not; each is in it once, however often it is planned */
     uint64_t abandoned; /* samples left behind by ranks that went on */
     uint64_t repeats;   /* repeats in all queues */
-    /* The first world_size samples of a fixed order, for repeats, if there are several ranks; else NULL. The job owns
-     * it. */
+    /* The first world_size samples of a fixed order, for repeats, if there are several ranks and all are here; else
+     * NULL. The job owns it. */
     sample_id *first;
 };
 
@@ -182,12 +191,24 @@ static inline struct job *job_at(const struct jobs *jobs, uint32_t no)
 
 /* job_free_place gives the lowest number that no job has; JOBS_MAX when all are taken. */
 uint32_t job_free_place(const struct jobs *jobs);
+/* job_in_step tells whether the job has several ranks, here or at other nodes. They train in step, so they have equal
+ * shares whatever happens. */
+static inline bool job_in_step(const struct job *job)
+{
+    return job->terms.world_size > 1 || job->terms.part.world_size > 0;
+}
+
+/* job_all_ranks gives the number of the job's ranks, those at other nodes included. */
+static inline uint32_t job_all_ranks(const struct job *job)
+{
+    return job->terms.part.world_size ? job->terms.part.world_size : job->terms.world_size;
+}
+
 /* job_find_name gives the job with this name; NULL when there is none. */
 struct job *job_find_name(const struct jobs *jobs, const char *name);
 /* job_find_client gives the job whose first rank was this client; NULL when there is none. */
 struct job *job_find_client(const struct jobs *jobs, uint64_t client);
-/* job_world_size and job_asked_weight give what the description asks for, with its 0 read as 1. */
-uint32_t job_world_size(const struct engine_job_desc *desc);
+/* job_asked_weight gives what the description asks for, with its 0 read as 1. */
 double job_asked_weight(const struct engine_job_desc *desc);
 /* job_well_formed tells whether all arguments of the description are in their ranges. It does not look at the view. */
 bool job_well_formed(const struct engine_job_desc *desc);

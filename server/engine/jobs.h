@@ -57,9 +57,12 @@ bool jobs_resume_ready(struct engine *engine, const struct job *job);
 /* jobs_resume_epoch gives the epoch that a restoring job begins when somebody asks for one: the one that its ranks were
  * in; a later one when all of them ask for later ones. */
 uint32_t jobs_resume_epoch(const struct job *job);
-/* jobs_resume_begin is called when the job's epoch has begun whole a moment ago. If its ranks were in that one, they go
- * on where they were. The job is restoring no more. On LARDER_ENOMEM it cannot go on. */
-int jobs_resume_begin(struct plan *plan, struct job *job);
+/* jobs_resume_elsewhere and jobs_resume_begin are called when the job's epoch has begun whole a moment ago.
+ * jobs_resume_elsewhere tells whether its ranks have had samples of the epoch that ranks at other nodes get.
+ * jobs_resume_begin has them go on where they were, if they were in that epoch, and with `restores`. The job is
+ * restoring no more. On LARDER_ENOMEM it cannot go on. */
+bool jobs_resume_elsewhere(const struct job *job);
+int jobs_resume_begin(struct plan *plan, struct job *job, bool restores);
 /* jobs_resume_end_behind answers a rank that is behind and asks for an earlier epoch than the job's. */
 void jobs_resume_end_behind(struct engine *engine, const struct job *job, struct job_queue *queue, uint32_t epoch);
 

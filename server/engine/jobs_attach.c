@@ -31,7 +31,8 @@ void jobs_answer(struct engine *engine, uint32_t no, const struct engine_job_des
     queue->client.id = desc->client;
     queue->epoch.returned = attached && job->progress.began && queue->epoch.done;
     job->attached++;
-    uint64_t share = queue_share_of(job, job->shape.view_samples);
+    uint64_t share = queue_share_of(job,
+                                    job->terms.part.world_size ? job->shape.part_samples : job->shape.view_samples);
     struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ADDED, job_at(&engine->jobs, no));
     action->rank = desc->rank;
     action->client = desc->client;
@@ -118,16 +119,17 @@ void jobs_attach(struct engine *engine, uint32_t no, const struct engine_job_des
 {
     struct job *job = job_at(&engine->jobs, no);
     const char *field = job_terms_differ(job, desc);
-    if (job->terms.world_size == 1 && job_world_size(desc) == 1)
+    if (job->terms.world_size == 1 && part_ranks(desc) == 1)
         jobs_refuse(&engine->outbox, desc, LARDER_EBUSY,
                     "another job has this name: choose another, or none and get one");
     else if (field)
         jobs_refuse(&engine->outbox, desc, LARDER_EINVAL,
-                    "rank %u has another %s than the job's first rank: all ranks of a job give the same", desc->rank,
-                    field);
+                    "rank %u has another %s than the job's first rank: all ranks of a job give the same",
+                    desc->part.first + desc->rank, field);
     else if (job->queues[desc->rank].client.presence == RANK_THERE)
         jobs_refuse(&engine->outbox, desc, LARDER_EBUSY,
-                    "rank %u is there already: give each process a rank of its own, or another job name", desc->rank);
+                    "rank %u is there already: give each process a rank of its own, or another job name",
+                    desc->part.first + desc->rank);
     else if (job->state == JOB_FAILED)
         jobs_refuse(&engine->outbox, desc, LARDER_EGONE,
                     "it has failed, and ends when its other ranks have gone: start all of them again");

@@ -53,12 +53,13 @@ static int make_room_for_ids(struct engine *engine, const struct idset *view)
 /* queues_begin makes the queues of the job's ranks. In a fixed order a rank's reserve may hold all of its share. */
 static int queues_begin(struct job *job)
 {
-    uint64_t share = (job->shape.view_samples + job->terms.world_size - 1) / job->terms.world_size;
+    uint64_t share = (job->shape.epoch_samples + job->terms.world_size - 1) / job->terms.world_size;
+    bool reserves = job->terms.world_size > 1 && job->terms.shuffle != SHUFFLE_DEPENDENT;
     job->queues = xcalloc(job->terms.world_size, sizeof *job->queues);
-    if (job->terms.world_size > 1 && job->terms.shuffle != SHUFFLE_DEPENDENT)
+    if (reserves && job->terms.part.world_size == 0)
         job->progress.first = xcalloc(job->terms.world_size, sizeof *job->progress.first);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
-        if (queue_begin(&job->queues[rank], rank, job->quota.held_max, job->progress.first ? share : 0))
+        if (queue_begin(&job->queues[rank], rank, job->quota.held_max, reserves ? share : 0))
             return LARDER_ENOMEM;
     }
     return 0;
@@ -72,6 +73,7 @@ void jobs_free(struct job *job)
     free(job->progress.first);
     idset_destroy(job->terms.view);
     idset_destroy(job->progress.bad);
+    idset_destroy(job->progress.away);
     resume_destroy(job->resume);
     free(job->quota.needs);
     *job = (struct job){.state = JOB_FREE, .no = job->no};
@@ -87,14 +89,15 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .terms.client = desc->client,
                         .terms.dataset = desc->dataset,
                         .terms.view = view,
-                        .terms.world_size = job_world_size(desc),
+                        .terms.world_size = part_ranks(desc),
+                        .terms.part = desc->part,
                         .terms.shuffle = desc->sampled.shuffle,
                         .terms.seed = desc->sampled.seed,
                         .terms.ordered = desc->ordered || desc->sampled.shuffle != SHUFFLE_DEPENDENT,
                         .terms.pipeline = desc->pipeline,
                         .terms.variant = desc->variant,
                         .progress.variant = desc->variant,
-                        .progress.samples = idset_count(desc->sampled.view),
+                        .progress.samples = part_epoch_samples(desc),
                         .terms.slot_bytes = desc->slot_bytes,
                         .terms.raw = desc->raw,
                         .terms.repeatable = desc->repeatable,
@@ -108,9 +111,11 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                                             desc->sampled.shuffle == SHUFFLE_DEPENDENT && desc->chunks.places,
                         .tallies.came_ns = engine->env.now_ns,
                         .shape.view_samples = idset_count(desc->sampled.view),
+                        .shape.epoch_samples = part_epoch_samples(desc),
+                        .shape.part_samples = part_samples(desc),
                         .shape.mean_bytes = job_mean_bytes(&engine->jobs, desc),
                         .shape.batch_slots = job_batch_slots(desc),
-                        .shape.row_bytes = job_batch_slots(desc) * slot_bytes * job_world_size(desc),
+                        .shape.row_bytes = job_batch_slots(desc) * slot_bytes * part_ranks(desc),
                         .turns.weight = job_asked_weight(desc),
                         .terms.weight = job_asked_weight(desc),
                         .turns.effective_weight = job_asked_weight(desc),
@@ -140,14 +145,14 @@ static void job_begin(struct engine *engine, uint32_t no)
  * look-ahead the others must give back for it. */
 static bool refuse_too_large(struct engine *engine, const struct engine_job_desc *desc, uint64_t batch, uint64_t slot)
 {
-    uint64_t row_bytes = batch * slot * job_world_size(desc), promise, most, kept = quota_least_bytes(&engine->quota);
+    uint64_t row_bytes = batch * slot * part_ranks(desc), promise, most, kept = quota_least_bytes(&engine->quota);
     quota_room(&engine->quota, row_bytes, &promise, &most);
     if (promise >= ENGINE_ROWS_MIN)
         return false;
     uint64_t needed = ENGINE_ROWS_MIN * row_bytes, cap = engine->env.config.job_quota_bytes;
     char need[160];
     snprintf(need, sizeof need, "it needs %llu bytes, two batches for each of %u ranks of %llu samples of %llu bytes",
-             (unsigned long long)needed, job_world_size(desc), (unsigned long long)batch, (unsigned long long)slot);
+             (unsigned long long)needed, part_ranks(desc), (unsigned long long)batch, (unsigned long long)slot);
     if (most < ENGINE_ROWS_MIN && cap && cap < engine->env.config.arena_bytes)
         jobs_refuse(&engine->outbox, desc, LARDER_EQUOTA,
                     "%s, and one job may have %llu: lower batch_size, or raise jobs.quota or memory.arena", need,
@@ -178,11 +183,13 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     uint32_t no = job_free_place(&engine->jobs);
     struct error err;
     struct idset *view = NULL;
+    struct sampler_job sampled = desc->sampled;
+    sampled.part = (struct sampler_part){desc->part.world_size, desc->part.first, part_ranks(desc)};
     int code = idset_copy(desc->sampled.view, &view);
     if (code)
         error_set(&err, code, "no memory for its view");
     else
-        code = sampler_add_job(engine->env.sampler, no, &desc->sampled, &err);
+        code = sampler_add_job(engine->env.sampler, no, &sampled, &err);
     if (code) {
         idset_destroy(view);
         jobs_refuse(&engine->outbox, desc, code, "%s", err.text);

@@ -42,6 +42,22 @@ static uint64_t variant_of_epoch(uint64_t variant, uint32_t epoch)
     return random_u64(&rng) | 1;
 }
 
+/* begin_share takes out of the epoch what it deals to ranks at other nodes. */
+static int begin_share(struct engine *engine, struct job *job, uint32_t epoch)
+{
+    const struct engine_part *part = &job->terms.part;
+    if (part->world_size == 0 || job->terms.shuffle != SHUFFLE_DEPENDENT)
+        return 0; /* a fixed order has no other samples than those of its ranks */
+    idset_destroy(job->progress.away);
+    job->progress.away = NULL;
+    struct idset *share = NULL;
+    int code = part->share(part->deal, epoch, &share);
+    if (!code)
+        code = idset_difference(job->terms.view, share, &job->progress.away);
+    idset_destroy(share);
+    return code ? code : sampler_take_all(engine->env.sampler, job->no, job->progress.away);
+}
+
 /* epoch_start begins the epoch for all ranks, except those that wait for a later one. */
 static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
 {
@@ -52,7 +68,7 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     job->state = JOB_RUNNING;
     job->progress.began = true;
     job->progress.epoch = epoch;
-    job->progress.samples = job->shape.view_samples;
+    job->progress.samples = job->shape.epoch_samples;
     job->progress.base_batches = 0;
     job->progress.odd = 0;
     job->progress.drawn = job->progress.lost = job->progress.abandoned = job->progress.repeats = 0;
@@ -69,16 +85,25 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
             queue->epoch.credits = queue->next.credits;
         }
     }
-    int code = job->resume ? jobs_resume_begin(&engine->plan, job) : 0;
+    int code = begin_share(engine, job, epoch);
+    bool elsewhere = !code && job->resume && jobs_resume_elsewhere(job);
+    if (job->resume)
+        code = jobs_resume_begin(&engine->plan, job, !code && !elsewhere) || code ? LARDER_ENOMEM : 0;
     encoded_next_epoch(&engine->encoded, job); /* before wants are declared, which notes next uses */
     residents_declare(&engine->residents, no);
     residents_renew(&engine->residents, job);
     encoded_shed(&engine->encoded);
     encoded_read_ahead_again(&engine->encoded);
     engine->plan.again = true;
-    if (code)
-        jobs_fail(engine, no, FAILURE_OTHER, code,
-                  "no memory to take out of the epoch what its ranks have had: free memory, or lower the budgets");
+    if (elsewhere)
+        jobs_fail(engine, no, FAILURE_OTHER, LARDER_EINVAL,
+                  "its ranks have had samples that this epoch deals to other nodes: start all ranks of the job again, "
+                  "from a checkpoint made between two epochs");
+    else if (code)
+        jobs_fail(
+            engine, no, FAILURE_OTHER, code,
+            "no memory to take out of the epoch what its ranks have had, or what other nodes get: free memory, or "
+            "lower the budgets");
 }
 
 /* may_lose tells whether the rank holds samples of the epoch that it may yet lose. What it has not released is put back

@@ -42,7 +42,7 @@ static void take_credits(struct engine *engine, const struct engine_event *event
         error_set(&action->error.error, LARDER_EINVAL,
                   "job %s: rank %u asks for epoch %u and the job is in epoch %u: a rank that comes back goes on there, "
                   "and ranks leave an epoch together",
-                  job->terms.name, event->rank, epoch, job->progress.epoch);
+                  job->terms.name, job->terms.part.first + event->rank, epoch, job->progress.epoch);
     } else if (!queue->epoch.done) {
         queue_add_credits(&queue->epoch.credits, event->next.credits);
     } else if (queue->epoch.returned && !queue->next.asked) {

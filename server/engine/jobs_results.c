@@ -28,7 +28,7 @@ static void substitute(struct engine *engine, const struct result *result)
                  "this sample and every substitute drawn for it are bad: check the dataset");
         return;
     }
-    CHECK(idset_select(job->terms.view, random_below(&engine->env.rng, job->shape.view_samples), &entry->id));
+    entry->id = plan_any_sample(&engine->plan, job);
 }
 
 /* skip leaves the sample out. A job that has lost all of an epoch fails: otherwise it would train on nothing without a
@@ -44,7 +44,7 @@ static void skip(struct engine *engine, const struct result *result)
         return;
     }
     job->progress.lost++;
-    if (job->terms.world_size == 1 && queue_share_of(job, job->shape.view_samples - job->progress.lost) == 0) {
+    if (!job_in_step(job) && queue_share_of(job, job->shape.view_samples - job->progress.lost) == 0) {
         fail_job(engine, result, LARDER_ESAMPLE,
                  "this sample and so many others are bad that nothing is left of the epoch: check the dataset");
         return;

@@ -58,10 +58,22 @@ uint32_t jobs_resume_epoch(const struct job *job)
     return lowest;
 }
 
-int jobs_resume_begin(struct plan *plan, struct job *job)
+bool jobs_resume_elsewhere(const struct job *job)
+{
+    const struct resume *resume = job->resume;
+    bool elsewhere = false;
+    for (uint32_t rank = 0; job->progress.away && rank < resume->world_size && !elsewhere; rank++) {
+        const struct resume_rank *told = &resume->ranks[rank];
+        elsewhere = told->told && told->epoch == job->progress.epoch && told->turns &&
+                    idset_intersection_count(told->turns, job->progress.away) > 0;
+    }
+    return elsewhere;
+}
+
+int jobs_resume_begin(struct plan *plan, struct job *job, bool restores)
 {
     struct resume *resume = job->resume;
-    int code = job->progress.epoch == resume->epoch ? plan_restore(plan, job) : 0;
+    int code = restores && job->progress.epoch == resume->epoch ? plan_restore(plan, job) : 0;
     for (uint32_t rank = 0; rank < resume->world_size; rank++) {
         struct rank_epoch *epoch = &job->queues[rank].epoch;
         epoch->behind = resume->ranks[rank].epoch < job->progress.epoch;

@@ -37,7 +37,7 @@ static void watch_ranks_of(struct engine *engine, uint32_t no)
         char text[160];
         snprintf(text, sizeof text,
                  "rank %u of %u %s within %.3g s (limits.rank_timeout): look why it stopped, and start all ranks again",
-                 rank, job->terms.world_size,
+                 job->terms.part.first + rank, job_all_ranks(job),
                  queue->client.presence != RANK_TO_COME ? "has not come back" : "has not come",
                  (double)engine->env.config.rank_timeout_ns / 1e9);
         jobs_fail(engine, no, FAILURE_OTHER, LARDER_ETIMEOUT, text);

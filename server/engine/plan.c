@@ -99,20 +99,32 @@ static bool has_room(const struct plan *plan, const struct job *job, const struc
     return queue->line.unplaced == 0 && is_short(plan, job, queue);
 }
 
-/* choose_repeat gives the sample that fills up a rank's share: any of the view. In a fixed order it is the one that
+/* A part of a job whose share is empty, because the job has more ranks than samples, takes any of the view. */
+sample_id plan_any_sample(struct plan *plan, const struct job *job)
+{
+    const struct idset *away = job->shape.epoch_samples ? job->progress.away : NULL;
+    sample_id id;
+    do
+        CHECK(idset_select(job->terms.view, random_below(&plan->env->rng, job->shape.view_samples), &id));
+    while (away && idset_contains(away, id));
+    return id;
+}
+
+/* choose_repeat gives the sample that fills up a rank's share: any of the epoch's. In a fixed order it is the one that
  * DistributedSampler takes: the first samples that the epoch deals again, dealt on in turn. Further repeats, which are
  * needed because samples were bad, follow by ascending id. */
 static sample_id choose_repeat(struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     sample_id id;
-    uint64_t rank = queue->rank, world = job->terms.world_size, samples = job->progress.samples;
+    const struct engine_part *part = &job->terms.part;
+    uint64_t rank = part->first + queue->rank, world = job_all_ranks(job);
+    uint64_t samples = part->world_size ? job->shape.view_samples : job->progress.samples;
     uint64_t position = (rank + world - samples % world) % world % samples;
     if (job->terms.shuffle == SHUFFLE_DEPENDENT)
-        position = random_below(&plan->env->rng, job->shape.view_samples);
-    else if (queue->epoch.repeats == 0)
-        return job->progress.first[position];
-    else
-        position = (position + queue->epoch.repeats) % job->shape.view_samples;
+        return plan_any_sample(plan, job);
+    if (queue->epoch.repeats == 0)
+        return part->world_size ? sampler_first(plan->env->sampler, job->no, position) : job->progress.first[position];
+    position = (position + queue->epoch.repeats) % job->shape.view_samples;
     CHECK(idset_select(job->terms.view, position, &id));
     return id;
 }
@@ -203,7 +215,7 @@ static void deal(struct plan *plan, uint32_t job_index, sample_id id)
         plan_entry(plan, job_index, queue, (struct allotted){id, id, number}, DRAWN);
         return;
     }
-    if (position < job->terms.world_size)
+    if (job->progress.first && position < job->terms.world_size)
         job->progress.first[position] = id;
     plan_allot(job, position, id);
 }

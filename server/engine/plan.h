@@ -36,6 +36,8 @@ struct plan {
 /* plan_round places entries that have no instance, then draws rounds of picks until no queue has room or nothing is
  * left to draw. */
 void plan_round(struct plan *plan);
+/* plan_any_sample gives a sample by chance: of the view, or of this epoch's share of it. */
+sample_id plan_any_sample(struct plan *plan, const struct job *job);
 /* plan_allot gives the sample at this position of what the epoch deals in a fixed order to the reserve of its rank. If
  * the rank has left the epoch, the sample is left behind. */
 void plan_allot(struct job *job, uint64_t position, sample_id id);

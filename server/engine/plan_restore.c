@@ -84,7 +84,7 @@ static void restore_order(struct plan *plan, struct job *job)
 int plan_restore(struct plan *plan, struct job *job)
 {
     const struct resume *resume = job->resume;
-    job->progress.samples = resume->samples;
+    job->progress.samples = resume->samples; /* a part has no base, and its share */
     job->progress.base_batches = resume->base_batches;
     job->progress.base_key = resume->key;
     if (job->terms.shuffle == SHUFFLE_DEPENDENT)

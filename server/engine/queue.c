@@ -221,7 +221,8 @@ uint64_t queue_rank_planned(const struct job *job, uint32_t rank)
  * because they train in step. */
 uint64_t queue_share(const struct job *job)
 {
-    uint64_t samples = job->progress.samples - (job->terms.world_size == 1 ? job->progress.lost : 0);
+    uint64_t samples = job->terms.part.world_size ? job->shape.part_samples
+                                                  : job->progress.samples - (job_in_step(job) ? 0 : job->progress.lost);
     uint64_t odd = job->progress.odd * job->terms.world_size;
     return samples < odd ? queue_share_of(job, samples) : job->progress.odd + queue_share_of(job, samples - odd);
 }
@@ -229,7 +230,7 @@ uint64_t queue_share(const struct job *job)
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     return !queue->epoch.done && queue->epoch.planned < queue_share(job) &&
-           (job->terms.world_size > 1 || queue_reserve_count(&queue->reserve) > 0 ||
+           (job_in_step(job) || queue_reserve_count(&queue->reserve) > 0 ||
             sampler_remaining(queues->env->sampler, job->no) > 0);
 }
 

@@ -61,8 +61,7 @@ static void check_rank(const struct queues *queues, uint32_t no, uint32_t rank)
     CHECK(queue->client.presence == RANK_THERE ||
           (queue->held_slots == 0 && queue->epoch.credits == 0 && !queue->next.asked));
     CHECK(job->state != JOB_RUNNING || queue->epoch.planned == queued + queue->epoch.delivered);
-    CHECK(job->terms.world_size == 1 || job->state != JOB_RUNNING || queued == 0 ||
-          queue->epoch.planned <= queue_share(job));
+    CHECK(!job_in_step(job) || job->state != JOB_RUNNING || queued == 0 || queue->epoch.planned <= queue_share(job));
 }
 
 /* Nothing is lost: what was planned in this epoch is queued or delivered. The rest is kept for a rank or still to be

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "server/engine/part.h"
 
 /* count_of gives the ids of a set that may be missing. */
 static uint64_t count_of(const struct idset *set)
@@ -22,15 +23,10 @@ static bool is_apart(const struct idset *a, const struct idset *b)
     return !a || !b || idset_intersection_count(a, b) == 0;
 }
 
-static uint32_t world_of(const struct engine_job_desc *desc)
-{
-    return desc->world_size ? desc->world_size : 1;
-}
-
 /* samples_left gives the samples of the epoch that the base leaves. */
 static uint64_t samples_left(const struct engine_job_desc *desc)
 {
-    uint64_t samples = idset_count(desc->sampled.view);
+    uint64_t samples = part_epoch_samples(desc);
     if (desc->sampled.shuffle == SHUFFLE_DEPENDENT)
         return samples - count_of(desc->resume->base);
     return engine_segments_left(desc->resume->segments, desc->resume->n_segments, samples);
@@ -49,7 +45,7 @@ static const char *flaw_of_sets(const struct engine_job_desc *desc)
 static const char *flaw_of_segments(const struct engine_job_desc *desc)
 {
     const struct engine_resume *resume = desc->resume;
-    uint64_t samples = idset_count(desc->sampled.view);
+    uint64_t samples = part_epoch_samples(desc);
     if (resume->n_segments > ENGINE_SEGMENTS_MAX)
         return "the epoch was begun again too often";
     for (uint32_t i = 0; i < resume->n_segments; i++) {
@@ -58,21 +54,30 @@ static const char *flaw_of_segments(const struct engine_job_desc *desc)
             return "more was taken than the epoch has";
         samples = engine_segments_left(segment, 1, samples);
     }
-    return resume->through > resume_part(samples, world_of(desc), desc->rank) ? "a rank has had more than its part"
-                                                                              : NULL;
+    return resume->through > resume_part(samples, part_ranks(desc), desc->rank) ? "a rank has had more than its part"
+                                                                                : NULL;
+}
+
+/* rank_most gives the samples that a rank may have had of what the base leaves. */
+static uint64_t rank_most(const struct engine_job_desc *desc)
+{
+    return desc->part.world_size ? part_samples(desc) / part_ranks(desc)
+                                 : resume_part(samples_left(desc), part_ranks(desc), 0);
 }
 
 const char *resume_flaw(const struct engine_job_desc *desc)
 {
+    const struct engine_resume *resume = desc->resume;
     bool fixed = desc->sampled.shuffle != SHUFFLE_DEPENDENT;
     const char *flaw = fixed ? flaw_of_segments(desc) : flaw_of_sets(desc);
     if (flaw)
         return flaw;
-    if (desc->resume->batches > UINT32_MAX - desc->resume->base_batches)
+    if (desc->part.world_size && (resume->base_batches || resume->n_segments || count_of(resume->base)))
+        return "the job's ranks are at several nodes, and such a job goes on from a checkpoint made between two epochs "
+               "only";
+    if (resume->batches > UINT32_MAX - resume->base_batches)
         return "it has too many batches";
-    return desc->resume->delivered > resume_part(samples_left(desc), world_of(desc), 0)
-               ? "a rank has had more than its share"
-               : NULL;
+    return resume->delivered > rank_most(desc) ? "a rank has had more than its share" : NULL;
 }
 
 static uint32_t through_of(const struct engine_job_desc *desc)
@@ -183,7 +188,7 @@ static int add(struct resume *resume, const struct engine_job_desc *desc, bool b
 int resume_create(const struct engine_job_desc *desc, struct resume **out)
 {
     struct resume *resume = xcalloc(1, sizeof *resume);
-    resume->world_size = world_of(desc);
+    resume->world_size = part_ranks(desc);
     resume->ranks = xcalloc(resume->world_size, sizeof *resume->ranks);
     int code = add(resume, desc, true);
     if (code) {

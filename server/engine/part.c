@@ -1,0 +1,43 @@
+/* part.c: see part.h. */
+#include "server/engine/part.h"
+
+uint32_t part_ranks(const struct engine_job_desc *desc)
+{
+    return desc->world_size ? desc->world_size : 1;
+}
+
+bool part_well_formed(const struct engine_job_desc *desc)
+{
+    const struct engine_part *part = &desc->part;
+    return part->world_size == 0 ||
+           (part->first < part->world_size && part_ranks(desc) <= part->world_size - part->first &&
+            (part->share || desc->sampled.shuffle != SHUFFLE_DEPENDENT));
+}
+
+uint64_t part_rank_samples(const struct engine_job_desc *desc)
+{
+    uint32_t ranks = desc->part.world_size ? desc->part.world_size : part_ranks(desc);
+    return (idset_count(desc->sampled.view) + ranks - 1) / ranks;
+}
+
+uint64_t part_samples(const struct engine_job_desc *desc)
+{
+    if (desc->part.world_size == 0)
+        return 0;
+    uint64_t each = desc->drop_last ? idset_count(desc->sampled.view) / desc->part.world_size : part_rank_samples(desc);
+    return each * part_ranks(desc);
+}
+
+/* Of a part without drop_last, and of one in a fixed order, the first ranks of the job have one more than the others
+ * when there is a remainder. */
+uint64_t part_epoch_samples(const struct engine_job_desc *desc)
+{
+    uint64_t count = idset_count(desc->sampled.view), first = desc->part.first;
+    if (desc->part.world_size == 0)
+        return count;
+    uint64_t each = count / desc->part.world_size, more = count % desc->part.world_size;
+    if (desc->drop_last && desc->sampled.shuffle == SHUFFLE_DEPENDENT)
+        more = 0;
+    uint64_t with_more = more < first ? 0 : more - first;
+    return each * part_ranks(desc) + (with_more < part_ranks(desc) ? with_more : part_ranks(desc));
+}
