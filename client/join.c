@@ -128,6 +128,8 @@ int join_register(struct larder_loader *loader, const struct record *record, con
         .bad_policy = o->bad,
         .seed = o->seed,
         .weight = o->weight,
+        .local_world_size = o->local_world_size,
+        .local_first = o->local_first,
         .flags = flags_of(o) | (record ? WIRE_WITH_STATE : 0u),
         .name = text_of(name),
         .dataset = text_of(o->dataset),

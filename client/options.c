@@ -10,9 +10,9 @@
 #define OPEN_TIMEOUT_MS 300000
 #define RECONNECT_MS 60000
 
-/* The size of the first struct, without what came later: hold, weight, state, reconnect_ms. */
+/* The size of the first struct, without what came later: hold, weight, state, reconnect_ms, local_world_size. */
 #define OPTIONS_BYTES_MIN offsetof(struct larder_options, hold)
-_Static_assert(sizeof(struct larder_options) == offsetof(struct larder_options, reconnect_ms) + sizeof(int64_t),
+_Static_assert(sizeof(struct larder_options) == offsetof(struct larder_options, local_first) + sizeof(uint32_t),
                "padding would hide a later field from size_bytes");
 _Static_assert((int)LARDER_SHUFFLE_NONE == (int)SHUFFLE_NONE && (int)LARDER_SHUFFLE_STRICT == (int)SHUFFLE_STRICT,
                "a program's order is the wire's");
@@ -75,6 +75,21 @@ static int check_text(const char *name, const char *value, size_t max, struct er
     return error_set(err, LARDER_ELIMIT, "%s has %zu bytes: give at most %zu", name, len, max);
 }
 
+/* check_local: the ranks at this node are some of the job's, and this one is one of them. */
+static int check_local(const struct larder_options *o, struct error *err)
+{
+    bool none = o->local_world_size == 0 && o->local_first == 0;
+    if (none || (o->local_world_size > 0 && o->local_first < o->world_size &&
+                 o->local_world_size <= o->world_size - o->local_first && o->rank >= o->local_first &&
+                 o->rank - o->local_first < o->local_world_size))
+        return 0;
+    return error_set(
+        err, LARDER_EINVAL,
+        "local_world_size is %u and local_first %u: they name neighbours among the %u ranks, of which %u is "
+        "one",
+        o->local_world_size, o->local_first, o->world_size, o->rank);
+}
+
 static int check_options(const struct larder_options *o, struct error *err)
 {
     int rc;
@@ -88,7 +103,7 @@ static int check_options(const struct larder_options *o, struct error *err)
     if ((rc = check_number("batch_size", o->batch_size, 1, WIRE_BATCH_MAX, err)) ||
         (rc = check_number("prefetch", o->prefetch, 1, WIRE_CREDITS_MAX, err)) ||
         (rc = check_number("world_size", o->world_size, 1, UINT32_MAX, err)) ||
-        (rc = check_number("rank", o->rank, 0, o->world_size - 1, err)) ||
+        (rc = check_number("rank", o->rank, 0, o->world_size - 1, err)) || (rc = check_local(o, err)) ||
         (rc = check_number("shuffle", o->shuffle, LARDER_SHUFFLE_DEPENDENT, LARDER_SHUFFLE_NONE, err)) ||
         (rc = check_number("bad", o->bad, LARDER_BAD_SKIP, LARDER_BAD_ERROR, err)) ||
         (rc = check_text("job", o->job, WIRE_NAME_MAX, err)) ||

@@ -35,7 +35,7 @@ static void each_welcome(struct codec *codec, struct wire_welcome *m)
     codec_u32(codec, &m->batch_max);
 }
 
-static void each_register(struct codec *codec, struct wire_register *m)
+static void each_register(struct codec *codec, struct wire_register *m, uint16_t version)
 {
     codec_u32(codec, &m->batch_size);
     codec_u32(codec, &m->prefetch);
@@ -47,6 +47,10 @@ static void each_register(struct codec *codec, struct wire_register *m)
     codec_u32(codec, &m->flags);
     codec_u64(codec, &m->seed);
     codec_f64(codec, &m->weight);
+    if (version > 4) {
+        codec_u32(codec, &m->local_world_size);
+        codec_u32(codec, &m->local_first);
+    }
     text(codec, &m->name);
     text(codec, &m->dataset);
     text(codec, &m->pipeline);
@@ -138,7 +142,7 @@ static void each_field(struct codec *codec, struct wire_message *msg)
     switch (msg->type) {
     case WIRE_HELLO: each_hello(codec, &msg->hello); break;
     case WIRE_WELCOME: each_welcome(codec, &msg->welcome); break;
-    case WIRE_REGISTER: each_register(codec, &msg->reg); break;
+    case WIRE_REGISTER: each_register(codec, &msg->reg, msg->version); break;
     case WIRE_REGISTERED: each_registered(codec, &msg->registered, msg->version); break;
     case WIRE_CLASSES_GET: codec_u32(codec, &msg->classes_get.first); break;
     case WIRE_CLASSES: each_classes(codec, &msg->classes); break;

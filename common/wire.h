@@ -20,7 +20,9 @@
  *   BYE ──────────────────────────────────▶ (or just close)
  *
  * Each rank of a job has a connection of its own. All REGISTER with the same name, world_size and all the rest, and
- * each with its own rank. The first makes the job, and the others attach to it.
+ * each with its own rank. The first makes the job, and the others attach to it. Where the ranks of a job are at several
+ * nodes, those of a node are neighbours and say so: local_world_size of them, from local_first on. Each node deals out
+ * its ranks' share of an epoch.
  *
  * NEXT for a later epoch than the running one ends the running one. What was still to come of it is dropped, but
  * batches of it that were under way must still be released. A batch with flag LAST ends its epoch; it may be empty.
@@ -30,9 +32,9 @@
  * that is not fatal.
  *
  * Each message has its version in its header. A daemon also speaks the version before its own: that of the HELLO is the
- * connection's. Version 4 has no STATE_GET, STATE and TURNS, no flag WITH_STATE, and no `view`, `dataset_samples` and
- * `through`. A daemon that does not know yet which version its client speaks sends an ERROR of the oldest version; its
- * layout is the same in all. */
+ * connection's. Version 4 has no STATE_GET, STATE and TURNS, no flag WITH_STATE, and no `view`, `dataset_samples`,
+ * `through`, `local_world_size` and `local_first`. A daemon that does not know yet which version its client speaks
+ * sends an ERROR of the oldest version; its layout is the same in all. */
 #ifndef LARDER_COMMON_WIRE_H
 #define LARDER_COMMON_WIRE_H
 
@@ -112,7 +114,9 @@ struct wire_register {
     uint32_t bad_policy; /* enum bad_policy */
     uint32_t flags;      /* enum wire_register_flags */
     uint64_t seed;
-    double weight;             /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; its bits on the wire, as IEEE 754 has them */
+    double weight; /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; its bits on the wire, as IEEE 754 has them */
+    /* Ranks of the job that are at this node, and the first of them; local_world_size 0: all of them. */
+    uint32_t local_world_size, local_first;
     struct wire_text name;     /* of the job; may be empty: the daemon makes one */
     struct wire_text dataset;  /* a folder, or a name from the configuration */
     struct wire_text pipeline; /* JSON */

@@ -27,6 +27,21 @@ static int check_text(struct error *err, const char *field, const struct wire_te
     return 0;
 }
 
+/* The ranks at a node are some of the job's, and the client's rank is one of them. */
+static int check_local(const struct wire_register *m, struct error *err)
+{
+    if (m->local_world_size == 0 && m->local_first == 0)
+        return 0;
+    if (m->local_world_size == 0 || m->local_first >= m->world_size ||
+        m->local_world_size > m->world_size - m->local_first)
+        return error_set(err, LARDER_EINVAL, "the ranks at this node are %u from %u on, and the job has %u",
+                         m->local_world_size, m->local_first, m->world_size);
+    if (m->rank < m->local_first || m->rank - m->local_first >= m->local_world_size)
+        return error_set(err, LARDER_EINVAL, "rank %u is none of the %u ranks from %u on that are at this node",
+                         m->rank, m->local_world_size, m->local_first);
+    return 0;
+}
+
 static int check_register(const struct wire_register *m, uint16_t version, struct error *err)
 {
     uint32_t flags = version > 4 ? WIRE_REGISTER_FLAGS_ALL : WIRE_REGISTER_FLAGS_ALL_4;
@@ -34,7 +49,7 @@ static int check_register(const struct wire_register *m, uint16_t version, struc
     if ((rc = check_number(err, "batch_size", m->batch_size, 1, WIRE_BATCH_MAX)) ||
         (rc = check_number(err, "prefetch", m->prefetch, 1, WIRE_CREDITS_MAX)) ||
         (rc = check_number(err, "world_size", m->world_size, 1, UINT32_MAX)) ||
-        (rc = check_number(err, "rank", m->rank, 0, m->world_size - 1)) ||
+        (rc = check_number(err, "rank", m->rank, 0, m->world_size - 1)) || (rc = check_local(m, err)) ||
         (rc = check_number(err, "shuffle", m->shuffle, 0, SHUFFLE_NONE)) ||
         (rc = check_number(err, "bad_policy", m->bad_policy, 0, BAD_ERROR)) ||
         (rc = check_number(err, "flags", m->flags, 0, flags)) || (rc = check_weight(err, m->weight)) ||

@@ -107,6 +107,9 @@ struct larder_options {
     /* how long the loader waits for a daemon when its own has gone (see larder_next); default 60,000. 0: not at all,
      * and a daemon that goes is a failure for good. Negative: for ever */
     int64_t reconnect_ms;
+    /* where the job's ranks are at several nodes, with a daemon each: how many are at this node, neighbours, and the
+     * first of them. Default 0 and 0: all of them */
+    uint32_t local_world_size, local_first;
 };
 
 struct larder_info {

@@ -156,18 +156,3 @@ int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const str
         *out = share;
     return rc;
 }
-
-int deal_ordered(const sample_id *order, uint32_t count, const struct deal_ranks *ranks, struct idset **out)
-{
-    (void)run_of(count, ranks); /* checks the ranks */
-    struct idset *share;
-    int rc = idset_create(&share);
-    if (rc)
-        return rc;
-    uint32_t end = ranks->drop_last ? count - count % ranks->world_size : count;
-    for (uint64_t row = 0; row < end; row += ranks->world_size)
-        for (uint64_t at = row + ranks->first; at < row + ranks->first + ranks->n_ranks && at < end; at++)
-            idset_add(share, order[at]);
-    *out = share;
-    return 0;
-}

@@ -5,7 +5,7 @@
  * the samples inside a chunk by one keyed with the chunk too. This sequence is cut into one run a rank. So all chunks
  * but those at the ends of a run lie in it whole. A rank's run says what the rank gets, not in which order.
  *
- * A `strict` or `none` job has an order already: rank r gets its positions r, r + world_size, … */
+ * A `strict` or `none` job needs no deal: rank r gets the positions r, r + world_size, … of its order. */
 #ifndef LARDER_SERVER_CLUSTER_DEAL_H
 #define LARDER_SERVER_CLUSTER_DEAL_H
 
@@ -39,9 +39,5 @@ uint32_t deal_count(uint32_t count, const struct deal_ranks *ranks);
  * LARDER_ENOMEM. */
 int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct deal_ranks *ranks,
                struct idset **out);
-
-/* deal_ordered gives the samples that these ranks get of an order of `count` samples. The order is borrowed for the
- * call. The caller destroys *out. LARDER_ENOMEM. */
-int deal_ordered(const sample_id *order, uint32_t count, const struct deal_ranks *ranks, struct idset **out);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "preprocess/prepare.h"
 #include "server/driver/driver_priv.h"
+#include "server/driver/ranks.h"
 
 /* log_shortened says why look-ahead is shorter, and what would help: a larger arena if that is too small, else a larger
  * share of it for one job. */
@@ -54,16 +55,16 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     const struct registration *reg = driver->adding.reg;
     if (reg->found.restore)
         log_info_limited("msg=\"goes on where it was\" job=\"%s\" rank=%u epoch=%u batch=%u", reg->name,
-                         reg->asked.rank, action->job_added.epoch, action->job_added.batch);
+                         reg->asked.first_rank + reg->asked.rank, action->job_added.epoch, action->job_added.batch);
     if (action->job_added.attached) {
-        log_info_limited("msg=\"rank attached\" job=\"%s\" rank=%u epoch=%u", reg->name, reg->asked.rank,
-                         action->job_added.epoch);
+        log_info_limited("msg=\"rank attached\" job=\"%s\" rank=%u epoch=%u", reg->name,
+                         reg->asked.first_rank + reg->asked.rank, action->job_added.epoch);
         return;
     }
     log_info_limited("msg=\"job registered\" job=\"%s\" rank=%u ranks=%u dataset=\"%s\" samples=%u batch_size=%u "
                      "quota_mib=%llu pipeline=\"%s\"",
-                     reg->name, reg->asked.rank, reg->asked.world_size, dataset_path(reg->found.dataset),
-                     reg->found.view.count, reg->asked.batch_size,
+                     reg->name, reg->asked.first_rank + reg->asked.rank, ranks_here(reg).world_size,
+                     dataset_path(reg->found.dataset), reg->found.view.count, reg->asked.batch_size,
                      (unsigned long long)(action->job_added.quota_bytes >> 20),
                      pipeline_canonical(reg->found.pipeline));
     if (action->job_added.ahead < reg->asked.prefetch)
@@ -126,8 +127,9 @@ struct error driver_job_error(const struct driver *driver, const struct engine_a
 static void job_failed(const struct driver *driver, const struct engine_action *action)
 {
     struct error err = driver_job_error(driver, action);
-    log_warn_limited("msg=\"job failed\" job=\"%s\" rank=%u code=%s err=\"%s\"",
-                     driver->tables.jobs[action->job].reg->name, action->rank, larder_err_name(err.code), err.text);
+    const struct registration *reg = driver->tables.jobs[action->job].reg;
+    log_warn_limited("msg=\"job failed\" job=\"%s\" rank=%u code=%s err=\"%s\"", reg->name,
+                     reg->asked.first_rank + action->rank, larder_err_name(err.code), err.text);
 }
 
 void driver_news(void *ctx, const struct engine_action *action)

@@ -7,6 +7,7 @@
 #include "common/random.h"
 #include "server/driver/chunk_key.h"
 #include "server/driver/driver_priv.h"
+#include "server/driver/ranks.h"
 #include "server/driver/text_hash.h"
 
 /* pipeline_number gives the number of a pipeline that means the same, or a new number. ENGINE_PIPELINES_MAX: all are in
@@ -95,37 +96,47 @@ static const char *mismatch(const struct registration *first, const struct regis
                                            : NULL;
 }
 
+/* share_of gives the engine the share of an epoch that the ranks here have. */
+static int share_of(const void *registration, uint32_t epoch, struct idset **out)
+{
+    const struct registration *reg = registration;
+    struct deal_ranks ranks = ranks_here(reg);
+    return deal_share(reg->found.deal, reg->asked.seed, epoch, &ranks, out);
+}
+
 /* add_job gives the job to the engine and takes reg over. When the engine accepts a new job, the job owns reg. */
 static void add_job(struct driver *driver, struct registration *reg, uint32_t pipeline)
 {
     const struct registration_asked *asked = &reg->asked;
     const struct registration_found *found = &reg->found;
-    struct engine_job_desc desc = {.client = reg->client,
-                                   .name = reg->name,
-                                   .dataset = found->dataset,
-                                   .pipeline = pipeline,
-                                   .slot_bytes = found->slot_bytes,
-                                   .repeatable = !pipeline_is_random(found->pipeline),
-                                   .raw = pipeline_shape(found->pipeline).bytes == 0,
-                                   .batch_size = asked->batch_size,
-                                   .prefetch = asked->prefetch,
-                                   .hold = asked->flags & WIRE_HOLD ? asked->prefetch + 1 : 0,
-                                   .epochs = asked->epochs,
-                                   .drop_last = asked->flags & WIRE_DROP_LAST,
-                                   .bad_policy = asked->bad_policy,
-                                   .variant = variant_of(driver, reg),
-                                   .sampled = {.shuffle = asked->shuffle,
-                                               .seed = asked->seed,
-                                               .view = found->view.ids,
-                                               .order = found->view.order},
-                                   .chunks = {.places = found->places,
-                                              .count = dataset_chunk_count(found->dataset),
-                                              .samples = dataset_chunk_size(found->dataset)},
-                                   .rank = asked->rank,
-                                   .world_size = asked->world_size,
-                                   .weight = asked->weight,
-                                   .ordered = asked->flags & WIRE_ORDERED,
-                                   .resume = found->restore ? &found->restore->engine : NULL};
+    struct engine_job_desc desc = {
+        .client = reg->client,
+        .name = reg->name,
+        .dataset = found->dataset,
+        .pipeline = pipeline,
+        .slot_bytes = found->slot_bytes,
+        .repeatable = !pipeline_is_random(found->pipeline),
+        .raw = pipeline_shape(found->pipeline).bytes == 0,
+        .batch_size = asked->batch_size,
+        .prefetch = asked->prefetch,
+        .hold = asked->flags & WIRE_HOLD ? asked->prefetch + 1 : 0,
+        .epochs = asked->epochs,
+        .drop_last = asked->flags & WIRE_DROP_LAST,
+        .bad_policy = asked->bad_policy,
+        .variant = variant_of(driver, reg),
+        .sampled = {.shuffle = asked->shuffle,
+                    .seed = asked->seed,
+                    .view = found->view.ids,
+                    .order = found->view.order},
+        .chunks = {.places = found->places,
+                   .count = dataset_chunk_count(found->dataset),
+                   .samples = dataset_chunk_size(found->dataset)},
+        .rank = asked->rank,
+        .world_size = asked->world_size,
+        .part = {.world_size = asked->all_ranks, .first = asked->first_rank, .share = share_of, .deal = reg},
+        .weight = asked->weight,
+        .ordered = asked->flags & WIRE_ORDERED,
+        .resume = found->restore ? &found->restore->engine : NULL};
     chunk_key(found->dataset, desc.chunks.key);
     struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
     driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline};
@@ -139,7 +150,8 @@ void driver_registered(struct driver *driver, struct registration *reg)
     bool gone = tables_client_came(&driver->tables, reg->client);
     name_job(driver, reg);
     uint32_t pipeline = ENGINE_PIPELINES_MAX;
-    uint32_t place = reg->asked.world_size > 1 ? tables_find_job(&driver->tables, reg->name) : JOBS_MAX;
+    bool ranks = reg->asked.world_size > 1;
+    uint32_t place = ranks ? tables_find_job(&driver->tables, reg->name) : JOBS_MAX;
     const struct driver_job *known = place < JOBS_MAX ? &driver->tables.jobs[place] : NULL;
     /* A job that nobody is at makes room, but not in a daemon that takes no new ones. */
     bool begins = known && reg->found.restore && !known->attached && !driver->drain.asked;
@@ -155,8 +167,8 @@ void driver_registered(struct driver *driver, struct registration *reg)
                "the job was cancelled, and ends when its ranks have gone: start all of them again");
     } else if (field) {
         snprintf(text, sizeof text,
-                 "rank %u has another %s than the job's first rank: all ranks of a job give the same", reg->asked.rank,
-                 field);
+                 "rank %u has another %s than the job's first rank: all ranks of a job give the same",
+                 reg->asked.first_rank + reg->asked.rank, field);
         refuse(driver, reg, LARDER_EINVAL, text);
     } else if (!known && tables_count_jobs(&driver->tables, false) >= driver->config.jobs_max) {
         snprintf(text, sizeof text, "%u jobs are running already, which is limits.jobs: stop one, or raise limits.jobs",

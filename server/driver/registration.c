@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/check.h"
+#include "server/driver/ranks.h"
 
 static char *copy_text(struct wire_text text)
 {
@@ -17,20 +18,23 @@ static char *copy_text(struct wire_text text)
 struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
                                          const struct wire_register *wire, int state_fd)
 {
+    bool part = wire->local_world_size > 0 && wire->local_world_size < wire->world_size;
     struct registration *reg = xcalloc(1, sizeof *reg);
     *reg = (struct registration){.client = client,
                                  .seq = seq,
                                  .pid = (uint32_t)peer->pid,
                                  .client_name = xstrdup(peer->client),
-                                 .name = copy_text(wire->name),
+                                 .name = ranks_job_name(wire),
                                  .asked = {.source = copy_text(wire->dataset),
                                            .pipeline_json = copy_text(wire->pipeline),
                                            .subset_json = copy_text(wire->subset),
                                            .batch_size = wire->batch_size,
                                            .prefetch = wire->prefetch,
                                            .epochs = wire->epochs,
-                                           .rank = wire->rank,
-                                           .world_size = wire->world_size,
+                                           .rank = part ? wire->rank - wire->local_first : wire->rank,
+                                           .world_size = part ? wire->local_world_size : wire->world_size,
+                                           .all_ranks = part ? wire->world_size : 0,
+                                           .first_rank = part ? wire->local_first : 0,
                                            .flags = wire->flags & ~(uint32_t)WIRE_WITH_STATE,
                                            .shuffle = (enum shuffle_mode)wire->shuffle,
                                            .bad_policy = (enum bad_policy)wire->bad_policy,
@@ -77,6 +81,7 @@ void registration_destroy(struct registration *registration)
     registration_drop_found(registration);
     free(registration->found.labels.of);
     free(registration->found.labels.classes);
+    deal_destroy(registration->found.deal);
     registration_close_state(registration);
     free(registration);
 }

@@ -10,6 +10,7 @@
 #include "common/wire.h"
 #include "preprocess/pipeline.h"
 #include "sampler/view.h"
+#include "server/cluster/deal.h"
 #include "server/config/config.h"
 #include "server/driver/restore.h"
 #include "server/engine/engine.h"
@@ -19,7 +20,10 @@
  * registration owns the texts. */
 struct registration_asked {
     char *source, *pipeline_json, *subset_json;
-    uint32_t batch_size, prefetch, epochs, rank, world_size, flags;
+    uint32_t batch_size, prefetch, epochs, flags;
+    uint32_t rank, world_size; /* of the ranks at this node */
+    /* Of a job with ranks at other nodes: how many it has, and the first of those here. 0: all are here. */
+    uint32_t all_ranks, first_rank;
     enum shuffle_mode shuffle;
     enum bad_policy bad_policy;
     uint64_t seed;
@@ -41,11 +45,13 @@ struct registration_found {
     struct dataset *dataset;
     struct pipeline *pipeline;
     struct view_result view; /* the ids, and their order in the dataset */
+    uint32_t samples;        /* of the view */
     uint64_t view_fingerprint[2];
     uint64_t sample_bytes;     /* size of a prepared sample; with an empty pipeline, of the view's longest sample */
     uint64_t slot_bytes;       /* for engine_job_desc.slot_bytes */
     struct chunk_slot *places; /* of the view's samples, by ascending id; the chunk numbers are the dataset's own */
     struct dense_labels labels;
+    struct deal *deal;       /* of a `dependent` job with ranks at other nodes; else NULL */
     struct restore *restore; /* what the rank says that it had of an epoch; NULL: nothing */
     uint64_t device;         /* the device that the dataset is stored on; 0: not known */
 };
@@ -55,7 +61,9 @@ struct registration {
     uint32_t seq; /* number of the client's REGISTER, which the answer carries */
     uint32_t pid;
     char *client_name;
-    char *name; /* the job's name as the client gave it; empty until the driver makes one up */
+    /* The job's name as the client gave it; empty until the driver makes one up. Where the job has ranks at other nodes
+     * it says which are here: another part of it may be at this daemon all the same, as another job. */
+    char *name;
     struct registration_asked asked;
     int code; /* not 0: the registration is refused, for the reason in err */
     struct error err;

@@ -7,6 +7,7 @@
 
 #include "common/little_endian.h"
 #include "common/utf8.h"
+#include "server/driver/ranks.h"
 #include "server/driver/registration.h"
 
 /* The following four answer a view's questions about its dataset. */
@@ -153,6 +154,24 @@ static int find_places(struct registration_found *found, struct error *err)
     return 0;
 }
 
+/* make_deal sorts the view by chunks, from which each epoch is dealt. */
+static int make_deal(struct registration_found *found, struct error *err)
+{
+    uint32_t count = found->view.count, slot;
+    uint32_t *chunk_of = malloc(count * sizeof *chunk_of);
+    for (uint32_t i = 0; chunk_of && i < count; i++)
+        chunk_of[i] = dataset_chunk_of(found->dataset, found->view.indices[i], &slot);
+    int code = chunk_of
+                   ? deal_create(found->view.order, chunk_of, count, dataset_chunk_count(found->dataset), &found->deal)
+                   : LARDER_ENOMEM;
+    free(chunk_of);
+    return code ? error_set(err, code,
+                            "no memory to deal %u samples to the job's ranks: free memory, or lower the "
+                            "budgets",
+                            count)
+                : 0;
+}
+
 static int compare_descending(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -211,9 +230,9 @@ static int resolve(struct registration *reg, struct catalog *catalog, const stru
     if (asked->world_size > ENGINE_RANKS_MAX)
         return error_set(err, LARDER_ELIMIT, "world_size is %u, and a job may have %d ranks at one daemon",
                          asked->world_size, ENGINE_RANKS_MAX);
-    if (asked->world_size > 1 && !*reg->name)
+    if ((asked->world_size > 1 || asked->all_ranks) && !*reg->name)
         return error_set(err, LARDER_EINVAL, "a job of %u ranks needs a name, which all of them give",
-                         asked->world_size);
+                         ranks_here(reg).world_size);
     if (path[0] != '/')
         return error_set(
             err, LARDER_EINVAL,
@@ -227,8 +246,11 @@ static int resolve(struct registration *reg, struct catalog *catalog, const stru
         found->device = device_of(dataset_path(found->dataset));
     if (!code)
         code = select_view(reg, named, path, err);
+    found->samples = found->view.count;
     if (!code)
         code = find_places(found, err);
+    if (!code && asked->all_ranks && asked->shuffle == SHUFFLE_DEPENDENT)
+        code = make_deal(found, err);
     if (!code)
         code = size_slots(found, (uint64_t)asked->batch_size * asked->world_size, engine, err);
     if (!code && asked->flags & WIRE_RELABEL)

@@ -1,4 +1,5 @@
 #include "server/driver/restore.h"
+#include "server/driver/ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -93,11 +94,17 @@ static int check_job(const struct record *record, const struct registration *reg
                          "the state is of a job with seed %llu, and this one has %llu: give the same, or the order is "
                          "another",
                          (unsigned long long)record->seed, (unsigned long long)asked->seed);
-    if (record->world_size && (record->world_size != asked->world_size || record->rank != asked->rank))
+    struct deal_ranks ranks = ranks_here(reg);
+    if (asked->all_ranks && (record->batches || record->n_segments))
+        return error_set(
+            err, LARDER_EINVAL,
+            "the state is from the middle of an epoch, and the job's ranks are at several nodes: such a job "
+            "goes on from a state made between two epochs");
+    if (record->world_size && (record->world_size != ranks.world_size || record->rank != ranks.first + asked->rank))
         return error_set(err, LARDER_EINVAL,
                          "the state has what rank %u of %u took, and this is rank %u of %u: each gives its own, or all "
                          "the same checkpoint",
-                         record->rank, record->world_size, asked->rank, asked->world_size);
+                         record->rank, record->world_size, ranks.first + asked->rank, ranks.world_size);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "server/driver/ranks.h"
 #include "server/driver/registration.h"
 #include "server/driver/restore_priv.h"
 
@@ -70,12 +71,13 @@ int restore_take_order(struct restore *restore, const struct registration *reg, 
 static int check_through(const struct restore *restore, const struct registration *reg, struct error *err)
 {
     const struct record *record = &restore->record;
-    const struct registration_asked *asked = &reg->asked;
+    struct deal_ranks ranks = ranks_here(reg);
+    uint32_t rank = ranks.first + reg->asked.rank;
     uint32_t first = record_batch_get(record, 0).through,
              last = record_batch_get(record, record->n_batches - 1).through;
-    uint32_t length = part_length(restore->left, asked->world_size, asked->rank);
+    uint32_t length = part_length(restore->left, ranks.world_size, rank);
     if (last > length)
-        return beyond(last, asked->rank, asked->world_size, length, err);
+        return beyond(last, rank, ranks.world_size, length, err);
     if (first < restore->engine.through)
         return error_set(err, LARDER_EFORMAT,
                          "the state is damaged: it goes back from number %llu of the rank's part to %u",
@@ -87,7 +89,8 @@ int restore_take_batches(struct restore *restore, const struct registration *reg
 {
     const struct record *record = &restore->record;
     uint32_t most = reg->asked.batch_size;
-    uint64_t share = ((uint64_t)restore->left + reg->asked.world_size - 1) / reg->asked.world_size;
+    struct deal_ranks ranks = ranks_here(reg);
+    uint64_t share = ((uint64_t)restore->left + ranks.world_size - 1) / ranks.world_size;
     if (record->batches > UINT32_MAX - record->n_batches)
         return error_set(err, LARDER_EFORMAT, "the state is damaged: it has more batches than can be counted");
     for (uint32_t i = 0; i < record->n_batches; i++) {
@@ -100,7 +103,7 @@ int restore_take_batches(struct restore *restore, const struct registration *reg
     }
     if (restore->engine.delivered > share)
         return error_set(err, LARDER_EFORMAT, "the state is damaged: rank %u of %u had %llu samples of a share of %llu",
-                         reg->asked.rank, reg->asked.world_size, (unsigned long long)restore->engine.delivered,
+                         ranks.first + reg->asked.rank, ranks.world_size, (unsigned long long)restore->engine.delivered,
                          (unsigned long long)share);
     if (record->shuffle == SHUFFLE_DEPENDENT || record->n_batches == 0)
         return 0;

@@ -54,12 +54,26 @@ static uint32_t last_rank(const struct history *history, uint32_t world_size)
     return last;
 }
 
+/* epoch_batches gives the batches that each rank of a job with ranks at other nodes has in an epoch. */
+static uint32_t epoch_batches(const struct registration *reg)
+{
+    uint32_t count = reg->found.samples, ranks = reg->asked.all_ranks, batch = reg->asked.batch_size;
+    return reg->asked.flags & WIRE_DROP_LAST ? count / ranks / batch
+                                             : ((count + ranks - 1) / ranks + batch - 1) / batch;
+}
+
 /* refusal finds why the ask has no answer, neither now nor later. 0: it has one. */
 static int refusal(const struct driver_job *job, const struct driver_ask *ask, struct error *err)
 {
     const struct history *history = given_find(&job->given, ask->epoch);
     uint32_t running;
     bool runs = given_running(&job->given, &running);
+    if (job->reg->asked.all_ranks && ask->batches && ask->batches < epoch_batches(job->reg))
+        return error_set(err, LARDER_EINVAL,
+                         "the job's ranks are at several nodes, and no node knows what those at the others have had of "
+                         "the epoch: save the state between two epochs");
+    if (job->reg->asked.all_ranks)
+        return 0;
     if (job->reg->asked.world_size == 1)
         return error_set(err, LARDER_EINVAL, "a job of one rank knows its state itself and need not ask for it");
     if (!job->given.now)
@@ -85,7 +99,9 @@ static void try_answer(struct driver *driver, struct driver_ask *ask)
     struct error err;
     struct record token;
     int rc = refusal(job, ask, &err);
-    if (!rc && !history)
+    if (!rc && job->reg->asked.all_ranks) /* its ranks train in step: what one has had whole, all have had whole */
+        token = job_record(job->reg, ask->epoch + (ask->batches > 0));
+    else if (!rc && !history)
         token = job_record(job->reg, ask->epoch); /* nothing of that epoch was delivered */
     else if (!rc && history_has(history, last_rank(history, job->reg->asked.world_size)) < ask->batches)
         return;
@@ -191,7 +207,8 @@ void states_expire(struct driver *driver)
 void states_begin(struct driver *driver, uint32_t place, const struct registration *reg)
 {
     struct record record = job_record(reg, 0);
-    if (reg->asked.world_size > 1 && given_begin(&driver->tables.jobs[place].given, reg->asked.world_size, &record))
+    bool asked_for = reg->asked.world_size > 1 && !reg->asked.all_ranks; /* with ranks elsewhere it is never complete */
+    if (asked_for && given_begin(&driver->tables.jobs[place].given, reg->asked.world_size, &record))
         log_warn_limited(
             "msg=\"no memory to keep what the ranks get: this job's state cannot be asked for\" job=\"%s\"", reg->name);
 }

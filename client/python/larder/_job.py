@@ -95,11 +95,13 @@ class Job:
         else:
             rank, world_size = self.given.now()
             name = self.given.job_name(world_size, beginning).encode("utf-8", "surrogateescape")
+            local_world_size, local_first = self.given.local(rank, world_size)
             if usable and (rank, world_size, name) == (self.asked.rank, self.asked.world_size, self.asked.name):
                 return session
             if session is not None:  # else there is nothing to give up, and a loss before the first epoch goes on
                 self.let_go()
-            self.asked = self.asked._replace(rank=rank, world_size=world_size, name=name)
+            self.asked = self.asked._replace(rank=rank, world_size=world_size, name=name,
+                                             local_world_size=local_world_size, local_first=local_first)
         self.link.check_open()
         try:
             session = self.link.open(self._register, self.loaded is not None or self.begun)

@@ -27,7 +27,7 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
         epochs=0 if epochs is None else whole("epochs", epochs, 1, 2**32 - 1),
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
         flags=flags, seed=whole("seed", seed, 0, 2**64 - 1), weight=float(weight),
-        name=b"", dataset=path_of(dataset),
+        local_world_size=0, local_first=0, name=b"", dataset=path_of(dataset),
         pipeline=transforms.to_json(pipeline).encode(), subset=subset_module.to_json(subset).encode())
 
 

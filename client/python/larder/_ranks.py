@@ -13,10 +13,12 @@ import sys
 from . import _wire
 from .errors import InvalidArgument
 
-# Of torchrun and what is like it, of srun, of Open MPI's mpirun. Of Slurm only what srun says: sbatch tells a script
-# that it runs once how many tasks there might be.
-_LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
-              ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"))
+# Of torchrun and what is like it, of srun, of Open MPI's mpirun: rank and world size, and the same among the ranks of
+# this node. Of Slurm only what srun says: sbatch tells a script that it runs once how many tasks there might be.
+_LAUNCHERS = (("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+              ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
+              ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+               "OMPI_COMM_WORLD_LOCAL_SIZE"))
 _LATE = "-ranks"
 _numbered = 0  # loaders of this process whose ranks were left to be found
 
@@ -24,11 +26,14 @@ _numbered = 0  # loaders of this process whose ranks were left to be found
 class Given:
     """What a loader was told of its rank, its job's name, and its place among the loaders that were told nothing."""
 
-    def __init__(self, rank, world_size, name):
+    def __init__(self, rank, world_size, name, local_world_size=None):
         global _numbered
         if (rank is None) != (world_size is None):
             raise InvalidArgument("rank and world_size go together: give both, or neither")
         self.fixed = None if rank is None else _checked(rank, world_size)
+        self.here = None if local_world_size is None else int(local_world_size)
+        if self.here is not None and self.here < 1:
+            raise InvalidArgument(f"local_world_size is {self.here}: it counts the ranks of this node, 1 or more")
         self.found = None  # what was found last; what is found no more still holds
         self.launch = ""
         self.name = name or ""
@@ -50,6 +55,20 @@ class Given:
         if found:
             self.found = _checked(*found)
         return self.found or (0, 1)
+
+    def local(self, rank, world_size):
+        """(how many ranks are at this node, the first of them), of neighbours; (0, 0) where all are."""
+        if self.here is not None:
+            found = rank % self.here, self.here
+        else:
+            found = _local_from_environment(rank, world_size)
+        if found is None or found[1] >= world_size:
+            return 0, 0
+        first = rank - found[0]
+        if not 0 <= found[0] < found[1] or first < 0 or first + found[1] > world_size:
+            raise InvalidArgument(f"this is rank {rank} of {world_size} and rank {found[0]} of {found[1]} at its node: "
+                                  "the ranks of a node have neighbouring numbers (srun: --distribution=block)")
+        return found[1], first
 
     def job_name(self, world_size, beginning):
         """The job's name: the given one, or with several ranks one that all of them make alike. Where a launcher says
@@ -93,12 +112,39 @@ def _from_torch():
 
 
 def _from_environment():
-    for rank, world_size in _LAUNCHERS:
+    for rank, world_size, _, _ in _LAUNCHERS:
         try:
             return int(os.environ[rank]), int(os.environ[world_size])
         except (KeyError, ValueError):
             pass
     return None
+
+
+def _local_from_environment(rank, world_size):
+    """(rank, how many ranks) at this node, as the launcher says that gave this rank of that world; None: none did."""
+    for its_rank, its_size, local_rank, local_size in _LAUNCHERS:
+        try:
+            if (int(os.environ[its_rank]), int(os.environ[its_size])) != (rank, world_size):
+                continue
+            if local_rank == "SLURM_LOCALID":
+                if os.environ.get("SLURM_DISTRIBUTION", "block").startswith(("cyclic", "arbitrary", "plane")):
+                    return -1, 1  # no neighbours
+                size = _slurm_tasks(os.environ[local_size], int(os.environ["SLURM_NODEID"]))
+            else:
+                size = int(os.environ[local_size])
+            return int(os.environ[local_rank]), size
+        except (KeyError, ValueError, IndexError):
+            pass
+    return None
+
+
+def _slurm_tasks(text, node):
+    """The tasks at a node, of a text such as "4(x2),3": four at each of the first two nodes, three at the third."""
+    tasks = []
+    for part in text.split(","):
+        count, _, times = part.partition("(x")
+        tasks += [int(count)] * (int(times.rstrip(")")) if times else 1)
+    return tasks[node]
 
 
 def _launch():

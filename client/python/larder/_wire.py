@@ -38,7 +38,7 @@ TURN_NONE = 0xFFFFFFFF
 
 _HEADER = struct.Struct("<IHHII")
 _WELCOME = struct.Struct("<QII")
-_REGISTER = struct.Struct("<8IQd")
+_REGISTER = struct.Struct("<8IQd2I")
 _REGISTERED = struct.Struct("<12I5Q2I")
 _THREE = struct.Struct("<III")
 _NEXT = struct.Struct("<II")
@@ -64,6 +64,8 @@ class _Register(NamedTuple):
     flags: int
     seed: int
     weight: float
+    local_world_size: int  # ranks of the job at this node, neighbours; 0: all of them
+    local_first: int
     name: bytes
     dataset: bytes
     pipeline: bytes
@@ -167,7 +169,7 @@ def register(seq, job, with_state=False):
     """with_state: a descriptor goes with the message, from which a record of what was taken can be read."""
     if with_state:
         job = job._replace(flags=job.flags | WITH_STATE)
-    return _message(REGISTER, seq, _REGISTER.pack(*job[:10]), _text("name", job.name, NAME_MAX),
+    return _message(REGISTER, seq, _REGISTER.pack(*job[:12]), _text("name", job.name, NAME_MAX),
                     _text("dataset", job.dataset, PATH_MAX), _text("pipeline", job.pipeline, SPEC_MAX),
                     _text("subset", job.subset, SPEC_MAX))
 

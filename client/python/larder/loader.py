@@ -82,6 +82,9 @@ class Loader:
                    is none). A rank that is started again under the
                    same name goes on with its part. Ranks leave an epoch early together or not at all; who asks for the
                    next one waits until the others are through
+    local_world_size   how many of the ranks are at this node, neighbours and as many at each; by default what torchrun,
+                   srun or mpirun set, else all of them. Ranks at several nodes connect to one daemon each, which deals
+                   them their share of every epoch (docs/ranks.md)
     job            the same as name
     ordered        batches in planned order; otherwise one slow sample may come up to two batches later, so that it does
                    not hold up the batch. "strict" and "none" are always ordered
@@ -111,11 +114,11 @@ class Loader:
                  prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False, relabel=False,
                  name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
                  pin_memory=False, rank=None, world_size=None, job=None, ordered=False, weight=1.0, state=None,
-                 reconnect=60, labels=None, with_paths=False, as_dict=None):
+                 reconnect=60, labels=None, with_paths=False, as_dict=None, local_world_size=None):
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
         self._closed = False
-        self._given = _ranks.Given(rank, world_size, name or job)
+        self._given = _ranks.Given(rank, world_size, name or job, local_world_size)
         asked = _options.job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples,
                              subset, augment, all_files, relabel, weight)
         asked = asked._replace(flags=asked.flags | (_wire.ORDERED if ordered else 0) |

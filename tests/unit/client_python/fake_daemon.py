@@ -232,9 +232,9 @@ class Connection(threading.Thread):
             self.send(ERROR, seq, struct.pack("<iI", code, 1) + text(why))
             return
         names = ("batch_size", "prefetch", "world_size", "rank", "epochs", "shuffle", "bad_policy", "flags", "seed",
-                 "weight")
-        self.job = dict(zip(names, struct.unpack_from("<8IQd", body)))
-        at = 48
+                 "weight", "local_world_size", "local_first")
+        self.job = dict(zip(names, struct.unpack_from("<8IQd2I", body)))
+        at = 56
         for name in ("name", "dataset", "pipeline", "subset"):
             length, = struct.unpack_from("<I", body, at)
             self.job[name] = body[at + 4:at + 4 + length]

@@ -59,6 +59,8 @@ static void add_requests(void)
                                       .world_size = 2,
                                       .rank = 1,
                                       .weight = JOB_WEIGHT_MIN,
+                                      .local_world_size = 1,
+                                      .local_first = 1,
                                       .name = text_of(3),
                                       .dataset = text_of(9),
                                       .pipeline = text_of(20),
@@ -180,9 +182,9 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
     case WIRE_REGISTER:
         return SAME(reg.batch_size) && SAME(reg.prefetch) && SAME(reg.world_size) && SAME(reg.rank) &&
                SAME(reg.epochs) && SAME(reg.shuffle) && SAME(reg.bad_policy) && SAME(reg.flags) && SAME(reg.seed) &&
-               SAME(reg.weight) && same_text(&a->reg.name, &b->reg.name) &&
-               same_text(&a->reg.dataset, &b->reg.dataset) && same_text(&a->reg.pipeline, &b->reg.pipeline) &&
-               same_text(&a->reg.subset, &b->reg.subset);
+               SAME(reg.weight) && SAME(reg.local_world_size) && SAME(reg.local_first) &&
+               same_text(&a->reg.name, &b->reg.name) && same_text(&a->reg.dataset, &b->reg.dataset) &&
+               same_text(&a->reg.pipeline, &b->reg.pipeline) && same_text(&a->reg.subset, &b->reg.subset);
     case WIRE_REGISTERED:
         return memcmp(&a->registered, &b->registered, offsetof(struct wire_registered, dataset_samples)) == 0 &&
                SAME(registered.dataset_samples) && same_text(&a->registered.name, &b->registered.name);

@@ -46,6 +46,8 @@ static void refuses_to_send_beyond_bounds(void **state)
     BEYOND(prefetch, WIRE_CREDITS_MAX + 1, LARDER_EINVAL);
     BEYOND(world_size, 0, LARDER_EINVAL);
     BEYOND(rank, 1, LARDER_EINVAL);
+    BEYOND(local_world_size, 2, LARDER_EINVAL);
+    BEYOND(local_first, 1, LARDER_EINVAL);
     BEYOND(shuffle, SHUFFLE_NONE + 1, LARDER_EINVAL);
     BEYOND(bad_policy, BAD_ERROR + 1, LARDER_EINVAL);
     BEYOND(flags, WIRE_REGISTER_FLAGS_ALL + 1, LARDER_EINVAL);

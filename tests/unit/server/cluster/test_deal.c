@@ -73,16 +73,13 @@ static struct idset *share_of(const struct shape *shape, const struct deal *deal
                               const struct deal_ranks *ranks)
 {
     struct idset *share;
-    if (deal)
-        assert_int_equal(deal_share(deal, seed, epoch, ranks, &share), 0);
-    else
-        assert_int_equal(deal_ordered(shape->ids, shape->count, ranks, &share), 0);
+    assert_int_equal(deal_share(deal, seed, epoch, ranks, &share), 0);
     assert_int_equal(idset_count(share), deal_count(shape->count, ranks));
     return share;
 }
 
 /* The shares of all ranks: disjoint, of the view, equal up to one, and together all but what is dropped. Neighbours
- * get together what each gets alone. deal NULL: of the order. */
+ * get together what each gets alone. */
 static void check_world(const struct shape *shape, const struct deal *deal, uint32_t world_size, bool drop_last)
 {
     struct idset *all, *view;
@@ -110,7 +107,7 @@ static void check_world(const struct shape *shape, const struct deal *deal, uint
     idset_destroy(view);
 }
 
-/* All shapes, worlds of 1 to 16, with and without drop_last, dependent and ordered. */
+/* All shapes, worlds of 1 to 16, with and without drop_last. */
 static void test_shares(void **state)
 {
     (void)state;
@@ -119,31 +116,12 @@ static void test_shares(void **state)
         make_shape(shape, kind);
         struct deal *deal = deal_of(shape);
         for (uint32_t world_size = 1; world_size <= 16; world_size++) {
-            for (int drop_last = 0; drop_last < 2; drop_last++) {
+            for (int drop_last = 0; drop_last < 2; drop_last++)
                 check_world(shape, deal, world_size, drop_last);
-                check_world(shape, NULL, world_size, drop_last);
-            }
         }
         deal_destroy(deal);
     }
     free(shape);
-}
-
-/* Rank r of an order of ten gets positions r, r + 3, …; drop_last takes the last position from rank 0. */
-static void test_ordered(void **state)
-{
-    (void)state;
-    const sample_id order[] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
-    struct idset *share;
-    assert_int_equal(deal_ordered(order, 10, &(struct deal_ranks){3, 0, 1, false}, &share), 0);
-    assert_int_equal(idset_count(share), 4);
-    assert_true(idset_contains(share, 9) && idset_contains(share, 6) && idset_contains(share, 3) &&
-                idset_contains(share, 0));
-    idset_destroy(share);
-    assert_int_equal(deal_ordered(order, 10, &(struct deal_ranks){3, 0, 1, true}, &share), 0);
-    assert_int_equal(idset_count(share), 3);
-    assert_false(idset_contains(share, 0));
-    idset_destroy(share);
 }
 
 /* A run of whole chunks has nothing but whole chunks, and one that cuts draws for the chunks and two cut ones only. */
@@ -246,8 +224,10 @@ int main(int argc, char **argv)
         seed = strtoull(argv[1], NULL, 0);
     printf("seed %llu\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),  cmocka_unit_test(test_ordered), cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_uniform), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_uniform),
+        cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

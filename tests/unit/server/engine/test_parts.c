@@ -1,5 +1,5 @@
-/* A job whose ranks lie at several nodes, each an engine of its own that knows nothing of the others: together they deal
- * every sample once an epoch, and all ranks train in step. */
+/* A job whose ranks lie at several nodes. Each node is an engine of its own that knows nothing of the others: together
+ * they deal every sample once an epoch, and all ranks train in step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

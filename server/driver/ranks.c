@@ -1,0 +1,35 @@
+#include "server/driver/ranks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/check.h"
+
+struct deal_ranks ranks_here(const struct registration *registration)
+{
+    const struct registration_asked *asked = &registration->asked;
+    return (struct deal_ranks){.world_size = asked->all_ranks ? asked->all_ranks : asked->world_size,
+                               .first = asked->first_rank,
+                               .n_ranks = asked->world_size,
+                               .drop_last = asked->flags & WIRE_DROP_LAST};
+}
+
+/* A long name is cut at the end of a character. */
+char *ranks_job_name(const struct wire_register *wire)
+{
+    char ranks[64] = "";
+    struct wire_text given = wire->name;
+    int len = 0;
+    if (given.len_bytes > 0 && wire->local_world_size > 0 && wire->local_world_size < wire->world_size)
+        len = snprintf(ranks, sizeof ranks, " [%u-%u/%u]", wire->local_first,
+                       wire->local_first + wire->local_world_size - 1, wire->world_size);
+    if (given.len_bytes > WIRE_NAME_MAX - (uint32_t)len)
+        given.len_bytes = WIRE_NAME_MAX - (uint32_t)len;
+    while (given.len_bytes > 0 && given.len_bytes < wire->name.len_bytes &&
+           ((unsigned char)given.data[given.len_bytes] & 0xc0) == 0x80)
+        given.len_bytes--;
+    char *name = xmalloc((size_t)given.len_bytes + (size_t)len + 1);
+    memcpy(name, given.data, given.len_bytes);
+    memcpy(name + given.len_bytes, ranks, (size_t)len + 1);
+    return name;
+}

@@ -1,0 +1,13 @@
+/* ranks.h: which ranks of a job are at this node. Pure. */
+#ifndef LARDER_SERVER_DRIVER_RANKS_H
+#define LARDER_SERVER_DRIVER_RANKS_H
+
+#include "server/driver/registration.h"
+
+/* ranks_here gives which of the job's ranks are here: all, or neighbours. */
+struct deal_ranks ranks_here(const struct registration *registration);
+/* ranks_job_name gives the name that the job has in this daemon. Where it has ranks at other nodes, the name says which
+ * are here. The caller frees it. */
+char *ranks_job_name(const struct wire_register *wire);
+
+#endif

@@ -1,0 +1,139 @@
+"""A job whose ranks are at several nodes, each with a daemon of its own that knows nothing of the others."""
+
+import os
+from collections import Counter
+from unittest import mock
+
+import system
+from system import SLOW, larder
+
+from larder import _ranks
+
+EPOCHS = 3
+COUNT = 203
+
+
+class SeveralNodes(system.Case):
+    def node(self):
+        """A daemon in a folder of its own."""
+        folder = os.path.join(self.folder, f"node-{len(os.listdir(self.folder))}")
+        os.mkdir(folder)
+        daemon = system.Daemon(folder)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def scripts(self, daemons, split, first_epoch=None, **options):
+        """A script a rank; split[i] of them at daemons[i]."""
+        options = {"dataset": system.tree(COUNT), "pipeline": system.PIPELINE, "batch_size": 8, "epochs": EPOCHS,
+                   "name": "train", "timeout": 60 * SLOW, **options}
+        scripts, world_size = [], sum(split)
+        for daemon, here in zip(daemons, split):
+            first = len(scripts)
+            for local in range(here):
+                environment = {"RANK": str(first + local), "WORLD_SIZE": str(world_size), "LOCAL_RANK": str(local),
+                               "LOCAL_WORLD_SIZE": str(here)}
+                with mock.patch.dict(os.environ, environment):
+                    scripts.append(self.script(daemon, **options))
+        return scripts
+
+    def check(self, scripts, drop_last=False):
+        """Each epoch: each rank as many batches, and together the dataset once, but for repeats that fill up."""
+        for script in scripts:
+            self.assertEqual(script.wait(), 0, (script.end, script.errors))
+        world_size = len(scripts)
+        each = COUNT // world_size // 8 * 8 if drop_last else -(-COUNT // world_size)
+        for epoch in range(EPOCHS):
+            shares = [[index for _, number, indices in script.batches if number == epoch for index in indices]
+                      for script in scripts]
+            self.assertEqual([len(share) for share in shares], [each] * world_size)
+            counts = Counter(sum(shares, []))
+            if drop_last:
+                self.assertEqual(max(counts.values()), 1)
+            else:
+                self.assertEqual(set(counts), set(range(COUNT)))
+                self.assertLess(each * world_size - COUNT, world_size)
+
+    def test_each_sample_once(self):
+        """Two daemons, or one that serves both nodes; worlds of 2, 3, 4 and 8; all orders; with and without
+        drop_last."""
+        daemons = [self.node(), self.node()]
+        for split, shuffle, drop_last in (((1, 1), "dependent", False), ((2, 1), "dependent", True),
+                                          ((2, 2), "dependent", False), ((2, 2), "strict", False),
+                                          ((1, 2), "none", False), ((4, 4), "dependent", False),
+                                          ((3, 5), "strict", True)):
+            with self.subTest(split=split, shuffle=shuffle, drop_last=drop_last):
+                self.check(self.scripts(daemons, split, shuffle=shuffle, drop_last=drop_last), drop_last)
+        self.check(self.scripts([daemons[0]] * 2, (2, 2)))
+
+    def test_strict_is_distributed_samplers(self):
+        """A rank gets the batches that it gets where all ranks are at one node."""
+        one = [self.node()]
+        two = [self.node(), self.node()]
+        alone = self.scripts(one, (4,), shuffle="strict", seed=5)
+        apart = self.scripts(two, (3, 1), shuffle="strict", seed=5)
+        self.check(alone)
+        self.check(apart)
+        for rank in range(4):
+            self.assertEqual([batch[1:] for batch in alone[rank].batches], [batch[1:] for batch in apart[rank].batches])
+
+    def test_a_daemon_is_killed(self):
+        """A node's daemon dies in the middle of an epoch and another comes: each sample once all the same."""
+        daemons = [self.node(), self.node()]
+        for shuffle in ("dependent", "strict"):
+            with self.subTest(shuffle=shuffle):
+                scripts = self.scripts(daemons, (2, 2), shuffle=shuffle, step_s=0.02, name="train-" + shuffle)
+                self.assertTrue(system.until(lambda: min(len(script.batches) for script in scripts) >= 9, 60))
+                daemons[1].kill()
+                daemons[1] = system.Daemon(os.path.dirname(daemons[1].socket))
+                self.addCleanup(daemons[1].stop)
+                self.check(scripts)
+
+    def test_state_between_epochs(self):
+        """The state is refused inside an epoch, since no node knows what the others' ranks have had. After an epoch it
+        is that of the next one, and a job with ranks elsewhere goes on from it."""
+        daemon, folder = self.daemon(), system.tree(64)
+        options = {"batch_size": 8, "rank": 1, "world_size": 2, "local_world_size": 1, "name": "s", "epochs": 4}
+        with self.loader(daemon, folder, **options) as loader:
+            batches = iter(loader)
+            next(batches)
+            with self.assertRaisesRegex(larder.LarderError, "several nodes.*between two epochs"):
+                loader.state_dict()
+            for _ in batches:
+                pass
+            state = loader.state_dict()
+        with self.loader(daemon, folder, state=state, **options) as loader:
+            self.assertEqual(loader.epoch, 1)
+            self.assertEqual(sum(1 for _ in loader), 4)
+
+    def test_wrong_ranks(self):
+        """Ranks of a node that are no neighbours are told so."""
+        for environment, ranks in (({"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "3"}, None),
+                                   ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}, None),
+                                   ({}, 3)):
+            with mock.patch.dict(os.environ, environment):
+                given = _ranks.Given(*((4, 5) if ranks else (None, None)), "n", ranks)
+                with self.assertRaisesRegex(larder.InvalidArgument, "neighbouring"):
+                    given.local(*given.now())
+
+    def test_launchers(self):
+        """What torchrun, srun and Open MPI say of the ranks at a node."""
+        slurm = {"SLURM_PROCID": "9", "SLURM_STEP_NUM_TASKS": "11", "SLURM_LOCALID": "1", "SLURM_NODEID": "2",
+                 "SLURM_STEP_TASKS_PER_NODE": "4(x2),3"}
+        mpi = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+               "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+        torchrun = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+        for environment, local in ((slurm, (3, 8)), (mpi, (2, 2)), (torchrun, (4, 4)),
+                                   ({**torchrun, "LOCAL_RANK": "5", "LOCAL_WORLD_SIZE": "8"}, (0, 0)),
+                                   ({"RANK": "5", "WORLD_SIZE": "8"}, (0, 0))):
+            with mock.patch.dict(os.environ, environment):
+                given = _ranks.Given(None, None, "n")
+                self.assertEqual(given.local(*given.now()), local)
+        with mock.patch.dict(os.environ, {**slurm, "SLURM_DISTRIBUTION": "cyclic"}):
+            with self.assertRaisesRegex(larder.InvalidArgument, "distribution=block"):
+                _ranks.Given(None, None, "n").local(9, 11)
+        with mock.patch.dict(os.environ, torchrun):  # the script says something else of its ranks
+            self.assertEqual(_ranks.Given(0, 2, "n").local(0, 2), (0, 0))
+
+
+if __name__ == "__main__":
+    system.main()
