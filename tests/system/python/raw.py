@@ -159,6 +159,7 @@ class Client:
         fds = [memfd(state)] if isinstance(state, bytes) else [] if state is None else [state]
         body = struct.pack("<8IQd", batch_size, prefetch, world_size, rank, epochs, shuffle, bad_policy,
                            flags | (HAS_STATE if fds else 0), seed, 1.0)
+        body += struct.pack("<2I", 0, 0) if self.version >= 5 else b""  # all ranks are here
         body += (text(name.encode()) + text(dataset.encode()) + text(json.dumps(list(pipeline)).encode()) +
                  text(json.dumps(subset).encode() if subset else b""))
         try:

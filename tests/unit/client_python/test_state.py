@@ -590,7 +590,7 @@ class Large(States):
                                 samples, "job")
         order = np.random.default_rng(SEED).permutation(samples).astype("<u4")
         for shuffle in (0, 1):
-            job = _wire.Register(256, 2, 1, 0, 90, shuffle, 0, 0, 2**64 - 1, 1.0, b"", b"/data/imagenet/train",
+            job = _wire.Register(256, 2, 1, 0, 90, shuffle, 0, 0, 2**64 - 1, 1.0, 0, 0, b"", b"/data/imagenet/train",
                                  b'[{"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]', b"")
             history, spent = _history.History(17, shuffle == 1), []
             for at in range(0, samples // 2, 256):
