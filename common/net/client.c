@@ -25,7 +25,7 @@ struct net_client {
     struct call_list arrived; /* this field and those below are under the lock */
     uint64_t *cancels;
     size_t n_cancels, cancels_cap;
-    uint32_t n_calls;
+    uint32_t n_requests, n_alarms;
     uint64_t last_ticket;
     bool stopping;
     struct call_list calls; /* the thread's own */
@@ -37,13 +37,19 @@ static void init_curl(void)
     CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
 }
 
+/* Alarms are counted apart: a client that is full of requests can still wait for its time to ask again. */
+static uint32_t *count_of(struct net_client *client, const struct call *call)
+{
+    return call->easy ? &client->n_requests : &client->n_alarms;
+}
+
 static void forget(struct net_client *client, struct call *call)
 {
     TAILQ_REMOVE(&client->calls, call, link);
     if (call->easy)
         curl_multi_remove_handle(client->multi, call->easy);
     pthread_mutex_lock(&client->lock);
-    client->n_calls--;
+    (*count_of(client, call))--;
     pthread_mutex_unlock(&client->lock);
 }
 
@@ -69,7 +75,7 @@ static void adopt(struct net_client *client, struct call_list *arrived)
 static void cancel(struct net_client *client, uint64_t ticket)
 {
     struct call *call;
-    TAILQ_FOREACH (call, &client->calls, link) {
+    TAILQ_FOREACH(call, &client->calls, link) {
         if (call->ticket == ticket) {
             finish(client, call, LARDER_EEND, "cancelled");
             return;
@@ -161,12 +167,12 @@ static void *run(void *arg)
 static int order(struct net_client *client, struct call *call, uint64_t *ticket)
 {
     pthread_mutex_lock(&client->lock);
-    int rc = client->stopping ? LARDER_EGONE : client->n_calls >= NET_CALLS_MAX ? LARDER_ELIMIT : 0;
+    int rc = client->stopping ? LARDER_EGONE : *count_of(client, call) >= NET_CALLS_MAX ? LARDER_ELIMIT : 0;
     if (rc == 0) {
         call->ticket = ++client->last_ticket;
         if (ticket)
             *ticket = call->ticket;
-        client->n_calls++;
+        (*count_of(client, call))++;
         TAILQ_INSERT_TAIL(&client->arrived, call, link);
     }
     pthread_mutex_unlock(&client->lock);

@@ -17,7 +17,7 @@
 
 #include "common/error.h"
 
-#define NET_CALLS_MAX 4096          /* requests and alarms of a client at a time */
+#define NET_CALLS_MAX 4096          /* of a client at a time: requests, and as many alarms */
 #define NET_HEADERS_MAX 8           /* of a request */
 #define NET_HEADER_BYTES_MAX 65536  /* of an answer, all headers together */
 #define NET_URL_MAX 2048            /* bytes */

@@ -17,8 +17,8 @@ struct asking {
     char text[512];
 };
 
-#define ASKING_INIT                                                             \
-    {                                                                           \
+#define ASKING_INIT                                                            \
+    {                                                                          \
         .lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER, \
     }
 
