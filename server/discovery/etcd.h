@@ -23,9 +23,9 @@
 struct etcd_config {
     const char *const *endpoints; /* "https://host:2379"; copied */
     size_t n_endpoints;
-    const struct net_tls *tls;    /* borrowed as long as the client lives; may be NULL */
-    const char *user, *password;  /* copied; NULL: nobody logs in */
-    const char *cluster;          /* its name: printable, without a slash; copied */
+    const struct net_tls *tls;   /* borrowed as long as the client lives; may be NULL */
+    const char *user, *password; /* copied; NULL: nobody logs in */
+    const char *cluster;         /* its name: printable, without a slash; copied */
     uint32_t lease_s;
     uint32_t bound; /* what the config gets where the cluster has none yet */
     discovery_tell *tell;

@@ -86,8 +86,8 @@ char *etcd_ask_range(struct etcd_bytes prefix, struct etcd_bytes after, uint32_t
 
 char *etcd_ask_watch(struct etcd_bytes prefix, int64_t revision)
 {
-    return dump(json_pack("{s:{s:o,s:o,s:o}}", "create_request", "key", bytes(prefix), "range_end",
-                          prefix_end(prefix), "start_revision", number(revision)));
+    return dump(json_pack("{s:{s:o,s:o,s:o}}", "create_request", "key", bytes(prefix), "range_end", prefix_end(prefix),
+                          "start_revision", number(revision)));
 }
 
 char *etcd_ask_login(const char *user, const char *password)

@@ -48,7 +48,7 @@ struct etcd {
     char *user, *password, *auth; /* auth: the header with the token; NULL: none yet */
     bool no_login;                /* etcd wants none */
     uint32_t lease_s, bound;
-    char *config_key, *prefix; /* prefix: of the nodes' keys */
+    char *config_key, *prefix;       /* prefix: of the nodes' keys */
     bool silent[ETCD_ENDPOINTS_MAX]; /* did not answer when last asked, which was logged */
     bool is_up, is_down;             /* what was told last; neither: nothing yet */
     struct etcd_op login, lease_op, follow_op;
@@ -64,9 +64,9 @@ struct etcd {
     enum etcd_format format;
     bool config_told;
     uint32_t bound_told;
-    uint64_t wait_ms;      /* before the next attempt */
-    int64_t revision;      /* of the pages being read; then: of the last change */
-    char *last_key; /* of the last page; NULL: the first page comes */
+    uint64_t wait_ms; /* before the next attempt */
+    int64_t revision; /* of the pages being read; then: of the last change */
+    char *last_key;   /* of the last page; NULL: the first page comes */
     size_t last_key_bytes;
     uint32_t n_pages;
     uint64_t watch; /* its ticket; NET_TICKET_NONE: none runs */

@@ -19,7 +19,8 @@ static const char *const seeds[] = {
     "{" HEADER ",\"responses\":[{\"response_range\":{\"kvs\":[{" KEY ",\"value\":\"eyJmb3JtYXQiOjF9\"}]}}]}",
     "{" HEADER ",\"kvs\":[{" KEY ",\"mod_revision\":\"3\",\"value\":\"dg==\",\"lease\":\"77\"}],\"more\":true}",
     "{\"result\":{" HEADER ",\"created\":true}}",
-    "{\"result\":{" HEADER ",\"events\":[{\"kv\":{" KEY ",\"value\":\"dg==\"}},{\"type\":\"DELETE\",\"kv\":{" KEY "}}]}}",
+    "{\"result\":{" HEADER ",\"events\":[{\"kv\":{" KEY ",\"value\":\"dg==\"}},{\"type\":\"DELETE\",\"kv\":{" KEY
+    "}}]}}",
     "{\"result\":{\"canceled\":true,\"compact_revision\":\"4\"}}",
     "{\"error\":{\"grpc_code\":14,\"http_code\":503,\"message\":\"etcdserver: no leader\"}}",
     "{\"error\":\"etcdserver: x\",\"message\":\"etcdserver: requested lease not found\",\"code\":5}",

@@ -66,7 +66,8 @@ static int set_up(void **state)
 {
     static const char *endpoints[1];
     (void)state;
-    snprintf(world.folder, sizeof world.folder, "%s/larder-etcd-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    snprintf(world.folder, sizeof world.folder, "%s/larder-etcd-XXXXXX",
+             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
     assert_non_null(mkdtemp(world.folder));
     snprintf(world.log, sizeof world.log, "%s/log", world.folder);
     snprintf(world.client_url, sizeof world.client_url, "http://127.0.0.1:%u", free_port());

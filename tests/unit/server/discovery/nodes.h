@@ -18,12 +18,12 @@ struct node {
     struct net_client *client; /* NULL: not started, or stopped */
     struct etcd *etcd;
     struct members members;
-    bool answers;      /* probes of others */
+    bool answers; /* probes of others */
     bool is_up, is_down, has_left;
     uint32_t bound;
     uint32_t n_listed, n_vanished, n_granted, n_lost, n_failed, n_up, n_down, n_probes; /* events and actions so far */
-    uint32_t least_view;         /* the fewest nodes in its view since the test set it */
-    uint32_t at_url[NODES_MAX];  /* how often each node was listed with its right URL */
+    uint32_t least_view;        /* the fewest nodes in its view since the test set it */
+    uint32_t at_url[NODES_MAX]; /* how often each node was listed with its right URL */
 };
 
 struct nodes {

@@ -42,7 +42,8 @@ static void test_leases(void **state)
 static void test_keys(void **state)
 {
     (void)state;
-    struct etcd_answer answer = read_text("{" HEADER ",\"kvs\":[{\"key\":\"L2Evbm9kZXMveA==\",\"create_revision\":\"3\","
+    struct etcd_answer answer = read_text("{" HEADER
+                                          ",\"kvs\":[{\"key\":\"L2Evbm9kZXMveA==\",\"create_revision\":\"3\","
                                           "\"mod_revision\":\"3\",\"value\":\"dg==\",\"lease\":\"77\"},"
                                           "{\"key\":\"AP8=\"}],\"more\":true,\"count\":\"2\"}");
     assert_int_equal(answer.n_kvs, 2);
@@ -98,12 +99,30 @@ static void check_bad(const char *text, size_t len, int code)
 static void test_bad(void **state)
 {
     (void)state;
-    const char *const texts[] = {
-        "", "Not Found", "[]", "7", "{\"ID\":\"x\"}", "{\"ID\":\"1x\"}", "{\"ID\":\"\"}", "{\"ID\":\" 1\"}", "{\"ID\":[]}",
-        "{\"ID\":\"9223372036854775808\"}", "{\"result\":[]}", "{\"kvs\":{}}", "{\"kvs\":[1]}", "{\"events\":[{}]}",
-        "{\"kvs\":[{\"key\":\"a\"}]}", "{\"kvs\":[{\"key\":\"====\"}]}", "{\"kvs\":[{\"key\":\"a=aa\"}]}",
-        "{\"kvs\":[{\"key\":7}]}", "{\"succeeded\":\"true\"}", "{\"token\":7}", "{\"responses\":{}}",
-        "{\"events\":[{\"type\":\"MOVE\",\"kv\":{}}]}", "{\"token\":\"\\u0000\"}", "{} {}"};
+    const char *const texts[] = {"",
+                                 "Not Found",
+                                 "[]",
+                                 "7",
+                                 "{\"ID\":\"x\"}",
+                                 "{\"ID\":\"1x\"}",
+                                 "{\"ID\":\"\"}",
+                                 "{\"ID\":\" 1\"}",
+                                 "{\"ID\":[]}",
+                                 "{\"ID\":\"9223372036854775808\"}",
+                                 "{\"result\":[]}",
+                                 "{\"kvs\":{}}",
+                                 "{\"kvs\":[1]}",
+                                 "{\"events\":[{}]}",
+                                 "{\"kvs\":[{\"key\":\"a\"}]}",
+                                 "{\"kvs\":[{\"key\":\"====\"}]}",
+                                 "{\"kvs\":[{\"key\":\"a=aa\"}]}",
+                                 "{\"kvs\":[{\"key\":7}]}",
+                                 "{\"succeeded\":\"true\"}",
+                                 "{\"token\":7}",
+                                 "{\"responses\":{}}",
+                                 "{\"events\":[{\"type\":\"MOVE\",\"kv\":{}}]}",
+                                 "{\"token\":\"\\u0000\"}",
+                                 "{} {}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         check_bad(texts[i], strlen(texts[i]), LARDER_EFORMAT);
     char deep[100];
@@ -151,8 +170,13 @@ static void test_base64(void **state)
 {
     (void)state;
     /* RFC 4648, section 10 */
-    const char *const pairs[][2] = {{"", ""},         {"f", "Zg=="},         {"fo", "Zm8="},        {"foo", "Zm9v"},
-                                    {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}};
+    const char *const pairs[][2] = {{"", ""},
+                                    {"f", "Zg=="},
+                                    {"fo", "Zm8="},
+                                    {"foo", "Zm9v"},
+                                    {"foob", "Zm9vYg=="},
+                                    {"fooba", "Zm9vYmE="},
+                                    {"foobar", "Zm9vYmFy"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         char *text = base64_encode(pairs[i][0], strlen(pairs[i][0])), *data;
         size_t len;
@@ -192,23 +216,28 @@ static void test_node(void **state)
     assert_int_equal(node_value_write(&node, &text, NULL), LARDER_EINVAL);
 }
 
-#define GOOD                                                                                                          \
-    "\"name\":\"n\",\"url\":\"http://n\",\"version\":\"1\",\"prep_id\":\"0000000000000000\",\"roots\":[],\"state\":"  \
+#define GOOD                                                                                                         \
+    "\"name\":\"n\",\"url\":\"http://n\",\"version\":\"1\",\"prep_id\":\"0000000000000000\",\"roots\":[],\"state\":" \
     "\"up\""
 
 static void test_bad_node(void **state)
 {
     (void)state;
-    const char *const texts[] = {
-        "", "[]", "{}", "{" GOOD ",\"boot\":\"0000000000000001\"}",
-        "{" GOOD ",\"weight\":1}", "{" GOOD ",\"boot\":\"0000000000000000\",\"weight\":1}",
-        "{" GOOD ",\"boot\":\"000000000000001\",\"weight\":1}", "{" GOOD ",\"boot\":\"000000000000000X\",\"weight\":1}",
-        "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":0}", "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":17}",
-        "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":1.5}",
-        "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":1,\"url\":\"file:///etc/passwd\"}",
-        "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":1,\"name\":\"a\\nb\"}",
-        "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":1,\"roots\":[\"a\"]}",
-        "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":1,\"state\":\"down\"}"};
+    const char *const texts[] = {"",
+                                 "[]",
+                                 "{}",
+                                 "{" GOOD ",\"boot\":\"0000000000000001\"}",
+                                 "{" GOOD ",\"weight\":1}",
+                                 "{" GOOD ",\"boot\":\"0000000000000000\",\"weight\":1}",
+                                 "{" GOOD ",\"boot\":\"000000000000001\",\"weight\":1}",
+                                 "{" GOOD ",\"boot\":\"000000000000000X\",\"weight\":1}",
+                                 "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":0}",
+                                 "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":17}",
+                                 "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":1.5}",
+                                 "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":1,\"url\":\"file:///etc/passwd\"}",
+                                 "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":1,\"name\":\"a\\nb\"}",
+                                 "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":1,\"roots\":[\"a\"]}",
+                                 "{" GOOD ",\"boot\":\"0000000000000001\",\"weight\":1,\"state\":\"down\"}"};
     struct discovery_node node = {0};
     struct error err;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -242,9 +271,9 @@ static void test_config(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_leases), cmocka_unit_test(test_keys),     cmocka_unit_test(test_watch),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_bad),    cmocka_unit_test(test_asked),
-        cmocka_unit_test(test_base64), cmocka_unit_test(test_node),     cmocka_unit_test(test_bad_node),
+        cmocka_unit_test(test_leases),   cmocka_unit_test(test_keys), cmocka_unit_test(test_watch),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_bad),  cmocka_unit_test(test_asked),
+        cmocka_unit_test(test_base64),   cmocka_unit_test(test_node), cmocka_unit_test(test_bad_node),
         cmocka_unit_test(test_config),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

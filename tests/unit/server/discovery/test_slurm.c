@@ -38,9 +38,9 @@ static void test_lists(void **state)
 static void test_bad(void **state)
 {
     (void)state;
-    const char *const lists[] = {"",     ",",     "n1,",     "n[1-2",   "n[]",     "n[1-]",  "n[-1]",         "n[2-1]",
-                                 "n[a]", "n]1",   "n[1,,2]", "n[[1]]",  "n 1",     "n1\n",   "n[1-2-3]",      "n[1 ]",
-                                 "n[1]]", "a/b",  "ä",       "n[1-2],", ",n[1-2]", "[1-2]m[", "n[9999999999]", "n[1,]"};
+    const char *const lists[] = {"",      ",",   "n1,",     "n[1-2",   "n[]",     "n[1-]",   "n[-1]",         "n[2-1]",
+                                 "n[a]",  "n]1", "n[1,,2]", "n[[1]]",  "n 1",     "n1\n",    "n[1-2-3]",      "n[1 ]",
+                                 "n[1]]", "a/b", "ä",       "n[1-2],", ",n[1-2]", "[1-2]m[", "n[9999999999]", "n[1,]"};
     struct slurm_hosts hosts;
     struct error err;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
