@@ -34,8 +34,8 @@ struct etcd_config {
 
 struct etcd;
 
-/* etcd_start begins to follow the cluster. The client is borrowed. The caller frees *out with etcd_destroy. LARDER_EINVAL
- * (a setting is wrong), LARDER_EGONE, LARDER_ELIMIT (of the client). */
+/* etcd_start begins to follow the cluster. The client is borrowed. The caller frees *out with etcd_destroy.
+ * LARDER_EINVAL (a setting is wrong), LARDER_EGONE, LARDER_ELIMIT (of the client). */
 int etcd_start(const struct etcd_config *config, struct net_client *client, struct etcd **out, struct error *err);
 /* etcd_destroy is for after net_client_stop, which ends all that is under way here. Accepts NULL. */
 void etcd_destroy(struct etcd *etcd);

@@ -1,4 +1,4 @@
-/* nodes.h: nodes of a cluster for tests: each has an etcd client and members of its own, and the test is the thread that
+/* nodes.h: nodes of a cluster for tests: each has an etcd client and members of its own. The test is the thread that
  * owns all of them. No node has a daemon: whether it answers probes is what the test says. */
 #ifndef LARDER_TESTS_NODES_H
 #define LARDER_TESTS_NODES_H

@@ -1,5 +1,5 @@
-/* test_etcd_answer.c: what etcd's gateway says, as version 3.4 said it, is read; anything else is refused with a reason.
- * What is asked reads as etcd's documentation has it. */
+/* test_etcd_answer.c: what etcd's gateway says, as version 3.4 said it, is read. Anything else is refused with a
+ * reason. What is asked reads as etcd's documentation has it. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
