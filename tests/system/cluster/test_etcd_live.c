@@ -14,6 +14,7 @@
 
 #include "common/log.h"
 #include "tests/unit/common/net/asking.h"
+#include "tests/unit/common/net/certs.h"
 #include "tests/unit/server/discovery/nodes.h"
 
 #define TTL_S 2
@@ -36,20 +37,39 @@ static uint16_t free_port(void)
     return ntohs(address.sin_port);
 }
 
+/* PEM files of the folder, for etcd and for the nodes. */
+static const char *pem(const char *name)
+{
+    static char paths[8][128];
+    static unsigned next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", world.folder, name);
+    return path;
+}
+
 static void start_etcd(void)
 {
-    char cluster[128], data[128];
+    char cluster[128];
     snprintf(cluster, sizeof cluster, "default=%s", world.peer_url);
-    snprintf(data, sizeof data, "%s/data", world.folder);
+    const char *arguments[32] = {"etcd",           "--data-dir",
+                                 pem("data"),      "--listen-client-urls",
+                                 world.client_url, "--advertise-client-urls",
+                                 world.client_url, "--listen-peer-urls",
+                                 world.peer_url,   "--initial-advertise-peer-urls",
+                                 world.peer_url,   "--initial-cluster",
+                                 cluster,          "--log-level",
+                                 "error"};
+    const char *const tls[] = {"--client-cert-auth", "--cert-file",       pem("etcd.pem"),   "--key-file",
+                               pem("etcd.key"),      "--trusted-ca-file", pem("ours.ca.pem")};
+    if (world.nodes.tls)
+        memcpy(arguments + 15, tls, sizeof tls);
     world.pid = fork();
     assert_true(world.pid >= 0);
     if (world.pid > 0)
         return;
     if (!freopen(world.log, "a", stdout) || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
         _exit(126);
-    execlp("etcd", "etcd", "--data-dir", data, "--listen-client-urls", world.client_url, "--advertise-client-urls",
-           world.client_url, "--listen-peer-urls", world.peer_url, "--initial-advertise-peer-urls", world.peer_url,
-           "--initial-cluster", cluster, "--log-level", "error", (char *)NULL);
+    execvp("etcd", (char *const *)(uintptr_t)arguments);
     _exit(127);
 }
 
@@ -273,6 +293,35 @@ static void test_login(void **state)
     assert_true(nodes_until(nodes, nodes_see, 2));
 }
 
+/* Over TLS with certificates both ways; a node with a foreign one stays outside. */
+static void test_tls(void **state)
+{
+    (void)state;
+    struct nodes *nodes = &world.nodes;
+    struct net_tls tls = {pem("ours.ca.pem"), pem("node.pem"), pem("node.key"), false}, foreign = tls;
+    kill_etcd();
+    certs_authority(world.folder, "ours");
+    certs_authority(world.folder, "foreign");
+    certs_issue(world.folder, "ours", "etcd", false);
+    certs_issue(world.folder, "ours", "node", false);
+    certs_issue(world.folder, "foreign", "stranger", false);
+    foreign.cert = pem("stranger.pem");
+    foreign.key = pem("stranger.key");
+    memmove(world.client_url + strlen("https"), world.client_url + strlen("http"), 40);
+    world.client_url[strlen("http")] = 's';
+    nodes->tls = &tls;
+    start_etcd();
+    start_nodes(2);
+    assert_true(nodes_until(nodes, nodes_are_up, 0));
+    nodes->tls = &foreign;
+    nodes_start(nodes, 2);
+    nodes_stop(nodes, 0);
+    nodes_stop(nodes, 1);
+    assert_true(nodes_until(nodes, nodes_are_down, 0));
+    assert_int_equal(nodes->all[2].n_up, 0);
+    nodes_stop(nodes, 2);
+}
+
 int main(void)
 {
     if (system("etcd --version >/dev/null 2>&1") != 0) {
@@ -286,6 +335,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_wiped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_compacted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_login, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,7 @@ struct node *nodes_start(struct nodes *nodes, uint32_t number)
     members_init(&node->members, &self, true, nodes->lease_s * CLOCK_NS_PER_S, clock_now_ns());
     struct etcd_config config = {.endpoints = nodes->endpoints,
                                  .n_endpoints = nodes->n_endpoints,
+                                 .tls = nodes->tls,
                                  .user = nodes->user,
                                  .password = nodes->password,
                                  .cluster = nodes->cluster,

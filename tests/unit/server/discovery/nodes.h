@@ -31,6 +31,7 @@ struct nodes {
     const char *const *endpoints;
     size_t n_endpoints;
     const char *cluster, *user, *password;
+    const struct net_tls *tls;
     uint32_t lease_s;
     struct node all[NODES_MAX];
 };
