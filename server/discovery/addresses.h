@@ -9,8 +9,8 @@
 
 #include "server/discovery/discovery.h"
 
-#define ADDRESSES_ASK_NS UINT64_C(2000000000)     /* between two questions to an address without a node */
-#define ADDRESSES_AGAIN_NS UINT64_C(10000000000)  /* and to one with a node */
+#define ADDRESSES_ASK_NS UINT64_C(2000000000)    /* between two questions to an address without a node */
+#define ADDRESSES_AGAIN_NS UINT64_C(10000000000) /* and to one with a node */
 #define ADDRESSES_EVENTS_MAX (DISCOVERY_NODES_MAX + 1)
 
 struct address {

@@ -60,8 +60,8 @@ static int add_slurm(struct slurm_hosts *out, size_t *cap, const char *slurm_lis
     return rc;
 }
 
-int hosts_list(const char *const *entries, size_t count, const char *slurm_list, uint16_t port,
-               struct slurm_hosts *out, struct error *err)
+int hosts_list(const char *const *entries, size_t count, const char *slurm_list, uint16_t port, struct slurm_hosts *out,
+               struct error *err)
 {
     struct slurm_hosts hosts = {0};
     size_t cap = 0;

@@ -59,13 +59,11 @@ static void copy_text(char *out, size_t cap, const struct peer_blob *text)
 static bool read_node(const struct question *question, const struct net_result *result, struct discovery_node *out)
 {
     struct peer_message message;
-    if (result->code || result->status != 200 ||
-        peer_decode(question->answer, result->len_bytes, &message, NULL) || message.type != PEER_ALIVE)
+    if (result->code || result->status != 200 || peer_decode(question->answer, result->len_bytes, &message, NULL) ||
+        message.type != PEER_ALIVE)
         return false;
-    *out = (struct discovery_node){.boot = message.boot,
-                                   .prep_id = message.alive.prep_id,
-                                   .weight = 1,
-                                   .leaving = message.alive.leaving != 0};
+    *out = (struct discovery_node){
+        .boot = message.boot, .prep_id = message.alive.prep_id, .weight = 1, .leaving = message.alive.leaving != 0};
     memcpy(out->id, message.alive.node, sizeof out->id);
     snprintf(out->url, sizeof out->url, "%s", question->url);
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, strstr(question->url, "//") + 2);

@@ -12,6 +12,10 @@
 #define HEADER "\"header\":{\"revision\":\"4\"}"
 #define KEY "\"key\":\"L2xhcmRlci8xL2Evbm9kZXMveA==\""
 
+static const char node_value[] =
+    "{\"boot\":\"00000000000000ff\",\"name\":\"n\",\"url\":\"https://n:9451\",\"version\":\"1\",\"prep_id\":"
+    "\"0123456789abcdef\",\"weight\":16,\"roots\":[\"/data\",\"/more\"],\"state\":\"leaving\"}";
+
 static const char *const seeds[] = {
     "{" HEADER ",\"ID\":\"1353509838812812805\",\"TTL\":\"3\"}",
     "{\"result\":{" HEADER ",\"ID\":\"77\",\"TTL\":\"3\"}}",
@@ -25,8 +29,7 @@ static const char *const seeds[] = {
     "{\"error\":{\"grpc_code\":14,\"http_code\":503,\"message\":\"etcdserver: no leader\"}}",
     "{\"error\":\"etcdserver: x\",\"message\":\"etcdserver: requested lease not found\",\"code\":5}",
     "{\"token\":\"abc.7\"}",
-    "{\"boot\":\"00000000000000ff\",\"name\":\"n\",\"url\":\"https://n:9451\",\"version\":\"1\",\"prep_id\":"
-    "\"0123456789abcdef\",\"weight\":16,\"roots\":[\"/data\",\"/more\"],\"state\":\"leaving\"}",
+    node_value,
     "{\"format\":1,\"bound\":105}",
     "n[01-03,7],m1",
     "rack[1-2]n[1-2,5]-ib0.example.org",

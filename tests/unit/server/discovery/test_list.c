@@ -164,7 +164,7 @@ static void test_hosts(void **state)
 {
     (void)state;
     const char *const good[] = {"a:1", "a-b.c_d:65535", "10.0.0.1:9451", "[::1]:9451", "[fe80::1.2.3.4]:1"};
-    const char *const bad[] = {"",     "a",    "a:",   ":1",     "a:0",    "a:65536", "a:123456", "a:1x",
+    const char *const bad[] = {"",      "a",    "a:",  ":1",    "a:0",   "a:65536", "a:123456", "a:1x",
                                "::1:1", "[]:1", "[:1", "a/b:1", "a b:1", "a:-1",    "a@b:1",    "http://a:1"};
     struct slurm_hosts hosts;
     struct error err;
