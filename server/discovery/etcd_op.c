@@ -125,8 +125,10 @@ static void take_answer(struct etcd_op *op, const struct etcd_answer *answer, in
         etcd_failed(etcd, op->endpoint, answer->code ? answer->text : "an answer that is not etcd's");
         go_on(op);
     } else if (answer->code == ETCD_UNAUTHENTICATED && etcd->user && op != &etcd->login && !op->logged_anew) {
-        free(etcd->auth);
-        etcd->auth = NULL;
+        if (op->token == etcd->n_tokens) { /* else another request has got a new one meanwhile */
+            free(etcd->auth);
+            etcd->auth = NULL;
+        }
         op->logged_anew = true;
         send(op);
     } else {
@@ -172,6 +174,7 @@ static void send(struct etcd_op *op)
         return;
     }
     op->endpoint = etcd->endpoint;
+    op->token = etcd->n_tokens;
     op->heard.len_bytes = 0;
     snprintf(url, sizeof url, "%s/v3/%s", etcd->endpoints[op->endpoint], op->path);
     struct net_request request = {.url = url,
@@ -214,6 +217,7 @@ static void set_auth(struct etcd *etcd, const char *token)
     free(etcd->auth);
     etcd->auth = xmalloc(cap);
     snprintf(etcd->auth, cap, "Authorization: %s", token);
+    etcd->n_tokens++;
 }
 
 static void logged_in(struct etcd *etcd, const struct etcd_answer *answer)

@@ -28,6 +28,7 @@ struct etcd_op {
     bool busy;        /* until done was called */
     bool logging_in;  /* it waits for a token */
     bool logged_anew; /* its token was refused, and it got another */
+    uint32_t token;   /* which one it was sent with */
     bool told;        /* its last refusal was logged */
     /* done is given the answer, or NULL: nobody gave one. answer->code may be not 0. */
     void (*done)(struct etcd *etcd, const struct etcd_answer *answer);
@@ -46,6 +47,7 @@ struct etcd {
     char *endpoints[ETCD_ENDPOINTS_MAX];
     size_t n_endpoints, endpoint; /* endpoint: the one to ask */
     char *user, *password, *auth; /* auth: the header with the token; NULL: none yet */
+    uint32_t n_tokens;            /* so far: the number of the one in auth */
     bool no_login;                /* etcd wants none */
     uint32_t lease_s, bound;
     char *config_key, *prefix;       /* prefix: of the nodes' keys */

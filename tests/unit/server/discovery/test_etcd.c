@@ -20,7 +20,8 @@
 /* What the server does; the test sets it before a node starts, or changes one flag at a time. */
 static struct {
     struct fake_server *server;
-    atomic_bool kept, put_refused, compacts, no_leader, garbage, wants_token;
+    struct fake_server *second; /* another member of the same etcd */
+    atomic_bool first_hangs, kept, put_refused, compacts, no_leader, garbage, wants_token;
     const char *config; /* of another node; NULL: there is none yet */
     char *pages[KEYS];
     atomic_uint n_ranges, n_watches, n_grants, n_puts, n_logins, n_tokens_refused;
@@ -72,6 +73,7 @@ static const char *answer_range(const struct fake_exchange *exchange)
 }
 
 struct stream {
+    struct fake_server *server;
     unsigned number;
     size_t at;
 };
@@ -96,19 +98,19 @@ static long more(void *arg, char *at, size_t cap)
     const char *text = watch_text(stream->number);
     (void)cap;
     if (text[stream->at] == 0)
-        return fake_wait(world.server, 600000) ? -1 : 0;
+        return fake_wait(stream->server, 600000) ? -1 : 0;
     *at = text[stream->at++];
     return 1;
 }
 
-static void answer_watch(struct fake_exchange *exchange)
+static void answer_watch(struct fake_exchange *exchange, struct fake_server *server)
 {
     static struct stream streams[64];
     unsigned number = atomic_fetch_add(&world.n_watches, 1);
     const char *has_leader = exchange->header(exchange, "Grpc-Metadata-hasleader");
     need(has_leader && strcmp(has_leader, "true") == 0, "hasleader");
     need(strstr(exchange->body, "\"start_revision\":\"41\"") != NULL, exchange->body);
-    streams[number % 64] = (struct stream){.number = number};
+    streams[number % 64] = (struct stream){.server = server, .number = number};
     exchange->more = more;
     exchange->more_arg = &streams[number % 64];
 }
@@ -135,8 +137,9 @@ static bool is_let_in(struct fake_exchange *exchange)
 static void answer(void *arg, struct fake_exchange *exchange)
 {
     const char *path = exchange->path;
-    (void)arg;
-    if (strcmp(path, "/v3/auth/authenticate") == 0) {
+    if (arg == &world.first_hangs && world.first_hangs)
+        fake_wait(world.server, 600000);
+    else if (strcmp(path, "/v3/auth/authenticate") == 0) {
         need(strcmp(exchange->body, "{\"name\":\"me\",\"password\":\"secret\"}") == 0, exchange->body);
         exchange->text = atomic_fetch_add(&world.n_logins, 1) ? "{\"token\":\"second\"}" : "{\"token\":\"first\"}";
     } else if (!is_let_in(exchange)) {
@@ -146,7 +149,7 @@ static void answer(void *arg, struct fake_exchange *exchange)
     } else if (strcmp(path, "/v3/kv/range") == 0) {
         exchange->text = answer_range(exchange);
     } else if (strcmp(path, "/v3/watch") == 0) {
-        answer_watch(exchange);
+        answer_watch(exchange, arg ? world.server : world.second);
     } else if (strcmp(path, "/v3/lease/grant") == 0) {
         atomic_fetch_add(&world.n_grants, 1);
         exchange->text = "{\"ID\":\"77\",\"TTL\":\"2\"}";
@@ -179,7 +182,7 @@ static int set_up(void **state)
     for (uint32_t i = 0; i < KEYS; i++)
         world.pages[i] = page_of(i);
     world.kept = true;
-    world.server = fake_start(0, NULL, answer, NULL);
+    world.server = fake_start(0, NULL, answer, &world.first_hangs);
     snprintf(url, sizeof url, "http://127.0.0.1:%u/", fake_port(world.server));
     endpoints[0] = url;
     nodes_init(&world.nodes, endpoints, 1);
@@ -317,6 +320,30 @@ static void test_endpoints(void **state)
     fake_stop(troubled);
 }
 
+static bool has_moved(const struct nodes *nodes, uint32_t value)
+{
+    return world.n_watches == value && world.n_ranges == value * KEYS && nodes->all[1].n_vanished == value;
+}
+
+/* A member that hangs keeps its connections: the watch there would be silent for ever. It goes to another member along
+ * with the requests. */
+static void test_hangs(void **state)
+{
+    (void)state;
+    char url[64];
+    world.second = fake_start(0, NULL, answer, NULL);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u", fake_port(world.second));
+    endpoints[1] = url;
+    world.nodes.n_endpoints = 2;
+    struct node *node = nodes_start(&world.nodes, 1);
+    assert_true(nodes_until(&world.nodes, is_following, KEYS));
+    world.first_hangs = true;
+    assert_true(nodes_until(&world.nodes, has_moved, 2));
+    assert_int_equal(node->n_down + node->n_failed + node->n_lost, 0);
+    nodes_stop(&world.nodes, 1);
+    fake_stop(world.second);
+}
+
 /* A node logs in before anything else, and again when its token is refused. */
 static void test_token(void **state)
 {
@@ -374,6 +401,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_format, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bound, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_endpoints, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_hangs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_token, set_up, tear_down),
         cmocka_unit_test(test_settings),
     };
