@@ -102,6 +102,7 @@ static bool set_body(CURL *easy, const struct net_request *request)
            curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body) == CURLE_OK;
 }
 
+/* QUICK_EXIT: a request that ends while its name is looked up leaves the lookup alone, else all would wait for it. */
 static bool set_connection(CURL *easy, const struct net_request *request)
 {
     long connect_ms = request->connect_ms ? (long)request->connect_ms : CONNECT_MS;
@@ -109,6 +110,7 @@ static bool set_connection(CURL *easy, const struct net_request *request)
            curl_easy_setopt(easy, CURLOPT_NOPROXY, "*") == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, request->fresh ? 1L : 0L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_ms) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, BUFFER_BYTES) == CURLE_OK &&
