@@ -175,7 +175,7 @@ static void test_times(void **state)
     request.take = take;
     request.answer_max = SIZE_MAX;
     request.arg = &taker;
-    request.whole_ms = 300;
+    request.whole_ms = 3000;
     request.stall_ms = 60000;
     assert_int_equal(asking_ask(&taker.asking, world->client, &request).code, LARDER_ETIMEOUT);
     assert_true(taker.n_bytes > 0);

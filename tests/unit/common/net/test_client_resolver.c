@@ -19,7 +19,8 @@ static struct {
 } lookup = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER, .hangs = true};
 
 /* Stands before the C library's, which libcurl would call. */
-__attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **out)
+__attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service,
+                                                       const struct addrinfo *hints, struct addrinfo **out)
 {
     int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
     *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
