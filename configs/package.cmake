@@ -56,5 +56,8 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "python3 (>= 3.9), python3-numpy")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${configs}/debian/conffiles ${configs}/debian/postinst ${configs}/debian/prerm
-    ${configs}/debian/postrm ${configs}/debian/triggers)
+    ${configs}/debian/postrm)
+if(CMAKE_VERSION VERSION_LESS 4.0) # later ones write the trigger for a library themselves
+    list(APPEND CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${configs}/debian/triggers)
+endif()
 include(CPack)

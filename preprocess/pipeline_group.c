@@ -123,8 +123,10 @@ static int parse_apply(struct group *group, const json_t *list, const json_t *p,
 static int settle(struct group *group, struct error *err)
 {
     struct pipeline *pipeline = group->pipeline;
-    if (group->first == pipeline->n_ops)
-        return 0; /* nothing is all that it does */
+    if (group->first == pipeline->n_ops) { /* nothing is all that it does, and the normal form has nothing of it */
+        pipeline->n_groups--;
+        return 0;
+    }
     json_t *normal = json_pack("{s: {s: O, s: O}}", "random_choice", "p", group->p, "transforms", group->transforms);
     struct pipeline_op *first = &pipeline->ops[group->first];
     first->group_canonical = normal ? json_dumps(normal, JSON_COMPACT) : NULL;

@@ -72,7 +72,7 @@ class Content:
         loader = self._loader()
         asked, count = loader._job.asked, loader._known().info.dataset_samples
         root = os.fsdecode(asked.dataset)
-        if not os.path.isdir(root):
+        if not os.path.isdir(root) or os.path.isfile(os.path.join(root, "index.larder")):
             raise InvalidArgument(f"the files of dataset {root!r} are not known here: it is no folder of this machine, "
                                   "but a packed store or a name of the daemon's configuration. Give the folder's path; "
                                   "with_ids=True gives positions in any dataset")

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "preprocess/pipeline.h"
+#include "preprocess/pipeline_priv.h"
 
 static struct pipeline *parse(const char *json)
 {
@@ -41,6 +41,22 @@ static void test_canonical(void **state)
     struct pipeline *a = parse("[{\"center_crop\": {\"size\": 8}}]"),
                     *b = parse("[{\"center_crop\": {\"size\": [8, 9]}}]");
     assert_string_not_equal(pipeline_canonical(a), pipeline_canonical(b));
+    pipeline_unref(&a);
+    pipeline_unref(&b);
+}
+
+/* A group that does nothing is not there: not in the normal form, and not in what groups behind it draw. */
+static void test_empty_groups(void **state)
+{
+    (void)state;
+    struct pipeline *a = parse("[{\"random_choice\": {\"transforms\": [\"autocontrast\", []]}}]"),
+                    *b = parse("[{\"random_apply\": {\"transforms\": []}}, {\"random_choice\": {\"transforms\": "
+                               "[[], []]}}, {\"random_choice\": {\"transforms\": [\"autocontrast\", []]}}]");
+    assert_string_equal(pipeline_canonical(a), pipeline_canonical(b));
+    assert_int_equal(a->n_ops, 1);
+    assert_int_equal(b->n_ops, 1);
+    assert_int_equal(a->ops[0].group, b->ops[0].group);
+    assert_int_equal(a->n_groups, b->n_groups);
     pipeline_unref(&a);
     pipeline_unref(&b);
 }
@@ -179,8 +195,9 @@ static void test_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_canonical), cmocka_unit_test(test_random),  cmocka_unit_test(test_canonical_is_stable),
-        cmocka_unit_test(test_shape),     cmocka_unit_test(test_refused), cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_canonical),    cmocka_unit_test(test_random),  cmocka_unit_test(test_canonical_is_stable),
+        cmocka_unit_test(test_shape),        cmocka_unit_test(test_refused), cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_empty_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
