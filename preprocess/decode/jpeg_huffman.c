@@ -10,8 +10,8 @@
 #define SIZE_OF(entry) ((int)((entry) >> 12 & 15))
 #define VALUE_OF(entry) ((int16_t)((entry) >> 16))
 
-#define RUN_OF_ZEROS 15    /* with size 0: sixteen zero coefficients. Any other run with size 0 ends the block. */
-#define DC_MAX (1 << 20)   /* far above what eight bits of precision give */
+#define RUN_OF_ZEROS 15     /* with size 0: sixteen zero coefficients. Any other run with size 0 ends the block. */
+#define DC_MAX (1 << 20)    /* far above what eight bits of precision give */
 #define BITS_OF_A_SYMBOL 32 /* a code and its value take fewer */
 
 /* Where the coefficients of a zigzag stand. A run can lead up to 15 places past the end, which is refused after. */
@@ -207,21 +207,29 @@ static inline bool read_ac(struct huffman_bits *bits, const struct huffman *code
     return k == 64;
 }
 
+static inline __attribute__((always_inline)) bool read_block(struct huffman_bits *bits, struct huffman_part *part,
+                                                             int16_t *block, bool skip)
+{
+    if (skip)
+        return read_dc(bits, part) && read_ac(bits, part->ac, NULL, true);
+    memset(block, 0, 64 * sizeof *block);
+    if (!read_dc(bits, part) || !read_ac(bits, part->ac, block, false))
+        return false;
+    block[0] = (int16_t)part->last_dc;
+    return true;
+}
+
 static inline __attribute__((always_inline)) bool read_mcus(struct huffman_bits *bits, struct huffman_part *parts,
                                                             size_t n_parts, uint32_t column, uint32_t count, bool skip)
 {
     for (; count > 0; count--, column++) {
         for (struct huffman_part *part = parts; part < parts + n_parts; part++) {
-            for (uint32_t i = 0; i < part->width * part->height; i++) {
-                int16_t *block = NULL;
-                if (!skip) {
-                    block = part->rows[i / part->width][column * part->width + i % part->width];
-                    memset(block, 0, 64 * sizeof *block);
+            for (uint32_t y = 0; y < part->height; y++) {
+                int16_t(*blocks)[64] = skip ? NULL : part->rows[y] + (size_t)column * part->width;
+                for (uint32_t x = 0; x < part->width; x++) {
+                    if (!read_block(bits, part, skip ? NULL : blocks[x], skip))
+                        return false;
                 }
-                if (!read_dc(bits, part) || !read_ac(bits, part->ac, block, skip))
-                    return false;
-                if (!skip)
-                    block[0] = (int16_t)part->last_dc;
             }
         }
         if (!huffman_bits_fine(bits))

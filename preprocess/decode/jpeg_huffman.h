@@ -40,7 +40,7 @@ bool huffman_bits_done(const struct huffman_bits *bits);
 struct huffman_part {
     const struct huffman *dc, *ac;
     uint32_t width, height;
-    int32_t last_dc;         /* of the block before; 0 where a segment begins */
+    int32_t last_dc;            /* of the block before; 0 where a segment begins */
     int16_t (*const *rows)[64]; /* height rows of blocks, in natural order, borrowed */
 };
 

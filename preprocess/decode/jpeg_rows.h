@@ -25,8 +25,8 @@ struct jpeg_rows {
     uint32_t interval;        /* MCUs of a segment */
     uint32_t first, count;    /* columns of MCUs that are wanted */
 
-    uint64_t segment;       /* that bits reads; segments follow each other, and none is read twice */
-    uint32_t done;          /* MCUs of it that were read */
+    uint64_t segment; /* that bits reads; segments follow each other, and none is read twice */
+    uint32_t done;    /* MCUs of it that were read */
     struct huffman_bits bits;
     const uint8_t *at, *end; /* behind the segment, where its marker is; and behind the file */
 
