@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jpeglib.h>
+#include <cmocka.h>
 
 #include "common/check.h"
 #include "common/random.h"
