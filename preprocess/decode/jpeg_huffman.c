@@ -10,9 +10,11 @@
 #define SIZE_OF(entry) ((int)((entry) >> 12 & 15))
 #define VALUE_OF(entry) ((int16_t)((entry) >> 16))
 
-#define RUN_OF_ZEROS 15     /* with size 0: sixteen zero coefficients. Any other run with size 0 ends the block. */
-#define DC_MAX (1 << 20)    /* far above what eight bits of precision give */
-#define BITS_OF_A_SYMBOL 32 /* a code and its value take fewer */
+#define RUN_OF_ZEROS 15  /* with size 0: sixteen zero coefficients. Any other run with size 0 ends the block. */
+#define DC_MAX (1 << 20) /* far above what eight bits of precision give */
+/* The 56 bits that refill leaves are enough for so many whole symbols, and one more of any kind (31 bits at most). */
+#define WHOLE_AT_ONCE 2
+_Static_assert(WHOLE_AT_ONCE *HUFFMAN_LOOK_BITS + 31 <= 56, "symbols between two refills");
 
 /* Where the coefficients of a zigzag stand. A run can lead up to 15 places past the end, which is refused after. */
 static const uint8_t natural[64 + 16] = {
@@ -105,7 +107,7 @@ static void refill_bytewise(struct huffman_bits *bits)
     }
 }
 
-/* Leaves more than 56 bits in the buffer, as many as whole bytes allow. */
+/* Leaves 56 bits in the buffer, or more. Of the bits below `count` some are there already; they are put there again. */
 static inline void refill(struct huffman_bits *bits)
 {
     uint64_t next;
@@ -121,11 +123,9 @@ static inline void refill(struct huffman_bits *bits)
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     next = __builtin_bswap64(next);
 #endif
-    int bytes = (64 - bits->count) >> 3; /* some, for the buffer had room for half of them */
-    next &= ~UINT64_C(0) << (64 - bytes * 8);
     bits->buffer |= next >> bits->count;
-    bits->at += bytes;
-    bits->count += bytes * 8;
+    bits->at += (63 - bits->count) >> 3;
+    bits->count |= 56;
 }
 
 static inline void drop(struct huffman_bits *bits, int count)
@@ -152,8 +152,6 @@ static uint32_t find_long(const struct huffman *code, uint64_t buffer)
 /* Reads a symbol, without the bits of its value where these are not in the entry. 0: there is no such code. */
 static inline uint32_t read_symbol(struct huffman_bits *bits, const struct huffman *code)
 {
-    if (bits->count < BITS_OF_A_SYMBOL)
-        refill(bits);
     uint32_t entry = code->look[bits->buffer >> (64 - HUFFMAN_LOOK_BITS)];
     if (__builtin_expect(entry == 0, 0))
         entry = find_long(code, bits->buffer);
@@ -170,6 +168,7 @@ static inline int32_t read_value(struct huffman_bits *bits, int size)
 
 static inline bool read_dc(struct huffman_bits *bits, struct huffman_part *part)
 {
+    refill(bits);
     uint32_t entry = read_symbol(bits, part->dc);
     if (entry & WHOLE)
         part->last_dc += VALUE_OF(entry);
@@ -184,25 +183,29 @@ static inline bool read_ac(struct huffman_bits *bits, const struct huffman *code
 {
     int k = 1;
     do {
+        refill(bits);
         uint32_t entry = read_symbol(bits, code);
-        if (entry & WHOLE) {
+        for (int i = 0; i < WHOLE_AT_ONCE && entry & WHOLE; i++) {
             k += RUN_OF(entry);
             if (!skip)
                 block[natural[k]] = VALUE_OF(entry);
-            k++;
-            continue;
+            if (++k >= 64)
+                return k == 64;
+            entry = read_symbol(bits, code);
         }
-        if (entry == 0)
-            return false;
         k += RUN_OF(entry) + 1;
-        if (SIZE_OF(entry) == 0) {
-            if (RUN_OF(entry) != RUN_OF_ZEROS)
-                return true;
-            continue;
+        if (entry & WHOLE) {
+            if (!skip)
+                block[natural[k - 1]] = VALUE_OF(entry);
+        } else if (SIZE_OF(entry)) {
+            int32_t value = read_value(bits, SIZE_OF(entry));
+            if (!skip)
+                block[natural[k - 1]] = (int16_t)value;
+        } else if (entry == 0) {
+            return false;
+        } else if (RUN_OF(entry) != RUN_OF_ZEROS) {
+            return true;
         }
-        int32_t value = read_value(bits, SIZE_OF(entry));
-        if (!skip)
-            block[natural[k - 1]] = (int16_t)value;
     } while (k < 64);
     return k == 64;
 }
