@@ -7,9 +7,10 @@
  * The pixels are those of a full decode. Upsampling of chroma looks one sample to each side, so the columns asked for
  * reach one chroma sample further than the rectangle; rows are libjpeg's own care (jpeg_skip_scanlines).
  *
- * Where there are restart markers, jpeg_rows.c reads the coefficients, and none that the rectangle does not need:
- * libjpeg is in buffered-image mode, believes that the whole file was read, and gets the coefficients from its memory
- * manager. What cannot be read that way is decoded the ordinary way, which also says what is wrong with it. */
+ * Of a baseline JPEG jpeg_rows.c reads the coefficients: faster than libjpeg, and where there are restart markers none
+ * that the rectangle does not need. libjpeg is in buffered-image mode, believes that the whole file was read, and gets
+ * the coefficients from its memory manager. What cannot be read that way is decoded the ordinary way, which also says
+ * what is wrong with it. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@
 #define WORKING_BYTES ((size_t)64 << 10)
 #define CROP_ROUNDING 128 /* pixels to the sides of a rectangle, alignment included */
 #define ROW_ROUNDING 64
+/* Below this, making the tables of the codes takes more than reading faster saves. */
+#define ROWS_PIXELS_MIN (UINT64_C(128) * 128)
 
 struct jpeg_reader {
     struct jpeg_decompress_struct cinfo;
@@ -311,13 +314,19 @@ static void region_body(struct jpeg_reader *reader)
     reader->image.width = rect.width;
 }
 
+static bool fits_rows(const struct jpeg_decompress_struct *cinfo)
+{
+    uint64_t pixels = (uint64_t)cinfo->image_width * cinfo->image_height;
+    return jpeg_rows_fit(cinfo) && (cinfo->restart_interval > 0 || pixels >= ROWS_PIXELS_MIN);
+}
+
 /* The coefficients of a JPEG in several scans, whole; the rectangle; and the rows that libjpeg works on. */
 size_t jpeg_reader_needs(struct jpeg_reader *reader, struct rect rect)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     size_t bytes = (size_t)cinfo->image_width * (size_t)cinfo->num_components * WORKING_ROWS + WORKING_BYTES;
     bytes += ((size_t)rect.width + CROP_ROUNDING) * IMAGE_CHANNELS * rect.height;
-    if (jpeg_rows_fit(cinfo))
+    if (fits_rows(cinfo))
         bytes += jpeg_rows_bytes(cinfo);
     bool whole = jpeg_has_multiple_scans(cinfo);
     for (int i = 0; whole && i < cinfo->num_components; i++) {
@@ -333,7 +342,7 @@ int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct imag
 {
     reader->rect = rect;
     reader->image.data = NULL;
-    reader->by_rows = jpeg_rows_fit(&reader->cinfo) && jpeg_rows_begin(&reader->rows, &reader->cinfo);
+    reader->by_rows = fits_rows(&reader->cinfo) && jpeg_rows_begin(&reader->rows, &reader->cinfo);
     bool made = guarded(reader, fault, region_body);
     if (!made && reader->by_rows && fault->reason != BAD_NO_MEMORY) {
         reader->by_rows = false;

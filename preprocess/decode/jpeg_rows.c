@@ -10,7 +10,7 @@
 bool jpeg_rows_fit(const struct jpeg_decompress_struct *cinfo)
 {
     const jpeg_component_info *only = cinfo->cur_comp_info[0];
-    if (cinfo->restart_interval == 0 || cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 ||
+    if (cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 ||
         cinfo->comps_in_scan != cinfo->num_components)
         return false;
     /* The blocks of one component follow each other row by row, whatever its sampling. */
@@ -121,7 +121,7 @@ bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct
     uint32_t mcu_height = DCTSIZE * (uint32_t)cinfo->max_v_samp_factor;
     rows->per_row = (cinfo->image_width + mcu_width - 1) / mcu_width;
     rows->n_rows = (cinfo->image_height + mcu_height - 1) / mcu_height;
-    rows->interval = cinfo->restart_interval;
+    rows->interval = cinfo->restart_interval ? cinfo->restart_interval : rows->per_row * rows->n_rows;
     jpeg_rows_want(rows, 0, rows->per_row);
     rows->end = cinfo->src->next_input_byte + cinfo->src->bytes_in_buffer;
     rows->segment = 0;

@@ -1,13 +1,13 @@
-/* jpeg_rows.h: the coefficients of a JPEG with restart markers, a row of MCUs at a time and only those that are wanted.
+/* jpeg_rows.h: the coefficients of a baseline JPEG, a row of MCUs at a time and only those that are wanted.
  *
  * A restart marker begins a segment, which can be read without those before it. So the rows above a rectangle need no
  * more than a search for markers, and what stands left and right of it in other segments is passed over too. libjpeg
  * asks for a row through its memory manager (jpeg_memory.h), and does everything after the entropy decoding.
  *
- * For baseline JPEGs with one scan. Any interval will do: segments may be parts of a row, a row, several, or cross from
- * one to the next. What is not as it should be (a marker out of order, missing or one too many, a segment that is too
- * short or too long, a code that does not exist) makes a row fail; the caller then decodes the ordinary way, which
- * knows what to make of it. */
+ * For JPEGs with one scan. Without restart markers all of it is one segment. Any interval will do: segments may be
+ * parts of a row, a row, several, or cross from one to the next. What is not as it should be (a marker out of order,
+ * missing or one too many, a segment that is too short or too long, a code that does not exist) makes a row fail; the
+ * caller then decodes the ordinary way, which knows what to make of it. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_ROWS_H
 #define LARDER_PREPROCESS_DECODE_JPEG_ROWS_H
 
@@ -36,7 +36,7 @@ struct jpeg_rows {
     struct huffman dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS];
 };
 
-/* jpeg_rows_fit says whether a JPEG, whose header was read, can be read this way and has restart markers. */
+/* jpeg_rows_fit says whether a JPEG, whose header was read, can be read this way. */
 bool jpeg_rows_fit(const struct jpeg_decompress_struct *cinfo);
 /* jpeg_rows_begin begins with the first segment, which stands where cinfo's source is. It borrows the source's bytes.
  * False: the header is not as it should be. */

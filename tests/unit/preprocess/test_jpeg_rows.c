@@ -1,4 +1,4 @@
-/* test_jpeg_rows.c: coefficients of JPEGs with restart markers, row by row, beside those that libjpeg reads. Takes a
+/* test_jpeg_rows.c: coefficients of JPEGs, with and without restart markers, beside those that libjpeg reads. Takes a
  * seed. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -108,7 +108,7 @@ static void test_coefficients(void **state)
 {
     (void)state;
     static const uint32_t sizes[][2] = {{160, 120}, {97, 131}, {17, 9}, {1, 1}, {3, 300}, {300, 3}};
-    static const unsigned intervals[] = {1, 2, 3, 4, 5, 7, 10, 20, 65535};
+    static const unsigned intervals[] = {0, 1, 2, 3, 4, 5, 7, 10, 20, 65535};
     struct rng rng;
     random_seed(&rng, seed);
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
