@@ -13,7 +13,6 @@
 #include "preprocess/command_files.h"
 #include "preprocess/commands.h"
 #include "preprocess/decode/decode.h"
-#include "preprocess/jpeg_mark.h"
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/prepare.h"
 #include "preprocess/reference.h"
@@ -28,7 +27,7 @@ static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max
 enum side { PLAIN, MARKED, SIDES }; /* the images as they are; and with restart markers, where asked for */
 
 struct bench {
-    struct command_files files, marked; /* of marked, those of JPEGs alone have bytes of their own */
+    struct command_files files, marked;
     struct pipeline *pipeline;
     struct rect *sizes; /* of each image; width 0: does not decode */
     double seconds;
@@ -71,30 +70,6 @@ static void get_sizes(struct bench *bench)
     }
     scratch_free(&scratch);
     decoder_destroy(decoder);
-}
-
-/* Puts restart markers into the JPEGs. Files that are none are measured as they are. */
-static void mark_all(struct bench *bench)
-{
-    bench->marked = (struct command_files){.count = bench->files.count};
-    bench->marked.items = xcalloc(bench->files.count, sizeof *bench->marked.items);
-    for (size_t i = 0; i < bench->files.count; i++) {
-        const struct command_file *file = &bench->files.items[i];
-        struct command_file *marked = &bench->marked.items[i];
-        *marked = *file;
-        if (!jpeg_mark(file->data, file->len_bytes, bench->interval, &marked->data, &marked->len_bytes))
-            *marked = *file;
-        bench->marked.bytes += marked->len_bytes;
-    }
-}
-
-static void free_marked(struct bench *bench)
-{
-    for (size_t i = 0; i < bench->marked.count; i++) {
-        if (bench->marked.items[i].data != bench->files.items[i].data)
-            free(bench->marked.items[i].data);
-    }
-    free(bench->marked.items);
 }
 
 /* What an instance of an image is made from: the rectangle, and whether it is resized. */
@@ -349,7 +324,7 @@ static int run_bench(struct bench *bench)
     struct result result = {0};
     get_sizes(bench);
     if (bench->interval)
-        mark_all(bench);
+        bench->marked = command_files_mark(&bench->files, bench->interval);
     run_alone(bench, &result);
     if (result.images == 0) {
         fputs("none of the images can be prepared\n", stderr);
@@ -415,7 +390,7 @@ int prepare_bench_main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
     else
         rc = run_bench(&bench);
-    free_marked(&bench);
+    command_files_free(&bench.marked);
     command_files_free(&bench.files);
     pipeline_unref(&bench.pipeline);
     free(bench.sizes);
