@@ -1,12 +1,12 @@
-/* command_bench.c: larder bench prepare. Ours and the reference take turns image by image, so that what disturbs the
- * machine disturbs both; a pass goes over all images once, and medians are over passes. */
+/* command_bench.c: larder bench prepare. Ours, with and without restart markers, and the reference take turns image by
+ * image, so that what disturbs the machine disturbs all; a pass goes over all images once, and medians are over
+ * passes. */
 #include <getopt.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/check.h"
 #include "common/clock.h"
@@ -24,23 +24,33 @@
 
 static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max = 100};
 
+enum side { PLAIN, MARKED, SIDES }; /* the images as they are; and with restart markers, where asked for */
+
 struct bench {
-    struct command_files files;
+    struct command_files files, marked;
     struct pipeline *pipeline;
     struct rect *sizes; /* of each image; width 0: does not decode */
     double seconds;
     int threads;
+    uint32_t interval; /* MCUs from one marker to the next; 0: the images as they are alone */
 };
 
 struct pass {
-    uint64_t ours_ns, reference_ns;
+    uint64_t ours_ns[SIDES], reference_ns;
+};
+
+/* Where the time of all passes went. */
+struct spent {
+    struct prepare_times times;
+    uint64_t resample_ns, copy_ns; /* of transform_ns: that of images that are resized, and of the others */
+    struct reference_parts parts;  /* of as many decodes */
 };
 
 struct result {
     struct pass *passes;
     size_t n_passes;
     uint64_t images, reference_images;
-    struct prepare_times times;
+    struct spent spent[SIDES];
 };
 
 static void get_sizes(struct bench *bench)
@@ -62,8 +72,8 @@ static void get_sizes(struct bench *bench)
     decoder_destroy(decoder);
 }
 
-/* The rectangle that an instance of an image is made from. */
-static bool source_rect(const struct bench *bench, size_t image, const uint64_t key[3], struct rect *out)
+/* What an instance of an image is made from: the rectangle, and whether it is resized. */
+static bool source_rect(const struct bench *bench, size_t image, const uint64_t key[3], struct rect *out, bool *resized)
 {
     struct op_plan plans[PIPELINE_OPS_MAX];
     struct geometry geometry;
@@ -73,15 +83,8 @@ static bool source_rect(const struct bench *bench, size_t image, const uint64_t 
     geometry_start(&geometry, size.width, size.height);
     pipeline_gather(bench->pipeline, plans, 0, bench->pipeline->n_ops, &geometry);
     *out = resample_needs(&geometry);
+    *resized = geometry.resized;
     return true;
-}
-
-/* Time that this thread was running: the images are in memory, and what else runs should not count. */
-static uint64_t busy_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 struct turn {
@@ -90,26 +93,46 @@ struct turn {
     size_t capacity;
 };
 
-static bool ours(const struct bench *bench, size_t image, struct turn *turn, uint64_t instance, uint64_t *ns)
+static bool ours(const struct bench *bench, enum side side, size_t image, struct turn *turn, uint64_t instance,
+                 uint64_t *ns)
 {
     struct prepare_output output = {.pipeline = bench->pipeline, .key = {1, image, instance}, .dst = turn->dst};
     enum bad_reason reason;
-    const struct command_file *file = &bench->files.items[image];
-    uint64_t from = busy_ns();
+    const struct command_file *file = side == MARKED ? &bench->marked.items[image] : &bench->files.items[image];
+    uint64_t from = clock_thread_ns();
     int rc = prepare_sample(turn->scratch, file->data, file->len_bytes, &output, 1, &reason, NULL);
-    *ns += busy_ns() - from;
+    *ns += clock_thread_ns() - from;
     return rc == 0;
+}
+
+/* The same, and where the time goes. */
+static bool ours_in_parts(const struct bench *bench, enum side side, size_t image, struct turn *turn, uint64_t instance,
+                          struct result *result)
+{
+    struct spent *spent = &result->spent[side];
+    const struct command_file *file = side == MARKED ? &bench->marked.items[image] : &bench->files.items[image];
+    uint64_t before = spent->times.transform_ns;
+    struct rect rect;
+    bool resized = true;
+    prepare_scratch_time(turn->scratch, &spent->times);
+    bool ok = ours(bench, side, image, turn, instance, &result->passes[result->n_passes].ours_ns[side]);
+    prepare_scratch_time(turn->scratch, NULL);
+    if (source_rect(bench, image, (uint64_t[3]){1, image, instance}, &rect, &resized))
+        reference_time(file->data, file->len_bytes, rect, &turn->buffer, &turn->capacity, &spent->parts);
+    *(resized ? &spent->resample_ns : &spent->copy_ns) += spent->times.transform_ns - before;
+    return ok;
 }
 
 static bool reference(const struct bench *bench, size_t image, struct turn *turn, uint64_t instance, uint64_t *ns)
 {
     const struct command_file *file = &bench->files.items[image];
     struct rect rect;
-    if (!source_rect(bench, image, (uint64_t[3]){1, image, instance}, &rect))
+    bool resized;
+    if (!source_rect(bench, image, (uint64_t[3]){1, image, instance}, &rect, &resized))
         return false;
-    uint64_t from = busy_ns();
+    uint64_t from = clock_thread_ns();
     bool ok = reference_decode(file->data, file->len_bytes, rect, &turn->buffer, &turn->capacity);
-    *ns += busy_ns() - from;
+    *ns += clock_thread_ns() - from;
     return ok;
 }
 
@@ -125,7 +148,11 @@ static void one_pass(const struct bench *bench, struct turn *turn, struct result
         bool first = (i + instance) & 1;
         if (first)
             result->reference_images += reference(bench, i, turn, instance, &pass->reference_ns);
-        result->images += ours(bench, i, turn, instance, &pass->ours_ns);
+        if (bench->interval && first)
+            ours_in_parts(bench, MARKED, i, turn, instance, result);
+        result->images += ours_in_parts(bench, PLAIN, i, turn, instance, result);
+        if (bench->interval && !first)
+            ours_in_parts(bench, MARKED, i, turn, instance, result);
         if (!first)
             result->reference_images += reference(bench, i, turn, instance, &pass->reference_ns);
     }
@@ -147,7 +174,7 @@ static void run_alone(const struct bench *bench, struct result *result)
     result->passes = xcalloc(PASSES_MAX, sizeof *result->passes);
     one_pass(bench, &turn, result); /* warms up */
     result->n_passes = 0;
-    prepare_scratch_time(turn.scratch, &result->times);
+    memset(result->spent, 0, sizeof result->spent);
     uint64_t until = clock_now_ns() + (uint64_t)(bench->seconds * 1e9);
     do
         one_pass(bench, &turn, result);
@@ -172,7 +199,7 @@ static void *work(void *argument)
     uint64_t ns = 0;
     for (uint64_t instance = 0; clock_now_ns() < worker->until_ns; instance++) {
         for (size_t i = 0; i < bench->files.count && clock_now_ns() < worker->until_ns; i++)
-            worker->images += bench->sizes[i].width && ours(bench, i, &turn, instance, &ns);
+            worker->images += bench->sizes[i].width && ours(bench, PLAIN, i, &turn, instance, &ns);
     }
     prepare_scratch_destroy(turn.scratch);
     free(turn.dst);
@@ -214,7 +241,12 @@ static double median_ns(const struct result *result, double (*value)(const struc
 
 static double ours_ns(const struct pass *pass)
 {
-    return (double)pass->ours_ns;
+    return (double)pass->ours_ns[PLAIN];
+}
+
+static double marked_ns(const struct pass *pass)
+{
+    return (double)pass->ours_ns[MARKED];
 }
 
 static double reference_ns(const struct pass *pass)
@@ -224,7 +256,12 @@ static double reference_ns(const struct pass *pass)
 
 static double ratio(const struct pass *pass)
 {
-    return (double)pass->reference_ns / (double)pass->ours_ns;
+    return (double)pass->reference_ns / (double)pass->ours_ns[PLAIN];
+}
+
+static double gain(const struct pass *pass)
+{
+    return (double)pass->ours_ns[PLAIN] / (double)pass->ours_ns[MARKED];
 }
 
 static json_t *rounded(double value)
@@ -234,9 +271,28 @@ static json_t *rounded(double value)
     return json_real(strtod(text, NULL));
 }
 
-static json_t *stage(const struct result *result, uint64_t ns)
+static json_t *stage(const struct result *result, double ns)
 {
-    return rounded((double)ns / 1e3 / ((double)result->images * (double)result->n_passes));
+    return rounded(ns / 1e3 / ((double)result->images * (double)result->n_passes));
+}
+
+/* Of the time for an image. Entropy decoding is what is left of opening and decoding. */
+static json_t *parts(const struct result *result, const struct spent *spent)
+{
+    double decode = (double)(spent->times.open_ns + spent->times.decode_ns);
+    double after = spent->parts.idct_ns + spent->parts.color_ns;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "entropy", stage(result, decode > after ? decode - after : 0), "idct",
+                     stage(result, spent->parts.idct_ns), "upsample_color", stage(result, spent->parts.color_ns),
+                     "resample", stage(result, (double)spent->resample_ns), "copy",
+                     stage(result, (double)spent->copy_ns));
+}
+
+static json_t *report_marked(const struct bench *bench, const struct result *result)
+{
+    return json_pack("{s:I, s:o, s:o, s:o, s:o}", "interval", (json_int_t)bench->interval, "size",
+                     rounded((double)bench->marked.bytes / (double)bench->files.bytes), "prepare_per_s",
+                     rounded((double)result->images * 1e9 / median_ns(result, marked_ns)), "gain",
+                     rounded(median_ns(result, gain)), "parts_us", parts(result, &result->spent[MARKED]));
 }
 
 static json_t *report(const struct bench *bench, const struct result *result)
@@ -250,11 +306,16 @@ static json_t *report(const struct bench *bench, const struct result *result)
                             rounded((double)result->images * 1e9 / median_ns(result, reference_ns)));
         json_object_set_new(json, "ratio", rounded(median_ns(result, ratio)));
     }
-    const struct prepare_times *times = &result->times;
+    const struct prepare_times *times = &result->spent[PLAIN].times;
     json_object_set_new(json, "stages_us",
-                        json_pack("{s:o, s:o, s:o, s:o}", "open", stage(result, times->open_ns), "plan",
-                                  stage(result, times->plan_ns), "decode", stage(result, times->decode_ns), "transform",
-                                  stage(result, times->transform_ns)));
+                        json_pack("{s:o, s:o, s:o, s:o}", "open", stage(result, (double)times->open_ns), "plan",
+                                  stage(result, (double)times->plan_ns), "decode",
+                                  stage(result, (double)times->decode_ns), "transform",
+                                  stage(result, (double)times->transform_ns)));
+    if (result->reference_images == result->images)
+        json_object_set_new(json, "parts_us", parts(result, &result->spent[PLAIN]));
+    if (bench->interval)
+        json_object_set_new(json, "restart_rows", report_marked(bench, result));
     return json;
 }
 
@@ -262,6 +323,8 @@ static int run_bench(struct bench *bench)
 {
     struct result result = {0};
     get_sizes(bench);
+    if (bench->interval)
+        bench->marked = command_files_mark(&bench->files, bench->interval);
     run_alone(bench, &result);
     if (result.images == 0) {
         fputs("none of the images can be prepared\n", stderr);
@@ -285,7 +348,8 @@ static int run_bench(struct bench *bench)
 
 static int usage(void)
 {
-    fputs("usage: larder bench prepare DIR [--pipeline SPEC] [--seconds S] [--threads N]\n", stderr);
+    fputs("usage: larder bench prepare DIR [--pipeline SPEC] [--seconds S] [--threads N] [--restart-rows MCUS]\n",
+          stderr);
     return 2;
 }
 
@@ -294,9 +358,11 @@ int prepare_bench_main(int argc, char **argv)
     static const struct option options[] = {{"pipeline", required_argument, NULL, 'p'},
                                             {"seconds", required_argument, NULL, 's'},
                                             {"threads", required_argument, NULL, 't'},
+                                            {"restart-rows", required_argument, NULL, 'r'},
                                             {0}};
     const char *spec = DEFAULT_PIPELINE;
     struct bench bench = {.seconds = 10, .threads = 1};
+    int restart_rows = 0;
     optind = 1;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'p')
@@ -305,12 +371,15 @@ int prepare_bench_main(int argc, char **argv)
             bench.seconds = atof(optarg);
         else if (option == 't')
             bench.threads = atoi(optarg);
+        else if (option == 'r')
+            restart_rows = atoi(optarg);
         else
             return usage();
     }
     if (optind != argc - 1 || !(bench.seconds > 0 && bench.seconds < 86400) || bench.threads < 1 ||
-        bench.threads > THREADS_MAX)
+        bench.threads > THREADS_MAX || restart_rows < 0)
         return usage();
+    bench.interval = (uint32_t)restart_rows;
     struct error err = {0};
     int rc = prepare_init(&err);
     if (rc == 0)
@@ -321,6 +390,7 @@ int prepare_bench_main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
     else
         rc = run_bench(&bench);
+    command_files_free(&bench.marked);
     command_files_free(&bench.files);
     pipeline_unref(&bench.pipeline);
     free(bench.sizes);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "common/check.h"
+#include "preprocess/jpeg_mark.h"
 
 int command_file_read(const char *path, struct command_file *out, struct error *err)
 {
@@ -75,6 +76,23 @@ int command_files_read(const char *folder, uint64_t max_bytes, struct command_fi
     else
         *out = files;
     return rc;
+}
+
+struct command_files command_files_mark(const struct command_files *files, uint32_t interval)
+{
+    struct command_files marked = {.items = xcalloc(files->count, sizeof *marked.items), .count = files->count};
+    for (size_t i = 0; i < files->count; i++) {
+        const struct command_file *file = &files->items[i];
+        struct command_file *copy = &marked.items[i];
+        copy->path = xstrdup(file->path);
+        if (!jpeg_mark(file->data, file->len_bytes, interval, &copy->data, &copy->len_bytes)) {
+            copy->len_bytes = file->len_bytes;
+            copy->data = xmalloc(file->len_bytes + 1);
+            memcpy(copy->data, file->data, file->len_bytes);
+        }
+        marked.bytes += copy->len_bytes;
+    }
+    return marked;
 }
 
 void command_files_free(struct command_files *files)

@@ -139,7 +139,7 @@ static int plan_all(struct run *run, uint32_t width, uint32_t height, uint64_t *
 /* lap adds the time since *from to a stage, and begins the next one. */
 static void lap(uint64_t *stage, uint64_t *from)
 {
-    uint64_t now = clock_now_ns();
+    uint64_t now = clock_thread_ns();
     *stage += now - *from;
     *from = now;
 }
@@ -150,7 +150,7 @@ static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, 
                               struct decode_fault *fault)
 {
     struct prepare_times *times = scratch->times;
-    uint64_t clock = times ? clock_now_ns() : 0;
+    uint64_t clock = times ? clock_thread_ns() : 0;
     if (plan_all(run, whole.width, whole.height, &members, fault) || !members)
         return members;
     uint32_t divisor = outputs_scaling(run, members, whole);
@@ -182,7 +182,7 @@ static uint64_t try_members(struct prepare_scratch *scratch, struct run *run, ui
                             struct decode_fault *fault)
 {
     struct rect whole;
-    uint64_t clock = scratch->times ? clock_now_ns() : 0, failed = members;
+    uint64_t clock = scratch->times ? clock_thread_ns() : 0, failed = members;
     *fault = (struct decode_fault){0};
     *opened = decode_open(scratch->decoder, run->encoded, run->len_bytes, run->memory, &whole, fault) == 0;
     if (scratch->times)

@@ -31,8 +31,8 @@ struct prepare_counts {
 };
 struct prepare_counts prepare_scratch_counts(const struct prepare_scratch *scratch);
 
-/* prepare_scratch_time lets every later call add the time that it spends to *times, which is borrowed. NULL ends
- * that. */
+/* prepare_scratch_time lets every later call add the time that its thread has a core to *times, which is borrowed. NULL
+ * ends that. */
 struct prepare_times {
     uint64_t open_ns, plan_ns, decode_ns, transform_ns;
 };

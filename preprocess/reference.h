@@ -12,4 +12,14 @@
  * libjpeg decodes. */
 bool reference_decode(const uint8_t *bytes, size_t len_bytes, struct rect rect, uint8_t **buffer, size_t *capacity);
 
+/* What the parts of a decode take that come after the entropy decoding, as differences between decodes of which each
+ * leaves one out. */
+struct reference_parts {
+    double idct_ns, color_ns; /* color: upsampling of chroma and conversion to RGB */
+};
+
+/* reference_time adds the parts of one decode of rect to *parts. Buffer and result are reference_decode's. */
+bool reference_time(const uint8_t *bytes, size_t len_bytes, struct rect rect, uint8_t **buffer, size_t *capacity,
+                    struct reference_parts *parts);
+
 #endif

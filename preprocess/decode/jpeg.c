@@ -5,7 +5,12 @@
  * that libjpeg would keep are dropped when an image is opened.
  *
  * The pixels are those of a full decode. Upsampling of chroma looks one sample to each side, so the columns asked for
- * reach one chroma sample further than the rectangle; rows are libjpeg's own care (jpeg_skip_scanlines). */
+ * reach one chroma sample further than the rectangle; rows are libjpeg's own care (jpeg_skip_scanlines).
+ *
+ * Of a baseline JPEG jpeg_rows.c reads the coefficients: faster than libjpeg, and where there are restart markers none
+ * that the rectangle does not need. libjpeg is in buffered-image mode, believes that the whole file was read, and gets
+ * the coefficients from its memory manager. What cannot be read that way is decoded the ordinary way, which also says
+ * what is wrong with it. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +23,7 @@
 #include "common/check.h"
 #include "preprocess/decode/decode_priv.h"
 #include "preprocess/decode/jpeg_memory.h"
+#include "preprocess/decode/jpeg_rows.h"
 
 #define ROWS_AT_ONCE 16
 /* Memory, see jpeg_reader_needs. */
@@ -25,6 +31,8 @@
 #define WORKING_BYTES ((size_t)64 << 10)
 #define CROP_ROUNDING 128 /* pixels to the sides of a rectangle, alignment included */
 #define ROW_ROUNDING 64
+/* Below this, making the tables of the codes takes more than reading faster saves. */
+#define ROWS_PIXELS_MIN (UINT64_C(128) * 128)
 
 struct jpeg_reader {
     struct jpeg_decompress_struct cinfo;
@@ -37,7 +45,9 @@ struct jpeg_reader {
     const uint8_t *bytes;
     size_t len_bytes;
     struct rect rect;   /* asked for */
-    struct image image; /* and what was made of it */
+    struct image image; /* and what was made of it; data NULL: no memory was taken yet */
+    bool by_rows;       /* the coefficients come from rows */
+    struct jpeg_rows rows;
 };
 
 static enum bad_reason reason_of(int code)
@@ -156,6 +166,18 @@ static void open_body(struct jpeg_reader *reader)
     jpeg_read_header(cinfo, TRUE);
 }
 
+/* Opens the same image once more, to be decoded at the same scale. */
+static void open_again(struct jpeg_reader *reader)
+{
+    struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    unsigned numerator = cinfo->scale_num, denominator = cinfo->scale_denom;
+    jpeg_abort_decompress(cinfo);
+    jpeg_memory_begin(&reader->memory, cinfo, reader->memory.scratch);
+    open_body(reader);
+    cinfo->scale_num = numerator;
+    cinfo->scale_denom = denominator;
+}
+
 /* A file that was cut short lacks its end marker. Looking for it costs nothing and, other than decoding, does not
  * depend on which part of the image is wanted. Bytes after the marker are common and harmless. */
 static bool has_end(const uint8_t *from, size_t len_bytes)
@@ -228,13 +250,45 @@ static void read_cmyk_rows(struct jpeg_reader *reader, uint32_t skip)
     }
 }
 
+static void start(struct jpeg_reader *reader)
+{
+    struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    cinfo->out_color_space = cinfo->num_components == 4 ? JCS_CMYK : JCS_RGB;
+    cinfo->dct_method = JDCT_ISLOW;
+    cinfo->buffered_image = reader->by_rows;
+    if (reader->by_rows)
+        jpeg_memory_rows(&reader->memory, &reader->rows);
+    jpeg_start_decompress(cinfo);
+    if (!reader->by_rows)
+        return;
+    cinfo->input_iMCU_row = cinfo->total_iMCU_rows; /* so that libjpeg reads nothing itself */
+    jpeg_start_output(cinfo, cinfo->input_scan_number);
+}
+
+/* Columns of the output, from left on, as the columns of MCUs that hold them. */
+static void want_columns(struct jpeg_reader *reader, JDIMENSION left, JDIMENSION width)
+{
+    const struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    uint32_t mcu = (uint32_t)cinfo->max_h_samp_factor * (uint32_t)cinfo->min_DCT_scaled_size;
+    uint32_t first = left / mcu, end = (left + width + mcu - 1) / mcu;
+    jpeg_rows_want(&reader->rows, first, end - first);
+}
+
+/* Memory for the pixels. Where a first try failed, that of the first try. */
+static void take_image(struct jpeg_reader *reader, uint32_t width)
+{
+    struct image *image = &reader->image;
+    if (image->data && image->width >= width)
+        return;
+    if (scratch_image(reader->memory.scratch, width, reader->rect.height, image))
+        ERREXIT1(&reader->cinfo, JERR_OUT_OF_MEMORY, 0);
+}
+
 static void region_body(struct jpeg_reader *reader)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     struct rect rect = reader->rect;
-    cinfo->out_color_space = cinfo->num_components == 4 ? JCS_CMYK : JCS_RGB;
-    cinfo->dct_method = JDCT_ISLOW;
-    jpeg_start_decompress(cinfo);
+    start(reader);
 
     uint32_t side = margin(cinfo);
     JDIMENSION left = rect.x > side ? rect.x - side : 0;
@@ -243,13 +297,14 @@ static void region_body(struct jpeg_reader *reader)
     JDIMENSION width = right - left;
     if (width < cinfo->output_width)
         jpeg_crop_scanline(cinfo, &left, &width);
+    if (reader->by_rows)
+        want_columns(reader, left, width);
     if (rect.y > 0)
         jpeg_skip_scanlines(cinfo, rect.y);
 
     uint32_t skip = rect.x - left;
     bool cmyk = cinfo->out_color_space == JCS_CMYK;
-    if (scratch_image(reader->memory.scratch, cmyk ? rect.width : cinfo->output_width, rect.height, &reader->image))
-        ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
+    take_image(reader, cmyk ? rect.width : cinfo->output_width);
     if (cmyk) {
         read_cmyk_rows(reader, skip);
         return;
@@ -259,12 +314,20 @@ static void region_body(struct jpeg_reader *reader)
     reader->image.width = rect.width;
 }
 
+static bool fits_rows(const struct jpeg_decompress_struct *cinfo)
+{
+    uint64_t pixels = (uint64_t)cinfo->image_width * cinfo->image_height;
+    return jpeg_rows_fit(cinfo) && (cinfo->restart_interval > 0 || pixels >= ROWS_PIXELS_MIN);
+}
+
 /* The coefficients of a JPEG in several scans, whole; the rectangle; and the rows that libjpeg works on. */
 size_t jpeg_reader_needs(struct jpeg_reader *reader, struct rect rect)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     size_t bytes = (size_t)cinfo->image_width * (size_t)cinfo->num_components * WORKING_ROWS + WORKING_BYTES;
     bytes += ((size_t)rect.width + CROP_ROUNDING) * IMAGE_CHANNELS * rect.height;
+    if (fits_rows(cinfo))
+        bytes += jpeg_rows_bytes(cinfo);
     bool whole = jpeg_has_multiple_scans(cinfo);
     for (int i = 0; whole && i < cinfo->num_components; i++) {
         const jpeg_component_info *component = &cinfo->comp_info[i];
@@ -278,7 +341,14 @@ size_t jpeg_reader_needs(struct jpeg_reader *reader, struct rect rect)
 int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct image *out, struct decode_fault *fault)
 {
     reader->rect = rect;
-    if (!guarded(reader, fault, region_body))
+    reader->image.data = NULL;
+    reader->by_rows = fits_rows(&reader->cinfo) && jpeg_rows_begin(&reader->rows, &reader->cinfo);
+    bool made = guarded(reader, fault, region_body);
+    if (!made && reader->by_rows && fault->reason != BAD_NO_MEMORY) {
+        reader->by_rows = false;
+        made = guarded(reader, fault, open_again) && guarded(reader, fault, region_body);
+    }
+    if (!made)
         return fault->error.code;
     *out = reader->image;
     return 0;

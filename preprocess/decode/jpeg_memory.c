@@ -19,6 +19,7 @@ struct jvirt_barray_control {
     JBLOCKARRAY rows;
     JDIMENSION blocks_per_row, n_rows;
     boolean zero;
+    int component; /* libjpeg requests them in the order of the components */
 };
 
 static struct jpeg_memory *memory_of(j_common_ptr cinfo)
@@ -78,10 +79,10 @@ static jvirt_sarray_ptr request_virt_sarray(j_common_ptr cinfo, int pool, boolea
 static jvirt_barray_ptr request_virt_barray(j_common_ptr cinfo, int pool, boolean zero, JDIMENSION blocks_per_row,
                                             JDIMENSION n_rows, JDIMENSION max_access)
 {
-    (void)max_access;
     struct jpeg_memory *memory = memory_of(cinfo);
     struct jvirt_barray_control *array = take(cinfo, pool, sizeof *array);
-    *array = (struct jvirt_barray_control){memory->block_arrays, NULL, blocks_per_row, n_rows, zero};
+    *array = (struct jvirt_barray_control){
+        memory->block_arrays, NULL, blocks_per_row, memory->rows ? max_access : n_rows, zero, memory->n_block_arrays++};
     memory->block_arrays = array;
     return array;
 }
@@ -100,6 +101,10 @@ static void realize_virt_arrays(j_common_ptr cinfo)
         if (array->rows)
             continue;
         array->rows = alloc_barray(cinfo, JPOOL_IMAGE, array->blocks_per_row, array->n_rows);
+        if (memory->rows) {
+            jpeg_rows_place(memory->rows, array->component, array->rows);
+            continue;
+        }
         for (JDIMENSION i = 0; array->zero && i < array->n_rows; i++)
             memset(array->rows[i], 0, (size_t)array->blocks_per_row * sizeof(JBLOCK));
     }
@@ -114,10 +119,29 @@ static JSAMPARRAY access_virt_sarray(j_common_ptr cinfo, jvirt_sarray_ptr array,
     return array->rows + start_row;
 }
 
+/* The row of MCUs that an array's rows belong to is read for all components when the first of them asks for it. */
+static void load_row(j_common_ptr cinfo, jvirt_barray_ptr array, JDIMENSION start_row, JDIMENSION n_rows)
+{
+    struct jpeg_memory *memory = memory_of(cinfo);
+    if (!array->rows || n_rows != array->n_rows || start_row % n_rows != 0)
+        ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
+    uint32_t row = start_row / n_rows;
+    if (memory->loaded_row == (uint64_t)row + 1)
+        return;
+    if (!jpeg_rows_load(memory->rows, row))
+        ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
+    memory->loaded_row = (uint64_t)row + 1;
+}
+
 static JBLOCKARRAY access_virt_barray(j_common_ptr cinfo, jvirt_barray_ptr array, JDIMENSION start_row,
                                       JDIMENSION n_rows, boolean writable)
 {
     (void)writable;
+    struct jpeg_memory *memory = memory_of(cinfo);
+    if (memory->rows) {
+        load_row(cinfo, array, start_row, n_rows);
+        return array->rows;
+    }
     if (!array->rows || start_row > array->n_rows || n_rows > array->n_rows - start_row)
         ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
     return array->rows + start_row;
@@ -130,6 +154,7 @@ static void free_pool(j_common_ptr cinfo, int pool)
     if (pool == JPOOL_IMAGE) {
         memory->sample_arrays = NULL;
         memory->block_arrays = NULL;
+        memory->n_block_arrays = 0;
     }
 }
 
@@ -174,4 +199,12 @@ void jpeg_memory_begin(struct jpeg_memory *memory, j_decompress_ptr cinfo, struc
     memory->scratch = scratch;
     memory->sample_arrays = NULL;
     memory->block_arrays = NULL;
+    memory->n_block_arrays = 0;
+    memory->rows = NULL;
+}
+
+void jpeg_memory_rows(struct jpeg_memory *memory, struct jpeg_rows *rows)
+{
+    memory->rows = rows;
+    memory->loaded_row = 0;
 }

@@ -2,7 +2,10 @@
  *
  * By itself libjpeg takes what an image needs from malloc and gives it back afterwards. With this manager it takes
  * it from the image's scratch, which is bounded, needs no call to malloc, and is empty again when the image is done.
- * Tables that libjpeg would keep from one image to the next (JPOOL_PERMANENT) have a small fixed place. One thread. */
+ * Tables that libjpeg would keep from one image to the next (JPOOL_PERMANENT) have a small fixed place. One thread.
+ *
+ * Arrays of coefficients are virtual to libjpeg: it asks for their rows when it needs them. Where jpeg_memory_rows was
+ * called they hold one row of MCUs, which is read from the file (jpeg_rows.h) when it is asked for. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_MEMORY_H
 #define LARDER_PREPROCESS_DECODE_JPEG_MEMORY_H
 
@@ -12,6 +15,7 @@
 
 #include <jpeglib.h>
 
+#include "preprocess/decode/jpeg_rows.h"
 #include "preprocess/scratch.h"
 
 #define JPEG_TABLES_BYTES 16384 /* 4 quantisation tables and 8 Huffman tables take under 4 KiB */
@@ -22,6 +26,9 @@ struct jpeg_memory {
     struct scratch *scratch;          /* of the image at hand; borrowed */
     struct jvirt_sarray_control *sample_arrays;
     struct jvirt_barray_control *block_arrays;
+    int n_block_arrays;
+    struct jpeg_rows *rows; /* borrowed; NULL: arrays of coefficients are whole */
+    uint64_t loaded_row;    /* of rows, counted from 1; 0: none yet */
     size_t tables_used;
     _Alignas(SCRATCH_ALIGN) uint8_t tables[JPEG_TABLES_BYTES];
 };
@@ -31,5 +38,9 @@ void jpeg_memory_install(struct jpeg_memory *memory, j_decompress_ptr cinfo);
 void jpeg_memory_remove(struct jpeg_memory *memory, j_decompress_ptr cinfo);
 /* jpeg_memory_begin says where the next image's memory comes from, and forgets the tables of the last one. */
 void jpeg_memory_begin(struct jpeg_memory *memory, j_decompress_ptr cinfo, struct scratch *scratch);
+/* jpeg_memory_rows says that the coefficients of this image come from rows, which jpeg_rows_begin was called for. It is
+ * called before jpeg_start_decompress, in buffered-image mode. libjpeg reports a row that cannot be read as
+ * JERR_BAD_VIRTUAL_ACCESS. */
+void jpeg_memory_rows(struct jpeg_memory *memory, struct jpeg_rows *rows);
 
 #endif

@@ -62,6 +62,20 @@ class Commands(Case):
             elif row["case"] == "prepared":
                 self.assertAlmostEqual(row["made"], 1 / row["jobs"], delta=0.01)
 
+    def test_bench_prepare(self):
+        """The parts of a preparation are there with and without restart markers, which make no image unreadable."""
+        spec = json.dumps([{"random_crop": {"size": 32, "pad_if_needed": True}}])
+        result = command("bench", "prepare", tree(COUNT), "--pipeline", spec, "--seconds", "0.1", "--restart-rows", "2")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        rates = json.loads(result.stdout)
+        marked = rates["restart_rows"]
+        self.assertEqual((rates["images"], marked["interval"]), (COUNT, 2))
+        self.assertGreater(min(rates["prepare_per_s"], marked["prepare_per_s"], marked["gain"], marked["size"]), 0)
+        for parts in (rates["parts_us"], marked["parts_us"]):
+            self.assertEqual(set(parts), {"entropy", "idct", "upsample_color", "resample", "copy"})
+            self.assertGreater(parts["entropy"], 0)
+            self.assertGreater(parts["copy"], 0)
+
     def test_check_warns(self):
         """A configuration that names a dataset that is not there is right, and says where that stands."""
         path = os.path.join(self.folder, "larder.yaml")

@@ -65,7 +65,10 @@ struct encoded encode_jpeg(const uint8_t *pixels, uint32_t width, uint32_t heigh
     jpeg_set_quality(&cinfo, form->quality, TRUE);
     cinfo.comp_info[0].h_samp_factor = form->h_samp;
     cinfo.comp_info[0].v_samp_factor = form->v_samp;
-    cinfo.restart_in_rows = form->restart_rows;
+    if (form->restart_rows < 0)
+        cinfo.restart_interval = (unsigned)-form->restart_rows;
+    else
+        cinfo.restart_in_rows = form->restart_rows;
     if (form->progressive)
         jpeg_simple_progression(&cinfo);
     jpeg_start_compress(&cinfo, TRUE);
@@ -77,6 +80,30 @@ struct encoded encode_jpeg(const uint8_t *pixels, uint32_t width, uint32_t heigh
     }
     jpeg_finish_compress(&cinfo);
     jpeg_destroy_compress(&cinfo);
+    return (struct encoded){memory, len};
+}
+
+struct encoded mark_jpeg(const struct encoded *jpeg, unsigned interval)
+{
+    struct jpeg_decompress_struct from;
+    struct jpeg_compress_struct to;
+    struct jpeg_error_mgr errors;
+    unsigned char *memory = NULL;
+    unsigned long len = 0;
+    from.err = to.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&from);
+    jpeg_create_compress(&to);
+    jpeg_mem_src(&from, jpeg->data, jpeg->len_bytes);
+    jpeg_mem_dest(&to, &memory, &len);
+    jpeg_read_header(&from, TRUE);
+    jvirt_barray_ptr *coefficients = jpeg_read_coefficients(&from);
+    jpeg_copy_critical_parameters(&from, &to);
+    to.restart_interval = interval;
+    to.optimize_coding = TRUE;
+    jpeg_write_coefficients(&to, coefficients);
+    jpeg_finish_compress(&to);
+    jpeg_destroy_compress(&to);
+    jpeg_destroy_decompress(&from);
     return (struct encoded){memory, len};
 }
 

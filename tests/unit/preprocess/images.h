@@ -21,11 +21,13 @@ struct jpeg_form {
     int h_samp, v_samp; /* of the first component; the others have 1 × 1 */
     bool progressive;
     int quality;
-    int restart_rows;    /* a restart marker every so many MCU rows; 0: none */
+    int restart_rows;    /* a restart marker every so many MCU rows; below 0: every so many MCUs; 0: none */
     uint8_t orientation; /* in an EXIF segment; 0: no such segment */
 };
 
 struct encoded encode_jpeg(const uint8_t *pixels, uint32_t width, uint32_t height, const struct jpeg_form *form);
+/* The same coefficients in one baseline scan, a restart marker every `interval` MCUs; 0: none. */
+struct encoded mark_jpeg(const struct encoded *jpeg, unsigned interval);
 /* suffix as libvips names savers, with options: ".png", ".webp[lossless]", ".tif[compression=lzw]". bits 8 or 16. */
 struct encoded encode_vips(const void *pixels, uint32_t width, uint32_t height, unsigned bands, int bits,
                            const char *suffix);

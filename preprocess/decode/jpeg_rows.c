@@ -1,0 +1,185 @@
+#include "preprocess/decode/jpeg_rows.h"
+
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define MARKER_MODULO 8 /* RST0 to RST7, over and over */
+
+bool jpeg_rows_fit(const struct jpeg_decompress_struct *cinfo)
+{
+    const jpeg_component_info *only = cinfo->cur_comp_info[0];
+    if (cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 ||
+        cinfo->comps_in_scan != cinfo->num_components)
+        return false;
+    /* The blocks of one component follow each other row by row, whatever its sampling. */
+    return cinfo->comps_in_scan > 1 || (only->h_samp_factor == 1 && only->v_samp_factor == 1);
+}
+
+static bool build_code(struct huffman *codes, JHUFF_TBL *const *tables, int index, bool dc)
+{
+    return index >= 0 && index < NUM_HUFF_TBLS && tables[index] &&
+           huffman_build(&codes[index], tables[index]->bits, tables[index]->huffval, dc);
+}
+
+static bool begin_parts(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo)
+{
+    unsigned built_dc = 0, built_ac = 0;
+    rows->n_parts = (size_t)cinfo->comps_in_scan;
+    for (size_t i = 0; i < rows->n_parts; i++) {
+        const jpeg_component_info *component = cinfo->cur_comp_info[i];
+        int dc = component->dc_tbl_no, ac = component->ac_tbl_no;
+        if (!(built_dc >> dc & 1) && !build_code(rows->dc, cinfo->dc_huff_tbl_ptrs, dc, true))
+            return false;
+        if (!(built_ac >> ac & 1) && !build_code(rows->ac, cinfo->ac_huff_tbl_ptrs, ac, false))
+            return false;
+        built_dc |= 1u << dc, built_ac |= 1u << ac;
+        rows->components[i] = component->component_index;
+        rows->parts[i] = (struct huffman_part){.dc = &rows->dc[dc],
+                                               .ac = &rows->ac[ac],
+                                               .width = (uint32_t)component->h_samp_factor,
+                                               .height = (uint32_t)component->v_samp_factor};
+    }
+    return true;
+}
+
+/* Where a 0xff stands that no 0 follows, or the last bytes begin, which are fewer than are looked at together. Nearly
+ * all 0xff are followed by one, so stopping at each takes longer. */
+static const uint8_t *pass_over(const uint8_t *at, const uint8_t *end)
+{
+#ifdef __SSE2__
+    const __m128i ones = _mm_set1_epi8((char)0xff), zeros = _mm_setzero_si128();
+    for (; end - at > 16; at += 16) {
+        __m128i here = _mm_loadu_si128((const __m128i *)at), next = _mm_loadu_si128((const __m128i *)(at + 1));
+        __m128i found = _mm_andnot_si128(_mm_cmpeq_epi8(next, zeros), _mm_cmpeq_epi8(here, ones));
+        int mask = _mm_movemask_epi8(found);
+        if (mask)
+            return at + __builtin_ctz((unsigned)mask);
+    }
+#endif
+    return at;
+}
+
+/* The next marker; NULL: there is none, or it is written in an unusual way. */
+static const uint8_t *find_marker(const uint8_t *at, const uint8_t *end)
+{
+    at = pass_over(at, end);
+    while ((at = memchr(at, 0xff, (size_t)(end - at)))) {
+        if (end - at < 2 || at[1] == 0xff)
+            return NULL;
+        if (at[1] != 0)
+            return at;
+        at += 2;
+    }
+    return NULL;
+}
+
+/* Begins to read the segment that starts at `at`. */
+static bool begin_segment(struct jpeg_rows *rows, const uint8_t *at)
+{
+    const uint8_t *marker = find_marker(at, rows->end);
+    if (!marker)
+        return false;
+    huffman_bits_begin(&rows->bits, at, marker);
+    rows->at = marker;
+    rows->done = 0;
+    for (size_t i = 0; i < rows->n_parts; i++)
+        rows->parts[i].last_dc = 0;
+    return true;
+}
+
+/* Whether the marker behind a segment is the one that belongs there. */
+static bool marker_fits(const struct jpeg_rows *rows)
+{
+    bool last = (rows->segment + 1) * rows->interval >= (uint64_t)rows->per_row * rows->n_rows;
+    if (last)
+        return rows->at[1] < JPEG_RST0 || rows->at[1] >= JPEG_RST0 + MARKER_MODULO;
+    return rows->at[1] == JPEG_RST0 + rows->segment % MARKER_MODULO;
+}
+
+/* Goes on to a segment, which is not before the one being read. */
+static bool seek_segment(struct jpeg_rows *rows, uint64_t segment)
+{
+    if (segment == rows->segment)
+        return true;
+    for (; rows->segment + 1 < segment; rows->segment++) {
+        if (!marker_fits(rows) || !(rows->at = find_marker(rows->at + 2, rows->end)))
+            return false;
+    }
+    if (!marker_fits(rows) || !begin_segment(rows, rows->at + 2))
+        return false;
+    rows->segment = segment;
+    return marker_fits(rows);
+}
+
+bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo)
+{
+    if (!begin_parts(rows, cinfo))
+        return false;
+    uint32_t mcu_width = DCTSIZE * (uint32_t)cinfo->max_h_samp_factor;
+    uint32_t mcu_height = DCTSIZE * (uint32_t)cinfo->max_v_samp_factor;
+    rows->per_row = (cinfo->image_width + mcu_width - 1) / mcu_width;
+    rows->n_rows = (cinfo->image_height + mcu_height - 1) / mcu_height;
+    rows->interval = cinfo->restart_interval ? cinfo->restart_interval : rows->per_row * rows->n_rows;
+    jpeg_rows_want(rows, 0, rows->per_row);
+    rows->end = cinfo->src->next_input_byte + cinfo->src->bytes_in_buffer;
+    rows->segment = 0;
+    return begin_segment(rows, cinfo->src->next_input_byte) && marker_fits(rows);
+}
+
+void jpeg_rows_place(struct jpeg_rows *rows, int component, JBLOCKARRAY blocks)
+{
+    for (size_t i = 0; i < rows->n_parts; i++) {
+        if (rows->components[i] == component)
+            rows->parts[i].rows = blocks;
+    }
+}
+
+void jpeg_rows_want(struct jpeg_rows *rows, uint32_t first, uint32_t count)
+{
+    rows->first = first;
+    rows->count = count;
+}
+
+/* Reads MCUs of the segment, up to its end or `count`; *count gets how many they were. */
+static bool read_some(struct jpeg_rows *rows, uint32_t column, uint32_t *count, bool skip)
+{
+    uint32_t left = rows->interval - rows->done;
+    *count = *count < left ? *count : left;
+    if (!huffman_read(&rows->bits, rows->parts, rows->n_parts, column, *count, skip))
+        return false;
+    rows->done += *count;
+    return rows->done < rows->interval || huffman_bits_done(&rows->bits);
+}
+
+bool jpeg_rows_load(struct jpeg_rows *rows, uint32_t row)
+{
+    uint64_t at = (uint64_t)row * rows->per_row + rows->first, end = at + rows->count;
+    if (row >= rows->n_rows || at / rows->interval < rows->segment)
+        return false;
+    while (at < end) {
+        uint32_t before = (uint32_t)(at % rows->interval), count = (uint32_t)(end - at);
+        if (!seek_segment(rows, at / rows->interval) || rows->done > before)
+            return false;
+        before -= rows->done;
+        if (before > 0 && !read_some(rows, 0, &before, true))
+            return false;
+        if (!read_some(rows, (uint32_t)(at - (uint64_t)row * rows->per_row), &count, false))
+            return false;
+        at += count;
+    }
+    return true;
+}
+
+size_t jpeg_rows_bytes(const struct jpeg_decompress_struct *cinfo)
+{
+    size_t bytes = 0;
+    uint32_t mcu_width = DCTSIZE * (uint32_t)cinfo->max_h_samp_factor;
+    uint32_t per_row = (cinfo->image_width + mcu_width - 1) / mcu_width;
+    for (int i = 0; i < cinfo->num_components; i++) {
+        const jpeg_component_info *component = &cinfo->comp_info[i];
+        bytes += (size_t)per_row * (size_t)component->h_samp_factor * (size_t)component->v_samp_factor;
+    }
+    return bytes * sizeof(JBLOCK);
+}

@@ -1,0 +1,53 @@
+/* jpeg_rows.h: the coefficients of a baseline JPEG, a row of MCUs at a time and only those that are wanted.
+ *
+ * A restart marker begins a segment, which can be read without those before it. So the rows above a rectangle need no
+ * more than a search for markers, and what stands left and right of it in other segments is passed over too. libjpeg
+ * asks for a row through its memory manager (jpeg_memory.h), and does everything after the entropy decoding.
+ *
+ * For JPEGs with one scan. Without restart markers all of it is one segment. Any interval will do: segments may be
+ * parts of a row, a row, several, or cross from one to the next. What is not as it should be (a marker out of order,
+ * missing or one too many, a segment that is too short or too long, a code that does not exist) makes a row fail; the
+ * caller then decodes the ordinary way, which knows what to make of it. */
+#ifndef LARDER_PREPROCESS_DECODE_JPEG_ROWS_H
+#define LARDER_PREPROCESS_DECODE_JPEG_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+#include "preprocess/decode/jpeg_huffman.h"
+
+struct jpeg_rows {
+    uint32_t per_row, n_rows; /* MCUs, and rows of them */
+    uint32_t interval;        /* MCUs of a segment */
+    uint32_t first, count;    /* columns of MCUs that are wanted */
+
+    uint64_t segment; /* that bits reads; segments follow each other, and none is read twice */
+    uint32_t done;    /* MCUs of it that were read */
+    struct huffman_bits bits;
+    const uint8_t *at, *end; /* behind the segment, where its marker is; and behind the file */
+
+    size_t n_parts;
+    int components[MAX_COMPS_IN_SCAN]; /* of the parts, in the order of the scan */
+    struct huffman_part parts[MAX_COMPS_IN_SCAN];
+    struct huffman dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS];
+};
+
+/* jpeg_rows_fit says whether a JPEG, whose header was read, can be read this way. */
+bool jpeg_rows_fit(const struct jpeg_decompress_struct *cinfo);
+/* jpeg_rows_begin begins with the first segment, which stands where cinfo's source is. It borrows the source's bytes.
+ * False: the header is not as it should be. */
+bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo);
+/* jpeg_rows_place says where a component's blocks go: as many rows of blocks as an MCU is high. Borrowed. */
+void jpeg_rows_place(struct jpeg_rows *rows, int component, JBLOCKARRAY blocks);
+/* jpeg_rows_want says which columns of MCUs will be looked at. All, until it is called. */
+void jpeg_rows_want(struct jpeg_rows *rows, uint32_t first, uint32_t count);
+/* jpeg_rows_load reads the wanted columns of a row. Rows are asked for from above to below. False: it cannot be. */
+bool jpeg_rows_load(struct jpeg_rows *rows, uint32_t row);
+/* jpeg_rows_bytes: memory for a row of MCUs. */
+size_t jpeg_rows_bytes(const struct jpeg_decompress_struct *cinfo);
+
+#endif

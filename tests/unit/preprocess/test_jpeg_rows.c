@@ -1,0 +1,237 @@
+/* test_jpeg_rows.c: coefficients of JPEGs, with and without restart markers, beside those that libjpeg reads. Takes a
+ * seed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+#include <cmocka.h>
+
+#include "common/check.h"
+#include "common/random.h"
+#include "images.h"
+#include "preprocess/decode/jpeg_rows.h"
+
+#define COMPONENTS_MAX 4
+
+static uint64_t seed = 1;
+
+/* A JPEG, open for jpeg_rows, with room for one row of MCUs that nothing was written to yet. */
+struct opened {
+    struct jpeg_decompress_struct cinfo;
+    struct jpeg_error_mgr errors;
+    struct jpeg_rows *rows;
+    JBLOCKARRAY blocks[COMPONENTS_MAX];
+};
+
+static void open_rows(struct opened *opened, const struct encoded *jpeg)
+{
+    struct jpeg_decompress_struct *cinfo = &opened->cinfo;
+    cinfo->err = jpeg_std_error(&opened->errors);
+    jpeg_create_decompress(cinfo);
+    jpeg_mem_src(cinfo, jpeg->data, jpeg->len_bytes);
+    jpeg_read_header(cinfo, TRUE);
+    opened->rows = xcalloc(1, sizeof *opened->rows);
+}
+
+static void place_rows(struct opened *opened)
+{
+    struct jpeg_decompress_struct *cinfo = &opened->cinfo;
+    for (int i = 0; i < cinfo->num_components; i++) {
+        const jpeg_component_info *component = &cinfo->comp_info[i];
+        JDIMENSION across = opened->rows->per_row * (JDIMENSION)component->h_samp_factor;
+        opened->blocks[i] = cinfo->mem->alloc_barray((j_common_ptr)cinfo, JPOOL_IMAGE, across,
+                                                     (JDIMENSION)component->v_samp_factor);
+        jpeg_rows_place(opened->rows, i, opened->blocks[i]);
+    }
+}
+
+static void close_rows(struct opened *opened)
+{
+    jpeg_destroy_decompress(&opened->cinfo);
+    free(opened->rows);
+}
+
+/* The coefficients of the wanted columns of a row equal those of `whole`, which libjpeg read. */
+static void compare_row(const struct opened *opened, j_decompress_ptr whole, jvirt_barray_ptr *coefficients,
+                        uint32_t row)
+{
+    for (int i = 0; i < whole->num_components; i++) {
+        const jpeg_component_info *component = &whole->comp_info[i];
+        JDIMENSION high = (JDIMENSION)component->v_samp_factor, wide = (JDIMENSION)component->h_samp_factor;
+        for (JDIMENSION y = 0; y < high && row * high + y < component->height_in_blocks; y++) {
+            JBLOCKARRAY expected = whole->mem->access_virt_barray((j_common_ptr)whole, coefficients[i], row * high + y,
+                                                                  1, FALSE);
+            JDIMENSION from = opened->rows->first * wide, end = from + opened->rows->count * wide;
+            end = end < component->width_in_blocks ? end : component->width_in_blocks;
+            if (from < end)
+                assert_memory_equal(opened->blocks[i][y][from], expected[0][from], (end - from) * sizeof(JBLOCK));
+        }
+    }
+}
+
+/* Reads some rows, and of these some columns, as the random numbers say. */
+static void compare_some(const struct encoded *jpeg, struct rng *rng)
+{
+    struct jpeg_decompress_struct whole;
+    struct jpeg_error_mgr errors;
+    struct opened opened;
+    whole.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&whole);
+    jpeg_mem_src(&whole, jpeg->data, jpeg->len_bytes);
+    jpeg_read_header(&whole, TRUE);
+    jvirt_barray_ptr *coefficients = jpeg_read_coefficients(&whole);
+    open_rows(&opened, jpeg);
+    struct jpeg_rows *rows = opened.rows;
+    assert_true(jpeg_rows_fit(&opened.cinfo) && jpeg_rows_begin(rows, &opened.cinfo));
+    place_rows(&opened);
+    uint32_t first = (uint32_t)random_below(rng, rows->per_row);
+    jpeg_rows_want(rows, first, 1 + (uint32_t)random_below(rng, rows->per_row - first));
+    for (uint32_t row = 0; row < rows->n_rows; row += 1 + (uint32_t)random_below(rng, 3)) {
+        assert_true(jpeg_rows_load(rows, row));
+        compare_row(&opened, &whole, coefficients, row);
+    }
+    close_rows(&opened);
+    jpeg_destroy_decompress(&whole);
+}
+
+static const struct jpeg_form forms[] = {
+    {3, 1, 1, false, 90, 0, 0}, {3, 2, 1, false, 99, 0, 0}, {3, 2, 2, false, 80, 0, 0}, {3, 1, 2, false, 30, 0, 0},
+    {3, 4, 1, false, 80, 0, 0}, {3, 4, 2, false, 80, 0, 0}, {1, 1, 1, false, 90, 0, 0}, {4, 1, 1, false, 75, 0, 0},
+};
+
+/* Proves: whatever rows and columns are wanted, whatever the interval (parts of a row, rows, neither), the coefficients
+ * are libjpeg's. */
+static void test_coefficients(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{160, 120}, {97, 131}, {17, 9}, {1, 1}, {3, 300}, {300, 3}};
+    static const unsigned intervals[] = {0, 1, 2, 3, 4, 5, 7, 10, 20, 65535};
+    struct rng rng;
+    random_seed(&rng, seed);
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            uint8_t *pixels = picture(sizes[s][0], sizes[s][1], (unsigned)forms[f].components, f);
+            struct encoded plain = encode_jpeg(pixels, sizes[s][0], sizes[s][1], &forms[f]);
+            for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
+                struct encoded marked = mark_jpeg(&plain, intervals[i]);
+                for (int draw = 0; draw < 6; draw++)
+                    compare_some(&marked, &rng);
+                encoded_free(&marked);
+            }
+            encoded_free(&plain);
+            free(pixels);
+        }
+    }
+}
+
+/* Reads all rows; how many could be read. */
+static uint32_t read_all(const struct encoded *jpeg, uint32_t *n_rows)
+{
+    struct opened opened;
+    open_rows(&opened, jpeg);
+    uint32_t row = 0;
+    if (jpeg_rows_fit(&opened.cinfo) && jpeg_rows_begin(opened.rows, &opened.cinfo)) {
+        place_rows(&opened);
+        while (row < opened.rows->n_rows && jpeg_rows_load(opened.rows, row))
+            row++;
+    }
+    *n_rows = opened.rows->n_rows;
+    close_rows(&opened);
+    return row;
+}
+
+/* Where the n-th restart marker stands. */
+static size_t find_restart(const struct encoded *jpeg, int n)
+{
+    for (size_t at = 0; at + 1 < jpeg->len_bytes; at++) {
+        if (jpeg->data[at] == 0xff && (jpeg->data[at + 1] & 0xf8) == JPEG_RST0 && n-- == 0)
+            return at;
+    }
+    fail_msg("there are too few restart markers");
+    return 0;
+}
+
+/* A copy in which `cut` bytes at `at` are replaced by `len` others. */
+static struct encoded splice(const struct encoded *jpeg, size_t at, size_t cut, const char *bytes, size_t len)
+{
+    struct encoded copy = {xmalloc(jpeg->len_bytes - cut + len), jpeg->len_bytes - cut + len};
+    memcpy(copy.data, jpeg->data, at);
+    memcpy(copy.data + at, bytes, len);
+    memcpy(copy.data + at + len, jpeg->data + at + cut, jpeg->len_bytes - at - cut);
+    return copy;
+}
+
+static void expect_failure(struct encoded damaged, const char *what)
+{
+    uint32_t n_rows, read = read_all(&damaged, &n_rows);
+    if (read == n_rows)
+        fail_msg("%s: all rows were read", what);
+    encoded_free(&damaged);
+}
+
+/* Proves: markers out of order, missing, too many, a segment that is too short or too long, an interval that is not
+ * what the header says: a row fails, and nothing else happens. */
+static void test_lies(void **state)
+{
+    (void)state;
+    uint8_t *pixels = picture(160, 120, 3, 5);
+    struct encoded plain = encode_jpeg(pixels, 160, 120, &forms[2]), marked = mark_jpeg(&plain, 5);
+    size_t third = find_restart(&marked, 2), fourth = find_restart(&marked, 3), end = marked.len_bytes - 2;
+    uint32_t n_rows;
+    assert_int_equal(read_all(&marked, &n_rows), 8);
+    expect_failure(splice(&marked, third, 2, "\xff\xd7", 2), "out of order");
+    expect_failure(splice(&marked, third, 2, "", 0), "missing");
+    expect_failure(splice(&marked, third, 0, "\xff\xd2", 2), "too many");
+    expect_failure(splice(&marked, end, 0, "\xff\xd7", 2), "one more at the end");
+    expect_failure(splice(&marked, third, fourth - third, "", 0), "a segment is missing");
+    expect_failure(splice(&marked, third + 2, fourth - third - 2, "", 0), "a segment is empty");
+    expect_failure(splice(&marked, fourth - 4, 4, "", 0), "too short");
+    expect_failure(splice(&marked, fourth, 0, "\x55\x55", 2), "too long");
+    expect_failure(splice(&marked, third, 0, "\xff", 1), "fill bytes");
+    expect_failure(splice(&marked, end, 2, "", 0), "no end");
+    expect_failure(splice(&marked, third + 1, marked.len_bytes - third - 1, "", 0), "half a marker");
+    for (size_t at = 0; at + 6 < marked.len_bytes; at++) {
+        if (memcmp(marked.data + at, "\xff\xdd\0\4\0\5", 6) == 0) {
+            expect_failure(splice(&marked, at + 5, 1, "\4", 1), "a shorter interval");
+            expect_failure(splice(&marked, at + 5, 1, "\12", 1), "a longer interval");
+        }
+    }
+    encoded_free(&plain);
+    encoded_free(&marked);
+    free(pixels);
+}
+
+/* Proves: a code that is none, or not one for DC coefficients, is refused. */
+static void test_codes(void **state)
+{
+    (void)state;
+    struct huffman *code = xcalloc(1, sizeof *code);
+    uint8_t counts[17] = {0, 1, 1, 2}, values[256] = {0, 1, 2, 3};
+    assert_true(huffman_build(code, counts, values, true));
+    counts[3] = 3;
+    assert_false(huffman_build(code, counts, values, true));
+    counts[3] = 2;
+    values[3] = 0x10;
+    assert_false(huffman_build(code, counts, values, true));
+    assert_true(huffman_build(code, counts, values, false));
+    memset(counts, 255, sizeof counts);
+    counts[1] = counts[2] = counts[3] = counts[4] = counts[5] = counts[6] = counts[7] = counts[8] = 0;
+    assert_false(huffman_build(code, counts, values, false));
+    free(code);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_coefficients),
+        cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_codes),
+    };
+    if (argc > 1)
+        seed = strtoull(argv[1], NULL, 10);
+    printf("seed %llu\n", (unsigned long long)seed);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
