@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "common/check.h"
-#include "preprocess/jpeg_mark.h"
+#include "preprocess/decode/jpeg_rewrite.h"
 
 int command_file_read(const char *path, struct command_file *out, struct error *err)
 {
@@ -85,7 +85,8 @@ struct command_files command_files_mark(const struct command_files *files, uint3
         const struct command_file *file = &files->items[i];
         struct command_file *copy = &marked.items[i];
         copy->path = xstrdup(file->path);
-        if (!jpeg_mark(file->data, file->len_bytes, interval, &copy->data, &copy->len_bytes)) {
+        copy->data = jpeg_rewrite(file->data, file->len_bytes, interval, &copy->len_bytes);
+        if (!copy->data) {
             copy->len_bytes = file->len_bytes;
             copy->data = xmalloc(file->len_bytes + 1);
             memcpy(copy->data, file->data, file->len_bytes);

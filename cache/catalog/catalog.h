@@ -94,7 +94,7 @@ uint32_t dataset_count(const struct dataset *dataset);   /* number of samples */
 uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class(const struct dataset *dataset, uint32_t label); /* NULL when label ≥ classes */
 /* dataset_fingerprint gives a hash of classes, keys, sizes, labels and order. Times do not count, so that a copy
- * elsewhere has the same fingerprint. */
+ * elsewhere has the same fingerprint. Of a store the sizes are those of what was packed. */
 void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]);
 
 /* What the dataset knows of a sample, by its index < dataset_count (CHECKed). The key is borrowed. */

@@ -63,8 +63,9 @@ void index_free(struct index *index); /* frees what it holds, not itself; a zero
 int index_text(struct index *index, const char *a, const char *b, uint64_t *offset);
 /* array_grow makes room for one more element. LARDER_ENOMEM, or LARDER_ELIMIT past count_max. */
 int array_grow(void **array, size_t count, size_t *cap, size_t element_bytes, size_t count_max);
-/* index_fingerprint gives what dataset_fingerprint describes. LARDER_ENOMEM. */
-int index_fingerprint(const struct index *index, uint64_t out[2]);
+/* index_fingerprint gives what dataset_fingerprint describes. sizes, by index, stand for the samples' own; NULL: these.
+ * LARDER_ENOMEM. */
+int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t out[2]);
 
 /* text_compare orders names as Python orders the texts that os.listdir gives: by code point, where a byte that is not
  * part of valid UTF-8 counts as U+DC00 + byte. For valid UTF-8 that is the order of the bytes. */

@@ -88,7 +88,8 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     atomic_init(&dataset->refs, 1);
     atomic_init(&dataset->stale, false);
     dataset->count = (uint32_t)index->sample_count;
-    if (order_by_id(dataset, parts->ids) || index_fingerprint(index, dataset->fingerprint)) {
+    const uint64_t *sizes = parts->store ? parts->store->source_bytes : NULL;
+    if (order_by_id(dataset, parts->ids) || index_fingerprint(index, sizes, dataset->fingerprint)) {
         dataset_free(dataset);
         return LARDER_ENOMEM;
     }

@@ -55,7 +55,7 @@ int index_text(struct index *index, const char *a, const char *b, uint64_t *offs
     return 0;
 }
 
-int index_fingerprint(const struct index *index, uint64_t out[2])
+int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t out[2])
 {
     XXH3_state_t *state = XXH3_createState();
     if (!state)
@@ -70,7 +70,7 @@ int index_fingerprint(const struct index *index, uint64_t out[2])
     for (size_t i = 0; i < index->sample_count; i++) {
         const struct index_sample *sample = &index->samples[i];
         const char *key = index->strings + sample->key;
-        uint64_t facts[2] = {htole64(sample->size), htole64((uint64_t)(uint32_t)sample->label)};
+        uint64_t facts[2] = {htole64(sizes ? sizes[i] : sample->size), htole64((uint64_t)(uint32_t)sample->label)};
         XXH3_128bits_update(state, key, strlen(key) + 1);
         XXH3_128bits_update(state, facts, sizeof facts);
     }

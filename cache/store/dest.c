@@ -168,35 +168,44 @@ int pack_prepare(const struct dataset *dataset, const char *dest, const uint64_t
 }
 
 /* Reads a finished segment's footer, or says what is wrong with it. */
-static int read_footer(int fd, const uint64_t plan[2], uint32_t number, const struct store_segment *segment,
-                       struct store_entry *entries, uint32_t count, struct error *err)
+static int read_footer(int fd, const struct store_footer *expected, struct layout *layout, struct store_entry *entries,
+                       struct error *err)
 {
     struct stat st;
     uint8_t header[STORE_HEADER_BYTES];
-    uint64_t footer_bytes = store_footer_bytes(count);
-    if (fstat(fd, &st) || (uint64_t)st.st_size != segment->file_bytes)
+    uint64_t footer_bytes = store_footer_bytes(expected->count, expected->version);
+    const struct store_segment *segment = &layout->segments[expected->number];
+    bool rewritten = expected->version == STORE_VERSION_REWRITTEN;
+    if (fstat(fd, &st) || (uint64_t)st.st_size < footer_bytes ||
+        (!rewritten && (uint64_t)st.st_size != segment->file_bytes))
         return error_set(err, LARDER_EFORMAT, "it has another length");
-    if (file_read_at(fd, header, sizeof header, 0) || store_header_check(header, plan, number))
+    if (file_read_at(fd, header, sizeof header, 0) ||
+        store_header_check(header, expected->plan, expected->version, expected->number))
         return error_set(err, LARDER_EFORMAT, "it has another header");
     uint8_t *footer = malloc(footer_bytes);
     int code;
     if (!footer)
         code = error_set(err, LARDER_ENOMEM, "out of memory");
-    else if (file_read_at(fd, footer, footer_bytes, segment->file_bytes - footer_bytes))
+    else if (file_read_at(fd, footer, footer_bytes, (uint64_t)st.st_size - footer_bytes))
         code = error_set(err, LARDER_EIO, "its footer cannot be read: %s", strerror(errno));
     else
-        code = store_footer_parse(footer, footer_bytes, plan, number, entries, count, err);
+        code = store_footer_parse(footer, footer_bytes, expected, entries, err);
     free(footer);
+    if (!code && rewritten) {
+        pack_place_entries(layout, expected->number, entries);
+        if ((uint64_t)st.st_size != segment->file_bytes)
+            code = error_set(err, LARDER_EFORMAT, "it has another length");
+    }
     return code;
 }
 
-int pack_find_segment(const char *dest, const uint64_t plan[2], uint32_t number, const struct store_segment *segment,
-                      struct store_entry *entries, uint32_t count, bool *finished, struct error *err)
+int pack_find_segment(const char *dest, const struct store_footer *footer, struct layout *layout,
+                      struct store_entry *entries, bool *finished, struct error *err)
 {
     char name[STORE_NAME_MAX], path[PATH_MAX], temporary[PATH_MAX + sizeof FILE_TEMPORARY];
     struct error problem = {0};
     *finished = false;
-    store_segment_name(number, name);
+    store_segment_name(footer->number, name);
     dest_path(dest, name, path);
     snprintf(temporary, sizeof temporary, "%s" FILE_TEMPORARY, path);
     if (unlink(temporary) && errno != ENOENT)
@@ -204,7 +213,7 @@ int pack_find_segment(const char *dest, const uint64_t plan[2], uint32_t number,
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? 0 : file_error(err, path, "open it");
-    int code = read_footer(fd, plan, number, segment, entries, count, &problem);
+    int code = read_footer(fd, footer, layout, entries, &problem);
     close(fd);
     *finished = !code;
     if (!code || code == LARDER_ENOMEM)

@@ -12,15 +12,39 @@
 #define COUNTS_BYTES 48
 #define SEGMENT_BYTES 16
 #define SAMPLE_BYTES 56
+#define REWRITTEN_BYTES 24 /* what a sample has more in version 2: a checksum and a size */
+#define ENTRY_BYTES 24
 #define FOOTER_COUNTS_BYTES (STORE_FOOTER_BYTES - SEALED_HEADER_BYTES)
 #define SEGMENT_MAGIC "LDRCHUNK"
 #define UNREADABLE_BIT (UINT64_C(1) << 63)
 
-static const struct seal index_seal = {.magic = "LDRSTORE", .version = STORE_VERSION, .what = "the store's index"};
-static const struct seal footer_seal = {.magic = "LDRFOOTR", .version = STORE_VERSION, .what = "the segment's footer"};
+static struct seal index_seal(uint32_t version)
+{
+    return (struct seal){.magic = "LDRSTORE", .version = version, .what = "the store's index"};
+}
+
+static struct seal footer_seal(uint32_t version)
+{
+    return (struct seal){.magic = "LDRFOOTR", .version = version, .what = "the segment's footer"};
+}
+
+/* The version that sealed bytes say they have, or the newest. */
+static uint32_t version_of(const uint8_t *bytes, size_t len_bytes)
+{
+    bool plain = len_bytes >= SEALED_HEADER_BYTES && get_u32(bytes + 8) == STORE_VERSION_PLAIN;
+    return plain ? STORE_VERSION_PLAIN : STORE_VERSION_REWRITTEN;
+}
+
+static size_t with_rewritten(size_t bytes, uint32_t version)
+{
+    return bytes + (version == STORE_VERSION_REWRITTEN ? REWRITTEN_BYTES : 0);
+}
 
 void store_free(struct store *store)
 {
+    if (store->checksums != store->hashes)
+        free(store->checksums);
+    free(store->source_bytes);
     free(store->segments);
     free(store->offsets);
     free(store->hashes);
@@ -32,9 +56,9 @@ void store_segment_name(uint32_t number, char name[STORE_NAME_MAX])
     snprintf(name, STORE_NAME_MAX, STORE_SEGMENT_FORMAT, number);
 }
 
-uint64_t store_footer_bytes(uint32_t samples)
+uint64_t store_footer_bytes(uint32_t samples, uint32_t version)
 {
-    return STORE_FOOTER_BYTES + (uint64_t)samples * STORE_ENTRY_BYTES;
+    return STORE_FOOTER_BYTES + samples * (uint64_t)with_rewritten(ENTRY_BYTES, version);
 }
 
 uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chunk_size, uint32_t sample_count)
@@ -69,7 +93,7 @@ static int parse_counts(const uint8_t *at, size_t len_bytes, struct store *store
                             .classes = get_u32(at + 40),
                             .samples = get_u32(at + 44)};
     uint64_t records = (uint64_t)counts.segments * SEGMENT_BYTES + (uint64_t)counts.classes * 8 +
-                       (uint64_t)counts.samples * SAMPLE_BYTES; /* below 2^39: cannot wrap */
+                       counts.samples * (uint64_t)with_rewritten(SAMPLE_BYTES, store->version); /* cannot wrap */
     len_bytes -= COUNTS_BYTES;
     if (records > len_bytes || counts.strings != len_bytes - records)
         return damaged(err, "its counts do not fit its length");
@@ -92,6 +116,13 @@ static int allocate(const struct counts *counts, struct index *index, struct chu
     store->segments = malloc(counts->segments * sizeof *store->segments);
     store->offsets = malloc(counts->samples * sizeof *store->offsets);
     store->hashes = malloc(counts->samples * sizeof *store->hashes);
+    store->checksums = store->hashes;
+    if (store->version == STORE_VERSION_REWRITTEN) {
+        store->checksums = malloc(counts->samples * sizeof *store->checksums);
+        store->source_bytes = malloc(counts->samples * sizeof *store->source_bytes);
+        if (!store->checksums || !store->source_bytes)
+            return LARDER_ENOMEM;
+    }
     if (!index->strings || !index->classes || !index->samples || !chunking->members || !chunking->positions ||
         !store->segments || !store->offsets || !store->hashes)
         return LARDER_ENOMEM;
@@ -114,7 +145,7 @@ static int parse_segments(const uint8_t *at, const struct counts *counts, struct
         uint32_t samples = store_segment_samples(segment, counts->chunk_size, counts->samples);
         if (segment->first_chunk != next || segment->chunk_count < 1 || segment->chunk_count > chunks - next ||
             segment->file_bytes > STORE_SEGMENT_MAX * 2 ||
-            segment->file_bytes < STORE_ALIGN + store_footer_bytes(samples))
+            segment->file_bytes < STORE_ALIGN + store_footer_bytes(samples, store->version))
             return damaged(err, "a segment is out of its bounds");
         next += segment->chunk_count;
     }
@@ -125,15 +156,20 @@ static int parse_sample(const uint8_t *at, uint32_t number, struct index *index,
                         struct store *store, struct error *err)
 {
     struct index_sample *sample = &index->samples[number];
+    bool rewritten = store->version == STORE_VERSION_REWRITTEN;
     *sample = (struct index_sample){.key = get_u64(at),
                                     .size = get_u64(at + 16),
-                                    .mtime_ns = STORE_MTIME,
+                                    .mtime_ns = rewritten ? STORE_MTIME_REWRITTEN : STORE_MTIME,
                                     .device = get_u64(at + 24),
                                     .inode = get_u64(at + 32),
                                     .label = (int32_t)get_u32(at + 44),
                                     .flags = get_u32(at + 48)};
     store->offsets[number] = get_u64(at + 8);
     store->hashes[number] = (struct identity){.low = sample->device, .high = sample->inode};
+    if (rewritten) {
+        store->checksums[number] = (struct identity){.low = get_u64(at + 56), .high = get_u64(at + 64)};
+        store->source_bytes[number] = get_u64(at + 72);
+    }
     uint32_t position = get_u32(at + 40);
     if (sample->key >= index->strings_len_bytes)
         return damaged(err, "a sample's name is out of its bounds");
@@ -141,7 +177,9 @@ static int parse_sample(const uint8_t *at, uint32_t number, struct index *index,
     if (strnlen(key, PATH_MAX) == PATH_MAX || !key_is_below(key))
         return damaged(err, "a sample's name is none that a file below a folder can have");
     if (get_u32(at + 44) >= index->class_count || sample->flags & ~INDEX_UNREACHABLE || get_u32(at + 52) != 0 ||
-        sample->size > STORE_CHUNK_BYTES_MAX || (sample->flags && sample->size))
+        sample->size > STORE_CHUNK_BYTES_MAX || (sample->flags && sample->size) ||
+        (rewritten &&
+         (store->source_bytes[number] > STORE_CHUNK_BYTES_MAX || (sample->flags && store->source_bytes[number]))))
         return damaged(err, "a sample is out of its bounds");
     if (position >= index->sample_count || chunking->members[position] != SAMPLE_NONE)
         return damaged(err, "two samples have one place");
@@ -158,7 +196,7 @@ static int check_places(const struct index *index, const struct chunking *chunki
     for (uint32_t i = 0; i < store->segment_count; i++) {
         const struct store_segment *segment = &store->segments[i];
         uint32_t samples = store_segment_samples(segment, chunking->chunk_size, count);
-        uint64_t data_end = segment->file_bytes - store_footer_bytes(samples);
+        uint64_t data_end = segment->file_bytes - store_footer_bytes(samples, store->version);
         uint64_t end = STORE_ALIGN, chunk_start = STORE_ALIGN;
         for (uint32_t j = 0; j < samples; j++, position++) {
             uint32_t number = chunking->members[position];
@@ -189,7 +227,7 @@ static int parse_payload(const uint8_t *at, const struct counts *counts, struct 
     }
     int code = parse_segments(at, counts, store, err);
     at += (size_t)counts->segments * SEGMENT_BYTES;
-    for (uint32_t i = 0; !code && i < counts->samples; i++, at += SAMPLE_BYTES)
+    for (uint32_t i = 0; !code && i < counts->samples; i++, at += with_rewritten(SAMPLE_BYTES, store->version))
         code = parse_sample(at, i, index, chunking, store, err);
     return code ? code : check_places(index, chunking, store, err);
 }
@@ -202,8 +240,9 @@ int store_index_parse(const uint8_t *bytes, size_t len_bytes, struct index *inde
     struct counts counts = {0};
     *index = (struct index){0};
     *chunking = (struct chunking){0};
-    *store = (struct store){0};
-    int code = sealed_open(&index_seal, bytes, len_bytes, &payload, &payload_bytes, err);
+    *store = (struct store){.version = version_of(bytes, len_bytes)};
+    const struct seal seal = index_seal(store->version);
+    int code = sealed_open(&seal, bytes, len_bytes, &payload, &payload_bytes, err);
     if (!code)
         code = parse_counts(payload, payload_bytes, store, &counts, err);
     if (!code && (code = allocate(&counts, index, chunking, store)))
@@ -222,7 +261,8 @@ int store_index_encode(const struct index *index, const struct chunking *chunkin
                        uint8_t **bytes, size_t *len_bytes)
 {
     size_t len = SEALED_HEADER_BYTES + COUNTS_BYTES + index->strings_len_bytes + index->class_count * 8 +
-                 (size_t)store->segment_count * SEGMENT_BYTES + index->sample_count * SAMPLE_BYTES;
+                 (size_t)store->segment_count * SEGMENT_BYTES +
+                 index->sample_count * with_rewritten(SAMPLE_BYTES, store->version);
     uint8_t *buf = malloc(len);
     if (!buf)
         return LARDER_ENOMEM;
@@ -254,8 +294,14 @@ int store_index_encode(const struct index *index, const struct chunking *chunkin
         at = put_u32(at, (uint32_t)sample->label);
         at = put_u32(at, sample->flags);
         at = put_u32(at, 0);
+        if (store->version == STORE_VERSION_REWRITTEN) {
+            at = put_u64(at, store->checksums[i].low);
+            at = put_u64(at, store->checksums[i].high);
+            at = put_u64(at, store->source_bytes[i]);
+        }
     }
-    sealed_close(&index_seal, buf, len);
+    const struct seal seal = index_seal(store->version);
+    sealed_close(&seal, buf, len);
     *bytes = buf;
     *len_bytes = len;
     return 0;
@@ -263,62 +309,76 @@ int store_index_encode(const struct index *index, const struct chunking *chunkin
 
 /* ── segments ── */
 
-void store_header_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number)
+void store_header_put(uint8_t *bytes, const uint64_t plan[2], uint32_t version, uint32_t number)
 {
     memcpy(bytes, SEGMENT_MAGIC, 8);
-    uint8_t *at = put_u32(bytes + 8, STORE_VERSION);
+    uint8_t *at = put_u32(bytes + 8, version);
     at = put_u32(at, number);
     at = put_u64(at, plan[0]);
     at = put_u64(at, plan[1]);
     put_u64(at, XXH3_64bits(bytes, STORE_HEADER_BYTES - 8));
 }
 
-const char *store_header_check(const uint8_t *bytes, const uint64_t plan[2], uint32_t number)
+const char *store_header_check(const uint8_t *bytes, const uint64_t plan[2], uint32_t version, uint32_t number)
 {
     if (memcmp(bytes, SEGMENT_MAGIC, 8) != 0)
         return "it does not begin as a segment";
     if (get_u64(bytes + STORE_HEADER_BYTES - 8) != XXH3_64bits(bytes, STORE_HEADER_BYTES - 8))
         return "its header is damaged";
-    if (get_u32(bytes + 8) != STORE_VERSION)
+    if (get_u32(bytes + 8) != version)
         return "it has another version";
     if (get_u64(bytes + 16) != plan[0] || get_u64(bytes + 24) != plan[1])
         return "it belongs to another store";
     return get_u32(bytes + 12) == number ? NULL : "it is another segment of this store";
 }
 
-void store_footer_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number, const struct store_entry *entries,
-                      uint32_t count)
+void store_footer_put(uint8_t *bytes, const struct store_footer *footer, const struct store_entry *entries)
 {
-    uint8_t *at = put_u64(bytes + SEALED_HEADER_BYTES, plan[0]);
-    at = put_u64(at, plan[1]);
-    at = put_u32(at, number);
-    at = put_u32(at, count);
+    uint8_t *at = put_u64(bytes + SEALED_HEADER_BYTES, footer->plan[0]);
+    at = put_u64(at, footer->plan[1]);
+    at = put_u32(at, footer->number);
+    at = put_u32(at, footer->count);
     at = put_u64(at, 0);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < footer->count; i++) {
         at = put_u64(at, entries[i].hash.low);
         at = put_u64(at, entries[i].hash.high);
         at = put_u64(at, entries[i].size | (entries[i].flags & INDEX_UNREACHABLE ? UNREADABLE_BIT : 0));
+        if (footer->version == STORE_VERSION_REWRITTEN) {
+            at = put_u64(at, entries[i].checksum.low);
+            at = put_u64(at, entries[i].checksum.high);
+            at = put_u64(at, entries[i].source_bytes);
+        }
     }
-    sealed_close(&footer_seal, bytes, (size_t)(at - bytes));
+    const struct seal seal = footer_seal(footer->version);
+    sealed_close(&seal, bytes, (size_t)(at - bytes));
 }
 
-int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const uint64_t plan[2], uint32_t number,
-                       struct store_entry *entries, uint32_t count, struct error *err)
+int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const struct store_footer *footer,
+                       struct store_entry *entries, struct error *err)
 {
     const uint8_t *at;
-    size_t payload_bytes;
-    int code = sealed_open(&footer_seal, bytes, len_bytes, &at, &payload_bytes, err);
+    size_t payload_bytes, entry_bytes = with_rewritten(ENTRY_BYTES, footer->version);
+    const struct seal seal = footer_seal(footer->version);
+    int code = sealed_open(&seal, bytes, len_bytes, &at, &payload_bytes, err);
     if (code)
         return code;
-    if (payload_bytes != FOOTER_COUNTS_BYTES + (uint64_t)count * STORE_ENTRY_BYTES || get_u64(at) != plan[0] ||
-        get_u64(at + 8) != plan[1] || get_u32(at + 16) != number || get_u32(at + 20) != count)
+    if (payload_bytes != FOOTER_COUNTS_BYTES + (uint64_t)footer->count * entry_bytes ||
+        get_u64(at) != footer->plan[0] || get_u64(at + 8) != footer->plan[1] || get_u32(at + 16) != footer->number ||
+        get_u32(at + 20) != footer->count)
         return error_set(err, LARDER_EFORMAT, "the segment's footer belongs to another segment");
     at += FOOTER_COUNTS_BYTES;
-    for (uint32_t i = 0; i < count; i++, at += STORE_ENTRY_BYTES) {
+    for (uint32_t i = 0; i < footer->count; i++, at += entry_bytes) {
         uint64_t size = get_u64(at + 16);
-        entries[i] = (struct store_entry){.hash = {.low = get_u64(at), .high = get_u64(at + 8)},
-                                          .size = size & ~UNREADABLE_BIT,
-                                          .flags = size & UNREADABLE_BIT ? INDEX_UNREACHABLE : 0};
+        struct store_entry *entry = &entries[i];
+        *entry = (struct store_entry){.hash = {.low = get_u64(at), .high = get_u64(at + 8)},
+                                      .size = size & ~UNREADABLE_BIT,
+                                      .flags = size & UNREADABLE_BIT ? INDEX_UNREACHABLE : 0};
+        entry->checksum = entry->hash;
+        entry->source_bytes = entry->size;
+        if (footer->version == STORE_VERSION_REWRITTEN) {
+            entry->checksum = (struct identity){.low = get_u64(at + 24), .high = get_u64(at + 32)};
+            entry->source_bytes = get_u64(at + 40);
+        }
     }
     return 0;
 }

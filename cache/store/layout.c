@@ -38,13 +38,27 @@ static void close_segment(struct layout *layout, uint64_t data_end)
 {
     struct store_segment *segment = &layout->segments[layout->segment_count++];
     uint32_t samples = store_segment_samples(segment, layout->chunk_size, layout->sample_count);
-    segment->file_bytes = data_end + store_footer_bytes(samples);
+    segment->file_bytes = data_end + store_footer_bytes(samples, layout->version);
+}
+
+void layout_move(struct layout *layout, uint32_t chunk, uint64_t len_bytes)
+{
+    struct layout_chunk *moved = &layout->chunks[chunk];
+    struct store_segment *segment = &layout->segments[moved->segment];
+    uint64_t end = chunk == segment->first_chunk ? STORE_ALIGN : moved[-1].offset + moved[-1].len_bytes;
+    moved->offset = align(end);
+    moved->len_bytes = len_bytes;
+    if (chunk + 1 < segment->first_chunk + segment->chunk_count)
+        return;
+    uint32_t samples = store_segment_samples(segment, layout->chunk_size, layout->sample_count);
+    segment->file_bytes = moved->offset + len_bytes + store_footer_bytes(samples, layout->version);
 }
 
 int layout_make(const struct dataset *dataset, const struct chunking *chunking, uint64_t segment_bytes,
-                struct layout *out, struct error *err)
+                uint32_t version, struct layout *out, struct error *err)
 {
-    struct layout layout = {.sample_count = dataset_count(dataset), .chunk_size = chunking->chunk_size};
+    struct layout layout = {
+        .sample_count = dataset_count(dataset), .chunk_size = chunking->chunk_size, .version = version};
     layout.chunk_count = layout.sample_count / layout.chunk_size + (layout.sample_count % layout.chunk_size != 0);
     layout.chunks = calloc(layout.chunk_count, sizeof *layout.chunks);
     layout.segments = calloc(layout.chunk_count, sizeof *layout.segments); /* at most one a chunk */
@@ -83,8 +97,9 @@ int pack_plan(const struct dataset *dataset, const struct store_options *options
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return LARDER_ENOMEM;
-    uint64_t facts[6] = {htole64(STORE_VERSION),         0, 0, htole64(options->chunk_size), htole64(options->seed),
-                         htole64(options->segment_bytes)};
+    uint32_t version = options->rewrite ? STORE_VERSION_REWRITTEN : STORE_VERSION_PLAIN;
+    uint64_t facts[6] = {
+        htole64(version), 0, 0, htole64(options->chunk_size), htole64(options->seed), htole64(options->segment_bytes)};
     dataset_fingerprint(dataset, facts + 1);
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, facts, sizeof facts);

@@ -21,6 +21,14 @@ void store_options_default(struct store_options *options)
         .chunk_size = CHUNK_SAMPLES_DEFAULT, .seed = CHUNK_SEED_DEFAULT, .segment_bytes = SEGMENT_BYTES_DEFAULT};
 }
 
+static uint64_t segment_bytes(const struct layout *layout, const struct store_segment *segment)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < segment->chunk_count; i++)
+        sum += layout->chunks[segment->first_chunk + i].len_bytes;
+    return sum;
+}
+
 /* Takes over the segments that an interrupted run finished. */
 static int resume(struct pack *pack, struct error *err)
 {
@@ -28,8 +36,11 @@ static int resume(struct pack *pack, struct error *err)
         const struct store_segment *segment = &pack->layout.segments[i];
         uint32_t samples = store_segment_samples(segment, pack->chunking.chunk_size, pack->layout.sample_count);
         struct store_entry *entries = pack->entries + (size_t)segment->first_chunk * pack->chunking.chunk_size;
+        const struct store_footer footer = {
+            .plan = {pack->plan[0], pack->plan[1]}, .version = pack->layout.version, .number = i, .count = samples};
+        uint64_t source_bytes = segment_bytes(&pack->layout, segment);
         bool finished;
-        int code = pack_find_segment(pack->dest, pack->plan, i, segment, entries, samples, &finished, err);
+        int code = pack_find_segment(pack->dest, &footer, &pack->layout, entries, &finished, err);
         if (code)
             return code;
         if (!finished)
@@ -37,10 +48,13 @@ static int resume(struct pack *pack, struct error *err)
         pack->chunks_left[i] = 0;
         pack->progress.samples_done += samples;
         pack->progress.samples_resumed += samples;
-        for (uint32_t j = 0; j < segment->chunk_count; j++)
-            pack->progress.bytes_done += pack->layout.chunks[segment->first_chunk + j].len_bytes;
-        for (uint32_t j = 0; j < samples; j++)
+        pack->progress.bytes_done += source_bytes;
+        pack->progress.bytes_packed += segment_bytes(&pack->layout, segment);
+        for (uint32_t j = 0; j < samples; j++) {
             pack->progress.samples_skipped += (entries[j].flags & INDEX_UNREACHABLE) != 0;
+            pack->progress.samples_rewritten += memcmp(&entries[j].hash, &entries[j].checksum,
+                                                       sizeof entries[j].hash) != 0;
+        }
     }
     return 0;
 }
@@ -67,8 +81,12 @@ static int build_index(const struct pack *pack, struct index *index, struct stor
     index->classes = calloc(dataset_classes(dataset), sizeof *index->classes);
     store->offsets = malloc(count * sizeof *store->offsets);
     store->hashes = malloc(count * sizeof *store->hashes);
+    store->checksums = malloc(count * sizeof *store->checksums);
+    store->source_bytes = malloc(count * sizeof *store->source_bytes);
+    store->version = pack->layout.version;
     store->segments = malloc(pack->layout.segment_count * sizeof *store->segments);
-    if (!index->samples || !index->classes || !store->offsets || !store->hashes || !store->segments)
+    if (!index->samples || !index->classes || !store->offsets || !store->hashes || !store->checksums ||
+        !store->source_bytes || !store->segments)
         return LARDER_ENOMEM;
     memcpy(store->segments, pack->layout.segments, pack->layout.segment_count * sizeof *store->segments);
     store->segment_count = pack->layout.segment_count;
@@ -83,8 +101,11 @@ static int build_index(const struct pack *pack, struct index *index, struct stor
         for (uint32_t i = layout_chunk_samples(&pack->layout, chunk); i; i--, position++) {
             uint32_t number = pack->chunking.members[position];
             store->offsets[number] = offset;
-            store->hashes[number] = pack->entries[position].hash;
-            offset += dataset_size(dataset, number);
+            const struct store_entry *entry = &pack->entries[position];
+            store->hashes[number] = entry->hash;
+            store->checksums[number] = entry->checksum;
+            store->source_bytes[number] = entry->source_bytes;
+            offset += pack->options->rewrite ? entry->size : dataset_size(dataset, number);
         }
     }
     for (uint32_t i = 0; !code && i < count; i++) {
@@ -128,12 +149,14 @@ static int make_plan(struct pack *pack, struct error *err)
     uint32_t count = dataset_count(pack->dataset);
     if (chunking_shuffle(count, options->chunk_size, options->seed, &pack->chunking))
         return pack_no_memory(err);
-    int code = layout_make(pack->dataset, &pack->chunking, options->segment_bytes, &pack->layout, err);
+    uint32_t version = options->rewrite ? STORE_VERSION_REWRITTEN : STORE_VERSION_PLAIN;
+    int code = layout_make(pack->dataset, &pack->chunking, options->segment_bytes, version, &pack->layout, err);
     if (code)
         return code;
     pack->entries = calloc(count, sizeof *pack->entries);
     pack->chunks_left = calloc(pack->layout.segment_count, sizeof *pack->chunks_left);
-    if (!pack->entries || !pack->chunks_left || pack_plan(pack->dataset, options, pack->plan))
+    pack->chunks_placed = calloc(pack->layout.segment_count, sizeof *pack->chunks_placed);
+    if (!pack->entries || !pack->chunks_left || !pack->chunks_placed || pack_plan(pack->dataset, options, pack->plan))
         return pack_no_memory(err);
     pack->progress.samples_total = count;
     for (uint32_t i = 0; i < pack->layout.segment_count; i++)
@@ -180,7 +203,8 @@ int store_pack(const struct dataset *dataset, const char *dest, const struct sto
     if (code)
         return code;
     CHECK(pthread_condattr_init(&monotonic) == 0 && pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
-    CHECK(pthread_mutex_init(&pack.lock, NULL) == 0 && pthread_cond_init(&pack.progressed, &monotonic) == 0);
+    CHECK(pthread_mutex_init(&pack.lock, NULL) == 0 && pthread_cond_init(&pack.progressed, &monotonic) == 0 &&
+          pthread_cond_init(&pack.placed, NULL) == 0);
     pthread_condattr_destroy(&monotonic);
     bool finished = false;
     code = make_plan(&pack, err);
@@ -190,10 +214,12 @@ int store_pack(const struct dataset *dataset, const char *dest, const struct sto
         code = pack_to(&pack, progress, context, err);
     if (lock_fd >= 0)
         close(lock_fd);
+    pthread_cond_destroy(&pack.placed);
     pthread_cond_destroy(&pack.progressed);
     pthread_mutex_destroy(&pack.lock);
     free(pack.entries);
     free(pack.chunks_left);
+    free(pack.chunks_placed);
     layout_free(&pack.layout);
     chunking_free(&pack.chunking);
     return code;

@@ -13,6 +13,7 @@ struct layout_chunk {
 /* Where all chunks lie. */
 struct layout {
     uint32_t sample_count, chunk_size, chunk_count, segment_count;
+    uint32_t version; /* STORE_VERSION_…; of rewritten samples, only the segments' chunks are known beforehand */
     struct layout_chunk *chunks;
     struct store_segment *segments;
 };
@@ -23,10 +24,13 @@ struct layout {
  * segment_bytes. The caller frees what *out holds by layout_free. LARDER_ELIMIT for a chunk past STORE_CHUNK_BYTES_MAX,
  * LARDER_ENOMEM. */
 int layout_make(const struct dataset *dataset, const struct chunking *chunking, uint64_t segment_bytes,
-                struct layout *out, struct error *err);
+                uint32_t version, struct layout *out, struct error *err);
 void layout_free(struct layout *layout);
 /* layout_chunk_samples gives the number of samples in a chunk. */
 uint32_t layout_chunk_samples(const struct layout *layout, uint32_t chunk);
+/* layout_move gives a chunk another length, and its place after the chunk before it, whose place is final. With the
+ * last one of a segment the length of its file is known. */
+void layout_move(struct layout *layout, uint32_t chunk, uint64_t len_bytes);
 
 /* pack_plan gives a number for what would be packed and how. Equal plans make equal stores. LARDER_ENOMEM. */
 int pack_plan(const struct dataset *dataset, const struct store_options *options, uint64_t plan[2]);
@@ -38,9 +42,10 @@ int pack_plan(const struct dataset *dataset, const struct store_options *options
 int pack_prepare(const struct dataset *dataset, const char *dest, const uint64_t plan[2], int *lock_fd, bool *finished,
                  struct error *err);
 /* pack_find_segment says whether a segment is there and finished: whole by its header, length and footer. Then it fills
- * the segment's `count` entries. It removes a file there that is no finished segment. */
-int pack_find_segment(const char *dest, const uint64_t plan[2], uint32_t number, const struct store_segment *segment,
-                      struct store_entry *entries, uint32_t count, bool *finished, struct error *err);
+ * the segment's `footer->count` entries. Where samples are rewritten, the entries tell the layout. It removes a file
+ * there that is no finished segment. */
+int pack_find_segment(const char *dest, const struct store_footer *footer, struct layout *layout,
+                      struct store_entry *entries, bool *finished, struct error *err);
 /* pack_finish removes the file that marks dest as unfinished. */
 void pack_finish(const char *dest);
 
@@ -57,7 +62,9 @@ struct pack {
     uint64_t plan[2];
     struct store_entry *entries; /* by position */
     uint32_t *chunks_left;       /* chunks that are not written yet, by segment; lock */
+    uint32_t *chunks_placed;     /* chunks whose place is final, by segment, where samples are rewritten; lock */
     pthread_mutex_t lock;
+    pthread_cond_t placed;          /* a chunk's place became final, or a thread failed */
     pthread_cond_t progressed;      /* a thread ended */
     uint32_t next_chunk;            /* lock */
     uint32_t running;               /* threads at work; lock */
@@ -65,6 +72,23 @@ struct pack {
     struct error error;             /* the first one; lock */
     struct store_progress progress; /* lock */
 };
+
+/* pack_rewrite.c: samples that are rewritten, whose lengths are known only then. */
+
+/* A chunk's samples, rewritten and one after another. */
+struct rewritten {
+    uint8_t *bytes; /* of malloc */
+    size_t len_bytes, cap_bytes;
+    uint32_t samples; /* of them, those whose bytes are new */
+};
+/* pack_rewrite_sample appends a sample and tells its entry. LARDER_ELIMIT past STORE_CHUNK_BYTES_MAX, LARDER_ENOMEM. */
+int pack_rewrite_sample(const struct pack *pack, const uint8_t *bytes, struct store_entry *entry,
+                        struct rewritten *rewritten, struct error *err);
+/* pack_place waits until the places of the chunks before this one in its segment are final, and makes this one's so.
+ * false: another thread failed. */
+bool pack_place(struct pack *pack, uint32_t chunk, uint64_t len_bytes);
+/* pack_place_entries does that for all chunks of a segment that is finished, from its entries. */
+void pack_place_entries(struct layout *layout, uint32_t segment, const struct store_entry *entries);
 
 /* pack_run reads and writes every chunk that is left. It fails as store_pack does in reading and writing, and with
  * LARDER_EGONE when report (may be NULL) said stop. */

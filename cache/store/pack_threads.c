@@ -24,6 +24,7 @@ struct packer {
     uint8_t *bytes;
     size_t cap_bytes;
     struct sample_read *reads; /* chunk_size of them */
+    struct rewritten rewritten;
 };
 
 /* ── one chunk ── */
@@ -57,6 +58,11 @@ static int read_chunk(struct packer *packer, uint32_t chunk, uint32_t *skipped, 
         }
         XXH128_hash_t hash = XXH3_128bits(read->buf, size);
         *entry = (struct store_entry){.hash = {.low = hash.low64, .high = hash.high64}, .size = size};
+        entry->checksum = entry->hash;
+        entry->source_bytes = size;
+        int code = pack->options->rewrite ? pack_rewrite_sample(pack, read->buf, entry, &packer->rewritten, err) : 0;
+        if (code)
+            return code;
     }
     return 0;
 }
@@ -69,16 +75,15 @@ static void temporary_path(const struct pack *pack, uint32_t segment, char path[
     CHECK(len < PATH_MAX); /* pack_prepare saw that there is room */
 }
 
-static int write_chunk(const struct packer *packer, uint32_t chunk, struct error *err)
+static int write_chunk(const struct pack *pack, uint32_t chunk, const uint8_t *bytes, struct error *err)
 {
-    const struct pack *pack = packer->pack;
     char path[PATH_MAX];
     temporary_path(pack, pack->layout.chunks[chunk].segment, path);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0)
         return file_error(err, path, "make it");
     int code = 0;
-    if (file_write_at(fd, packer->bytes, pack->layout.chunks[chunk].len_bytes, pack->layout.chunks[chunk].offset))
+    if (file_write_at(fd, bytes, pack->layout.chunks[chunk].len_bytes, pack->layout.chunks[chunk].offset))
         code = file_error(err, path, "write it");
     close(fd);
     return code;
@@ -88,13 +93,15 @@ static int seal_segment(const struct pack *pack, uint32_t number, int fd, const 
 {
     const struct store_segment *segment = &pack->layout.segments[number];
     uint32_t samples = store_segment_samples(segment, pack->chunking.chunk_size, pack->layout.sample_count);
-    uint64_t footer_bytes = store_footer_bytes(samples);
+    const struct store_footer facts = {
+        .plan = {pack->plan[0], pack->plan[1]}, .version = pack->layout.version, .number = number, .count = samples};
+    uint64_t footer_bytes = store_footer_bytes(samples, facts.version);
     uint8_t header[STORE_HEADER_BYTES], *footer = malloc(footer_bytes);
     if (!footer)
         return pack_no_memory(err);
-    store_header_put(header, pack->plan, number);
+    store_header_put(header, pack->plan, facts.version, number);
     const struct store_entry *entries = pack->entries + (size_t)segment->first_chunk * pack->chunking.chunk_size;
-    store_footer_put(footer, pack->plan, number, entries, samples);
+    store_footer_put(footer, &facts, entries);
     int code = 0;
     if (file_write_at(fd, header, sizeof header, 0) ||
         file_write_at(fd, footer, footer_bytes, segment->file_bytes - footer_bytes) || fsync(fd))
@@ -134,14 +141,20 @@ static uint32_t take_chunk(struct pack *pack)
     return chunk;
 }
 
+struct chunk_counts {
+    uint32_t skipped, rewritten; /* samples */
+};
+
 /* Says whether that was the segment's last chunk. */
-static bool count_chunk(struct pack *pack, uint32_t chunk, uint32_t skipped)
+static bool count_chunk(struct pack *pack, uint32_t chunk, uint64_t source_bytes, const struct chunk_counts *counts)
 {
     pthread_mutex_lock(&pack->lock);
     bool last = --pack->chunks_left[pack->layout.chunks[chunk].segment] == 0;
     pack->progress.samples_done += layout_chunk_samples(&pack->layout, chunk);
-    pack->progress.bytes_done += pack->layout.chunks[chunk].len_bytes;
-    pack->progress.samples_skipped += skipped;
+    pack->progress.bytes_done += source_bytes;
+    pack->progress.bytes_packed += pack->layout.chunks[chunk].len_bytes;
+    pack->progress.samples_skipped += counts->skipped;
+    pack->progress.samples_rewritten += counts->rewritten;
     pthread_mutex_unlock(&pack->lock);
     return last;
 }
@@ -149,7 +162,8 @@ static bool count_chunk(struct pack *pack, uint32_t chunk, uint32_t skipped)
 static int pack_chunk(struct packer *packer, uint32_t chunk, struct error *err)
 {
     struct pack *pack = packer->pack;
-    uint32_t skipped = 0;
+    const uint8_t *bytes;
+    struct chunk_counts counts = {0};
     uint64_t len_bytes = pack->layout.chunks[chunk].len_bytes;
     if (len_bytes > packer->cap_bytes) {
         free(packer->bytes);
@@ -159,10 +173,16 @@ static int pack_chunk(struct packer *packer, uint32_t chunk, struct error *err)
             return pack_no_memory(err);
         packer->cap_bytes = len_bytes;
     }
-    int code = read_chunk(packer, chunk, &skipped, err);
-    if (!code)
-        code = write_chunk(packer, chunk, err);
-    if (!code && count_chunk(pack, chunk, skipped))
+    packer->rewritten.len_bytes = packer->rewritten.samples = 0;
+    int code = read_chunk(packer, chunk, &counts.skipped, err);
+    if (code)
+        return code;
+    bytes = pack->options->rewrite ? packer->rewritten.bytes : packer->bytes;
+    counts.rewritten = packer->rewritten.samples;
+    if (pack->options->rewrite && !pack_place(pack, chunk, packer->rewritten.len_bytes))
+        return 0; /* nothing more is packed: the thread that failed says why */
+    code = write_chunk(pack, chunk, bytes, err);
+    if (!code && count_chunk(pack, chunk, len_bytes, &counts))
         code = finish_segment(pack, pack->layout.chunks[chunk].segment, err);
     return code;
 }
@@ -178,9 +198,11 @@ static void *pack_chunks(void *argument)
         code = pack_chunk(&packer, chunk, &err);
     free(packer.bytes);
     free(packer.reads);
+    free(packer.rewritten.bytes);
     pthread_mutex_lock(&pack->lock);
     if (code && !pack->error.code)
         pack->error = err;
+    pthread_cond_broadcast(&pack->placed);
     pack->running--;
     pthread_cond_signal(&pack->progressed);
     pthread_mutex_unlock(&pack->lock);

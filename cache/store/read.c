@@ -76,7 +76,7 @@ static int open_error(const struct dataset *dataset, uint32_t index, int number,
 static int check_content(const struct dataset *dataset, uint32_t index, const void *buf, struct error *err)
 {
     XXH128_hash_t hash = XXH3_128bits(buf, dataset->samples[index].size);
-    const struct identity *expected = &dataset->store->hashes[index];
+    const struct identity *expected = &dataset->store->checksums[index];
     if (hash.low64 == expected->low && hash.high64 == expected->high)
         return 0;
     return wrong_bytes(dataset, index, "its bytes are damaged (another content hash); run larder verify", err);

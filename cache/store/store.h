@@ -3,7 +3,8 @@
  *
  * A store is a folder with an index and segments of many chunks each (docs/store-format.md). catalog_open opens it
  * like a tree. Its samples keep the source's order, labels, keys and fingerprint. They are identified by the hash of
- * their content, so the same image in two stores is the same sample. That hash is no proof against intent. So a
+ * their content, so the same image in two stores is the same sample. Only where one of the stores was packed with
+ * rewriting is it not, because its bytes are others. That hash is no proof against intent. So a
  * store that others than this process's user and root may write to shares its samples within itself alone; owner and
  * mode of its folder and files tell. */
 #ifndef LARDER_CACHE_STORE_STORE_H
@@ -13,6 +14,10 @@
 
 #define STORE_INDEX_NAME "index.larder"
 
+/* store_rewrite_fn gives other bytes that stand for the same image, which the packer frees, and their length; NULL: the
+ * bytes are to be kept. Several threads call it. */
+typedef uint8_t *store_rewrite_fn(const uint8_t *bytes, size_t len_bytes, size_t *new_bytes);
+
 struct store_options {
     uint32_t chunk_size;    /* samples a chunk, 1 … CHUNK_SAMPLES_MAX */
     uint64_t seed;          /* of the shuffle */
@@ -20,6 +25,9 @@ struct store_options {
     uint64_t segment_bytes; /* a segment is closed once it holds so much; STORE_SEGMENT_MIN … STORE_SEGMENT_MAX */
     /* A sample that cannot be read does not end the pack. It is kept as one that never can be read. */
     bool skip_unreadable;
+    /* Every sample goes through this, and the store is one of version 2. NULL: none, and version 1. It has to give the
+     * same bytes for the same sample in each run. */
+    store_rewrite_fn *rewrite;
 };
 #define STORE_THREADS_MAX 64
 #define STORE_SEGMENT_MIN (UINT64_C(64) << 10)
@@ -34,6 +42,8 @@ struct store_progress {
     uint64_t bytes_done, bytes_total;
     uint64_t samples_resumed; /* of those done, the samples that an interrupted run had finished */
     uint64_t samples_skipped; /* the samples that could not be read */
+    uint64_t samples_rewritten;
+    uint64_t bytes_packed; /* by the samples done, as they lie in the store */
 };
 /* The thread that called store_pack or store_verify calls this about ten times a second, and once at the end. false
  * tells it to stop. */

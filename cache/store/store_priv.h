@@ -5,19 +5,22 @@
 #include "cache/catalog/catalog_priv.h"
 #include "cache/store/store.h"
 
-#define STORE_VERSION 1
+#define STORE_VERSION_PLAIN 1     /* samples as they were */
+#define STORE_VERSION_REWRITTEN 2 /* samples may have been rewritten */
 #define STORE_UNFINISHED_NAME "unfinished.larder"
 #define STORE_SEGMENT_FORMAT "segment-%05u.larder"
 #define STORE_NAME_MAX 32
 #define STORE_HEADER_BYTES 40  /* at the front of a segment */
 #define STORE_ALIGN 4096u      /* where chunks begin */
-#define STORE_ENTRY_BYTES 24u  /* a sample in a segment's footer */
 #define STORE_FOOTER_BYTES 72u /* of a segment's footer, without its entries */
 #define STORE_CHUNK_BYTES_MAX (UINT64_C(1) << 30)
 #define STORE_INDEX_BYTES_MAX (UINT64_C(1) << 38)
 
-/* The time of an index_sample whose device and inode hold the content's hash (low, high). No file has this time. */
+/* The time of an index_sample whose device and inode hold the content's hash (low, high). No file has this time. A
+ * store with rewritten samples has another, so that none of its samples is taken for one with the original's bytes.
+ * */
 #define STORE_MTIME INT64_MIN
+#define STORE_MTIME_REWRITTEN (INT64_MIN + 1)
 
 struct store_segment {
     uint32_t first_chunk, chunk_count;
@@ -28,10 +31,13 @@ struct store_segment {
 struct store {
     uint64_t plan[2]; /* which pack of which source this is: the same in the index and in every segment */
     uint64_t seed;
+    uint32_t version; /* STORE_VERSION_… */
     uint32_t segment_count;
     struct store_segment *segments;
     uint64_t *offsets;                              /* in the segment's file, by index */
-    struct identity *hashes;                        /* XXH3-128 of the content, by index */
+    struct identity *hashes;                        /* XXH3-128 of the bytes that were packed, by index */
+    struct identity *checksums;                     /* of the bytes that lie here, by index; version 1: hashes */
+    uint64_t *source_bytes;                         /* of the bytes that were packed, by index; version 1: NULL */
     uint64_t index_device, index_inode, index_size; /* of the index file; they tell whether it was replaced */
     int64_t index_mtime_ns;
     bool foreign;   /* others than this user and root may write to it, so it shares its samples with no other store */
@@ -41,16 +47,18 @@ struct store {
 /* A sample as a segment's footer has it. */
 struct store_entry {
     struct identity hash;
-    uint64_t size;
+    struct identity checksum; /* of the bytes as they lie here */
+    uint64_t size;            /* of these */
+    uint64_t source_bytes;
     uint32_t flags; /* INDEX_UNREACHABLE: it could not be read when it was packed */
 };
 
 /* format.c: all functions are pure. */
 
 void store_free(struct store *store); /* frees what it holds, not itself */
-/* store_footer_bytes gives the length of the footer of a segment with so many samples; store_segment_samples the number
- * of samples in a segment. */
-uint64_t store_footer_bytes(uint32_t samples);
+/* store_footer_bytes gives the length of the footer of a segment with so many samples in a store of that version;
+ * store_segment_samples the number of samples in a segment. */
+uint64_t store_footer_bytes(uint32_t samples, uint32_t version);
 uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chunk_size, uint32_t sample_count);
 
 /* store_index_parse reads an index's bytes. `index` gets strings, classes and samples (with device, inode and time
@@ -66,16 +74,19 @@ int store_index_encode(const struct index *index, const struct chunking *chunkin
 
 /* store_header_put writes the front of a segment, STORE_HEADER_BYTES. store_header_check gives a static text that says
  * what is wrong with it, or NULL. */
-void store_header_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number);
-const char *store_header_check(const uint8_t *bytes, const uint64_t plan[2], uint32_t number);
+void store_header_put(uint8_t *bytes, const uint64_t plan[2], uint32_t version, uint32_t number);
+const char *store_header_check(const uint8_t *bytes, const uint64_t plan[2], uint32_t version, uint32_t number);
 
 /* store_footer_put writes the footer of a segment: the entries of its `count` samples in order of their positions, in
  * store_footer_bytes. store_footer_parse fills the entries, and checks that the footer is this plan's and this
  * segment's. LARDER_EFORMAT, LARDER_EVERSION. */
-void store_footer_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number, const struct store_entry *entries,
-                      uint32_t count);
-int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const uint64_t plan[2], uint32_t number,
-                       struct store_entry *entries, uint32_t count, struct error *err);
+struct store_footer {
+    uint64_t plan[2];
+    uint32_t version, number, count;
+};
+void store_footer_put(uint8_t *bytes, const struct store_footer *footer, const struct store_entry *entries);
+int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const struct store_footer *footer,
+                       struct store_entry *entries, struct error *err);
 
 void store_segment_name(uint32_t number, char name[STORE_NAME_MAX]);
 

@@ -97,7 +97,7 @@ static void check_chunk(struct verify *verify, const struct open_segment *open, 
         XXH128_hash_t hash = XXH3_128bits(verify->bytes + (offset - start), sample->size);
         struct shown key;
         if (!(sample->flags & INDEX_UNREACHABLE) &&
-            (hash.low64 != store->hashes[number].low || hash.high64 != store->hashes[number].high))
+            (hash.low64 != store->checksums[number].low || hash.high64 != store->checksums[number].high))
             problem(verify, open->name, "sample %s is damaged (%llu bytes at %llu)",
                     path_shown(verify->parts.index.strings + sample->key, &key), (unsigned long long)sample->size,
                     (unsigned long long)offset);
@@ -130,19 +130,24 @@ static int check_footer(struct verify *verify, const struct open_segment *open)
     uint8_t *bytes = malloc(open->footer_bytes);
     struct store_entry *entries = malloc((size_t)open->samples * sizeof *entries);
     struct error err;
+    const struct store_footer footer = {.plan = {store->plan[0], store->plan[1]},
+                                        .version = store->version,
+                                        .number = open->number,
+                                        .count = open->samples};
     int code = bytes && entries ? 0 : LARDER_ENOMEM;
     if (!code && file_read_at(open->fd, bytes, open->footer_bytes, open->data_end))
         problem(verify, open->name, "cannot read its footer: %s", errno ? strerror(errno) : "it ends before");
-    else if (!code &&
-             store_footer_parse(bytes, open->footer_bytes, store->plan, open->number, entries, open->samples, &err))
+    else if (!code && store_footer_parse(bytes, open->footer_bytes, &footer, entries, &err))
         problem(verify, open->name, "%s", err.text);
     else if (!code) {
         for (uint32_t i = 0; i < open->samples; i++) {
             uint32_t number = verify->parts.chunking.members[open->first_position + i];
             const struct index_sample *sample = &verify->parts.index.samples[number];
-            const struct identity *hash = &store->hashes[number];
+            const struct identity *hash = &store->hashes[number], *checksum = &store->checksums[number];
+            uint64_t source_bytes = store->source_bytes ? store->source_bytes[number] : sample->size;
             if (entries[i].size != sample->size || entries[i].flags != sample->flags ||
-                entries[i].hash.low != hash->low || entries[i].hash.high != hash->high) {
+                entries[i].source_bytes != source_bytes || memcmp(&entries[i].hash, hash, sizeof *hash) != 0 ||
+                memcmp(&entries[i].checksum, checksum, sizeof *checksum) != 0) {
                 problem(verify, open->name, "its footer and the index do not agree");
                 break;
             }
@@ -167,7 +172,7 @@ static int check_open_segment(struct verify *verify, const struct open_segment *
         problem(verify, open->name, "cannot read its header: %s", errno ? strerror(errno) : "it was truncated");
         return 0;
     }
-    const char *wrong = store_header_check(header, store->plan, open->number);
+    const char *wrong = store_header_check(header, store->plan, store->version, open->number);
     if (wrong)
         problem(verify, open->name, "%s", wrong);
     if ((uint64_t)st.st_size != expected) {
@@ -187,7 +192,7 @@ static int check_segment(struct verify *verify, uint32_t number)
     uint32_t chunk_size = verify->parts.chunking.chunk_size;
     struct open_segment open_segment = {.number = number, .first_position = segment->first_chunk * chunk_size};
     open_segment.samples = store_segment_samples(segment, chunk_size, (uint32_t)verify->parts.index.sample_count);
-    open_segment.footer_bytes = store_footer_bytes(open_segment.samples);
+    open_segment.footer_bytes = store_footer_bytes(open_segment.samples, verify->parts.store->version);
     open_segment.data_end = segment->file_bytes - open_segment.footer_bytes;
     store_segment_name(number, open_segment.name);
     if (snprintf(path, sizeof path, "%s/%s", verify->root, open_segment.name) >= (int)sizeof path)
@@ -240,7 +245,8 @@ static int make_buffer(struct verify *verify)
         const struct store_segment *segment = &store->segments[i];
         uint32_t count = (uint32_t)verify->parts.index.sample_count;
         uint32_t samples = store_segment_samples(segment, chunking->chunk_size, count);
-        uint64_t start = STORE_HEADER_BYTES, data_end = segment->file_bytes - store_footer_bytes(samples);
+        uint64_t start = STORE_HEADER_BYTES,
+                 data_end = segment->file_bytes - store_footer_bytes(samples, store->version);
         verify->progress.bytes_total += data_end - start;
         for (uint32_t j = 0; j < samples; j++) {
             uint32_t number = chunking->members[segment->first_chunk * chunking->chunk_size + j];

@@ -12,6 +12,7 @@
 
 #include "cache/store/store.h"
 #include "common/log.h"
+#include "preprocess/decode/jpeg_rewrite.h"
 #include "server/commands/store_progress.h"
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STOPPED = 130 };
@@ -68,8 +69,14 @@ static const char pack_usage[] =
     "  --seed N            of the shuffle (1)\n"
     "  --threads N         that read and write (0: one a core)\n"
     "  --segment-mib N     size of a segment, which is also what an interruption costs at most (256)\n"
+    "  --restart-rows      write JPEGs again, without loss, so that a crop of one decodes little more than itself\n"
     "  --skip-unreadable   keep a sample that cannot be read as one that never can be, instead of stopping\n"
     "  --quiet             no progress\n";
+
+static uint8_t *rewrite(const uint8_t *bytes, size_t len_bytes, size_t *new_bytes)
+{
+    return jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, new_bytes);
+}
 
 static int parse_pack(int argc, char **argv, struct pack_arguments *arguments)
 {
@@ -77,6 +84,7 @@ static int parse_pack(int argc, char **argv, struct pack_arguments *arguments)
                                           {"seed", required_argument, NULL, 's'},
                                           {"threads", required_argument, NULL, 't'},
                                           {"segment-mib", required_argument, NULL, 'm'},
+                                          {"restart-rows", no_argument, NULL, 'r'},
                                           {"skip-unreadable", no_argument, NULL, 'u'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
@@ -93,6 +101,7 @@ static int parse_pack(int argc, char **argv, struct pack_arguments *arguments)
         case 's': good = parse_number(known[at].name, optarg, 0, UINT64_MAX, &options->seed); break;
         case 't': good = parse_number(known[at].name, optarg, 0, STORE_THREADS_MAX, &threads); break;
         case 'm': good = parse_number(known[at].name, optarg, 1, STORE_SEGMENT_MAX >> 20, &segment_mib); break;
+        case 'r': options->rewrite = rewrite; break;
         case 'u': options->skip_unreadable = true; break;
         case 'q': arguments->quiet = true; break;
         case 'h': fputs(pack_usage, stdout); return EXIT_DONE;
@@ -132,6 +141,10 @@ static void say_packed(const struct pack_arguments *arguments, const struct prog
     printf("%s: %" PRIu64 " samples in %" PRIu64 " chunks of %u, %.1f MiB, %.1f s", arguments->dest,
            done->samples_total, (done->samples_total + chunk_size - 1) / chunk_size, chunk_size,
            (double)done->bytes_total / (1 << 20), progress_view_seconds(view));
+    if (arguments->options.rewrite)
+        printf(", %" PRIu64 " of them rewritten and %" PRIu64 " as they were, %.1f MiB packed", done->samples_rewritten,
+               done->samples_total - done->samples_skipped - done->samples_rewritten,
+               (double)done->bytes_packed / (1 << 20));
     if (done->samples_resumed)
         printf(", %" PRIu64 " of them from an earlier run", done->samples_resumed);
     if (done->samples_skipped)

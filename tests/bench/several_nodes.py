@@ -5,8 +5,8 @@
 
 For each world size two agents of torchrun start the ranks of two "nodes" of this machine, each with the socket of a
 daemon of its own. It prints, for each: samples of an epoch that no rank got, those that came twice beyond the repeats
-that fill shares up, and epochs in which ranks had other numbers of batches than others. LARDER_BIN says which build. Its
-exit status is 1 if any of these is not 0.
+that fill shares up, and epochs in which ranks had other numbers of batches than others. LARDER_BIN says which build.
+Its exit status is 1 if any of these is not 0.
 """
 
 import argparse
@@ -100,8 +100,8 @@ def main():
             for shuffle, drop_last in (("dependent", False), ("dependent", True), ("strict", False)):
                 lost, twice, uneven = run(options, daemons, world_size, shuffle, drop_last, scratch)
                 failed = failed or lost or twice or uneven
-                print(f"ranks {world_size}  {shuffle:9}  drop_last {drop_last!s:5}  epochs {options.epochs}  lost {lost}"
-                      f"  twice {twice}  epochs with uneven ranks {uneven}", flush=True)
+                print(f"ranks {world_size}  {shuffle:9}  drop_last {drop_last!s:5}  epochs {options.epochs}  "
+                      f"lost {lost}  twice {twice}  epochs with uneven ranks {uneven}", flush=True)
     finally:
         for daemon in daemons:
             daemon.stop()

@@ -24,26 +24,36 @@ static void seal(uint8_t *bytes, size_t size)
     memcpy(bytes + 16, words, sizeof words);
 }
 
-static size_t footer_seed(uint8_t *buf, size_t cap)
+static struct store_footer footer_of(uint32_t version)
 {
+    return (struct store_footer){.plan = {plan[0], plan[1]}, .version = version, .number = 3, .count = 4};
+}
+
+static size_t footer_seed(uint32_t version, uint8_t *buf, size_t cap)
+{
+    const struct store_footer footer = footer_of(version);
     struct store_entry entries[4] = {
         {.size = 10}, {.size = 0, .flags = INDEX_UNREACHABLE}, {.size = 7, .hash = {1, 2}}};
-    CHECK(store_footer_bytes(4) <= cap);
-    store_footer_put(buf, plan, 3, entries, 4);
-    CHECK(store_footer_parse(buf, store_footer_bytes(4), plan, 3, entries, 4, NULL) == 0);
-    return store_footer_bytes(4);
+    size_t len = store_footer_bytes(4, version);
+    CHECK(len <= cap);
+    store_footer_put(buf, &footer, entries);
+    CHECK(store_footer_parse(buf, len, &footer, entries, NULL) == 0);
+    return len;
 }
 
 /* An index of `count` samples of `size` bytes in chunks of three, two chunks a segment. */
-static size_t index_seed(uint32_t count, uint64_t size, uint8_t *buf, size_t cap)
+static size_t index_seed(uint32_t version, uint32_t count, uint64_t size, uint8_t *buf, size_t cap)
 {
     struct index index = {
         .classes = xcalloc(2, 8), .samples = xcalloc(count, sizeof *index.samples), .sample_count = count};
     struct store store = {.plan = {11, 22},
                           .seed = 5,
+                          .version = version,
                           .segments = xcalloc(count, sizeof *store.segments),
                           .offsets = xcalloc(count, 8),
-                          .hashes = xcalloc(count, sizeof *store.hashes)};
+                          .hashes = xcalloc(count, sizeof *store.hashes),
+                          .checksums = xcalloc(count, sizeof *store.checksums),
+                          .source_bytes = xcalloc(count, 8)};
     struct chunking chunking;
     CHECK(chunking_shuffle(count, 3, 7, &chunking) == 0);
     CHECK(index_text(&index, "cat", NULL, &index.classes[0]) == 0 &&
@@ -63,8 +73,9 @@ static size_t index_seed(uint32_t count, uint64_t size, uint8_t *buf, size_t cap
             .size = number % 5 ? size : 0, .label = (int32_t)(number % 2), .flags = number % 5 == 0};
         CHECK(index_text(&index, "cat", "x.jpg", &sample->key) == 0);
         store.offsets[number] = offset;
+        store.source_bytes[number] = sample->size + sample->size / 2;
         offset += size;
-        segment->file_bytes = offset + store_footer_bytes(position % 6 + 1);
+        segment->file_bytes = offset + store_footer_bytes(position % 6 + 1, version);
     }
     uint8_t *bytes;
     size_t len;
@@ -84,10 +95,12 @@ static size_t index_seed(uint32_t count, uint64_t size, uint8_t *buf, size_t cap
 size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
 {
     switch (number) {
-    case 0: return footer_seed(buf, cap);
-    case 1: return index_seed(1, 100, buf, cap);
-    case 2: return index_seed(7, 5000, buf, cap);
-    case 3: return index_seed(40, 1, buf, cap);
+    case 0: return footer_seed(STORE_VERSION_PLAIN, buf, cap);
+    case 1: return index_seed(STORE_VERSION_PLAIN, 1, 100, buf, cap);
+    case 2: return index_seed(STORE_VERSION_PLAIN, 7, 5000, buf, cap);
+    case 3: return index_seed(STORE_VERSION_PLAIN, 40, 1, buf, cap);
+    case 4: return footer_seed(STORE_VERSION_REWRITTEN, buf, cap);
+    case 5: return index_seed(STORE_VERSION_REWRITTEN, 7, 5000, buf, cap);
     default: return 0;
     }
 }
@@ -106,7 +119,8 @@ static void check_index(const struct index *index, const struct chunking *chunki
         uint32_t number = store_segment_of(store, position / size);
         const struct store_segment *segment = &store->segments[number];
         CHECK(position / size - segment->first_chunk < segment->chunk_count);
-        uint64_t data_end = segment->file_bytes - store_footer_bytes(store_segment_samples(segment, size, count));
+        uint32_t samples = store_segment_samples(segment, size, count);
+        uint64_t data_end = segment->file_bytes - store_footer_bytes(samples, store->version);
         CHECK(data_end >= STORE_ALIGN && data_end <= segment->file_bytes);
         CHECK(store->offsets[i] >= STORE_ALIGN && store->offsets[i] + sample->size <= data_end);
         if (position % size) {
@@ -137,10 +151,13 @@ static void parse(const uint8_t *data, size_t size)
     } else {
         CHECK((code == LARDER_EFORMAT || code == LARDER_EVERSION) && err.text[0] && !index.strings && !store.offsets);
     }
-    code = store_footer_parse(data, size, plan, 3, entries, 4, &err);
-    CHECK(code == 0 || code == LARDER_EFORMAT || code == LARDER_EVERSION);
-    if (size >= STORE_HEADER_BYTES)
-        store_header_check(data, plan, 0);
+    for (uint32_t version = STORE_VERSION_PLAIN; version <= STORE_VERSION_REWRITTEN; version++) {
+        const struct store_footer footer = footer_of(version);
+        code = store_footer_parse(data, size, &footer, entries, &err);
+        CHECK(code == 0 || code == LARDER_EFORMAT || code == LARDER_EVERSION);
+        if (size >= STORE_HEADER_BYTES)
+            store_header_check(data, plan, version, 0);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,0 +1,132 @@
+/* jpeg_rewrite.c: libjpeg reads the coefficients and writes them. It reports errors by calling error_exit, which jumps
+ * back to jpeg_rewrite. A warning is an error here, because it means that coefficients are missing or made up. */
+#include "preprocess/decode/jpeg_rewrite.h"
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#define PIXELS_MAX ((uint64_t)200000000) /* coefficients are kept whole: up to six bytes a pixel */
+#define SCANS_MAX 100
+#define MARKER_BYTES_MAX 0xffff
+#define EXIF_MARKER (JPEG_APP0 + 1)
+
+struct rewrite {
+    struct jpeg_decompress_struct from;
+    struct jpeg_compress_struct to;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf back;
+    unsigned char *made; /* of malloc */
+    unsigned long made_bytes;
+};
+
+static _Noreturn void error_exit(j_common_ptr cinfo)
+{
+    struct rewrite *rewrite = cinfo->client_data;
+    longjmp(rewrite->back, 1);
+}
+
+static void emit_message(j_common_ptr cinfo, int level)
+{
+    if (level < 0)
+        error_exit(cinfo);
+}
+
+static void watch_scans(j_common_ptr cinfo)
+{
+    if (cinfo->is_decompressor && ((j_decompress_ptr)cinfo)->input_scan_number > SCANS_MAX)
+        error_exit(cinfo);
+}
+
+static bool can_rewrite(const struct jpeg_decompress_struct *from)
+{
+    bool colours = from->jpeg_color_space == JCS_GRAYSCALE || from->jpeg_color_space == JCS_YCbCr ||
+                   from->jpeg_color_space == JCS_RGB;
+    return colours && (from->num_components == 1 || from->num_components == 3) && from->data_precision == 8 &&
+           !from->arith_code && (uint64_t)from->image_width * from->image_height <= PIXELS_MAX;
+}
+
+/* Of a progressive JPEG that lacks scans libjpeg smooths the blocks; of a baseline one it would not. */
+static bool is_complete(const struct jpeg_decompress_struct *from)
+{
+    for (int i = 0; from->progressive_mode && i < from->num_components; i++) {
+        for (int k = 0; k < DCTSIZE2; k++) {
+            if (from->coef_bits[i][k])
+                return false;
+        }
+    }
+    return true;
+}
+
+/* libjpeg writes JFIF's and Adobe's itself. */
+static void copy_exif(struct rewrite *rewrite)
+{
+    for (jpeg_saved_marker_ptr marker = rewrite->from.marker_list; marker; marker = marker->next) {
+        if (marker->data_length >= 4 && memcmp(marker->data, "Exif", 4) == 0)
+            jpeg_write_marker(&rewrite->to, marker->marker, marker->data, marker->data_length);
+    }
+}
+
+static uint32_t mcus_across(const struct jpeg_decompress_struct *from)
+{
+    uint32_t width = DCTSIZE * (uint32_t)(from->num_components == 1 ? 1 : from->max_h_samp_factor);
+    return (from->image_width + width - 1) / width;
+}
+
+static bool rewrite_body(struct rewrite *rewrite, const uint8_t *bytes, size_t len_bytes, uint32_t wanted)
+{
+    struct jpeg_decompress_struct *from = &rewrite->from;
+    struct jpeg_compress_struct *to = &rewrite->to;
+    jpeg_create_decompress(from);
+    jpeg_create_compress(to);
+    from->progress = &rewrite->progress;
+    jpeg_mem_src(from, bytes, len_bytes);
+    jpeg_save_markers(from, EXIF_MARKER, MARKER_BYTES_MAX);
+    jpeg_read_header(from, TRUE);
+    if (!can_rewrite(from))
+        return false;
+    jvirt_barray_ptr *coefficients = jpeg_read_coefficients(from);
+    if (!is_complete(from))
+        return false;
+    jpeg_copy_critical_parameters(from, to);
+    to->optimize_coding = TRUE;
+    to->restart_interval = wanted < mcus_across(from) ? wanted : mcus_across(from);
+    jpeg_mem_dest(to, &rewrite->made, &rewrite->made_bytes);
+    jpeg_write_coefficients(to, coefficients);
+    copy_exif(rewrite);
+    jpeg_finish_compress(to);
+    jpeg_finish_decompress(from);
+    return true;
+}
+
+uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, size_t *new_bytes)
+{
+    static const uint8_t start[] = {0xff, 0xd8, 0xff};
+    if (len_bytes < sizeof start || memcmp(bytes, start, sizeof start) != 0)
+        return NULL;
+    struct rewrite *rewrite = calloc(1, sizeof *rewrite);
+    if (!rewrite)
+        return NULL;
+    rewrite->from.err = rewrite->to.err = jpeg_std_error(&rewrite->errors);
+    rewrite->from.client_data = rewrite->to.client_data = rewrite;
+    rewrite->errors.error_exit = error_exit;
+    rewrite->errors.emit_message = emit_message;
+    rewrite->progress.progress_monitor = watch_scans;
+    bool good = setjmp(rewrite->back) == 0 && rewrite_body(rewrite, bytes, len_bytes, wanted);
+    jpeg_destroy_compress(&rewrite->to);
+    jpeg_destroy_decompress(&rewrite->from);
+    uint8_t *made = rewrite->made;
+    if (good) {
+        *new_bytes = rewrite->made_bytes;
+    } else {
+        free(made);
+        made = NULL;
+    }
+    free(rewrite);
+    return made;
+}

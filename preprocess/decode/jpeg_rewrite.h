@@ -1,0 +1,22 @@
+/* jpeg_rewrite.h: writes a JPEG again, without loss, so that a crop of it is decoded from a part of its bytes
+ * (jpeg_rows.h).
+ *
+ * The coefficients stay as they are, and with them every pixel. What is new: one interleaved baseline scan, Huffman
+ * tables made for it, and a restart marker after every few MCUs. Of the APPn and COM segments those that tell the
+ * colours (JFIF, Adobe) and Exif's are kept. Any thread. */
+#ifndef LARDER_PREPROCESS_DECODE_JPEG_REWRITE_H
+#define LARDER_PREPROCESS_DECODE_JPEG_REWRITE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* MCUs between restart markers. With fewer the file grows, with more a crop decodes more. */
+#define JPEG_REWRITE_MCUS 8
+
+/* jpeg_rewrite gives new bytes, which the caller frees, and their length. A restart marker comes after every `wanted`
+ * MCUs, or after each row of MCUs if a row has fewer. NULL: these bytes are to be kept. They are no
+ * JPEG, or one with arithmetic coding, of other than 8 bits or of other than one or three components, incomplete,
+ * damaged or too large; or memory ran out. */
+uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, size_t *new_bytes);
+
+#endif
