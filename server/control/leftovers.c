@@ -22,18 +22,25 @@ static bool is_at(int fd, const char *address)
            strcmp(own.sun_path, address) == 0;
 }
 
+/* is_noted tells whether the connection was noted before. */
+static bool is_noted(const struct leftovers *leftovers, int fd, ino_t inode)
+{
+    for (size_t i = 0; i < leftovers->count; i++)
+        if (leftovers->all[i].fd == fd && leftovers->all[i].inode == inode)
+            return true;
+    return false;
+}
+
 void leftovers_note(struct leftovers *leftovers, const char *address, uint64_t now_ns)
 {
     DIR *folder = opendir("/proc/self/fd");
-    leftovers->count = 0;
-    leftovers->noted_ns = now_ns;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         struct stat st;
         int fd = atoi(entry->d_name);
-        if (entry->d_name[0] == '.' || !is_at(fd, address) || fstat(fd, &st) != 0)
+        if (entry->d_name[0] == '.' || !is_at(fd, address) || fstat(fd, &st) != 0 || is_noted(leftovers, fd, st.st_ino))
             continue;
         leftovers->all = xgrow(leftovers->all, sizeof *leftovers->all, &leftovers->cap, leftovers->count + 1);
-        leftovers->all[leftovers->count++] = (struct leftover){.fd = fd, .inode = st.st_ino};
+        leftovers->all[leftovers->count++] = (struct leftover){fd, st.st_ino, now_ns};
     }
     if (folder)
         closedir(folder);
@@ -41,16 +48,16 @@ void leftovers_note(struct leftovers *leftovers, const char *address, uint64_t n
 
 size_t leftovers_close(struct leftovers *leftovers, uint64_t now_ns)
 {
-    size_t closed = 0;
-    if (leftovers->count == 0 || now_ns < leftovers->noted_ns + WAIT_NS)
-        return 0;
+    size_t closed = 0, kept = 0;
     for (size_t i = 0; i < leftovers->count; i++) {
         struct stat st;
-        int fd = leftovers->all[i].fd;
-        if (fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == leftovers->all[i].inode)
-            closed += close(fd) == 0;
+        struct leftover one = leftovers->all[i];
+        if (now_ns < one.noted_ns + WAIT_NS)
+            leftovers->all[kept++] = one;
+        else if (fstat(one.fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == one.inode)
+            closed += close(one.fd) == 0;
     }
-    leftovers->count = 0;
+    leftovers->count = kept;
     return closed;
 }
 

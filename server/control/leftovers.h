@@ -14,12 +14,12 @@
 struct leftover {
     int fd;
     ino_t inode;
+    uint64_t noted_ns; /* for the first time */
 };
 
 struct leftovers {
     struct leftover *all;
     size_t count, cap;
-    uint64_t noted_ns;
 };
 
 /* leftovers_note notes the process's connections at the address. No listener may have it now. */
