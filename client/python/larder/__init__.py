@@ -8,18 +8,41 @@
             ...
 """
 
-from ._device import to_device
-from ._torchvision import from_torchvision
-from ._version import __version__
-from .errors import (BadSample, BadSamplesWarning, Busy, DaemonGone, EpochsOver, FormatError, InvalidArgument,
-                     IOFailure, LarderError, LimitReached, NotFound, NotPermitted, OutOfMemory, QuotaExceeded,
-                     SourceChanged, Timeout, VersionMismatch)
-from .loader import Batch, Loader
-from .subset import Classes, Fraction, Indices, List, Range, Subset
-from .transforms import *  # noqa: F401,F403 - transforms.__all__ is its table of operators
-from .transforms import __all__ as _operators
+import importlib
 
-__all__ = ["Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError", "BadSample",
-           "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
-           "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-           "VersionMismatch", "from_torchvision", "to_device", "__version__", *_operators]
+# Where each name is. A module is imported when the first of its names is asked for, so that scripts that only may use
+# larder begin as fast as without it.
+_HOMES = {
+    **dict.fromkeys(("BadSample", "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError",
+                     "InvalidArgument", "IOFailure", "LarderError", "LimitReached", "NotFound", "NotPermitted",
+                     "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout", "VersionMismatch"), "errors"),
+    **dict.fromkeys(("Batch", "Loader"), "loader"),
+    **dict.fromkeys(("Classes", "Fraction", "Indices", "List", "Range", "Subset"), "subset"),
+    "from_torchvision": "_torchvision",
+    "to_device": "_device",
+    "__version__": "_version",
+}
+_MODULES = ("errors", "loader", "subset", "transforms")
+
+
+def _names():
+    """All public names: those above, and the operators, of which transforms has the table."""
+    return [*_HOMES, *importlib.import_module(".transforms", __name__).__all__]
+
+
+def __getattr__(name):
+    if name in _MODULES:
+        return importlib.import_module("." + name, __name__)
+    if name == "__all__":
+        return _names()
+    home = _HOMES.get(name)
+    if home is None and not name.startswith("_") and name in _names():
+        home = "transforms"
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module("." + home, __name__), name)
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_names(), *_MODULES})
