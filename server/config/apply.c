@@ -34,6 +34,7 @@ static int unknown_section(const struct config *config, const struct doc_node *k
     struct nearest suggestion = {.given = key->text};
     nearest_consider(&suggestion, "datasets", "datasets:");
     nearest_consider(&suggestion, "storage", "storage:");
+    nearest_consider(&suggestion, "roots", "roots:");
     for (size_t i = 0; i < CONFIG_SETTINGS; i++) {
         const struct config_row *row = &config_rows[i];
         if (strcmp(key->text, row->key_path) == 0)
@@ -47,7 +48,7 @@ static int unknown_section(const struct config *config, const struct doc_node *k
                            suggestion.best);
     return config_fail(err, LARDER_EINVAL, config->file, key->at, shown,
                        "no such section: the sections are socket, memory, threads, redirect, limits, log, metrics, "
-                       "control, catalog, jobs, storage and datasets");
+                       "control, catalog, jobs, storage, roots and datasets");
 }
 
 static int unknown_key(const struct config *config, const char *section, const struct doc_node *key, struct error *err)
@@ -222,6 +223,8 @@ int config_apply(struct config *config, const struct doc_node *root, const struc
             rc = apply_datasets(config, value, err);
         else if (strcmp(key->text, "storage") == 0)
             rc = config_storage_apply(config, value, err);
+        else if (strcmp(key->text, "roots") == 0)
+            rc = config_roots_apply(config, value, err);
         else if (section_known(key->text))
             rc = apply_section(config, key, value, machine, err);
         else

@@ -1,5 +1,6 @@
 /* check.c: checks what needs more than the settings alone, the datasets' pipelines, and is `larderd check`. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,6 +46,26 @@ static int usage(FILE *out, int status)
     return status;
 }
 
+/* warn_of_roots tells of roots that are not there now, and of a dataset that is below none. */
+static void warn_of_roots(const struct config *config)
+{
+    char resolved[PATH_MAX];
+    for (uint32_t i = 0; i < config->n_roots; i++) {
+        const struct config_root *root = &config->roots[i];
+        if (!realpath(root->path, resolved))
+            fprintf(stderr, "%s:%u:%u: warning: roots[%u]: %s: %s; no dataset lies below it\n", config->file,
+                    root->at.line, root->at.column, i, root->path, strerror(errno));
+    }
+    for (uint32_t i = 0; i < config->n_datasets; i++) {
+        const struct config_dataset *dataset = &config->datasets[i];
+        if (realpath(dataset->path, resolved) && !config_roots_allow(config, resolved))
+            fprintf(stderr,
+                    "%s:%u:%u: warning: datasets.%s: %s is below none of the folders of roots; jobs on it would "
+                    "be refused: add its folder there\n",
+                    config->file, dataset->at.line, dataset->at.column, dataset->name, resolved);
+    }
+}
+
 /* warn_of_datasets tells of folders and stores that are not there now. They may come before the daemon starts, so the
  * configuration is right all the same. */
 static void warn_of_datasets(const struct config *config)
@@ -64,8 +85,10 @@ static int check(const char *path, bool show)
     int rc = config_load(path, &config, &err);
     if (rc == 0)
         rc = config_check_pipelines(config, &err);
-    if (rc == 0)
+    if (rc == 0) {
         warn_of_datasets(config);
+        warn_of_roots(config);
+    }
     if (rc)
         fprintf(stderr, "%s\n", err.text);
     else if (show)

@@ -255,6 +255,7 @@ void config_destroy(struct config *config)
     }
     free(config->datasets);
     config_storage_free(config);
+    config_roots_free(config);
     free(config->file);
     free_texts(config);
     free(config);

@@ -27,6 +27,8 @@
 #define CONFIG_WIDTH_HALF UINT64_MAX
 #define CONFIG_STORAGE_CLASSES_MAX 8u
 #define CONFIG_STORAGE_PATH_MAX 3000 /* names of files are put behind it */
+#define CONFIG_ROOTS_MAX 64u
+#define CONFIG_ROOT_PATH_MAX 4095
 #define CONFIG_STORAGE_MIN CONFIG_MIB
 #define CONFIG_STORAGE_MAX (UINT64_C(1) << 50)
 #define CONFIG_STORAGE_THREADS 4
@@ -65,6 +67,12 @@ struct config_storage {
     struct config_mark at;
 };
 
+/* A folder below which datasets may lie. */
+struct config_root {
+    char *path;
+    struct config_mark at;
+};
+
 /* How many samples may be bad: the greater of count and share. automatic: the two CONFIG_BAD_AUTO_… hold. */
 struct config_bad {
     bool automatic;
@@ -96,6 +104,8 @@ struct config {
     uint32_t n_datasets;
     struct config_storage *storage; /* the fastest first */
     uint32_t n_storage;
+    struct config_root *roots; /* in the file's order; none: datasets may lie anywhere */
+    uint32_t n_roots;
     char *file;                /* NULL: no file was read */
     const char *settings_file; /* where to change a setting: errors name it; NULL: not known. Borrowed */
     enum config_source source[CONFIG_SETTINGS];
@@ -115,6 +125,11 @@ int config_set(struct config *config, const char *key, const char *text, struct 
 
 /* config_dataset_find gives the dataset of that name, which the configuration owns. NULL: there is none. */
 const struct config_dataset *config_dataset_find(const struct config *config, const char *name);
+
+/* config_roots_allow tells whether a dataset may lie at a path, which is resolved (no links). It resolves the roots. */
+bool config_roots_allow(const struct config *config, const char *resolved);
+/* config_roots_tell writes the roots, with commas, into buf, as far as there is room. */
+void config_roots_tell(const struct config *config, char *buf, size_t cap);
 
 /* config_check_pipelines parses every dataset's pipeline (preprocess/pipeline.h). The error has the operator's line. */
 int config_check_pipelines(const struct config *config, struct error *err);

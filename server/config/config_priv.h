@@ -1,7 +1,7 @@
 /* config_priv.h: the parts of the configuration reader (this folder only).
  *
  *   file ── doc.c: libyaml events to nodes ── apply.c: nodes to settings ── value.c: text to value ── rows.c: the table
- *                                             storage.c: the storage classes
+ *                                             storage.c: the storage classes; roots.c: the roots
  *                                             config.c: defaults, and checks across settings
  *                                             write.c: settings to text */
 #ifndef LARDER_SERVER_CONFIG_CONFIG_PRIV_H
@@ -123,6 +123,10 @@ int config_subset_json(const char *file, const struct doc_node *node, const char
 int config_storage_apply(struct config *config, const struct doc_node *value, struct error *err);
 void config_storage_print(const struct config *config, FILE *out);
 void config_storage_free(struct config *config);
+/* The same for the list of roots. */
+int config_roots_apply(struct config *config, const struct doc_node *value, struct error *err);
+void config_roots_print(const struct config *config, FILE *out);
+void config_roots_free(struct config *config);
 /* config_parse is config_load for a text and a given machine, for tests and the fuzzer. text NULL: the defaults alone.
  */
 int config_parse(const char *file, const char *text, size_t len_bytes, const struct config_machine *machine,

@@ -32,6 +32,7 @@ void config_dump(const struct config *config, FILE *out)
         fputc('\n', out);
     }
     config_storage_print(config, out);
+    config_roots_print(config, out);
     if (config->n_datasets)
         fputs("datasets:\n", out);
     for (uint32_t i = 0; i < config->n_datasets; i++) {
@@ -102,6 +103,11 @@ void config_example(FILE *out)
         "storage:\n"
         "  # - {path: /nvme/larder, size: 800GiB, threads: 4}\n\n",
         out);
+    fputs("# The folders below which datasets must lie, links resolved. Without them: anywhere that the daemon may "
+          "read.\n"
+          "roots:\n"
+          "  # - /data\n\n",
+          out);
     fputs("# Datasets that clients may name instead of giving the folder, each with a pipeline for those that name "
           "none,\n# and perhaps narrowed to a subset: what a client asks for is then of that.\n"
           "datasets:\n"

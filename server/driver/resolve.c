@@ -1,5 +1,6 @@
 /* resolve.c: finds out what a client's request means: the dataset, the part of it that the job trains on, and how much
  * memory its samples take. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -92,7 +93,7 @@ static int make_dense_labels(struct registration_found *found, struct error *err
     return 0;
 }
 
-enum { HASHED_AT_ONCE = 1024 };
+enum { HASHED_AT_ONCE = 1024, ROOTS_SHOWN_MAX = 80 };
 
 /* fingerprint_view says what the job trains on, in the same words in every daemon: XXH3-128 over the dataset's
  * fingerprint and the view's indices, ascending, all little-endian. */
@@ -215,6 +216,35 @@ static uint64_t device_of(const char *path)
     return stat(path, &st) == 0 ? (uint64_t)st.st_dev : 0;
 }
 
+static int check_roots(const struct config *config, const char *path, const char *resolved, struct error *err)
+{
+    char roots[ROOTS_SHOWN_MAX];
+    if (config_roots_allow(config, resolved))
+        return 0;
+    config_roots_tell(config, roots, sizeof roots);
+    return error_set(
+        err, LARDER_EPERM,
+        "dataset \"%.110s\" is below none of the folders that this daemon serves (roots: %s): put it there, "
+        "or add its folder to `roots` in %.90s (links resolved, the dataset is %.110s)",
+        path, roots, config->settings_file ? config->settings_file : "the daemon's configuration", resolved);
+}
+
+/* open_dataset opens a dataset that lies below the configuration's roots. What is elsewhere is not looked into. A link
+ * may change between the two checks, and the second is of what was opened. */
+static int open_dataset(struct registration *reg, struct catalog *catalog, const struct config *config,
+                        const char *path, struct error *err)
+{
+    struct catalog_wish wish = {
+        .path = path, .every_file = reg->asked.flags & WIRE_ALL_FILES, .interrupt = &reg->unwanted};
+    char resolved[PATH_MAX];
+    int code = 0;
+    if (config->n_roots && realpath(path, resolved)) /* where it cannot be resolved, the catalog says why */
+        code = check_roots(config, path, resolved, err);
+    if (!code)
+        code = catalog_open_for(catalog, &wish, &reg->found.dataset, err);
+    return code ? code : check_roots(config, path, dataset_path(reg->found.dataset), err);
+}
+
 static int resolve(struct registration *reg, struct catalog *catalog, const struct config *config,
                    const struct engine_config *engine, struct error *err)
 {
@@ -239,9 +269,8 @@ static int resolve(struct registration *reg, struct catalog *catalog, const stru
             "dataset \"%s\" is neither an absolute path nor a name under `datasets` in the daemon's configuration",
             path);
     int code = pipeline_parse(pipeline, strlen(pipeline), &found->pipeline, err);
-    struct catalog_wish wish = {.path = path, .every_file = asked->flags & WIRE_ALL_FILES, .interrupt = &reg->unwanted};
     if (!code)
-        code = catalog_open_for(catalog, &wish, &found->dataset, err);
+        code = open_dataset(reg, catalog, config, path, err);
     if (!code)
         found->device = device_of(dataset_path(found->dataset));
     if (!code)

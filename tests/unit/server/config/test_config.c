@@ -103,6 +103,7 @@ static const char everything[] = "# a comment\n"
                                  "  - {path: \"/nvme/my class\", size: 800GiB, threads: 9}\n"
                                  "  - path: /ssd\n"
                                  "    size: 2.5TB\n"
+                                 "roots: [/data, \"/more data\"]\n"
                                  "datasets:\n"
                                  "  cats-1:\n"
                                  "    path: /data/cats\n"
@@ -125,6 +126,8 @@ static void assert_everything(const struct config *config)
     assert_int_equal(config->encoded_bytes, 100000000);
     assert_int_equal(config->scratch_bytes, 70 * CONFIG_MIB);
     assert_int_equal(config->workers, 3);
+    assert_int_equal(config->n_roots, 2);
+    assert_string_equal(config->roots[1].path, "/more data");
     assert_int_equal(config->n_storage, 2);
     assert_string_equal(config->storage[0].path, "/nvme/my class");
     assert_int_equal(config->storage[0].size_bytes, 800 * GIB);
@@ -179,7 +182,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 39);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 40);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }
