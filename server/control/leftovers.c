@@ -22,12 +22,12 @@ static bool is_at(int fd, const char *address)
            strcmp(own.sun_path, address) == 0;
 }
 
-/* is_noted tells whether the connection was noted before. */
 static bool is_noted(const struct leftovers *leftovers, int fd, ino_t inode)
 {
-    for (size_t i = 0; i < leftovers->count; i++)
+    for (size_t i = 0; i < leftovers->count; i++) {
         if (leftovers->all[i].fd == fd && leftovers->all[i].inode == inode)
             return true;
+    }
     return false;
 }
 
@@ -40,7 +40,7 @@ void leftovers_note(struct leftovers *leftovers, const char *address, uint64_t n
         if (entry->d_name[0] == '.' || !is_at(fd, address) || fstat(fd, &st) != 0 || is_noted(leftovers, fd, st.st_ino))
             continue;
         leftovers->all = xgrow(leftovers->all, sizeof *leftovers->all, &leftovers->cap, leftovers->count + 1);
-        leftovers->all[leftovers->count++] = (struct leftover){fd, st.st_ino, now_ns};
+        leftovers->all[leftovers->count++] = (struct leftover){.fd = fd, .inode = st.st_ino, .noted_ns = now_ns};
     }
     if (folder)
         closedir(folder);
@@ -51,11 +51,11 @@ size_t leftovers_close(struct leftovers *leftovers, uint64_t now_ns)
     size_t closed = 0, kept = 0;
     for (size_t i = 0; i < leftovers->count; i++) {
         struct stat st;
-        struct leftover one = leftovers->all[i];
-        if (now_ns < one.noted_ns + WAIT_NS)
-            leftovers->all[kept++] = one;
-        else if (fstat(one.fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == one.inode)
-            closed += close(one.fd) == 0;
+        struct leftover *leftover = &leftovers->all[i];
+        if (now_ns < leftover->noted_ns + WAIT_NS)
+            leftovers->all[kept++] = *leftover;
+        else if (fstat(leftover->fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == leftover->inode)
+            closed += close(leftover->fd) == 0;
     }
     leftovers->count = kept;
     return closed;

@@ -14,7 +14,7 @@
 struct leftover {
     int fd;
     ino_t inode;
-    uint64_t noted_ns; /* for the first time */
+    uint64_t noted_ns; /* when it was noted first */
 };
 
 struct leftovers {
@@ -22,9 +22,11 @@ struct leftovers {
     size_t count, cap;
 };
 
-/* leftovers_note notes the process's connections at the address. No listener may have it now. */
+/* leftovers_note notes the process's connections at the address. No listener may have it now.
+ * What was noted before keeps its time. */
 void leftovers_note(struct leftovers *leftovers, const char *address, uint64_t now_ns);
-/* leftovers_close closes those that have been open for long enough since they were noted. It gives their number. */
+/* leftovers_close closes those that have been open for long enough since they were first noted. It gives their
+ * number. */
 size_t leftovers_close(struct leftovers *leftovers, uint64_t now_ns);
 void leftovers_free(struct leftovers *leftovers);
 

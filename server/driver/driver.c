@@ -28,8 +28,8 @@ static bool needs_ticks(const struct driver *driver)
     return engine_waits_for_room(driver->engine);
 }
 
-/* until_wakes_ms gives the time until the engine needs a tick because a source does not answer. Below 0: no source
- * needs one. */
+/* until_wakes_ms gives the time until the engine needs a tick, because a source does not answer or memory was refused.
+ * Below 0: it needs none. */
 static int64_t until_wakes_ms(const struct driver *driver)
 {
     uint64_t wakes_ns = engine_wakes_ns(driver->engine), now_ns = clock_now_ns();
