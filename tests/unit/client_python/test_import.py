@@ -30,8 +30,8 @@ except AttributeError as error:
 class Import(unittest.TestCase):
     def test_nothing_is_loaded_before_it_is_used(self):
         """The package loads none of its modules; an error class does not load NumPy; nothing loads PyTorch."""
-        done = subprocess.run([sys.executable, "-B", "-c", PROBE.format(path=[PACKAGE, *sys.path])], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([sys.executable, "-B", "-c", PROBE.format(path=[PACKAGE, *sys.path])],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertEqual(done.stderr, "")
         loaded, *rest = done.stdout.splitlines()
         self.assertEqual([name for name in loaded.split() if name.startswith("larder")], ["larder"])
