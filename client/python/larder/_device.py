@@ -53,12 +53,6 @@ class DeviceLoader:
         stream = torch.cuda.Stream(self._device)
         self._is_ahead = False
         batches = iter(self._loader)
-        try:
-            yield from self._copied_ahead(torch, batches, stream)
-        finally:
-            self._is_ahead = False  # a loop that breaks off has left the batch ahead behind, with the epoch
-
-    def _copied_ahead(self, torch, batches, stream):
         ready = self._next(torch, batches, stream)
         while ready is not None:
             batch, done = ready
