@@ -59,7 +59,8 @@ static int make_state(struct larder_loader *loader, int64_t timeout_ms)
     const struct taken *taken = &loader->taken;
     struct record token;
     uint8_t through[4];
-    if (stream->told)
+    bool apart = loader->asked.local_world_size && loader->asked.local_world_size < loader->asked.world_size;
+    if (stream->told || (apart && stream->ended)) /* all ranks train in step */
         return token_keep_start(loader, stream->epoch + 1);
     if (stream->started && stream->epoch != taken->base.epoch)
         return token_keep_start(loader, stream->epoch);

@@ -30,7 +30,7 @@
 
 #define POISON_NAME_BYTES 480   /* of a sample's name, with its NUL */
 #define POISON_NOTES_MAX 4096   /* samples that are known at once */
-#define POISON_THREADS_MAX 2048 /* records of threads */
+#define POISON_THREADS_MAX 2056 /* records of threads */
 #define POISON_DEATHS_MAX 3
 
 enum poison_state { POISON_FREE, POISON_NOTED, POISON_WORK, POISON_ALONE, POISON_CRASHED };

@@ -80,9 +80,9 @@ static int check_batches(const struct record *rec, struct error *err)
 
 static int check_history(const struct record *rec, struct error *err)
 {
-    if (rec->world_size > RECORD_RANKS_MAX)
+    if (rec->world_size > RECORD_ALL_RANKS_MAX)
         return error_set(err, LARDER_EINVAL, "its history is of %u ranks, more than %d", rec->world_size,
-                         RECORD_RANKS_MAX);
+                         RECORD_ALL_RANKS_MAX);
     if (rec->world_size ? rec->rank >= rec->world_size : rec->rank || rec->n_batches)
         return error_set(err, LARDER_EINVAL, "its history is of rank %u of %u and has %u batches", rec->rank,
                          rec->world_size, rec->n_batches);

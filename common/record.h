@@ -40,7 +40,8 @@
 #define RECORD_MAGIC UINT32_C(0x5352444c) /* "LDRS" */
 #define RECORD_VERSION 1
 #define RECORD_SEGMENTS_MAX 64
-#define RECORD_RANKS_MAX 256
+#define RECORD_RANKS_MAX 256       /* of a segment */
+#define RECORD_ALL_RANKS_MAX 65536 /* of a history: the job may have ranks at other nodes */
 #define RECORD_BATCH_BYTES 12
 #define RECORD_TURN_BYTES 4
 

@@ -87,10 +87,16 @@ enum bad_reason {
     BAD_NO_MEMORY,
     BAD_TOO_SMALL,
     BAD_POISONOUS,
+    BAD_OTHER_SIZE, /* not the size that all images of the job have */
     BAD_REASONS
 };
 enum pixel_dtype { PIXEL_UINT8, PIXEL_FLOAT16, PIXEL_FLOAT32 };
 enum pixel_layout { LAYOUT_HWC, LAYOUT_CHW };
+
+/* Of an image, in pixels. */
+struct image_size {
+    uint32_t width, height;
+};
 
 /* Shape and size of what a pipeline makes. A height of 0 means encoded bytes of any length instead of pixels. */
 struct sample_shape {

@@ -53,7 +53,8 @@ struct result {
     struct spent spent[SIDES];
 };
 
-static void get_sizes(struct bench *bench)
+/* get_sizes reads the images' sizes. A pipeline that leaves them as they are is for images of the first one's size. */
+static int get_sizes(struct bench *bench, struct error *err)
 {
     struct decoder *decoder;
     struct scratch scratch;
@@ -70,6 +71,13 @@ static void get_sizes(struct bench *bench)
     }
     scratch_free(&scratch);
     decoder_destroy(decoder);
+    size_t first = 0;
+    while (first < bench->files.count && bench->sizes[first].width == 0)
+        first++;
+    if (first == bench->files.count)
+        return error_set(err, LARDER_EFORMAT, "none of the images can be prepared");
+    struct image_size size = {.width = bench->sizes[first].width, .height = bench->sizes[first].height};
+    return pipeline_is_open(bench->pipeline) ? pipeline_close(&bench->pipeline, size, err) : 0;
 }
 
 /* What an instance of an image is made from: the rectangle, and whether it is resized. */
@@ -322,7 +330,6 @@ static json_t *report(const struct bench *bench, const struct result *result)
 static int run_bench(struct bench *bench)
 {
     struct result result = {0};
-    get_sizes(bench);
     if (bench->interval)
         bench->marked = command_files_mark(&bench->files, bench->interval);
     run_alone(bench, &result);
@@ -383,9 +390,11 @@ int prepare_bench_main(int argc, char **argv)
     struct error err = {0};
     int rc = prepare_init(&err);
     if (rc == 0)
-        rc = pipeline_parse(spec, strlen(spec), &bench.pipeline, &err);
+        rc = pipeline_parse_open(spec, strlen(spec), &bench.pipeline, &err);
     if (rc == 0)
         rc = command_files_read(argv[optind], IMAGES_MAX_BYTES, &bench.files, &err);
+    if (rc == 0)
+        rc = get_sizes(&bench, &err);
     if (rc)
         fprintf(stderr, "%s\n", err.text);
     else

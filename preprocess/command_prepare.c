@@ -68,6 +68,17 @@ static int draw(const struct sheet *sheet, const struct pipeline *pipeline, cons
     return rc;
 }
 
+/* A pipeline that leaves images the size they have is for images of this one's. */
+static int close_pipeline(struct pipeline **pipeline, const struct command_file *file, struct prepare_scratch *scratch,
+                          struct error *err)
+{
+    struct image_size size;
+    if (!pipeline_is_open(*pipeline))
+        return 0;
+    int rc = prepare_size(scratch, file->data, file->len_bytes, &size, err);
+    return rc ? error_prefix(err, rc, "%s", file->path) : pipeline_close(pipeline, size, err);
+}
+
 static int make(const struct sheet *sheet, struct error *err)
 {
     struct pipeline *pipeline = NULL;
@@ -75,7 +86,13 @@ static int make(const struct sheet *sheet, struct error *err)
     struct prepare_scratch *scratch = NULL;
     int rc = prepare_init(err);
     if (rc == 0)
-        rc = pipeline_parse(sheet->spec, strlen(sheet->spec), &pipeline, err);
+        rc = pipeline_parse_open(sheet->spec, strlen(sheet->spec), &pipeline, err);
+    if (rc == 0)
+        rc = command_file_read(sheet->file, &file, err);
+    if (rc == 0 && prepare_scratch_create(&limits, &scratch))
+        rc = error_set(err, LARDER_ENOMEM, "out of memory");
+    if (rc == 0)
+        rc = close_pipeline(&pipeline, &file, scratch, err);
     if (rc)
         goto out;
     struct sample_shape shape = pipeline_shape(pipeline);
@@ -85,11 +102,7 @@ static int make(const struct sheet *sheet, struct error *err)
                        "layout and grayscale's single channel");
         goto out;
     }
-    rc = command_file_read(sheet->file, &file, err);
-    if (rc == 0 && prepare_scratch_create(&limits, &scratch))
-        rc = error_set(err, LARDER_ENOMEM, "out of memory");
-    if (rc == 0)
-        rc = draw(sheet, pipeline, &file, scratch, err);
+    rc = draw(sheet, pipeline, &file, scratch, err);
 out:
     prepare_scratch_destroy(scratch);
     free(file.path);

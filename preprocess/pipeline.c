@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,44 +56,71 @@ static int follow_group(struct group_shape *at, const struct pipeline_op *op, st
     return rc;
 }
 
-static int flow_shape(struct pipeline *pipeline, struct error *err)
+/* flow_shape makes *shape, which is the images', that of the samples. */
+static int flow_shape(struct pipeline *pipeline, struct op_shape *shape, struct error *err)
 {
-    struct op_shape shape = {.channels = IMAGE_CHANNELS};
     struct group_shape group = {0};
     for (uint32_t i = 0; i < pipeline->n_ops; i++) {
         const struct pipeline_op *op = &pipeline->ops[i];
-        int followed = follow_group(&group, op, &shape, err);
+        int followed = follow_group(&group, op, shape, err);
         if (followed)
             return error_prefix(err, followed, "pipeline[%u]", i - 1);
-        if (shape.dtype != PIXEL_UINT8 && !(op->kind->flags & OP_FLOAT))
+        if (shape->dtype != PIXEL_UINT8 && !(op->kind->flags & OP_FLOAT))
             return error_set(err, LARDER_EINVAL, "pipeline[%u] %s: it works on 8-bit pixels: put it before to_dtype", i,
                              op->kind->name);
-        int rc = op->kind->shape ? op->kind->shape(op->values, &shape, err) : 0;
+        int rc = op->kind->shape ? op->kind->shape(op->values, shape, err) : 0;
         if (rc)
             return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);
-        if (shape.dtype == PIXEL_UINT8)
+        if (shape->dtype == PIXEL_UINT8)
             pipeline->n_pixel_ops = i + 1;
     }
-    int followed = follow_group(&group, NULL, &shape, err);
-    if (followed || pipeline->n_ops == 0) /* none: encoded bytes as they are */
-        return followed;
-    if (shape.width == 0 || shape.height == 0)
-        return error_set(err, LARDER_EINVAL,
-                         "the pipeline makes samples of different sizes: end it with a crop, such as {\"center_crop\": "
-                         "{\"size\": 224}}, or resize to [height, width]");
+    return follow_group(&group, NULL, shape, err);
+}
+
+static int set_shape(struct pipeline *pipeline, const struct op_shape *shape, struct error *err)
+{
     static const unsigned dtype_bytes[] = {[PIXEL_UINT8] = 1, [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4};
     pipeline->shape = (struct sample_shape){
-        .height = shape.height,
-        .width = shape.width,
-        .channels = shape.channels,
-        .dtype = shape.dtype,
-        .layout = shape.layout,
-        .bytes = (uint64_t)shape.height * shape.width * shape.channels * dtype_bytes[shape.dtype],
+        .height = shape->height,
+        .width = shape->width,
+        .channels = shape->channels,
+        .dtype = shape->dtype,
+        .layout = shape->layout,
+        .bytes = (uint64_t)shape->height * shape->width * shape->channels * dtype_bytes[shape->dtype],
     };
-    pipeline->plain = shape.dtype == PIXEL_UINT8 && shape.layout == LAYOUT_HWC && shape.channels == IMAGE_CHANNELS;
+    pipeline->plain = shape->dtype == PIXEL_UINT8 && shape->layout == LAYOUT_HWC && shape->channels == IMAGE_CHANNELS;
     if (pipeline->shape.bytes > UINT32_MAX)
-        return error_set(err, LARDER_EINVAL, "a sample of %u × %u × %u takes over 4 GiB: make it smaller", shape.height,
-                         shape.width, shape.channels);
+        return error_set(err, LARDER_EINVAL, "a sample of %u × %u × %u takes over 4 GiB: make it smaller",
+                         shape->height, shape->width, shape->channels);
+    return 0;
+}
+
+static bool is_known(const struct op_shape *shape)
+{
+    return shape->width && shape->height;
+}
+
+static int refuse_sizes(struct error *err)
+{
+    return error_set(err, LARDER_EINVAL,
+                     "the pipeline makes samples of different sizes: end it with a crop, such as {\"center_crop\": "
+                     "{\"size\": 224}}, or resize to [height, width]");
+}
+
+/* find_shape finds the shape of the samples. If it depends on the images', the pipeline is open. It is refused when
+ * images of one size do not make samples of one either; that is tried with some size. */
+static int find_shape(struct pipeline *pipeline, struct error *err)
+{
+    struct op_shape shape = {.channels = IMAGE_CHANNELS};
+    struct op_shape closed = {.width = OP_SIZE_MAX, .height = OP_SIZE_MAX, .channels = IMAGE_CHANNELS};
+    int rc = flow_shape(pipeline, &shape, err);
+    if (rc || pipeline->n_ops == 0) /* none: encoded bytes as they are */
+        return rc;
+    if (is_known(&shape))
+        return set_shape(pipeline, &shape, err);
+    if (flow_shape(pipeline, &closed, NULL) == 0 && !is_known(&closed))
+        return refuse_sizes(err);
+    pipeline->open = true;
     return 0;
 }
 
@@ -137,7 +165,7 @@ static int build(const json_t *list, struct pipeline **out, struct error *err)
                        "the pipeline's groups are empty: give operators, or [] for the files as "
                        "they are");
     if (rc == 0)
-        rc = flow_shape(pipeline, err);
+        rc = find_shape(pipeline, err);
     if (rc == 0 && write_canonical(pipeline))
         rc = error_set(err, LARDER_ENOMEM, "out of memory");
     if (rc)
@@ -147,7 +175,7 @@ static int build(const json_t *list, struct pipeline **out, struct error *err)
     return rc;
 }
 
-int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, struct error *err)
+int pipeline_parse_open(const char *json, size_t len_bytes, struct pipeline **out, struct error *err)
 {
     json_error_t where;
     errno = 0; /* where memory runs out the library may tell of a wrong token, and malloc sets errno */
@@ -169,6 +197,43 @@ int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, st
         rc = build(list, out, err);
     json_decref(list);
     return rc;
+}
+
+int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, struct error *err)
+{
+    struct pipeline *pipeline = NULL;
+    int rc = pipeline_parse_open(json, len_bytes, &pipeline, err);
+    if (rc == 0 && pipeline->open) {
+        pipeline_unref(&pipeline);
+        rc = refuse_sizes(err);
+    }
+    if (rc == 0)
+        *out = pipeline;
+    return rc;
+}
+
+bool pipeline_is_open(const struct pipeline *pipeline)
+{
+    CHECK_MAGIC(pipeline, PIPELINE_MAGIC);
+    return pipeline->open;
+}
+
+int pipeline_close(struct pipeline **place, struct image_size size, struct error *err)
+{
+    struct pipeline *open = *place, *closed = NULL;
+    CHECK_MAGIC(open, PIPELINE_MAGIC);
+    CHECK(open->open);
+    char *json = NULL;
+    int len = asprintf(&json, "[{\"exact_size\":{\"size\":[%u,%u]}},%s", size.height, size.width, open->canonical + 1);
+    if (len < 0)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    int rc = pipeline_parse(json, (size_t)len, &closed, err);
+    free(json);
+    if (rc)
+        return error_prefix(err, rc, "with exact_size in front, for images of %u × %u pixels", size.width, size.height);
+    pipeline_unref(place);
+    *place = closed;
+    return 0;
 }
 
 struct pipeline *pipeline_ref(struct pipeline *pipeline)
@@ -197,6 +262,7 @@ void pipeline_unref(struct pipeline **place)
 struct sample_shape pipeline_shape(const struct pipeline *pipeline)
 {
     CHECK_MAGIC(pipeline, PIPELINE_MAGIC);
+    CHECK(!pipeline->open);
     return pipeline->shape;
 }
 

@@ -23,6 +23,15 @@ struct pipeline;
  * as they are. The text names the position in the list: "pipeline[1] random_horizontal_flip: p must be …".
  * LARDER_EINVAL, LARDER_ENOMEM. */
 int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, struct error *err);
+
+/* pipeline_parse_open also takes a pipeline whose samples have one size only where the images have one: it is open.
+ * Before it is closed it has a normal form, and nothing else may be asked of it. */
+int pipeline_parse_open(const char *json, size_t len_bytes, struct pipeline **out, struct error *err);
+bool pipeline_is_open(const struct pipeline *pipeline);
+/* pipeline_close puts exact_size in front of an open pipeline: *pipeline becomes one for images of this size alone.
+ * LARDER_EINVAL, LARDER_ENOMEM: it stays as it was. */
+int pipeline_close(struct pipeline **pipeline, struct image_size size, struct error *err);
+
 struct pipeline *pipeline_ref(struct pipeline *pipeline);
 void pipeline_unref(struct pipeline **pipeline); /* sets *pipeline to NULL */
 

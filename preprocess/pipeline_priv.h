@@ -29,6 +29,7 @@ struct pipeline {
     uint32_t n_groups;
     uint32_t n_ops;
     uint32_t n_pixel_ops; /* the first so many work on 8-bit pixels; finish runs the others */
+    bool open;            /* pipeline_is_open; it has no shape */
     bool plain;           /* the result is 8-bit RGB, channels last: the last operator can write to the destination */
     struct pipeline_op ops[];
 };

@@ -39,14 +39,34 @@ int64_t pixels_pad_index(int64_t at, uint32_t count, enum pad_mode mode)
     return PIXELS_OUTSIDE;
 }
 
+/* How many pixels from x on come from neighbours in one row, or are all outside. */
+static uint32_t run_length(const int32_t *columns, uint32_t x, uint32_t width)
+{
+    int32_t step = columns[x] != PIXELS_OUTSIDE;
+    uint32_t end = x + 1;
+    while (end < width && columns[end] == columns[end - 1] + step)
+        end++;
+    return end - x;
+}
+
+static void fill_pixels(uint8_t *to, uint32_t count, const uint8_t fill[IMAGE_CHANNELS])
+{
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(to + (size_t)i * IMAGE_CHANNELS, fill, IMAGE_CHANNELS);
+}
+
 void pixels_gather(const struct image *in, const int32_t *columns, const int32_t *rows,
                    const uint8_t fill[IMAGE_CHANNELS], struct image *out)
 {
-    for (uint32_t y = 0; y < out->height; y++) {
-        uint8_t *to = image_row(out, y);
-        const uint8_t *from = rows[y] == PIXELS_OUTSIDE ? NULL : image_row(in, (uint32_t)rows[y]);
-        for (uint32_t x = 0; x < out->width; x++, to += IMAGE_CHANNELS)
-            memcpy(to, !from || columns[x] == PIXELS_OUTSIDE ? fill : from + (size_t)columns[x] * IMAGE_CHANNELS,
-                   IMAGE_CHANNELS);
+    for (uint32_t x = 0, count; x < out->width; x += count) {
+        count = run_length(columns, x, out->width);
+        for (uint32_t y = 0; y < out->height; y++) {
+            uint8_t *to = image_row(out, y) + (size_t)x * IMAGE_CHANNELS;
+            if (rows[y] == PIXELS_OUTSIDE || columns[x] == PIXELS_OUTSIDE)
+                fill_pixels(to, count, fill);
+            else
+                memcpy(to, image_row(in, (uint32_t)rows[y]) + (size_t)columns[x] * IMAGE_CHANNELS,
+                       (size_t)count * IMAGE_CHANNELS);
+        }
     }
 }

@@ -34,8 +34,8 @@ struct prepare_scratch {
 
 const char *bad_reason_name(enum bad_reason reason)
 {
-    static const char *const names[BAD_REASONS] = {"none",      "unreadable", "not_an_image", "corrupt",
-                                                   "too_large", "no_memory",  "too_small",    "poisonous"};
+    static const char *const names[BAD_REASONS] = {"none",      "unreadable", "not_an_image", "corrupt",   "too_large",
+                                                   "no_memory", "too_small",  "poisonous",    "other_size"};
     return reason < BAD_REASONS ? names[reason] : "unknown";
 }
 
@@ -67,16 +67,21 @@ void prepare_shutdown(void)
     vips_shutdown();
 }
 
-int prepare_scratch_create(const struct prepare_limits *limits, struct prepare_scratch **out)
+size_t prepare_memory(const struct prepare_limits *limits)
 {
-    struct prepare_scratch *scratch = xcalloc(1, sizeof *scratch);
-    scratch->magic = SCRATCH_MAGIC;
     uint64_t max = limits->memory_max;
     if (max == 0)
         max = limits->pixels_max < UINT64_MAX / MEMORY_PER_PIXEL ? limits->pixels_max * MEMORY_PER_PIXEL : UINT64_MAX;
     if (limits->memory_max == 0 && max < MEMORY_AT_LEAST)
         max = MEMORY_AT_LEAST;
-    scratch_init(&scratch->memory, max < SIZE_MAX / 2 ? (size_t)max : SIZE_MAX / 2, limits->budget);
+    return max < SIZE_MAX / 2 ? (size_t)max : SIZE_MAX / 2;
+}
+
+int prepare_scratch_create(const struct prepare_limits *limits, struct prepare_scratch **out)
+{
+    struct prepare_scratch *scratch = xcalloc(1, sizeof *scratch);
+    scratch->magic = SCRATCH_MAGIC;
+    scratch_init(&scratch->memory, prepare_memory(limits), limits->budget);
     int rc = decoder_create(limits, &scratch->decoder);
     if (rc)
         free(scratch);
@@ -124,12 +129,14 @@ static int plan_all(struct run *run, uint32_t width, uint32_t height, uint64_t *
     for (uint64_t left = *members; left; left &= left - 1) {
         int i = __builtin_ctzll(left);
         const struct prepare_output *output = &run->outputs[i];
-        struct decode_fault too_small = {.reason = BAD_TOO_SMALL};
+        struct decode_fault unfit;
         run->plans[i] = scratch_take(run->memory, output->pipeline->n_ops * sizeof *run->plans[i]);
         if (!run->plans[i])
             return decode_fail(fault, BAD_NO_MEMORY, "out of memory");
-        if (pipeline_plan(output->pipeline, output->key, width, height, run->plans[i], &too_small.error)) {
-            fail_outputs(run, UINT64_C(1) << i, &too_small);
+        int rc = pipeline_plan(output->pipeline, output->key, width, height, run->plans[i], &unfit.error);
+        if (rc) {
+            unfit.reason = rc == LARDER_EFORMAT ? BAD_OTHER_SIZE : BAD_TOO_SMALL;
+            fail_outputs(run, UINT64_C(1) << i, &unfit);
             *members &= ~(UINT64_C(1) << i);
         }
     }
@@ -215,6 +222,21 @@ static void make(struct prepare_scratch *scratch, struct run *run, uint64_t memb
     }
     for (; failed; failed &= failed - 1) /* by what it shared with others: once more without them, and no further */
         make(scratch, run, failed & -failed);
+}
+
+int prepare_size(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes, struct image_size *out,
+                 struct error *err)
+{
+    CHECK_MAGIC(scratch, SCRATCH_MAGIC);
+    struct decode_fault fault;
+    struct rect whole;
+    int rc = decode_open(scratch->decoder, encoded, len_bytes, &scratch->memory, &whole, &fault);
+    decode_close(scratch->decoder);
+    scratch_reset(&scratch->memory);
+    if (rc)
+        return error_set(err, rc, "%s", fault.error.text);
+    *out = (struct image_size){.width = whole.width, .height = whole.height};
+    return 0;
 }
 
 int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,

@@ -19,6 +19,9 @@ const char *bad_reason_name(enum bad_reason reason);
 int prepare_init(struct error *err);
 void prepare_shutdown(void);
 
+/* prepare_memory gives the most scratch memory that one image may take by these limits. Pure. */
+size_t prepare_memory(const struct prepare_limits *limits);
+
 /* A worker thread's scratch memory. One thread uses it, and the same thread destroys it, which also ends libvips'
  * state of that thread. */
 struct prepare_scratch;
@@ -37,6 +40,11 @@ struct prepare_times {
     uint64_t open_ns, plan_ns, decode_ns, transform_ns;
 };
 void prepare_scratch_time(struct prepare_scratch *scratch, struct prepare_times *times);
+
+/* prepare_size gives an image's size from its header and decodes nothing: what follows may be damaged all the same.
+ * LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. */
+int prepare_size(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes, struct image_size *out,
+                 struct error *err);
 
 #define PREPARE_OUTPUTS_MAX 64 /* of one sample at once */
 

@@ -183,7 +183,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
     code = scratch_budget_create(config->scratch_bytes, workers, &daemon->scratch);
     if (code)
         return error_set(err, code, "no memory for the workers");
-    daemon->watch = watch_open(config->socket_path, workers + loaders);
+    daemon->watch = watch_open(config->socket_path, workers + loaders + REGISTRAR_THREADS);
     struct worker_config worker = {.workers = workers,
                                    .loaders = loaders,
                                    .inflight_loads = driver.engine.inflight_loads,
@@ -197,8 +197,9 @@ static int start_engine(struct daemon *daemon, struct error *err)
                                    .origins = daemon->origins,
                                    .load_delay_ms = (uint32_t)config->load_delay_ms};
     code = workers_create(&worker, &daemon->workers, err);
+    struct registrar_means registrar = {daemon->catalog, config, daemon->inbox, daemon->watch};
     if (!code)
-        code = registrar_create(daemon->catalog, config, daemon->inbox, &daemon->registrar, err);
+        code = registrar_create(&registrar, &daemon->registrar, err);
     daemon->arrivals.registrar = daemon->registrar;
     if (!code)
         code = driver_start(daemon->driver, daemon->session, daemon->workers, err);

@@ -94,8 +94,20 @@ uint32_t dataset_count(const struct dataset *dataset);   /* number of samples */
 uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class(const struct dataset *dataset, uint32_t label); /* NULL when label ≥ classes */
 /* dataset_fingerprint gives a hash of classes, keys, sizes, labels and order. Times do not count, so that a copy
- * elsewhere has the same fingerprint. Of a store the sizes are those of what was packed. */
+ * elsewhere has the same fingerprint. Of a store the sizes are those of what was packed. Where images were shrunk, size
+ * and quality count too. */
 void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]);
+
+/* How a dataset was packed, and what that did to its samples. All is 0 for a plain tree. */
+struct packing {
+    bool packed;
+    uint32_t max_side, quality; /* images whose longer side was above max_side are JPEGs of this quality; 0: none are */
+    bool restart_rows;          /* JPEGs were written again with restart markers, where they could be */
+    uint32_t samples_shrunk, samples_restart_rows;
+    uint32_t samples_undecoded; /* they should have been shrunk, but cannot be decoded, and are as they were */
+};
+/* dataset_packing tells this. What the last store did is told, not what its source had been through. Any thread. */
+void dataset_packing(const struct dataset *dataset, struct packing *out);
 
 /* What the dataset knows of a sample, by its index < dataset_count (CHECKed). The key is borrowed. */
 sample_id dataset_id(const struct dataset *dataset, uint32_t index);

@@ -93,6 +93,8 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
         dataset_free(dataset);
         return LARDER_ENOMEM;
     }
+    if (parts->store)
+        store_fingerprint(parts->store, dataset->fingerprint);
     shrink(index);
     dataset->index = parts->index;
     dataset->samples = parts->index.samples;
@@ -160,6 +162,12 @@ void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2])
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
     memcpy(out, dataset->fingerprint, sizeof dataset->fingerprint);
+}
+
+void dataset_packing(const struct dataset *dataset, struct packing *out)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    *out = dataset->store ? dataset->store->packing : (struct packing){0};
 }
 
 sample_id dataset_id(const struct dataset *dataset, uint32_t index)

@@ -175,7 +175,7 @@ static int read_footer(int fd, const struct store_footer *expected, struct layou
     uint8_t header[STORE_HEADER_BYTES];
     uint64_t footer_bytes = store_footer_bytes(expected->count, expected->version);
     const struct store_segment *segment = &layout->segments[expected->number];
-    bool rewritten = expected->version == STORE_VERSION_REWRITTEN;
+    bool rewritten = expected->version >= STORE_VERSION_REWRITTEN;
     if (fstat(fd, &st) || (uint64_t)st.st_size < footer_bytes ||
         (!rewritten && (uint64_t)st.st_size != segment->file_bytes))
         return error_set(err, LARDER_EFORMAT, "it has another length");
@@ -191,11 +191,8 @@ static int read_footer(int fd, const struct store_footer *expected, struct layou
     else
         code = store_footer_parse(footer, footer_bytes, expected, entries, err);
     free(footer);
-    if (!code && rewritten) {
-        pack_place_entries(layout, expected->number, entries);
-        if ((uint64_t)st.st_size != segment->file_bytes)
-            code = error_set(err, LARDER_EFORMAT, "it has another length");
-    }
+    if (!code && rewritten && !pack_place_entries(layout, expected->number, entries, (uint64_t)st.st_size))
+        code = error_set(err, LARDER_EFORMAT, "it has another length");
     return code;
 }
 

@@ -10,13 +10,17 @@
 #include "common/little_endian.h"
 
 #define COUNTS_BYTES 48
+#define PACKING_BYTES 16 /* what follows the counts from version 3 on */
 #define SEGMENT_BYTES 16
 #define SAMPLE_BYTES 56
-#define REWRITTEN_BYTES 24 /* what a sample has more in version 2: a checksum and a size */
+#define REWRITTEN_BYTES 24 /* what a sample has more from version 2 on: a checksum and a size */
+#define FORM_BYTES 8       /* what a footer's entry has more from version 3 on */
 #define ENTRY_BYTES 24
 #define FOOTER_COUNTS_BYTES (STORE_FOOTER_BYTES - SEALED_HEADER_BYTES)
 #define SEGMENT_MAGIC "LDRCHUNK"
 #define UNREADABLE_BIT (UINT64_C(1) << 63)
+#define PACKING_RESTART_ROWS 1u
+#define FORMS (STORE_FORM_SHRUNK | STORE_FORM_RESTART_ROWS | STORE_FORM_UNDECODED)
 
 static struct seal index_seal(uint32_t version)
 {
@@ -31,13 +35,24 @@ static struct seal footer_seal(uint32_t version)
 /* The version that sealed bytes say they have, or the newest. */
 static uint32_t version_of(const uint8_t *bytes, size_t len_bytes)
 {
-    bool plain = len_bytes >= SEALED_HEADER_BYTES && get_u32(bytes + 8) == STORE_VERSION_PLAIN;
-    return plain ? STORE_VERSION_PLAIN : STORE_VERSION_REWRITTEN;
+    uint32_t version = len_bytes >= SEALED_HEADER_BYTES ? get_u32(bytes + 8) : 0;
+    return version == STORE_VERSION_PLAIN || version == STORE_VERSION_REWRITTEN ? version : STORE_VERSION_SHRUNK;
 }
 
-static size_t with_rewritten(size_t bytes, uint32_t version)
+static size_t counts_bytes(uint32_t version)
 {
-    return bytes + (version == STORE_VERSION_REWRITTEN ? REWRITTEN_BYTES : 0);
+    return COUNTS_BYTES + (version >= STORE_VERSION_SHRUNK ? PACKING_BYTES : 0);
+}
+
+static size_t sample_bytes(uint32_t version)
+{
+    return SAMPLE_BYTES + (version >= STORE_VERSION_REWRITTEN ? REWRITTEN_BYTES : 0);
+}
+
+static size_t entry_bytes(uint32_t version)
+{
+    return ENTRY_BYTES + (version >= STORE_VERSION_REWRITTEN ? REWRITTEN_BYTES : 0) +
+           (version >= STORE_VERSION_SHRUNK ? FORM_BYTES : 0);
 }
 
 void store_free(struct store *store)
@@ -45,10 +60,25 @@ void store_free(struct store *store)
     if (store->checksums != store->hashes)
         free(store->checksums);
     free(store->source_bytes);
+    free(store->forms);
     free(store->segments);
     free(store->offsets);
     free(store->hashes);
     *store = (struct store){0};
+}
+
+void store_fingerprint(const struct store *store, uint64_t fingerprint[2])
+{
+    if (!store->packing.max_side)
+        return;
+    uint8_t facts[24];
+    uint8_t *at = put_u64(facts, fingerprint[0]);
+    at = put_u64(at, fingerprint[1]);
+    at = put_u32(at, store->packing.max_side);
+    put_u32(at, store->packing.quality);
+    XXH128_hash_t hash = XXH3_128bits(facts, sizeof facts);
+    fingerprint[0] = hash.low64;
+    fingerprint[1] = hash.high64;
 }
 
 void store_segment_name(uint32_t number, char name[STORE_NAME_MAX])
@@ -58,7 +88,7 @@ void store_segment_name(uint32_t number, char name[STORE_NAME_MAX])
 
 uint64_t store_footer_bytes(uint32_t samples, uint32_t version)
 {
-    return STORE_FOOTER_BYTES + samples * (uint64_t)with_rewritten(ENTRY_BYTES, version);
+    return STORE_FOOTER_BYTES + samples * (uint64_t)entry_bytes(version);
 }
 
 uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chunk_size, uint32_t sample_count)
@@ -80,9 +110,26 @@ struct counts {
     uint32_t chunk_size, segments, classes, samples;
 };
 
+static int parse_packing(const uint8_t *at, struct store *store, struct error *err)
+{
+    struct packing *packing = &store->packing;
+    *packing = (struct packing){.packed = true, .restart_rows = store->version == STORE_VERSION_REWRITTEN};
+    if (store->version < STORE_VERSION_SHRUNK)
+        return 0;
+    uint32_t flags = get_u32(at + 8);
+    packing->max_side = get_u32(at);
+    packing->quality = get_u32(at + 4);
+    packing->restart_rows = flags & PACKING_RESTART_ROWS;
+    if (packing->max_side < 1 || packing->max_side > STORE_SIDE_MAX || packing->quality < 1 || packing->quality > 100 ||
+        flags & ~PACKING_RESTART_ROWS || get_u32(at + 12) != 0)
+        return damaged(err, "what it says of the images' size is out of its bounds");
+    return 0;
+}
+
 static int parse_counts(const uint8_t *at, size_t len_bytes, struct store *store, struct counts *out, struct error *err)
 {
-    if (len_bytes < COUNTS_BYTES)
+    size_t before = counts_bytes(store->version);
+    if (len_bytes < before)
         return damaged(err, "it is too short");
     store->plan[0] = get_u64(at);
     store->plan[1] = get_u64(at + 8);
@@ -93,17 +140,17 @@ static int parse_counts(const uint8_t *at, size_t len_bytes, struct store *store
                             .classes = get_u32(at + 40),
                             .samples = get_u32(at + 44)};
     uint64_t records = (uint64_t)counts.segments * SEGMENT_BYTES + (uint64_t)counts.classes * 8 +
-                       counts.samples * (uint64_t)with_rewritten(SAMPLE_BYTES, store->version); /* cannot wrap */
-    len_bytes -= COUNTS_BYTES;
+                       counts.samples * (uint64_t)sample_bytes(store->version); /* cannot wrap */
+    len_bytes -= before;
     if (records > len_bytes || counts.strings != len_bytes - records)
         return damaged(err, "its counts do not fit its length");
-    if (counts.strings == 0 || at[COUNTS_BYTES + counts.strings - 1] != '\0')
+    if (counts.strings == 0 || at[before + counts.strings - 1] != '\0')
         return damaged(err, "its texts do not end as they must");
     if (counts.chunk_size < 1 || counts.chunk_size > CHUNK_SAMPLES_MAX || counts.samples < 1 ||
         counts.samples > DATASET_SAMPLES_MAX || counts.segments < 1 || counts.classes < 1)
         return damaged(err, "a count is out of its bounds");
     *out = counts;
-    return 0;
+    return parse_packing(at + COUNTS_BYTES, store, err);
 }
 
 static int allocate(const struct counts *counts, struct index *index, struct chunking *chunking, struct store *store)
@@ -117,12 +164,14 @@ static int allocate(const struct counts *counts, struct index *index, struct chu
     store->offsets = malloc(counts->samples * sizeof *store->offsets);
     store->hashes = malloc(counts->samples * sizeof *store->hashes);
     store->checksums = store->hashes;
-    if (store->version == STORE_VERSION_REWRITTEN) {
+    if (store->version >= STORE_VERSION_REWRITTEN) {
         store->checksums = malloc(counts->samples * sizeof *store->checksums);
         store->source_bytes = malloc(counts->samples * sizeof *store->source_bytes);
         if (!store->checksums || !store->source_bytes)
             return LARDER_ENOMEM;
     }
+    if (store->version >= STORE_VERSION_SHRUNK && !(store->forms = calloc(counts->samples, sizeof *store->forms)))
+        return LARDER_ENOMEM;
     if (!index->strings || !index->classes || !index->samples || !chunking->members || !chunking->positions ||
         !store->segments || !store->offsets || !store->hashes)
         return LARDER_ENOMEM;
@@ -152,32 +201,68 @@ static int parse_segments(const uint8_t *at, const struct counts *counts, struct
     return next == chunks ? 0 : damaged(err, "its segments do not hold all chunks");
 }
 
+/* What only samples of stores with rewriting have. */
+static void parse_rewritten(const uint8_t *at, uint32_t number, struct index_sample *sample, struct store *store)
+{
+    store->checksums[number] = (struct identity){.low = get_u64(at + 56), .high = get_u64(at + 64)};
+    store->source_bytes[number] = get_u64(at + 72);
+    sample->mtime_ns = STORE_MTIME_REWRITTEN;
+    if (store->version < STORE_VERSION_SHRUNK)
+        return;
+    sample->mtime_ns = STORE_MTIME_SHRUNK;
+    sample->device = store->checksums[number].low;
+    sample->inode = store->checksums[number].high;
+}
+
+static bool is_rewritten(const struct store *store, uint32_t number)
+{
+    return memcmp(&store->hashes[number], &store->checksums[number], sizeof *store->hashes) != 0;
+}
+
+/* Notes what became of a sample, and counts it. false: that cannot be. Version 2 marks none: whatever was rewritten has
+ * restart rows. */
+static bool parse_form(uint32_t form, uint32_t number, const struct index_sample *sample, struct store *store)
+{
+    struct packing *packing = &store->packing;
+    if (store->version < STORE_VERSION_SHRUNK) {
+        packing->samples_restart_rows += store->version == STORE_VERSION_REWRITTEN && is_rewritten(store, number);
+        return form == 0;
+    }
+    if (form & ~FORMS || (sample->flags && form) || (form & STORE_FORM_UNDECODED && form != STORE_FORM_UNDECODED) ||
+        (form & STORE_FORM_RESTART_ROWS && !packing->restart_rows))
+        return false;
+    store->forms[number] = (uint8_t)form;
+    packing->samples_shrunk += (form & STORE_FORM_SHRUNK) != 0;
+    packing->samples_restart_rows += (form & STORE_FORM_RESTART_ROWS) != 0;
+    packing->samples_undecoded += (form & STORE_FORM_UNDECODED) != 0;
+    return true;
+}
+
 static int parse_sample(const uint8_t *at, uint32_t number, struct index *index, struct chunking *chunking,
                         struct store *store, struct error *err)
 {
     struct index_sample *sample = &index->samples[number];
-    bool rewritten = store->version == STORE_VERSION_REWRITTEN;
+    bool rewritten = store->version >= STORE_VERSION_REWRITTEN;
     *sample = (struct index_sample){.key = get_u64(at),
                                     .size = get_u64(at + 16),
-                                    .mtime_ns = rewritten ? STORE_MTIME_REWRITTEN : STORE_MTIME,
+                                    .mtime_ns = STORE_MTIME,
                                     .device = get_u64(at + 24),
                                     .inode = get_u64(at + 32),
                                     .label = (int32_t)get_u32(at + 44),
                                     .flags = get_u32(at + 48)};
     store->offsets[number] = get_u64(at + 8);
     store->hashes[number] = (struct identity){.low = sample->device, .high = sample->inode};
-    if (rewritten) {
-        store->checksums[number] = (struct identity){.low = get_u64(at + 56), .high = get_u64(at + 64)};
-        store->source_bytes[number] = get_u64(at + 72);
-    }
+    if (rewritten)
+        parse_rewritten(at, number, sample, store);
     uint32_t position = get_u32(at + 40);
     if (sample->key >= index->strings_len_bytes)
         return damaged(err, "a sample's name is out of its bounds");
     const char *key = index->strings + sample->key;
     if (strnlen(key, PATH_MAX) == PATH_MAX || !key_is_below(key))
         return damaged(err, "a sample's name is none that a file below a folder can have");
-    if (get_u32(at + 44) >= index->class_count || sample->flags & ~INDEX_UNREACHABLE || get_u32(at + 52) != 0 ||
-        sample->size > STORE_CHUNK_BYTES_MAX || (sample->flags && sample->size) ||
+    if (get_u32(at + 44) >= index->class_count || sample->flags & ~INDEX_UNREACHABLE ||
+        !parse_form(get_u32(at + 52), number, sample, store) || sample->size > STORE_CHUNK_BYTES_MAX ||
+        (sample->flags && sample->size) ||
         (rewritten &&
          (store->source_bytes[number] > STORE_CHUNK_BYTES_MAX || (sample->flags && store->source_bytes[number]))))
         return damaged(err, "a sample is out of its bounds");
@@ -227,7 +312,7 @@ static int parse_payload(const uint8_t *at, const struct counts *counts, struct 
     }
     int code = parse_segments(at, counts, store, err);
     at += (size_t)counts->segments * SEGMENT_BYTES;
-    for (uint32_t i = 0; !code && i < counts->samples; i++, at += with_rewritten(SAMPLE_BYTES, store->version))
+    for (uint32_t i = 0; !code && i < counts->samples; i++, at += sample_bytes(store->version))
         code = parse_sample(at, i, index, chunking, store, err);
     return code ? code : check_places(index, chunking, store, err);
 }
@@ -248,7 +333,7 @@ int store_index_parse(const uint8_t *bytes, size_t len_bytes, struct index *inde
     if (!code && (code = allocate(&counts, index, chunking, store)))
         error_set(err, code, "out of memory for a store of %u samples", counts.samples);
     if (!code)
-        code = parse_payload(payload + COUNTS_BYTES, &counts, index, chunking, store, err);
+        code = parse_payload(payload + counts_bytes(store->version), &counts, index, chunking, store, err);
     if (code) {
         index_free(index);
         chunking_free(chunking);
@@ -257,12 +342,39 @@ int store_index_parse(const uint8_t *bytes, size_t len_bytes, struct index *inde
     return code;
 }
 
+static uint8_t *put_packing(uint8_t *at, const struct packing *packing)
+{
+    at = put_u32(at, packing->max_side);
+    at = put_u32(at, packing->quality);
+    at = put_u32(at, packing->restart_rows ? PACKING_RESTART_ROWS : 0);
+    return put_u32(at, 0);
+}
+
+static uint8_t *put_sample(uint8_t *at, const struct index_sample *sample, uint32_t position, const struct store *store,
+                           size_t number)
+{
+    at = put_u64(at, sample->key);
+    at = put_u64(at, store->offsets[number]);
+    at = put_u64(at, sample->size);
+    at = put_u64(at, store->hashes[number].low);
+    at = put_u64(at, store->hashes[number].high);
+    at = put_u32(at, position);
+    at = put_u32(at, (uint32_t)sample->label);
+    at = put_u32(at, sample->flags);
+    at = put_u32(at, store->version >= STORE_VERSION_SHRUNK ? store->forms[number] : 0);
+    if (store->version < STORE_VERSION_REWRITTEN)
+        return at;
+    at = put_u64(at, store->checksums[number].low);
+    at = put_u64(at, store->checksums[number].high);
+    return put_u64(at, store->source_bytes[number]);
+}
+
 int store_index_encode(const struct index *index, const struct chunking *chunking, const struct store *store,
                        uint8_t **bytes, size_t *len_bytes)
 {
-    size_t len = SEALED_HEADER_BYTES + COUNTS_BYTES + index->strings_len_bytes + index->class_count * 8 +
-                 (size_t)store->segment_count * SEGMENT_BYTES +
-                 index->sample_count * with_rewritten(SAMPLE_BYTES, store->version);
+    size_t len = SEALED_HEADER_BYTES + counts_bytes(store->version) + index->strings_len_bytes +
+                 index->class_count * 8 + (size_t)store->segment_count * SEGMENT_BYTES +
+                 index->sample_count * sample_bytes(store->version);
     uint8_t *buf = malloc(len);
     if (!buf)
         return LARDER_ENOMEM;
@@ -274,6 +386,8 @@ int store_index_encode(const struct index *index, const struct chunking *chunkin
     at = put_u32(at, store->segment_count);
     at = put_u32(at, (uint32_t)index->class_count);
     at = put_u32(at, (uint32_t)index->sample_count);
+    if (store->version >= STORE_VERSION_SHRUNK)
+        at = put_packing(at, &store->packing);
     memcpy(at, index->strings, index->strings_len_bytes);
     at += index->strings_len_bytes;
     for (size_t i = 0; i < index->class_count; i++)
@@ -283,23 +397,8 @@ int store_index_encode(const struct index *index, const struct chunking *chunkin
         at = put_u32(at, store->segments[i].chunk_count);
         at = put_u64(at, store->segments[i].file_bytes);
     }
-    for (size_t i = 0; i < index->sample_count; i++) {
-        const struct index_sample *sample = &index->samples[i];
-        at = put_u64(at, sample->key);
-        at = put_u64(at, store->offsets[i]);
-        at = put_u64(at, sample->size);
-        at = put_u64(at, store->hashes[i].low);
-        at = put_u64(at, store->hashes[i].high);
-        at = put_u32(at, chunking->positions[i]);
-        at = put_u32(at, (uint32_t)sample->label);
-        at = put_u32(at, sample->flags);
-        at = put_u32(at, 0);
-        if (store->version == STORE_VERSION_REWRITTEN) {
-            at = put_u64(at, store->checksums[i].low);
-            at = put_u64(at, store->checksums[i].high);
-            at = put_u64(at, store->source_bytes[i]);
-        }
-    }
+    for (size_t i = 0; i < index->sample_count; i++)
+        at = put_sample(at, &index->samples[i], chunking->positions[i], store, i);
     const struct seal seal = index_seal(store->version);
     sealed_close(&seal, buf, len);
     *bytes = buf;
@@ -343,11 +442,13 @@ void store_footer_put(uint8_t *bytes, const struct store_footer *footer, const s
         at = put_u64(at, entries[i].hash.low);
         at = put_u64(at, entries[i].hash.high);
         at = put_u64(at, entries[i].size | (entries[i].flags & INDEX_UNREACHABLE ? UNREADABLE_BIT : 0));
-        if (footer->version == STORE_VERSION_REWRITTEN) {
+        if (footer->version >= STORE_VERSION_REWRITTEN) {
             at = put_u64(at, entries[i].checksum.low);
             at = put_u64(at, entries[i].checksum.high);
             at = put_u64(at, entries[i].source_bytes);
         }
+        if (footer->version >= STORE_VERSION_SHRUNK)
+            at = put_u64(at, entries[i].form);
     }
     const struct seal seal = footer_seal(footer->version);
     sealed_close(&seal, bytes, (size_t)(at - bytes));
@@ -357,17 +458,16 @@ int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const struct stor
                        struct store_entry *entries, struct error *err)
 {
     const uint8_t *at;
-    size_t payload_bytes, entry_bytes = with_rewritten(ENTRY_BYTES, footer->version);
+    size_t payload_bytes, each_bytes = entry_bytes(footer->version);
     const struct seal seal = footer_seal(footer->version);
     int code = sealed_open(&seal, bytes, len_bytes, &at, &payload_bytes, err);
     if (code)
         return code;
-    if (payload_bytes != FOOTER_COUNTS_BYTES + (uint64_t)footer->count * entry_bytes ||
-        get_u64(at) != footer->plan[0] || get_u64(at + 8) != footer->plan[1] || get_u32(at + 16) != footer->number ||
-        get_u32(at + 20) != footer->count)
+    if (payload_bytes != FOOTER_COUNTS_BYTES + (uint64_t)footer->count * each_bytes || get_u64(at) != footer->plan[0] ||
+        get_u64(at + 8) != footer->plan[1] || get_u32(at + 16) != footer->number || get_u32(at + 20) != footer->count)
         return error_set(err, LARDER_EFORMAT, "the segment's footer belongs to another segment");
     at += FOOTER_COUNTS_BYTES;
-    for (uint32_t i = 0; i < footer->count; i++, at += entry_bytes) {
+    for (uint32_t i = 0; i < footer->count; i++, at += each_bytes) {
         uint64_t size = get_u64(at + 16);
         struct store_entry *entry = &entries[i];
         *entry = (struct store_entry){.hash = {.low = get_u64(at), .high = get_u64(at + 8)},
@@ -375,10 +475,16 @@ int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const struct stor
                                       .flags = size & UNREADABLE_BIT ? INDEX_UNREACHABLE : 0};
         entry->checksum = entry->hash;
         entry->source_bytes = entry->size;
-        if (footer->version == STORE_VERSION_REWRITTEN) {
+        if (footer->version >= STORE_VERSION_REWRITTEN) {
             entry->checksum = (struct identity){.low = get_u64(at + 24), .high = get_u64(at + 32)};
             entry->source_bytes = get_u64(at + 40);
         }
+        if (footer->version < STORE_VERSION_SHRUNK)
+            continue;
+        uint64_t form = get_u64(at + 48);
+        if (form & ~(uint64_t)FORMS)
+            return error_set(err, LARDER_EFORMAT, "the segment's footer is damaged: a sample is out of its bounds");
+        entry->form = (uint32_t)form;
     }
     return 0;
 }

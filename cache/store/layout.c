@@ -5,7 +5,7 @@
 
 #include "cache/store/pack_priv.h"
 
-static uint64_t align(uint64_t offset)
+uint64_t layout_align(uint64_t offset)
 {
     return (offset + STORE_ALIGN - 1) / STORE_ALIGN * STORE_ALIGN;
 }
@@ -46,7 +46,7 @@ void layout_move(struct layout *layout, uint32_t chunk, uint64_t len_bytes)
     struct layout_chunk *moved = &layout->chunks[chunk];
     struct store_segment *segment = &layout->segments[moved->segment];
     uint64_t end = chunk == segment->first_chunk ? STORE_ALIGN : moved[-1].offset + moved[-1].len_bytes;
-    moved->offset = align(end);
+    moved->offset = layout_align(end);
     moved->len_bytes = len_bytes;
     if (chunk + 1 < segment->first_chunk + segment->chunk_count)
         return;
@@ -84,12 +84,19 @@ int layout_make(const struct dataset *dataset, const struct chunking *chunking, 
         if (segment->chunk_count++ == 0)
             segment->first_chunk = i;
         layout.chunks[i] = (struct layout_chunk){
-            .segment = layout.segment_count, .offset = align(end), .len_bytes = len};
-        end = align(end) + len;
+            .segment = layout.segment_count, .offset = layout_align(end), .len_bytes = len};
+        end = layout_align(end) + len;
     }
     close_segment(&layout, end);
     *out = layout;
     return 0;
+}
+
+uint32_t pack_version(const struct store_options *options)
+{
+    if (!options->rewrite)
+        return STORE_VERSION_PLAIN;
+    return options->max_side ? STORE_VERSION_SHRUNK : STORE_VERSION_REWRITTEN;
 }
 
 int pack_plan(const struct dataset *dataset, const struct store_options *options, uint64_t plan[2])
@@ -97,12 +104,14 @@ int pack_plan(const struct dataset *dataset, const struct store_options *options
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return LARDER_ENOMEM;
-    uint32_t version = options->rewrite ? STORE_VERSION_REWRITTEN : STORE_VERSION_PLAIN;
-    uint64_t facts[6] = {
-        htole64(version), 0, 0, htole64(options->chunk_size), htole64(options->seed), htole64(options->segment_bytes)};
+    uint64_t facts[6] = {htole64(pack_version(options)), 0, 0, htole64(options->chunk_size), htole64(options->seed),
+                         htole64(options->segment_bytes)};
+    uint64_t shrinking[3] = {htole64(options->max_side), htole64(options->quality), htole64(options->restart_rows)};
     dataset_fingerprint(dataset, facts + 1);
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, facts, sizeof facts);
+    if (options->max_side)
+        XXH3_128bits_update(state, shrinking, sizeof shrinking);
     for (uint32_t i = 0; i < dataset_count(dataset); i++) {
         uint64_t time = htole64((uint64_t)dataset->samples[i].mtime_ns);
         XXH3_128bits_update(state, &time, sizeof time);

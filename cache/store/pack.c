@@ -1,7 +1,7 @@
 /* pack.c: packs a dataset into a store.
  *
  * The layout follows from the sizes alone, so every chunk's place is known before anything is written by the threads of
- * store_pack_threads.c. A run that is gone on with takes the finished segments' hashes from their footers. The index
+ * pack_threads.c. A run that is gone on with takes the finished segments' hashes from their footers. The index
  * comes last; with it the folder becomes a store. */
 #include <limits.h>
 #include <stdio.h>
@@ -50,11 +50,7 @@ static int resume(struct pack *pack, struct error *err)
         pack->progress.samples_resumed += samples;
         pack->progress.bytes_done += source_bytes;
         pack->progress.bytes_packed += segment_bytes(&pack->layout, segment);
-        for (uint32_t j = 0; j < samples; j++) {
-            pack->progress.samples_skipped += (entries[j].flags & INDEX_UNREACHABLE) != 0;
-            pack->progress.samples_rewritten += memcmp(&entries[j].hash, &entries[j].checksum,
-                                                       sizeof entries[j].hash) != 0;
-        }
+        pack_count(&pack->progress, entries, samples);
     }
     return 0;
 }
@@ -63,6 +59,8 @@ static int check_room(const struct pack *pack, struct error *err)
 {
     struct statvfs fs;
     uint64_t needed = 0;
+    if (pack->options->max_side) /* the sizes are those of images that will be smaller; writing will tell */
+        return 0;
     for (uint32_t i = 0; i < pack->layout.segment_count; i++)
         needed += pack->chunks_left[i] ? pack->layout.segments[i].file_bytes : 0;
     if (statvfs(pack->dest, &fs) || (uint64_t)fs.f_bavail * fs.f_frsize >= needed)
@@ -83,10 +81,14 @@ static int build_index(const struct pack *pack, struct index *index, struct stor
     store->hashes = malloc(count * sizeof *store->hashes);
     store->checksums = malloc(count * sizeof *store->checksums);
     store->source_bytes = malloc(count * sizeof *store->source_bytes);
+    store->forms = malloc(count * sizeof *store->forms);
     store->version = pack->layout.version;
+    store->packing = (struct packing){.max_side = pack->options->max_side,
+                                      .quality = pack->options->quality,
+                                      .restart_rows = pack->options->restart_rows};
     store->segments = malloc(pack->layout.segment_count * sizeof *store->segments);
     if (!index->samples || !index->classes || !store->offsets || !store->hashes || !store->checksums ||
-        !store->source_bytes || !store->segments)
+        !store->source_bytes || !store->forms || !store->segments)
         return LARDER_ENOMEM;
     memcpy(store->segments, pack->layout.segments, pack->layout.segment_count * sizeof *store->segments);
     store->segment_count = pack->layout.segment_count;
@@ -105,6 +107,7 @@ static int build_index(const struct pack *pack, struct index *index, struct stor
             store->hashes[number] = entry->hash;
             store->checksums[number] = entry->checksum;
             store->source_bytes[number] = entry->source_bytes;
+            store->forms[number] = (uint8_t)entry->form;
             offset += pack->options->rewrite ? entry->size : dataset_size(dataset, number);
         }
     }
@@ -149,8 +152,8 @@ static int make_plan(struct pack *pack, struct error *err)
     uint32_t count = dataset_count(pack->dataset);
     if (chunking_shuffle(count, options->chunk_size, options->seed, &pack->chunking))
         return pack_no_memory(err);
-    uint32_t version = options->rewrite ? STORE_VERSION_REWRITTEN : STORE_VERSION_PLAIN;
-    int code = layout_make(pack->dataset, &pack->chunking, options->segment_bytes, version, &pack->layout, err);
+    int code = layout_make(pack->dataset, &pack->chunking, options->segment_bytes, pack_version(options), &pack->layout,
+                           err);
     if (code)
         return code;
     pack->entries = calloc(count, sizeof *pack->entries);
@@ -188,6 +191,11 @@ static int check_options(const struct store_options *options, struct error *err)
     if (options->segment_bytes < STORE_SEGMENT_MIN || options->segment_bytes > STORE_SEGMENT_MAX)
         return error_set(err, LARDER_EINVAL, "segments of %llu bytes: must be 64 KiB to 1 TiB",
                          (unsigned long long)options->segment_bytes);
+    if (options->max_side > STORE_SIDE_MAX || (options->max_side && !options->rewrite))
+        return error_set(err, LARDER_EINVAL, "images of at most %u pixels a side: must be 1 to %u", options->max_side,
+                         STORE_SIDE_MAX);
+    if (options->max_side && (options->quality < 1 || options->quality > 100))
+        return error_set(err, LARDER_EINVAL, "quality %u: must be 1 to 100", options->quality);
     if (options->threads > STORE_THREADS_MAX)
         return error_set(err, LARDER_EINVAL, "%u threads: at most %d", options->threads, STORE_THREADS_MAX);
     return 0;

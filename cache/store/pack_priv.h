@@ -28,10 +28,12 @@ int layout_make(const struct dataset *dataset, const struct chunking *chunking, 
 void layout_free(struct layout *layout);
 /* layout_chunk_samples gives the number of samples in a chunk. */
 uint32_t layout_chunk_samples(const struct layout *layout, uint32_t chunk);
+uint64_t layout_align(uint64_t offset); /* where the next chunk may begin */
 /* layout_move gives a chunk another length, and its place after the chunk before it, whose place is final. With the
  * last one of a segment the length of its file is known. */
 void layout_move(struct layout *layout, uint32_t chunk, uint64_t len_bytes);
 
+uint32_t pack_version(const struct store_options *options); /* STORE_VERSION_… of the store that they make */
 /* pack_plan gives a number for what would be packed and how. Equal plans make equal stores. LARDER_ENOMEM. */
 int pack_plan(const struct dataset *dataset, const struct store_options *options, uint64_t plan[2]);
 
@@ -79,16 +81,20 @@ struct pack {
 struct rewritten {
     uint8_t *bytes; /* of malloc */
     size_t len_bytes, cap_bytes;
-    uint32_t samples; /* of them, those whose bytes are new */
 };
-/* pack_rewrite_sample appends a sample and tells its entry. LARDER_ELIMIT past STORE_CHUNK_BYTES_MAX, LARDER_ENOMEM. */
-int pack_rewrite_sample(const struct pack *pack, const uint8_t *bytes, struct store_entry *entry,
+/* pack_rewrite_sample appends a sample that was read, and tells its entry. It logs a sample that cannot be decoded.
+ * LARDER_ELIMIT past STORE_CHUNK_BYTES_MAX, LARDER_ENOMEM, and what rewriting gives. */
+int pack_rewrite_sample(const struct pack *pack, const struct sample_read *read, struct store_entry *entry,
                         struct rewritten *rewritten, struct error *err);
+/* pack_count adds what became of some samples to the progress. */
+void pack_count(struct store_progress *progress, const struct store_entry *entries, uint32_t count);
 /* pack_place waits until the places of the chunks before this one in its segment are final, and makes this one's so.
  * false: another thread failed. */
 bool pack_place(struct pack *pack, uint32_t chunk, uint64_t len_bytes);
-/* pack_place_entries does that for all chunks of a segment that is finished, from its entries. */
-void pack_place_entries(struct layout *layout, uint32_t segment, const struct store_entry *entries);
+/* pack_place_entries does that for all chunks of a segment that is finished, from its entries. false: a file of these
+ * has another length. The chunks then keep their lengths, which are those of the samples to be read. */
+bool pack_place_entries(struct layout *layout, uint32_t segment, const struct store_entry *entries,
+                        uint64_t file_bytes);
 
 /* pack_run reads and writes every chunk that is left. It fails as store_pack does in reading and writing, and with
  * LARDER_EGONE when report (may be NULL) said stop. */

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "cache/store/pack_priv.h"
+#include "common/log.h"
 
 static int make_room(struct rewritten *rewritten, size_t more, struct error *err)
 {
@@ -24,23 +25,40 @@ static int make_room(struct rewritten *rewritten, size_t more, struct error *err
     return 0;
 }
 
-int pack_rewrite_sample(const struct pack *pack, const uint8_t *bytes, struct store_entry *entry,
+int pack_rewrite_sample(const struct pack *pack, const struct sample_read *read, struct store_entry *entry,
                         struct rewritten *rewritten, struct error *err)
 {
-    size_t len_bytes = entry->source_bytes;
-    uint8_t *made = pack->options->rewrite(bytes, len_bytes, &len_bytes);
-    int code = make_room(rewritten, len_bytes, err);
+    struct store_made made = {0};
+    struct shown shown;
+    const char *key = path_shown(dataset_key(pack->dataset, read->index), &shown);
+    int code = pack->options->rewrite(pack->options, read->buf, entry->source_bytes, &made, err);
+    if (code)
+        return error_prefix(err, code, "%s", key);
+    if (made.form & STORE_FORM_UNDECODED)
+        log_warn("msg=\"packed as it is: it cannot be decoded\" file=\"%s\" err=\"%s\"", key, made.why.text);
+    size_t len_bytes = made.bytes ? made.len_bytes : entry->source_bytes;
+    code = make_room(rewritten, len_bytes, err);
     if (!code && len_bytes)
-        memcpy(rewritten->bytes + rewritten->len_bytes, made ? made : bytes, len_bytes);
-    if (!code && made) {
-        XXH128_hash_t hash = XXH3_128bits(made, len_bytes);
+        memcpy(rewritten->bytes + rewritten->len_bytes, made.bytes ? made.bytes : read->buf, len_bytes);
+    if (!code && made.bytes) {
+        XXH128_hash_t hash = XXH3_128bits(made.bytes, len_bytes);
         entry->checksum = (struct identity){.low = hash.low64, .high = hash.high64};
         entry->size = len_bytes;
-        rewritten->samples += memcmp(&entry->checksum, &entry->hash, sizeof entry->hash) != 0;
     }
+    entry->form = made.form;
     rewritten->len_bytes += code ? 0 : len_bytes;
-    free(made);
+    free(made.bytes);
     return code;
+}
+
+void pack_count(struct store_progress *progress, const struct store_entry *entries, uint32_t count)
+{
+    for (const struct store_entry *entry = entries; entry < entries + count; entry++) {
+        progress->samples_skipped += (entry->flags & INDEX_UNREACHABLE) != 0;
+        progress->samples_rewritten += memcmp(&entry->hash, &entry->checksum, sizeof entry->hash) != 0;
+        progress->samples_shrunk += (entry->form & STORE_FORM_SHRUNK) != 0;
+        progress->samples_undecoded += (entry->form & STORE_FORM_UNDECODED) != 0;
+    }
 }
 
 bool pack_place(struct pack *pack, uint32_t chunk, uint64_t len_bytes)
@@ -59,13 +77,30 @@ bool pack_place(struct pack *pack, uint32_t chunk, uint64_t len_bytes)
     return turn;
 }
 
-void pack_place_entries(struct layout *layout, uint32_t segment, const struct store_entry *entries)
+static uint64_t entries_bytes(const struct store_entry *entries, uint32_t count)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum += entries[i].size;
+    return sum;
+}
+
+bool pack_place_entries(struct layout *layout, uint32_t segment, const struct store_entry *entries, uint64_t file_bytes)
 {
     uint32_t first = layout->segments[segment].first_chunk, end = first + layout->segments[segment].chunk_count;
+    uint64_t place = STORE_ALIGN;
+    const struct store_entry *next = entries;
     for (uint32_t chunk = first; chunk < end; chunk++) {
-        uint64_t len_bytes = 0;
-        for (uint32_t i = layout_chunk_samples(layout, chunk); i; i--)
-            len_bytes += (entries++)->size;
-        layout_move(layout, chunk, len_bytes);
+        uint32_t samples = layout_chunk_samples(layout, chunk);
+        place = layout_align(place) + entries_bytes(next, samples);
+        next += samples;
     }
+    if (place + store_footer_bytes((uint32_t)(next - entries), layout->version) != file_bytes)
+        return false;
+    for (uint32_t chunk = first; chunk < end; chunk++) {
+        uint32_t samples = layout_chunk_samples(layout, chunk);
+        layout_move(layout, chunk, entries_bytes(entries, samples));
+        entries += samples;
+    }
+    return true;
 }

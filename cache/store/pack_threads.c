@@ -29,11 +29,24 @@ struct packer {
 
 /* ── one chunk ── */
 
-/* Reads a chunk's samples to their places in the packer's buffer and records what they are. */
-static int read_chunk(struct packer *packer, uint32_t chunk, uint32_t *skipped, struct error *err)
+static int stopped(const struct pack *pack, struct error *err)
 {
-    struct pack *pack = packer->pack;
-    uint32_t first = chunk * pack->chunking.chunk_size, count = layout_chunk_samples(&pack->layout, chunk);
+    return error_set(err, LARDER_EGONE, "%s: packing was stopped; the same call goes on where it stood", pack->dest);
+}
+
+/* Rewriting takes so long that nobody waits for a whole chunk to end. */
+static bool is_to_stop(struct pack *pack)
+{
+    pthread_mutex_lock(&pack->lock);
+    bool stop = pack->stop || pack->error.code;
+    pthread_mutex_unlock(&pack->lock);
+    return stop;
+}
+
+/* Reads a chunk's samples to their places in the packer's buffer. */
+static void read_chunk(struct packer *packer, uint32_t first, uint32_t count)
+{
+    const struct pack *pack = packer->pack;
     uint64_t at = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index = pack->chunking.members[first + i];
@@ -42,6 +55,12 @@ static int read_chunk(struct packer *packer, uint32_t chunk, uint32_t *skipped, 
         at += dataset_size(pack->dataset, index);
     }
     dataset_read_many(pack->dataset, packer->reads, count);
+}
+
+/* Records what the samples of a chunk are that were read, and rewrites them if they are to be rewritten. */
+static int take_chunk_samples(struct packer *packer, uint32_t first, uint32_t count, struct error *err)
+{
+    struct pack *pack = packer->pack;
     for (uint32_t i = 0; i < count; i++) {
         struct sample_read *read = &packer->reads[i];
         uint64_t size = dataset_size(pack->dataset, read->index);
@@ -53,14 +72,16 @@ static int read_chunk(struct packer *packer, uint32_t chunk, uint32_t *skipped, 
             log_warn("msg=\"sample left out of the store\" err=\"%s\"", read->err.text);
             memset(read->buf, 0, size);
             *entry = (struct store_entry){.flags = INDEX_UNREACHABLE};
-            ++*skipped;
             continue;
         }
         XXH128_hash_t hash = XXH3_128bits(read->buf, size);
         *entry = (struct store_entry){.hash = {.low = hash.low64, .high = hash.high64}, .size = size};
         entry->checksum = entry->hash;
         entry->source_bytes = size;
-        int code = pack->options->rewrite ? pack_rewrite_sample(pack, read->buf, entry, &packer->rewritten, err) : 0;
+        if (!pack->options->rewrite)
+            continue;
+        int code = is_to_stop(pack) ? stopped(pack, err)
+                                    : pack_rewrite_sample(pack, read, entry, &packer->rewritten, err);
         if (code)
             return code;
     }
@@ -141,20 +162,16 @@ static uint32_t take_chunk(struct pack *pack)
     return chunk;
 }
 
-struct chunk_counts {
-    uint32_t skipped, rewritten; /* samples */
-};
-
 /* Says whether that was the segment's last chunk. */
-static bool count_chunk(struct pack *pack, uint32_t chunk, uint64_t source_bytes, const struct chunk_counts *counts)
+static bool count_chunk(struct pack *pack, uint32_t chunk, uint64_t source_bytes)
 {
+    uint32_t samples = layout_chunk_samples(&pack->layout, chunk);
     pthread_mutex_lock(&pack->lock);
     bool last = --pack->chunks_left[pack->layout.chunks[chunk].segment] == 0;
-    pack->progress.samples_done += layout_chunk_samples(&pack->layout, chunk);
+    pack->progress.samples_done += samples;
     pack->progress.bytes_done += source_bytes;
     pack->progress.bytes_packed += pack->layout.chunks[chunk].len_bytes;
-    pack->progress.samples_skipped += counts->skipped;
-    pack->progress.samples_rewritten += counts->rewritten;
+    pack_count(&pack->progress, pack->entries + (size_t)chunk * pack->chunking.chunk_size, samples);
     pthread_mutex_unlock(&pack->lock);
     return last;
 }
@@ -163,7 +180,6 @@ static int pack_chunk(struct packer *packer, uint32_t chunk, struct error *err)
 {
     struct pack *pack = packer->pack;
     const uint8_t *bytes;
-    struct chunk_counts counts = {0};
     uint64_t len_bytes = pack->layout.chunks[chunk].len_bytes;
     if (len_bytes > packer->cap_bytes) {
         free(packer->bytes);
@@ -173,16 +189,17 @@ static int pack_chunk(struct packer *packer, uint32_t chunk, struct error *err)
             return pack_no_memory(err);
         packer->cap_bytes = len_bytes;
     }
-    packer->rewritten.len_bytes = packer->rewritten.samples = 0;
-    int code = read_chunk(packer, chunk, &counts.skipped, err);
+    packer->rewritten.len_bytes = 0;
+    uint32_t first = chunk * pack->chunking.chunk_size, count = layout_chunk_samples(&pack->layout, chunk);
+    read_chunk(packer, first, count);
+    int code = take_chunk_samples(packer, first, count, err);
     if (code)
         return code;
     bytes = pack->options->rewrite ? packer->rewritten.bytes : packer->bytes;
-    counts.rewritten = packer->rewritten.samples;
     if (pack->options->rewrite && !pack_place(pack, chunk, packer->rewritten.len_bytes))
         return 0; /* nothing more is packed: the thread that failed says why */
     code = write_chunk(pack, chunk, bytes, err);
-    if (!code && count_chunk(pack, chunk, len_bytes, &counts))
+    if (!code && count_chunk(pack, chunk, len_bytes))
         code = finish_segment(pack, pack->layout.chunks[chunk].segment, err);
     return code;
 }
@@ -248,7 +265,6 @@ int pack_run(struct pack *pack, store_progress_fn *report, void *context, struct
     if (pack->error.code)
         return error_set(err, pack->error.code, "%s", pack->error.text);
     if (pack->stop)
-        return error_set(err, LARDER_EGONE, "%s: packing was stopped; the same call goes on where it stood",
-                         pack->dest);
+        return stopped(pack, err);
     return 0;
 }

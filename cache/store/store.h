@@ -4,7 +4,8 @@
  * A store is a folder with an index and segments of many chunks each (docs/store-format.md). catalog_open opens it
  * like a tree. Its samples keep the source's order, labels, keys and fingerprint. They are identified by the hash of
  * their content, so the same image in two stores is the same sample. Only where one of the stores was packed with
- * rewriting is it not, because its bytes are others. That hash is no proof against intent. So a
+ * rewriting is it not, because its bytes are others. Where images were shrunk, the fingerprint is the store's own. That
+ * hash is no proof against intent. So a
  * store that others than this process's user and root may write to shares its samples within itself alone; owner and
  * mode of its folder and files tell. */
 #ifndef LARDER_CACHE_STORE_STORE_H
@@ -14,9 +15,23 @@
 
 #define STORE_INDEX_NAME "index.larder"
 
-/* store_rewrite_fn gives other bytes that stand for the same image, which the packer frees, and their length; NULL: the
- * bytes are to be kept. Several threads call it. */
-typedef uint8_t *store_rewrite_fn(const uint8_t *bytes, size_t len_bytes, size_t *new_bytes);
+struct store_options;
+
+/* What became of a sample's bytes. */
+#define STORE_FORM_SHRUNK 1u
+#define STORE_FORM_RESTART_ROWS 2u
+#define STORE_FORM_UNDECODED 4u /* it should have been shrunk and cannot be decoded; it is as it was */
+
+struct store_made {
+    uint8_t *bytes; /* the packer frees them; NULL: the sample's own are to be kept */
+    size_t len_bytes;
+    uint32_t form;    /* STORE_FORM_… */
+    struct error why; /* with STORE_FORM_UNDECODED */
+};
+/* store_rewrite_fn gives other bytes that stand for the same image. A negative code, with err, ends the pack. Several
+ * threads call it. */
+typedef int store_rewrite_fn(const struct store_options *options, const uint8_t *bytes, size_t len_bytes,
+                             struct store_made *made, struct error *err);
 
 struct store_options {
     uint32_t chunk_size;    /* samples a chunk, 1 … CHUNK_SAMPLES_MAX */
@@ -25,16 +40,21 @@ struct store_options {
     uint64_t segment_bytes; /* a segment is closed once it holds so much; STORE_SEGMENT_MIN … STORE_SEGMENT_MAX */
     /* A sample that cannot be read does not end the pack. It is kept as one that never can be read. */
     bool skip_unreadable;
-    /* Every sample goes through this, and the store is one of version 2. NULL: none, and version 1. It has to give the
-     * same bytes for the same sample in each run. */
+    /* Every sample goes through this, and the store is one of version 2, or with max_side of version 3. NULL: none, and
+     * version 1. It has to give the same bytes for the same sample and options in each run. */
     store_rewrite_fn *rewrite;
+    uint32_t max_side; /* what rewrite shrinks images to, at most STORE_SIDE_MAX; 0: it shrinks none */
+    uint32_t quality;  /* of the JPEGs that it makes of them, 1 … 100; without max_side of no meaning */
+    bool restart_rows; /* with max_side: whether it writes restart markers; without it does, whatever this says */
 };
 #define STORE_THREADS_MAX 64
+#define STORE_SIDE_MAX 65500
+#define STORE_QUALITY_DEFAULT 90
 #define STORE_SEGMENT_MIN (UINT64_C(64) << 10)
 #define STORE_SEGMENT_MAX (UINT64_C(1) << 40)
 
 /* store_options_default fills the defaults: 64 samples a chunk, seed 1, one thread a core, segments of 256 MiB; a
- * sample that cannot be read ends the pack. */
+ * sample that cannot be read ends the pack, and none is rewritten. */
 void store_options_default(struct store_options *options);
 
 struct store_progress {
@@ -43,7 +63,9 @@ struct store_progress {
     uint64_t samples_resumed; /* of those done, the samples that an interrupted run had finished */
     uint64_t samples_skipped; /* the samples that could not be read */
     uint64_t samples_rewritten;
-    uint64_t bytes_packed; /* by the samples done, as they lie in the store */
+    uint64_t samples_shrunk, samples_undecoded; /* see STORE_FORM_… */
+    uint64_t bytes_packed;                      /* by the samples done, as they lie in the store */
+    struct packing packing;                     /* of the store that is verified */
 };
 /* The thread that called store_pack or store_verify calls this about ten times a second, and once at the end. false
  * tells it to stop. */

@@ -6,7 +6,8 @@
 #include "cache/store/store.h"
 
 #define STORE_VERSION_PLAIN 1     /* samples as they were */
-#define STORE_VERSION_REWRITTEN 2 /* samples may have been rewritten */
+#define STORE_VERSION_REWRITTEN 2 /* samples may have been rewritten, with the same pixels */
+#define STORE_VERSION_SHRUNK 3    /* samples may have been shrunk */
 #define STORE_UNFINISHED_NAME "unfinished.larder"
 #define STORE_SEGMENT_FORMAT "segment-%05u.larder"
 #define STORE_NAME_MAX 32
@@ -17,10 +18,11 @@
 #define STORE_INDEX_BYTES_MAX (UINT64_C(1) << 38)
 
 /* The time of an index_sample whose device and inode hold the content's hash (low, high). No file has this time. A
- * store with rewritten samples has another, so that none of its samples is taken for one with the original's bytes.
- * */
+ * store with rewritten samples has another, so that none of its samples is taken for one with the original's bytes. One
+ * with shrunk samples has a third. There the hash is that of the stored bytes, which tell how far they were shrunk. */
 #define STORE_MTIME INT64_MIN
 #define STORE_MTIME_REWRITTEN (INT64_MIN + 1)
+#define STORE_MTIME_SHRUNK (INT64_MIN + 2)
 
 struct store_segment {
     uint32_t first_chunk, chunk_count;
@@ -34,10 +36,12 @@ struct store {
     uint32_t version; /* STORE_VERSION_… */
     uint32_t segment_count;
     struct store_segment *segments;
-    uint64_t *offsets;                              /* in the segment's file, by index */
-    struct identity *hashes;                        /* XXH3-128 of the bytes that were packed, by index */
-    struct identity *checksums;                     /* of the bytes that lie here, by index; version 1: hashes */
-    uint64_t *source_bytes;                         /* of the bytes that were packed, by index; version 1: NULL */
+    uint64_t *offsets;          /* in the segment's file, by index */
+    struct identity *hashes;    /* XXH3-128 of the bytes that were packed, by index */
+    struct identity *checksums; /* of the bytes that lie here, by index; version 1: hashes */
+    uint64_t *source_bytes;     /* of the bytes that were packed, by index; version 1: NULL */
+    uint8_t *forms;             /* STORE_FORM_…, by index; NULL before version 3 */
+    struct packing packing;
     uint64_t index_device, index_inode, index_size; /* of the index file; they tell whether it was replaced */
     int64_t index_mtime_ns;
     bool foreign;   /* others than this user and root may write to it, so it shares its samples with no other store */
@@ -51,11 +55,15 @@ struct store_entry {
     uint64_t size;            /* of these */
     uint64_t source_bytes;
     uint32_t flags; /* INDEX_UNREACHABLE: it could not be read when it was packed */
+    uint32_t form;  /* STORE_FORM_…; in a footer from version 3 on */
 };
 
 /* format.c: all functions are pure. */
 
 void store_free(struct store *store); /* frees what it holds, not itself */
+/* store_fingerprint changes the fingerprint that a dataset has by its classes, keys, labels and the sizes of what was
+ * packed, where images were shrunk. */
+void store_fingerprint(const struct store *store, uint64_t fingerprint[2]);
 /* store_footer_bytes gives the length of the footer of a segment with so many samples in a store of that version;
  * store_segment_samples the number of samples in a segment. */
 uint64_t store_footer_bytes(uint32_t samples, uint32_t version);
@@ -68,7 +76,7 @@ uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chu
 int store_index_parse(const uint8_t *bytes, size_t len_bytes, struct index *index, struct chunking *chunking,
                       struct store *store, struct error *err);
 /* store_index_encode gives an index in memory that the caller frees. The store's hashes are those of the index's
- * samples. LARDER_ENOMEM. */
+ * samples. Of its packing, max_side, quality and restart_rows are written, in version 3. LARDER_ENOMEM. */
 int store_index_encode(const struct index *index, const struct chunking *chunking, const struct store *store,
                        uint8_t **bytes, size_t *len_bytes);
 

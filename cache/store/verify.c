@@ -145,7 +145,8 @@ static int check_footer(struct verify *verify, const struct open_segment *open)
             const struct index_sample *sample = &verify->parts.index.samples[number];
             const struct identity *hash = &store->hashes[number], *checksum = &store->checksums[number];
             uint64_t source_bytes = store->source_bytes ? store->source_bytes[number] : sample->size;
-            if (entries[i].size != sample->size || entries[i].flags != sample->flags ||
+            uint32_t form = store->forms ? store->forms[number] : 0;
+            if (entries[i].size != sample->size || entries[i].form != form || entries[i].flags != sample->flags ||
                 entries[i].source_bytes != source_bytes || memcmp(&entries[i].hash, hash, sizeof *hash) != 0 ||
                 memcmp(&entries[i].checksum, checksum, sizeof *checksum) != 0) {
                 problem(verify, open->name, "its footer and the index do not agree");
@@ -259,6 +260,7 @@ static int make_buffer(struct verify *verify)
         }
     }
     verify->progress.samples_total = verify->parts.index.sample_count;
+    verify->progress.packing = store->packing;
     verify->bytes = malloc(most ? most : 1);
     return verify->bytes ? 0 : LARDER_ENOMEM;
 }

@@ -19,6 +19,9 @@ static const char words_of_commands[] =
     "    drain) echo \"--for-restart --json --socket\" ;;\n"
     "    poison) echo \"list clear --json --socket\" ;;\n"
     "    completion) echo \"bash zsh\" ;;\n"
+    "    pack) case $current in -*) larder pack --help 2>/dev/null | sed -n 's/^  \\(--[a-z-]*\\) .*/\\1/p' ;; esac "
+    ";;\n"
+    "    verify) case $current in -*) echo \"--quiet\" ;; esac ;;\n"
     "    bench) larder bench --help 2>/dev/null | sed -n 's/^  bench \\([a-z]*\\).*/\\1/p' ;;\n"
     "    cancel | weight | explain)\n"
     "        larder status --json 2>/dev/null |\n"
@@ -46,6 +49,7 @@ static const char for_bash[] =
     "complete -o default -F _larder larder\n";
 
 static const char for_zsh[] = "_larder() {\n"
+                              "    local current=${words[CURRENT]}\n"
                               "    local -a found=(${=\"$(_larder_words \"${(@)words[2,CURRENT-1]}\")\"})\n"
                               "    compadd -a found || _files\n"
                               "}\n"

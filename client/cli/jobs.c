@@ -52,14 +52,14 @@ const char *cli_worst_stall(const json_t *job, const json_t *before, double elap
 /* What is left of the epoch, at the rate of just now; "-" when that is not known. */
 static const char *left_text(const json_t *job, double per_s, char buf[CELL_BYTES])
 {
-    double left = cells_field(job, "view_samples") - cells_field(job, "epoch_delivered");
+    double left = cells_field(job, "epoch_samples") - cells_field(job, "epoch_delivered");
     return per_s > 0 && left >= 0 ? cells_duration(left / per_s, buf) : strcpy(buf, "-");
 }
 
 static void print_job(const json_t *job, const json_t *before, double elapsed_s, bool color, FILE *out)
 {
     char buf[CELL_BYTES];
-    double waits, view = cells_field(job, "view_samples"), epochs = cells_field(job, "epochs");
+    double waits, view = cells_field(job, "epoch_samples"), epochs = cells_field(job, "epochs");
     double per_s = before ? cells_rate(cells_field(job, "delivered"), cells_field(before, "delivered"), elapsed_s) : -1;
     const char *cause = cli_worst_stall(job, before, before ? elapsed_s : 0, &waits);
     bool known = before && elapsed_s > 0;

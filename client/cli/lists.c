@@ -7,6 +7,7 @@
 
 #define RATE_MS 500
 #define PATH_COLUMNS 56
+#define STORE_COLUMNS 24
 
 static int done(void)
 {
@@ -42,20 +43,37 @@ static json_t *datasets_of(const json_t *status)
     const json_t *jobs = json_object_get(status, "jobs"), *job;
     size_t i, k;
     json_array_foreach((json_t *)jobs, i, job) {
-        json_t *path = json_object_get(job, "dataset"), *found = NULL;
+        json_t *path = json_object_get(job, "dataset"), *store = json_object_get(job, "store"), *found = NULL;
         json_array_foreach(rows, k, row) {
             bool same = json_equal(json_object_get(row, "dataset"), path) &&
-                        json_equal(json_object_get(row, "samples"), json_object_get(job, "dataset_samples"));
+                        json_equal(json_object_get(row, "samples"), json_object_get(job, "dataset_samples")) &&
+                        (!store || json_equal(json_object_get(row, "store"), store));
             found = same ? row : found;
         }
         if (!found) {
-            found = json_pack("{s:O?,s:O?,s:[]}", "dataset", path, "samples", json_object_get(job, "dataset_samples"),
-                              "jobs");
+            found = json_pack("{s:O?,s:O?,s:O?,s:[]}", "dataset", path, "samples",
+                              json_object_get(job, "dataset_samples"), "store", store, "jobs");
             json_array_append_new(rows, found);
         }
         json_array_append(json_object_get(found, "jobs"), json_object_get(job, "name"));
     }
     return rows;
+}
+
+/* print_store says how a dataset was packed. */
+static void print_store(const json_t *store)
+{
+    const json_t *side = json_object_get(store, "max_side"), *rows = json_object_get(store, "restart_rows");
+    char buf[CELL_BYTES], number[CELL_BYTES];
+    int len = snprintf(buf, sizeof buf, "%s", json_is_object(store) ? "a store" : "a folder");
+    if (json_is_integer(side))
+        len += snprintf(buf + len, sizeof buf - (size_t)len, ", %s shrunk to %u (quality %u)",
+                        cells_count(cells_field(store, "shrunk"), number), (unsigned)json_integer_value(side),
+                        (unsigned)json_integer_value(json_object_get(store, "quality")));
+    if (json_is_integer(rows))
+        snprintf(buf + len, sizeof buf - (size_t)len, ", restart rows in %s",
+                 cells_count(cells_field(store, "restart_rows"), number));
+    cells_left(stdout, buf, STORE_COLUMNS);
 }
 
 static void print_datasets(const json_t *rows)
@@ -66,10 +84,12 @@ static void print_datasets(const json_t *rows)
     if (json_array_size(rows) == 0)
         puts("no job trains on a dataset now");
     else
-        printf("%12s  %-*s  JOBS\n", "SAMPLES", PATH_COLUMNS, "DATASET");
+        printf("%12s  %-*s  %-*s  JOBS\n", "SAMPLES", PATH_COLUMNS, "DATASET", STORE_COLUMNS, "KIND");
     json_array_foreach((json_t *)rows, i, row) {
         printf("%12s  ", cells_count(cells_field(row, "samples"), buf));
         cells_left(stdout, cells_printable(json_object_get(row, "dataset"), PATH_COLUMNS, buf), PATH_COLUMNS);
+        fputs("  ", stdout);
+        print_store(json_object_get(row, "store"));
         json_array_foreach(json_object_get(row, "jobs"), k, name)
             printf("%s%s", k ? ", " : "  ", cells_printable(name, PATH_COLUMNS, buf));
         putchar('\n');

@@ -143,7 +143,7 @@ enum { EPOCH = 6, DONE = 4, OF = 9, RATE = 7, WAITED = 5, READY = 5, HELD = 4, S
 static void print_progress(const json_t *job, FILE *out)
 {
     char buf[CELL_BYTES];
-    double view = cells_field(job, "view_samples"), done = cells_field(job, "epoch_delivered"),
+    double view = cells_field(job, "epoch_samples"), done = cells_field(job, "epoch_delivered"),
            epochs = cells_field(job, "epochs");
     bool started = json_is_true(json_object_get(job, "started"));
     snprintf(buf, sizeof buf, epochs > 0 ? "%.0f/%.0f" : "%.0f", cells_field(job, "epoch") + 1, epochs);

@@ -9,8 +9,9 @@
 int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...)
 {
     static const int codes[BAD_REASONS] = {
-        [BAD_UNREADABLE] = LARDER_EIO,   [BAD_NOT_AN_IMAGE] = LARDER_EFORMAT, [BAD_CORRUPT] = LARDER_EFORMAT,
-        [BAD_TOO_LARGE] = LARDER_ELIMIT, [BAD_NO_MEMORY] = LARDER_ENOMEM,     [BAD_TOO_SMALL] = LARDER_ELIMIT,
+        [BAD_UNREADABLE] = LARDER_EIO,     [BAD_NOT_AN_IMAGE] = LARDER_EFORMAT, [BAD_CORRUPT] = LARDER_EFORMAT,
+        [BAD_TOO_LARGE] = LARDER_ELIMIT,   [BAD_NO_MEMORY] = LARDER_ENOMEM,     [BAD_TOO_SMALL] = LARDER_ELIMIT,
+        [BAD_OTHER_SIZE] = LARDER_EFORMAT,
     };
     va_list args;
     va_start(args, fmt);

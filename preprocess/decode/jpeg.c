@@ -265,6 +265,19 @@ static void start(struct jpeg_reader *reader)
     jpeg_start_output(cinfo, cinfo->input_scan_number);
 }
 
+/* As jpeg_crop_scanline, with the widths of components that are scaled less than others: libjpeg-turbo sets them as if
+ * all were scaled alike, and leaves samples of the upsampled rows unset. */
+static void crop_columns(j_decompress_ptr cinfo, JDIMENSION *left, JDIMENSION *width)
+{
+    jpeg_crop_scanline(cinfo, left, width);
+    uint32_t whole = (uint32_t)cinfo->max_h_samp_factor * (uint32_t)cinfo->min_DCT_scaled_size;
+    for (int i = 0; i < cinfo->num_components; i++) {
+        jpeg_component_info *component = &cinfo->comp_info[i];
+        uint32_t part = (uint32_t)component->h_samp_factor * (uint32_t)component->DCT_scaled_size;
+        component->downsampled_width = (cinfo->output_width * part + whole - 1) / whole;
+    }
+}
+
 /* Columns of the output, from left on, as the columns of MCUs that hold them. */
 static void want_columns(struct jpeg_reader *reader, JDIMENSION left, JDIMENSION width)
 {
@@ -296,7 +309,7 @@ static void region_body(struct jpeg_reader *reader)
                                                                         : cinfo->output_width;
     JDIMENSION width = right - left;
     if (width < cinfo->output_width)
-        jpeg_crop_scanline(cinfo, &left, &width);
+        crop_columns(cinfo, &left, &width);
     if (reader->by_rows)
         want_columns(reader, left, width);
     if (rect.y > 0)

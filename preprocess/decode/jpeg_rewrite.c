@@ -10,6 +10,9 @@
 
 #include <jpeglib.h>
 
+#include "preprocess/decode/exif.h"
+#include "preprocess/decode/jpeg_sink.h"
+
 #define PIXELS_MAX ((uint64_t)200000000) /* coefficients are kept whole: up to six bytes a pixel */
 #define SCANS_MAX 100
 #define MARKER_BYTES_MAX 0xffff
@@ -21,8 +24,7 @@ struct rewrite {
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf back;
-    unsigned char *made; /* of malloc */
-    unsigned long made_bytes;
+    struct jpeg_sink made;
 };
 
 static _Noreturn void error_exit(j_common_ptr cinfo)
@@ -72,6 +74,12 @@ static void copy_exif(struct rewrite *rewrite)
     }
 }
 
+/* libjpeg finds segments where others do not look: after the first scan, or after a marker that has no length. */
+static bool is_as_upright(const struct rewrite *rewrite, const uint8_t *bytes, size_t len_bytes)
+{
+    return exif_orientation(rewrite->made.bytes, rewrite->made.len_bytes) == exif_orientation(bytes, len_bytes);
+}
+
 static uint32_t mcus_across(const struct jpeg_decompress_struct *from)
 {
     uint32_t width = DCTSIZE * (uint32_t)(from->num_components == 1 ? 1 : from->max_h_samp_factor);
@@ -96,7 +104,7 @@ static bool rewrite_body(struct rewrite *rewrite, const uint8_t *bytes, size_t l
     jpeg_copy_critical_parameters(from, to);
     to->optimize_coding = TRUE;
     to->restart_interval = wanted < mcus_across(from) ? wanted : mcus_across(from);
-    jpeg_mem_dest(to, &rewrite->made, &rewrite->made_bytes);
+    jpeg_sink_begin(&rewrite->made, to);
     jpeg_write_coefficients(to, coefficients);
     copy_exif(rewrite);
     jpeg_finish_compress(to);
@@ -120,9 +128,10 @@ uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, s
     bool good = setjmp(rewrite->back) == 0 && rewrite_body(rewrite, bytes, len_bytes, wanted);
     jpeg_destroy_compress(&rewrite->to);
     jpeg_destroy_decompress(&rewrite->from);
-    uint8_t *made = rewrite->made;
+    uint8_t *made = rewrite->made.bytes;
+    good = good && is_as_upright(rewrite, bytes, len_bytes);
     if (good) {
-        *new_bytes = rewrite->made_bytes;
+        *new_bytes = rewrite->made.len_bytes;
     } else {
         free(made);
         made = NULL;

@@ -59,7 +59,7 @@ struct op_kind {
     /* Optional. Changes *shape from what the operator gets to what it gives; NULL: nothing changes. */
     int (*shape)(const void *values, struct op_shape *shape, struct error *err);
     /* Optional. Draws and fills the plan. LARDER_ELIMIT, with a text, when the operator can do nothing with the
-     * size. */
+     * size because it is too small or too large; LARDER_EFORMAT when it is not the one that all images must have. */
     int (*plan)(const void *values, struct rng *rng, struct op_plan *plan, struct error *err);
     /* Optional. Adds the operator to the geometry. False: so planned, it cannot be part of this geometry. */
     bool (*join)(const void *values, const struct op_plan *plan, struct geometry *geometry);

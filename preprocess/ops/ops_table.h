@@ -2,6 +2,7 @@
 OP(autocontrast)
 OP(center_crop)
 OP(color_jitter)
+OP(exact_size)
 OP(gaussian_blur)
 OP(grayscale)
 OP(layout)

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "common/check.h"
-#include "server/bench/sharing.h"
 
 enum { PARTS = 10, CLASSES = 10, BATCH = 64 };
 
@@ -41,7 +40,7 @@ static void batch_done(struct order *order)
     order->batches++;
 }
 
-static void got(void *ctx, const struct sharing_given *given)
+void orders_got(void *ctx, const struct sharing_given *given)
 {
     struct order *order = (struct order *)ctx + given->job;
     float place = ((float)given->position + 0.5f) / (float)order->samples - 0.5f;
@@ -116,7 +115,7 @@ static json_t *row(const struct sharing_scenario *scenario, const struct order *
     return out;
 }
 
-static int measure(const struct sharing_scenario *scenario, const char *name, json_t *rows)
+struct order *orders_begin(const struct sharing_scenario *scenario)
 {
     struct order *orders = xcalloc(scenario->n_jobs, sizeof *orders);
     for (uint32_t job = 0; job < scenario->n_jobs; job++) {
@@ -124,16 +123,34 @@ static int measure(const struct sharing_scenario *scenario, const char *name, js
         orders[job].parts = xcalloc((size_t)scenario->samples * PARTS, sizeof *orders[job].parts);
         orders[job].place = xcalloc(scenario->samples, sizeof *orders[job].place);
     }
-    json_t *run = NULL;
-    int status = sharing_run(scenario, got, orders, &run);
+    return orders;
+}
+
+void orders_report(const struct order *orders, const struct sharing_scenario *scenario, const char *name,
+                   const json_t *run, json_t *rows)
+{
+    for (uint32_t job = 0; job < scenario->n_jobs; job++)
+        json_array_append_new(rows, row(scenario, &orders[job], name, job, run));
+}
+
+void orders_end(struct order *orders, const struct sharing_scenario *scenario)
+{
     for (uint32_t job = 0; job < scenario->n_jobs; job++) {
-        if (!status)
-            json_array_append_new(rows, row(scenario, &orders[job], name, job, run));
         free(orders[job].parts);
         free(orders[job].place);
     }
-    json_decref(run);
     free(orders);
+}
+
+static int measure(const struct sharing_scenario *scenario, const char *name, json_t *rows)
+{
+    struct order *orders = orders_begin(scenario);
+    json_t *run = NULL;
+    int status = sharing_run(scenario, orders_got, orders, &run);
+    if (!status)
+        orders_report(orders, scenario, name, run, rows);
+    json_decref(run);
+    orders_end(orders, scenario);
     return status;
 }
 
@@ -160,7 +177,7 @@ static int measure_all(const struct sharing_scenario *given, json_t *rows)
     return status;
 }
 
-static bool all_on_all(const struct sharing_scenario *scenario)
+bool orders_fit(const struct sharing_scenario *scenario)
 {
     bool all = scenario->samples > BATCH;
     for (uint32_t job = 0; job < scenario->n_jobs; job++)
@@ -176,9 +193,9 @@ int order_bench_main(int argc, char **argv)
     int status = 2;
     if (argc != 2) {
         fprintf(stderr, "usage: larder bench %s SCENARIO.yaml\n", argv[0]);
-    } else if (sharing_read(argv[1], scenario, &err)) {
+    } else if (sharing_read(argv[1], false, scenario, &err)) {
         fprintf(stderr, "larder bench order: %s\n", err.text);
-    } else if (!all_on_all(scenario)) {
+    } else if (!orders_fit(scenario)) {
         fprintf(stderr, "larder bench order: %s: must have jobs on all of more than %d samples\n", argv[1], BATCH);
     } else {
         status = measure_all(scenario, rows);

@@ -60,6 +60,8 @@ static int job_key(struct bench_reader *reader, const char *key, const struct do
         return bench_number(reader, value, key, 0.001, 64, &job->rate);
     if (strcmp(key, "epochs") == 0)
         COUNT(value, key, 1, 1000, job->epochs);
+    if (strcmp(key, "node") == 0)
+        COUNT(value, key, 0, SHARING_NODES_MAX - 1, job->node);
     if (strcmp(key, "pipeline") == 0)
         return bench_name(reader, value, key, &job->pipeline);
     if (strcmp(key, "shuffle") == 0) {
@@ -83,7 +85,7 @@ static int read_jobs(struct bench_reader *reader, const struct doc_node *node, s
         return bench_fail(reader, node, "jobs", "there are too many");
     for (uint32_t i = 0; i < node->n_children; i++) {
         struct sharing_job *job = &out->jobs[out->n_jobs++];
-        *job = (struct sharing_job){.rate = 1, .epochs = 1, .view = SHARING_ALL};
+        *job = (struct sharing_job){.rate = 1, .epochs = 1, .view = SHARING_ALL, .node = UINT32_MAX};
         int code = bench_mapping(reader, node->children[i], "jobs", job_key, job);
         if (code)
             return code;
@@ -133,6 +135,8 @@ static int top_key(struct bench_reader *reader, const char *key, const struct do
     struct sharing_scenario *out = into;
     if (strcmp(key, "samples") == 0)
         COUNT(value, key, 1, SHARING_SAMPLES_MAX, out->samples);
+    if (strcmp(key, "nodes") == 0)
+        COUNT(value, key, 1, SHARING_NODES_MAX, out->nodes);
     if (strcmp(key, "chunk") == 0)
         COUNT(value, key, 1, 65536, out->chunk);
     if (strcmp(key, "seed") == 0)
@@ -146,19 +150,24 @@ static int top_key(struct bench_reader *reader, const char *key, const struct do
     return LARDER_ENOENT;
 }
 
-static int check_views(struct bench_reader *reader, const struct doc_node *root, void *into)
+static int check_jobs(struct bench_reader *reader, const struct doc_node *root, void *into)
 {
     const struct sharing_scenario *out = into;
     for (uint32_t i = 0; i < out->n_jobs; i++) {
         if (out->jobs[i].view == SHARING_RANGE && out->jobs[i].end > out->samples)
             return bench_fail(reader, root, "jobs", "a range goes past the samples");
+        if (out->jobs[i].node != UINT32_MAX && out->jobs[i].node >= out->nodes)
+            return bench_fail(reader, root, "jobs", "there is no such node");
+        if (out->nodes > 1 && (out->jobs[i].own_shuffle || out->shuffle != SHUFFLE_DEPENDENT))
+            return bench_fail(reader, root, "jobs", "jobs on several nodes are dependent");
     }
     return out->samples && out->n_jobs ? 0 : bench_fail(reader, root, "", "needs `samples` and `jobs`");
 }
 
-int sharing_read(const char *path, struct sharing_scenario *out, struct error *err)
+int sharing_read(const char *path, bool cluster, struct sharing_scenario *out, struct error *err)
 {
-    struct sharing_scenario scenario = {.chunk = 64,
+    struct sharing_scenario scenario = {.nodes = 1,
+                                        .chunk = 64,
                                         .prepared = 0.1,
                                         .encoded = 0.1,
                                         .seed = 1,
@@ -168,7 +177,11 @@ int sharing_read(const char *path, struct sharing_scenario *out, struct error *e
                                         .prefetch = 1};
     struct bench_reader reader = {
         .file = path, .err = err, .names = {{"default"}, 1}}; /* of a job that names no pipeline */
-    int code = bench_document(&reader, top_key, check_views, &scenario);
+    int code = bench_document(&reader, top_key, check_jobs, &scenario);
+    if (!code && !cluster && scenario.nodes > 1)
+        code = error_set(err, LARDER_EINVAL, "%s: several nodes are for `larder bench cluster`", path);
+    for (uint32_t i = 0; i < scenario.n_jobs; i++)
+        scenario.jobs[i].node = scenario.jobs[i].node == UINT32_MAX ? i % scenario.nodes : scenario.jobs[i].node;
     if (!code)
         *out = scenario;
     return code;

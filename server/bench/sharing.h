@@ -15,6 +15,7 @@
 #include "server/engine/engine.h"
 
 #define SHARING_JOBS_MAX 64
+#define SHARING_NODES_MAX 64
 #define SHARING_SAMPLES_MAX 20000000u
 
 enum sharing_view { SHARING_ALL, SHARING_FRACTION, SHARING_RANGE };
@@ -27,6 +28,7 @@ struct sharing_job {
     double fraction;
     uint64_t view_seed;
     uint32_t first, end; /* SHARING_RANGE */
+    uint32_t node;       /* `bench cluster`: where it trains */
     uint32_t pipeline;   /* its number; equal names have equal numbers */
     bool own_shuffle;    /* `shuffle` is the job's own; else the scenario's holds */
     enum shuffle_mode shuffle;
@@ -34,7 +36,8 @@ struct sharing_job {
 
 struct sharing_scenario {
     uint32_t samples, chunk;
-    double prepared, encoded; /* parts of the samples that fit into memory */
+    uint32_t nodes;           /* `bench cluster`; else 1 */
+    double prepared, encoded; /* parts of the samples that fit into a node's memory */
     uint64_t seed;
     enum shuffle_mode shuffle;
     bool redirect;
@@ -44,8 +47,8 @@ struct sharing_scenario {
     uint32_t n_jobs;
 };
 
-/* sharing_read reads a scenario file, strictly, with file:line:column in errors. */
-int sharing_read(const char *path, struct sharing_scenario *out, struct error *err);
+/* sharing_read reads a scenario file, strictly, with file:line:column in errors. cluster: one of `bench cluster`. */
+int sharing_read(const char *path, bool cluster, struct sharing_scenario *out, struct error *err);
 
 /* A sample that a job gets. position counts from 0 in each epoch. */
 struct sharing_given {

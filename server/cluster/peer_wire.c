@@ -125,6 +125,7 @@ static void next(struct cursor *cursor, struct peer_next *next)
     NUMBER(cursor, next->term);
     NUMBER(cursor, next->seq);
     NUMBER(cursor, next->acked);
+    NUMBER(cursor, next->more);
     NUMBER(cursor, next->n);
     NUMBER(cursor, next->extra);
     NUMBER(cursor, next->wait_ms);

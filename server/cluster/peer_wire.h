@@ -73,7 +73,7 @@ struct peer_attach {
 };
 
 struct peer_next {
-    uint64_t guest, term, seq, acked;
+    uint64_t guest, term, seq, acked, more; /* acked, more: as in merge.h */
     uint16_t n, extra, wait_ms;
     uint32_t dry_ms;
 };

@@ -6,6 +6,7 @@
 #include "preprocess/commands.h"
 #include "sampler/commands.h"
 #include "server/bench/balance.h"
+#include "server/bench/cluster.h"
 #include "server/bench/engine.h"
 #include "server/bench/nodes.h"
 #include "server/bench/order.h"
@@ -39,6 +40,8 @@ static const struct command commands[] = {
      "  --governor auto | fixed:L,P | dealt:L,P | shared:L,P   who moves the threads; default auto\n"
      "  --compare                                   with every fixed split; fails where the scenario asks for more\n"
      "The scenario files are described in docs/governor.md.\n"},
+    {"bench", "cluster", cluster_bench_main, "bench cluster FILE", "run a sharing scenario on the nodes of a cluster",
+     "The scenario files are described in docs/bench.md.\n"},
     {"bench", "engine", engine_bench_main, "bench engine", "time the engine for each sample that it delivers",
      "  --samples N      in the dataset; default 50000\n"
      "  --jobs N         measure with 1, 4, 16 and 64 jobs, but no more than N\n"},

@@ -15,6 +15,7 @@
 #include "server/commands/plan_priv.h"
 #include "server/commands/storage.h"
 #include "server/config/config_priv.h"
+#include "server/workers/one_size.h"
 
 enum { PLAYED_MIN = 4000, RUNS_MAX = 8, PIPELINE_MAX = 1 << 16, KEY_CHUNKS = 1 };
 
@@ -43,7 +44,7 @@ static int read_pipeline(const char *spec, struct pipeline **out, struct error *
 {
     char text[PIPELINE_MAX];
     if (spec[strspn(spec, " \t\n")] == '[')
-        return pipeline_parse(spec, strlen(spec), out, err);
+        return pipeline_parse_open(spec, strlen(spec), out, err);
     FILE *file = fopen(spec, "re");
     if (!file)
         return error_set(err, LARDER_ENOENT, "%s: %s: write a JSON list of operators, or a file's name", spec,
@@ -51,8 +52,13 @@ static int read_pipeline(const char *spec, struct pipeline **out, struct error *
     size_t len = fread(text, 1, sizeof text, file);
     bool whole = len < sizeof text && !ferror(file);
     fclose(file);
-    return whole ? pipeline_parse(text, len, out, err)
+    return whole ? pipeline_parse_open(text, len, out, err)
                  : error_set(err, LARDER_EINVAL, "%s: cannot be read, or is longer than 64 KiB", spec);
+}
+
+static struct prepare_limits limits_of(const struct config *config)
+{
+    return (struct prepare_limits){.pixels_max = config->pixels_max, .scans_max = (uint32_t)config->scans_max};
 }
 
 static int open_subject(const struct plan_arguments *arguments, struct subject *subject, struct error *err)
@@ -71,6 +77,11 @@ static int open_subject(const struct plan_arguments *arguments, struct subject *
         code = catalog_create(NULL, &subject->catalog, err);
     if (!code)
         code = catalog_open(subject->catalog, path, &subject->dataset, err);
+    struct one_size_wish wish = {.dataset = subject->dataset, .limits = limits_of(subject->config)};
+    if (!code) {
+        wish.count = dataset_count(subject->dataset);
+        code = one_size_close(&subject->pipeline, &wish, err);
+    }
     return code;
 }
 
@@ -144,7 +155,7 @@ static int measure(const struct plan_arguments *arguments, struct subject *subje
     config_machine_read("", &machine);
     struct plan_probe probe = {.dataset = subject->dataset,
                                .pipeline = subject->pipeline,
-                               .limits = {.pixels_max = config->pixels_max, .scans_max = (uint32_t)config->scans_max},
+                               .limits = limits_of(config),
                                .workers = (uint32_t)config->workers,
                                .loaders = (uint32_t)config->loaders,
                                .cores = machine.cores,

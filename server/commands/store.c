@@ -12,8 +12,9 @@
 
 #include "cache/store/store.h"
 #include "common/log.h"
-#include "preprocess/decode/jpeg_rewrite.h"
+#include "preprocess/prepare.h"
 #include "server/commands/store_progress.h"
+#include "server/commands/store_rewrite.h"
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STOPPED = 130 };
 
@@ -69,13 +70,31 @@ static const char pack_usage[] =
     "  --seed N            of the shuffle (1)\n"
     "  --threads N         that read and write (0: one a core)\n"
     "  --segment-mib N     size of a segment, which is also what an interruption costs at most (256)\n"
+    "  --max-side N        shrink images with a side of more than N pixels to N, and write them as JPEG (1 to 65500)\n"
+    "  --quality Q         of these JPEGs, 1 to 100 (90)\n"
     "  --restart-rows      write JPEGs again, without loss, so that a crop of one decodes little more than itself\n"
     "  --skip-unreadable   keep a sample that cannot be read as one that never can be, instead of stopping\n"
     "  --quiet             no progress\n";
 
-static uint8_t *rewrite(const uint8_t *bytes, size_t len_bytes, size_t *new_bytes)
+/* What is given, as numbers of other widths than in struct store_options. */
+struct pack_numbers {
+    uint64_t chunk_size, threads, segment_mib, max_side, quality; /* of the last two 0: not given */
+};
+
+static bool take_numbers(const struct pack_numbers *numbers, struct store_options *options)
 {
-    return jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, new_bytes);
+    if (numbers->quality && !numbers->max_side) {
+        fputs("larder pack: --quality is that of images which --max-side shrinks: give both\n", stderr);
+        return false;
+    }
+    options->chunk_size = (uint32_t)numbers->chunk_size;
+    options->threads = (uint32_t)numbers->threads;
+    options->segment_bytes = numbers->segment_mib << 20;
+    options->max_side = (uint32_t)numbers->max_side;
+    options->quality = numbers->quality ? (uint32_t)numbers->quality : STORE_QUALITY_DEFAULT;
+    if (options->max_side || options->restart_rows)
+        options->rewrite = store_rewrite;
+    return true;
 }
 
 static int parse_pack(int argc, char **argv, struct pack_arguments *arguments)
@@ -84,24 +103,28 @@ static int parse_pack(int argc, char **argv, struct pack_arguments *arguments)
                                           {"seed", required_argument, NULL, 's'},
                                           {"threads", required_argument, NULL, 't'},
                                           {"segment-mib", required_argument, NULL, 'm'},
+                                          {"max-side", required_argument, NULL, 'x'},
+                                          {"quality", required_argument, NULL, 'Q'},
                                           {"restart-rows", no_argument, NULL, 'r'},
                                           {"skip-unreadable", no_argument, NULL, 'u'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     struct store_options *options = &arguments->options;
-    uint64_t chunk_size = options->chunk_size, threads = options->threads, segment_mib = options->segment_bytes >> 20;
+    struct pack_numbers numbers = {.chunk_size = options->chunk_size, .segment_mib = options->segment_bytes >> 20};
     static char name[] = "larder pack"; /* getopt_long's messages begin with it */
     bool good = true;
     argv[0] = name;
     optind = 1;
     for (int option, at = 0; good && (option = getopt_long(argc, argv, "", known, &at)) != -1;) {
         switch (option) {
-        case 'c': good = parse_number(known[at].name, optarg, 1, CHUNK_SAMPLES_MAX, &chunk_size); break;
+        case 'c': good = parse_number(known[at].name, optarg, 1, CHUNK_SAMPLES_MAX, &numbers.chunk_size); break;
         case 's': good = parse_number(known[at].name, optarg, 0, UINT64_MAX, &options->seed); break;
-        case 't': good = parse_number(known[at].name, optarg, 0, STORE_THREADS_MAX, &threads); break;
-        case 'm': good = parse_number(known[at].name, optarg, 1, STORE_SEGMENT_MAX >> 20, &segment_mib); break;
-        case 'r': options->rewrite = rewrite; break;
+        case 't': good = parse_number(known[at].name, optarg, 0, STORE_THREADS_MAX, &numbers.threads); break;
+        case 'm': good = parse_number(known[at].name, optarg, 1, STORE_SEGMENT_MAX >> 20, &numbers.segment_mib); break;
+        case 'x': good = parse_number(known[at].name, optarg, 1, STORE_SIDE_MAX, &numbers.max_side); break;
+        case 'Q': good = parse_number(known[at].name, optarg, 1, 100, &numbers.quality); break;
+        case 'r': options->restart_rows = true; break;
         case 'u': options->skip_unreadable = true; break;
         case 'q': arguments->quiet = true; break;
         case 'h': fputs(pack_usage, stdout); return EXIT_DONE;
@@ -110,11 +133,8 @@ static int parse_pack(int argc, char **argv, struct pack_arguments *arguments)
     }
     if (good && argc - optind != 2)
         fputs(pack_usage, stderr);
-    if (!good || argc - optind != 2)
+    if (!good || argc - optind != 2 || !take_numbers(&numbers, options))
         return EXIT_USAGE;
-    options->chunk_size = (uint32_t)chunk_size;
-    options->threads = (uint32_t)threads;
-    options->segment_bytes = segment_mib << 20;
     arguments->source = argv[optind];
     arguments->dest = argv[optind + 1];
     return -1;
@@ -145,6 +165,10 @@ static void say_packed(const struct pack_arguments *arguments, const struct prog
         printf(", %" PRIu64 " of them rewritten and %" PRIu64 " as they were, %.1f MiB packed", done->samples_rewritten,
                done->samples_total - done->samples_skipped - done->samples_rewritten,
                (double)done->bytes_packed / (1 << 20));
+    if (arguments->options.max_side)
+        printf(", %" PRIu64 " of them shrunk to %u pixels", done->samples_shrunk, arguments->options.max_side);
+    if (done->samples_undecoded)
+        printf(", %" PRIu64 " could not be decoded and are as they were", done->samples_undecoded);
     if (done->samples_resumed)
         printf(", %" PRIu64 " of them from an earlier run", done->samples_resumed);
     if (done->samples_skipped)
@@ -159,7 +183,9 @@ static int pack(const struct pack_arguments *arguments)
     struct progress_view view;
     struct error err = {0};
     log_set_level(LOG_WARN);
-    int code = catalog_create(NULL, &catalog, &err);
+    int code = arguments->options.max_side ? prepare_init(&err) : 0;
+    if (!code)
+        code = catalog_create(NULL, &catalog, &err);
     if (!code)
         code = catalog_open(catalog, arguments->source, &dataset, &err);
     progress_view_start(&view, "packing", arguments->quiet);
@@ -206,6 +232,20 @@ static void on_problem(void *context, const char *file, const char *what)
     fflush(stdout);
 }
 
+static void say_packing(const struct packing *packing)
+{
+    if (packing->restart_rows)
+        printf(", restart rows in %u", packing->samples_restart_rows);
+    else
+        printf(", no restart rows");
+    if (packing->max_side)
+        printf(", %u shrunk to %u pixels as JPEG of quality %u", packing->samples_shrunk, packing->max_side,
+               packing->quality);
+    if (packing->samples_undecoded)
+        printf(", %u could not be decoded when it was packed", packing->samples_undecoded);
+    putchar('\n');
+}
+
 static int verify(const char *path, bool quiet)
 {
     struct progress_view view;
@@ -220,8 +260,9 @@ static int verify(const char *path, bool quiet)
         fprintf(stderr, "larder verify: %s\n", err.text);
         return code == LARDER_EGONE ? EXIT_STOPPED : EXIT_FAILED;
     }
-    printf("%s: %" PRIu64 " samples, %.1f MiB, every byte as packed, %.1f s\n", path, view.last.samples_total,
+    printf("%s: %" PRIu64 " samples, %.1f MiB, every byte as packed, %.1f s", path, view.last.samples_total,
            (double)view.last.bytes_total / (1 << 20), progress_view_seconds(&view));
+    say_packing(&view.last.packing);
     return fflush(stdout) ? EXIT_FAILED : EXIT_DONE;
 }
 

@@ -9,7 +9,7 @@
 #include "preprocess/pipeline.h"
 #include "server/config/config_priv.h"
 
-/* operator_place finds where the operator stands that a message of pipeline_parse ("pipeline[3] …") names. */
+/* operator_place finds where the operator stands that a message of pipeline_parse_open ("pipeline[3] …") names. */
 static struct config_mark operator_place(const struct config_dataset *dataset, const char *text)
 {
     unsigned index;
@@ -27,7 +27,7 @@ int config_check_pipelines(const struct config *config, struct error *err)
         char key[160];
         if (!dataset->pipeline)
             continue;
-        int rc = pipeline_parse(dataset->pipeline, strlen(dataset->pipeline), &pipeline, &why);
+        int rc = pipeline_parse_open(dataset->pipeline, strlen(dataset->pipeline), &pipeline, &why);
         pipeline_unref(&pipeline);
         snprintf(key, sizeof key, "datasets.%s", dataset->name);
         if (rc)

@@ -21,6 +21,7 @@
 
 #define HTTP_MAGIC UINT32_C(0x50545448)
 #define HTTP_CONNECTION_BYTES 32768u
+#define PAUSE_MAX_MS 500
 
 static const char text_plain[] = "text/plain; charset=utf-8";
 
@@ -31,7 +32,8 @@ struct http {
     struct socket_file file;
     struct MHD_Daemon *daemon;
     struct http_handlers handlers;
-    struct visits visits; /* only the thread uses it */
+    struct visits visits; /* only the thread uses it, and the next */
+    uint64_t paced_ns;    /* by then all answers so far would have been given, at answers_per_s */
     int epoll_fd, wake_fd;
     atomic_bool stopping; /* set before wake_fd is written, read by the thread */
     pthread_t thread;
@@ -181,10 +183,18 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
     visit_asks(visit_of(connection)); /* from here the connection has time for its next request */
 }
 
+static void count_answer(struct http *http)
+{
+    uint64_t now = clock_now_ns(), least = now > CLOCK_NS_PER_S ? now - CLOCK_NS_PER_S : 0;
+    if (http->handlers.answers_per_s)
+        http->paced_ns = (http->paced_ns > least ? http->paced_ns : least) +
+                         CLOCK_NS_PER_S / http->handlers.answers_per_s;
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *upload, size_t *upload_bytes, void **state)
 {
-    const struct http *http = arg;
+    struct http *http = arg;
     static int begun;
     (void)version;
     (void)upload;
@@ -198,6 +208,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         return MHD_YES;
     }
     enum MHD_Result queued = respond(http, connection, url, method);
+    count_answer(http);
     visit_is_answered(visit_of(connection));
     return queued;
 }
@@ -215,11 +226,21 @@ static int wait_ms(const struct http *http)
     return wait == UINT64_MAX ? -1 : wait > INT_MAX ? INT_MAX : (int)wait;
 }
 
+/* pause_for_others waits while more was answered than should be. Whoever has asked by then is answered afterwards. */
+static void pause_for_others(const struct http *http)
+{
+    struct pollfd wake = {.fd = http->wake_fd, .events = POLLIN};
+    uint64_t now = clock_now_ns(), left_ms = http->paced_ns > now ? (http->paced_ns - now) / CLOCK_NS_PER_MS + 1 : 0;
+    if (left_ms)
+        poll(&wake, 1, (int)(left_ms < PAUSE_MAX_MS ? left_ms : PAUSE_MAX_MS));
+}
+
 static void *run(void *arg)
 {
     struct http *http = arg;
     while (!atomic_load(&http->stopping)) {
         struct pollfd fds[] = {{.fd = http->epoll_fd, .events = POLLIN}, {.fd = http->wake_fd, .events = POLLIN}};
+        pause_for_others(http);
         poll(fds, 2, wait_ms(http));
         uint64_t now = clock_now_ns(); /* taken before MHD_run, so that no request is late because answers took long */
         MHD_run(http->daemon);

@@ -22,16 +22,19 @@
  *   engine    loads_inflight, prepares_inflight, source_retries (reads that storage did not answer),
  *             source_waits (jobs that wait for their storage now), unknown_releases
  *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
- *   jobs[]    name, job, pid, client, dataset, dataset_samples, pipeline, weight, batch_size, prefetch (batches each
- *             rank may be ahead now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0), epochs
- *             (0: no end),
- *             started, view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, epoch_lost
- *             (bad samples left out of this epoch), waits_for_source (its storage does not answer), source_wait_s,
+ *   jobs[]    name, job, pid, client, dataset, dataset_samples, store, pipeline, weight, batch_size, prefetch (batches
+ *             each rank may be ahead now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0),
+ *             epochs (0: no end), started, view_samples, epoch_samples (of them, the share of the ranks here),
+ *             remaining, epoch_delivered, delivered, batches, shared, bad_samples, epoch_lost (bad samples left out of
+ *             this epoch), waits_for_source (its storage does not answer), source_wait_s,
  *             held_slots, quota_bytes, prepared (instances that were made because this job wanted them first),
  *             sharing_factor (delivered / prepared; null before the first), stall_s {load, prepare, room, rank}
  *             (seconds in which its clients stood still, by cause), queues[], one a rank: {rank, ready_batches,
  *             leased_batches, oldest_lease_s (null: none), credits, wait_s, stall_s, attached, done, epoch_delivered,
  *             batches, governor}
+ *   jobs[].store  null for a folder; how a store was packed: max_side and quality (null: no image was to be shrunk),
+ *             shrunk (samples that were), undecoded (samples that could not be decoded for that), restart_rows
+ *             (samples that were given restart rows; null: none was to be)
  *   queues[].governor  null, or what the governor knows of the queue: line (its number), loaders, reading (reads under
  *             way), pending_reads, pending_samples, load_ms and prepare_ms (thread time a sample), train_ms (a batch),
  *             late_ms (predicted of the next batch; below 0: in time); null: not known
@@ -67,6 +70,13 @@ struct status_queue {
     double late_s;                                    /* how late its next batch will be; below 0: in time */
 };
 
+/* How the dataset was packed; all is 0 for a folder. */
+struct status_store {
+    bool packed, restart_rows;
+    uint32_t max_side, quality; /* 0: no image was shrunk */
+    uint32_t samples_shrunk, samples_undecoded, samples_restart_rows;
+};
+
 struct status_job {
     struct engine_job_status engine;
     uint32_t pid;               /* of the first rank's client; 0: not known */
@@ -78,10 +88,12 @@ struct status_job {
     char *client;                       /* what the first rank's client calls itself, "python/0.1" */
     char *dataset;                      /* the path of its dataset */
     uint32_t dataset_samples;           /* samples in it */
+    struct status_store store;          /* how it was packed */
     char *pipeline;                     /* its pipeline in normal form */
     struct engine_queue_status *queues; /* by rank */
     struct status_queue *governed;      /* by rank */
     size_t n_queues;
+    uint32_t first_rank; /* of the ranks here, whose queues these are */
 };
 
 /* What the governor decided, and what it predicts. */

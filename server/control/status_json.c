@@ -187,7 +187,7 @@ static json_t *queues_json(const struct status_job *job, bool *failed)
         const struct engine_queue_status *from = &job->queues[i];
         const struct engine_delivery *delivery = &from->delivery;
         json_t *queue = json_object();
-        put(queue, "rank", count(from->rank), failed);
+        put(queue, "rank", count((uint64_t)job->first_rank + from->rank), failed);
         put(queue, "ready_batches", count(delivery->ready_batches), failed);
         put(queue, "leased_batches", count(delivery->leased_batches), failed);
         put(queue, "oldest_lease_s", delivery->leased_batches ? json_real(delivery->lease_s) : json_null(), failed);
@@ -205,6 +205,19 @@ static json_t *queues_json(const struct status_job *job, bool *failed)
     return queues;
 }
 
+static json_t *store_json(const struct status_store *store, bool *failed)
+{
+    if (!store->packed)
+        return json_null();
+    json_t *row = json_object();
+    put(row, "max_side", known_count(store->max_side), failed);
+    put(row, "quality", store->max_side ? count(store->quality) : json_null(), failed);
+    put(row, "shrunk", count(store->samples_shrunk), failed);
+    put(row, "undecoded", count(store->samples_undecoded), failed);
+    put(row, "restart_rows", store->restart_rows ? count(store->samples_restart_rows) : json_null(), failed);
+    return row;
+}
+
 static json_t *job_json(const struct status_job *job, bool *failed)
 {
     const struct engine_job_status *engine = &job->engine;
@@ -215,6 +228,7 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     put(row, "client", text(job->client), failed);
     put(row, "dataset", text(job->dataset), failed);
     put(row, "dataset_samples", known_count(job->dataset_samples), failed);
+    put(row, "store", store_json(&job->store, failed), failed);
     put(row, "pipeline", text(job->pipeline), failed);
     put(row, "weight", json_real(engine->weight), failed);
     put(row, "batch_size", count(engine->batch_size), failed);
@@ -225,6 +239,7 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     put(row, "epochs", count(engine->epochs), failed);
     put(row, "started", json_boolean(engine->progress.started), failed);
     put(row, "view_samples", count(engine->view_samples), failed);
+    put(row, "epoch_samples", count(engine->epoch_samples), failed);
     put(row, "remaining", count(engine->progress.remaining), failed);
     put(row, "epoch_delivered", count(engine->delivery.epoch_samples), failed);
     put(row, "delivered", count(engine->delivery.samples), failed);

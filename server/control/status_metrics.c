@@ -116,7 +116,7 @@ static void put_storage(struct metrics *metrics, const struct status_storage *st
 static void put_queue(struct metrics *metrics, const struct status_job *job, const struct engine_queue_status *queue)
 {
     char rank[NUMBER_BYTES];
-    snprintf(rank, sizeof rank, "%u", queue->rank);
+    snprintf(rank, sizeof rank, "%u", job->first_rank + queue->rank);
     const char *labels[] = {job->engine.name, rank};
     metrics_put(metrics, METRIC_JOB_BATCHES, (double)queue->delivery.batches, labels);
     metrics_put(metrics, METRIC_JOB_WAIT, queue->delivery.wait_s, labels);

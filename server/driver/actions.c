@@ -214,6 +214,7 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
         break;
     case ENGINE_RESERVE: reserve(&driver->reserve, action->reserve.bytes); break;
     case ENGINE_RETURN: give_back(&driver->reserve, action->give_back.from, action->give_back.to); break;
+    case ENGINE_EXPECT: CHECK(!"no job has homes");
     case ENGINE_AHEAD: /* only observers need these two */
     case ENGINE_SOURCE: break;
     }

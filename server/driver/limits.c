@@ -20,6 +20,7 @@ _Static_assert(ENGINE_HOLD_MAX <= SESSION_HELD_MAX, "a connection has a place fo
 _Static_assert(ENGINE_NAME_MAX == WIRE_NAME_MAX + 1, "a job's name, and its end");
 _Static_assert(ENGINE_SEGMENTS_MAX == RECORD_SEGMENTS_MAX, "segments of a fixed order");
 _Static_assert(ENGINE_RANKS_MAX == RECORD_RANKS_MAX, "ranks of a job, and of a segment");
+_Static_assert(ENGINE_ALL_RANKS_MAX == RECORD_ALL_RANKS_MAX, "ranks over all nodes, and of a history");
 _Static_assert(VIEW_TEXT_MAX >= WIRE_SPEC_MAX, "a subset that a message may carry can be read");
 
 /* The modules can do whatever the configuration allows. */

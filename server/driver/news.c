@@ -149,6 +149,7 @@ void driver_news(void *ctx, const struct engine_action *action)
         break;
     case ENGINE_LOAD:
     case ENGINE_PREPARE:
+    case ENGINE_EXPECT:
     case ENGINE_DROP_ENCODED:
     case ENGINE_RESERVE:
     case ENGINE_RETURN:

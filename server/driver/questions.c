@@ -38,6 +38,19 @@ static void answer(struct driver_question *question, int code)
 
 /* ── answers ── */
 
+static struct status_store store_of(const struct dataset *dataset)
+{
+    struct packing packing;
+    dataset_packing(dataset, &packing);
+    return (struct status_store){.packed = packing.packed,
+                                 .restart_rows = packing.restart_rows,
+                                 .max_side = packing.max_side,
+                                 .quality = packing.max_side ? packing.quality : 0,
+                                 .samples_shrunk = packing.samples_shrunk,
+                                 .samples_undecoded = packing.samples_undecoded,
+                                 .samples_restart_rows = packing.samples_restart_rows};
+}
+
 static void on_status(struct driver *driver, struct driver_question *question)
 {
     struct daemon_status *status = question->status;
@@ -56,12 +69,14 @@ static void on_status(struct driver *driver, struct driver_question *question)
         status->jobs[i] = (struct status_job){.engine = rows[i],
                                               .queues = queues,
                                               .n_queues = reg->asked.world_size,
+                                              .first_rank = reg->asked.first_rank,
                                               .waits = job->waits,
                                               .intervals = job->intervals,
                                               .pid = job->ranks[reg->asked.rank].pid,
                                               .client = xstrdup(job->ranks[reg->asked.rank].client_name),
                                               .dataset = xstrdup(dataset_path(reg->found.dataset)),
                                               .dataset_samples = dataset_count(reg->found.dataset),
+                                              .store = store_of(reg->found.dataset),
                                               .pipeline = xstrdup(pipeline_canonical(reg->found.pipeline))};
         engine_queue_statuses(driver->engine, rows[i].job, clock_now_ns(), queues, reg->asked.world_size);
         status->jobs[i].governed = xcalloc(reg->asked.world_size, sizeof *status->jobs[i].governed);

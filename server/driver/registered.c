@@ -145,8 +145,20 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
     driver->adding.reg = NULL;
 }
 
+/* clashing gives a job with ranks of the same launch whose part overlaps with this one's; NULL: there is none. */
+static const struct registration *clashing(const struct driver *driver, const struct registration *reg)
+{
+    for (uint32_t place = 0; place < JOBS_MAX && !reg->code; place++) {
+        const struct driver_job *job = &driver->tables.jobs[place];
+        if (job->reg && job->attached && ranks_clash(job->reg, reg))
+            return job->reg;
+    }
+    return NULL;
+}
+
 void driver_registered(struct driver *driver, struct registration *reg)
 {
+    const struct registration *other = clashing(driver, reg);
     bool gone = tables_client_came(&driver->tables, reg->client);
     name_job(driver, reg);
     uint32_t pipeline = ENGINE_PIPELINES_MAX;
@@ -156,12 +168,20 @@ void driver_registered(struct driver *driver, struct registration *reg)
     /* A job that nobody is at makes room, but not in a daemon that takes no new ones. */
     bool begins = known && reg->found.restore && !known->attached && !driver->drain.asked;
     const char *field = known && !begins && !reg->code ? mismatch(known->reg, reg) : NULL;
-    char text[160];
+    char text[256];
     if (gone) {
         log_info_limited("msg=\"client left before its job was ready\" job=\"%s\" dataset=\"%s\"", reg->name,
                          reg->asked.source);
     } else if (reg->code) {
         refuse(driver, reg, reg->code, reg->err.text);
+    } else if (other) {
+        snprintf(text, sizeof text,
+                 "rank %u says that ranks %u to %u are here, and rank %u that %u to %u are: the ranks of a node have "
+                 "neighbouring numbers, and all of them say the same (docs/ranks.md)",
+                 reg->asked.first_rank + reg->asked.rank, reg->asked.first_rank,
+                 reg->asked.first_rank + reg->asked.world_size - 1, other->asked.first_rank + other->asked.rank,
+                 other->asked.first_rank, other->asked.first_rank + other->asked.world_size - 1);
+        refuse(driver, reg, LARDER_EINVAL, text);
     } else if (known && known->cancelled) {
         refuse(driver, reg, LARDER_EGONE,
                "the job was cancelled, and ends when its ranks have gone: start all of them again");

@@ -7,9 +7,9 @@
 #include "common/clock.h"
 #include "common/thread.h"
 #include "server/driver/text_hash.h"
+#include "server/workers/watch.h"
 
 enum {
-    THREADS = 4, /* of each lane */
     WAITING_MAX = 1024,
     KNOWN_MAX = 1024,
     QUICK_MS = 1000 /* a known source that took longer to open is no longer taken for known */
@@ -19,6 +19,7 @@ enum {
  * behind new sources, each of which may take minutes to index. */
 enum lane_kind { LANE_NEW, LANE_KNOWN };
 #define LANES 2
+#define THREADS (REGISTRAR_THREADS / LANES) /* of each lane */
 
 struct lane {
     struct registrar *registrar;
@@ -31,11 +32,9 @@ struct lane {
 };
 
 struct registrar {
-    struct catalog *catalog;
-    const struct config *config;
+    struct registrar_means means;
     struct engine_config engine; /* only what engine_slot_bytes needs is set */
-    struct mailbox *inbox;
-    struct interrupt stopping; /* set by registrar_stop; it interrupts each registration too */
+    struct interrupt stopping;   /* set by registrar_stop; it interrupts each registration too */
     struct lane lanes[LANES];
     pthread_mutex_t lock; /* guards what is below, and what waits in the lanes */
     struct registrations underway;
@@ -67,11 +66,15 @@ static void set_known(struct registrar *registrar, uint64_t hash, bool known)
     pthread_mutex_unlock(&registrar->lock);
 }
 
-static void work_on(struct lane *lane, struct registration *reg)
+static void work_on(struct lane *lane, struct registration *reg, struct watch_thread *watched)
 {
     struct registrar *registrar = lane->registrar;
+    struct resolver with = {.catalog = registrar->means.catalog,
+                            .config = registrar->means.config,
+                            .engine = &registrar->engine,
+                            .watched = watched};
     uint64_t hash = source_hash(reg), began_ns = clock_now_ns();
-    registration_resolve(reg, registrar->catalog, registrar->config, &registrar->engine);
+    registration_resolve(reg, &with);
     bool quick = clock_now_ns() - began_ns < QUICK_MS * CLOCK_NS_PER_MS;
     if (reg->found.dataset || !quick)
         set_known(registrar, hash, reg->found.dataset && (quick || lane->kind == LANE_NEW));
@@ -80,7 +83,7 @@ static void work_on(struct lane *lane, struct registration *reg)
 static void finish(struct registrar *registrar, struct registration *reg)
 {
     struct inbox_message message = {.type = INBOX_REGISTERED, .registration = reg};
-    CHECK(mailbox_push(registrar->inbox, &message) == 0); /* the inbox outlives the registrar */
+    CHECK(mailbox_push(registrar->means.inbox, &message) == 0); /* the inbox outlives the registrar */
 }
 
 static void take_out_locked(struct lane *lane, struct registration *reg)
@@ -110,17 +113,19 @@ static void *run(void *arg)
 {
     struct lane *lane = arg;
     struct registrar *registrar = lane->registrar;
+    struct watch_thread *watched = watch_thread_begin(registrar->means.watch);
     struct registration *reg;
     while ((reg = next_registration(lane))) {
         if (interrupt_is_set(&registrar->stopping))
             reg->code = error_set(&reg->err, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
         else
-            work_on(lane, reg);
+            work_on(lane, reg, watched);
         pthread_mutex_lock(&registrar->lock);
         TAILQ_REMOVE(&registrar->underway, reg, link);
         pthread_mutex_unlock(&registrar->lock);
         finish(registrar, reg);
     }
+    watch_thread_end(watched);
     return NULL;
 }
 
@@ -134,14 +139,12 @@ static int lane_start(struct lane *lane)
     return 0;
 }
 
-int registrar_create(struct catalog *catalog, const struct config *config, struct mailbox *inbox,
-                     struct registrar **out, struct error *err)
+int registrar_create(const struct registrar_means *means, struct registrar **out, struct error *err)
 {
+    const struct config *config = means->config;
     struct registrar *registrar = xcalloc(1, sizeof *registrar);
-    registrar->catalog = catalog;
-    registrar->config = config;
+    registrar->means = *means;
     registrar->engine.slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes, ENGINE_INSTANCE_BYTES);
-    registrar->inbox = inbox;
     TAILQ_INIT(&registrar->underway);
     CHECK(pthread_mutex_init(&registrar->lock, NULL) == 0);
     for (int kind = 0; kind < LANES; kind++) {
@@ -203,7 +206,7 @@ void registrar_abandon(struct registrar *registrar, uint64_t client)
         interrupt_set(&underway->unwanted);
     pthread_mutex_unlock(&registrar->lock);
     if (interrupted)
-        catalog_interrupted(registrar->catalog);
+        catalog_interrupted(registrar->means.catalog);
     if (waiting) {
         waiting->code = error_set(&waiting->err, LARDER_EGONE, "the client has gone");
         finish(registrar, waiting);
@@ -217,7 +220,7 @@ void registrar_stop(struct registrar *registrar)
     for (int kind = 0; kind < LANES; kind++)
         pthread_cond_broadcast(&registrar->lanes[kind].arrived);
     pthread_mutex_unlock(&registrar->lock);
-    catalog_interrupted(registrar->catalog);
+    catalog_interrupted(registrar->means.catalog);
     for (int kind = 0; kind < LANES; kind++) {
         struct lane *lane = &registrar->lanes[kind];
         while (lane->n_threads)

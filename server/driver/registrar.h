@@ -14,11 +14,21 @@
 #include "server/driver/inbox.h"
 
 struct registrar;
+struct watch;
 
-/* registrar_create starts the threads. catalog, config and inbox are borrowed and outlive the registrar. The caller
- * destroys it. LARDER_ELIMIT: no more threads can be started. */
-int registrar_create(struct catalog *catalog, const struct config *config, struct mailbox *inbox,
-                     struct registrar **out, struct error *err);
+#define REGISTRAR_THREADS 8
+
+/* What a registrar works with. All of it is borrowed and outlives the registrar. */
+struct registrar_means {
+    struct catalog *catalog;
+    const struct config *config;
+    struct mailbox *inbox;
+    struct watch *watch; /* it takes REGISTRAR_THREADS of the watch's threads; NULL: nothing is watched */
+};
+
+/* registrar_create starts the threads. The caller destroys the registrar. LARDER_ELIMIT: no more threads can be
+ * started. */
+int registrar_create(const struct registrar_means *means, struct registrar **out, struct error *err);
 /* registrar_submit takes the registration over. LARDER_ELIMIT: too many are waiting, and the registration stays the
  * caller's. Any thread. */
 int registrar_submit(struct registrar *registrar, struct registration *registration);

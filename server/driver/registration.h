@@ -85,9 +85,18 @@ void registration_drop_found(struct registration *registration);
 uint32_t registration_classes(const struct registration *registration); /* how many classes the client sees */
 void registration_destroy(struct registration *registration);           /* accepts NULL */
 
+struct watch_thread;
+
+/* What a registration is resolved with. All of it is borrowed. */
+struct resolver {
+    struct catalog *catalog;
+    const struct config *config;
+    const struct engine_config *engine; /* only what engine_slot_bytes needs is read */
+    struct watch_thread *watched;       /* the calling thread; NULL: it is not watched */
+};
+
 /* registration_resolve opens the dataset and fills reg->found. It may take minutes, and a thread of the registrar calls
- * it. Of engine it reads only what engine_slot_bytes needs. It sets reg->code and reg->err, and gives reg->code. */
-int registration_resolve(struct registration *reg, struct catalog *catalog, const struct config *config,
-                         const struct engine_config *engine);
+ * it. It sets reg->code and reg->err, and gives reg->code. */
+int registration_resolve(struct registration *reg, const struct resolver *with);
 
 #endif

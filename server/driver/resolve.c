@@ -10,6 +10,7 @@
 #include "common/utf8.h"
 #include "server/driver/ranks.h"
 #include "server/driver/registration.h"
+#include "server/workers/one_size.h"
 
 /* The following four answer a view's questions about its dataset. */
 static sample_id source_id(const void *dataset, uint32_t index)
@@ -245,9 +246,23 @@ static int open_dataset(struct registration *reg, struct catalog *catalog, const
     return code ? code : check_roots(config, path, dataset_path(reg->found.dataset), err);
 }
 
-static int resolve(struct registration *reg, struct catalog *catalog, const struct config *config,
-                   const struct engine_config *engine, struct error *err)
+/* close_pipeline makes a pipeline that leaves images the size they have one for images of the view's size. */
+static int close_pipeline(struct registration *reg, const struct resolver *with, struct error *err)
 {
+    struct registration_found *found = &reg->found;
+    struct one_size_wish wish = {.dataset = found->dataset,
+                                 .indices = found->view.indices,
+                                 .count = found->view.count,
+                                 .limits = {.pixels_max = with->config->pixels_max,
+                                            .scans_max = (uint32_t)with->config->scans_max},
+                                 .watched = with->watched,
+                                 .interrupt = &reg->unwanted};
+    return one_size_close(&found->pipeline, &wish, err);
+}
+
+static int resolve(struct registration *reg, const struct resolver *with, struct error *err)
+{
+    const struct config *config = with->config;
     const struct registration_asked *asked = &reg->asked;
     struct registration_found *found = &reg->found;
     const struct config_dataset *named = config_dataset_find(config, asked->source);
@@ -258,8 +273,11 @@ static int resolve(struct registration *reg, struct catalog *catalog, const stru
     if (!utf8_printable(reg->name)) /* two such names could look the same in the metrics */
         return error_set(err, LARDER_EINVAL, "the job's name is not UTF-8, or has control characters: give it another");
     if (asked->world_size > ENGINE_RANKS_MAX)
-        return error_set(err, LARDER_ELIMIT, "world_size is %u, and a job may have %d ranks at one daemon",
-                         asked->world_size, ENGINE_RANKS_MAX);
+        return error_set(err, LARDER_ELIMIT, "%s is %u, and a job may have %d ranks at one daemon",
+                         asked->all_ranks ? "local_world_size" : "world_size", asked->world_size, ENGINE_RANKS_MAX);
+    if (asked->all_ranks > ENGINE_ALL_RANKS_MAX)
+        return error_set(err, LARDER_ELIMIT, "world_size is %u, and a job may have %d ranks over all nodes",
+                         asked->all_ranks, ENGINE_ALL_RANKS_MAX);
     if ((asked->world_size > 1 || asked->all_ranks) && !*reg->name)
         return error_set(err, LARDER_EINVAL, "a job of %u ranks needs a name, which all of them give",
                          ranks_here(reg).world_size);
@@ -268,20 +286,22 @@ static int resolve(struct registration *reg, struct catalog *catalog, const stru
             err, LARDER_EINVAL,
             "dataset \"%s\" is neither an absolute path nor a name under `datasets` in the daemon's configuration",
             path);
-    int code = pipeline_parse(pipeline, strlen(pipeline), &found->pipeline, err);
+    int code = pipeline_parse_open(pipeline, strlen(pipeline), &found->pipeline, err);
     if (!code)
-        code = open_dataset(reg, catalog, config, path, err);
+        code = open_dataset(reg, with->catalog, config, path, err);
     if (!code)
         found->device = device_of(dataset_path(found->dataset));
     if (!code)
         code = select_view(reg, named, path, err);
+    if (!code)
+        code = close_pipeline(reg, with, err);
     found->samples = found->view.count;
     if (!code)
         code = find_places(found, err);
     if (!code && asked->all_ranks && asked->shuffle == SHUFFLE_DEPENDENT)
         code = make_deal(found, err);
     if (!code)
-        code = size_slots(found, (uint64_t)asked->batch_size * asked->world_size, engine, err);
+        code = size_slots(found, (uint64_t)asked->batch_size * asked->world_size, with->engine, err);
     if (!code && asked->flags & WIRE_RELABEL)
         code = make_dense_labels(found, err);
     if (!code)
@@ -291,10 +311,9 @@ static int resolve(struct registration *reg, struct catalog *catalog, const stru
     return code;
 }
 
-int registration_resolve(struct registration *reg, struct catalog *catalog, const struct config *config,
-                         const struct engine_config *engine)
+int registration_resolve(struct registration *reg, const struct resolver *with)
 {
-    reg->code = resolve(reg, catalog, config, engine, &reg->err);
+    reg->code = resolve(reg, with, &reg->err);
     registration_close_state(reg);
     return reg->code;
 }

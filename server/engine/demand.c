@@ -21,7 +21,7 @@ double demand_apart(const struct jobs *jobs, const uint32_t *takers, uint32_t co
         if (!stocked[i])
             continue;
         const struct job *job = job_at(jobs, takers[i]);
-        double left = (double)sampler_remaining(jobs->env->sampler, takers[i]) /
+        double left = (double)job_left(jobs->env, job) /
                       (double)(job->shape.epoch_samples ? job->shape.epoch_samples : 1);
         first = first < 0 ? left : first;
         double ahead = left < first ? first - left : left - first, distance = ahead < 0.5 ? ahead * 2 : 2 - ahead * 2;

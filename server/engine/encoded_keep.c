@@ -42,7 +42,7 @@ struct claim {
 static int add_view(const struct job *job, struct wanted *wanted)
 {
     struct idset *more;
-    int code = idset_union(wanted->all, job->terms.view, &more);
+    int code = idset_union(wanted->all, job_drawn(job), &more);
     if (code)
         return code;
     wanted->bytes += (double)((idset_count(more) - idset_count(wanted->all)) * job->shape.mean_bytes);
@@ -90,7 +90,7 @@ static uint32_t count_alike(const struct encoded_store *store, const struct job 
     bool before = true;
     for (const struct job *other = jobs_first(store->jobs); other; other = jobs_after(store->jobs, other)) {
         before = before && other != job;
-        if (other != job && !idset_equal(other->terms.view, job->terms.view))
+        if (other != job && !idset_equal(job_drawn(other), job_drawn(job)))
             continue;
         if (before)
             return 0;
@@ -107,7 +107,7 @@ static int make_claims(const struct encoded_store *store, const struct wanted *w
     for (const struct job *job = jobs_first(store->jobs); !code && job; job = jobs_after(store->jobs, job)) {
         uint32_t alike = count_alike(store, job);
         if (alike)
-            code = count_in_chunks(store, job->terms.view, alike, claims);
+            code = count_in_chunks(store, job_drawn(job), alike, claims);
     }
     for (size_t i = 0; i < chunks->n_ranges; i++) {
         const struct chunk_range *range = &chunks->ranges[i];

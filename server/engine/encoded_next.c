@@ -125,7 +125,8 @@ static double distance(const struct encoded_store *store, const struct job *job,
         if (number >= planned) /* it was dealt to the rank, which has not come to it */
             return (double)(number - planned);
     }
-    if (job->state == JOB_FAILED || !order->more || order->now[id] == UINT32_MAX)
+    if (job->state == JOB_FAILED || !order->more ||
+        (order->now[id] == UINT32_MAX && !idset_contains(job->terms.view, id))) /* a part has others in each epoch */
         return NEVER;
     return (double)order->next[id] + (job->state == JOB_RUNNING ? (double)(samples - drawn) : 0);
 }

@@ -79,6 +79,7 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
     }
     prepared_growth_begin(&engine->prepared);
     engine->env.sampler = sampler_create(config->seed);
+    engine->env.elsewhere = sampler_create(~config->seed);
     engine->prepared.residency = residency_create();
     engine->encoded.residency = residency_create();
     engine->jobs.all = xcalloc(JOBS_MAX, sizeof *engine->jobs.all);
@@ -102,6 +103,7 @@ void engine_destroy(struct engine *engine)
     idset_destroy(engine->encoded.kept);
     encoded_next_destroy(&engine->encoded);
     sampler_destroy(engine->env.sampler);
+    sampler_destroy(engine->env.elsewhere);
     extents_destroy(engine->prepared.extents);
     prepared_zones_destroy(&engine->prepared);
     residency_destroy(engine->prepared.residency);
@@ -161,6 +163,16 @@ static void handle(struct engine *engine, const struct engine_event *event)
     case ENGINE_PREPARED:
         tasks_on_prepared(&engine->tasks, event);
         jobs_judge(engine);
+        break;
+    case ENGINE_ARRIVED:
+        plan_on_arrived(&engine->plan, event);
+        jobs_judge(engine);
+        break;
+    case ENGINE_BACK:
+        CHECK(event->back.job < JOBS_MAX);
+        if (plan_on_back(&engine->plan, event))
+            jobs_fail(engine, event->back.job, FAILURE_OTHER, LARDER_ENOMEM,
+                      "no memory to draw here what another node does not give: free memory, or lower the budgets");
         break;
     case ENGINE_PIPELINE_GONE: prepared_forget_pipeline(&engine->prepared, event->pipeline_gone.pipeline); break;
     case ENGINE_SAMPLES_GONE:

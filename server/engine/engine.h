@@ -111,8 +111,8 @@ void engine_check(const struct engine *engine);
 
 /* ── what it knows ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* Where a sample was when a queue's entry got its instance: prepared, or being prepared; its bytes in memory; or
- * neither, so that it was read. */
+/* Where a sample was when a queue's entry got its instance: prepared, or being prepared, here or at another node; its
+ * bytes in memory; or neither, so that it was read. */
 enum engine_level { ENGINE_FROM_PREPARED, ENGINE_FROM_ENCODED, ENGINE_FROM_READ };
 #define ENGINE_LEVELS 3
 
@@ -122,6 +122,8 @@ struct engine_counts {
     uint64_t redirected_prepared, redirected_encoded; /* picks that another sample of their fiber served */
     uint64_t samples_decoded;                         /* tasks that made an instance of pixels */
     uint64_t instances_prepared;
+    /* samples that other nodes gave, bad ones included; and those that the job was not to have */
+    uint64_t samples_arrived, arrivals_refused;
     uint64_t samples_delivered;
     uint64_t delivered_from[ENGINE_LEVELS]; /* the same, by where memory had them when they were planned */
     uint64_t bad_samples[BAD_REASONS];      /* by enum bad_reason */
@@ -197,6 +199,7 @@ struct engine_job_status {
     uint32_t pipeline, batch_size, epochs;
     double weight;
     uint64_t view_samples, quota_bytes;
+    uint64_t epoch_samples; /* of an epoch, for the ranks here: the view, or their share of it */
     struct engine_progress progress;
     struct engine_look_ahead ahead;
     struct engine_delivery delivery; /* all ranks together */

@@ -12,6 +12,8 @@ struct engine_env {
     struct rng rng;
     struct engine_counts counts;
     struct sampler *sampler;
+    /* What is elsewhere and left to a job that has homes: drawn for none of its entries, and not received. */
+    struct sampler *elsewhere;
     uint64_t ids; /* Samples with an id below it have their places in the modules' arrays by sample. */
 };
 

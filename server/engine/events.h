@@ -17,8 +17,9 @@
 #define ENGINE_AHEAD_WINDOWS 4
 /* Batches that each queue has room for at the least: one that the client holds, one that is being filled. */
 #define ENGINE_ROWS_MIN 2
-#define ENGINE_PIPELINES_MAX 256 /* pipelines in use at once; the caller gives them their numbers */
-#define ENGINE_RANKS_MAX 256     /* ranks of a job */
+#define ENGINE_PIPELINES_MAX 256   /* pipelines in use at once; the caller gives them their numbers */
+#define ENGINE_RANKS_MAX 256       /* ranks of a job */
+#define ENGINE_ALL_RANKS_MAX 65536 /* the same with those at other nodes */
 #define ENGINE_RANK_NONE UINT32_MAX
 #define ENGINE_SEGMENTS_MAX 64 /* times that one epoch may be begun with another number of ranks */
 
@@ -162,6 +163,24 @@ struct engine_part {
     const void *deal;
 };
 
+/* A dataset's chunks have homes: the nodes that prepare their samples for all jobs. A job's share of an epoch is what
+ * this engine draws and prepares, and what is elsewhere: other nodes draw and prepare that for the job, one by one as
+ * they like (CLUSTER: each chunk has one home). */
+struct engine_homes {
+    /* Gives what is elsewhere in an epoch when it begins: samples of these ranks' share, a new set. `map` is borrowed
+     * until the job ends. NULL: nothing is. LARDER_ENOMEM. The job must be dependent and not raw. */
+    int (*elsewhere)(const void *map, uint32_t epoch, struct idset **out);
+    const void *map;
+};
+
+/* Whose instances a job counts as had from the start, so that it gets none of them. A guest of another node's job comes
+ * again when it was lost; then the instances that it had must not come twice. */
+enum engine_inherits {
+    ENGINE_INHERITS_NOTHING,
+    ENGINE_INHERITS_JOB, /* those of `predecessor`, the number of a job that is there */
+    ENGINE_INHERITS_ALL, /* all that there are: it is not known what was had */
+};
+
 /* What a rank asks for with JOB_ADD. Pointers are borrowed for the step unless said otherwise. */
 struct engine_job_desc {
     uint64_t client;     /* the caller's name for the connection; it comes back in actions */
@@ -195,6 +214,9 @@ struct engine_job_desc {
      * at the same address. Dataset, order and chunks are those of the first rank. */
     uint32_t rank, world_size; /* of the ranks here; world_size 0 is 1 */
     struct engine_part part;
+    struct engine_homes homes; /* those of the first rank hold, as does what the job inherits */
+    enum engine_inherits inherits;
+    uint32_t predecessor;
     double weight; /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; 0 is 1 */
     bool ordered;  /* batches keep the planned order */
     /* What the ranks had of an epoch before the job was made; NULL: the job begins with whole epochs. */
@@ -222,6 +244,11 @@ enum engine_event_type {
     /* A PREPARE has ended. Each of its outputs was made, or has failed: then it is bad for the jobs that wait for
      * it. */
     ENGINE_PREPARED,
+    /* The answer to an EXPECT: another node's sample lies at the offset, or is bad, or none will come there. */
+    ENGINE_ARRIVED,
+    /* Samples that were elsewhere are drawn here from now on. It does nothing unless the job is in that epoch. What is
+     * expected stays so: the caller answers those EXPECTs. */
+    ENGINE_BACK,
     /* The number of a pipeline, which no job uses, will mean another pipeline: its instances are forgotten. */
     ENGINE_PIPELINE_GONE,
     /* Ids that no job's dataset has will mean other samples: what is kept under them is forgotten. */
@@ -284,6 +311,18 @@ struct engine_event {
             uint64_t core_ns;                    /* a worker's time on a core, for all outputs; 0: not known */
         } prepared;
         struct {
+            uint32_t task; /* of the EXPECT */
+            sample_id id;  /* SAMPLE_NONE: none comes; the engine expects another one elsewhere, or draws one here */
+            int reason;    /* enum bad_reason of a sample that the other node could not prepare */
+            /* Set: the sample counts as received, which it does once. Otherwise the job is not to have it. Then the
+             * EXPECT is still to be answered, unless `over` is set: nobody waits there any more. */
+            bool *taken, *over;
+        } arrived;
+        struct {
+            uint32_t job, epoch;
+            const struct idset *ids; /* borrowed for the step */
+        } back;
+        struct {
             uint64_t bytes; /* of the arena that are there now, from its start */
             bool refused;   /* fewer than were asked for, because there is no memory */
         } reserved;
@@ -307,6 +346,8 @@ enum engine_action_type {
     ENGINE_JOB_REFUSED,
     ENGINE_LOAD,
     ENGINE_PREPARE,
+    /* The caller has another node give a sample of the job, and answers with ARRIVED. */
+    ENGINE_EXPECT,
     ENGINE_DROP_ENCODED,
     ENGINE_DELIVER,
     /* The rank cannot go on: the caller tells its client, which stays until it leaves. When the job as a whole has
@@ -405,6 +446,15 @@ struct engine_action {
             uint32_t n_outputs;
             bool copy; /* see engine_config.copy_bytes */
         } prepare;
+        struct {
+            uint32_t task;
+            /* A sample that is elsewhere, by chance of all that are left there. The node that gives it is asked for any
+             * sample of the job's that it has. So each is asked for its part of what is left. */
+            sample_id id;
+            uint64_t offset, bytes; /* of the arena; the caller's until it answers */
+            uint64_t ahead;         /* about so many samples of the job's look-ahead are elsewhere */
+            const void *dataset;
+        } expect;
         struct {
             void *encoded;
         } drop;

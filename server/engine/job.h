@@ -41,6 +41,7 @@ struct job_terms {
     struct idset *view; /* The ids that the job trains on. The job owns it. */
     uint32_t world_size;
     struct engine_part part;
+    struct engine_homes homes;
     enum shuffle_mode shuffle;
     uint64_t seed;
     bool ordered; /* Batches keep the planned order. */
@@ -96,6 +97,9 @@ struct job_progress {
      * from. */
     uint64_t samples;
     struct idset *away; /* Of a part that is dependent: the view less this epoch's share. The job owns it. */
+    /* Of a job with homes, whose sets these are: what other nodes are to give of this epoch and have not given; and
+     * what this engine draws in it, as the epoch's begin found it (NULL: none has begun). */
+    struct idset *elsewhere, *here;
     /* Batches that each rank had from that base, and its key; 0 and not valid when the epoch was begun whole. */
     uint32_t base_batches;
     uint64_t base_key;
@@ -202,6 +206,24 @@ static inline bool job_in_step(const struct job *job)
 static inline uint32_t job_all_ranks(const struct job *job)
 {
     return job->terms.part.world_size ? job->terms.part.world_size : job->terms.world_size;
+}
+
+/* job_drawn gives the samples that this engine draws for the job: its view, less what is elsewhere. */
+static inline const struct idset *job_drawn(const struct job *job)
+{
+    return job->progress.here ? job->progress.here : job->terms.view;
+}
+
+/* job_left_elsewhere gives how many samples of the epoch are elsewhere and not planned; job_left how many are to be
+ * planned in all, those here included. */
+static inline uint64_t job_left_elsewhere(const struct engine_env *env, const struct job *job)
+{
+    return job->terms.homes.elsewhere ? sampler_remaining(env->elsewhere, job->no) : 0;
+}
+
+static inline uint64_t job_left(const struct engine_env *env, const struct job *job)
+{
+    return sampler_remaining(env->sampler, job->no) + job_left_elsewhere(env, job);
 }
 
 /* job_find_name gives the job with this name; NULL when there is none. */

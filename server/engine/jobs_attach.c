@@ -54,16 +54,22 @@ void jobs_answer(struct engine *engine, uint32_t no, const struct engine_job_des
 
 /* ── a job that is restoring ── */
 
-/* attach_restoring attaches a rank to a job that waits for all its ranks to tell what they have had, or refuses. */
-static void attach_restoring(struct engine *engine, struct job *job, const struct engine_job_desc *desc)
+/* attach_restoring attaches a rank to a job that waits for all its ranks to tell what they have had, or refuses. The
+ * daemon may have died before the rank came for the first time. Then it brings nothing, and has had nothing. */
+static void attach_restoring(struct engine *engine, struct job *job, const struct engine_job_desc *asked)
 {
+    const struct engine_resume nothing = {.key = job->resume->key, .presented = true};
+    struct engine_job_desc with_nothing = *asked, *desc = &with_nothing;
+    if (!desc->resume && resume_is_of_the_start(job->resume))
+        desc->resume = &nothing;
     const char *clash = desc->resume ? resume_clash(job->resume, desc) : "brings no state, and the other ranks do";
     if (clash)
         jobs_refuse(&engine->outbox, desc, LARDER_EINVAL, "rank %u %s: start all ranks from the same checkpoint",
-                    desc->rank, clash);
+                    desc->part.first + desc->rank, clash);
     else if (resume_add(job->resume, desc))
         jobs_refuse(&engine->outbox, desc, LARDER_ENOMEM,
-                    "no memory for what rank %u has had of the epoch: free memory, or lower the budgets", desc->rank);
+                    "no memory for what rank %u has had of the epoch: free memory, or lower the budgets",
+                    desc->part.first + desc->rank);
     else {
         jobs_answer(engine, job->no, desc, true);
         jobs_turn_epoch(engine, job->no);
@@ -104,7 +110,7 @@ static void attach_running(struct engine *engine, struct job *job, const struct 
         jobs_refuse(&engine->outbox, desc, LARDER_EGONE,
                     "rank %u comes back from another place than where the job has it: start all ranks from the same "
                     "checkpoint",
-                    desc->rank);
+                    desc->part.first + desc->rank);
         return;
     }
     if (told && job->progress.began && told->epoch < job->progress.epoch) {

@@ -29,7 +29,7 @@ static int check_job(struct outbox *outbox, const struct engine_job_desc *desc)
     const char *flaw = desc->resume ? resume_flaw(desc) : NULL;
     if (flaw)
         return jobs_refuse(outbox, desc, LARDER_EINVAL, "the state that rank %u goes on from is not right: %s",
-                           desc->rank, flaw);
+                           desc->part.first + desc->rank, flaw);
     return 0;
 }
 
@@ -74,6 +74,8 @@ void jobs_free(struct job *job)
     idset_destroy(job->terms.view);
     idset_destroy(job->progress.bad);
     idset_destroy(job->progress.away);
+    idset_destroy(job->progress.elsewhere);
+    idset_destroy(job->progress.here);
     resume_destroy(job->resume);
     free(job->quota.needs);
     *job = (struct job){.state = JOB_FREE, .no = job->no};
@@ -91,6 +93,7 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .terms.view = view,
                         .terms.world_size = part_ranks(desc),
                         .terms.part = desc->part,
+                        .terms.homes = desc->homes,
                         .terms.shuffle = desc->sampled.shuffle,
                         .terms.seed = desc->sampled.seed,
                         .terms.ordered = desc->ordered || desc->sampled.shuffle != SHUFFLE_DEPENDENT,
@@ -166,6 +169,28 @@ static bool refuse_too_large(struct engine *engine, const struct engine_job_desc
     return true;
 }
 
+/* samplers_leave takes the job out of the samplers. */
+static void samplers_leave(struct engine *engine, uint32_t no, bool has_homes)
+{
+    sampler_remove_job(engine->env.sampler, no);
+    if (has_homes)
+        sampler_remove_job(engine->env.elsewhere, no);
+}
+
+/* samplers_join adds the job to the samplers. */
+static int samplers_join(struct engine *engine, uint32_t no, const struct engine_job_desc *desc, struct error *err)
+{
+    struct sampler_job sampled = desc->sampled, elsewhere = {.shuffle = SHUFFLE_DEPENDENT, .view = desc->sampled.view};
+    sampled.part = (struct sampler_part){desc->part.world_size, desc->part.first, part_ranks(desc)};
+    int code = sampler_add_job(engine->env.sampler, no, &sampled, err);
+    if (code || !desc->homes.elsewhere)
+        return code;
+    code = sampler_add_job(engine->env.elsewhere, no, &elsewhere, err);
+    if (code)
+        sampler_remove_job(engine->env.sampler, no);
+    return code;
+}
+
 /* add_job adds a job for its first rank, or refuses. */
 static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
@@ -183,13 +208,11 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     uint32_t no = job_free_place(&engine->jobs);
     struct error err;
     struct idset *view = NULL;
-    struct sampler_job sampled = desc->sampled;
-    sampled.part = (struct sampler_part){desc->part.world_size, desc->part.first, part_ranks(desc)};
     int code = idset_copy(desc->sampled.view, &view);
     if (code)
         error_set(&err, code, "no memory for its view");
     else
-        code = sampler_add_job(engine->env.sampler, no, &sampled, &err);
+        code = samplers_join(engine, no, desc, &err);
     if (code) {
         idset_destroy(view);
         jobs_refuse(&engine->outbox, desc, code, "%s", err.text);
@@ -202,13 +225,14 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
         code = residents_place(&engine->residents, desc, job_at(&engine->jobs, no));
     if (code) {
         jobs_free(job_at(&engine->jobs, no));
-        sampler_remove_job(engine->env.sampler, no);
+        samplers_leave(engine, no, desc->homes.elsewhere);
         jobs_refuse(&engine->outbox, desc, code,
                     "no memory for what is kept of each of its %llu samples: free memory, or lower the budgets",
                     (unsigned long long)idset_count(desc->sampled.view));
         return;
     }
     job_begin(engine, no);
+    residents_inherit(&engine->residents, job_at(&engine->jobs, no), desc);
     jobs_answer(engine, no, desc, false);
 }
 
@@ -259,7 +283,7 @@ void jobs_end(struct engine *engine, uint32_t no)
     residents_drop_remaining(&engine->residents, no);
     residents_forget_job(&engine->residents, job);
     encoded_next_forget(&engine->encoded, no);
-    sampler_remove_job(engine->env.sampler, no);
+    samplers_leave(engine, no, job->terms.homes.elsewhere);
     struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ENDED, job_at(&engine->jobs, no));
     action->job_ended.dataset = job->terms.dataset;
     action->job_ended.pipeline = job->terms.pipeline;
@@ -281,8 +305,8 @@ static bool lingers(const struct engine_config *config, const struct job *job)
         done = done || job->queues[rank].epoch.done;
         open = open || !job->queues[rank].epoch.done;
     }
-    return config->rank_timeout_ns && job->terms.world_size > 1 && job->state != JOB_FAILED &&
-           (to_come || (job->state == JOB_RUNNING && done && open));
+    return config->rank_timeout_ns && job->terms.world_size > 1 && !job->terms.part.world_size &&
+           job->state != JOB_FAILED && (to_come || (job->state == JOB_RUNNING && done && open));
 }
 
 void jobs_on_gone(struct engine *engine, uint32_t no, uint32_t rank)

@@ -85,7 +85,12 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
             queue->epoch.credits = queue->next.credits;
         }
     }
+    bool moved = false;
     int code = begin_share(engine, job, epoch);
+    if (!code)
+        code = plan_elsewhere_begin(&engine->plan, job, &moved);
+    if (moved) /* other chunks are worth keeping */
+        residents_keep(&engine->residents, quota_ahead_encoded_bytes(&engine->quota));
     bool elsewhere = !code && job->resume && jobs_resume_elsewhere(job);
     if (job->resume)
         code = jobs_resume_begin(&engine->plan, job, !code && !elsewhere) || code ? LARDER_ENOMEM : 0;

@@ -56,7 +56,7 @@ static void skip(struct engine *engine, const struct result *result)
 /* bad_max gives the most bad samples of an epoch with which the job goes on. */
 static uint64_t bad_max(const struct engine_config *config, const struct job *job)
 {
-    uint64_t share = (uint64_t)(config->bad_share * (double)job->shape.view_samples);
+    uint64_t share = (uint64_t)(config->bad_share * (double)job->shape.epoch_samples);
     return share > config->bad_count ? share : config->bad_count;
 }
 
@@ -68,7 +68,7 @@ static void fail_too_many(struct engine *engine, const struct result *result)
     snprintf(text, sizeof text,
              "with this one %llu of %llu samples are bad in this epoch, and limits.bad allows %llu: the daemon's log "
              "names them; repair the dataset, or raise limits.bad",
-             (unsigned long long)idset_count(job->progress.bad), (unsigned long long)job->shape.view_samples,
+             (unsigned long long)idset_count(job->progress.bad), (unsigned long long)job->shape.epoch_samples,
              (unsigned long long)bad_max(&engine->env.config, job));
     fail_job(engine, result, LARDER_ESAMPLE, text);
 }

@@ -34,7 +34,8 @@ static enum engine_stall find_cause(const struct engine *engine, const struct jo
         return ENGINE_STALL_ROOM;
     uint32_t task = engine->prepared.instances[engine->queues.entries[entry].instance].task;
     enum task_state state = task == ENGINE_NONE ? TASK_RUNNING : engine->tasks.tasks[task].state;
-    return state == TASK_TO_LOAD || state == TASK_LOADING ? ENGINE_STALL_LOAD : ENGINE_STALL_PREPARE;
+    bool comes = state == TASK_TO_LOAD || state == TASK_LOADING || state == TASK_EXPECTED;
+    return comes ? ENGINE_STALL_LOAD : ENGINE_STALL_PREPARE;
 }
 
 static void count(const struct engine *engine, struct rank_stall *stall)

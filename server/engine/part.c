@@ -9,9 +9,9 @@ uint32_t part_ranks(const struct engine_job_desc *desc)
 bool part_well_formed(const struct engine_job_desc *desc)
 {
     const struct engine_part *part = &desc->part;
-    return part->world_size == 0 ||
-           (part->first < part->world_size && part_ranks(desc) <= part->world_size - part->first &&
-            (part->share || desc->sampled.shuffle != SHUFFLE_DEPENDENT));
+    return part->world_size == 0 || (part->world_size <= ENGINE_ALL_RANKS_MAX && part->first < part->world_size &&
+                                     part_ranks(desc) <= part->world_size - part->first &&
+                                     (part->share || desc->sampled.shuffle != SHUFFLE_DEPENDENT));
 }
 
 uint64_t part_rank_samples(const struct engine_job_desc *desc)

@@ -43,7 +43,8 @@ static bool place(struct plan *plan, uint32_t index, bool sure)
 {
     uint32_t job_index = plan->queues->entries[index].job;
     sample_id id = plan->queues->entries[index].id;
-    uint32_t instance = prepared_find(plan->prepared, job_index, id);
+    bool expected = plan_expects(plan, &plan->queues->entries[index]);
+    uint32_t instance = expected ? ENGINE_NONE : prepared_find(plan->prepared, job_index, id);
     bool fresh = instance == ENGINE_NONE;
     if (fresh) {
         instance = sure ? begin_sure(plan, job_index, id) : prepared_begin(plan->prepared, job_index, id);
@@ -51,7 +52,7 @@ static bool place(struct plan *plan, uint32_t index, bool sure)
             return false;
     }
     queue_placed(plan->queues, index, instance);
-    plan->queues->entries[index].level = fresh ? level_of(plan->encoded, id) : ENGINE_FROM_PREPARED;
+    plan->queues->entries[index].level = fresh && !expected ? level_of(plan->encoded, id) : ENGINE_FROM_PREPARED;
     prepared_mark_had(plan->prepared, job_index, instance);
     prepared_pin(plan->prepared, instance);
     if (plan->prepared->instances[instance].state == INSTANCE_READY) {
@@ -59,7 +60,9 @@ static bool place(struct plan *plan, uint32_t index, bool sure)
         return true;
     }
     queue_waiter_add(plan->queues, index);
-    if (fresh)
+    if (expected)
+        tasks_expect(plan->tasks, job_index, instance);
+    else if (fresh)
         tasks_begin(plan->tasks, job_index, instance);
     else
         tasks_waiter_joined(plan->tasks, plan->prepared->instances[instance].task, job_index);
@@ -165,7 +168,7 @@ static void plan_reserved(struct plan *plan, uint32_t job_index)
         while (has_room(plan, job, queue)) {
             if (queue_reserve_count(&queue->reserve)) {
                 plan_entry(plan, job_index, queue, queue->reserve.samples[queue->reserve.at++], RESERVED);
-            } else if (sampler_remaining(plan->env->sampler, job_index) == 0) {
+            } else if (job_left(plan->env, job) == 0) {
                 struct allotted repeat = {.id = choose_repeat(plan, job, queue), .turn = SAMPLE_NONE};
                 plan_entry(plan, job_index, queue, repeat, REPEAT);
                 queue->epoch.repeats++;
@@ -232,13 +235,26 @@ static void take_pick(struct plan *plan, const struct pick *pick)
         encoded_drop_if_idle(plan->encoded, target[job]);
 }
 
-/* find_need plans what needs no draw, and adds the jobs that need a draw to the set. */
+/* plan_elsewhere plans samples that are elsewhere, until the job's next sample is one of here. */
+static void plan_elsewhere(struct plan *plan, struct job *job)
+{
+    struct job_queue *queue;
+    while (job_left_elsewhere(plan->env, job) && (queue = neediest(plan, job, false)) &&
+           plan_goes_elsewhere(plan, job)) {
+        sample_id id = plan_draw_elsewhere(plan, job->no);
+        job->progress.drawn++;
+        plan_entry(plan, job->no, queue, (struct allotted){id, id, 0}, DRAWN);
+    }
+}
+
+/* find_need plans what needs no draw of a round, and adds the jobs that need one to the set. */
 static void find_need(struct plan *plan, struct jobset *need)
 {
     for (uint32_t job = 0; job < plan->jobs->end; job++) {
         if (job_at(plan->jobs, job)->state != JOB_RUNNING)
             continue;
         plan_reserved(plan, job);
+        plan_elsewhere(plan, job_at(plan->jobs, job));
         if (sampler_remaining(plan->env->sampler, job) > 0 && neediest(plan, job_at(plan->jobs, job), false))
             jobset_add(need, job);
     }

@@ -42,6 +42,21 @@ sample_id plan_any_sample(struct plan *plan, const struct job *job);
  * the rank has left the epoch, the sample is left behind. */
 void plan_allot(struct job *job, uint64_t position, sample_id id);
 
+/* plan_elsewhere.c */
+/* plan_elsewhere_begin takes out of R_j what is elsewhere in the epoch, which has begun whole a moment ago, and tells
+ * whether what is here has changed. LARDER_ENOMEM. */
+int plan_elsewhere_begin(struct plan *plan, struct job *job, bool *changed);
+/* plan_take_had takes samples that were had out of R_j and of what is elsewhere. LARDER_ENOMEM. */
+int plan_take_had(struct plan *plan, struct job *job, const struct idset *had);
+/* plan_goes_elsewhere draws whether the job's next sample is one that is elsewhere. plan_draw_elsewhere draws that. */
+bool plan_goes_elsewhere(struct plan *plan, const struct job *job);
+sample_id plan_draw_elsewhere(struct plan *plan, uint32_t job);
+/* plan_expects tells whether the entry's instance is to come from another node. */
+bool plan_expects(const struct plan *plan, const struct entry *entry);
+/* plan_on_arrived takes the event ARRIVED, plan_on_back the event BACK; LARDER_ENOMEM: nothing has come back. */
+void plan_on_arrived(struct plan *plan, const struct engine_event *event);
+int plan_on_back(struct plan *plan, const struct engine_event *event);
+
 /* plan_restore.c */
 /* plan_restore has the job's epoch, which has begun whole a moment ago and has declared no wants yet, go on where
  * job->resume says that it was. Ranks that told of an earlier epoch have had nothing of this one. On LARDER_ENOMEM the

@@ -31,10 +31,10 @@ static void restore_rank(struct job *job, struct job_queue *queue, uint64_t gone
 static int restore_sets(struct plan *plan, struct job *job)
 {
     const struct resume *resume = job->resume;
-    int code = resume->base ? sampler_take_all(plan->env->sampler, job->no, resume->base) : 0;
+    int code = resume->base ? plan_take_had(plan, job, resume->base) : 0;
     for (uint32_t rank = 0; rank < resume->world_size && !code; rank++) {
         const struct idset *turns = has_part(resume, rank) ? resume->ranks[rank].turns : NULL;
-        code = turns ? sampler_take_all(plan->env->sampler, job->no, turns) : 0;
+        code = turns ? plan_take_had(plan, job, turns) : 0;
         if (has_part(resume, rank))
             restore_rank(job, &job->queues[rank], turns ? idset_count(turns) : 0);
     }

@@ -84,16 +84,23 @@ void prepared_note_again(struct prepared *prepared, uint32_t index)
     prepared_set_want(prepared, index, now | demand_again(prepared->jobs, &prepared->instances[index].form));
 }
 
-void prepared_free(struct prepared *prepared, uint32_t index)
+/* unlist takes the instance off its sample's list. */
+static void unlist(struct prepared *prepared, uint32_t index)
 {
-    struct instance *instance = &prepared->instances[index];
-    CHECK(instance->waiters == ENGINE_NONE);
+    const struct instance *instance = &prepared->instances[index];
     uint32_t *link = &prepared->samples[instance->form.id].instances;
     while (*link != index) {
         CHECK(*link != ENGINE_NONE);
         link = &prepared->instances[*link].next;
     }
     *link = instance->next;
+}
+
+void prepared_free(struct prepared *prepared, uint32_t index)
+{
+    struct instance *instance = &prepared->instances[index];
+    CHECK(instance->waiters == ENGINE_NONE);
+    unlist(prepared, index);
     prepared_set_want(prepared, index, 0);
     if (residency_pins(prepared->residency, index) > 0) /* it could not be made, and its making pinned it */
         prepared->pinned_bytes -= extent_bytes(prepared->extents, instance->block);
@@ -113,14 +120,47 @@ void prepared_evict(struct prepared *prepared, uint32_t index)
     prepared_free(prepared, index);
 }
 
-uint32_t prepared_made(struct prepared *prepared, uint32_t index)
+/* becomes_ready gives the first entry that waited for the instance. */
+static uint32_t becomes_ready(struct prepared *prepared, uint32_t index)
 {
     struct instance *instance = &prepared->instances[index];
     uint32_t waiters = instance->waiters;
     instance->state = INSTANCE_READY;
     instance->task = instance->waiters = ENGINE_NONE;
-    prepared->env->counts.instances_prepared++;
     return waiters;
+}
+
+uint32_t prepared_made(struct prepared *prepared, uint32_t index)
+{
+    prepared->env->counts.instances_prepared++;
+    return becomes_ready(prepared, index);
+}
+
+/* It is alone: a pick of another sample must not get it, since its own was not this node's choice. */
+void prepared_expect(struct prepared *prepared, uint32_t index)
+{
+    prepared_set_alone(prepared, index);
+    prepared->instances[index].expected = true;
+}
+
+void prepared_rename(struct prepared *prepared, uint32_t index, sample_id id)
+{
+    struct instance *instance = &prepared->instances[index];
+    CHECK(instance->expected);
+    unlist(prepared, index);
+    instance->form.id = id;
+    instance->next = prepared->samples[id].instances;
+    prepared->samples[id].instances = index;
+    prepared_set_want(prepared, index, demand_count(prepared->jobs, &instance->form));
+}
+
+/* No other job gets it, now or later: its node may have given it to that job too. */
+uint32_t prepared_arrived(struct prepared *prepared, uint32_t index)
+{
+    prepared->instances[index].expected = false;
+    prepared->instances[index].form.pipeline = PIPELINE_GONE;
+    prepared_set_want(prepared, index, 0);
+    return becomes_ready(prepared, index);
 }
 
 void prepared_pin(struct prepared *prepared, uint32_t index)
@@ -176,7 +216,7 @@ uint32_t prepared_find(const struct prepared *prepared, uint32_t job, sample_id 
     uint32_t making = ENGINE_NONE;
     INSTANCES_OF(prepared, id, index) {
         const struct instance *instance = &prepared->instances[index];
-        if (!demand_suits(prepared->jobs, job, &instance->form))
+        if (instance->expected || !demand_suits(prepared->jobs, job, &instance->form))
             continue;
         if (instance->state == INSTANCE_READY)
             return index;

@@ -27,6 +27,8 @@ struct instance {
     /* It is given for its own sample only: it was begun for a job that takes its samples in the dataset's order, or
      * lies here since an epoch before, so it is no random part of its fiber. */
     bool alone;
+    /* Another node prepares it, and may choose another sample for it: until it arrives, no other job can get it. */
+    bool expected;
     uint32_t next; /* The next instance of the same sample. For an unused place: the next unused one. */
     struct form form;
     uint32_t block;       /* Its block of the arena, which it owns. */
@@ -143,6 +145,11 @@ void prepared_evict(struct prepared *prepared, uint32_t instance);
 /* prepared_made makes the instance READY. The pin of its making stays until the caller unpins it. It gives the first of
  * the entries that waited for the instance; ENGINE_NONE when none did. */
 uint32_t prepared_made(struct prepared *prepared, uint32_t instance);
+/* prepared_expect has an instance that has just begun come from another node. prepared_rename makes it one of another
+ * sample. prepared_arrived makes it READY, as prepared_made does. */
+void prepared_expect(struct prepared *prepared, uint32_t instance);
+void prepared_rename(struct prepared *prepared, uint32_t instance, sample_id id);
+uint32_t prepared_arrived(struct prepared *prepared, uint32_t instance);
 /* prepared_pin adds a pin; prepared_unpin takes one away. The last unpin frees an instance whose pipeline has gone. */
 void prepared_pin(struct prepared *prepared, uint32_t instance);
 void prepared_unpin(struct prepared *prepared, uint32_t instance);

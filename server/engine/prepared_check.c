@@ -19,6 +19,7 @@ static void check_instances(const struct prepared *prepared, const uint32_t *use
         CHECK(residency_want(prepared->residency, index) == demand_count(prepared->jobs, &instance->form));
         CHECK(making == (instance->task != ENGINE_NONE));
         CHECK(making || instance->waiters == ENGINE_NONE);
+        CHECK(!instance->expected || (making && instance->alone));
         used += extent_bytes(prepared->extents, instance->block);
         pinned += residency_pins(prepared->residency, index) > 0 ? extent_bytes(prepared->extents, instance->block) : 0;
         idle += residency_pins(prepared->residency, index) == 0 && !prepared_is_wanted(prepared, index);

@@ -104,7 +104,7 @@ static double expected_reuse(const struct prepared *prepared, const struct insta
         const struct job *job = job_at(prepared->jobs, no);
         if (!demand_wants_instance(prepared->jobs, no, &instance->form))
             continue;
-        reuse += demand_job_rate(prepared->jobs, job) / (double)sampler_remaining(prepared->env->sampler, no);
+        reuse += demand_job_rate(prepared->jobs, job) / (double)job_left(prepared->env, job);
     }
     return reuse;
 }

@@ -230,8 +230,7 @@ uint64_t queue_share(const struct job *job)
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     return !queue->epoch.done && queue->epoch.planned < queue_share(job) &&
-           (job_in_step(job) || queue_reserve_count(&queue->reserve) > 0 ||
-            sampler_remaining(queues->env->sampler, job->no) > 0);
+           (job_in_step(job) || queue_reserve_count(&queue->reserve) > 0 || job_left(queues->env, job) > 0);
 }
 
 uint64_t queue_sure_slots(const struct job *job, const struct job_queue *queue)

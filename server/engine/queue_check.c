@@ -80,7 +80,6 @@ void queues_check(const struct queues *queues, uint32_t no)
     CHECK(!job->resume || (!job->progress.began && job->state != JOB_RUNNING));
     CHECK(attached == job->attached && (attached > 0 || job->terms.world_size > 1));
     if (job->state == JOB_RUNNING)
-        CHECK(planned + reserved + job->progress.lost + job->progress.abandoned +
-                  sampler_remaining(queues->env->sampler, no) ==
+        CHECK(planned + reserved + job->progress.lost + job->progress.abandoned + job_left(queues->env, job) ==
               job->progress.samples + job->progress.repeats);
 }

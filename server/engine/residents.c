@@ -125,6 +125,18 @@ static void tour_instances(struct residents *residents, struct job *job,
     }
 }
 
+/* The job is IDLE and wants nothing, so no want changes. */
+void residents_inherit(struct residents *residents, struct job *job, const struct engine_job_desc *desc)
+{
+    struct prepared *prepared = residents->prepared;
+    for (uint32_t index = 0; desc->inherits && index < prepared->slab.size; index++) {
+        const struct instance *instance = &prepared->instances[index];
+        if (instance->state != INSTANCE_FREE && instance->form.pipeline == job->terms.pipeline &&
+            (desc->inherits == ENGINE_INHERITS_ALL || jobset_has(&instance->form.had, desc->predecessor)))
+            prepared_mark_had(prepared, job->no, index);
+    }
+}
+
 static void forget_had(const struct tour *tour, uint32_t index)
 {
     jobset_remove(&tour->residents->prepared->instances[index].form.had, tour->job->no);

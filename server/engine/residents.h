@@ -35,6 +35,8 @@ void residents_drop_remaining(struct residents *residents, uint32_t job);
  * begun. residents_job_failed is called when the job has failed: it will want nothing again. */
 void residents_renew(struct residents *residents, struct job *job);
 void residents_job_failed(struct residents *residents, struct job *job);
+/* residents_inherit has the job have had what its description says. It is called when the job has come. */
+void residents_inherit(struct residents *residents, struct job *job, const struct engine_job_desc *desc);
 /* residents_forget_job takes the job out of `had` of all instances, because its number will be another job's. It will
  * want nothing again. */
 void residents_forget_job(struct residents *residents, struct job *job);

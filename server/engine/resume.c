@@ -124,6 +124,15 @@ const char *resume_clash(const struct resume *resume, const struct engine_job_de
     return clash;
 }
 
+bool resume_is_of_the_start(const struct resume *resume)
+{
+    bool presented = true;
+    for (uint32_t rank = 0; rank < resume->world_size; rank++)
+        presented = presented && (!resume->ranks[rank].told || resume->ranks[rank].presented);
+    return presented && resume->epoch == 0 && resume->base_batches == 0 && resume->n_segments == 0 &&
+           count_of(resume->base) == 0;
+}
+
 /* ── keeping ── */
 
 /* copy_segments makes the segments those of the base. All their numbers are in one array. */

@@ -36,6 +36,9 @@ const char *resume_flaw(const struct engine_job_desc *desc);
 /* resume_clash gives why the description's resume, which has no flaw, does not fit those of the other ranks; NULL when
  * it does. A rank that has told already tells the same again. */
 const char *resume_clash(const struct resume *resume, const struct engine_job_desc *desc);
+/* resume_is_of_the_start tells whether all ranks so far come back to epoch 0, and have had nothing of it before this
+ * job. */
+bool resume_is_of_the_start(const struct resume *resume);
 /* resume_create makes it from the first rank's description; resume_add adds that of another rank, which has no clash.
  * They copy what they keep. LARDER_ENOMEM, and then nothing has changed. */
 int resume_create(const struct engine_job_desc *desc, struct resume **out);

@@ -12,6 +12,11 @@
 
 SLAB(static, task, tasks, tasks, in_list.next)
 
+uint32_t tasks_new(struct tasks *tasks)
+{
+    return task_new(tasks);
+}
+
 void tasks_to_load(struct tasks *tasks, uint32_t index, bool first)
 {
     struct task *task = &tasks->tasks[index];
@@ -65,7 +70,7 @@ void tasks_begin(struct tasks *tasks, uint32_t job, uint32_t instance)
         if (other == instance || tasks->prepared->instances[other].state != INSTANCE_MAKING)
             continue;
         struct task *task = &tasks->tasks[tasks->prepared->instances[other].task];
-        if (task->state != TASK_RUNNING && task->n_outputs < ENGINE_OUTPUTS_MAX) {
+        if (!tasks_is_out(task) && task->n_outputs < ENGINE_OUTPUTS_MAX) {
             made->task = tasks->prepared->instances[other].task;
             task->outputs[task->n_outputs++] = instance;
             tasks_waiter_joined(tasks, made->task, job);
@@ -106,7 +111,7 @@ void tasks_cancel_output(struct tasks *tasks, uint32_t instance)
 {
     uint32_t index = tasks->prepared->instances[instance].task;
     struct task *task = &tasks->tasks[index];
-    if (task->state == TASK_RUNNING)
+    if (tasks_is_out(task))
         return;
     uint32_t at = 0;
     while (task->outputs[at] != instance)
@@ -148,7 +153,7 @@ static bool better_off(const struct tasks *tasks, const struct task *task, uint3
 void tasks_waiter_joined(struct tasks *tasks, uint32_t index, uint32_t job)
 {
     const struct task *task = &tasks->tasks[index];
-    if (task->state != TASK_RUNNING && better_off(tasks, task, job, task->job))
+    if (!tasks_is_out(task) && better_off(tasks, task, job, task->job))
         tasks_move(tasks, index, job);
 }
 
@@ -173,7 +178,7 @@ uint32_t tasks_heir(const struct tasks *tasks, const struct task *task, uint32_t
 void tasks_waiter_left(struct tasks *tasks, uint32_t index, uint32_t job)
 {
     const struct task *task = &tasks->tasks[index];
-    uint32_t heir = task->state != TASK_RUNNING && task->job == job ? tasks_heir(tasks, task, job) : job;
+    uint32_t heir = !tasks_is_out(task) && task->job == job ? tasks_heir(tasks, task, job) : job;
     CHECK(heir != ENGINE_NONE);
     if (heir != job)
         tasks_move(tasks, index, heir);
@@ -181,5 +186,5 @@ void tasks_waiter_left(struct tasks *tasks, uint32_t index, uint32_t job)
 
 bool tasks_is_running(const struct tasks *tasks, const struct instance *instance)
 {
-    return instance->state == INSTANCE_MAKING && tasks->tasks[instance->task].state == TASK_RUNNING;
+    return instance->state == INSTANCE_MAKING && tasks_is_out(&tasks->tasks[instance->task]);
 }

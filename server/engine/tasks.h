@@ -2,8 +2,8 @@
  *
  * Invariant: a task has one output or more, all of one sample, and each output names the task. A task that is TO_LOAD
  * or TO_PREPARE is in the list of one job, which waits for one of its outputs. One that is LOADING is on its encoded's
- * list. One that is RUNNING is in no list. A task pins its encoded from LOADING on. At most inflight_prepares tasks,
- * or prepares_max, are out as PREPARE, besides copies.
+ * list. One that is RUNNING or EXPECTED is in no list. A task pins its encoded from LOADING on. At most
+ * inflight_prepares tasks, or prepares_max, are out as PREPARE, besides copies.
  * Owner: the tasks_*.c own tasks, the jobs' turns, `listed` and pace_ns of ranks, `pending` of samples and chunks, and
  * encoded.tasks. */
 #ifndef LARDER_SERVER_ENGINE_TASKS_H
@@ -12,7 +12,7 @@
 #include "server/engine/encoded.h"
 #include "server/engine/queue.h"
 
-enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_RUNNING };
+enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_RUNNING, TASK_EXPECTED };
 
 /* One PREPARE, with the LOAD before it. */
 struct task {
@@ -38,6 +38,12 @@ struct task {
 static inline bool tasks_is_listed(const struct task *task)
 {
     return task->state == TASK_TO_LOAD || task->state == TASK_TO_PREPARE;
+}
+
+/* tasks_is_out tells whether the task is out, as PREPARE or as EXPECT: nothing takes it back. */
+static inline bool tasks_is_out(const struct task *task)
+{
+    return task->state == TASK_RUNNING || task->state == TASK_EXPECTED;
 }
 
 /* tasks_kind gives the kind of work that a listed task waits for. */
@@ -86,6 +92,8 @@ static inline uint64_t tasks_copy_bytes(const struct tasks *tasks, const struct 
 }
 
 /* tasks.c */
+/* tasks_new gives the number of an unused place, all zeros; see slab.h. */
+uint32_t tasks_new(struct tasks *tasks);
 /* tasks_to_load puts a task that is in no list into its job's list of loads: at its beginning if `first`, otherwise at
  * its end. */
 void tasks_to_load(struct tasks *tasks, uint32_t task, bool first);
@@ -113,7 +121,7 @@ uint32_t tasks_heir(const struct tasks *tasks, const struct task *task, uint32_t
 /* tasks_waiter_left is called when the job waits no more for one of the task's outputs, but some job still waits for
  * the task. The task may move to another job. */
 void tasks_waiter_left(struct tasks *tasks, uint32_t task, uint32_t job);
-/* tasks_is_running tells whether the instance's PREPARE is out. */
+/* tasks_is_running tells whether the instance's PREPARE or EXPECT is out. */
 bool tasks_is_running(const struct tasks *tasks, const struct instance *instance);
 
 /* tasks_companions.c */
@@ -141,6 +149,16 @@ void tasks_add_result(struct tasks *tasks, struct result result);
 void tasks_fail(struct tasks *tasks, uint32_t task, int reason);
 /* tasks_on_prepared takes the event PREPARED. */
 void tasks_on_prepared(struct tasks *tasks, const struct engine_event *event);
+
+/* tasks_expected.c */
+/* tasks_expect has another node make the instance, for which an entry of the job waits. */
+void tasks_expect(struct tasks *tasks, uint32_t job, uint32_t instance);
+/* tasks_rename makes the sample that a task expects another one. */
+void tasks_rename(struct tasks *tasks, uint32_t task, sample_id id);
+/* tasks_arrived ends a task whose instance has arrived: the entry that waits for it is READY. tasks_arrived_not ends
+ * one for which nothing came: the entry, if there is one, is UNPLACED. tasks_fail ends one whose sample is bad. */
+void tasks_arrived(struct tasks *tasks, uint32_t task);
+void tasks_arrived_not(struct tasks *tasks, uint32_t task);
 
 /* tasks_load.c */
 /* tasks_load_mates loads what comes in one read with the sample, whose load has begun. */

@@ -57,11 +57,12 @@ static void check_lists(const struct tasks *tasks)
         running += task->state == TASK_RUNNING && !task->copy;
         copies += task->state == TASK_RUNNING && task->copy;
         running_ns += task->state == TASK_RUNNING ? task->cost_ns : 0;
-        CHECK(task->state == TASK_FREE || task->state == TASK_RUNNING || is_waited_for(tasks, task));
+        CHECK(task->state == TASK_FREE || tasks_is_out(task) || is_waited_for(tasks, task));
         for (uint32_t i = 0; task->state != TASK_FREE && i < task->n_outputs; i++, outputs++) {
             const struct instance *instance = &tasks->prepared->instances[task->outputs[i]];
             CHECK(instance->state == INSTANCE_MAKING && instance->task == index && instance->form.id == task->id);
-            CHECK(task->state == TASK_RUNNING || instance->waiters != ENGINE_NONE);
+            CHECK(tasks_is_out(task) || instance->waiters != ENGINE_NONE);
+            CHECK(instance->expected == (task->state == TASK_EXPECTED));
         }
     }
     for (uint32_t index = 0; index < tasks->prepared->slab.size; index++)

@@ -31,6 +31,7 @@ struct local {
     struct dataset *datasets[WORKER_RESULTS_MAX];    /* of each, a reference: its ids keep their meaning until then */
     uint32_t n_held;
     uint64_t held_ns; /* when the first of them was made */
+    uint64_t core_ns; /* the thread's time on a core when a preparation ended a moment ago; 0: something else came */
 };
 
 static int local_create(void *ctx, void **out, struct error *err)
@@ -254,7 +255,7 @@ static void run_prepare(struct workers *workers, struct local *local, struct wor
 {
     if (local->n_held && (task->bytes > HOLD_BYTES || local->held[local->n_held - 1].cost.pipeline != task->pipeline))
         tell_held(workers, local);
-    uint64_t began_ns = clock_now_ns(), core_ns = clock_thread_ns();
+    uint64_t began_ns = clock_now_ns(), core_ns = local->core_ns ? local->core_ns : clock_thread_ns();
     uint32_t busy = atomic_fetch_add_explicit(&workers->preparing, 1, memory_order_relaxed) + 1;
     struct prepare_output outputs[ENGINE_OUTPUTS_MAX];
     for (uint32_t i = 0; i < task->n_outputs; i++) {
@@ -269,26 +270,30 @@ static void run_prepare(struct workers *workers, struct local *local, struct wor
     for (uint32_t i = 0; i < task->n_outputs; i++)
         reasons[i] = (uint8_t)outputs[i].reason;
     atomic_fetch_sub_explicit(&workers->preparing, 1, memory_order_relaxed);
-    struct worker_prepared prepared = prepare_end(task, reasons,
-                                                  (struct worker_cost){.busy = busy,
-                                                                       .took_ns = clock_now_ns() - began_ns,
-                                                                       .core_ns = clock_thread_ns() - core_ns});
+    local->core_ns = clock_thread_ns();
+    struct worker_prepared prepared = prepare_end(
+        task, reasons,
+        (struct worker_cost){.busy = busy, .took_ns = clock_now_ns() - began_ns, .core_ns = local->core_ns - core_ns});
     hold(workers, local, &prepared, task->dataset);
 }
 
-static void run(void *ctx, void *local, enum pool_kind kind, void *task)
+static void run(void *ctx, void *opaque, enum pool_kind kind, void *task)
 {
+    struct local *local = opaque;
     if (kind == POOL_LOAD) {
         tell_held(ctx, local);
         run_load(ctx, task);
+        local->core_ns = 0;
     } else {
         run_prepare(ctx, local, task);
     }
 }
 
-static void idle(void *ctx, void *local)
+static void idle(void *ctx, void *opaque)
 {
+    struct local *local = opaque;
     tell_held(ctx, local);
+    local->core_ns = 0;
 }
 
 static void discard_load(struct workers *workers, struct worker_load *task)

@@ -166,6 +166,11 @@ class Job:
             return False
         return True
 
+    def all_begun(self):
+        """Whether each rank has taken a batch."""
+        lines = self.book.lines()
+        return len({line["rank"] for line in lines if "epoch" in line}) == self.world_size
+
     def kill(self, draw):
         os.kill(draw.choice(sorted(self.pids)), signal.SIGKILL)
 
@@ -271,6 +276,10 @@ class Run:
         self.start_daemon()
         for job in self.jobs:
             job.start()
+        while not all(job.all_begun() for job in self.jobs):  # a rank that is yet to come must not begin the job anew
+            self.wait_for_progress(0, STUCK_S * SLOW)
+            if self.failures:
+                return
         todo = ["clients"] * self.options.clients + ["daemons"] * self.options.daemons
         self.draw.shuffle(todo)
         for number, what in enumerate(todo):

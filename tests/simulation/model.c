@@ -84,7 +84,7 @@ void model_event(struct model *model, uint64_t now_ns, const struct engine_event
     switch (event->type) {
     case ENGINE_JOB_ADD:
         model->adding = plan;
-        model->adding_resume = event->job_add->resume;
+        model->adding_resume = model_restore_brought(model, plan, event->job_add->resume);
         model->adding_number = event->job_add->pipeline;
         model->adding_client = event->job_add->client;
         model->scenario->datasets[plan->dataset].users++; /* until it is refused, or has ended */
@@ -108,6 +108,8 @@ void model_event(struct model *model, uint64_t now_ns, const struct engine_event
             model->jobs[event->job_cancel.job]->cancelled = true;
         break;
     case ENGINE_RESERVED: model_on_reserved(model, event); break;
+    case ENGINE_ARRIVED: /* no job has homes */
+    case ENGINE_BACK:
     case ENGINE_SHRINK:
     case ENGINE_HALT:
     case ENGINE_SAMPLES_GONE: /* model_forgotten */

@@ -20,7 +20,7 @@ void model_job_free(struct job_book *job)
     free(job);
 }
 
-static struct job_book *named(const struct model *model, const char *name)
+struct job_book *model_named(const struct model *model, const char *name)
 {
     for (unsigned place = 0; place < JOBS_MAX; place++)
         if (model->jobs[place] && strcmp(model->jobs[place]->plan->name, name) == 0)
@@ -39,7 +39,7 @@ bool model_has_failed(const struct model *model, sample_id id)
 
 bool model_is_new(const struct model *model, const char *name)
 {
-    return named(model, name) == NULL;
+    return model_named(model, name) == NULL;
 }
 
 /* Plans are the ranks of one job when they were drawn together. */
@@ -83,7 +83,7 @@ static uint64_t room_for(const struct model *model)
 static void check_refusal(struct model *model, const struct client_plan *plan, const struct error *error)
 {
     bool full = ENGINE_ROWS_MIN * row_bytes(model, plan) > room_for(model);
-    const struct job_book *known = named(model, plan->name);
+    const struct job_book *known = model_named(model, plan->name);
     bool right = model->draining || (known && error->code == attach_refusal(known, plan, model->adding_resume)) ||
                  (error->code == LARDER_EINVAL && (plan->invalid || plan->n_view == 0)) ||
                  (error->code == LARDER_EQUOTA && full) || (error->code == LARDER_ELIMIT && model->n_jobs == JOBS_MAX);
@@ -96,7 +96,7 @@ static void check_refusal(struct model *model, const struct client_plan *plan, c
 
 static void check_addition(struct model *model, const struct client_plan *plan, const struct engine_action *action)
 {
-    const struct job_book *known = named(model, plan->name);
+    const struct job_book *known = model_named(model, plan->name);
     if (!action->job_added.attached && model->adding_resume &&
         (action->job_added.epoch != model->adding_resume->epoch ||
          action->job_added.batch != model->adding_resume->base_batches + model->adding_resume->batches))

@@ -70,6 +70,7 @@ struct restore_book {
     struct told *ranks;
     uint32_t epoch, base_batches; /* the highest epoch, and its base */
     uint64_t key;
+    bool no_base;  /* it is the first epoch, and none of it was over before */
     uint8_t *over; /* by sample id */
     sample_id *rest;
     uint32_t n; /* what the base leaves; in a fixed order it is `rest` */
@@ -160,6 +161,7 @@ struct model {
     uint32_t n_jobs, job_serials;
     const struct client_plan *adding; /* JOB_ADD that is not answered yet */
     const struct engine_resume *adding_resume;
+    struct engine_resume nothing; /* what a rank brings that has had nothing */
     uint32_t adding_number;
     uint64_t adding_client;
     bool draining;
@@ -273,6 +275,11 @@ bool model_ranks_linger(const struct job_book *job);
 int model_restore_refusal(const struct job_book *job, const struct client_plan *plan,
                           const struct engine_resume *resume);
 /* The rank has come, and has told this. */
+struct job_book *model_named(const struct model *model, const char *name); /* NULL: there is none */
+/* What the rank brings that is being added. Of a job whose daemon died in the first epoch, a rank that tells nothing
+ * has had nothing. */
+const struct engine_resume *model_restore_brought(struct model *model, const struct client_plan *plan,
+                                                  const struct engine_resume *resume);
 void model_restore_note(struct model *model, struct job_book *job, uint32_t rank, const struct engine_resume *resume);
 void model_restore_free(struct job_book *job);
 /* Are all ranks there? Then those that ask for an earlier epoch get an empty LAST. */

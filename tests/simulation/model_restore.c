@@ -58,6 +58,19 @@ int model_restore_refusal(const struct job_book *job, const struct client_plan *
     return resume && !is_where_it_was(job, &job->ranks[plan->rank], resume) ? LARDER_EGONE : 0;
 }
 
+const struct engine_resume *model_restore_brought(struct model *model, const struct client_plan *plan,
+                                                  const struct engine_resume *resume)
+{
+    const struct job_book *job = model_named(model, plan->name);
+    bool first = !resume && job && job->restore && job->restore->no_base;
+    for (uint32_t i = 0; first && i < job->plan->world_size; i++)
+        first = !job->restore->ranks[i].given || job->restore->ranks[i].presented;
+    if (!first)
+        return resume;
+    model->nothing = (struct engine_resume){.key = job->restore->key, .presented = true};
+    return &model->nothing;
+}
+
 /* ── what they tell ── */
 
 static void keep_set(struct restore_book *restore, const struct job_book *job, const struct engine_resume *resume)
@@ -102,6 +115,8 @@ static void keep_base(struct model *model, struct restore_book *restore, const s
     restore->epoch = resume->epoch;
     restore->base_batches = resume->base_batches;
     restore->key = resume->key;
+    restore->no_base = resume->epoch == 0 && resume->base_batches == 0 && resume->n_segments == 0 &&
+                       (!resume->base || idset_count(resume->base) == 0);
     memset(restore->over, 0, model->scenario->n_samples);
     if (job->plan->shuffle == SHUFFLE_DEPENDENT)
         keep_set(restore, job, resume);

@@ -65,9 +65,13 @@ class Given:
         if found is None or found[1] >= world_size:
             return 0, 0
         first = rank - found[0]
+        if self.here is not None and world_size % self.here:
+            raise InvalidArgument(f"local_world_size is {self.here} and world_size {world_size}: it is the same number "
+                                  "at each node, so that world_size is a multiple of it")
         if not 0 <= found[0] < found[1] or first < 0 or first + found[1] > world_size:
-            raise InvalidArgument(f"this is rank {rank} of {world_size} and rank {found[0]} of {found[1]} at its node: "
-                                  "the ranks of a node have neighbouring numbers (srun: --distribution=block)")
+            raise InvalidArgument(f"this is rank {rank} of {world_size}, and one of {found[1]} at its node, whose "
+                                  "numbers are no neighbours: they must be (srun: --distribution=block, mpirun: "
+                                  "--map-by slot)")
         return found[1], first
 
     def job_name(self, world_size, beginning):
@@ -127,24 +131,38 @@ def _local_from_environment(rank, world_size):
             if (int(os.environ[its_rank]), int(os.environ[its_size])) != (rank, world_size):
                 continue
             if local_rank == "SLURM_LOCALID":
-                if os.environ.get("SLURM_DISTRIBUTION", "block").startswith(("cyclic", "arbitrary", "plane")):
-                    return -1, 1  # no neighbours
-                size = _slurm_tasks(os.environ[local_size], int(os.environ["SLURM_NODEID"]))
-            else:
-                size = int(os.environ[local_size])
-            return int(os.environ[local_rank]), size
+                size, first = _slurm_tasks(os.environ[local_size], int(os.environ["SLURM_NODEID"]))
+                return rank - first, size  # not its SLURM_LOCALID where the tasks of a node are no neighbours
+            place, size = int(os.environ[local_rank]), int(os.environ[local_size])
+            # mpirun says nothing of other nodes. Where all have as many, neighbours begin at a multiple of that.
+            mixed = local_rank.startswith("OMPI_") and size and world_size % size == 0 and rank % size != place
+            return (-1 if mixed else place), size
         except (KeyError, ValueError, IndexError):
             pass
+    _check_alone(rank, world_size)
     return None
 
 
+def _check_alone(rank, world_size):
+    """A launcher that says which rank of its node this is, and not of how many, may have ranks at other nodes."""
+    try:
+        local_rank = int(os.environ["LOCAL_RANK"])
+    except (KeyError, ValueError):
+        return
+    if local_rank != rank and world_size > 1 and "LOCAL_WORLD_SIZE" not in os.environ:
+        raise InvalidArgument(f"this is rank {rank} of {world_size}, and rank {local_rank} of its node: the ranks are "
+                              "at several nodes, and the launcher does not say how many are at this one. Give "
+                              "local_world_size=, the same in all of them")
+
+
 def _slurm_tasks(text, node):
-    """The tasks at a node, of a text such as "4(x2),3": four at each of the first two nodes, three at the third."""
+    """How many tasks are at a node and at those before it, of a text such as "4(x2),3": four at each of the first two
+    nodes, three at the third."""
     tasks = []
     for part in text.split(","):
         count, _, times = part.partition("(x")
         tasks += [int(count)] * (int(times.rstrip(")")) if times else 1)
-    return tasks[node]
+    return tasks[node], sum(tasks[:node])
 
 
 def _launch():

@@ -14,7 +14,7 @@ from .errors import FormatError, LimitReached, VersionMismatch
 MAGIC = 0x5352444C
 VERSION = 1
 SEGMENTS_MAX = 64
-RANKS_MAX = 256
+RANKS_MAX, ALL_RANKS_MAX = 256, 65536  # of a segment; of a history, whose ranks may be at several nodes
 KIND_SET, KIND_ORDER = 0, 1
 SHUFFLE_DEPENDENT, SHUFFLE_NONE = 0, 2
 
@@ -66,8 +66,9 @@ def add_segment(segments, world_size, through):
 
 def encode(record):
     """The bytes of a record. LimitReached where it is of more ranks than one may have."""
-    if record.world_size > RANKS_MAX:
-        raise LimitReached(f"a job of {record.world_size} ranks cannot be restored, only one of {RANKS_MAX} or fewer")
+    if record.world_size > ALL_RANKS_MAX:
+        raise LimitReached(f"a job of {record.world_size} ranks cannot be restored, only one of {ALL_RANKS_MAX} or "
+                           "fewer")
     kind = KIND_SET if record.shuffle == SHUFFLE_DEPENDENT else KIND_ORDER
     parts = [_HEAD.pack(MAGIC, VERSION, kind, *record.dataset, *record.view, record.seed, record.shuffle, record.epoch,
                         record.batches, record.samples)]
@@ -151,7 +152,7 @@ def check_base(record):
 
 
 def _check_history(record):
-    if record.world_size > RANKS_MAX or (record.rank >= record.world_size if record.world_size else
+    if record.world_size > ALL_RANKS_MAX or (record.rank >= record.world_size if record.world_size else
                                          record.rank or len(record.history)):
         raise FormatError(f"the state is damaged: its history is of rank {record.rank} of {record.world_size}")
     history = record.history

@@ -14,12 +14,16 @@ from .errors import InvalidArgument, IOFailure
 _RUNS_MAX = 256         # of an Indices that goes as ranges; one of more goes as a list file
 _LISTS_KEPT_S = 30 * 86400
 
+_lists = {}  # what the list files say that subsets of this process name, by their paths
+
 
 class Subset:
-    """A part of a dataset. `spec` is what goes to the daemon."""
+    """A part of a dataset. `spec` is what goes to the daemon; `lists` has what the list files of this module say that
+    it names, by their paths."""
 
-    def __init__(self, spec):
+    def __init__(self, spec, lists=None):
         self.spec = spec
+        self.lists = lists or {}
 
     def __and__(self, other):
         return _combine("intersection", self, other)
@@ -30,7 +34,7 @@ class Subset:
     def __sub__(self, other):
         if not isinstance(other, Subset):
             return NotImplemented
-        return Subset({"difference": [self.spec, other.spec]})
+        return Subset({"difference": [self.spec, other.spec]}, {**self.lists, **other.lists})
 
     def __eq__(self, other):
         return isinstance(other, Subset) and self.spec == other.spec
@@ -48,7 +52,7 @@ def _combine(word, left, right):
     parts = []
     for side in (left, right):
         parts += side.spec[word] if list(side.spec) == [word] else [side.spec]
-    return Subset({word: parts})
+    return Subset({word: parts}, {**left.lists, **right.lists})
 
 
 class Classes(Subset):
@@ -97,7 +101,10 @@ class Indices(Subset):
         elif len(runs) <= _RUNS_MAX:
             super().__init__({"union": runs})
         else:
-            super().__init__({"list": _list_file(positions.tolist())})
+            said = "".join(f"{position}\n" for position in positions.tolist()).encode()
+            path = _list_path(said)
+            _keep_list(path, said)
+            super().__init__({"list": path}, {path: said})
 
 
 def _positions(indices):
@@ -117,29 +124,44 @@ def _positions(indices):
     return np.unique(given.astype(np.int64))
 
 
-def _list_file(positions):
-    """A file for the daemon, named by what it says: who says the same, another rank or a copy of this Loader, has the
-    same file. Those that nobody asked for in a month go."""
+def _list_path(said):
+    """Where the daemon finds a list, named by what it says: who says the same, another rank or a copy of this Loader,
+    has the same file. A daemon of another user can read there, as it cannot below most home folders."""
     import hashlib
+    return f"/dev/shm/larder-indices-{os.getuid()}/{hashlib.sha256(said).hexdigest()[:32]}.txt"
+
+
+def _keep_list(path, said):
+    """The list file is there, and for another month."""
+    import stat
     import tempfile
-    text = "".join(f"{position}\n" for position in positions).encode()
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = os.path.join(os.path.abspath(cache), "larder", "indices")
-    path = os.path.join(folder, hashlib.sha256(text).hexdigest()[:32] + ".txt")
+    folder = os.path.dirname(path)
     try:
         os.makedirs(folder, exist_ok=True)
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise FileExistsError(0, "it is not a folder of this user")
+        os.chmod(folder, 0o755)  # whatever the umask
         _remove_old(folder)
         if os.path.exists(path):
             os.utime(path)
-            return path
+            return
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
-            file.write(text)
-        os.chmod(file.name, 0o644)  # a daemon of another user reads it
+            file.write(said)
+        os.chmod(file.name, 0o644)
         os.replace(file.name, path)
     except OSError as error:
-        raise IOFailure(f"Indices of {len(positions)} samples go to the daemon in a file, and {folder} takes none: "
-                        f"{error.strerror}. Set XDG_CACHE_HOME to a folder of yours") from None
-    return path
+        raise IOFailure(f"Indices go to the daemon in a file of {len(said)} bytes, and {folder} takes none: "
+                        f"{error.strerror}. Give ranges, or write a list file where there is room "
+                        "(larder.List)") from None
+
+
+def keep_lists(text):
+    """The list files of this module that a subset names are there. It is called before each registration: a job that
+    runs for months may come back after its list was removed, or the machine was started again."""
+    for path, said in list(_lists.items()):
+        if path.encode() in text:
+            _keep_list(path, said)
 
 
 def _remove_old(folder):
@@ -166,6 +188,8 @@ def to_json(subset):
         return ""
     if hasattr(subset, "indices") and hasattr(subset, "dataset"):
         subset = _of_torch(subset)
+    if isinstance(subset, Subset):
+        _lists.update(subset.lists)
     text = subset
     if not isinstance(subset, str):
         text = json.dumps(subset.spec if isinstance(subset, Subset) else subset, ensure_ascii=False)

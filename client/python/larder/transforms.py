@@ -79,6 +79,7 @@ _TABLE = {
     "RandomResizedCrop": "random_resized_crop: size | scale ratio interpolation antialias dct_scaling",
     "RandomHorizontalFlip": "random_horizontal_flip: | p",
     "RandomVerticalFlip": "random_vertical_flip: | p",
+    "ExactSize": "exact_size: size",
     "Pad": "pad: padding | fill padding_mode",
     "ColorJitter": "color_jitter: | brightness contrast saturation hue",
     "Grayscale": "grayscale: | num_output_channels",
@@ -99,6 +100,8 @@ _TABLE = {
     "Layout": "layout: layout",
 }
 
+_OWN = ("ExactSize", "Layout")  # torchvision has none of that name
+
 
 def _operator(label, row):
     name, arguments = row.split(":")
@@ -110,7 +113,8 @@ def _operator(label, row):
         for parameter in parameters])  # None: the daemon's default, which is torchvision's
     body = {"name": name, "required": tuple(required.split()), "parameters": parameters, "__module__": __name__,
             "__signature__": signature,
-            "__doc__": f"torchvision's {label}; arguments: {', '.join((required + ' ' + optional).split()) or 'none'}."}
+            "__doc__": f"{'Larder' if label in _OWN else 'torchvision'}'s {label}; "
+                       f"arguments: {', '.join(parameters) or 'none'}."}
     return type(label, (Operator,), body)
 
 

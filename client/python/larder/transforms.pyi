@@ -60,6 +60,9 @@ class RandomHorizontalFlip(Operator):
 class RandomVerticalFlip(Operator):
     def __init__(self, p: float | None = None) -> None: ...
 
+class ExactSize(Operator):
+    def __init__(self, size: int | _Numbers) -> None: ...
+
 class Pad(Operator):
     def __init__(
         self,

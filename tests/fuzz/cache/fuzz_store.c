@@ -53,7 +53,11 @@ static size_t index_seed(uint32_t version, uint32_t count, uint64_t size, uint8_
                           .offsets = xcalloc(count, 8),
                           .hashes = xcalloc(count, sizeof *store.hashes),
                           .checksums = xcalloc(count, sizeof *store.checksums),
-                          .source_bytes = xcalloc(count, 8)};
+                          .source_bytes = xcalloc(count, 8),
+                          .forms = xcalloc(count, 1),
+                          .packing = {.max_side = 256, .quality = 90, .restart_rows = true}};
+    static const uint8_t forms[] = {0, STORE_FORM_SHRUNK | STORE_FORM_RESTART_ROWS, STORE_FORM_UNDECODED,
+                                    STORE_FORM_RESTART_ROWS};
     struct chunking chunking;
     CHECK(chunking_shuffle(count, 3, 7, &chunking) == 0);
     CHECK(index_text(&index, "cat", NULL, &index.classes[0]) == 0 &&
@@ -74,6 +78,7 @@ static size_t index_seed(uint32_t version, uint32_t count, uint64_t size, uint8_
         CHECK(index_text(&index, "cat", "x.jpg", &sample->key) == 0);
         store.offsets[number] = offset;
         store.source_bytes[number] = sample->size + sample->size / 2;
+        store.forms[number] = sample->flags ? 0 : forms[number % 4];
         offset += size;
         segment->file_bytes = offset + store_footer_bytes(position % 6 + 1, version);
     }
@@ -101,6 +106,9 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
     case 3: return index_seed(STORE_VERSION_PLAIN, 40, 1, buf, cap);
     case 4: return footer_seed(STORE_VERSION_REWRITTEN, buf, cap);
     case 5: return index_seed(STORE_VERSION_REWRITTEN, 7, 5000, buf, cap);
+    case 6: return footer_seed(STORE_VERSION_SHRUNK, buf, cap);
+    case 7: return index_seed(STORE_VERSION_SHRUNK, 7, 5000, buf, cap);
+    case 8: return index_seed(STORE_VERSION_SHRUNK, 40, 1, buf, cap);
     default: return 0;
     }
 }
@@ -109,6 +117,10 @@ static void check_index(const struct index *index, const struct chunking *chunki
 {
     uint32_t count = (uint32_t)index->sample_count, size = chunking->chunk_size;
     CHECK(count && size && size <= CHUNK_SAMPLES_MAX && store->segment_count && index->class_count);
+    const struct packing *packing = &store->packing;
+    CHECK(packing->packed && (packing->max_side != 0) == (store->version == STORE_VERSION_SHRUNK));
+    CHECK(packing->max_side <= STORE_SIDE_MAX && packing->quality <= 100);
+    CHECK(packing->samples_shrunk <= count - packing->samples_undecoded && packing->samples_restart_rows <= count);
     for (size_t i = 0; i < index->class_count; i++)
         CHECK(index->classes[i] + strlen(index->strings + index->classes[i]) < index->strings_len_bytes);
     for (uint32_t i = 0; i < count; i++) {
@@ -151,7 +163,7 @@ static void parse(const uint8_t *data, size_t size)
     } else {
         CHECK((code == LARDER_EFORMAT || code == LARDER_EVERSION) && err.text[0] && !index.strings && !store.offsets);
     }
-    for (uint32_t version = STORE_VERSION_PLAIN; version <= STORE_VERSION_REWRITTEN; version++) {
+    for (uint32_t version = STORE_VERSION_PLAIN; version <= STORE_VERSION_SHRUNK; version++) {
         const struct store_footer footer = footer_of(version);
         code = store_footer_parse(data, size, &footer, entries, &err);
         CHECK(code == 0 || code == LARDER_EFORMAT || code == LARDER_EVERSION);

@@ -1,7 +1,7 @@
 /* fuzz_decode.c: proves that no bytes make a decoder read or write outside its memory, hang, or leave anything behind:
- * the same bytes give the same outcome before and after other images, what is refused has a reason, and what can be
- * rewritten without loss has the same pixels. Its seeds are
- * images of FUZZ_FORMAT: there is a program for each format, so that each is reached. */
+ * the same bytes give the same outcome before and after other images, what is refused has a reason, what can be
+ * rewritten without loss has the same pixels, and what was shrunk can be decoded. Its seeds are images of FUZZ_FORMAT:
+ * there is a program for each format, so that each is reached. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,13 @@
 #include "common/check.h"
 #include "preprocess/decode/jpeg_rewrite.h"
 #include "preprocess/prepare.h"
+#include "preprocess/shrink.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/preprocess/images.h"
 
 #define N_PIPELINES 4
 
+static const struct prepare_limits limits = {.pixels_max = 1 << 18, .scans_max = 30, .memory_max = 64 << 20};
 static struct prepare_scratch *scratch;
 static struct pipeline *pipelines[N_PIPELINES];
 static uint8_t *results[2][N_PIPELINES];
@@ -28,7 +30,6 @@ static void start(void)
         "[{\"center_crop\": {\"size\": [33, 9]}}]",
         "[{\"random_crop\": {\"size\": 50, \"pad_if_needed\": true}}, {\"to_dtype\": {\"dtype\": \"float32\"}}]",
     };
-    static const struct prepare_limits limits = {.pixels_max = 1 << 18, .scans_max = 30, .memory_max = 64 << 20};
     if (scratch)
         return;
     CHECK(prepare_init(NULL) == 0);
@@ -170,6 +171,23 @@ static void check_rewritten(const uint8_t *data, size_t size, uint64_t key, cons
     free(made);
 }
 
+static void check_shrunk(const uint8_t *data, size_t size, uint64_t key)
+{
+    static const struct shrinking how = {.max_side = 30, .quality = 60, .restart_mcus = 2};
+    enum bad_reason reasons[N_PIPELINES];
+    struct shrunk out;
+    if (shrink(&limits, &how, data, size, &out, NULL))
+        return;
+    CHECK((out.outcome == SHRUNK_MADE) == (out.bytes != NULL));
+    CHECK((out.outcome == SHRUNK_UNDECODED) == (out.why.text[0] != '\0'));
+    if (!out.bytes)
+        return;
+    make(out.bytes, out.len_bytes, key, results[1], reasons);
+    for (size_t i = 0; i < N_PIPELINES; i++)
+        CHECK(!reasons[i]);
+    free(out.bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     start();
@@ -186,6 +204,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(first[i] || memcmp(results[0][i], results[1][i], pipeline_shape(pipelines[i]).bytes) == 0);
     }
     check_rewritten(copy, size, key, first);
+    check_shrunk(copy, size, key);
     free(copy);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* fuzz_pipeline.c: proves that no text makes pipeline_parse read outside it, and that what it takes has a normal form
- * that parses to itself and to the same shape. */
+/* fuzz_pipeline.c: proves that no text makes pipeline_parse_open read outside it, and that what it takes, closed where
+ * it is open, has a normal form that parses to itself and to the same shape. */
 #include <string.h>
 
 #include "common/check.h"
@@ -20,6 +20,8 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         "[{\"center_crop\": {\"size\": 8}}, {\"to_dtype\": {\"dtype\": \"float16\", \"scale\": true}}, {\"normalize\": "
         "{\"mean\": [0.4, 0.4, 0.4], \"std\": 0.2}}, {\"random_erasing\": {\"value\": \"random\"}}, {\"layout\": "
         "{\"layout\": \"CHW\"}}]",
+        "[{\"exact_size\": {\"size\": [48, 64]}}, {\"resize\": {\"size\": 20}}]",
+        "[{\"resize\": {\"size\": 20}}, {\"random_apply\": {\"transforms\": [\"autocontrast\"]}}]",
         "[{\"center_crop\": {\"size\": 8}}, {\"random_rotation\": {\"degrees\": 30, \"center\": [1, 2.5]}}, "
         "{\"gaussian_blur\": {\"kernel_size\": [3, 5]}}, \"grayscale\"]",
         "[{\"center_crop\": {\"size\": 8}}, {\"rand_augment\": {\"num_ops\": 3}}, {\"random_solarize\": "
@@ -37,8 +39,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct pipeline *pipeline = NULL, *again = NULL;
     struct error err = {0};
-    if (pipeline_parse((const char *)data, size, &pipeline, &err)) {
+    if (pipeline_parse_open((const char *)data, size, &pipeline, &err)) {
         CHECK(err.code == LARDER_EINVAL && err.text[0] != '\0' && !pipeline);
+        return 0;
+    }
+    if (pipeline_is_open(pipeline) && pipeline_close(&pipeline, (struct image_size){.width = 64, .height = 48}, &err)) {
+        CHECK(err.code == LARDER_EINVAL && err.text[0] != '\0' && pipeline_is_open(pipeline));
+        pipeline_unref(&pipeline);
         return 0;
     }
     const char *canonical = pipeline_canonical(pipeline);

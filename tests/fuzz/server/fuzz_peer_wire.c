@@ -20,7 +20,7 @@ static void fill(struct peer_message *message, uint8_t *entries, uint8_t *bads)
         message->attach.pipeline = text("[\"hflip\"]");
         message->attach.view = text("a set");
     } else if (message->type == PEER_NEXT) {
-        message->next = (struct peer_next){12, 7, 3, 1, 32, 8, 5000, 250};
+        message->next = (struct peer_next){12, 7, 3, 1, 2, 32, 8, 5000, 250};
     } else if (message->type == PEER_WITHDRAW) {
         message->guest.guest = 12;
         message->guest.ids = text("a set");

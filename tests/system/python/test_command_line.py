@@ -92,6 +92,9 @@ class CommandLine(Case):
         self.assertEqual(self.completed("--socket", "x", "drain", "--for"), ["--for-restart"])
         self.assertEqual(self.completed("poison", ""), ["list", "clear", "--json", "--socket"])
         self.assertIn("sharing", self.completed("bench", ""))
+        self.assertEqual(self.completed("pack", "--max"), ["--max-side"])
+        self.assertIn("--restart-rows", self.completed("pack", "/data", "--"))
+        self.assertEqual(self.completed("verify", "-"), ["--quiet"])
         with larder.Loader(tree(20), [], 4, name="sweep-7", socket=self.server.socket, output="numpy", all_files=True):
             self.assertEqual(self.completed("cancel", "sw"), ["sweep-7"])
         for word in run("--help").stdout.split("OPTIONS")[0].split("larder ")[2:]:
@@ -139,8 +142,9 @@ class CommandLine(Case):
             self.assertEqual(shown[0].split(), "JOB RANKS EPOCH DONE LEFT PER SEC WAITS FOR SHARING BAD".split())
             self.assertEqual(shown[1].split()[:3], ["one", "1", "1"])
             self.assertEqual([job["name"] for job in self.asked("jobs")], ["one"])
-            self.assertEqual(self.asked("datasets"), [{"dataset": folder, "samples": 20, "jobs": ["one"]}])
-            self.assertRegex(run("datasets", "--socket", self.server.socket).stdout, r"\n +20 .*  one\n$")
+            self.assertEqual(self.asked("datasets"), [{"dataset": folder, "samples": 20, "store": None,
+                                                       "jobs": ["one"]}])
+            self.assertRegex(run("datasets", "--socket", self.server.socket).stdout, r"\n +20 .*  a folder +one\n$")
         for shown in (run("events", "--socket", self.server.socket).stdout.splitlines(), self.asked("events")):
             self.assertTrue(any('msg="job registered" job="one"' in line for line in shown), shown)
 

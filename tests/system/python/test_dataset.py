@@ -5,7 +5,9 @@ import os
 import pickle
 import random
 import shutil
+import stat
 import types
+from unittest import mock
 
 import numpy as np
 
@@ -18,10 +20,6 @@ class Dataset(Case):
     def setUp(self):
         super().setUp()
         self.dataset = tree(COUNT, classes=CLASSES)
-        before = os.environ.get("XDG_CACHE_HOME")
-        os.environ["XDG_CACHE_HOME"] = self.folder
-        self.addCleanup(os.environ.pop if before is None else os.environ.__setitem__, "XDG_CACHE_HOME",
-                        *([None] if before is None else [before]))
 
     def test_attributes(self):
         """dataset has an ImageFolder's attributes, and its samples and targets are those of the batches."""
@@ -141,6 +139,39 @@ class Dataset(Case):
         self.assertEqual(larder.Indices(wide), larder.Indices(np.array(wide)))
         self.assertIn("list", larder.Indices(wide).spec)
         self.assertIn("union", (larder.Indices(wide) | larder.Classes("x")).spec)
+
+    def test_lists(self):
+        """The file of many scattered indices is there for a daemon of any user, and again when it is needed again: for
+        a copy in another process, and for a job that comes back after a daemon's death."""
+        daemon, big = self.daemon(), tree(1200, width=16, height=16)
+        wide = [2 * n + 1 for n in range(500)]
+        subset = larder.Range(0, 1200) & larder.Indices(wide)
+        path, = subset.lists
+        above = path
+        self.assertTrue(os.stat(path).st_mode & stat.S_IROTH)
+        while above != "/":
+            above = os.path.dirname(above)
+            self.assertTrue(os.stat(above).st_mode & stat.S_IXOTH, above)
+        copied = pickle.dumps(subset)
+        os.unlink(path)
+        with mock.patch.dict(larder.subset._lists, clear=True):  # as in a process that has only the copy
+            loader = self.loader(daemon, big, 50, subset=pickle.loads(copied), reconnect=60)
+            batches = iter(loader)
+            had = next(batches)[2].tolist()
+            os.unlink(path)
+            daemon.kill()
+            self.daemon()
+            self.assertEqual(sorted(had + [i for batch in batches for i in batch[2].tolist()]), wide)
+
+    def test_list_folder(self):
+        """A folder of that name that another user has made is not used."""
+        with mock.patch.object(os, "getuid", lambda: 12345678):
+            os.mkdir("/dev/shm/larder-indices-12345678")
+            try:
+                with self.assertRaisesRegex(larder.IOFailure, "not a folder of this user"):
+                    larder.Indices(range(0, 2000, 2))
+            finally:
+                os.rmdir("/dev/shm/larder-indices-12345678")
 
     def test_torch_subset(self):
         """A torch Subset, also one of a Subset, means its positions in the dataset below."""

@@ -108,7 +108,8 @@ class Guide(Case):
     def stands_for(self, command):
         """The command with the test's own names."""
         command = re.sub(r" \[[^]]*\]", "", command).replace("--seconds 10", "--seconds 0.2")
-        for name in ("/data/imagenet-train.store", "/data/imagenet-rows.store", "/data/train.store"):
+        for name in ("/data/imagenet-train.store", "/data/imagenet-400.store", "/data/imagenet-rows.store",
+                     "/data/train.store"):
             command = command.replace(name, os.path.join(self.folder, os.path.basename(name)))
         for name in ("/data/imagenet/train", "/data/train", "/data/photographs"):
             command = re.sub(rf"{name}\b", self.data, command)

@@ -162,6 +162,15 @@ class Poison(Case):
                 self.assertEqual(len(supervisor.deaths), 2)
                 supervisor.stop()
 
+    def test_looked_at_for_its_size(self):
+        """A file that the daemon dies of when it looks at the size of the images, for a pipeline that makes none, is
+        found as one that it prepares: the job comes, and goes without it."""
+        poison(self.files[0], "SEGV")
+        supervisor = self.supervise()
+        self.assertEqual(sorted(self.epoch(supervisor, pipeline=["random_horizontal_flip"])), self.all_but(0))
+        self.assertEqual(supervisor.deaths, [signal.SIGSEGV] * 2)
+        self.assertEqual(self.poisonous(), [self.files[0]])
+
     def test_killed_over_a_file(self):
         """A file over which the daemon is killed, as by the system when memory runs out, or ends without any signal:
         the first death makes a suspect of it, and three more while it is prepared alone make it poisonous."""

@@ -1,4 +1,4 @@
-"""32 recipes that people have: which of them larder.from_torchvision takes, each then given by the daemon in
+"""34 recipes that people have: which of them larder.from_torchvision takes, each then given by the daemon in
 torchvision's shape and type; of the others, that the error names the step."""
 
 
@@ -43,6 +43,8 @@ RECIPES = (
     ("imagenet eval", lambda: end(tv.Resize(40), tv.CenterCrop(SIDE)), None),
     ("bicubic train", lambda: end(tv.RandomResizedCrop(SIDE, interpolation=BICUBIC), FLIP), None),
     ("cifar train", lambda: end(tv.RandomCrop(SIDE, padding=4), FLIP), None),
+    ("cifar eval", lambda: end(), None),
+    ("flips alone", lambda: tv.Compose([FLIP, tv.RandomVerticalFlip(), tv.PILToTensor()]), None),
     ("uint8 train", lambda: tv.Compose([CROP, FLIP, tv.PILToTensor()]), None),
     ("trivial augment", lambda: tv.Compose([CROP, FLIP, tv.TrivialAugmentWide(), tv.PILToTensor(),
                                             tv.ConvertImageDtype(torch.float), NORM, tv.RandomErasing(0.1)]), None),
@@ -86,14 +88,14 @@ RECIPES = (
     ("timm.rand augment", lambda: create_transform(SIDE, is_training=True, auto_augment="rand-m9-mstd0.5-inc1"),
      "timm|RandAugment"),
 )
-TAKEN_LEAST = 26
+TAKEN_LEAST = 28
 
 
 class Recipes(Case):
     def test_recipes(self):
-        """At least 26 of 32 are taken; those whose library is here are tried."""
+        """At least 28 of 34 are taken; those whose library is here are tried."""
         daemon, dataset = self.daemon(), tree(8, classes=2, width=96, height=72)
-        self.assertEqual(len(RECIPES), 32)
+        self.assertEqual(len(RECIPES), 34)
         self.assertGreaterEqual(sum(refused is None for _, _, refused in RECIPES), TAKEN_LEAST)
         for name, make, refused in RECIPES:
             if (name.startswith("v2.") and v2 is None) or (name.startswith("timm.") and create_transform is None):

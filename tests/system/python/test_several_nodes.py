@@ -79,9 +79,9 @@ class SeveralNodes(system.Case):
     def test_a_daemon_is_killed(self):
         """A node's daemon dies in the middle of an epoch and another comes: each sample once all the same."""
         daemons = [self.node(), self.node()]
-        for shuffle in ("dependent", "strict"):
-            with self.subTest(shuffle=shuffle):
-                scripts = self.scripts(daemons, (2, 2), shuffle=shuffle, step_s=0.02, name="train-" + shuffle)
+        for split, shuffle in (((2, 2), "dependent"), ((2, 2), "strict"), ((1, 1), "dependent"), ((1, 1), "none")):
+            with self.subTest(split=split, shuffle=shuffle):
+                scripts = self.scripts(daemons, split, shuffle=shuffle, step_s=0.02, name=f"train-{shuffle}-{split[0]}")
                 self.assertTrue(system.until(lambda: min(len(script.batches) for script in scripts) >= 9, 60))
                 daemons[1].kill()
                 daemons[1] = system.Daemon(os.path.dirname(daemons[1].socket))
@@ -105,6 +105,37 @@ class SeveralNodes(system.Case):
             self.assertEqual(loader.epoch, 1)
             self.assertEqual(sum(1 for _ in loader), 4)
 
+    def test_parts_that_overlap(self):
+        """Ranks of a node that are no neighbours, as mpirun --map-by node has them, are told by the daemon at least."""
+        daemon, name = self.daemon(), "overlap"
+        self.loader(daemon, system.tree(64), rank=0, world_size=4, local_world_size=2, name=name)
+        with mock.patch.object(_ranks.Given, "local", lambda *_: (2, 1)):
+            with self.assertRaisesRegex(larder.InvalidArgument, "rank 2 says that ranks 1 to 2 are here, and rank 0"):
+                self.loader(daemon, system.tree(64), rank=2, world_size=4, name=name)
+            self.loader(daemon, system.tree(64), rank=2, world_size=4, name=name + "2")  # another job
+
+    def test_many_ranks_come_back(self):
+        """A rank of 300, alone at its node, goes on after its daemon's death."""
+        daemons = [self.node()]
+        loader = self.loader(daemons[0], system.tree(1200, width=16, height=16), 2, rank=299, world_size=300,
+                             local_world_size=1, name="many", reconnect=60)
+        batches = iter(loader)
+        had = next(batches)[2].tolist()
+        daemons[0].kill()
+        again = system.Daemon(os.path.dirname(daemons[0].socket))
+        self.addCleanup(again.stop)
+        had += [index for batch in batches for index in batch[2].tolist()]
+        self.assertEqual((len(had), len(set(had))), (4, 4))
+
+    def test_too_many_ranks(self):
+        """A job of more ranks than there may be costs nobody anything but its own registration."""
+        daemon = self.daemon()
+        for shuffle in ("dependent", "strict"):
+            with self.assertRaisesRegex(larder.LimitReached, "65536 ranks over all nodes"):
+                self.loader(daemon, system.tree(64), rank=2**32 - 2, world_size=2**32 - 1, local_world_size=1, name="m",
+                            shuffle=shuffle)
+        self.assertEqual(daemon.jobs(), {})
+
     def test_wrong_ranks(self):
         """Ranks of a node that are no neighbours are told so."""
         for environment, ranks in (({"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "3"}, None),
@@ -112,7 +143,7 @@ class SeveralNodes(system.Case):
                                    ({}, 3)):
             with mock.patch.dict(os.environ, environment):
                 given = _ranks.Given(*((4, 5) if ranks else (None, None)), "n", ranks)
-                with self.assertRaisesRegex(larder.InvalidArgument, "neighbouring"):
+                with self.assertRaisesRegex(larder.InvalidArgument, "no neighbours|a multiple of it"):
                     given.local(*given.now())
 
     def test_launchers(self):
@@ -128,9 +159,22 @@ class SeveralNodes(system.Case):
             with mock.patch.dict(os.environ, environment):
                 given = _ranks.Given(None, None, "n")
                 self.assertEqual(given.local(*given.now()), local)
-        with mock.patch.dict(os.environ, {**slurm, "SLURM_DISTRIBUTION": "cyclic"}):
+        with mock.patch.dict(os.environ, {**slurm, "SLURM_PROCID": "5"}):
             with self.assertRaisesRegex(larder.InvalidArgument, "distribution=block"):
-                _ranks.Given(None, None, "n").local(9, 11)
+                _ranks.Given(None, None, "n").local(5, 11)
+        by_node = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+                   "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+        untold = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}
+        for environment, words in ((by_node, "map-by slot"), (untold, "Give local_world_size=")):
+            with mock.patch.dict(os.environ, environment):
+                given = _ranks.Given(None, None, "n")
+                with self.assertRaisesRegex(larder.InvalidArgument, words):
+                    given.local(*given.now())
+        cyclic = {**slurm, "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "1", "SLURM_NODEID": "0",
+                  "SLURM_STEP_TASKS_PER_NODE": "4", "SLURM_DISTRIBUTION": "cyclic"}
+        with mock.patch.dict(os.environ, cyclic):  # all at one node
+            given = _ranks.Given(None, None, "n")
+            self.assertEqual(given.local(*given.now()), (0, 0))
         with mock.patch.dict(os.environ, torchrun):  # the script says something else of its ranks
             self.assertEqual(_ranks.Given(0, 2, "n").local(0, 2), (0, 0))
 

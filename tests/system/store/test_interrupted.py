@@ -11,7 +11,7 @@ from stores import LARDER, command, contents, pack
 from system import SLOW, Case, main, tree
 
 COUNT = 1500
-OPTIONS = ("--segment-mib", "1", "--threads", "1")
+SEGMENTS = ("--segment-mib", "1")
 
 
 def source():
@@ -45,13 +45,16 @@ def in_time(test):
 
 
 class Interrupted(Case):
+    options = ()
+
     def setUp(self):
         super().setUp()
         self.dest = os.path.join(self.folder, "store")
         self.whole_pack = None
+        self.alone = (*SEGMENTS, *self.options, "--threads", "1")
 
     def start(self):
-        process = subprocess.Popen([LARDER, "pack", source(), self.dest, *OPTIONS], stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([LARDER, "pack", source(), self.dest, *self.alone], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
@@ -83,7 +86,8 @@ class Interrupted(Case):
         return self.whole_pack
 
     def pack_whole(self):
-        return contents(pack(source(), os.path.join(self.folder, "whole"), "--segment-mib", "1", "--threads", "3"))
+        return contents(pack(source(), os.path.join(self.folder, "whole"), *SEGMENTS, *self.options,
+                             "--threads", "3"))
 
     @in_time
     def test_kill_9_and_again(self):
@@ -100,7 +104,7 @@ class Interrupted(Case):
             result = command("verify", self.dest)
             self.assertEqual(result.returncode, 1)
             self.assertIn("run it again", result.stderr)
-        result = command("pack", source(), self.dest, *OPTIONS)
+        result = command("pack", source(), self.dest, *self.alone)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("going on where an earlier run stopped", result.stderr)
         self.assertIn("of them from an earlier run", result.stdout)
@@ -118,7 +122,7 @@ class Interrupted(Case):
             self.assertIn("The same command goes on after the segments that are finished", errors)
             kept = {name: os.stat(os.path.join(self.dest, name)).st_ino for name in segments(self.dest)}
             self.assertGreaterEqual(len(kept), 2)
-            pack(source(), self.dest, *OPTIONS)
+            pack(source(), self.dest, *self.alone)
             self.assertEqual({name: os.stat(os.path.join(self.dest, name)).st_ino for name in kept}, kept)
             self.assertEqual(contents(self.dest), expected)
             shutil.rmtree(self.dest)
@@ -128,7 +132,7 @@ class Interrupted(Case):
         """What one pack left unfinished, a pack with another seed does not go on with."""
         self.stop_after(self.start(), 2, signal.SIGKILL)
         before = contents(self.dest)
-        result = command("pack", source(), self.dest, *OPTIONS, "--seed", 2)
+        result = command("pack", source(), self.dest, *self.alone, "--seed", 2)
         self.assertEqual(result.returncode, 1)
         self.assertIn("unfinished pack", result.stderr)
         self.assertEqual(contents(self.dest), before)
@@ -140,7 +144,7 @@ class Interrupted(Case):
         self.wait_for(2)
         process.send_signal(signal.SIGSTOP)
         self.check_unfinished(process)
-        result = command("pack", source(), self.dest, *OPTIONS)
+        result = command("pack", source(), self.dest, *self.alone)
         process.send_signal(signal.SIGCONT)
         self.assertEqual(result.returncode, 1)
         self.assertIn("another pack is writing there", result.stderr)
@@ -151,12 +155,17 @@ class Interrupted(Case):
     def test_a_full_disk(self):
         """A pack that may not write more says so with the file's name, and goes on when it may."""
         limited = ["bash", "-c", 'ulimit -f 512; trap "" XFSZ; exec "$@"', "_"]
-        result = subprocess.run([*limited, LARDER, "pack", source(), self.dest, *OPTIONS], stdin=subprocess.DEVNULL,
+        result = subprocess.run([*limited, LARDER, "pack", source(), self.dest, *self.alone], stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True, timeout=60 * SLOW)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertRegex(result.stderr, "larder pack: .*segment-00000.larder.tmp")
-        pack(source(), self.dest, *OPTIONS)
+        pack(source(), self.dest, *self.alone)
         self.assertEqual(contents(self.dest), self.undisturbed())
+
+
+class Shrinking(Interrupted):
+    """The same of packs that make every image smaller, so that a segment's length is known only once it is made."""
+    options = ("--max-side", "190", "--quality", "95")
 
 
 if __name__ == "__main__":

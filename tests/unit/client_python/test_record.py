@@ -86,8 +86,8 @@ class Records(Case):
             _record.decode(of_set()[1][:4] + b"\2" + of_set()[1][5:])
         with self.assertRaisesRegex(larder.FormatError, "does not begin"):
             _record.decode(b"PK")
-        with self.assertRaisesRegex(larder.LimitReached, "257 ranks"):
-            _record.encode(of_set()[0]._replace(world_size=257))
+        with self.assertRaisesRegex(larder.LimitReached, "65537 ranks"):
+            _record.encode(of_set()[0]._replace(world_size=65537))
 
     def test_segments_are_added(self):
         """A segment of the last one's world size takes its place; another goes behind it, as long as there is room;

@@ -189,7 +189,7 @@ static void refuses_beyond_bounds(void **state)
     REFUSES(of_set(), rec.over = beyond);
     REFUSES(of_set(), rec.n_segments = 1);
     REFUSES(of_set(), rec.rank = 2);
-    REFUSES(of_set(), rec.world_size = RECORD_RANKS_MAX + 1);
+    REFUSES(of_set(), rec.world_size = RECORD_ALL_RANKS_MAX + 1);
     REFUSES(of_set(), rec.n_turns = 2);
     REFUSES(of_set(), rec.n_batches = 1);
     REFUSES(of_set(), put_u32(turns, 20));

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "images.h"
+#include "preprocess/decode/exif.h"
 #include "preprocess/decode/jpeg_rewrite.h"
 
 static struct encoded rewritten(const struct encoded *jpeg, uint32_t wanted)
@@ -145,12 +146,80 @@ static void test_kept(void **state)
     free(pixels);
 }
 
+/* A copy with `len` bytes put in at `at`. */
+static struct encoded insert(const struct encoded *jpeg, size_t at, const void *bytes, size_t len)
+{
+    struct encoded copy = {malloc(jpeg->len_bytes + len), jpeg->len_bytes + len};
+    assert_non_null(copy.data);
+    memcpy(copy.data, jpeg->data, at);
+    memcpy(copy.data + at, bytes, len);
+    memcpy(copy.data + at + len, jpeg->data + at, jpeg->len_bytes - at);
+    return copy;
+}
+
+/* Proves: the orientation stays what it was for whoever reads it, also where libjpeg finds an Exif segment that others
+ * do not: between two scans, and after a marker that no segment follows. */
+static void test_orientation(void **state)
+{
+    (void)state;
+    static const struct jpeg_form form = {3, 2, 2, true, 80, 0, 0};
+    uint8_t *pixels = picture(64, 48, 3, 1), exif[2 + EXIF_BYTES + 4] = {0xff, 0x01, 0xff, 0xe1, 0, EXIF_BYTES + 2};
+    exif_put(6, exif + 6);
+    struct encoded jpeg = encode_jpeg(pixels, 64, 48, &form);
+    struct encoded cases[] = {insert(&jpeg, last_scan(&jpeg), exif + 2, sizeof exif - 2),
+                              insert(&jpeg, 2, exif, sizeof exif), insert(&jpeg, 2, exif + 2, sizeof exif - 2)};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct encoded made = rewritten(&cases[i], 4);
+        assert_int_equal(exif_orientation(cases[i].data, cases[i].len_bytes), i == 2 ? 6 : EXIF_UPRIGHT);
+        assert_true(made.data || i < 2);
+        if (made.data)
+            assert_int_equal(exif_orientation(made.data, made.len_bytes),
+                             exif_orientation(cases[i].data, cases[i].len_bytes));
+        encoded_free(&made);
+        encoded_free(&cases[i]);
+    }
+    encoded_free(&jpeg);
+    free(pixels);
+}
+
+static size_t put(uint8_t *to, const void *bytes, size_t len)
+{
+    memcpy(to, bytes, len);
+    return len;
+}
+
+/* Proves: where libjpeg gives up after much was written (Exif's segment, then a coefficient that no encoder takes), the
+ * original is kept and memory is freed once. */
+static void test_given_up(void **state)
+{
+    (void)state;
+    static const uint8_t exif[] = "\xff\xd8\xff\xe1\xff\xff"
+                                  "Exif",
+                         quantisation[] = {0xff, 0xdb, 0, 67, 0, [5 ... 68] = 1},
+                         frame[] = {0xff, 0xc0, 0, 11, 8, 0, 8, 0, 8, 1, 1, 0x11, 0},
+                         dc[] = {0xff, 0xc4, 0, 20, 0x00, 1, [21] = 15}, ac[] = {0xff, 0xc4, 0, 20, 0x10, 1, [21] = 0},
+                         scan[] = {0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0, 0x40, 0x00, 0x7f, 0xff, 0xd9};
+    size_t len = 4 + 0xffff;
+    struct encoded jpeg = {calloc(1, len + 1000), 0};
+    assert_non_null(jpeg.data);
+    put(jpeg.data, exif, sizeof exif - 1);
+    len += put(jpeg.data + len, quantisation, sizeof quantisation);
+    len += put(jpeg.data + len, frame, sizeof frame);
+    len += put(jpeg.data + len, dc, sizeof dc);
+    len += put(jpeg.data + len, ac, sizeof ac);
+    jpeg.len_bytes = len + put(jpeg.data + len, scan, sizeof scan);
+    uint32_t width, height;
+    free(decode_plain(&jpeg, &width, &height));
+    assert_true(width == 8 && height == 8);
+    assert_null(rewritten(&jpeg, 4).data);
+    encoded_free(&jpeg);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal),
-        cmocka_unit_test(test_exif),
-        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_equal),       cmocka_unit_test(test_exif),     cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_orientation), cmocka_unit_test(test_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -315,6 +315,28 @@ static void test_too_small(void **state)
     assert_int_equal(reason, BAD_TOO_SMALL);
 }
 
+/* Proves: exact_size leaves the pixels of an image of its size alone, whatever stands behind it, and makes any other
+ * image a bad sample that says both sizes. */
+static void test_exact_size(void **state)
+{
+    (void)state;
+    static const uint8_t pixels[] = {1, 2, 3, 4, 5, 6}, mirrored[] = {4, 5, 6, 1, 2, 3};
+    expect(pixels, 2, 1, "[{\"exact_size\": {\"size\": [1, 2]}}]", pixels, 6);
+    expect(pixels, 2, 1, "[{\"exact_size\": {\"size\": [1, 2]}}, {\"random_horizontal_flip\": {\"p\": 1}}]", mirrored,
+           6);
+    float *numbers = make(pixels, 2, 1,
+                          "[{\"exact_size\": {\"size\": [1, 2]}}, {\"to_dtype\": {\"dtype\": \"float32\"}}]", 0);
+    for (int i = 0; i < 6; i++)
+        assert_true(numbers[i] == (float)pixels[i]);
+    free(numbers);
+    expect(pixels, 2, 1, "[{\"center_crop\": {\"size\": 1}}, {\"exact_size\": {\"size\": 1}}]", pixels, 3);
+    assert_null(make(pixels, 2, 1, "[{\"exact_size\": {\"size\": [2, 1]}}]", 0));
+    assert_int_equal(reason, BAD_OTHER_SIZE);
+    assert_string_equal(bad_reason_name(reason), "other_size");
+    assert_int_equal(err.code, LARDER_EFORMAT);
+    assert_non_null(strstr(err.text, "exact_size: it has 2 × 1 pixels where all images must have 1 × 2"));
+}
+
 /* Proves: operators refuse what they cannot do when the pipeline is parsed, with the place in the list. */
 static void test_refused(void **state)
 {
@@ -326,6 +348,9 @@ static void test_refused(void **state)
          "pipeline[1] random_crop: an image of 8 × 8 pixels is smaller"},
         {"[" CROP ", {\"random_rotation\": {\"degrees\": 10, \"expand\": true}}]", "different sizes"},
         {"[{\"pad\": {\"padding\": 5}}]", "different sizes"},
+        {"[" CROP ", {\"exact_size\": {\"size\": 9}}]",
+         "pipeline[1] exact_size: all images have 8 × 8 pixels here, and not 9 × 9"},
+        {"[{\"exact_size\": {\"size\": 8193}}]", "size must be"},
         {"[" CROP ", {\"pad\": {\"padding\": -5}}]", "padding must be"},
         {"[" CROP ", {\"color_jitter\": {\"hue\": 0.6}}]", "hue must be"},
         {"[" CROP ", {\"color_jitter\": {\"brightness\": -1}}]", "brightness must be"},
@@ -427,10 +452,11 @@ int main(void)
     CHECK(prepare_init(&err) == 0);
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_colour),  cmocka_unit_test(test_borders),      cmocka_unit_test(test_rotation),
-        cmocka_unit_test(test_blur),    cmocka_unit_test(test_floats),       cmocka_unit_test(test_half),
-        cmocka_unit_test(test_erasing), cmocka_unit_test(test_augment),      cmocka_unit_test(test_too_small),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_same_meaning), cmocka_unit_test(test_one_decode),
+        cmocka_unit_test(test_colour),     cmocka_unit_test(test_borders),      cmocka_unit_test(test_rotation),
+        cmocka_unit_test(test_blur),       cmocka_unit_test(test_floats),       cmocka_unit_test(test_half),
+        cmocka_unit_test(test_erasing),    cmocka_unit_test(test_augment),      cmocka_unit_test(test_too_small),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_same_meaning), cmocka_unit_test(test_one_decode),
+        cmocka_unit_test(test_exact_size),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     prepare_scratch_destroy(scratch);

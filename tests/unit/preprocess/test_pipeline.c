@@ -194,11 +194,75 @@ static void test_bounded(void **state)
     assert_int_equal(pipeline_parse(text, sizeof text, &pipeline, &err), LARDER_EINVAL);
 }
 
+/* Proves: a pipeline without a size of its own is taken as open, and closed it is the one with exact_size in front. */
+static void test_open(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *closed;
+        uint32_t height, width;
+    } cases[] = {
+        {"[\"random_horizontal_flip\"]", "[{\"exact_size\": {\"size\": [30, 40]}}, \"random_horizontal_flip\"]", 30,
+         40},
+        {"[{\"resize\": {\"size\": 15}}]", "[{\"exact_size\": {\"size\": [30, 40]}}, {\"resize\": {\"size\": 15}}]", 15,
+         20},
+        {"[{\"pad\": {\"padding\": 1}}, {\"random_apply\": {\"transforms\": [\"autocontrast\"]}}]",
+         "[{\"exact_size\": {\"size\": [30, 40]}}, {\"pad\": {\"padding\": 1}}, "
+         "{\"random_apply\": {\"transforms\": [\"autocontrast\"]}}]",
+         32, 42},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pipeline *pipeline = NULL, *expected = parse(cases[i].closed);
+        assert_int_equal(pipeline_parse(cases[i].json, strlen(cases[i].json), &pipeline, NULL), LARDER_EINVAL);
+        assert_int_equal(pipeline_parse_open(cases[i].json, strlen(cases[i].json), &pipeline, NULL), 0);
+        assert_true(pipeline_is_open(pipeline));
+        assert_int_equal(pipeline_close(&pipeline, (struct image_size){.width = 40, .height = 30}, NULL), 0);
+        assert_false(pipeline_is_open(pipeline));
+        assert_string_equal(pipeline_canonical(pipeline), pipeline_canonical(expected));
+        assert_int_equal(pipeline_shape(pipeline).height, cases[i].height);
+        assert_int_equal(pipeline_shape(pipeline).width, cases[i].width);
+        pipeline_unref(&pipeline);
+        pipeline_unref(&expected);
+    }
+}
+
+/* Proves: only what some size of the images could close is open; and a size that cannot close a pipeline is refused,
+ * with the operator that it does not suit, and leaves it as it was. */
+static void test_not_closed(void **state)
+{
+    (void)state;
+    static const char crop[] = "[{\"resize\": {\"size\": 5}}]", turn[] = "[{\"random_rotation\": {\"degrees\": 9, "
+                                                                         "\"expand\": true}}]";
+    static const char choice[] =
+        "[{\"random_choice\": {\"transforms\": [{\"pad\": {\"padding\": 1}}, \"autocontrast\"]}}]";
+    struct pipeline *pipeline = NULL;
+    struct error err;
+    assert_int_equal(pipeline_parse_open(turn, sizeof turn - 1, &pipeline, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "different sizes: end it with a crop"));
+    assert_null(pipeline);
+    assert_int_equal(pipeline_parse_open(crop, sizeof crop - 1, &pipeline, &err), 0);
+    struct pipeline *before = pipeline;
+    assert_int_equal(pipeline_close(&pipeline, (struct image_size){.width = 9000, .height = 5}, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "for images of 9000 × 5 pixels: pipeline[0] exact_size: size must be"));
+    assert_ptr_equal(pipeline, before);
+    pipeline_unref(&pipeline);
+    assert_int_equal(pipeline_parse_open(choice, sizeof choice - 1, &pipeline, &err), 0);
+    assert_int_equal(pipeline_close(&pipeline, (struct image_size){.width = 9, .height = 5}, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "different shapes"));
+    pipeline_unref(&pipeline);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_canonical),    cmocka_unit_test(test_random),  cmocka_unit_test(test_canonical_is_stable),
-        cmocka_unit_test(test_shape),        cmocka_unit_test(test_refused), cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_not_closed),
+        cmocka_unit_test(test_canonical),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_canonical_is_stable),
+        cmocka_unit_test(test_shape),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_empty_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,13 +7,18 @@
 #include "common/check.h"
 #include "prepare_fixture.h"
 
-/* The whole image through prepare_sample equals `expected`, `bands` of which the first three (or one) count. */
+/* prepare_size gives the image's size; and the whole image through prepare_sample equals `expected`, `bands` of which
+ * the first three (or one) count. */
 static void check_whole(const char *what, struct encoded encoded, const uint8_t *expected, uint32_t width,
                         uint32_t height, unsigned bands)
 {
     struct made made = prepare(&encoded, center_crop(width, height), 0);
+    struct image_size size;
     if (made.rc)
         fail_msg("%s: %s", what, made.err.text);
+    if (prepare_size(scratch, encoded.data, encoded.len_bytes, &size, NULL) || size.width != width ||
+        size.height != height)
+        fail_msg("%s: another size", what);
     for (size_t i = 0; i < (size_t)width * height; i++) {
         for (unsigned c = 0; c < 3; c++) {
             unsigned want = expected[i * bands + (bands < 3 ? 0 : c)];
@@ -127,6 +132,21 @@ static void test_jpeg_forms(void **state)
     }
 }
 
+/* Proves: what is no image has no size, with the reason, and does not keep the next one from having one. */
+static void test_no_size(void **state)
+{
+    (void)state;
+    struct image_size size = {.width = 7};
+    struct error err;
+    assert_int_equal(prepare_size(scratch, "no image at all", 15, &size, &err), LARDER_EFORMAT);
+    assert_true(err.text[0]);
+    assert_int_equal(prepare_size(scratch, "", 0, &size, &err), LARDER_EFORMAT);
+    assert_int_equal(size.width, 7);
+    assert_int_equal(prepare_size(scratch, "P5 3 2 255 abcdef", 17, &size, &err), 0);
+    assert_int_equal(size.width, 3);
+    assert_int_equal(size.height, 2);
+}
+
 /* Proves: a CMYK JPEG, as Adobe writes it, comes out near the RGB it was made from. */
 static void test_cmyk(void **state)
 {
@@ -189,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_threads), cmocka_unit_test(test_lossless_forms), cmocka_unit_test(test_plain_forms),
         cmocka_unit_test(test_palette),    cmocka_unit_test(test_jpeg_forms),     cmocka_unit_test(test_cmyk),
+        cmocka_unit_test(test_no_size),
     };
     return cmocka_run_group_tests(tests, prepare_begin, prepare_end);
 }

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
+#include "cache/store/store_priv.h"
 #include "common/random.h"
 
 char root[TREE_NAME_MAX];
@@ -129,6 +131,40 @@ void save(const char *folder, const char *name, const char *bytes, size_t len)
     assert_non_null(out);
     assert_int_equal(fwrite(bytes, 1, len, out), len);
     assert_int_equal(fclose(out), 0);
+}
+
+void assert_same_files(const char *a, const char *b)
+{
+    static char names[STORE_FILES_MAX][NAME_MAX + 1], others[STORE_FILES_MAX][NAME_MAX + 1];
+    unsigned count = list_folder(a, names);
+    assert_in_range(count, 4, STORE_FILES_MAX - 1);
+    assert_int_equal(list_folder(b, others), count);
+    for (unsigned i = 0; i < count; i++) {
+        char *left, *right;
+        size_t left_len = load(a, names[i], &left), right_len = load(b, names[i], &right);
+        assert_int_equal(left_len, right_len);
+        assert_memory_equal(left, right, left_len);
+        free(left);
+        free(right);
+    }
+}
+
+void pretend_cut(const char *whole, const char *to)
+{
+    char path[PATH_BYTES], mark[64], *bytes;
+    path_below(path, to);
+    mkdir(path, 0755);
+    struct dataset *dataset = open_below(whole);
+    snprintf(mark, sizeof mark, "%016llx%016llx\n", (unsigned long long)dataset->store->plan[1],
+             (unsigned long long)dataset->store->plan[0]);
+    dataset_unref(&dataset);
+    save(to, STORE_UNFINISHED_NAME, mark, strlen(mark));
+    size_t len = load(whole, "segment-00001.larder", &bytes);
+    save(to, "segment-00001.larder", bytes, len - 1);
+    free(bytes);
+    len = load(whole, "segment-00002.larder", &bytes);
+    save(to, "segment-00002.larder", bytes, len);
+    free(bytes);
 }
 
 bool watch_progress(void *context, const struct store_progress *progress)

@@ -37,6 +37,12 @@ unsigned list_folder(const char *name, char names[STORE_FILES_MAX][NAME_MAX + 1]
 size_t load(const char *folder, const char *name, char **bytes);
 void save(const char *folder, const char *name, const char *bytes, size_t len);
 
+/* assert_same_files fails the test unless two folders hold the same files, four of them at least. */
+void assert_same_files(const char *a, const char *b);
+/* pretend_cut makes folder `to` what an interrupted pack has left of the pack whose store is folder `whole`: its mark,
+ * segment 1 cut short and segment 2 whole. */
+void pretend_cut(const char *whole, const char *to);
+
 /* A progress function that checks what it is told and keeps the last of it. */
 struct watch {
     struct store_progress last;

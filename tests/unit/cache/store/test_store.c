@@ -130,23 +130,6 @@ static void test_read_many(void **state)
     dataset_unref(&store);
 }
 
-/* Two stores are the same to the byte. */
-static void assert_same_files(const char *a, const char *b)
-{
-    static char names[64][NAME_MAX + 1], others[64][NAME_MAX + 1];
-    unsigned count = list_folder(a, names);
-    assert_in_range(count, 10, 63);
-    assert_int_equal(list_folder(b, others), count);
-    for (unsigned i = 0; i < count; i++) {
-        char *left, *right;
-        size_t left_len = load(a, names[i], &left), right_len = load(b, names[i], &right);
-        assert_int_equal(left_len, right_len);
-        assert_memory_equal(left, right, left_len);
-        free(left);
-        free(right);
-    }
-}
-
 /* What is packed depends on source and options, not on the threads; another seed packs another order. */
 static void test_threads_do_not_show(void **state)
 {

@@ -14,7 +14,7 @@
 #include "tests/unit/cache/store/store_fixture.h"
 
 /* Samples of a length that three divides stay; the others are doubled or lose half. */
-static uint8_t *fake_rewrite(const uint8_t *bytes, size_t len_bytes, size_t *new_bytes)
+static uint8_t *fake(const uint8_t *bytes, size_t len_bytes, size_t *new_bytes)
 {
     if (len_bytes % 3 == 0)
         return NULL;
@@ -27,27 +27,19 @@ static uint8_t *fake_rewrite(const uint8_t *bytes, size_t len_bytes, size_t *new
     return made;
 }
 
+static int fake_rewrite(const struct store_options *options, const uint8_t *bytes, size_t len_bytes,
+                        struct store_made *made, struct error *err)
+{
+    (void)options, (void)err;
+    made->bytes = fake(bytes, len_bytes, &made->len_bytes);
+    return 0;
+}
+
 static struct store_options rewriting(void)
 {
     struct store_options options = small_options();
     options.rewrite = fake_rewrite;
     return options;
-}
-
-static void assert_same_files(const char *a, const char *b)
-{
-    static char names[STORE_FILES_MAX][NAME_MAX + 1], others[STORE_FILES_MAX][NAME_MAX + 1];
-    unsigned count = list_folder(a, names);
-    assert_in_range(count, 4, STORE_FILES_MAX - 1);
-    assert_int_equal(list_folder(b, others), count);
-    for (unsigned i = 0; i < count; i++) {
-        char *left, *right;
-        size_t left_len = load(a, names[i], &left), right_len = load(b, names[i], &right);
-        assert_int_equal(left_len, right_len);
-        assert_memory_equal(left, right, left_len);
-        free(left);
-        free(right);
-    }
 }
 
 /* The samples are the rewritten bytes under the source's indices and fingerprint. None of them is taken for a sample of
@@ -65,6 +57,7 @@ static void test_samples(void **state)
     pack_well("b", &options);
     struct dataset *plain = open_below("plain"), *a = open_below("a"), *b = open_below("b");
     uint64_t print_source[2], print_store[2];
+    uint32_t rewritten = 0;
     dataset_fingerprint(source, print_source);
     dataset_fingerprint(a, print_store);
     assert_memory_equal(print_source, print_store, sizeof print_source);
@@ -72,8 +65,9 @@ static void test_samples(void **state)
         uint32_t index;
         size_t len = dataset_size(source, i);
         assert_int_equal(dataset_read(source, i, original, NULL), 0);
-        uint8_t *made = fake_rewrite(original, len, &len);
+        uint8_t *made = fake(original, len, &len);
         memcpy(expected, made ? made : original, len);
+        rewritten += made != NULL;
         free(made);
         assert_int_equal(dataset_size(a, i), len);
         assert_int_equal(dataset_read(a, i, got, NULL), 0);
@@ -87,6 +81,14 @@ static void test_samples(void **state)
         struct identity hash = plain->store->hashes[i], same = a->store->hashes[i];
         assert_memory_equal(&hash, &same, sizeof hash);
     }
+    struct packing packing;
+    dataset_packing(a, &packing);
+    assert_true(packing.packed && packing.restart_rows && !packing.max_side && !packing.samples_shrunk);
+    assert_int_equal(packing.samples_restart_rows, rewritten);
+    dataset_packing(plain, &packing);
+    assert_true(packing.packed && !packing.restart_rows && !packing.samples_restart_rows);
+    dataset_packing(source, &packing);
+    assert_false(packing.packed || packing.restart_rows);
     dataset_unref(&plain);
     dataset_unref(&a);
     dataset_unref(&b);
@@ -135,24 +137,13 @@ static void test_resume(void **state)
     struct store_options options = rewriting();
     struct watch watch = {0};
     struct error err;
-    char path[PATH_BYTES], *bytes;
+    char path[PATH_BYTES];
     pack_well("whole", &options);
     int code = pack("s", &options, stop_soon, NULL, &err);
     assert_true(code == 0 || code == LARDER_EGONE);
     path_below(path, "s/" STORE_INDEX_NAME);
     remove(path);
-    struct dataset *whole = open_below("whole");
-    char mark[64];
-    snprintf(mark, sizeof mark, "%016llx%016llx\n", (unsigned long long)whole->store->plan[1],
-             (unsigned long long)whole->store->plan[0]);
-    dataset_unref(&whole);
-    save("s", STORE_UNFINISHED_NAME, mark, strlen(mark));
-    size_t len = load("whole", "segment-00001.larder", &bytes);
-    save("s", "segment-00001.larder", bytes, len - 1);
-    free(bytes);
-    len = load("whole", "segment-00002.larder", &bytes);
-    save("s", "segment-00002.larder", bytes, len);
-    free(bytes);
+    pretend_cut("whole", "s");
     assert_int_equal(pack("s", &options, watch_progress, &watch, &err), 0);
     assert_true(watch.last.samples_resumed > 0 && watch.last.samples_resumed < SAMPLES);
     assert_int_equal(watch.last.samples_done, SAMPLES);

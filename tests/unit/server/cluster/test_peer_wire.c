@@ -16,7 +16,7 @@ static void test_next(void **state)
     size_t len;
     struct error err;
     struct peer_message message = {.type = PEER_NEXT, .cluster = 1, .node = {2}, .boot = 3}, back;
-    message.next = (struct peer_next){4, 5, 6, 5, 200, 56, 5000, 7};
+    message.next = (struct peer_next){4, 5, 6, 5, 0, 200, 56, 5000, 7};
     assert_int_equal(peer_encode(&message, buf, sizeof buf, &len), 0);
     assert_memory_equal(buf, "LDRP\x01\0\x03\0\x01", 9);
     assert_int_equal(peer_decode(buf, len, &back, &err), 0);

@@ -25,10 +25,19 @@ static void fill_job(struct status_job *job, uint32_t i)
                                              .ahead = {.asked = 8, .allowed = 4, .needed = 3},
                                              .progress = {.started = true, .epoch = 1, .remaining = 600},
                                              .view_samples = 1000,
+                                             .epoch_samples = 1000,
                                              .quota_bytes = UINT64_C(1) << 30,
                                              .delivery = delivery,
                                              .samples_shared = 700,
                                              .instances_prepared = i ? 0 : 560};
+    if (i == 0)
+        job->store = (struct status_store){.packed = true,
+                                           .restart_rows = true,
+                                           .max_side = 256,
+                                           .quality = 90,
+                                           .samples_shrunk = 470,
+                                           .samples_undecoded = 3,
+                                           .samples_restart_rows = 497};
     histogram_add(&job->waits, 0.3);
     job->n_queues = 1;
     job->queues = xcalloc(1, sizeof *job->queues);

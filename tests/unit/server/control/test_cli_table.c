@@ -120,7 +120,7 @@ static void test_strange(void **state)
         "{}",
         "{\"daemon\":1,\"samples\":[],\"memory\":null,\"jobs\":[1,{},{\"name\":3,\"queues\":{}}]}",
         "{\"daemon\":{\"uptime_s\":1e308,\"rss_bytes\":-1e308,\"time_s\":1e308}}",
-        "{\"jobs\":[{\"epoch\":1e308,\"delivered\":1e308,\"view_samples\":1e308,\"queues\":[{\"wait_s\":-1e308}]}]}",
+        "{\"jobs\":[{\"epoch\":1e308,\"delivered\":1e308,\"epoch_samples\":1e308,\"queues\":[{\"wait_s\":-1e308}]}]}",
     };
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
         json_t *status = json_loads(statuses[i], 0, NULL);

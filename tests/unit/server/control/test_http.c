@@ -375,6 +375,21 @@ static void test_start_errors(void **state)
     http_stop(NULL);
 }
 
+/* Who asks without end gets a second's worth at once, and then so many a second. */
+static void test_pace(void **state)
+{
+    (void)state;
+    struct http_handlers paced = handlers;
+    struct http *http;
+    paced.answers_per_s = 100;
+    assert_int_equal(http_start("127.0.0.1", 0, &paced, &http, NULL), 0);
+    uint64_t began_ns = clock_now_ns();
+    for (int i = 0; i < 200; i++)
+        assert_non_null(strstr(ask(http_port(http), "GET /-/healthy HTTP/1.1\r\nConnection: close\r\n\r\n"), "200 OK"));
+    assert_true(clock_now_ns() - began_ns > CLOCK_NS_PER_S * 8 / 10);
+    http_stop(http);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,7 +397,7 @@ int main(void)
         cmocka_unit_test(test_refused),       cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_connections),   cmocka_unit_test(test_room_for_newcomers),
         cmocka_unit_test(test_slow_requests), cmocka_unit_test(test_unix_socket),
-        cmocka_unit_test(test_start_errors),
+        cmocka_unit_test(test_start_errors),  cmocka_unit_test(test_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,7 +169,7 @@ static void test_the_registrar(void **state)
         tree_file("x", "%s/class%03d/%d.jpg", root, i / 2, i % 2);
     assert_int_equal(catalog_create(NULL, &catalog, NULL), 0);
     assert_int_equal(mailbox_create(16, sizeof(struct inbox_message), &inbox), 0);
-    assert_int_equal(registrar_create(catalog, &config, inbox, &registrar, NULL), 0);
+    assert_int_equal(registrar_create(&(struct registrar_means){catalog, &config, inbox, NULL}, &registrar, NULL), 0);
     assert_int_equal(register_once(registrar, inbox, root), 0);
     for (int which = 0; which < 2; which++) {
         fail_at(which, CLASSES * sizeof(int32_t), (CLASSES + 1) * sizeof(int32_t));

@@ -89,7 +89,7 @@ static void test_a_known_dataset_does_not_wait(void **state)
         tree_file("x", "%s/%d-slow/class/a.jpg", root, i);
     assert_int_equal(catalog_create(NULL, &catalog, NULL), 0);
     assert_int_equal(mailbox_create(64, sizeof(struct inbox_message), &inbox), 0);
-    assert_int_equal(registrar_create(catalog, &config, inbox, &registrar, NULL), 0);
+    assert_int_equal(registrar_create(&(struct registrar_means){catalog, &config, inbox, NULL}, &registrar, NULL), 0);
     submit(registrar, 100, root, "known");
     assert_int_equal(next(inbox), 100);
     for (uint64_t i = 0; i < SLOW; i++) {
@@ -140,7 +140,7 @@ static int start(void **state)
     for (int i = 0; i < 4; i++)
         tree_file("x", "%s/%d-deaf/class/a.jpg", root, i);
     return catalog_create(NULL, &catalog, NULL) || mailbox_create(64, sizeof(struct inbox_message), &inbox) ||
-           registrar_create(catalog, &config, inbox, &registrar, NULL);
+           registrar_create(&(struct registrar_means){catalog, &config, inbox, NULL}, &registrar, NULL);
 }
 
 static int stop(void **state)

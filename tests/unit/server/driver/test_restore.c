@@ -71,7 +71,7 @@ static struct registration *resolve(const struct asked *asked, int fd)
                                  .pipeline = {"[]", 2},
                                  .subset = {asked->subset, (uint32_t)strlen(asked->subset)}};
     struct registration *reg = registration_create(1, 1, &peer, &wire, fd);
-    registration_resolve(reg, catalog, &config, &engine);
+    registration_resolve(reg, &(struct resolver){.catalog = catalog, .config = &config, .engine = &engine});
     assert_int_equal(reg->asked.state_fd, -1);
     return reg;
 }

@@ -76,6 +76,30 @@ static void test_ranks_at_different_batches(void **state)
     }
 }
 
+/* The daemon went before a rank had come to it for the first time: that rank brings nothing, and gets its whole
+ * share. */
+static void test_a_rank_that_had_not_come(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        struct run *before = played(orders[i], 3), *after = new_run(orders[i]);
+        uint32_t times[RUN_IDS_MAX] = {0};
+        run_come(after, 0, true, before, 2);
+        run_come_without(after, 1);
+        run_come(after, 2, true, before, 3);
+        assert_int_equal(after->play.refused, 0);
+        assert_int_equal(after->ranks[1].batch_told, 0);
+        count_rank(before, 0, 2, times);
+        count_rank(before, 2, 3, times);
+        run_all(after, 0, MANY);
+        assert_int_equal(run_count(after, 0, MANY, times), 0);
+        assert_each_once(times);
+        assert_int_equal(run_had(after, 1, 0), 5);
+        run_free(after);
+        run_free(before);
+    }
+}
+
 /* One rank had begun the next epoch when the daemon went. That epoch goes on. Those that had not begun it, and ask for
  * the one before once more, are told that it is over, whether they ask before the epoch begins or after. */
 static void test_ranks_an_epoch_apart(void **state)
@@ -491,6 +515,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_at_different_batches),
+        cmocka_unit_test(test_a_rank_that_had_not_come),
         cmocka_unit_test(test_ranks_an_epoch_apart),
         cmocka_unit_test(test_the_last_rank_begins_it),
         cmocka_unit_test(test_a_rank_goes_before_the_begin),

@@ -1,0 +1,34 @@
+#include "server/commands/store_rewrite.h"
+
+#include "preprocess/decode/jpeg_rewrite.h"
+#include "preprocess/shrink.h"
+
+_Static_assert(STORE_SIDE_MAX <= SHRINK_SIDE_MAX, "whatever a store allows can be made");
+
+/* Larger images than a daemon's default allows: once they are shrunk it takes them. */
+static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max = 100};
+
+int store_rewrite(const struct store_options *options, const uint8_t *bytes, size_t len_bytes, struct store_made *made,
+                  struct error *err)
+{
+    const struct shrinking how = {.max_side = options->max_side,
+                                  .quality = options->quality,
+                                  .restart_mcus = options->restart_rows ? JPEG_REWRITE_MCUS : 0};
+    struct shrunk shrunk = {.outcome = SHRUNK_NOT};
+    int code = options->max_side ? shrink(&limits, &how, bytes, len_bytes, &shrunk, err) : 0;
+    if (code)
+        return code;
+    if (shrunk.outcome == SHRUNK_UNDECODED) {
+        made->form = STORE_FORM_UNDECODED;
+        made->why = shrunk.why;
+        return 0;
+    }
+    made->bytes = shrunk.bytes;
+    made->len_bytes = shrunk.len_bytes;
+    made->form = shrunk.outcome == SHRUNK_MADE ? STORE_FORM_SHRUNK : 0;
+    if (shrunk.outcome == SHRUNK_NOT && options->restart_rows)
+        made->bytes = jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, &made->len_bytes);
+    if (made->bytes && options->restart_rows)
+        made->form |= STORE_FORM_RESTART_ROWS;
+    return 0;
+}

@@ -1,0 +1,89 @@
+"""larder bench cluster keeps its promises: the nodes of a cluster prepare and read about what one would.
+
+    test_cluster.py LARDERD PART
+
+PART: step (one job a node, all in step), apart (each .3 of an epoch after the one before), speeds (1, .8, .5, .25),
+requests (batches of 64) or more (8 and 16 nodes). Every run is exactly once and gives no instance twice to a job.
+Limits are 5 % above the figures of docs/measured/cluster.md."""
+
+import json
+import subprocess
+import sys
+import tempfile
+
+SPEEDS = [(1, 8), (.8, 6), (.5, 4), (.25, 2)]
+
+
+def scenario(nodes, jobs, settings="", samples=20000):
+    return (f"samples: {samples}\nnodes: {nodes}\n" + (f"settings: {{{settings}}}\n" if settings else "") + "jobs:\n" +
+            "".join(f"  - {{{job}}}\n" for job in jobs))
+
+
+def run(text):
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(text)
+        file.flush()
+        result = subprocess.run([LARDERD, "bench", "cluster", file.name], capture_output=True, text=True)
+    if result.returncode:
+        raise AssertionError(f"exit {result.returncode}: {result.stderr}\n{text}")
+    return json.loads(result.stdout)
+
+
+def expect(what, result, **limits):
+    """No figure is above its limit, nothing is lost or comes twice, and all nodes give about the same."""
+    said = []
+    for key in ("missing", "duplicates", "instance_repeats", "refused", "moved", "back"):
+        if result[key]:
+            failures.append(f"{what}: {key} {result[key]}")
+    for key, limit in limits.items():
+        said.append(f"{key} {result[key]:.4f} (at most {limit})")
+        if result[key] > limit:
+            failures.append(f"{what}: {key} is {result[key]}, not at most {limit}")
+    if result["nodes"] > 1 and result["busiest_node"] > 1.2 / result["nodes"]:
+        failures.append(f"{what}: one node gives {result['busiest_node']} of all")
+    print(f"{what}: {', '.join(said)}; spread {result['position_spread']:.3f}", flush=True)
+
+
+def step():
+    alone = run(scenario(1, ["epochs: 3"]))
+    expect("1 node", alone, prepared_per_delivered=1, loads_per_chunk_per_epoch=2.1)
+    for nodes, reads in ((2, 2.0), (4, 2.0)):
+        expect(f"{nodes} nodes in step", run(scenario(nodes, ["epochs: 5"] * nodes)),
+               prepared_per_delivered=1.001 / nodes, loads_per_chunk_per_epoch=reads)
+
+
+def apart():
+    for nodes, prepared, reads in ((2, .577, 2.32), (4, .336, 2.85)):
+        jobs = [f"start: {.3 * i:.1f}, epochs: 4" for i in range(nodes)]
+        expect(f"{nodes} nodes .3 apart", run(scenario(nodes, jobs)),
+               prepared_per_delivered=prepared, loads_per_chunk_per_epoch=reads)
+
+
+def speeds():
+    for nodes, prepared, reads in ((2, .601, 1.96), (4, .421, 1.99)):
+        expect(f"{nodes} nodes, speeds 1, .8, .5, .25",
+               run(scenario(nodes, ["rate: %g, epochs: %d" % SPEEDS[i % 4] for i in range(nodes)])),
+               prepared_per_delivered=prepared, loads_per_chunk_per_epoch=reads)
+
+
+def requests():
+    for nodes in (2, 4):
+        expect(f"{nodes} nodes, batches of 64", run(scenario(nodes, ["epochs: 4"] * nodes, "batch: 64, prefetch: 8")),
+               prepared_per_delivered=1.001 / nodes, loads_per_chunk_per_epoch=2.1, requests_per_delivered=.03)
+
+
+def more():
+    expect("8 nodes in step", run(scenario(8, ["epochs: 5"] * 8)), prepared_per_delivered=.1251,
+           loads_per_chunk_per_epoch=1.27)
+    expect("16 nodes in step", run(scenario(16, ["epochs: 4"] * 16)), prepared_per_delivered=.0626,
+           loads_per_chunk_per_epoch=.3)
+    expect("8 nodes, speeds 1, .8, .5, .25",
+           run(scenario(8, ["rate: %g, epochs: %d" % SPEEDS[i % 4] for i in range(8)])),
+           prepared_per_delivered=.211, loads_per_chunk_per_epoch=1.09)
+
+
+LARDERD, failures = sys.argv[1], []
+{"step": step, "apart": apart, "speeds": speeds, "requests": requests, "more": more}[sys.argv[2]]()
+for failure in failures:
+    print("FAIL", failure)
+sys.exit(1 if failures else 0)

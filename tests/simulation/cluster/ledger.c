@@ -1,0 +1,138 @@
+/* ledger.c: what holds of each batch that a trainer gets, and of each that a home gives. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "tests/simulation/cluster/cluster.h"
+
+/* A batch of a home's, by its guest and number. */
+struct given_batch {
+    uint32_t home;
+    uint64_t boot, guest, seq, content;
+    bool taken;
+};
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    return random_mix64(hash ^ random_mix64(value + 1));
+}
+
+static struct given_batch *find(const struct cluster *cluster, uint32_t home, uint64_t boot, uint64_t guest,
+                                uint64_t seq)
+{
+    for (size_t i = cluster->n_given; i > 0; i--) { /* the newest are asked for most */
+        struct given_batch *given = &cluster->given[i - 1];
+        if (given->home == home && given->boot == boot && given->guest == guest && given->seq == seq)
+            return given;
+    }
+    return NULL;
+}
+
+void ledger_gives(void *ctx, uint32_t home, const struct fleet_given *given)
+{
+    struct cluster *cluster = ctx;
+    uint64_t content = given->last;
+    for (uint32_t i = 0; i < given->n_samples; i++)
+        content = mix(mix(content, given->samples[i].id), given->instances[i]);
+    struct given_batch *before = find(cluster, home, given->boot, given->guest, given->seq);
+    if (before && before->content != content)
+        cluster_break(cluster, RULE_SEQ, "node %u gave other samples for number %llu of guest %llu", home,
+                      (unsigned long long)given->seq, (unsigned long long)given->guest);
+    if (before)
+        return;
+    cluster->given = xgrow(cluster->given, sizeof *cluster->given, &cluster->given_cap, cluster->n_given + 1);
+    cluster->given[cluster->n_given++] = (struct given_batch){home,       given->boot, given->guest,
+                                                              given->seq, content,     false};
+    cluster->hash = mix(cluster->hash, content);
+}
+
+void ledger_takes(void *ctx, uint32_t home, uint64_t boot, uint64_t guest, uint64_t seq)
+{
+    struct given_batch *given = find(ctx, home, boot, guest, seq);
+    CHECK(given);
+    given->taken = true;
+}
+
+static bool is_acked(const struct guests_event *event, uint64_t seq)
+{
+    uint64_t above = seq - event->next.acked - 1;
+    return seq <= event->next.acked || (above < 64 && event->next.more >> above & 1);
+}
+
+/* An anchor acknowledges only what it has. */
+void ledger_asked(void *ctx, uint32_t home, uint64_t boot, const struct guests_event *event)
+{
+    struct cluster *cluster = ctx;
+    for (size_t i = 0; event->type == GUESTS_NEXT && i < cluster->n_given; i++) {
+        const struct given_batch *given = &cluster->given[i];
+        if (given->home == home && given->boot == boot && given->guest == event->guest && !given->taken &&
+            is_acked(event, given->seq))
+            cluster_break(cluster, RULE_SEQ, "number %llu of guest %llu at node %u was acknowledged and not taken",
+                          (unsigned long long)given->seq, (unsigned long long)given->guest, home);
+    }
+    cluster->events++;
+}
+
+void ledger_free(struct cluster *cluster)
+{
+    free(cluster->given);
+    free(cluster->had_by);
+}
+
+/* ── trainers ── */
+
+static void take(struct cluster *cluster, struct trainer *trainer, sample_id id, uint64_t instance)
+{
+    uint64_t bit = UINT64_C(1) << (trainer - cluster->trainers);
+    size_t before = cluster->had_cap;
+    if (fleet_instance_sample(cluster->fleet, instance) != id)
+        cluster_break(cluster, RULE_BYTES, "a job got the pixels of sample %u for sample %u",
+                      fleet_instance_sample(cluster->fleet, instance), id);
+    if (!idset_contains(trainer->view, id) || trainer->had[id])
+        cluster_break(cluster, RULE_TWICE, "a job got sample %u twice in epoch %u", id, trainer->epoch);
+    cluster->had_by = xgrow(cluster->had_by, sizeof *cluster->had_by, &cluster->had_cap, instance + 1);
+    memset(cluster->had_by + before, 0, (cluster->had_cap - before) * sizeof *cluster->had_by);
+    if (cluster->had_by[instance] & bit)
+        cluster_break(cluster, RULE_INSTANCE, "a job of node %u got an instance of sample %u twice", trainer->node, id);
+    cluster->had_by[instance] |= bit;
+    trainer->had[id] = 1;
+    trainer->n_had++;
+    cluster->samples++;
+    cluster->hash = mix(mix(cluster->hash, id), instance);
+}
+
+static struct trainer *trainer_of(struct cluster *cluster, uint32_t job)
+{
+    for (uint32_t i = 0; i < cluster->n_trainers; i++) {
+        if (cluster->trainers[i].job == job)
+            return &cluster->trainers[i];
+    }
+    return NULL;
+}
+
+static void end_epoch(struct cluster *cluster, struct trainer *trainer)
+{
+    if (trainer->n_had != trainer->n_view)
+        cluster_break(cluster, RULE_ALL, "a job got %u of %u samples in epoch %u", trainer->n_had, trainer->n_view,
+                      trainer->epoch);
+    memset(trainer->had, 0, sizeof trainer->had);
+    trainer->n_had = trainer->batches = 0;
+    trainer->epoch++;
+    trainer->done = trainer->epoch == trainer->epochs;
+}
+
+void ledger_delivered(void *ctx, uint32_t job, const struct engine_action *action, const uint64_t *instances)
+{
+    struct cluster *cluster = ctx;
+    struct trainer *trainer = trainer_of(cluster, job);
+    CHECK(trainer);
+    uint64_t now_ns = fleet_now(cluster->fleet), stall_ns = now_ns - trainer->asked_ns;
+    for (uint32_t i = 0; i < action->deliver.count; i++)
+        take(cluster, trainer, action->deliver.entries[i].id, instances[i]);
+    cluster->most_stall_ns = stall_ns > cluster->most_stall_ns ? stall_ns : cluster->most_stall_ns;
+    trainer->asked = false;
+    trainer->next_ns = now_ns + trainer->step_ns;
+    trainer->batches++;
+    if (action->deliver.last)
+        end_epoch(cluster, trainer);
+}

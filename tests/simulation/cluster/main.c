@@ -1,0 +1,117 @@
+/* main.c: simulate_cluster --seeds FIRST LAST [--spoil NAME] [--twice] [--verbose] */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/check.h"
+#include "tests/simulation/cluster/cluster.h"
+
+static const char *const spoils[SPOIL_ALL] = {"none", "taken", "acked", "bytes", "back", "part", "keys", "terms"};
+
+struct options {
+    uint64_t first, last;
+    enum cluster_spoil spoil;
+    bool twice, verbose;
+};
+
+struct sums {
+    uint64_t seeds, failures, spoiled, found, samples, received, refused, moved, back, messages;
+    uint64_t most_stall_ns;
+};
+
+static bool is_option(char **argv, const char *name)
+{
+    return strcmp(*argv, name) == 0;
+}
+
+static bool read_options(int argc, char **argv, struct options *options)
+{
+    *options = (struct options){.first = 1, .last = 100};
+    for (int i = 1; i < argc; i++) {
+        if (is_option(&argv[i], "--seeds") && i + 2 < argc) {
+            options->first = strtoull(argv[++i], NULL, 10);
+            options->last = strtoull(argv[++i], NULL, 10);
+        } else if (is_option(&argv[i], "--spoil") && i + 1 < argc) {
+            i++;
+            while (options->spoil < SPOIL_ALL && strcmp(spoils[options->spoil], argv[i]) != 0)
+                options->spoil++;
+            if (options->spoil == SPOIL_ALL)
+                return false;
+        } else if (is_option(&argv[i], "--twice")) {
+            options->twice = true;
+        } else if (is_option(&argv[i], "--verbose")) {
+            options->verbose = true;
+        } else {
+            return false;
+        }
+    }
+    return options->first <= options->last;
+}
+
+static void tell(const struct cluster *cluster)
+{
+    printf("seed %llu: rule %d: %s\n  at %.3f s; %u nodes, %u jobs, faults %u\n", (unsigned long long)cluster->seed,
+           (int)cluster->broken, cluster->text, (double)fleet_now(cluster->fleet) / 1e9, cluster->n_nodes,
+           cluster->n_trainers, cluster->faults);
+}
+
+static void add(struct sums *sums, const struct cluster *cluster)
+{
+    struct fleet_counts counts = fleet_counts(cluster->fleet);
+    sums->seeds++;
+    sums->samples += cluster->samples;
+    sums->received += counts.received;
+    sums->refused += counts.refused;
+    sums->moved += counts.moved;
+    sums->back += counts.back;
+    sums->messages += counts.messages;
+    sums->spoiled += cluster->spoiled;
+    sums->found += cluster->spoiled && cluster->broken;
+    if (cluster->most_stall_ns > sums->most_stall_ns)
+        sums->most_stall_ns = cluster->most_stall_ns;
+}
+
+static void run_seed(const struct options *options, uint64_t seed, struct sums *sums)
+{
+    static struct cluster cluster, again;
+    enum cluster_rule rule = cluster_run(&cluster, seed, options->spoil);
+    if (options->twice && !rule) {
+        rule = cluster_run(&again, seed, options->spoil);
+        if (again.hash != cluster.hash)
+            cluster_break(&cluster, rule = RULE_SAME, "the second run went otherwise");
+        cluster_end(&again);
+    }
+    add(sums, &cluster);
+    sums->failures += rule != RULE_NONE;
+    if ((rule && !options->spoil) || options->verbose)
+        tell(&cluster);
+    cluster_end(&cluster);
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct sums sums = {0};
+    struct timespec begin, end;
+    if (!read_options(argc, argv, &options)) {
+        fprintf(stderr, "usage: simulate_cluster --seeds FIRST LAST [--spoil NAME] [--twice] [--verbose]\n");
+        return 2;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (uint64_t seed = options.first; seed <= options.last && (options.spoil || sums.failures < 10); seed++)
+        run_seed(&options, seed, &sums);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    double took = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+    printf("%llu seeds, %llu failures, %.1f s: %llu samples (%.0f a second), %llu from other nodes, %llu refused, %llu "
+           "moved, %llu back, %llu messages; longest stall %.1f s\n",
+           (unsigned long long)sums.seeds, (unsigned long long)sums.failures, took, (unsigned long long)sums.samples,
+           (double)sums.samples / took, (unsigned long long)sums.received, (unsigned long long)sums.refused,
+           (unsigned long long)sums.moved, (unsigned long long)sums.back, (unsigned long long)sums.messages,
+           (double)sums.most_stall_ns / 1e9);
+    if (!options.spoil)
+        return sums.failures ? 1 : 0;
+    printf("%s: done in %llu runs, found in %llu\n", spoils[options.spoil], (unsigned long long)sums.spoiled,
+           (unsigned long long)sums.found);
+    return sums.found > 0 && 2 * sums.found >= sums.spoiled ? 0 : 1;
+}

@@ -1,0 +1,281 @@
+/* run.c: a seed: a cluster is made, its trainers train, and in the end all is as it was. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/check.h"
+#include "tests/simulation/cluster/cluster.h"
+
+enum { KEY_SCENARIO = 7, SLOTS_LEAST = 600 };
+
+void cluster_break(struct cluster *cluster, enum cluster_rule rule, const char *fmt, ...)
+{
+    va_list list;
+    if (cluster->broken)
+        return;
+    cluster->broken = rule;
+    va_start(list, fmt);
+    vsnprintf(cluster->text, sizeof cluster->text, fmt, list);
+    va_end(list);
+}
+
+bool cluster_odds(struct cluster *cluster, uint32_t of_1000)
+{
+    return random_below(&cluster->rng, 1000) < of_1000;
+}
+
+static uint32_t between(struct cluster *cluster, uint32_t least, uint32_t most)
+{
+    return least + (uint32_t)random_below(&cluster->rng, most - least + 1);
+}
+
+/* ── what a seed is ── */
+
+static void place_samples(struct cluster *cluster, uint32_t chunk)
+{
+    cluster->n_chunks = (cluster->n_samples + chunk - 1) / chunk;
+    for (uint32_t id = 0; id < cluster->n_samples; id++)
+        cluster->places[id] = (struct chunk_slot){id % cluster->n_chunks, id / cluster->n_chunks};
+}
+
+static void make_view(struct cluster *cluster, struct trainer *trainer)
+{
+    bool whole = cluster_odds(cluster, 700);
+    CHECK(idset_create(&trainer->view) == 0);
+    for (sample_id id = 0; id < cluster->n_samples; id++) {
+        if (whole || cluster_odds(cluster, 500))
+            idset_add(trainer->view, id);
+    }
+    trainer->n_view = (uint32_t)idset_count(trainer->view);
+}
+
+static void make_trainer(struct cluster *cluster, uint32_t node)
+{
+    struct trainer *trainer = &cluster->trainers[cluster->n_trainers++];
+    trainer->node = node;
+    trainer->job = UINT32_MAX;
+    trainer->batch = between(cluster, 1, 32);
+    trainer->prefetch = between(cluster, 1, 4);
+    trainer->epochs = between(cluster, 1, 3);
+    trainer->pipeline = cluster_odds(cluster, 200);
+    trainer->seed = random_u64(&cluster->rng);
+    trainer->step_ns = (1 + random_below(&cluster->rng, cluster_odds(cluster, 100) ? 400 : 60)) * CLUSTER_MS;
+    trainer->next_ns = 3 * CLUSTER_S + random_below(&cluster->rng, 3 * CLUSTER_S);
+    make_view(cluster, trainer);
+}
+
+static uint64_t takes(void *ctx, uint32_t node, const struct engine_action *action)
+{
+    struct cluster *cluster = ctx;
+    (void)node;
+    return random_below(&cluster->rng, action->type == ENGINE_LOAD ? 10 * CLUSTER_MS : CLUSTER_MS);
+}
+
+static void make_fleet(struct cluster *cluster, uint32_t chunk)
+{
+    struct error err;
+    uint32_t slots = SLOTS_LEAST + between(cluster, 0, 2 * cluster->n_samples);
+    struct fleet_config config = {
+        .n_nodes = cluster->n_nodes,
+        .engine = {.seed = random_u64(&cluster->rng),
+                   .arena_bytes = (uint64_t)slots * FLEET_SLOT_BYTES,
+                   .encoded_bytes = (uint64_t)(50 + between(cluster, 0, cluster->n_samples)) * PLAY_SAMPLE_BYTES,
+                   .inflight_loads = 64,
+                   .inflight_prepares = 16,
+                   .redirect_width = cluster_odds(cluster, 700) ? ENGINE_REDIRECT_HALF : 0},
+        .guests = {.guests = GUESTS_MAX, .lease_ns = 5 * CLUSTER_S},
+        .places = cluster->places,
+        .n_samples = cluster->n_samples,
+        .n_chunks = cluster->n_chunks,
+        .chunk_samples = chunk,
+        .fingerprint = {(uint8_t)cluster->seed, 1},
+        .hooks = {cluster, faults_travel, faults_again, takes, NULL, ledger_delivered, etcd_heard, ledger_asked,
+                  ledger_gives, ledger_takes, cluster->spoil ? faults_spoil : NULL}};
+    CHECK(fleet_create(&config, &cluster->fleet, &err) == 0);
+}
+
+static void begin(struct cluster *cluster)
+{
+    random_seed_keys(&cluster->rng, cluster->seed, KEY_SCENARIO, 0, 0);
+    uint32_t chunk = between(cluster, 4, 16);
+    cluster->n_nodes = between(cluster, 2, CLUSTER_NODES_MAX);
+    cluster->n_samples = between(cluster, chunk * cluster->n_nodes * MAP_CHUNKS_MIN, CLUSTER_SAMPLES_MAX);
+    cluster->faults = cluster_odds(cluster, 150) ? 0 : (uint32_t)random_below(&cluster->rng, 32);
+    cluster->lost = cluster->faults & FAULT_LOSS ? between(cluster, 1, 40) : 0;
+    cluster->again = cluster->faults & FAULT_LOSS ? between(cluster, 1, 40) : 0;
+    cluster->faults_end_ns = (10 + random_below(&cluster->rng, 50)) * CLUSTER_S;
+    cluster->next_fault_ns = cluster->faults & ~FAULT_LOSS ? 4 * CLUSTER_S : UINT64_MAX;
+    cluster->agenda.row_bytes = 48;
+    place_samples(cluster, chunk);
+    make_fleet(cluster, chunk);
+    for (uint32_t node = 0; node < cluster->n_nodes; node++) {
+        etcd_begin_node(cluster, node);
+        for (uint32_t jobs = between(cluster, 0, 2); jobs > 0; jobs--)
+            make_trainer(cluster, node);
+    }
+    if (cluster->n_trainers == 0)
+        make_trainer(cluster, 0);
+}
+
+/* ── training ── */
+
+/* join has the trainer's job, which goes on from what the trainer had. */
+static void join(struct cluster *cluster, struct trainer *trainer)
+{
+    struct engine_resume resume = {.epoch = trainer->epoch, .key = 1, .base_batches = trainer->batches};
+    struct idset *base = NULL;
+    struct fleet_job_desc desc = {.node = trainer->node,
+                                  .view = trainer->view,
+                                  .batch = trainer->batch,
+                                  .prefetch = trainer->prefetch,
+                                  .pipeline = trainer->pipeline,
+                                  .seed = trainer->seed};
+    if (trainer->epoch || trainer->n_had) {
+        CHECK(idset_create(&base) == 0);
+        for (sample_id id = 0; id < cluster->n_samples; id++) {
+            if (trainer->had[id])
+                idset_add(base, id);
+        }
+        resume.base = base;
+        desc.resume = &resume;
+    }
+    trainer->job = fleet_add(cluster->fleet, &desc);
+    CHECK(trainer->job != UINT32_MAX);
+    idset_destroy(base);
+}
+
+static bool trains(const struct cluster *cluster, const struct trainer *trainer)
+{
+    return !trainer->done && fleet_lives(cluster->fleet, trainer->node) && !cluster->stands_until_ns[trainer->node];
+}
+
+static void train(struct cluster *cluster, struct trainer *trainer)
+{
+    uint64_t now_ns = fleet_now(cluster->fleet);
+    if (trainer->done && trainer->job != UINT32_MAX && !cluster->stands_until_ns[trainer->node]) {
+        fleet_gone(cluster->fleet, trainer->job);
+        trainer->job = UINT32_MAX;
+    }
+    if (!trains(cluster, trainer) || trainer->asked || trainer->next_ns > now_ns)
+        return;
+    if (trainer->job == UINT32_MAX)
+        join(cluster, trainer);
+    trainer->asked = true;
+    trainer->asked_ns = now_ns;
+    fleet_next(cluster->fleet, trainer->job, trainer->epoch, 1);
+}
+
+static void check_stalls(struct cluster *cluster)
+{
+    bool quiet = (cluster->faults & ~FAULT_ETCD) == 0;
+    uint64_t bound = quiet ? CLUSTER_STALL_ETCD_NS : CLUSTER_STALL_NS;
+    for (uint32_t i = 0; i < cluster->n_trainers; i++) {
+        const struct trainer *trainer = &cluster->trainers[i];
+        if (trains(cluster, trainer) && trainer->asked && fleet_now(cluster->fleet) > trainer->asked_ns + bound)
+            cluster_break(cluster, RULE_STALL, "job %u of node %u has waited for %.1f s in epoch %u with %u of %u", i,
+                          trainer->node, (double)(fleet_now(cluster->fleet) - trainer->asked_ns) / 1e9, trainer->epoch,
+                          trainer->n_had, trainer->n_view);
+    }
+}
+
+static void check_views(struct cluster *cluster)
+{
+    for (uint32_t node = 0; node < cluster->n_nodes; node++) {
+        uint32_t seen = fleet_lives(cluster->fleet, node) ? fleet_peers(cluster->fleet, node)->view.n_nodes : 0;
+        if (seen < cluster->view_most[node] && (cluster->faults & ~FAULT_ETCD) == 0)
+            cluster_break(cluster, RULE_ETCD, "node %u sees %u nodes, and saw %u: all of them answer", node, seen,
+                          cluster->view_most[node]);
+        cluster->view_most[node] = seen;
+    }
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* advance takes the cluster to the next moment at which something happens, or to until_ns. */
+static void advance(struct cluster *cluster, uint64_t until_ns)
+{
+    uint64_t at = least(least(until_ns, fleet_alarm(cluster->fleet)),
+                        least(etcd_alarm(cluster), faults_alarm(cluster)));
+    for (uint32_t i = 0; i < cluster->n_trainers; i++) {
+        const struct trainer *trainer = &cluster->trainers[i];
+        if (trains(cluster, trainer) && !trainer->asked)
+            at = least(at, trainer->next_ns);
+    }
+    uint64_t now_ns = fleet_now(cluster->fleet);
+    fleet_until(cluster->fleet, at > now_ns ? at : now_ns);
+    faults_happen(cluster);
+    etcd_happens(cluster);
+    for (uint32_t i = 0; i < cluster->n_trainers; i++)
+        train(cluster, &cluster->trainers[i]);
+    check_stalls(cluster);
+    check_views(cluster);
+}
+
+/* ── in the end ── */
+
+static bool all_done(const struct cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->n_trainers; i++) {
+        if (!cluster->trainers[i].done || cluster->trainers[i].job != UINT32_MAX)
+            return false;
+    }
+    return faults_alarm(cluster) == UINT64_MAX;
+}
+
+static void pass(struct cluster *cluster, uint64_t until_ns)
+{
+    while (!cluster->broken && fleet_now(cluster->fleet) < until_ns)
+        advance(cluster, until_ns);
+}
+
+static void check_healed(struct cluster *cluster)
+{
+    pass(cluster, least(cluster->last_fault_ns, UINT64_MAX - 60 * CLUSTER_S) + 60 * CLUSTER_S);
+    for (uint32_t node = 0; node < cluster->n_nodes; node++) {
+        const struct peers *peers = fleet_peers(cluster->fleet, node);
+        if (peers->view.n_nodes != cluster->n_nodes)
+            cluster_break(cluster, RULE_HEALED, "node %u sees %u of %u nodes", node, peers->view.n_nodes,
+                          cluster->n_nodes);
+        for (uint32_t i = 0; i < peers->view.n_nodes; i++) {
+            uint32_t number = peers_number(peers, peers->view.nodes[i].id);
+            if (!cluster->lost && !peers_asks(peers, number))
+                cluster_break(cluster, RULE_HEALED, "node %u does not ask node %u", node,
+                              fleet_node(peers->view.nodes[i].id));
+        }
+    }
+    pass(cluster, fleet_now(cluster->fleet) + (GUESTS_THROUGH_LEASES + 2) * 5 * CLUSTER_S);
+    for (uint32_t node = 0; node < cluster->n_nodes; node++) {
+        if (fleet_guests(cluster->fleet, node))
+            cluster_break(cluster, RULE_HEALED, "node %u has %u guests, and there is no job", node,
+                          fleet_guests(cluster->fleet, node));
+    }
+}
+
+enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum cluster_spoil spoil)
+{
+    *cluster = (struct cluster){.seed = seed, .spoil = spoil};
+    begin(cluster);
+    uint64_t turns = 0;
+    while (!cluster->broken && !all_done(cluster)) {
+        advance(cluster, UINT64_MAX);
+        if (++turns % 500 == 0)
+            fleet_check(cluster->fleet);
+    }
+    if (!cluster->broken)
+        check_healed(cluster);
+    if (!cluster->broken)
+        fleet_check(cluster->fleet);
+    return cluster->broken;
+}
+
+void cluster_end(struct cluster *cluster)
+{
+    fleet_destroy(cluster->fleet);
+    for (uint32_t i = 0; i < cluster->n_trainers; i++)
+        idset_destroy(cluster->trainers[i].view);
+    agenda_free(&cluster->agenda);
+    ledger_free(cluster);
+}

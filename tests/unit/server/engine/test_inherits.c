@@ -1,0 +1,113 @@
+/* A job that comes in the place of another one gets no instance that the other one had. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "server/bench/play.h"
+
+enum { SAMPLES = 64, SLOT = 64, BATCH = 8, PLACES = 256, INSTANCES = 64 };
+
+/* Which instance lies at each place of the arena, and who got which. */
+struct seen {
+    struct {
+        sample_id id;
+        uint64_t instance;
+    } at[PLACES];
+    bool had[2][SAMPLES][INSTANCES];
+    uint32_t twice; /* instances that both jobs got */
+};
+
+static bool see(void *ctx, const struct engine_action *action)
+{
+    struct seen *seen = ctx;
+    if (action->type == ENGINE_PREPARE) {
+        for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
+            const struct engine_output *output = &action->prepare.outputs[i];
+            assert_true(output->offset / SLOT < PLACES && output->instance < INSTANCES);
+            seen->at[output->offset / SLOT].id = action->prepare.id;
+            seen->at[output->offset / SLOT].instance = output->instance;
+        }
+    }
+    if (action->type == ENGINE_DELIVER) {
+        for (uint32_t i = 0; i < action->deliver.count; i++) {
+            uint64_t at = action->deliver.entries[i].offset / SLOT, instance = seen->at[at].instance;
+            sample_id id = action->deliver.entries[i].id;
+            assert_int_equal(seen->at[at].id, id);
+            seen->had[action->client][id][instance] = true;
+            seen->twice += seen->had[0][id][instance] && seen->had[1][id][instance];
+        }
+    }
+    return false;
+}
+
+static uint32_t add(struct play *play, uint64_t client, enum engine_inherits inherits, uint32_t predecessor)
+{
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, SAMPLES, &view), 0);
+    struct engine_job_desc desc = {.client = client,
+                                   .name = client ? "second" : "first",
+                                   .slot_bytes = SLOT,
+                                   .batch_size = BATCH,
+                                   .prefetch = 2,
+                                   .sampled = {.view = view, .shuffle = SHUFFLE_DEPENDENT},
+                                   .inherits = inherits,
+                                   .predecessor = predecessor};
+    uint32_t job = play_add(play, &desc);
+    idset_destroy(view);
+    return job;
+}
+
+/* How many instances the second job gets that the first one got, too. Both are in their first epoch at once. */
+static uint32_t got_twice(enum engine_inherits inherits)
+{
+    struct play play;
+    struct seen seen = {0};
+    struct engine_config config = {
+        .seed = 1, .arena_bytes = PLACES * SLOT, .encoded_bytes = 100000, .inflight_loads = 8, .inflight_prepares = 8};
+    assert_int_equal(play_create(config, &play, NULL), 0);
+    play.see = see;
+    play.ctx = &seen;
+    play.check_every = 1;
+    uint32_t first = add(&play, 0, ENGINE_INHERITS_NOTHING, 0), other;
+    for (uint32_t i = 0; i < SAMPLES / BATCH / 2; i++)
+        play_next(&play, first, 0, 0, 1);
+    other = add(&play, 1, inherits, first);
+    assert_int_not_equal(other, UINT32_MAX);
+    if (inherits == ENGINE_INHERITS_JOB)
+        play_gone(&play, first, 0);
+    for (uint32_t i = 0; i < SAMPLES / BATCH; i++)
+        play_next(&play, other, 0, 0, 1);
+    assert_int_equal(play.failed, 0);
+    play_end(&play);
+    return seen.twice;
+}
+
+static void test_inherits(void **state)
+{
+    (void)state;
+    assert_true(got_twice(ENGINE_INHERITS_NOTHING) > 0);
+    assert_int_equal(got_twice(ENGINE_INHERITS_JOB), 0);
+    assert_int_equal(got_twice(ENGINE_INHERITS_ALL), 0);
+}
+
+static void test_wrong(void **state)
+{
+    (void)state;
+    struct play play;
+    struct engine_config config = {
+        .seed = 1, .arena_bytes = PLACES * SLOT, .encoded_bytes = 100000, .inflight_loads = 8, .inflight_prepares = 8};
+    assert_int_equal(play_create(config, &play, NULL), 0);
+    assert_int_equal(add(&play, 1, ENGINE_INHERITS_JOB, JOBS_MAX), UINT32_MAX);
+    assert_int_equal(play.refused, LARDER_EINVAL);
+    assert_int_not_equal(add(&play, 1, ENGINE_INHERITS_JOB, JOBS_MAX - 1), UINT32_MAX); /* it had nothing */
+    play_end(&play);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_inherits), cmocka_unit_test(test_wrong)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
