@@ -176,8 +176,11 @@ static void set_time(struct fleet *fleet, uint64_t now_ns)
 
 void fleet_until(struct fleet *fleet, uint64_t until_ns)
 {
+    uint32_t rounds = 0;
     fleet_settle(fleet);
-    for (uint64_t alarm; (alarm = fleet_alarm(fleet)) <= until_ns;) {
+    for (uint64_t alarm; !fleet->stuck && (alarm = fleet_alarm(fleet)) <= until_ns;) {
+        rounds = alarm > fleet->now_ns ? 0 : rounds + 1;
+        fleet->stuck = fleet->stuck || rounds == FLEET_ROUNDS_MAX;
         set_time(fleet, alarm);
         if (agenda_next_ns(&fleet->agenda) <= fleet->now_ns)
             due_now(fleet);
@@ -229,6 +232,11 @@ void fleet_go(struct fleet *fleet, uint32_t no)
         arrives(fleet, waiting[i]);
     free(waiting);
     fleet_settle(fleet);
+}
+
+bool fleet_stuck(const struct fleet *fleet)
+{
+    return fleet->stuck;
 }
 
 bool fleet_lives(const struct fleet *fleet, uint32_t node)

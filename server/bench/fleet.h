@@ -18,6 +18,7 @@ enum {
 
 /* A batch that a home gives. */
 struct fleet_given {
+    uint32_t home;
     uint64_t boot, guest, seq;
     bool last;
     uint32_t n_samples;
@@ -30,6 +31,7 @@ enum fleet_spoil {
     FLEET_SPOIL_TAKEN,  /* bool[2]: what ENGINE_ARRIVED set in taken and over */
     FLEET_SPOIL_ASKED,  /* struct guests_event: a request that arrives */
     FLEET_SPOIL_ANSWER, /* struct merge_event: an answer that arrives */
+    FLEET_SPOIL_GIVEN,  /* struct fleet_given: an answer with samples that a home gives */
 };
 
 /* What the user decides, and what it is shown. Those that are NULL do nothing, and nothing takes time. */
@@ -48,7 +50,7 @@ struct fleet_hooks {
     void (*heard)(void *ctx, uint32_t node, uint32_t of, bool probe, bool answered);
     /* A request comes to a home; the home answers one with a batch; and an anchor takes the batch. */
     void (*asked)(void *ctx, uint32_t home, uint64_t boot, const struct guests_event *event);
-    void (*gives)(void *ctx, uint32_t home, const struct fleet_given *given);
+    void (*gives)(void *ctx, const struct fleet_given *given);
     void (*takes_batch)(void *ctx, uint32_t home, uint64_t boot, uint64_t guest, uint64_t seq);
     /* Does something wrong, for a test of what finds it. The thing may be changed; true: it is left out. */
     bool (*spoils)(void *ctx, enum fleet_spoil what, void *thing);
@@ -102,6 +104,8 @@ void fleet_next(struct fleet *fleet, uint32_t job, uint32_t epoch, uint32_t cred
 void fleet_until(struct fleet *fleet, uint64_t until_ns);
 uint64_t fleet_now(const struct fleet *fleet);
 uint64_t fleet_alarm(const struct fleet *fleet); /* when something is next to happen; UINT64_MAX: nothing is */
+/* fleet_stuck tells whether something went round without end at one moment. No time passes from then on. */
+bool fleet_stuck(const struct fleet *fleet);
 
 /* fleet_see gives a node a view of the cluster. Numbers of nodes are places in it: all nodes, ascending. */
 void fleet_see(struct fleet *fleet, uint32_t node, const struct members_view *view);

@@ -80,9 +80,26 @@ static bool spoils(const struct fleet *fleet, enum fleet_spoil what, void *thing
     return fleet->config.hooks.spoils && fleet->config.hooks.spoils(fleet->config.hooks.ctx, what, thing);
 }
 
+/* tell_expects tells anchors what their engine expects. It comes before anything arrives at that engine, because an
+ * arrival changes what entries expect. */
+static bool tell_expects(struct fleet_node *node)
+{
+    struct fleet *fleet = node->fleet;
+    bool any = node->n_expects > 0;
+    for (size_t i = 0; i < node->n_expects; i++) {
+        const struct fleet_expect *expect = &node->expects[i];
+        struct fleet_job *job = &fleet->jobs[expect->job];
+        if (job->there)
+            anchor_expect(job->anchor, fleet->now_ns, expect->task, expect->id, expect->ahead);
+    }
+    node->n_expects = 0;
+    return any;
+}
+
 static void arrive(struct fleet *fleet, struct fleet_job *job, const struct anchor_action *action)
 {
     bool set[2] = {false, false};
+    tell_expects(&fleet->nodes[job->node]);
     play_event(&fleet->nodes[job->node].play, (struct engine_event){.type = ENGINE_ARRIVED,
                                                                     .arrived = {.task = action->arrive.task,
                                                                                 .id = action->arrive.id,
@@ -112,7 +129,9 @@ static void leave_out(const struct anchor_action *action)
 
 void fleet_carry_out(struct fleet *fleet, struct fleet_job *job)
 {
-    for (struct anchor_action action; job->there && anchor_take(job->anchor, &action);) {
+    uint32_t rounds = 0;
+    for (struct anchor_action action; job->there && !fleet->stuck && anchor_take(job->anchor, &action);) {
+        fleet->stuck = ++rounds == FLEET_ROUNDS_MAX;
         if (spoils(fleet, FLEET_SPOIL_ACTION, &action)) {
             leave_out(&action);
             continue;
@@ -152,15 +171,17 @@ static void put_samples(struct fleet_node *node, const struct guests_action *act
 static void show_given(struct fleet_node *node, const struct fleet_message *answer, uint64_t guest, uint64_t seq)
 {
     const struct fleet_hooks *hooks = &node->fleet->config.hooks;
-    struct fleet_given given = {.boot = node->boot,
+    struct fleet_given given = {.home = node->no,
+                                .boot = node->boot,
                                 .guest = guest,
                                 .seq = seq,
                                 .last = answer->last,
                                 .n_samples = answer->n_samples,
                                 .samples = answer->samples,
                                 .instances = answer->instances};
+    spoils(node->fleet, FLEET_SPOIL_GIVEN, &given);
     if (hooks->gives)
-        hooks->gives(hooks->ctx, node->no, &given);
+        hooks->gives(hooks->ctx, &given);
 }
 
 /* Requests are numbered by their sender and its serial. */
@@ -317,20 +338,6 @@ void fleet_failed(struct fleet_node *node, uint64_t serial, bool refused)
 
 /* ── at one moment ── */
 
-static bool tell_expects(struct fleet_node *node)
-{
-    struct fleet *fleet = node->fleet;
-    bool any = node->n_expects > 0;
-    for (size_t i = 0; i < node->n_expects; i++) {
-        const struct fleet_expect *expect = &node->expects[i];
-        struct fleet_job *job = &fleet->jobs[expect->job];
-        if (job->there)
-            anchor_expect(job->anchor, fleet->now_ns, expect->task, expect->id, expect->ahead);
-    }
-    node->n_expects = 0;
-    return any;
-}
-
 static bool tell_guest_events(struct fleet_node *node)
 {
     struct fleet_guest_event *events = node->events;
@@ -359,8 +366,10 @@ static bool settle_node(struct fleet_node *node)
 
 void fleet_settle(struct fleet *fleet)
 {
-    for (bool more = true; more;) {
+    uint32_t rounds = 0;
+    for (bool more = true; more && !fleet->stuck;) {
         more = false;
+        fleet->stuck = ++rounds == FLEET_ROUNDS_MAX;
         for (uint32_t i = 0; i < fleet->config.n_nodes; i++) {
             if (fleet->nodes[i].lives && !fleet->nodes[i].stands)
                 more = settle_node(&fleet->nodes[i]) || more;

@@ -9,6 +9,7 @@ enum {
     FLEET_SENT_MAX = 8192,        /* requests of a node under way */
     FLEET_PROBE_MS = 2000,
     FLEET_STANDS_MS = 100,
+    FLEET_ROUNDS_MAX = 100000, /* at one moment */
 };
 #define FLEET_MS UINT64_C(1000000)
 
@@ -94,6 +95,7 @@ struct fleet_job {
 struct fleet {
     struct fleet_config config;
     uint64_t now_ns, job_serials;
+    bool stuck;
     struct fleet_node *nodes;
     struct fleet_job jobs[FLEET_JOBS_MAX];
     uint32_t adding; /* the job whose JOB_ADD is on its way */

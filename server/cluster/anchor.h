@@ -70,7 +70,8 @@ void anchor_destroy(struct anchor *anchor);
 /* anchor_elsewhere begins an epoch and gives what is elsewhere in it, a new set: it is the `elsewhere` of the job's
  * engine_homes, whose `map` is the anchor. The present time is that of the last event. */
 int anchor_elsewhere(const void *anchor, uint32_t epoch, struct idset **out);
-/* anchor_expect tells of an EXPECT. It is asked for after the next anchor_step. */
+/* anchor_expect tells of an EXPECT. It is asked for after the next anchor_step. It comes before the engine is told of
+ * any arrival, because that may change what the engine expects. */
 void anchor_expect(struct anchor *anchor, uint64_t now_ns, uint32_t task, sample_id id, uint64_t ahead);
 /* anchor_step takes a result of a request (MERGE_ATTACHED … MERGE_FAILED), or a MERGE_TICK. */
 void anchor_step(struct anchor *anchor, const struct merge_event *event);

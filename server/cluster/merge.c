@@ -440,22 +440,6 @@ static void on_part(struct merge *merge, const struct merge_event *event)
         attach(merge, part);
 }
 
-/* part_for gives the part that is asked for the slot. When the slot's sample was received before its EXPECT was told,
- * so that the engine expects another one there, that is the part that has most left. NULL: none has anything left, or
- * the engine has the sample back. */
-static struct part *part_for(const struct merge *merge, sample_id id)
-{
-    struct part *most = part_of(merge, id, false);
-    if (most || !idset_contains(merge->received, id))
-        return most;
-    for (size_t i = 0; i < merge->n_parts; i++) {
-        struct part *part = merge->parts[i];
-        if (part->state != PART_GIVEN_UP && idset_count(part->left) > (most ? idset_count(most->left) : 0))
-            most = part;
-    }
-    return most;
-}
-
 static void put_waiting(const struct merge *merge, struct part *part, struct slot slot)
 {
     if (!part->waiting.count && !under_way(part))
@@ -463,13 +447,14 @@ static void put_waiting(const struct merge *merge, struct part *part, struct slo
     put_slot(&part->waiting, slot);
 }
 
-/* place puts a slot where it is asked for. When no part has anything, the engine hears that nothing comes there; it
- * expects no more than there is. */
+/* place puts a slot where it is asked for. When no part has the sample, the engine has it back by now, and hears that
+ * nothing comes there. */
 static void place(struct merge *merge, struct slot slot)
 {
     bool moves = part_of(merge, slot.id, true) != NULL;
+
     merge->placed = true;
-    struct part *part = moves ? NULL : part_for(merge, slot.id);
+    struct part *part = moves ? NULL : part_of(merge, slot.id, false);
     if (moves)
         put_slot(&merge->homeless, slot);
     else if (part)

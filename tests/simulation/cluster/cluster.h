@@ -51,9 +51,10 @@ enum cluster_spoil {
     SPOIL_ACKED, /* acknowledges what it has not */
     SPOIL_BYTES, /* puts samples into each other's slots */
     SPOIL_BACK,  /* does not give the engine back what nobody gives */
-    SPOIL_PART,  /* does not ask another node for what one does not give */
+    SPOIL_PART,  /* gives the engine only half of that back */
     SPOIL_KEYS,  /* believes that a node without a key is gone */
     SPOIL_TERMS, /* gives all attachments one term */
+    SPOIL_OTHER, /* gives something else when it is asked for a number again */
     SPOIL_ALL
 };
 
@@ -139,7 +140,8 @@ void etcd_heard(void *ctx, uint32_t node, uint32_t of, bool probe, bool answered
 /* ledger.c: what holds of each batch and message */
 void ledger_delivered(void *ctx, uint32_t job, const struct engine_action *action, const uint64_t *instances);
 void ledger_asked(void *ctx, uint32_t home, uint64_t boot, const struct guests_event *event);
-void ledger_gives(void *ctx, uint32_t home, const struct fleet_given *given);
+void ledger_gives(void *ctx, const struct fleet_given *given);
+bool ledger_has(const struct cluster *cluster, const struct fleet_given *given); /* its number was given before */
 void ledger_takes(void *ctx, uint32_t home, uint64_t boot, uint64_t guest, uint64_t seq);
 void ledger_free(struct cluster *cluster);
 

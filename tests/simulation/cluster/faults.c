@@ -146,6 +146,16 @@ uint64_t faults_alarm(const struct cluster *cluster)
 
 /* ── wrong deeds ── */
 
+static void spoil_back(struct cluster *cluster, struct idset *back)
+{
+    for (sample_id id = 0; id < cluster->n_samples; id++) {
+        if (idset_contains(back, id) && cluster_odds(cluster, 500)) {
+            idset_remove(back, id);
+            cluster->spoiled = true;
+        }
+    }
+}
+
 static bool spoil_action(struct cluster *cluster, struct anchor_action *action)
 {
     if (cluster->spoil == SPOIL_ACKED && action->type == ANCHOR_NEXT && action->next.acked + 1 < action->next.seq) {
@@ -154,22 +164,42 @@ static bool spoil_action(struct cluster *cluster, struct anchor_action *action)
     } else if (cluster->spoil == SPOIL_TERMS && action->type <= ANCHOR_DETACH) {
         cluster->spoiled = cluster->spoiled || action->term > 1;
         action->term = 1;
-    } else if ((cluster->spoil == SPOIL_BACK && action->type == ANCHOR_BACK) ||
-               (cluster->spoil == SPOIL_PART && action->type == ANCHOR_ATTACH && cluster_odds(cluster, 100))) {
+    } else if (cluster->spoil == SPOIL_BACK && action->type == ANCHOR_BACK) {
         cluster->spoiled = true;
         return true;
+    } else if (cluster->spoil == SPOIL_PART && action->type == ANCHOR_BACK) {
+        spoil_back(cluster, action->back);
     }
     return false;
 }
 
-static void spoil_bytes(struct cluster *cluster, const struct merge_event *event)
+static void spoil_answer(struct cluster *cluster, const struct merge_event *event)
 {
     struct merge_sample *samples = (struct merge_sample *)event->batch.samples;
-    if (cluster->spoil != SPOIL_BYTES || event->type != MERGE_BATCH || event->batch.count < 2)
+    if (event->type != MERGE_BATCH || event->batch.count < 2)
         return;
     struct merge_sample first = samples[0];
+    if (cluster->spoil == SPOIL_BYTES) {
+        samples[0] = samples[1];
+        samples[1] = first;
+        cluster->spoiled = true;
+    } else if (cluster->spoil == SPOIL_TAKEN) { /* its second arrival is to be refused */
+        samples[1] = first;
+    }
+}
+
+static void spoil_given(struct cluster *cluster, struct fleet_given *given)
+{
+    struct merge_sample *samples = (struct merge_sample *)given->samples;
+    uint64_t *instances = (uint64_t *)given->instances;
+    if (cluster->spoil != SPOIL_OTHER || given->n_samples < 2 || !ledger_has(cluster, given))
+        return;
+    struct merge_sample sample = samples[0];
+    uint64_t instance = instances[0];
     samples[0] = samples[1];
-    samples[1] = first;
+    instances[0] = instances[1];
+    samples[1] = sample;
+    instances[1] = instance;
     cluster->spoiled = true;
 }
 
@@ -180,8 +210,10 @@ bool faults_spoil(void *ctx, enum fleet_spoil what, void *thing)
     if (what == FLEET_SPOIL_ACTION)
         return spoil_action(cluster, thing);
     if (what == FLEET_SPOIL_ANSWER)
-        spoil_bytes(cluster, thing);
+        spoil_answer(cluster, thing);
+    if (what == FLEET_SPOIL_GIVEN)
+        spoil_given(cluster, thing);
     if (what == FLEET_SPOIL_TAKEN && cluster->spoil == SPOIL_TAKEN && !set[0] && !set[1])
-        set[0] = set[1] = cluster->spoiled = true;
+        set[0] = cluster->spoiled = true;
     return false;
 }

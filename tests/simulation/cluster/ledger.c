@@ -28,21 +28,26 @@ static struct given_batch *find(const struct cluster *cluster, uint32_t home, ui
     return NULL;
 }
 
-void ledger_gives(void *ctx, uint32_t home, const struct fleet_given *given)
+bool ledger_has(const struct cluster *cluster, const struct fleet_given *given)
+{
+    return find(cluster, given->home, given->boot, given->guest, given->seq) != NULL;
+}
+
+void ledger_gives(void *ctx, const struct fleet_given *given)
 {
     struct cluster *cluster = ctx;
     uint64_t content = given->last;
     for (uint32_t i = 0; i < given->n_samples; i++)
         content = mix(mix(content, given->samples[i].id), given->instances[i]);
-    struct given_batch *before = find(cluster, home, given->boot, given->guest, given->seq);
+    struct given_batch *before = find(cluster, given->home, given->boot, given->guest, given->seq);
     if (before && before->content != content)
-        cluster_break(cluster, RULE_SEQ, "node %u gave other samples for number %llu of guest %llu", home,
+        cluster_break(cluster, RULE_SEQ, "node %u gave other samples for number %llu of guest %llu", given->home,
                       (unsigned long long)given->seq, (unsigned long long)given->guest);
     if (before)
         return;
     cluster->given = xgrow(cluster->given, sizeof *cluster->given, &cluster->given_cap, cluster->n_given + 1);
-    cluster->given[cluster->n_given++] = (struct given_batch){home,       given->boot, given->guest,
-                                                              given->seq, content,     false};
+    cluster->given[cluster->n_given++] = (struct given_batch){given->home, given->boot, given->guest,
+                                                              given->seq,  content,     false};
     cluster->hash = mix(cluster->hash, content);
 }
 

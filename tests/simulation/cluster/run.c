@@ -167,6 +167,8 @@ static void train(struct cluster *cluster, struct trainer *trainer)
 
 static void check_stalls(struct cluster *cluster)
 {
+    if (fleet_stuck(cluster->fleet))
+        cluster_break(cluster, RULE_STALL, "something goes round without end");
     bool quiet = (cluster->faults & ~FAULT_ETCD) == 0;
     uint64_t bound = quiet ? CLUSTER_STALL_ETCD_NS : CLUSTER_STALL_NS;
     for (uint32_t i = 0; i < cluster->n_trainers; i++) {
