@@ -46,7 +46,7 @@ static void send_ahead(struct redox *redox, struct redox_node *node, struct redo
     remember(node, pair, 0, pair->wants[pair->at]);
     for (uint32_t k = 1; k < redox->settings.window && pair->at + k < pair->count; k++) {
         uint32_t slot = pair->wants[pair->at + k];
-        if (pair->window[k] != REDOX_NONE || node->in_windows[slot])
+        if (node->in_windows[slot]) /* it was sent before, or it conflicts */
             continue;
         if (node->n_ahead >= redox->settings.room)
             return;
