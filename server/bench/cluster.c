@@ -67,11 +67,16 @@ static void see_all(struct cluster_bench *bench)
         fleet_see(bench->fleet, i, &view);
 }
 
+uint64_t cluster_least_slots(const struct sharing_scenario *scenario)
+{
+    return (uint64_t)scenario->n_jobs * (scenario->batch + GUESTS_BATCH) * (scenario->prefetch + 8ull);
+}
+
 static int make_fleet(struct cluster_bench *bench, struct error *err)
 {
     const struct sharing_scenario *scenario = bench->ledger.scenario;
     uint64_t slots = (uint64_t)llround(scenario->prepared * scenario->samples);
-    uint64_t least = (uint64_t)scenario->n_jobs * (scenario->batch + GUESTS_BATCH) * (scenario->prefetch + 8ull);
+    uint64_t least = cluster_least_slots(scenario);
     uint64_t encoded = (uint64_t)llround(scenario->encoded * scenario->samples);
     struct fleet_config config = {.n_nodes = scenario->nodes,
                                   .engine = {.seed = scenario->seed,
@@ -89,7 +94,7 @@ static int make_fleet(struct cluster_bench *bench, struct error *err)
                                   .fingerprint = {(uint8_t)scenario->seed},
                                   .hooks = {.ctx = bench, .travel = travel, .works = works, .delivered = delivered}};
     int code = fleet_create(&config, &bench->fleet, err);
-    if (!code)
+    if (!code && !scenario->apart)
         see_all(bench);
     return code;
 }
@@ -252,20 +257,4 @@ int cluster_run(const struct sharing_scenario *scenario, json_t **out)
     free(bench->places);
     free(bench);
     return code ? 1 : 0;
-}
-
-int cluster_bench_main(int argc, char **argv)
-{
-    struct sharing_scenario *scenario = xcalloc(1, sizeof *scenario);
-    struct error err;
-    json_t *json;
-    int status = 2;
-    if (argc != 2)
-        fprintf(stderr, "usage: larder bench %s SCENARIO.yaml\n", argv[0]);
-    else if (sharing_read(argv[1], true, scenario, &err))
-        fprintf(stderr, "larder bench cluster: %s\n", err.text);
-    else if ((status = cluster_run(scenario, &json)) == 0)
-        status = sharing_print(json);
-    free(scenario);
-    return status;
 }

@@ -2,7 +2,8 @@
  * guests, merges and map, without decoding.
  *
  * In each step of virtual time every running job consumes `rate` samples, on its node. Loads and preparations take no
- * time, messages CLUSTER_MESSAGE_NS. The bench counts what the engines asked for, and what went from node to node. */
+ * time, messages CLUSTER_MESSAGE_NS. The bench counts what the engines asked for, and what went from node to node.
+ * `larder bench cluster --paper` is paper.h's. */
 #ifndef LARDER_SERVER_BENCH_CLUSTER_H
 #define LARDER_SERVER_BENCH_CLUSTER_H
 
@@ -14,6 +15,8 @@
 /* cluster_run runs a scenario and gives a report, which is the caller's. It gives 0, or 1 after it has said on stderr
  * why it cannot. */
 int cluster_run(const struct sharing_scenario *scenario, json_t **out);
+/* cluster_least_slots gives the samples for which a node's arena has room at least, whatever the scenario says. */
+uint64_t cluster_least_slots(const struct sharing_scenario *scenario);
 int cluster_bench_main(int argc, char **argv); /* the command. argv[0] is its own name. */
 
 #endif

@@ -11,27 +11,44 @@ static bool is_word(const struct doc_node *node, const char *word)
 
 #define COUNT(node, key, min, max, field) BENCH_COUNT(reader, node, key, min, max, field)
 
+static int pair(struct bench_reader *reader, const struct doc_node *value, const char *key, const char *form,
+                uint64_t out[2])
+{
+    if (value->kind != DOC_SEQUENCE || value->n_children != 2)
+        return bench_fail(reader, value, key, form);
+    for (int i = 0; i < 2; i++) {
+        int code = bench_count(reader, value->children[i], key, 0, SHARING_SAMPLES_MAX, &out[i]);
+        if (code)
+            return code;
+    }
+    return out[0] < out[1] ? 0 : bench_fail(reader, value, key, form);
+}
+
 static int view_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *into)
 {
     struct sharing_job *job = into;
+    uint64_t bounds[2];
+    int code;
     if (strcmp(key, "fraction") == 0) {
         job->view = SHARING_FRACTION;
         return bench_number(reader, value, key, 0, 1, &job->fraction);
     }
     if (strcmp(key, "seed") == 0)
         COUNT(value, key, 0, 9e15, job->view_seed);
-    if (strcmp(key, "range") != 0)
-        return LARDER_ENOENT;
-    uint64_t bounds[2];
-    if (value->kind != DOC_SEQUENCE || value->n_children != 2)
-        return bench_fail(reader, value, key, "must be [first, end]");
-    for (int i = 0; i < 2; i++) {
-        int code = bench_count(reader, value->children[i], key, 0, SHARING_SAMPLES_MAX, &bounds[i]);
+    if (strcmp(key, "dealt") == 0) {
+        code = pair(reader, value, key, "must be [rank, ranks] with rank below ranks", bounds);
         if (code)
             return code;
+        job->view = SHARING_DEALT;
+        job->rank = (uint32_t)bounds[0];
+        job->world_size = (uint32_t)bounds[1];
+        return 0;
     }
-    if (bounds[0] >= bounds[1])
-        return bench_fail(reader, value, key, "must be [first, end] with first below end");
+    if (strcmp(key, "range") != 0)
+        return LARDER_ENOENT;
+    code = pair(reader, value, key, "must be [first, end] with first below end", bounds);
+    if (code)
+        return code;
     job->view = SHARING_RANGE;
     job->first = (uint32_t)bounds[0];
     job->end = (uint32_t)bounds[1];

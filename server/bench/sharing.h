@@ -18,7 +18,7 @@
 #define SHARING_NODES_MAX 64
 #define SHARING_SAMPLES_MAX 20000000u
 
-enum sharing_view { SHARING_ALL, SHARING_FRACTION, SHARING_RANGE };
+enum sharing_view { SHARING_ALL, SHARING_FRACTION, SHARING_RANGE, SHARING_DEALT };
 
 struct sharing_job {
     double start; /* when it starts, in epochs of a rate-1 job on all samples */
@@ -28,15 +28,18 @@ struct sharing_job {
     double fraction;
     uint64_t view_seed;
     uint32_t first, end; /* SHARING_RANGE */
-    uint32_t node;       /* `bench cluster`: where it trains */
-    uint32_t pipeline;   /* its number; equal names have equal numbers */
-    bool own_shuffle;    /* `shuffle` is the job's own; else the scenario's holds */
+    /* SHARING_DEALT: what this rank of a job on several nodes gets in its first epoch (deal.h) */
+    uint32_t rank, world_size;
+    uint32_t node;     /* `bench cluster`: where it trains */
+    uint32_t pipeline; /* its number; equal names have equal numbers */
+    bool own_shuffle;  /* `shuffle` is the job's own; else the scenario's holds */
     enum shuffle_mode shuffle;
 };
 
 struct sharing_scenario {
     uint32_t samples, chunk;
     uint32_t nodes;           /* `bench cluster`; else 1 */
+    bool apart;               /* the nodes do not know of each other */
     double prepared, encoded; /* parts of the samples that fit into a node's memory */
     uint64_t seed;
     enum shuffle_mode shuffle;

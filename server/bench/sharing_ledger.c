@@ -6,6 +6,7 @@
 #include "common/check.h"
 #include "common/random.h"
 #include "server/bench/sharing_priv.h"
+#include "server/cluster/deal.h"
 
 enum { KEY_PLACES = 1, KEY_VIEW = 2 };
 
@@ -35,13 +36,32 @@ static void place_samples(struct sharing_bench *bench)
     free(order);
 }
 
+static struct idset *dealt_view(const struct sharing_bench *bench, const struct sharing_job *job)
+{
+    struct deal_ranks ranks = {.world_size = job->world_size, .first = job->rank, .n_ranks = 1};
+    uint32_t samples = bench->scenario->samples;
+    sample_id *ids = xcalloc(samples, sizeof *ids);
+    struct idset *view;
+    struct deal *deal;
+    for (uint32_t id = 0; id < samples; id++)
+        ids[id] = id;
+    CHECK(deal_create(ids, bench->chunk_of, samples, bench->n_chunks, &deal) == 0);
+    CHECK(deal_share(deal, bench->scenario->seed, 0, &ranks, &view) == 0);
+    deal_destroy(deal);
+    free(ids);
+    return view;
+}
+
 static void make_view(struct sharing_bench *bench, struct sharing_player *player)
 {
     const struct sharing_job *job = player->desc;
     uint32_t samples = bench->scenario->samples;
     uint32_t first = job->view == SHARING_RANGE ? job->first : 0, end = job->view == SHARING_RANGE ? job->end : samples;
     CHECK(idset_create(&player->view) == 0);
-    if (job->view != SHARING_FRACTION) {
+    if (job->view == SHARING_DEALT) {
+        idset_destroy(player->view);
+        player->view = dealt_view(bench, job);
+    } else if (job->view != SHARING_FRACTION) {
         idset_destroy(player->view);
         CHECK(idset_from_range(first, end, &player->view) == 0);
     } else { /* exactly round(fraction · samples) of them */
@@ -60,20 +80,13 @@ static void make_view(struct sharing_bench *bench, struct sharing_player *player
         player->spread.in_chunk[bench->chunk_of[id]] += idset_contains(player->view, id);
 }
 
-static void spread_make(struct sharing_spread *spread, uint32_t n_chunks)
-{
-    spread->sum = xcalloc(n_chunks, sizeof *spread->sum);
-    spread->square = xcalloc(n_chunks, sizeof *spread->square);
-    spread->in_chunk = xcalloc(n_chunks, sizeof *spread->in_chunk);
-}
-
 static void player_create(struct sharing_bench *bench, uint32_t number)
 {
     struct sharing_player *player = &bench->players[number];
     uint32_t samples = bench->scenario->samples;
     player->desc = &bench->scenario->jobs[number];
     player->got = xcalloc(samples, sizeof *player->got);
-    spread_make(&player->spread, bench->n_chunks);
+    spread_create(&player->spread, bench->n_chunks);
     make_view(bench, player);
 }
 
@@ -90,9 +103,7 @@ void sharing_end(struct sharing_bench *bench)
         struct sharing_player *player = &bench->players[i];
         idset_destroy(player->view);
         free(player->got);
-        free(player->spread.sum);
-        free(player->spread.square);
-        free(player->spread.in_chunk);
+        spread_free(&player->spread);
     }
     free(bench->chunk_of);
     free(bench->slot_of);
@@ -116,26 +127,9 @@ void sharing_takes(struct sharing_bench *bench, struct sharing_player *player, s
                                                            .chunk = bench->chunk_of[id],
                                                            .position = player->position,
                                                            .kept = bench->loaded_at[id] <= player->loaded});
-    double position = (double)player->position++;
-    player->spread.sum[bench->chunk_of[id]] += position;
-    player->spread.square[bench->chunk_of[id]] += position * position;
+    spread_takes(&player->spread, bench->chunk_of[id], (double)player->position++);
     player->tally.delivered++;
     bench->delivered++;
-}
-
-/* Variance of a chunk's positions against that of a full shuffle of n samples, once an epoch is whole. */
-static void spread_epoch_done(struct sharing_spread *spread, uint32_t n_chunks, double n)
-{
-    double uniform = (n * n - 1) / 12;
-    for (uint32_t chunk = 0; chunk < n_chunks; chunk++) {
-        double k = spread->in_chunk[chunk];
-        if (k >= 2) {
-            double variance = (spread->square[chunk] - spread->sum[chunk] * spread->sum[chunk] / k) / (k - 1);
-            spread->total += uniform > 0 ? sqrt(variance / uniform) : 1;
-            spread->counted++;
-        }
-        spread->sum[chunk] = spread->square[chunk] = 0;
-    }
 }
 
 void sharing_epoch_done(struct sharing_bench *bench, struct sharing_player *player)

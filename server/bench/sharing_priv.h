@@ -4,6 +4,7 @@
 
 #include "server/bench/play.h"
 #include "server/bench/sharing.h"
+#include "server/bench/spread.h"
 
 /* Every sample has as many bytes as a photograph. */
 enum { SHARING_SLOT_BYTES = 64, SHARING_SAMPLE_BYTES = 100000 };
@@ -12,13 +13,6 @@ enum { SHARING_SLOT_BYTES = 64, SHARING_SAMPLE_BYTES = 100000 };
 struct sharing_slot {
     sample_id id;
     uint64_t instance; /* its number */
-};
-
-/* How an epoch's samples of one chunk are spread over its positions. */
-struct sharing_spread {
-    double *sum, *square;  /* of positions, by chunk, this epoch */
-    uint32_t *in_chunk;    /* samples of the view in a chunk */
-    double total, counted; /* spreads summed over chunks and epochs; and how many were summed */
 };
 
 /* What one job got. All counts are of samples, but for `reads`. */
@@ -37,7 +31,7 @@ struct sharing_player {
     uint8_t *got;      /* times in this epoch, by sample */
     uint64_t position; /* in this epoch */
     uint64_t loaded;   /* samples that had been loaded when it began, for all jobs */
-    struct sharing_spread spread;
+    struct spread spread;
     struct sharing_tally tally;
 };
 

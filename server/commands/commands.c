@@ -41,6 +41,8 @@ static const struct command commands[] = {
      "  --compare                                   with every fixed split; fails where the scenario asks for more\n"
      "The scenario files are described in docs/governor.md.\n"},
     {"bench", "cluster", cluster_bench_main, "bench cluster FILE", "run a sharing scenario on the nodes of a cluster",
+     "  --paper          instead of FILE: the rule of Redox and Brand against their figures, and Larder's beside it\n"
+     "  --json           with --paper: instead of a table\n"
      "The scenario files are described in docs/bench.md.\n"},
     {"bench", "engine", engine_bench_main, "bench engine", "time the engine for each sample that it delivers",
      "  --samples N      in the dataset; default 50000\n"
