@@ -276,9 +276,10 @@ class Ends(Case):
         list(loader)
         self.assertEqual(len(daemon.registrations), 1)
         loader.set_epoch(2)
-        self.assertEqual((len(list(loader)), loader.epoch, len(daemon.registrations)), (4, 3, 2))
+        self.assertEqual((len(list(loader)), loader.epoch), (4, 3))
+        self.assertGreaterEqual(len(daemon.registrations), 2)  # more, where the daemon notices late that the last left
         iterator = iter(loader)
-        daemon.connections[1].hang_up()
+        daemon.connections[-1].hang_up()
         with self.assertRaises(larder.DaemonGone):
             list(iterator)
         loader.set_epoch(3)
