@@ -23,6 +23,7 @@
 #include "server/driver/registrar.h"
 #include "server/edges.h"
 #include "server/leaving.h"
+#include "server/node.h"
 #include "server/session/session.h"
 #include "server/storage/origins.h"
 #include "server/workers/worker.h"
@@ -60,6 +61,7 @@ struct daemon {
     struct watch *watch; /* NULL: nothing is watched */
     struct workers *workers;
     struct registrar *registrar;
+    struct peering *peering; /* NULL: this daemon is in no cluster */
     struct arrivals arrivals;
     struct edges *edges;
     int end_fd;
@@ -138,6 +140,8 @@ static int start_engine(struct daemon *daemon, struct error *err)
     const struct config *config = daemon->config;
     uint32_t workers = (uint32_t)config->workers, loaders = (uint32_t)config->loaders;
     uint64_t boot = boot_number();
+    struct driver_node node;
+    node_describe(config, &node);
     char rates[PATH_MAX];
     snprintf(rates, sizeof rates, "%s/preparing-rates", config->checkpoint_dir);
     struct driver_config driver = {
@@ -175,6 +179,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
         .memory_root = config->memory_root,
         .origins = daemon->origins,
         .rates = *config->checkpoint_dir ? rates : NULL,
+        .node = node_is(config) ? &node : NULL,
         .drained = drained,
         .ctx = daemon};
     int code = driver_create(&driver, &daemon->driver, err);
@@ -201,6 +206,10 @@ static int start_engine(struct daemon *daemon, struct error *err)
     if (!code)
         code = registrar_create(&registrar, &daemon->registrar, err);
     daemon->arrivals.registrar = daemon->registrar;
+    if (!code && node_is(config))
+        code = node_start(config, &node, boot, daemon->inbox, &daemon->peering, err);
+    if (!code && daemon->peering)
+        driver_share(daemon->driver, daemon->peering, daemon->registrar);
     if (!code)
         code = driver_start(daemon->driver, daemon->session, daemon->workers, err);
     return code;
@@ -323,6 +332,10 @@ void daemon_stop(struct daemon *daemon)
         return;
     edges_stop(daemon->edges);
     if (daemon->driver)
+        driver_alone(daemon->driver);
+    if (daemon->peering)
+        peering_stop(daemon->peering);
+    if (daemon->driver)
         driver_halt(daemon->driver); /* the arena stays as it is while clients are told, for they still look at it */
     if (daemon->session)
         session_stop(daemon->session);
@@ -339,6 +352,7 @@ void daemon_stop(struct daemon *daemon)
     watch_close(daemon->watch);
     scratch_budget_destroy(daemon->scratch);
     driver_destroy(daemon->driver);
+    peering_destroy(daemon->peering);
     mailbox_destroy(daemon->inbox);
     origins_destroy(daemon->origins); /* before session_destroy, too: the next daemon needs the folders */
     catalog_destroy(daemon->catalog);

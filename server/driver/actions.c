@@ -4,6 +4,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "server/driver/cluster.h"
 #include "server/driver/states.h"
 #include "server/storage/origins.h"
 
@@ -43,6 +44,12 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                                                                       .device = reg->found.device,
                                                                       .weight = reg->asked.weight});
     }
+    cluster_job_added(driver, action->job, reg);
+    if (reg->guest.number) {
+        driver->tables.jobs[action->job].ranks[0].client_name = xstrdup(reg->client_name);
+        registration_drop_found(reg);
+        return;
+    }
     tables_seat(&driver->tables, action->job, reg);
     if (action->job_added.restoring) /* of a job that runs, what its ranks were given is known here */
         states_came(driver, action->job, reg);
@@ -77,6 +84,9 @@ static void job_refused(struct driver *driver, const struct engine_action *actio
 {
     const struct registration *reg = driver->adding.reg;
     CHECK(reg);
+    cluster_job_refused(driver, reg, action->error.error.code);
+    if (reg->guest.number)
+        return;
     session_send_error(driver->session, reg->client, reg->seq, action->error.error.code, true,
                        action->error.error.text);
 }
@@ -84,6 +94,8 @@ static void job_refused(struct driver *driver, const struct engine_action *actio
 static void job_error(struct driver *driver, const struct engine_action *action)
 {
     struct error err = driver_job_error(driver, action);
+    if (driver->tables.jobs[action->job].reg->guest.number)
+        return; /* it ends, and its guest with it */
     session_send_error(driver->session, action->client, 0, err.code, false, err.text);
 }
 
@@ -205,16 +217,22 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
     case ENGINE_LOAD: load(driver, action); break;
     case ENGINE_PREPARE: prepare(driver, action); break;
     case ENGINE_DROP_ENCODED: free(action->drop.encoded); break;
-    case ENGINE_DELIVER: driver_deliver(driver, action); break;
+    case ENGINE_DELIVER:
+        if (driver->tables.jobs[action->job].reg->guest.number)
+            cluster_guest_batch(driver, action);
+        else
+            driver_deliver(driver, action);
+        break;
     case ENGINE_JOB_ERROR: job_error(driver, action); break;
     case ENGINE_JOB_ENDED:
+        cluster_job_ended(driver, action->job);
         states_end(driver, action->job);
         tables_job_end(&driver->tables, action->job);
         want_datasets(driver);
         break;
     case ENGINE_RESERVE: reserve(&driver->reserve, action->reserve.bytes); break;
     case ENGINE_RETURN: give_back(&driver->reserve, action->give_back.from, action->give_back.to); break;
-    case ENGINE_EXPECT: CHECK(!"no job has homes");
+    case ENGINE_EXPECT: cluster_expect(driver, action); break;
     case ENGINE_AHEAD: /* only observers need these two */
     case ENGINE_SOURCE: break;
     }

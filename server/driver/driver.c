@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/thread.h"
+#include "server/driver/cluster.h"
 #include "server/driver/states.h"
 
 enum {
@@ -173,6 +174,8 @@ static bool take(struct driver *driver, const struct inbox_message *message)
     case INBOX_STATE_GET: on_state_get(driver, message); break;
     case INBOX_RESERVED: driver_reserved(driver, message->reserved.bytes, message->reserved.refused); break;
     case INBOX_PRESSURE: driver_pressure(driver); break;
+    case INBOX_PEERS: cluster_told(driver, message->peers); break;
+    case INBOX_ALONE:
     case INBOX_STATUS:
     case INBOX_LEFT:
     case INBOX_CANCEL:
@@ -235,7 +238,7 @@ static void *run(void *arg)
     while (going) {
         int64_t ticks_ms = needs_ticks(driver) ? TICK_MS : -1, wakes_ms = until_wakes_ms(driver);
         int64_t wait_ms = sooner(governor_live_wait_ms(driver->governor, clock_now_ns()), sooner(ticks_ms, wakes_ms));
-        wait_ms = sooner(wait_ms, states_wait_ms(driver));
+        wait_ms = sooner(sooner(wait_ms, states_wait_ms(driver)), cluster_wait_ms(driver));
         wait_ms = driver->copies.count ? 0 : wait_ms;
         int code = mailbox_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
         if (code && code != LARDER_ETIMEOUT)
@@ -258,6 +261,7 @@ static void *run(void *arg)
         }
         driver_step(driver, events, n_events);
         n_events = 0;
+        cluster_settle(driver);
         states_expire(driver);
         tell_drained(driver);
         forget_retired(driver);
@@ -275,7 +279,10 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
     int code = engine_create(&config->engine, &driver->engine, err);
     if (!code)
         code = governor_live_create(config->workers, config->loaders, &driver->governor, err);
+    if (!code && config->node && cluster_create(config->node, config->boot, &driver->cluster))
+        code = error_set(err, LARDER_ENOMEM, "no memory to share with other nodes");
     if (code) {
+        governor_live_destroy(driver->governor);
         engine_destroy(driver->engine);
         free(driver);
         return code;
@@ -313,6 +320,12 @@ int driver_start(struct driver *driver, struct session *session, struct workers 
     return 0;
 }
 
+void driver_share(struct driver *driver, struct peering *peering, struct registrar *registrar)
+{
+    driver->registrar = registrar;
+    cluster_peering(driver->cluster, peering);
+}
+
 void driver_stop(struct driver *driver)
 {
     if (!driver->running)
@@ -329,6 +342,7 @@ void driver_destroy(struct driver *driver)
         return;
     driver_stop(driver);
     reserver_stop(driver->reserve.reserver); /* after the thread that asks it */
+    cluster_destroy(driver->cluster);
     engine_destroy(driver->engine);
     governor_live_destroy(driver->governor);
     tables_clear(&driver->tables);

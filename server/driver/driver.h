@@ -14,6 +14,16 @@
 #include "server/workers/worker.h"
 
 struct driver;
+struct registrar;
+struct peering;
+
+/* This daemon as a node of a cluster. */
+struct driver_node {
+    uint8_t id[16];
+    uint64_t prep_id;  /* equal where prepared samples are */
+    bool leased;       /* the list of nodes has leases, of lease_ns */
+    uint64_t lease_ns;
+};
 
 struct driver_config {
     struct engine_config engine;
@@ -28,6 +38,7 @@ struct driver_config {
     const char *memory_root;    /* borrowed; put before the paths that tell how memory is, "" outside tests */
     struct origins *origins;    /* borrowed; it is told whose samples jobs want. NULL: there are none */
     const char *rates;          /* the file that keeps preparing rates; NULL: none does. Borrowed by driver_create */
+    const struct driver_node *node; /* NULL: this daemon is in no cluster. Borrowed by driver_create */
     void (*drained)(void *ctx); /* called once, in the engine's thread: no job is left, and none can come */
     void *ctx;
 };
@@ -38,6 +49,11 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
 /* driver_start begins the thread, and the reserver's. session and workers are borrowed and must outlive them.
  * LARDER_ELIMIT, LARDER_ENOMEM. */
 int driver_start(struct driver *driver, struct session *session, struct workers *workers, struct error *err);
+/* driver_share, before driver_start, gives the means to share with other nodes, and to register their jobs. Both are
+ * borrowed. What the peering tells goes to the inbox. driver_alone ends that: when it returns, nobody is asked and
+ * nobody is answered any more. Jobs of other nodes end. */
+void driver_share(struct driver *driver, struct peering *peering, struct registrar *registrar);
+void driver_alone(struct driver *driver);
 /* driver_stop ends the thread once it has dealt with what is in the inbox. The owner calls it when all clients are gone
  * and the workers have stopped. */
 void driver_stop(struct driver *driver);

@@ -7,6 +7,7 @@
 
 #include "common/mailbox.h"
 #include "server/driver/registration.h"
+#include "server/peering/peering.h"
 #include "server/workers/worker.h"
 
 #define INBOX_MESSAGES 16384
@@ -26,6 +27,8 @@ enum inbox_type {
     INBOX_PREPARED,
     INBOX_RESERVED, /* the reserver's answer, and its warning that memory is short */
     INBOX_PRESSURE,
+    INBOX_PEERS, /* what other nodes say */
+    INBOX_ALONE,
     INBOX_HALT,
     INBOX_STATUS,
     INBOX_LEFT,
@@ -64,7 +67,8 @@ struct inbox_message {
             uint64_t bytes; /* of the arena, from its start */
             bool refused;   /* fewer than were asked for */
         } reserved;
-        struct driver_question *question; /* HALT, STATUS, LEFT, CANCEL, WEIGHT, DRAIN, SETTLE */
+        struct peering_event *peers;
+        struct driver_question *question; /* ALONE, HALT, STATUS, LEFT, CANCEL, WEIGHT, DRAIN, SETTLE */
     };
 };
 

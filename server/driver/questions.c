@@ -6,6 +6,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "server/driver/cluster.h"
 #include "server/driver/driver_priv.h"
 
 /* What is left to a job. */
@@ -145,6 +146,10 @@ void driver_answer(struct driver *driver, enum inbox_type type, struct driver_qu
     case INBOX_WEIGHT: on_weight(driver, question); break;
     case INBOX_DRAIN: on_drain(driver, question); break;
     case INBOX_HALT: on_halt(driver, question); break;
+    case INBOX_ALONE:
+        cluster_alone(driver);
+        answer(question, 0);
+        break;
     default: CHECK(type == INBOX_SETTLE); answer(question, 0);
     }
 }
@@ -204,6 +209,12 @@ void driver_halt(struct driver *driver)
 {
     if (driver->running)
         ask(driver, INBOX_HALT, (struct driver_question){.job = NULL});
+}
+
+void driver_alone(struct driver *driver)
+{
+    if (driver->running && driver->cluster)
+        ask(driver, INBOX_ALONE, (struct driver_question){.job = NULL});
 }
 
 void driver_settle(struct driver *driver)

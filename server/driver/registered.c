@@ -6,6 +6,7 @@
 #include "common/check.h"
 #include "common/random.h"
 #include "server/driver/chunk_key.h"
+#include "server/driver/cluster.h"
 #include "server/driver/driver_priv.h"
 #include "server/driver/ranks.h"
 #include "server/driver/text_hash.h"
@@ -138,6 +139,10 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
         .ordered = asked->flags & WIRE_ORDERED,
         .resume = found->restore ? &found->restore->engine : NULL};
     chunk_key(found->dataset, desc.chunks.key);
+    if (reg->guest.number)
+        cluster_guest_desc(reg, &desc);
+    else if (driver->cluster)
+        cluster_anchor(driver, reg, &desc);
     struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
     driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline};
     driver_step(driver, &event, 1);
@@ -156,8 +161,36 @@ static const struct registration *clashing(const struct driver *driver, const st
     return NULL;
 }
 
+/* guest_registered adds another node's job to the engine, or refuses it. */
+static void guest_registered(struct driver *driver, struct registration *reg)
+{
+    char name[64];
+    uint32_t pipeline = ENGINE_PIPELINES_MAX;
+    const char *why = reg->code ? reg->err.text : cluster_guest_mismatch(reg);
+    int code = reg->code ? reg->code : LARDER_ECHANGED;
+    snprintf(name, sizeof name, "guest-%016llx", (unsigned long long)reg->guest.number);
+    free(reg->name);
+    reg->name = xstrdup(name);
+    if (!why && (pipeline = pipeline_number(driver, reg->found.pipeline)) == ENGINE_PIPELINES_MAX) {
+        why = "too many different pipelines are in use";
+        code = LARDER_ELIMIT;
+    }
+    if (!why) {
+        add_job(driver, reg, pipeline);
+        return;
+    }
+    log_warn_limited("msg=\"another node's job is refused\" dataset=\"%s\" code=%s err=\"%s\"", reg->asked.source,
+                     larder_err_name(code), why);
+    cluster_guest_refused(driver, reg, code);
+    registration_destroy(reg);
+}
+
 void driver_registered(struct driver *driver, struct registration *reg)
 {
+    if (reg->guest.number) {
+        guest_registered(driver, reg);
+        return;
+    }
     const struct registration *other = clashing(driver, reg);
     bool gone = tables_client_came(&driver->tables, reg->client);
     name_job(driver, reg);

@@ -82,6 +82,7 @@ void registration_destroy(struct registration *registration)
     free(registration->found.labels.of);
     free(registration->found.labels.classes);
     deal_destroy(registration->found.deal);
+    idset_destroy(registration->guest.part);
     registration_close_state(registration);
     free(registration);
 }

@@ -56,6 +56,15 @@ struct registration_found {
     uint64_t device;         /* the device that the dataset is stored on; 0: not known */
 };
 
+/* What another node's ATTACH says of the guest that a registration is for (cluster_guest.c). */
+struct registration_guest {
+    uint64_t number;         /* 0: the registration is a client's */
+    struct idset *part;      /* indices; owned */
+    uint64_t fingerprint[2]; /* of the dataset, as the other node has it */
+    bool all;                /* guests.h, resolve */
+    uint32_t predecessor;
+};
+
 struct registration {
     uint64_t client;
     uint32_t seq; /* number of the client's REGISTER, which the answer carries */
@@ -65,6 +74,7 @@ struct registration {
      * it says which are here: another part of it may be at this daemon all the same, as another job. */
     char *name;
     struct registration_asked asked;
+    struct registration_guest guest;
     int code; /* not 0: the registration is refused, for the reason in err */
     struct error err;
     struct registration_found found;

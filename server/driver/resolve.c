@@ -71,6 +71,26 @@ static int select_view(struct registration *reg, const struct config_dataset *na
     return code;
 }
 
+/* select_part takes the samples that a guest is for. */
+static int select_part(struct registration *reg, struct error *err)
+{
+    struct view_result *view = &reg->found.view;
+    uint64_t count = idset_count(reg->guest.part);
+    sample_id last = 0;
+    if (count == 0 || !idset_select(reg->guest.part, count - 1, &last) || last >= dataset_count(reg->found.dataset))
+        return error_set(err, LARDER_EINVAL, "the part has no samples, or some that the dataset does not have");
+    view->indices = malloc(count * sizeof *view->indices);
+    view->order = malloc(count * sizeof *view->order);
+    if (!view->indices || !view->order || idset_create(&view->ids))
+        return error_set(err, LARDER_ENOMEM, "no memory for a part of %llu samples", (unsigned long long)count);
+    idset_to_array(reg->guest.part, view->indices);
+    for (uint64_t i = 0; i < count; i++)
+        view->order[i] = dataset_id(reg->found.dataset, view->indices[i]);
+    idset_add_many(view->ids, view->order, count);
+    view->count = (uint32_t)count;
+    return 0;
+}
+
 /* make_dense_labels gives the view's classes the numbers 0, 1, 2 … in their order, as WIRE_RELABEL asks. */
 static int make_dense_labels(struct registration_found *found, struct error *err)
 {
@@ -292,7 +312,7 @@ static int resolve(struct registration *reg, const struct resolver *with, struct
     if (!code)
         found->device = device_of(dataset_path(found->dataset));
     if (!code)
-        code = select_view(reg, named, path, err);
+        code = reg->guest.number ? select_part(reg, err) : select_view(reg, named, path, err);
     if (!code)
         code = close_pipeline(reg, with, err);
     found->samples = found->view.count;

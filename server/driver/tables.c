@@ -118,7 +118,8 @@ size_t tables_count_jobs(const struct tables *tables, bool live)
 {
     size_t count = 0;
     for (uint32_t place = 0; place < JOBS_MAX; place++)
-        count += tables->jobs[place].reg && !(live && tables->jobs[place].cancelled);
+        count += tables->jobs[place].reg && !tables->jobs[place].reg->guest.number &&
+                 !(live && tables->jobs[place].cancelled);
     return count;
 }
 

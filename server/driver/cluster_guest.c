@@ -1,0 +1,261 @@
+/* cluster_guest.c: other nodes' jobs, to which this one gives samples. A guest is a job of the engine; guests.h knows
+ * what becomes of its batches. In guests.h samples are named by their indices in the dataset, as between nodes. */
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/larder_err.h"
+#include "server/driver/cluster_priv.h"
+#include "server/driver/registrar.h"
+
+enum { RETRY_MS = 1000 };
+#define GUEST_CLIENT (UINT64_C(1) << 63) /* no session's client has such a number */
+
+static struct cluster_guest_event *note(struct driver_cluster *cluster, struct guests_event event)
+{
+    cluster->events = xgrow(cluster->events, sizeof *cluster->events, &cluster->events_cap, cluster->n_events + 1);
+    struct cluster_guest_event *noted = &cluster->events[cluster->n_events++];
+    noted->event = event;
+    return noted;
+}
+
+/* ── its job ── */
+
+/* resolve has the registrar find the dataset of the ATTACH that is being taken. What comes of it is told later. */
+static void resolve(struct driver *driver, const struct guests_action *action)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    const struct peer_attach *attach = &cluster->attaching->message.attach;
+    struct session_peer peer = {.client = "another node"};
+    struct wire_register wire = {
+        .batch_size = GUESTS_BATCH,
+        .prefetch = GUESTS_PREFETCH,
+        .world_size = 1,
+        .epochs = 1,
+        .shuffle = SHUFFLE_DEPENDENT,
+        .bad_policy = BAD_SKIP,
+        .flags = attach->flags & PEER_ALL_FILES ? WIRE_ALL_FILES : 0,
+        .seed = attach->seed,
+        .weight = attach->weight,
+        .dataset = {(const char *)attach->path.data, attach->path.len_bytes},
+        .pipeline = {(const char *)attach->pipeline.data, attach->pipeline.len_bytes}};
+    struct registration *reg =
+        registration_create(GUEST_CLIENT | ++cluster->numbers, 0, &peer, &wire, -1);
+    struct error err;
+    reg->guest.number = action->guest;
+    reg->guest.all = action->resolve.all;
+    reg->guest.predecessor = action->resolve.predecessor;
+    memcpy(reg->guest.fingerprint, attach->fingerprint, sizeof reg->guest.fingerprint);
+    reg->code = idset_read(attach->view.data, attach->view.len_bytes, &reg->guest.part, &err);
+    if (!reg->code)
+        reg->code = registrar_submit(driver->registrar, reg);
+    else
+        error_set(&reg->err, reg->code, "%s", err.text);
+    if (reg->code) {
+        note(cluster, (struct guests_event){
+                          .type = GUESTS_REFUSED, .guest = action->guest, .refused.code = reg->code});
+        registration_destroy(reg);
+    }
+}
+
+const char *cluster_guest_mismatch(const struct registration *reg)
+{
+    uint64_t fingerprint[2];
+    dataset_fingerprint(reg->found.dataset, fingerprint);
+    if (memcmp(fingerprint, reg->guest.fingerprint, sizeof fingerprint) != 0)
+        return "the dataset is another one here: its folder has other files";
+    return NULL;
+}
+
+void cluster_guest_desc(const struct registration *reg, struct engine_job_desc *desc)
+{
+    desc->hold = GUESTS_HOLD;
+    desc->inherits = ENGINE_INHERITS_NOTHING;
+    if (reg->guest.all)
+        desc->inherits = ENGINE_INHERITS_ALL;
+    if (reg->guest.predecessor != GUESTS_NO_JOB) {
+        desc->inherits = ENGINE_INHERITS_JOB;
+        desc->predecessor = reg->guest.predecessor;
+    }
+}
+
+void cluster_guest_refused(struct driver *driver, const struct registration *reg, int code)
+{
+    note(driver->cluster, (struct guests_event){
+                              .type = GUESTS_REFUSED, .guest = reg->guest.number, .refused.code = code});
+}
+
+void cluster_guest_batch(struct driver *driver, const struct engine_action *action)
+{
+    const struct registration *reg = driver->tables.jobs[action->job].reg;
+    struct cluster_guest_event *noted = note(
+        driver->cluster, (struct guests_event){.type = GUESTS_DELIVERED,
+                                               .guest = reg->guest.number,
+                                               .delivered = {.batch = action->deliver.batch,
+                                                             .count = action->deliver.count,
+                                                             .last = action->deliver.last}});
+    CHECK(action->deliver.count <= GUESTS_BATCH);
+    for (uint32_t i = 0; i < action->deliver.count; i++) {
+        const struct engine_entry *entry = &action->deliver.entries[i];
+        noted->samples[i] = (struct guests_sample){.offset = entry->offset, .bytes = entry->bytes};
+        CHECK(dataset_index(reg->found.dataset, entry->id, &noted->samples[i].id));
+    }
+}
+
+/* ── answers ── */
+
+/* put_samples makes a batch's head and copies its payloads out of the arena. */
+static void put_samples(const struct driver *driver, const struct guests_action *action, struct peer_message *message,
+                        uint8_t *entries, uint8_t *bads, void **payload, size_t *payload_bytes)
+{
+    const char *base = arena_base(driver->config.arena);
+    struct peer_batch *batch = &message->batch;
+    *payload_bytes = 0;
+    for (uint32_t i = 0; i < action->answer.n_samples; i++)
+        *payload_bytes += action->answer.samples[i].reason ? 0 : action->answer.samples[i].bytes;
+    char *at = *payload = xmalloc(*payload_bytes + 1);
+    for (uint32_t i = 0; i < action->answer.n_samples; i++) {
+        const struct guests_sample *sample = &action->answer.samples[i];
+        if (sample->reason) {
+            peer_bad_put(bads, batch->bad++, &(struct peer_bad){sample->id, sample->reason});
+            continue;
+        }
+        memcpy(at, base + sample->offset, sample->bytes);
+        peer_entry_put(entries, batch->count++,
+                       &(struct peer_entry){sample->id, (uint32_t)sample->bytes, XXH3_64bits(at, sample->bytes)});
+        at += sample->bytes;
+    }
+    batch->guest = action->guest;
+    batch->seq = action->answer.seq;
+    batch->flags = action->answer.last ? PEER_LAST : 0;
+    batch->entries = (struct peer_blob){entries, batch->count * (uint32_t)PEER_ENTRY_BYTES};
+    batch->bads = (struct peer_blob){bads, batch->bad * (uint32_t)PEER_BAD_BYTES};
+}
+
+static void answer(const struct driver *driver, const struct guests_action *action)
+{
+    static const enum peer_type types[] = {
+        [GUESTS_ATTACHED] = PEER_ATTACHED, [GUESTS_IS_REFUSED] = PEER_REFUSED, [GUESTS_STALE] = PEER_STALE,
+        [GUESTS_BATCH_IS] = PEER_BATCH,    [GUESTS_EMPTY] = PEER_EMPTY,        [GUESTS_IS_GONE] = PEER_GONE,
+        [GUESTS_WITHDRAWN] = PEER_GONE,    [GUESTS_DONE] = PEER_DONE};
+    uint8_t entries[GUESTS_SAMPLES_MAX * PEER_ENTRY_BYTES], bads[GUESTS_SAMPLES_MAX * PEER_BAD_BYTES];
+    struct peer_message message = {.type = types[action->answer.kind]};
+    void *payload = NULL;
+    size_t payload_bytes = 0;
+    if (message.type == PEER_ATTACHED) {
+        message.attached.guest = action->guest;
+        message.attached.count = (uint32_t)action->answer.count;
+    } else if (message.type == PEER_REFUSED) {
+        const char *why = larder_err_name(action->answer.code);
+        message.refused.code = action->answer.code;
+        message.refused.retry_ms = RETRY_MS;
+        message.refused.text = (struct peer_blob){(const uint8_t *)why, (uint32_t)strlen(why)};
+    } else if (message.type == PEER_BATCH) {
+        put_samples(driver, action, &message, entries, bads, &payload, &payload_bytes);
+    }
+    if (action->request)
+        peering_answer(driver->cluster->peering, action->request, &message, payload, payload_bytes);
+    else
+        free(payload);
+}
+
+/* ── events ── */
+
+static void step(struct driver *driver, struct guests_event event)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    const struct guests_action *actions;
+    event.now_ns = clock_now_ns();
+    size_t count = guests_step(cluster->guests, &event, &actions);
+    for (size_t i = 0; i < count; i++) { /* before the engine does anything with the slots */
+        if (actions[i].type == GUESTS_ANSWER)
+            answer(driver, &actions[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct guests_action *action = &actions[i];
+        struct engine_event told = {.type = ENGINE_TICK};
+        if (action->type == GUESTS_RESOLVE)
+            resolve(driver, action);
+        else if (action->type == GUESTS_ASK)
+            told = (struct engine_event){.type = ENGINE_NEXT, .next = {action->job, 0, action->credits}};
+        else if (action->type == GUESTS_RELEASE)
+            told = (struct engine_event){.type = ENGINE_RELEASE, .release = {action->job, action->batch}};
+        else if (action->type == GUESTS_GONE)
+            told = (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = action->job}};
+        driver_step(driver, &told, told.type != ENGINE_TICK);
+    }
+}
+
+bool cluster_guests_go_on(struct driver *driver)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    struct cluster_guest_event *events = cluster->events;
+    size_t count = cluster->n_events;
+    cluster->events = NULL;
+    cluster->n_events = cluster->events_cap = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].event.type == GUESTS_DELIVERED)
+            events[i].event.delivered.samples = events[i].samples;
+        step(driver, events[i].event);
+    }
+    free(events);
+    if (guests_alarm(cluster->guests) <= clock_now_ns())
+        step(driver, (struct guests_event){.type = GUESTS_TICK});
+    return count > 0;
+}
+
+/* attach makes an event of the request. False: its part is no set of samples. */
+static bool attach(const struct peer_message *message, struct guests_event *event)
+{
+    const struct peer_attach *from = &message->attach;
+    struct error err;
+    event->type = GUESTS_ATTACH;
+    event->attach.key = (struct guests_key){.boot = from->anchor_boot, .job = from->job};
+    memcpy(event->attach.key.anchor, from->anchor, sizeof event->attach.key.anchor);
+    event->attach.term = from->term;
+    event->attach.prep_id = from->prep_id;
+    event->attach.again = from->epoch != 0;
+    event->attach.predecessor = from->predecessor;
+    return idset_read(from->view.data, from->view.len_bytes, &event->attach.part, &err) == 0;
+}
+
+void cluster_guests_asked(struct driver *driver, const struct peering_event *asked)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    const struct peer_message *message = &asked->message;
+    struct guests_event event = {.request = asked->number};
+    bool known = true;
+    if (message->type == PEER_ATTACH) {
+        known = attach(message, &event);
+    } else if (message->type == PEER_NEXT) {
+        const struct peer_next *next = &message->next;
+        event.type = GUESTS_NEXT;
+        event.guest = next->guest;
+        event.next.term = next->term;
+        event.next.seq = next->seq;
+        event.next.acked = next->acked;
+        event.next.more = next->more;
+        event.next.n = next->n;
+        event.next.extra = next->extra;
+        event.next.wait_ms = next->wait_ms;
+    } else if (message->type == PEER_DETACH) {
+        event.type = GUESTS_DETACH;
+        event.guest = message->guest.guest;
+        event.withdraw.term = message->guest.term;
+    } else {
+        known = false;
+    }
+    if (!known) {
+        static const char why[] = "this daemon does not understand the request";
+        struct peer_message refused = {
+            .type = PEER_REFUSED,
+            .refused = {LARDER_EFORMAT, 0, {(const uint8_t *)why, sizeof why - 1}}};
+        peering_answer(cluster->peering, asked->number, &refused, NULL, 0);
+        return;
+    }
+    cluster->attaching = asked;
+    step(driver, event);
+    cluster->attaching = NULL;
+}

@@ -1,0 +1,73 @@
+/* cluster_priv.h: what the files of cluster.h share. */
+#ifndef LARDER_SERVER_DRIVER_CLUSTER_PRIV_H
+#define LARDER_SERVER_DRIVER_CLUSTER_PRIV_H
+
+#include "server/cluster/anchor.h"
+#include "server/cluster/guests.h"
+#include "server/driver/cluster.h"
+#include "server/driver/driver_priv.h"
+
+/* A request to another node that has no answer yet. */
+struct cluster_sent {
+    uint64_t number, ticket;
+    enum peer_type type;
+    uint8_t node[PEER_NODE_BYTES];
+    /* ATTACH, NEXT: of which job's anchor, by its place and its anchor's number; and the anchor's own number of it. */
+    uint32_t job;
+    uint64_t serial, request;
+    uint32_t n, tasks[MERGE_SAMPLES_MOST];
+    bool of_members; /* a probe: members asked for it */
+};
+
+/* A job's anchor. */
+struct cluster_anchor {
+    struct anchor *anchor; /* NULL: others give nothing to the job */
+    uint64_t serial;
+};
+
+struct cluster_expected {
+    uint32_t job, task;
+    sample_id id;
+    uint64_t ahead;
+};
+
+/* What a guest's job did in a step. */
+struct cluster_guest_event {
+    struct guests_event event;
+    struct guests_sample samples[GUESTS_BATCH];
+};
+
+struct driver_cluster {
+    struct peering *peering; /* NULL: not yet, or no more */
+    uint64_t boot, prep_id;
+    struct members members;
+    struct peers peers;
+    struct guests *guests;
+    struct cluster_anchor anchors[JOBS_MAX];
+    struct anchor *adding; /* of the job that is being added */
+    uint64_t serials, numbers;
+    struct cluster_sent *sent;
+    size_t n_sent, sent_cap;
+    uint64_t *offset_of; /* by task */
+    size_t offsets_cap;
+    struct cluster_expected *expected;
+    size_t n_expected, expected_cap;
+    struct cluster_guest_event *events;
+    size_t n_events, events_cap;
+    const struct peering_event *attaching; /* the request that guests_step is taking */
+    bool ticking;                          /* inside cluster_settle */
+};
+
+/* cluster.c. cluster_send fills in number and ticket; it gives false when the node cannot be asked, and then nothing is
+ * noted. cluster_heard tells of a node that it answered or not. */
+struct cluster_sent *cluster_send(struct driver_cluster *cluster, const struct cluster_sent *sent,
+                                  const struct peer_message *message, bool fresh, uint32_t whole_ms);
+/* cluster_anchor.c */
+bool cluster_anchors_go_on(struct driver *driver); /* whether there was anything to do */
+void cluster_anchors_hear(struct driver *driver, const struct cluster_sent *sent, const struct peering_event *event);
+uint64_t cluster_anchors_alarm(const struct driver_cluster *cluster);
+/* cluster_guest.c */
+bool cluster_guests_go_on(struct driver *driver);
+void cluster_guests_asked(struct driver *driver, const struct peering_event *event);
+
+#endif
