@@ -30,8 +30,8 @@ enum peering_event_type {
 struct peering_event {
     enum peering_event_type type;
     uint64_t number; /* ASKED: for peering_answer. ANSWERED: as peering_ask was given it. */
-    /* ANSWERED: 0; LARDER_EGONE: nobody listens there. Anything else: no answer in time, none that can be understood, or
-     * a BATCH with a payload that is not what its check says. */
+    /* ANSWERED: 0; LARDER_EGONE: nobody listens there, or another node does. Anything else: no answer in time, none
+     * that can be understood, or a BATCH with a payload that is not what its check says. */
     int code;
     struct peer_message message; /* borrows from body */
     /* BATCH: the payloads, one behind the other; their lengths are those of the entries, which add up to payload_bytes.
@@ -65,16 +65,17 @@ struct peering;
 /* peering_start listens and begins to look for others. All of config is copied. LARDER_EINVAL, LARDER_EBUSY (the port
  * is taken), LARDER_EPERM, LARDER_EFORMAT, LARDER_ENOENT (the bundle), LARDER_EIO, LARDER_ELIMIT, LARDER_ENOMEM. */
 int peering_start(const struct peering_config *config, struct peering **out, struct error *err);
-/* peering_stop ends both threads: nothing is told any more when it returns. Then peering_ask fails and peering_answer
- * does nothing. peering_destroy frees it; accepts NULL, and stops first. */
+/* peering_stop ends both threads: nothing is told any more when it returns. What was asked has its ANSWERED event until
+ * then. After peering_leave it first waits, 3 s at most, until etcd has taken the lease back. Then peering_ask fails
+ * and peering_answer does nothing. peering_destroy frees it; accepts NULL, and stops first. */
 void peering_stop(struct peering *peering);
 void peering_destroy(struct peering *peering);
 uint16_t peering_port(const struct peering *peering); /* that it listens at */
 
-/* peering_ask sends a request to a node; cluster, node and boot of the message are filled in. Exactly one ANSWERED event
- * follows, later, unless it fails: LARDER_EGONE (the address is not known, or it stops), LARDER_ELIMIT. fresh: on a new
- * connection. *ticket is for peering_cancel, after which the event has another code than 0, or had come before. Any
- * thread. */
+/* peering_ask sends a request to a node; cluster, node and boot of the message are filled in. Exactly one ANSWERED
+ * event follows, later, unless it fails: LARDER_EGONE (the address is not known, or it stops), LARDER_ELIMIT,
+ * LARDER_ENOMEM. fresh: on a new connection. *ticket is for peering_cancel, after which the event has another code than
+ * 0, or had come before. Any thread. */
 int peering_ask(struct peering *peering, const uint8_t node[PEER_NODE_BYTES], const struct peer_message *message,
                 uint64_t number, bool fresh, uint32_t whole_ms, uint64_t *ticket);
 void peering_cancel(struct peering *peering, uint64_t ticket);
