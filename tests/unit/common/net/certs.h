@@ -10,4 +10,11 @@ void certs_authority(const char *folder, const char *name);
  * expired one ended a day ago. */
 void certs_issue(const char *folder, const char *authority, const char *name, bool expired);
 
+struct certs_wish {
+    long ends_in_s;
+    const char *organisation; /* NULL: none */
+    const char *purpose;      /* an extended key usage's OID; NULL: none, which is for all */
+};
+void certs_issue_as(const char *folder, const char *authority, const char *name, const struct certs_wish *wish);
+
 #endif
