@@ -62,7 +62,7 @@ static bool parse_size(const char *text, struct plan_arguments *arguments)
     if (arguments->n_sizes == PLAN_SIZES_MAX)
         return wrong("memory", text, "fewer sizes");
     if (config_value_read(&arguments->sizes[arguments->n_sizes], &config_rows[SETTING_encoded_bytes],
-                          (struct config_text){.text = text}, &machine, &err))
+                          (struct config_scalar){.text = text}, &machine, &err))
         return wrong("memory", text, "a size as 8GiB, from 1MiB");
     arguments->n_sizes++;
     return true;

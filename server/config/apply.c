@@ -48,7 +48,7 @@ static int unknown_section(const struct config *config, const struct doc_node *k
                            suggestion.best);
     return config_fail(err, LARDER_EINVAL, config->file, key->at, shown,
                        "no such section: the sections are socket, memory, threads, redirect, limits, log, metrics, "
-                       "control, catalog, jobs, storage, roots and datasets");
+                       "control, catalog, jobs, cluster, storage, roots and datasets");
 }
 
 static int unknown_key(const struct config *config, const char *section, const struct doc_node *key, struct error *err)
@@ -75,6 +75,56 @@ static int unknown_key(const struct config *config, const char *section, const s
     return config_fail(err, LARDER_EINVAL, config->file, key->at, path, "no such setting: `%s` has %s", section, known);
 }
 
+static int apply_text(const struct config *config, const struct config_row *row, uint32_t number,
+                      const struct doc_node *item, char **out, struct error *err)
+{
+    const struct config_row text = {.kind = CONFIG_TEXT, .unit = "bytes", .min = 1, .max = CONFIG_LIST_TEXT_MAX};
+    static const struct config_machine no_machine; /* no text depends on it */
+    char key[KEY_MAX];
+    struct error why;
+    snprintf(key, sizeof key, "%s[%u]", row->key_path, number);
+    if (item->kind != DOC_SCALAR || doc_is_null(item))
+        return config_fail(err, LARDER_EINVAL, config->file, item->at, key, "write one text (%s)", row->unit);
+    int code = config_value_read(out, &text, (struct config_scalar){.text = item->text, .quoted = item->quoted},
+                                 &no_machine, &why);
+    return code ? config_fail(err, code, config->file, item->at, key, "%s", why.text) : 0;
+}
+
+static int apply_list(struct config *config, const struct config_row *row, const struct doc_node *value,
+                      struct error *err)
+{
+    struct config_text **field = (struct config_text **)(void *)((char *)config + row->offset);
+    if (value->n_children > row->max)
+        return config_fail(err, LARDER_EINVAL, config->file, value->at, row->key_path,
+                           "has %u texts: at most %llu are possible", value->n_children, (unsigned long long)row->max);
+    struct config_text *list = value->n_children ? xcalloc(value->n_children + 1u, sizeof *list) : NULL;
+    for (uint32_t i = 0; i < value->n_children; i++) {
+        list[i].at = value->children[i]->at;
+        int code = apply_text(config, row, i, value->children[i], &list[i].text, err);
+        if (code) {
+            config_list_free(list);
+            return code;
+        }
+    }
+    config_list_free(*field);
+    *field = list;
+    return 0;
+}
+
+static int apply_scalar(struct config *config, const struct config_row *row, const struct doc_node *value,
+                        const struct config_machine *machine, struct error *err)
+{
+    struct error why;
+    if (value->kind != DOC_SCALAR)
+        return config_fail(err, LARDER_EINVAL, config->file, value->at, row->key_path,
+                           row->kind == CONFIG_LIST ? "is a mapping: write a list (%s)"
+                                                    : "is a list or a mapping: write one value (%s)",
+                           row->unit);
+    int rc = config_value_set(config, row, (struct config_scalar){.text = value->text, .quoted = value->quoted},
+                              machine, &why);
+    return rc ? config_fail(err, rc, config->file, value->at, row->key_path, "%s", why.text) : 0;
+}
+
 static int apply_setting(struct config *config, const char *section, const struct doc_node *key,
                          const struct doc_node *value, const struct config_machine *machine, struct error *err)
 {
@@ -85,14 +135,10 @@ static int apply_setting(struct config *config, const char *section, const struc
     if (index == CONFIG_SETTINGS)
         return unknown_key(config, section, key, err);
     const struct config_row *row = &config_rows[index];
-    if (value->kind != DOC_SCALAR)
-        return config_fail(err, LARDER_EINVAL, config->file, value->at, row->key_path,
-                           "is a list or a mapping: write one value (%s)", row->unit);
-    struct error why;
-    int rc = config_value_set(config, row, (struct config_text){.text = value->text, .quoted = value->quoted}, machine,
-                              &why);
+    int rc = row->kind == CONFIG_LIST && value->kind == DOC_SEQUENCE ? apply_list(config, row, value, err)
+                                                                     : apply_scalar(config, row, value, machine, err);
     if (rc)
-        return config_fail(err, rc, config->file, value->at, row->key_path, "%s", why.text);
+        return rc;
     config->source[index] = CONFIG_FROM_FILE;
     config->mark[index] = value->at;
     return 0;

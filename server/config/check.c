@@ -78,6 +78,15 @@ static void warn_of_datasets(const struct config *config)
     }
 }
 
+/* warn_of_bundle tells of certificates that are not there now. They may come before the daemon starts. */
+static void warn_of_bundle(const struct config *config)
+{
+    const struct config_mark *at = &config->mark[SETTING_cluster_bundle];
+    if (config->cluster_bundle[0] && access(config->cluster_bundle, R_OK) != 0)
+        fprintf(stderr, "%s:%u:%u: warning: cluster.bundle: %s: %s\n", config->file, at->line, at->column,
+                config->cluster_bundle, strerror(errno));
+}
+
 static int check(const char *path, bool show)
 {
     struct config *config = NULL;
@@ -88,6 +97,7 @@ static int check(const char *path, bool show)
     if (rc == 0) {
         warn_of_datasets(config);
         warn_of_roots(config);
+        warn_of_bundle(config);
     }
     if (rc)
         fprintf(stderr, "%s\n", err.text);

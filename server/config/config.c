@@ -22,19 +22,13 @@ static int set_defaults(struct config *config, const struct config_machine *mach
         struct config_machine on = *machine;
         if (row->kind == CONFIG_BYTES && on.memory_bytes > 2 * on.available_bytes)
             on.memory_bytes = 2 * on.available_bytes;
-        int rc = config_value_set(config, row, (struct config_text){.text = row->initial}, &on, err);
+        bool empty = strcmp(row->initial, "\"\"") == 0;
+        struct config_scalar initial = {.text = empty ? "" : row->initial, .quoted = empty};
+        int rc = config_value_set(config, row, initial, &on, err);
         if (rc)
             return error_prefix(err, rc, "%s (its default; give a size in a configuration file)", row->key_path);
     }
     return 0;
-}
-
-/* fail_setting puts a setting's place and key before a text. */
-static int fail_setting(const struct config *config, enum config_setting index, int code, const char *text,
-                        struct error *err)
-{
-    const char *file = config->source[index] == CONFIG_FROM_FILE ? config->file : NULL;
-    return config_fail(err, code, file, config->mark[index], config_rows[index].key_path, "%s", text);
 }
 
 static int find_socket(struct config *config, struct error *err)
@@ -97,7 +91,7 @@ static void find_checkpoint_dir(struct config *config)
  * least scratch always does, for a configuration that is written out says what its default became. */
 static int fit_scratch(struct config *config, const struct config_machine *machine, struct error *err)
 {
-    char scratch[32], memory[32], text[256];
+    char scratch[32], memory[32];
     uint64_t room = machine->memory_bytes - config->arena_bytes - config->encoded_bytes;
     if (room < CONFIG_SCRATCH_MIN)
         room = CONFIG_SCRATCH_MIN;
@@ -109,27 +103,26 @@ static int fit_scratch(struct config *config, const struct config_machine *machi
     }
     config_bytes_print(config->scratch_bytes, scratch, sizeof scratch);
     config_bytes_print(machine->memory_bytes, memory, sizeof memory);
-    snprintf(text, sizeof text,
-             "memory.scratch (%s), memory.arena and memory.encoded together are more than the %s of memory this "
-             "machine (or cgroup) has: make one smaller",
-             scratch, memory);
-    return fail_setting(config, SETTING_scratch_bytes, LARDER_EINVAL, text, err);
+    return config_fail_setting(config, SETTING_scratch_bytes, err, LARDER_EINVAL,
+                               "memory.scratch (%s), memory.arena and memory.encoded together are more than the %s of "
+                               "memory this machine (or cgroup) has: make one smaller",
+                               scratch, memory);
 }
 
 /* finish fills in what `auto` and 0 stand for, and checks settings against each other. A second run changes nothing. */
 static int finish(struct config *config, const struct config_machine *machine, struct error *err)
 {
-    char arena[32], encoded[32], memory[32], text[256];
+    char arena[32], encoded[32], memory[32];
     if (config->arena_bytes + config->encoded_bytes > machine->memory_bytes) {
         config_bytes_print(config->arena_bytes, arena, sizeof arena);
         config_bytes_print(config->encoded_bytes, encoded, sizeof encoded);
         config_bytes_print(machine->memory_bytes, memory, sizeof memory);
-        snprintf(text, sizeof text,
-                 "memory.arena (%s) and memory.encoded (%s) together are more than the %s of memory this machine (or "
-                 "cgroup) has: make one smaller",
-                 arena, encoded, memory);
-        return fail_setting(config, config->source[SETTING_arena_bytes] ? SETTING_arena_bytes : SETTING_encoded_bytes,
-                            LARDER_EINVAL, text, err);
+        return config_fail_setting(
+            config, config->source[SETTING_arena_bytes] ? SETTING_arena_bytes : SETTING_encoded_bytes, err,
+            LARDER_EINVAL,
+            "memory.arena (%s) and memory.encoded (%s) together are more than the %s of memory this machine (or "
+            "cgroup) has: make one smaller",
+            arena, encoded, memory);
     }
     int rc = fit_scratch(config, machine, err);
     if (rc)
@@ -142,7 +135,7 @@ static int finish(struct config *config, const struct config_machine *machine, s
     rc = find_socket(config, err);
     if (rc == 0)
         find_metrics_socket(config);
-    return rc;
+    return rc ? rc : config_cluster_finish(config, err);
 }
 
 /* ── loading ───────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -223,23 +216,32 @@ int config_load(const char *path, struct config **out, struct error *err)
     return rc;
 }
 
+static bool is_text(const struct config_row *row)
+{
+    return row->kind == CONFIG_PATH || row->kind == CONFIG_ADDRESS || row->kind == CONFIG_TEXT;
+}
+
 /* own_texts gives a copied configuration its own texts. The datasets stay shared. */
 static void own_texts(struct config *config)
 {
-    config->socket_path = xstrdup(config->socket_path);
-    config->metrics_address = xstrdup(config->metrics_address);
-    config->metrics_socket = xstrdup(config->metrics_socket);
-    config->checkpoint_dir = xstrdup(config->checkpoint_dir);
-    config->memory_root = xstrdup(config->memory_root);
+    for (size_t i = 0; i < CONFIG_SETTINGS; i++) {
+        void *field = (char *)config + config_rows[i].offset;
+        if (is_text(&config_rows[i]))
+            *(char **)field = xstrdup(*(char **)field);
+        else if (config_rows[i].kind == CONFIG_LIST)
+            *(struct config_text **)field = config_list_copy(*(struct config_text **)field);
+    }
 }
 
 static void free_texts(struct config *config)
 {
-    free(config->socket_path);
-    free(config->metrics_address);
-    free(config->metrics_socket);
-    free(config->checkpoint_dir);
-    free(config->memory_root);
+    for (size_t i = 0; i < CONFIG_SETTINGS; i++) {
+        void *field = (char *)config + config_rows[i].offset;
+        if (is_text(&config_rows[i]))
+            free(*(char **)field);
+        else if (config_rows[i].kind == CONFIG_LIST)
+            config_list_free(*(struct config_text **)field);
+    }
 }
 
 void config_destroy(struct config *config)
@@ -273,12 +275,14 @@ int config_set_on(struct config *config, const struct config_machine *machine, c
     struct config trial =
         *config; /* changed and checked first, so that a change that does not fit the other settings does not stay */
     own_texts(&trial);
-    int rc = config_value_set(&trial, &config_rows[index], (struct config_text){.text = text}, machine, err);
+    int rc = config_value_set(&trial, &config_rows[index], (struct config_scalar){.text = text}, machine, err);
     if (rc)
         rc = error_prefix(err, rc, "%s", key);
     trial.source[index] = CONFIG_FROM_COMMAND_LINE;
     if (index == SETTING_metrics_socket)
         trial.metrics_socket_auto = false;
+    if (index == SETTING_cluster_advertise)
+        trial.cluster_advertise_auto = false;
     if (rc == 0)
         rc = finish(&trial, machine, err);
     struct config old = *config;

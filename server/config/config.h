@@ -29,6 +29,11 @@
 #define CONFIG_STORAGE_PATH_MAX 3000 /* names of files are put behind it */
 #define CONFIG_ROOTS_MAX 64u
 #define CONFIG_ROOT_PATH_MAX 4095
+#define CONFIG_NAME_MAX 64       /* bytes of a cluster's or a node's name */
+#define CONFIG_HOST_PORT_MAX 261 /* bytes of a host's name, a colon and a port */
+#define CONFIG_CLUSTER_ETCD_MAX 16
+#define CONFIG_CLUSTER_NODES_MAX 64
+#define CONFIG_LIST_TEXT_MAX 512 /* bytes of a text in a list */
 #define CONFIG_STORAGE_MIN CONFIG_MIB
 #define CONFIG_STORAGE_MAX (UINT64_C(1) << 50)
 #define CONFIG_STORAGE_THREADS 4
@@ -46,6 +51,21 @@ enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_COMMAND_
 /* Where something stands in the file. Both numbers count from 1. 0: it is not from a file. */
 struct config_mark {
     uint32_t line, column;
+};
+
+/* The choices of cluster.discovery and cluster.security, in the order of table.h. */
+enum config_discovery {
+    CONFIG_DISCOVERY_STATIC,
+    CONFIG_DISCOVERY_SLURM,
+    CONFIG_DISCOVERY_DNS,
+    CONFIG_DISCOVERY_ETCD,
+};
+enum config_security { CONFIG_SECURITY_BUNDLE, CONFIG_SECURITY_NONE };
+
+/* A text in a list. The list ends with a text that is NULL. */
+struct config_text {
+    char *text;
+    struct config_mark at;
 };
 
 /* A dataset that clients may name instead of giving its folder. */
@@ -91,14 +111,20 @@ struct config_bad {
 #define CONFIG_C_CHOICE int
 #define CONFIG_C_PATH char *
 #define CONFIG_C_ADDRESS char *
+#define CONFIG_C_TEXT char *
+#define CONFIG_C_LIST struct config_text *
 
 struct config {
 #define SETTING(kind, field, ...) CONFIG_C_##kind field;
 #include "server/config/table.h"
 #undef SETTING
-    /* After loading no path is NULL, checkpoint_dir and metrics_socket are empty for `none`, and workers is the number
-     * of cores for 0. */
+    /* After loading no path is NULL, checkpoint_dir, metrics_socket and cluster_bundle are empty for `none`, and workers
+     * is the number of cores for 0. */
     bool metrics_socket_auto; /* metrics_socket follows socket_path */
+    /* In a cluster neither cluster_node nor cluster_advertise is empty. Alone (cluster_name is empty) the cluster's
+     * settings mean nothing. A list without texts is NULL. */
+    bool cluster_advertise_auto; /* cluster_advertise follows cluster_listen */
+    uint32_t n_cluster_etcd, n_cluster_nodes;
 
     struct config_dataset *datasets; /* in the file's order */
     uint32_t n_datasets;

@@ -2,7 +2,9 @@
  *
  *   file ── doc.c: libyaml events to nodes ── apply.c: nodes to settings ── value.c: text to value ── rows.c: the table
  *                                             storage.c: the storage classes; roots.c: the roots
+ *                                             list.c: the memory of lists of texts
  *                                             config.c: defaults, and checks across settings
+ *                                             cluster.c: the same of the section cluster
  *                                             write.c: settings to text */
 #ifndef LARDER_SERVER_CONFIG_CONFIG_PRIV_H
 #define LARDER_SERVER_CONFIG_CONFIG_PRIV_H
@@ -35,6 +37,8 @@ enum config_kind {
     CONFIG_PATH,
     CONFIG_FOLDER, /* an absolute path */
     CONFIG_ADDRESS,
+    CONFIG_TEXT,
+    CONFIG_LIST, /* its field is a struct config_text * */
 };
 
 struct config_row {
@@ -46,7 +50,7 @@ struct config_row {
 
 extern const struct config_row config_rows[CONFIG_SETTINGS];
 
-struct config_text {
+struct config_scalar {
     const char *text;
     bool quoted; /* the text is never taken for a number, a truth value or one of the words auto and none */
 };
@@ -54,10 +58,10 @@ struct config_text {
 /* config_value_set reads a text as the row's kind and puts the value into config. err says what is wrong and what to
  * do, without the place and the key. If it fails, nothing has changed. A path becomes NULL for `auto`, empty for
  * `none`. */
-int config_value_set(struct config *config, const struct config_row *row, struct config_text value,
+int config_value_set(struct config *config, const struct config_row *row, struct config_scalar value,
                      const struct config_machine *machine, struct error *err);
 /* config_value_read does the same for a field that lies elsewhere. */
-int config_value_read(void *field, const struct config_row *row, struct config_text value,
+int config_value_read(void *field, const struct config_row *row, struct config_scalar value,
                       const struct config_machine *machine, struct error *err);
 /* config_value_print writes the effective value as a file would. */
 void config_value_print(const struct config *config, const struct config_row *row, FILE *out);
@@ -107,6 +111,10 @@ bool doc_is_null(const struct doc_node *node);
 __attribute__((format(printf, 6, 7))) int config_fail(struct error *err, int code, const char *file,
                                                       struct config_mark at, const char *key, const char *fmt, ...);
 
+/* config_fail_setting does the same at a setting of the table, with its key and where the file gave it. */
+__attribute__((format(printf, 5, 6))) int config_fail_setting(const struct config *config, enum config_setting setting,
+                                                              struct error *err, int code, const char *fmt, ...);
+
 /* ── putting it together ───────────────────────────────────────────────────────────────────────────────────────── */
 
 /* config_apply puts the document's settings into config. */
@@ -127,6 +135,13 @@ void config_storage_free(struct config *config);
 int config_roots_apply(struct config *config, const struct doc_node *value, struct error *err);
 void config_roots_print(const struct config *config, FILE *out);
 void config_roots_free(struct config *config);
+/* config_list_count gives the number of texts. The copy owns its texts. All accept NULL, a list without texts. */
+uint32_t config_list_count(const struct config_text *list);
+struct config_text *config_list_copy(const struct config_text *list);
+void config_list_free(struct config_text *list);
+/* config_cluster_finish fills in the node's name and address, and checks the settings of cluster against each other. A
+ * second run changes nothing. */
+int config_cluster_finish(struct config *config, struct error *err);
 /* config_parse is config_load for a text and a given machine, for tests and the fuzzer. text NULL: the defaults alone.
  */
 int config_parse(const char *file, const char *text, size_t len_bytes, const struct config_machine *machine,

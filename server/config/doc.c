@@ -43,6 +43,18 @@ int config_fail(struct error *err, int code, const char *file, struct config_mar
     return error_set(err, code, "%s%s%s", key, colon, text);
 }
 
+int config_fail_setting(const struct config *config, enum config_setting setting, struct error *err, int code,
+                        const char *fmt, ...)
+{
+    const char *file = config->source[setting] == CONFIG_FROM_FILE ? config->file : NULL;
+    char text[512];
+    va_list values;
+    va_start(values, fmt);
+    vsnprintf(text, sizeof text, fmt, values);
+    va_end(values);
+    return config_fail(err, code, file, config->mark[setting], config_rows[setting].key_path, "%s", text);
+}
+
 static struct config_mark mark_of(yaml_mark_t mark)
 {
     return (struct config_mark){.line = (uint32_t)mark.line + 1, .column = (uint32_t)mark.column + 1};

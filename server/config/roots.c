@@ -35,7 +35,7 @@ int config_roots_apply(struct config *config, const struct doc_node *value, stru
         if (item->kind != DOC_SCALAR || doc_is_null(item))
             return config_fail(err, LARDER_EINVAL, config->file, item->at, key, "write one value (%s)", row.unit);
         int code = config_value_read(&config->roots[i].path, &row,
-                                     (struct config_text){.text = item->text, .quoted = item->quoted}, &no_machine,
+                                     (struct config_scalar){.text = item->text, .quoted = item->quoted}, &no_machine,
                                      &why);
         if (code)
             return config_fail(err, code, config->file, item->at, key, "%s", why.text);

@@ -61,7 +61,8 @@ static int apply_value(const struct config *config, const char *prefix, const st
     if (value->kind != DOC_SCALAR || doc_is_null(value))
         return config_fail(err, LARDER_EINVAL, config->file, value->at, path, "write one value (%s)", rows[row].unit);
     int code = config_value_read((char *)storage + rows[row].offset, &rows[row],
-                                 (struct config_text){.text = value->text, .quoted = value->quoted}, &no_machine, &why);
+                                 (struct config_scalar){.text = value->text, .quoted = value->quoted}, &no_machine,
+                                 &why);
     return code ? config_fail(err, code, config->file, value->at, path, "%s", why.text) : 0;
 }
 

@@ -12,6 +12,8 @@
  *   CHOICE   one word of those the unit column lists, in the order of the enum they stand for
  *   PATH     an absolute path, or auto; none too where min is 0: its length in bytes
  *   ADDRESS  a loopback address
+ *   TEXT     any text without control characters: its length in bytes
+ *   LIST     a list of such texts: their number
  * configs/larder.yaml is made from this table (larderd check --example); a test compares the two. */
 SETTING(PATH, socket_path, "socket", "path", "auto", "absolute path or auto", 1, CONFIG_SOCKET_PATH_MAX,
         "Where training scripts connect. auto: $LARDER_SOCKET, else $XDG_RUNTIME_DIR/larder/larder.sock, else "
@@ -79,6 +81,33 @@ SETTING(PATH, checkpoint_dir, "catalog", "checkpoint", "auto", "absolute path, a
         "again at each start.")
 SETTING(SHARE, job_quota_share, "jobs", "quota", "50%", "% of the arena", 1, 100,
         "The most of the arena that one job may pin.")
+SETTING(TEXT, cluster_name, "cluster", "name", "\"\"", "letters, digits, - _ and ., or nothing", 0, CONFIG_NAME_MAX,
+        "The cluster's name (docs/cluster.md). Nodes of one name share. Without a name the daemon is alone.")
+SETTING(TEXT, cluster_node, "cluster", "node", "\"\"", "letters, digits, - _ and ., or nothing", 0, CONFIG_NAME_MAX,
+        "This node's name, another for each node. Without one: the host's name.")
+SETTING(
+    CHOICE, cluster_discovery, "cluster", "discovery", "static", "static|slurm|dns|etcd", 0, 3,
+    "How nodes find each other. static: by the list cluster.nodes, alone until another answers. slurm: the nodes of "
+    "the job of Slurm that the daemon runs in. dns: all addresses of the one name in cluster.nodes. etcd: by keys "
+    "in the etcd of cluster.etcd.")
+SETTING(LIST, cluster_etcd, "cluster", "etcd", "[]", "URLs such as https://etcd-0:2379", 0, CONFIG_CLUSTER_ETCD_MAX,
+        "The endpoints of etcd, for discovery: etcd.")
+SETTING(LIST, cluster_nodes, "cluster", "nodes", "[]", "HOST:PORT each", 0, CONFIG_CLUSTER_NODES_MAX,
+        "Where the nodes listen, for discovery: static. The list may be the same on each, with itself in it. For "
+        "discovery: dns it is one NAME:PORT.")
+SETTING(TEXT, cluster_listen, "cluster", "listen", "0.0.0.0:9451", "ADDRESS:PORT", 1, CONFIG_HOST_PORT_MAX,
+        "Where this node listens for the others. An IPv6 address stands in brackets: [::]:9451.")
+SETTING(TEXT, cluster_advertise, "cluster", "advertise", "\"\"", "HOST:PORT or nothing", 0, CONFIG_HOST_PORT_MAX,
+        "Where the others reach this node. Without one: the host's name, with the port of cluster.listen.")
+SETTING(CHOICE, cluster_security, "cluster", "security", "bundle", "bundle|none", 0, 1,
+        "bundle: nodes talk over TLS, and each shows a certificate of the cluster's authority. none: anybody who "
+        "reaches cluster.listen can ask for samples.")
+SETTING(PATH, cluster_bundle, "cluster", "bundle", "none", "absolute path or none", 0, 4095,
+        "This node's certificates and key, for security: bundle. `larder cluster keygen` makes it.")
+SETTING(BOOL, cluster_insecure, "cluster", "insecure", "false", "true or false", 0, 1,
+        "Allows security: none on an address that other machines reach.")
+SETTING(COUNT, cluster_lease_s, "cluster", "lease", "15", "seconds", 2, 3600,
+        "How long etcd keeps this node's key after it was last heard of, for discovery: etcd.")
 SETTING(PATH, memory_root, "debug", "memory_root", "none", "absolute path or none", 0, 4095,
         "For tests: a folder that stands for the root of /proc and /sys where they tell how much memory is free.")
 SETTING(COUNT, load_delay_ms, "debug", "load_delay", "0", "milliseconds", 0, 60000,

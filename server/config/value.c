@@ -77,7 +77,7 @@ static bool fraction(const char **at, double *out)
     return true;
 }
 
-static int parse_count(const struct config_row *row, struct config_text value, uint64_t *out, struct error *err)
+static int parse_count(const struct config_row *row, struct config_scalar value, uint64_t *out, struct error *err)
 {
     const char *at = value.text;
     uint64_t count;
@@ -92,7 +92,7 @@ static int parse_count(const struct config_row *row, struct config_text value, u
                      (unsigned long long)row->max, row->unit);
 }
 
-static int parse_width(const struct config_row *row, struct config_text value, uint64_t *out, struct error *err)
+static int parse_width(const struct config_row *row, struct config_scalar value, uint64_t *out, struct error *err)
 {
     bool half = strcmp(value.text, "half") == 0;
     if (value.quoted || !(half || strcmp(value.text, "off") == 0))
@@ -131,7 +131,7 @@ static bool parse_size(const char *text, double *out)
     return false;
 }
 
-static int parse_bytes(const struct config_row *row, struct config_text value, const struct config_machine *machine,
+static int parse_bytes(const struct config_row *row, struct config_scalar value, const struct config_machine *machine,
                        uint64_t *out, struct error *err)
 {
     double bytes, percent;
@@ -165,7 +165,7 @@ static int parse_bytes(const struct config_row *row, struct config_text value, c
     return 0;
 }
 
-static int parse_share(const struct config_row *row, struct config_text value, double *out, struct error *err)
+static int parse_share(const struct config_row *row, struct config_scalar value, double *out, struct error *err)
 {
     double percent;
     if (!parse_percent(value.text, &percent))
@@ -178,7 +178,8 @@ static int parse_share(const struct config_row *row, struct config_text value, d
     return 0;
 }
 
-static int parse_bad(const struct config_row *row, struct config_text value, struct config_bad *out, struct error *err)
+static int parse_bad(const struct config_row *row, struct config_scalar value, struct config_bad *out,
+                     struct error *err)
 {
     double percent = 0;
     uint64_t count = 0;
@@ -217,7 +218,7 @@ static int parse_choice(const struct config_row *row, const char *text, int *out
     return error_set(err, LARDER_EINVAL, "'%s' is none of the choices: write one of %s", config_shown(text), row->unit);
 }
 
-static int parse_bool(struct config_text value, bool *out, struct error *err)
+static int parse_bool(struct config_scalar value, bool *out, struct error *err)
 {
     if (value.quoted || (strcmp(value.text, "true") != 0 && strcmp(value.text, "false") != 0))
         return error_set(err, LARDER_EINVAL, "'%s' is neither true nor false: write one of the two, without quotes",
@@ -226,7 +227,7 @@ static int parse_bool(struct config_text value, bool *out, struct error *err)
     return 0;
 }
 
-static int parse_path(const struct config_row *row, struct config_text value, char **out, struct error *err)
+static int parse_path(const struct config_row *row, struct config_scalar value, char **out, struct error *err)
 {
     size_t len = strlen(value.text);
     const char *what = row->kind == CONFIG_FOLDER ? "an absolute path"
@@ -271,13 +272,40 @@ static int parse_address(const char *text, char **out, struct error *err)
     return 0;
 }
 
-int config_value_set(struct config *config, const struct config_row *row, struct config_text value,
+static int parse_text(const struct config_row *row, const char *text, char **out, struct error *err)
+{
+    size_t len = strlen(text);
+    if (len < row->min || len > row->max)
+        return error_set(err, LARDER_EINVAL, "'%s' has %zu bytes: write %llu to %llu (%s)", config_shown(text), len,
+                         (unsigned long long)row->min, (unsigned long long)row->max, row->unit);
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)text[i] < ' ')
+            return error_set(err, LARDER_EINVAL, "'%s' has a control character in it: remove it", config_shown(text));
+    }
+    free(*out);
+    *out = xstrdup(text);
+    return 0;
+}
+
+/* One text alone is a list only where it says that there are none. config_list_apply reads the others. */
+static int parse_empty_list(const struct config_row *row, struct config_scalar value, struct config_text **out,
+                            struct error *err)
+{
+    if (value.quoted || strcmp(value.text, "[]") != 0)
+        return error_set(err, LARDER_EINVAL, "'%s' is not a list: write `[%s]` (%s)", config_shown(value.text),
+                         config_shown(value.text), row->unit);
+    config_list_free(*out);
+    *out = NULL;
+    return 0;
+}
+
+int config_value_set(struct config *config, const struct config_row *row, struct config_scalar value,
                      const struct config_machine *machine, struct error *err)
 {
     return config_value_read((char *)config + row->offset, row, value, machine, err);
 }
 
-int config_value_read(void *field, const struct config_row *row, struct config_text value,
+int config_value_read(void *field, const struct config_row *row, struct config_scalar value,
                       const struct config_machine *machine, struct error *err)
 {
     if (!value.quoted && (value.text[0] == '\0' || strcmp(value.text, "~") == 0 || strcmp(value.text, "null") == 0))
@@ -296,6 +324,8 @@ int config_value_read(void *field, const struct config_row *row, struct config_t
     case CONFIG_PATH:
     case CONFIG_FOLDER: return parse_path(row, value, field, err);
     case CONFIG_ADDRESS: return parse_address(value.text, field, err);
+    case CONFIG_TEXT: return parse_text(row, value.text, field, err);
+    case CONFIG_LIST: return parse_empty_list(row, value, field, err);
     }
     CHECK(!"a kind of setting that nobody reads");
     return LARDER_EINVAL;
@@ -330,6 +360,17 @@ void config_text_print(const char *text, FILE *out)
     fputc('"', out);
 }
 
+static void print_list(const struct config_text *list, FILE *out)
+{
+    uint32_t count = config_list_count(list);
+    fputc('[', out);
+    for (uint32_t i = 0; i < count; i++) {
+        fputs(i ? ", " : "", out);
+        config_text_print(list[i].text, out);
+    }
+    fputc(']', out);
+}
+
 void config_value_print(const struct config *config, const struct config_row *row, FILE *out)
 {
     const void *field = (const char *)config + row->offset;
@@ -357,5 +398,7 @@ void config_value_print(const struct config *config, const struct config_row *ro
         else
             fputs("none", out);
         break;
+    case CONFIG_TEXT: config_text_print(*(char *const *)field, out); break;
+    case CONFIG_LIST: print_list(*(struct config_text *const *)field, out); break;
     }
 }

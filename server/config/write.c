@@ -69,6 +69,7 @@ static void print_bounds(const struct config_row *row, FILE *out)
     case CONFIG_WIDTH:
         fprintf(out, ", %llu to %llu", (unsigned long long)row->min, (unsigned long long)row->max);
         break;
+    case CONFIG_LIST: fprintf(out, ", at most %llu", (unsigned long long)row->max); break;
     case CONFIG_SHARE:
         fprintf(out, ", %llu%% to %llu%%", (unsigned long long)row->min, (unsigned long long)row->max);
         break;

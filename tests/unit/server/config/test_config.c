@@ -99,6 +99,19 @@ static const char everything[] = "# a comment\n"
                                  "catalog: {checkpoint: /var/tmp/c}\n"
                                  "jobs:\n"
                                  "  quota: 12.5%\n"
+                                 "cluster:\n"
+                                 "  name: lab-1\n"
+                                 "  node: node.7\n"
+                                 "  discovery: etcd\n"
+                                 "  etcd: [https://etcd-0:2379, \"http://[::1]:2379\"]\n"
+                                 "  nodes:\n"
+                                 "    - node-1:9451\n"
+                                 "  listen: \"[::]:77\"\n"
+                                 "  advertise: \"[fd00::7]:78\"\n"
+                                 "  security: none\n"
+                                 "  bundle: /etc/larder/cluster.pem\n"
+                                 "  insecure: true\n"
+                                 "  lease: 4\n"
                                  "storage:\n"
                                  "  - {path: \"/nvme/my class\", size: 800GiB, threads: 9}\n"
                                  "  - path: /ssd\n"
@@ -155,6 +168,20 @@ static void assert_everything(const struct config *config)
     assert_false(config->control_enabled);
     assert_string_equal(config->checkpoint_dir, "/var/tmp/c");
     assert_true(config->job_quota_share == 0.125);
+    assert_string_equal(config->cluster_name, "lab-1");
+    assert_string_equal(config->cluster_node, "node.7");
+    assert_int_equal(config->cluster_discovery, CONFIG_DISCOVERY_ETCD);
+    assert_int_equal(config->n_cluster_etcd, 2);
+    assert_string_equal(config->cluster_etcd[0].text, "https://etcd-0:2379");
+    assert_string_equal(config->cluster_etcd[1].text, "http://[::1]:2379");
+    assert_int_equal(config->n_cluster_nodes, 1);
+    assert_string_equal(config->cluster_nodes[0].text, "node-1:9451");
+    assert_string_equal(config->cluster_listen, "[::]:77");
+    assert_string_equal(config->cluster_advertise, "[fd00::7]:78");
+    assert_int_equal(config->cluster_security, CONFIG_SECURITY_NONE);
+    assert_string_equal(config->cluster_bundle, "/etc/larder/cluster.pem");
+    assert_true(config->cluster_insecure);
+    assert_int_equal(config->cluster_lease_s, 4);
     assert_int_equal(config->n_datasets, 2);
     const struct config_dataset *cats = config_dataset_find(config, "cats-1");
     assert_non_null(cats);
@@ -182,7 +209,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 40);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 53);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }

@@ -10,14 +10,14 @@ static const struct {
     /* unknown keys, with the nearest known one */
     {"memroy:\n  arena: 1GiB\n", "f.yaml:1:1: memroy: no such section: did you mean memory?"},
     {"quux: 1\n", "f.yaml:1:1: quux: no such section: the sections are socket, memory, threads, redirect, limits, log, "
-                  "metrics, control, catalog, jobs, storage, roots and datasets"},
+                  "metrics, control, catalog, jobs, cluster, storage, roots and datasets"},
     {"arena: 1GiB\n", "f.yaml:1:1: arena: no such section: did you mean memory.arena?"},
     {"memory.arena: 1GiB\n", "f.yaml:1:1: memory.arena: is written in two levels: put `arena:` below `memory:`"},
     {"memory:\n  aren: 1GiB\n", "f.yaml:2:3: memory.aren: no such setting: did you mean memory.arena?"},
     {"memory:\n  workers: 3\n", "f.yaml:2:3: memory.workers: no such setting: did you mean threads.workers?"},
     {"memory:\n  zzz: 3\n", "f.yaml:2:3: memory.zzz: no such setting: `memory` has arena, encoded, scratch, linger"},
     {"<<: {}\n", "f.yaml:1:1: <<: no such section: the sections are socket, memory, threads, redirect, limits, log, "
-                 "metrics, control, catalog, jobs, storage, roots and datasets"},
+                 "metrics, control, catalog, jobs, cluster, storage, roots and datasets"},
     /* roots */
     {"roots: /x\n", "f.yaml:1:8: roots: is a list of folders below which datasets must lie: write `[/a/folder, "
                     "/another]`"},
