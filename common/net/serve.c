@@ -64,6 +64,7 @@ static void end_connection(struct net_serve *serve, struct connection *connectio
     epoll_ctl(serve->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
     TAILQ_REMOVE(&serve->connections, connection, link);
     serve->free_slots[serve->n_free_slots++] = connection->slot;
+    serve->ended = true;
     pthread_mutex_lock(&serve->lock);
     serve->counts.open--;
     serve->counts.silent += silent;
@@ -142,7 +143,7 @@ static void take_events(struct net_serve *serve, int timeout_ms)
 static int wait_ms(const struct net_serve *serve, uint64_t sweep_ns)
 {
     MHD_UNSIGNED_LONG_LONG library_ms;
-    if (MHD_get_timeout(serve->daemon, &library_ms) == MHD_YES && library_ms == 0)
+    if (serve->ended || (MHD_get_timeout(serve->daemon, &library_ms) == MHD_YES && library_ms == 0))
         return 0;
     if (TAILQ_EMPTY(&serve->connections))
         return -1;
@@ -166,6 +167,7 @@ static void *run(void *arg)
     struct net_serve *serve = arg;
     uint64_t sweep_ns = 0;
     while (take_answers(serve)) {
+        serve->ended = false;
         MHD_run(serve->daemon);
         uint64_t now_ns = clock_now_ns();
         if (sweep_ns <= now_ns) {

@@ -53,7 +53,7 @@ static int tear_down(void **state)
 static struct net_request request_to(struct world *world, const char *path)
 {
     static char url[128];
-    snprintf(url, sizeof url, "http://127.0.0.1:%u%s", net_serve_port(world->serving->serve), path);
+    snprintf(url, sizeof url, "http://" SERVING_HOST ":%u%s", net_serve_port(world->serving->serve), path);
     return (struct net_request){.url = url, .body = "", .done = asking_done, .arg = &world->asking};
 }
 
@@ -230,15 +230,15 @@ static void test_start(void **state)
     struct world *world = *state;
     struct net_serve *other = NULL;
     struct error err = {0};
-    struct net_serve_options options = {.host = "127.0.0.1", .on_request = serving_request};
+    struct net_serve_options options = {.host = SERVING_HOST, .on_request = serving_request};
     uint16_t port = options.port = net_serve_port(world->serving->serve);
     assert_int_equal(net_serve_start(&options, &other, &err), LARDER_EBUSY);
-    assert_non_null(strstr(err.text, "127.0.0.1"));
+    assert_non_null(strstr(err.text, SERVING_HOST));
     options.host = "no host at all";
     assert_int_equal(net_serve_start(&options, &other, &err), LARDER_EINVAL);
     options.host = "192.0.2.1"; /* of no machine */
     assert_int_equal(net_serve_start(&options, &other, &err), LARDER_EIO);
-    options.host = "127.0.0.1";
+    options.host = SERVING_HOST;
     options.connections = NET_SERVE_CONNECTIONS_MAX + 1;
     assert_int_equal(net_serve_start(&options, &other, &err), LARDER_EINVAL);
     options.connections = 0;
