@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/check.h"
@@ -215,7 +216,13 @@ static void log_library(void *arg, const char *format, va_list values)
     log_info_limited("msg=\"libmicrohttpd says\" text=\"%s\"", text);
 }
 
-/* Once it succeeds, libmicrohttpd owns fd. */
+static ino_t inode_of(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
+
+/* Once it succeeds, libmicrohttpd owns fd. Where it fails, it may have closed it. */
 static bool start_library(struct net_serve *serve, int fd)
 {
     const struct net_serve_options *options = &serve->options;
@@ -266,8 +273,10 @@ static int start(struct net_serve *serve, struct error *err)
     int fd = -1, rc = serve_listen(serve->options.host, serve->options.port, &fd, &serve->port, err);
     if (rc)
         return rc;
+    ino_t inode = inode_of(fd);
     if (!start_library(serve, fd)) {
-        close(fd);
+        if (inode_of(fd) == inode) /* else it is closed, and another thread may have the number by now */
+            close(fd);
         return error_set(err, serve->options.key ? LARDER_EINVAL : LARDER_EIO, "cannot serve on port %u of %s: %s",
                          serve->port, serve->options.host,
                          serve->options.key ? "the certificate, its key or the CA's certificate is no good"

@@ -1,5 +1,6 @@
 /* test_serve.c: the server against our own client: requests arrive whole, answers too, whoever gives them and whenever,
  * and stopping ends everything once. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -224,13 +225,22 @@ static void test_stop(void **state)
     serving_free(serving);
 }
 
-/* Where it cannot listen it says so, and a port that it left is free at once. */
+static uint32_t count_descriptors(void)
+{
+    uint32_t n = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) != -1;
+    return n;
+}
+
+/* Where it cannot listen it says so and leaves no descriptor open, and a port that it left is free at once. */
 static void test_start(void **state)
 {
     struct world *world = *state;
     struct net_serve *other = NULL;
     struct error err = {0};
     struct net_serve_options options = {.host = SERVING_HOST, .on_request = serving_request};
+    uint32_t n_open = count_descriptors();
     uint16_t port = options.port = net_serve_port(world->serving->serve);
     assert_int_equal(net_serve_start(&options, &other, &err), LARDER_EBUSY);
     assert_non_null(strstr(err.text, SERVING_HOST));
@@ -246,6 +256,7 @@ static void test_start(void **state)
     options.port = 0;
     assert_int_equal(net_serve_start(&options, &other, &err), LARDER_EINVAL);
     assert_null(other);
+    assert_int_equal(count_descriptors(), n_open);
     check_echo(world, "/echo", 10);
     serving_stop(world->serving);
     world->serving = serving_start((struct net_serve_options){.port = port});
