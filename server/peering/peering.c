@@ -198,8 +198,7 @@ static void wait_for_leave_locked(struct peering *peering)
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += LEAVE_S;
-    while (peering->leaves && !peering->left &&
-           pthread_cond_timedwait(&peering->change, &peering->lock, &until) == 0)
+    while (peering->leaves && !peering->left && pthread_cond_timedwait(&peering->change, &peering->lock, &until) == 0)
         ;
 }
 

@@ -33,7 +33,7 @@ static int take(void *arg, int status, const void *data, size_t len_bytes)
 {
     struct ask *ask = arg;
     if (status != 200)
-        return 0; /* nobody reads it */
+        return 0;                                /* nobody reads it */
     size_t need = ask->answer_bytes + len_bytes; /* at most PEER_ANSWER_MAX, which the client sees to */
     if (need > ask->answer_cap) {
         size_t cap = ask->answer_cap * 2 > ANSWER_BYTES_MIN ? ask->answer_cap * 2 : ANSWER_BYTES_MIN;

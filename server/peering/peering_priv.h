@@ -16,7 +16,7 @@
 
 #define PEERING_MAGIC 0x70656572u
 #define PEERING_TYPE "application/x-larder"
-#define PEERING_URL_MAX (DISCOVERY_URL_MAX + 16)              /* with a message's path */
+#define PEERING_URL_MAX (DISCOVERY_URL_MAX + 16)                /* with a message's path */
 #define PEERING_ADDRESSES_MAX (size_t)(2 * DISCOVERY_NODES_MAX) /* as many again may have vanished from the list */
 
 struct peering_address {
@@ -33,21 +33,21 @@ struct peering {
     uint64_t boot;
     void (*tell)(void *arg, struct peering_event *event);
     void *arg;
-    char *name, *host, *bundle; /* the cluster's name, where to listen, the bundle's path or NULL; owned */
-    uint16_t port;      /* that it listens at */
-    uint16_t node_port; /* that others use */
+    char *name, *host, *bundle;   /* the cluster's name, where to listen, the bundle's path or NULL; owned */
+    uint16_t port;                /* that it listens at */
+    uint16_t node_port;           /* that others use */
     struct net_identity identity; /* all zero without a bundle */
     struct net_tls tls, etcd_tls; /* used with a bundle */
     pthread_mutex_t lock;
-    pthread_cond_t change;                     /* of left */
-    bool open;                                 /* this field and those below are under the lock. Events may be told */
-    bool stopping;                             /* serve and client may be gone */
-    bool leaves, left;                         /* peering_leave was called; and etcd has done it */
+    pthread_cond_t change; /* of left */
+    bool open;             /* this field and those below are under the lock. Events may be told */
+    bool stopping;         /* serve and client may be gone */
+    bool leaves, left;     /* peering_leave was called; and etcd has done it */
     struct net_serve *serve;
     struct net_client *client;
-    struct list *list; /* NULL with etcd */
-    struct dns *dns;   /* NULL but for DNS */
-    struct etcd *etcd; /* NULL but for etcd */
+    struct list *list;          /* NULL with etcd */
+    struct dns *dns;            /* NULL but for DNS */
+    struct etcd *etcd;          /* NULL but for etcd */
     struct discovery_node node; /* this one, as etcd has it */
     struct peering_address addresses[PEERING_ADDRESSES_MAX];
     size_t n_addresses;
