@@ -36,6 +36,10 @@ void cluster_destroy(struct driver_cluster *cluster)
         return;
     for (uint32_t job = 0; job < JOBS_MAX; job++)
         anchor_destroy(cluster->anchors[job].anchor);
+    for (size_t i = 0; i < cluster->n_ended; i++)
+        anchor_destroy(cluster->ended[i].anchor);
+    anchor_destroy(cluster->adding);
+    free(cluster->ended);
     guests_destroy(cluster->guests);
     free(cluster->sent);
     free(cluster->offset_of);
@@ -47,35 +51,6 @@ void cluster_destroy(struct driver_cluster *cluster)
 void cluster_peering(struct driver_cluster *cluster, struct peering *peering)
 {
     cluster->peering = peering;
-}
-
-/* ── requests ── */
-
-struct cluster_sent *cluster_send(struct driver_cluster *cluster, const struct cluster_sent *sent,
-                                  const struct peer_message *message, bool fresh, uint32_t whole_ms)
-{
-    uint64_t number = ++cluster->numbers, ticket;
-    if (peering_ask(cluster->peering, sent->node, message, number, fresh, whole_ms, &ticket))
-        return NULL;
-    cluster->sent = xgrow(cluster->sent, sizeof *cluster->sent, &cluster->sent_cap, cluster->n_sent + 1);
-    struct cluster_sent *put = &cluster->sent[cluster->n_sent++];
-    *put = *sent;
-    put->number = number;
-    put->ticket = ticket;
-    return put;
-}
-
-/* take_sent takes a request out of those that are under way; false: nobody waits for it any more. */
-static bool take_sent(struct driver_cluster *cluster, uint64_t number, struct cluster_sent *out)
-{
-    for (size_t i = 0; i < cluster->n_sent; i++) {
-        if (cluster->sent[i].number != number)
-            continue;
-        *out = cluster->sent[i];
-        cluster->sent[i] = cluster->sent[--cluster->n_sent];
-        return true;
-    }
-    return false;
 }
 
 static void send_probe(struct driver_cluster *cluster, const uint8_t node[PEER_NODE_BYTES], bool of_members);
@@ -168,7 +143,7 @@ void cluster_told(struct driver *driver, struct peering_event *event)
             answer_probe(cluster, event);
         } else if (event->type == PEERING_ASKED) {
             cluster_guests_asked(driver, event);
-        } else if (take_sent(cluster, event->number, &sent)) {
+        } else if (cluster_sent_take(cluster, event->number, &sent)) {
             heard(cluster, &sent, event);
             if (sent.type == PEER_ATTACH || sent.type == PEER_NEXT)
                 cluster_anchors_hear(driver, &sent, event);
@@ -202,8 +177,8 @@ int64_t cluster_wait_ms(const struct driver *driver)
     const struct driver_cluster *cluster = driver->cluster;
     if (!cluster || !cluster->peering)
         return -1;
-    uint64_t alarms[] = {members_alarm(&cluster->members), peers_alarm(&cluster->peers),
-                         guests_alarm(cluster->guests), cluster_anchors_alarm(cluster)};
+    uint64_t alarms[] = {members_alarm(&cluster->members), peers_alarm(&cluster->peers), guests_alarm(cluster->guests),
+                         cluster_anchors_alarm(cluster)};
     uint64_t at_ns = UINT64_MAX, now_ns = clock_now_ns();
     for (size_t i = 0; i < sizeof alarms / sizeof *alarms; i++)
         at_ns = alarms[i] < at_ns ? alarms[i] : at_ns;

@@ -2,6 +2,8 @@
  * It is the anchor of its own jobs and the home of some chunks for everybody's.
  *
  *   cluster.c          who is there, and what goes on between two steps of the engine
+ *   cluster_sent.c     requests that have no answer yet
+ *   cluster_note.c     notes what a step of the engine means to the cluster
  *   cluster_anchor.c   samples of this node's jobs that other nodes give
  *   cluster_guest.c    other nodes' jobs, to which this one gives samples
  *

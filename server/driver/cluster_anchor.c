@@ -10,118 +10,6 @@
 #include "server/driver/ranks.h"
 #include "server/driver/text_hash.h"
 
-/* ── jobs ── */
-
-/* may_share tells whether other nodes may give samples to the job: it shares its instances with any other of its
- * pipeline, in an order of the daemon's choice, and all its ranks are here. */
-static bool may_share(const struct registration *reg)
-{
-    const uint32_t alone = WIRE_PRIVATE_AUGMENT | WIRE_ORDERED;
-    return reg->guest.number == 0 && reg->asked.shuffle == SHUFFLE_DEPENDENT && reg->asked.all_ranks == 0 &&
-           (reg->asked.flags & alone) == 0 && pipeline_shape(reg->found.pipeline).bytes != 0 &&
-           strlen(pipeline_canonical(reg->found.pipeline)) <= PEER_PIPELINE_MAX &&
-           strlen(dataset_path(reg->found.dataset)) <= PEER_PATH_MAX;
-}
-
-void cluster_anchor(struct driver *driver, const struct registration *reg, struct engine_job_desc *desc)
-{
-    struct driver_cluster *cluster = driver->cluster;
-    if (!cluster || !cluster->peering || !may_share(reg))
-        return;
-    uint32_t count = reg->found.view.count;
-    sample_id *ids = malloc((count + (size_t)1) * sizeof *ids);
-    uint32_t *chunk_of = malloc((count + (size_t)1) * sizeof *chunk_of);
-    struct anchor_desc anchor = {.peers = &cluster->peers,
-                                 .n_chunks = dataset_chunk_count(reg->found.dataset),
-                                 .bound = MAP_BOUND,
-                                 .resumed = reg->found.restore != NULL,
-                                 .ids = ids,
-                                 .chunk_of = chunk_of,
-                                 .count = count};
-    uint64_t fingerprint[2];
-    dataset_fingerprint(reg->found.dataset, fingerprint);
-    memcpy(anchor.fingerprint, fingerprint, sizeof anchor.fingerprint);
-    if (ids && chunk_of) {
-        idset_to_array(reg->found.view.ids, ids);
-        for (uint32_t i = 0; i < count; i++)
-            chunk_of[i] = reg->found.places[i].chunk;
-    }
-    CHECK(!cluster->adding);
-    if (ids && chunk_of && anchor_create(&anchor, &cluster->adding) == 0)
-        desc->homes = (struct engine_homes){anchor_elsewhere, cluster->adding};
-    else
-        log_warn_limited("msg=\"no memory to share this job's samples with other nodes\" job=\"%s\"", reg->name);
-    free(ids);
-    free(chunk_of);
-}
-
-void cluster_job_added(struct driver *driver, uint32_t job, const struct registration *reg)
-{
-    struct driver_cluster *cluster = driver->cluster;
-    if (!cluster)
-        return;
-    if (reg->guest.number) {
-        cluster->events = xgrow(cluster->events, sizeof *cluster->events, &cluster->events_cap, cluster->n_events + 1);
-        cluster->events[cluster->n_events++].event =
-            (struct guests_event){.type = GUESTS_ADDED, .guest = reg->guest.number, .added.job = job};
-    } else if (cluster->adding) {
-        cluster->anchors[job] = (struct cluster_anchor){cluster->adding, ++cluster->serials};
-        cluster->adding = NULL;
-    }
-}
-
-void cluster_job_refused(struct driver *driver, const struct registration *reg, int code)
-{
-    struct driver_cluster *cluster = driver->cluster;
-    if (!cluster)
-        return;
-    anchor_destroy(cluster->adding);
-    cluster->adding = NULL;
-    if (reg->guest.number)
-        cluster_guest_refused(driver, reg, code);
-}
-
-static bool carry_out_all(struct driver *driver, uint32_t job);
-
-void cluster_job_ended(struct driver *driver, uint32_t job)
-{
-    struct driver_cluster *cluster = driver->cluster;
-    const struct registration *reg = driver->tables.jobs[job].reg;
-    if (!cluster)
-        return;
-    if (reg->guest.number) {
-        cluster->events = xgrow(cluster->events, sizeof *cluster->events, &cluster->events_cap, cluster->n_events + 1);
-        cluster->events[cluster->n_events++].event =
-            (struct guests_event){.type = GUESTS_ENDED, .guest = reg->guest.number};
-    }
-    struct cluster_anchor *anchor = &cluster->anchors[job];
-    if (!anchor->anchor)
-        return;
-    if (cluster->peering) {
-        anchor_end(anchor->anchor);
-        carry_out_all(driver, job);
-    }
-    struct anchor_counts counts = anchor_counts(anchor->anchor);
-    log_info_limited("msg=\"samples from other nodes\" job=\"%s\" received=%llu refused=%llu moved=%llu back=%llu",
-                     reg->name, (unsigned long long)counts.received, (unsigned long long)counts.refused,
-                     (unsigned long long)counts.moved, (unsigned long long)counts.back);
-    anchor_destroy(anchor->anchor);
-    *anchor = (struct cluster_anchor){0};
-}
-
-void cluster_expect(struct driver *driver, const struct engine_action *action)
-{
-    struct driver_cluster *cluster = driver->cluster;
-    CHECK(cluster);
-    cluster->offset_of = xgrow(cluster->offset_of, sizeof *cluster->offset_of, &cluster->offsets_cap,
-                               (size_t)action->expect.task + 1);
-    cluster->offset_of[action->expect.task] = action->expect.offset;
-    cluster->expected = xgrow(cluster->expected, sizeof *cluster->expected, &cluster->expected_cap,
-                              cluster->n_expected + 1);
-    cluster->expected[cluster->n_expected++] =
-        (struct cluster_expected){action->job, action->expect.task, action->expect.id, action->expect.ahead};
-}
-
 /* tell_expected tells anchors what the engine expects. It comes before the engine is told of an arrival, because that
  * may change what entries expect. */
 static bool tell_expected(struct driver_cluster *cluster)
@@ -139,19 +27,11 @@ static bool tell_expected(struct driver_cluster *cluster)
 
 /* ── requests ── */
 
-static void tell(struct driver *driver, uint32_t job, struct merge_event event)
-{
-    event.now_ns = clock_now_ns();
-    anchor_step(driver->cluster->anchors[job].anchor, &event);
-    carry_out_all(driver, job);
-}
-
 /* not_sent: the request could not even begin. Its anchor hears of it as of one that found nobody. */
 static void not_sent(struct driver *driver, uint32_t job, uint64_t request)
 {
     struct cluster_anchor *anchor = &driver->cluster->anchors[job];
-    struct merge_event event = {
-        .type = MERGE_FAILED, .now_ns = clock_now_ns(), .request = request, .refused = true};
+    struct merge_event event = {.type = MERGE_FAILED, .now_ns = clock_now_ns(), .request = request, .refused = true};
     anchor_step(anchor->anchor, &event);
 }
 
@@ -243,19 +123,20 @@ static void send_next(struct driver *driver, uint32_t job, const struct anchor_a
         not_sent(driver, job, action->request);
 }
 
-static void send_detach(struct driver_cluster *cluster, uint32_t job, const struct anchor_action *action)
+static void send_detach(struct driver_cluster *cluster, const struct anchor_action *action)
 {
-    struct cluster_sent sent = begin(cluster, job, action, PEER_DETACH);
+    struct cluster_sent sent = {.type = PEER_DETACH};
+    memcpy(sent.node, cluster->peers.all[action->peer].id, sizeof sent.node);
     struct peer_message message = {.type = PEER_DETACH, .guest = {.guest = action->guest, .term = action->term}};
     cluster_send(cluster, &sent, &message, false, MERGE_ANSWER_MS); /* without it the guest ends by its lease */
 }
 
-static void cancel(struct driver_cluster *cluster, uint32_t job, uint64_t request)
+static void cancel(struct driver_cluster *cluster, uint64_t serial, uint64_t request)
 {
     for (size_t i = 0; i < cluster->n_sent; i++) {
         const struct cluster_sent *sent = &cluster->sent[i];
-        bool of_job = sent->job == job && sent->serial == cluster->anchors[job].serial;
-        if (!of_job || sent->request != request || (sent->type != PEER_ATTACH && sent->type != PEER_NEXT))
+        if (sent->serial != serial || sent->request != request ||
+            (sent->type != PEER_ATTACH && sent->type != PEER_NEXT))
             continue;
         peering_cancel(cluster->peering, sent->ticket);
         cluster->sent[i] = cluster->sent[--cluster->n_sent];
@@ -299,8 +180,8 @@ static bool carry_out_all(struct driver *driver, uint32_t job)
         switch (action.type) {
         case ANCHOR_ATTACH: send_attach(driver, job, &action); break;
         case ANCHOR_NEXT: send_next(driver, job, &action); break;
-        case ANCHOR_CANCEL: cancel(cluster, job, action.request); break;
-        case ANCHOR_DETACH: send_detach(cluster, job, &action); break;
+        case ANCHOR_CANCEL: cancel(cluster, serial, action.request); break;
+        case ANCHOR_DETACH: send_detach(cluster, &action); break;
         case ANCHOR_ARRIVE: arrive(driver, job, &action); break;
         case ANCHOR_BACK: back(driver, job, &action); break;
         }
@@ -308,10 +189,37 @@ static bool carry_out_all(struct driver *driver, uint32_t job)
     return any;
 }
 
+static void tell(struct driver *driver, uint32_t job, struct merge_event event)
+{
+    event.now_ns = clock_now_ns();
+    anchor_step(driver->cluster->anchors[job].anchor, &event);
+    carry_out_all(driver, job);
+}
+
+/* end ends all that is under way for a job that is gone. */
+static void end(struct driver_cluster *cluster, struct cluster_anchor *ended)
+{
+    anchor_end(ended->anchor);
+    for (struct anchor_action action; anchor_take(ended->anchor, &action);) {
+        if (action.type == ANCHOR_CANCEL)
+            cancel(cluster, ended->serial, action.request);
+        else if (action.type == ANCHOR_DETACH)
+            send_detach(cluster, &action);
+        else if (action.type == ANCHOR_ATTACH)
+            idset_destroy(action.attach.ids);
+        else if (action.type == ANCHOR_BACK)
+            idset_destroy(action.back);
+    }
+    anchor_destroy(ended->anchor);
+}
+
 bool cluster_anchors_go_on(struct driver *driver)
 {
     struct driver_cluster *cluster = driver->cluster;
     bool any = tell_expected(cluster);
+    for (size_t i = 0; i < cluster->n_ended; i++)
+        end(cluster, &cluster->ended[i]);
+    cluster->n_ended = 0;
     for (uint32_t job = 0; job < JOBS_MAX; job++) {
         if (!cluster->anchors[job].anchor)
             continue;
@@ -358,8 +266,8 @@ static bool take_samples(struct driver *driver, const struct cluster_sent *sent,
         struct peer_bad bad = peer_bad_get(batch, i);
         if (bad.index >= count)
             return false;
-        samples[batch->count + i] =
-            (struct merge_sample){.id = dataset_id(reg->found.dataset, bad.index), .reason = bad.reason};
+        samples[batch->count + i] = (struct merge_sample){.id = dataset_id(reg->found.dataset, bad.index),
+                                                          .reason = bad.reason};
     }
     return true;
 }
@@ -368,8 +276,7 @@ void cluster_anchors_hear(struct driver *driver, const struct cluster_sent *sent
 {
     struct driver_cluster *cluster = driver->cluster;
     struct merge_sample samples[PEER_SAMPLES_MAX];
-    struct merge_event told = {
-        .type = MERGE_FAILED, .request = sent->request, .refused = event->code == LARDER_EGONE};
+    struct merge_event told = {.type = MERGE_FAILED, .request = sent->request, .refused = event->code == LARDER_EGONE};
     if (!cluster->anchors[sent->job].anchor || cluster->anchors[sent->job].serial != sent->serial)
         return;
     switch (event->code ? PEER_DONE : event->message.type) {

@@ -13,14 +13,6 @@
 enum { RETRY_MS = 1000 };
 #define GUEST_CLIENT (UINT64_C(1) << 63) /* no session's client has such a number */
 
-static struct cluster_guest_event *note(struct driver_cluster *cluster, struct guests_event event)
-{
-    cluster->events = xgrow(cluster->events, sizeof *cluster->events, &cluster->events_cap, cluster->n_events + 1);
-    struct cluster_guest_event *noted = &cluster->events[cluster->n_events++];
-    noted->event = event;
-    return noted;
-}
-
 /* ── its job ── */
 
 /* resolve has the registrar find the dataset of the ATTACH that is being taken. What comes of it is told later. */
@@ -29,20 +21,18 @@ static void resolve(struct driver *driver, const struct guests_action *action)
     struct driver_cluster *cluster = driver->cluster;
     const struct peer_attach *attach = &cluster->attaching->message.attach;
     struct session_peer peer = {.client = "another node"};
-    struct wire_register wire = {
-        .batch_size = GUESTS_BATCH,
-        .prefetch = GUESTS_PREFETCH,
-        .world_size = 1,
-        .epochs = 1,
-        .shuffle = SHUFFLE_DEPENDENT,
-        .bad_policy = BAD_SKIP,
-        .flags = attach->flags & PEER_ALL_FILES ? WIRE_ALL_FILES : 0,
-        .seed = attach->seed,
-        .weight = attach->weight,
-        .dataset = {(const char *)attach->path.data, attach->path.len_bytes},
-        .pipeline = {(const char *)attach->pipeline.data, attach->pipeline.len_bytes}};
-    struct registration *reg =
-        registration_create(GUEST_CLIENT | ++cluster->numbers, 0, &peer, &wire, -1);
+    struct wire_register wire = {.batch_size = GUESTS_BATCH,
+                                 .prefetch = GUESTS_PREFETCH,
+                                 .world_size = 1,
+                                 .epochs = 1,
+                                 .shuffle = SHUFFLE_DEPENDENT,
+                                 .bad_policy = BAD_SKIP,
+                                 .flags = attach->flags & PEER_ALL_FILES ? WIRE_ALL_FILES : 0,
+                                 .seed = attach->seed,
+                                 .weight = attach->weight,
+                                 .dataset = {(const char *)attach->path.data, attach->path.len_bytes},
+                                 .pipeline = {(const char *)attach->pipeline.data, attach->pipeline.len_bytes}};
+    struct registration *reg = registration_create(GUEST_CLIENT | ++cluster->numbers, 0, &peer, &wire, -1);
     struct error err;
     reg->guest.number = action->guest;
     reg->guest.all = action->resolve.all;
@@ -54,53 +44,9 @@ static void resolve(struct driver *driver, const struct guests_action *action)
     else
         error_set(&reg->err, reg->code, "%s", err.text);
     if (reg->code) {
-        note(cluster, (struct guests_event){
-                          .type = GUESTS_REFUSED, .guest = action->guest, .refused.code = reg->code});
+        cluster_note(cluster,
+                     (struct guests_event){.type = GUESTS_REFUSED, .guest = action->guest, .refused.code = reg->code});
         registration_destroy(reg);
-    }
-}
-
-const char *cluster_guest_mismatch(const struct registration *reg)
-{
-    uint64_t fingerprint[2];
-    dataset_fingerprint(reg->found.dataset, fingerprint);
-    if (memcmp(fingerprint, reg->guest.fingerprint, sizeof fingerprint) != 0)
-        return "the dataset is another one here: its folder has other files";
-    return NULL;
-}
-
-void cluster_guest_desc(const struct registration *reg, struct engine_job_desc *desc)
-{
-    desc->hold = GUESTS_HOLD;
-    desc->inherits = ENGINE_INHERITS_NOTHING;
-    if (reg->guest.all)
-        desc->inherits = ENGINE_INHERITS_ALL;
-    if (reg->guest.predecessor != GUESTS_NO_JOB) {
-        desc->inherits = ENGINE_INHERITS_JOB;
-        desc->predecessor = reg->guest.predecessor;
-    }
-}
-
-void cluster_guest_refused(struct driver *driver, const struct registration *reg, int code)
-{
-    note(driver->cluster, (struct guests_event){
-                              .type = GUESTS_REFUSED, .guest = reg->guest.number, .refused.code = code});
-}
-
-void cluster_guest_batch(struct driver *driver, const struct engine_action *action)
-{
-    const struct registration *reg = driver->tables.jobs[action->job].reg;
-    struct cluster_guest_event *noted = note(
-        driver->cluster, (struct guests_event){.type = GUESTS_DELIVERED,
-                                               .guest = reg->guest.number,
-                                               .delivered = {.batch = action->deliver.batch,
-                                                             .count = action->deliver.count,
-                                                             .last = action->deliver.last}});
-    CHECK(action->deliver.count <= GUESTS_BATCH);
-    for (uint32_t i = 0; i < action->deliver.count; i++) {
-        const struct engine_entry *entry = &action->deliver.entries[i];
-        noted->samples[i] = (struct guests_sample){.offset = entry->offset, .bytes = entry->bytes};
-        CHECK(dataset_index(reg->found.dataset, entry->id, &noted->samples[i].id));
     }
 }
 
@@ -249,9 +195,8 @@ void cluster_guests_asked(struct driver *driver, const struct peering_event *ask
     }
     if (!known) {
         static const char why[] = "this daemon does not understand the request";
-        struct peer_message refused = {
-            .type = PEER_REFUSED,
-            .refused = {LARDER_EFORMAT, 0, {(const uint8_t *)why, sizeof why - 1}}};
+        struct peer_message refused = {.type = PEER_REFUSED,
+                                       .refused = {LARDER_EFORMAT, 0, {(const uint8_t *)why, sizeof why - 1}}};
         peering_answer(cluster->peering, asked->number, &refused, NULL, 0);
         return;
     }

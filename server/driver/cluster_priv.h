@@ -54,14 +54,19 @@ struct driver_cluster {
     size_t n_expected, expected_cap;
     struct cluster_guest_event *events;
     size_t n_events, events_cap;
+    struct cluster_anchor *ended; /* of jobs that are gone */
+    size_t n_ended, ended_cap;
     const struct peering_event *attaching; /* the request that guests_step is taking */
     bool ticking;                          /* inside cluster_settle */
 };
 
-/* cluster.c. cluster_send fills in number and ticket; it gives false when the node cannot be asked, and then nothing is
- * noted. cluster_heard tells of a node that it answered or not. */
+/* cluster_sent.c. cluster_send fills in number and ticket; it gives NULL when the node cannot be asked, and then nothing
+ * is noted. cluster_sent_take takes a request out; false: nobody waits for it any more. */
 struct cluster_sent *cluster_send(struct driver_cluster *cluster, const struct cluster_sent *sent,
                                   const struct peer_message *message, bool fresh, uint32_t whole_ms);
+bool cluster_sent_take(struct driver_cluster *cluster, uint64_t number, struct cluster_sent *out);
+/* cluster_note.c: cluster_note notes what a guest's job did. */
+struct cluster_guest_event *cluster_note(struct driver_cluster *cluster, struct guests_event event);
 /* cluster_anchor.c */
 bool cluster_anchors_go_on(struct driver *driver); /* whether there was anything to do */
 void cluster_anchors_hear(struct driver *driver, const struct cluster_sent *sent, const struct peering_event *event);

@@ -20,8 +20,8 @@ struct peering;
 /* This daemon as a node of a cluster. */
 struct driver_node {
     uint8_t id[16];
-    uint64_t prep_id;  /* equal where prepared samples are */
-    bool leased;       /* the list of nodes has leases, of lease_ns */
+    uint64_t prep_id; /* equal where prepared samples are */
+    bool leased;      /* the list of nodes has leases, of lease_ns */
     uint64_t lease_ns;
 };
 
@@ -30,16 +30,16 @@ struct driver_config {
     /* A number that no other daemon has. Random draws that a seed alone does not decide depend on it. */
     uint64_t boot;
     uint32_t jobs_max;
-    const char *settings_file;  /* borrowed; NULL: errors that ask for another setting name no file */
-    uint32_t workers, loaders;  /* threads of the pool; the governor needs both numbers */
-    struct mailbox *inbox;      /* borrowed */
-    struct catalog *catalog;    /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */
-    struct arena *arena;        /* borrowed; copies go there. NULL: engine.reserve_bytes and copy_bytes are 0 */
-    const char *memory_root;    /* borrowed; put before the paths that tell how memory is, "" outside tests */
-    struct origins *origins;    /* borrowed; it is told whose samples jobs want. NULL: there are none */
-    const char *rates;          /* the file that keeps preparing rates; NULL: none does. Borrowed by driver_create */
+    const char *settings_file; /* borrowed; NULL: errors that ask for another setting name no file */
+    uint32_t workers, loaders; /* threads of the pool; the governor needs both numbers */
+    struct mailbox *inbox;     /* borrowed */
+    struct catalog *catalog;   /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */
+    struct arena *arena;       /* borrowed; copies go there. NULL: engine.reserve_bytes and copy_bytes are 0 */
+    const char *memory_root;   /* borrowed; put before the paths that tell how memory is, "" outside tests */
+    struct origins *origins;   /* borrowed; it is told whose samples jobs want. NULL: there are none */
+    const char *rates;         /* the file that keeps preparing rates; NULL: none does. Borrowed by driver_create */
     const struct driver_node *node; /* NULL: this daemon is in no cluster. Borrowed by driver_create */
-    void (*drained)(void *ctx); /* called once, in the engine's thread: no job is left, and none can come */
+    void (*drained)(void *ctx);     /* called once, in the engine's thread: no job is left, and none can come */
     void *ctx;
 };
 

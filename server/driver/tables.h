@@ -97,8 +97,8 @@ void tables_unseat(struct tables *tables, struct driver_client *client);
 
 /* tables_find_job gives the place of the job with that name. JOBS_MAX: there is none. */
 uint32_t tables_find_job(const struct tables *tables, const char *name);
-/* tables_count_jobs counts the jobs of this node. With live it leaves out the cancelled ones: a cancelled job is over, though some
- * client may still hold batches of it. */
+/* tables_count_jobs counts the jobs of this node. With live it leaves out the cancelled ones: a cancelled job is over,
+ * though some client may still hold batches of it. */
 size_t tables_count_jobs(const struct tables *tables, bool live);
 /* tables_note_source notes, for each job of the dataset, what storage said instead of an answer. It takes over the
  * text, which may be NULL: then nothing is noted. tables_source_said gives the text that was noted for one of these

@@ -33,13 +33,13 @@ class Cluster(system.Case):
         self.ports = [system.free_port() for _ in range(count)]
         self.nodes = [self.start(number) for number in range(count)]
         for node in self.nodes:
-            self.assertTrue(system.until(lambda: f"nodes={count}" in node.log(), 60), node.log())  # pylint: disable=W0640
+            self.assertTrue(system.until(lambda node=node: f"nodes={count}" in node.log(), 60), node.log())
         return self.nodes
 
-    def scripts(self, **options):
+    def scripts(self, nodes=None, **options):
         options = {"dataset": system.tree(COUNT), "pipeline": system.PIPELINE, "batch_size": 32, "epochs": 3,
                    "timeout": 60 * SLOW, **options}
-        return [self.script(node, **options) for node in self.nodes]
+        return [self.script(node, **options) for node in nodes or self.nodes]
 
     def check(self, scripts, epochs=3):
         for script in scripts:
@@ -52,8 +52,41 @@ class Cluster(system.Case):
     def test_each_sample_is_prepared_once_for_all(self):
         self.cluster(2)
         self.check(self.scripts())
-        print("prepared a delivered sample", self.prepared() / (2 * 3 * COUNT)); print([n.log()[-1500:] for n in self.nodes])
         self.assertLess(self.prepared(), .75 * 2 * 3 * COUNT)
+
+    def test_four_nodes(self):
+        self.cluster(4)
+        self.check(self.scripts())
+        self.assertLess(self.prepared(), .4 * 4 * 3 * COUNT)
+
+    def in_the_middle(self, scripts):
+        for script in scripts:
+            self.assertTrue(system.until(lambda script=script: len(script.batches) > 20, 60))
+
+    def test_a_home_is_killed(self):
+        """What it was to give is drawn by others: the job goes on, and gets each sample once. It comes again, too."""
+        self.cluster(3)
+        scripts = self.scripts(self.nodes[:2], step_s=.02)
+        self.in_the_middle(scripts)
+        self.nodes[2].kill()
+        self.nodes[2] = self.start(2)
+        self.check(scripts)
+
+    def test_a_home_stands_still(self):
+        self.cluster(2)
+        scripts = self.scripts(self.nodes[:1], step_s=.01)
+        self.in_the_middle(scripts)
+        self.nodes[1].process.send_signal(signal.SIGSTOP)
+        self.addCleanup(self.nodes[1].process.send_signal, signal.SIGCONT)
+        self.check(scripts)
+
+    def test_a_scripts_own_daemon_is_killed(self):
+        self.cluster(2)
+        scripts = self.scripts(step_s=.02, reconnect=60 * SLOW)
+        self.in_the_middle(scripts)
+        self.nodes[0].kill()
+        self.nodes[0] = self.start(0)
+        self.check(scripts)
 
 
 if __name__ == "__main__":

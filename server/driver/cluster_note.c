@@ -1,0 +1,166 @@
+/* cluster_note.c: what a step of the engine means to the cluster. It is noted here, and dealt with when the step is
+ * over. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/larder_err.h"
+#include "server/driver/cluster_priv.h"
+
+struct cluster_guest_event *cluster_note(struct driver_cluster *cluster, struct guests_event event)
+{
+    cluster->events = xgrow(cluster->events, sizeof *cluster->events, &cluster->events_cap, cluster->n_events + 1);
+    struct cluster_guest_event *noted = &cluster->events[cluster->n_events++];
+    noted->event = event;
+    return noted;
+}
+
+/* ── jobs ── */
+
+/* may_share tells whether other nodes may give samples to the job: it shares its instances with any other of its
+ * pipeline, in an order of the daemon's choice, and all its ranks are here. */
+static bool may_share(const struct registration *reg)
+{
+    const uint32_t alone = WIRE_PRIVATE_AUGMENT | WIRE_ORDERED;
+    return reg->guest.number == 0 && reg->asked.shuffle == SHUFFLE_DEPENDENT && reg->asked.all_ranks == 0 &&
+           (reg->asked.flags & alone) == 0 && pipeline_shape(reg->found.pipeline).bytes != 0 &&
+           strlen(pipeline_canonical(reg->found.pipeline)) <= PEER_PIPELINE_MAX &&
+           strlen(dataset_path(reg->found.dataset)) <= PEER_PATH_MAX;
+}
+
+void cluster_anchor(struct driver *driver, const struct registration *reg, struct engine_job_desc *desc)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    if (!cluster || !cluster->peering || !may_share(reg))
+        return;
+    uint32_t count = reg->found.view.count;
+    sample_id *ids = malloc((count + (size_t)1) * sizeof *ids);
+    uint32_t *chunk_of = malloc((count + (size_t)1) * sizeof *chunk_of);
+    struct anchor_desc anchor = {.peers = &cluster->peers,
+                                 .n_chunks = dataset_chunk_count(reg->found.dataset),
+                                 .bound = MAP_BOUND,
+                                 .resumed = reg->found.restore != NULL,
+                                 .ids = ids,
+                                 .chunk_of = chunk_of,
+                                 .count = count};
+    uint64_t fingerprint[2];
+    dataset_fingerprint(reg->found.dataset, fingerprint);
+    memcpy(anchor.fingerprint, fingerprint, sizeof anchor.fingerprint);
+    if (ids && chunk_of) {
+        idset_to_array(reg->found.view.ids, ids);
+        for (uint32_t i = 0; i < count; i++)
+            chunk_of[i] = reg->found.places[i].chunk;
+    }
+    CHECK(!cluster->adding);
+    if (ids && chunk_of && anchor_create(&anchor, &cluster->adding) == 0)
+        desc->homes = (struct engine_homes){anchor_elsewhere, cluster->adding};
+    else
+        log_warn_limited("msg=\"no memory to share this job's samples with other nodes\" job=\"%s\"", reg->name);
+    free(ids);
+    free(chunk_of);
+}
+
+void cluster_job_added(struct driver *driver, uint32_t job, const struct registration *reg)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    if (!cluster)
+        return;
+    if (reg->guest.number) {
+        cluster->events = xgrow(cluster->events, sizeof *cluster->events, &cluster->events_cap, cluster->n_events + 1);
+        cluster->events[cluster->n_events++].event = (struct guests_event){
+            .type = GUESTS_ADDED, .guest = reg->guest.number, .added.job = job};
+    } else if (cluster->adding) {
+        cluster->anchors[job] = (struct cluster_anchor){cluster->adding, ++cluster->serials};
+        cluster->adding = NULL;
+    }
+}
+
+void cluster_job_refused(struct driver *driver, const struct registration *reg, int code)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    if (!cluster)
+        return;
+    anchor_destroy(cluster->adding);
+    cluster->adding = NULL;
+    if (reg->guest.number)
+        cluster_guest_refused(driver, reg, code);
+}
+
+void cluster_job_ended(struct driver *driver, uint32_t job)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    const struct registration *reg = driver->tables.jobs[job].reg;
+    if (!cluster)
+        return;
+    if (reg->guest.number)
+        cluster_note(cluster, (struct guests_event){.type = GUESTS_ENDED, .guest = reg->guest.number});
+    struct cluster_anchor *anchor = &cluster->anchors[job];
+    if (!anchor->anchor)
+        return;
+    struct anchor_counts counts = anchor_counts(anchor->anchor);
+    log_info_limited("msg=\"samples from other nodes\" job=\"%s\" received=%llu refused=%llu moved=%llu back=%llu",
+                     reg->name, (unsigned long long)counts.received, (unsigned long long)counts.refused,
+                     (unsigned long long)counts.moved, (unsigned long long)counts.back);
+    cluster->ended = xgrow(cluster->ended, sizeof *cluster->ended, &cluster->ended_cap, cluster->n_ended + 1);
+    cluster->ended[cluster->n_ended++] = *anchor;
+    *anchor = (struct cluster_anchor){0};
+}
+
+void cluster_expect(struct driver *driver, const struct engine_action *action)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    CHECK(cluster);
+    cluster->offset_of = xgrow(cluster->offset_of, sizeof *cluster->offset_of, &cluster->offsets_cap,
+                               (size_t)action->expect.task + 1);
+    cluster->offset_of[action->expect.task] = action->expect.offset;
+    cluster->expected = xgrow(cluster->expected, sizeof *cluster->expected, &cluster->expected_cap,
+                              cluster->n_expected + 1);
+    cluster->expected[cluster->n_expected++] = (struct cluster_expected){action->job, action->expect.task,
+                                                                         action->expect.id, action->expect.ahead};
+}
+
+/* ── guests ── */
+
+const char *cluster_guest_mismatch(const struct registration *reg)
+{
+    uint64_t fingerprint[2];
+    dataset_fingerprint(reg->found.dataset, fingerprint);
+    if (memcmp(fingerprint, reg->guest.fingerprint, sizeof fingerprint) != 0)
+        return "the dataset is another one here: its folder has other files";
+    return NULL;
+}
+
+void cluster_guest_desc(const struct registration *reg, struct engine_job_desc *desc)
+{
+    desc->hold = GUESTS_HOLD;
+    desc->inherits = ENGINE_INHERITS_NOTHING;
+    if (reg->guest.all)
+        desc->inherits = ENGINE_INHERITS_ALL;
+    if (reg->guest.predecessor != GUESTS_NO_JOB) {
+        desc->inherits = ENGINE_INHERITS_JOB;
+        desc->predecessor = reg->guest.predecessor;
+    }
+}
+
+void cluster_guest_refused(struct driver *driver, const struct registration *reg, int code)
+{
+    cluster_note(driver->cluster,
+                 (struct guests_event){.type = GUESTS_REFUSED, .guest = reg->guest.number, .refused.code = code});
+}
+
+void cluster_guest_batch(struct driver *driver, const struct engine_action *action)
+{
+    const struct registration *reg = driver->tables.jobs[action->job].reg;
+    struct cluster_guest_event *noted = note(driver->cluster,
+                                             (struct guests_event){.type = GUESTS_DELIVERED,
+                                                                   .guest = reg->guest.number,
+                                                                   .delivered = {.batch = action->deliver.batch,
+                                                                                 .count = action->deliver.count,
+                                                                                 .last = action->deliver.last}});
+    CHECK(action->deliver.count <= GUESTS_BATCH);
+    for (uint32_t i = 0; i < action->deliver.count; i++) {
+        const struct engine_entry *entry = &action->deliver.entries[i];
+        noted->samples[i] = (struct guests_sample){.offset = entry->offset, .bytes = entry->bytes};
+        CHECK(dataset_index(reg->found.dataset, entry->id, &noted->samples[i].id));
+    }
+}
