@@ -138,8 +138,8 @@ void side_wait_listed(struct side *side, const struct side *other)
     peering_event_free(event);
 }
 
-struct peering_event *side_ask(struct side *from, struct side *to, const struct peer_message *message,
-                               uint64_t number, uint64_t *ticket)
+struct peering_event *side_ask(struct side *from, struct side *to, const struct peer_message *message, uint64_t number,
+                               uint64_t *ticket)
 {
     CHECK(peering_ask(from->peering, to->id, message, number, false, WHOLE_MS, ticket) == 0);
     struct peering_event *event = side_take(to->asked);

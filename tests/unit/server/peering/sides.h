@@ -39,8 +39,8 @@ struct peering_event *side_take(struct mailbox *mailbox);
 /* side_wait_listed waits until a node with this id is listed, and checks its boot. */
 void side_wait_listed(struct side *side, const struct side *other);
 /* side_ask asks and takes the request's event at the other side. */
-struct peering_event *side_ask(struct side *from, struct side *to, const struct peer_message *message,
-                               uint64_t number, uint64_t *ticket);
+struct peering_event *side_ask(struct side *from, struct side *to, const struct peer_message *message, uint64_t number,
+                               uint64_t *ticket);
 /* side_code takes the event of what was asked by this number, and gives its code. */
 int side_code(struct side *side, uint64_t number);
 

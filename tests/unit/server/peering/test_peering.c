@@ -50,9 +50,7 @@ static struct peer_message request_of(enum peer_type type)
     case PEER_NEXT:
         message.next = (struct peer_next){.guest = 9, .term = 8, .seq = 3, .acked = 2, .n = 32, .wait_ms = 100};
         break;
-    case PEER_WITHDRAW:
-        message.guest.ids = blob("a set");
-        __attribute__((fallthrough));
+    case PEER_WITHDRAW: message.guest.ids = blob("a set"); __attribute__((fallthrough));
     case PEER_DETACH:
         message.guest.guest = 9;
         message.guest.term = 8;
@@ -145,9 +143,9 @@ static void probe(struct side *from, struct side *to)
 static void test_kinds(void **state)
 {
     static const enum peer_type pairs[][2] = {
-        {PEER_ATTACH, PEER_ATTACHED},  {PEER_ATTACH, PEER_REFUSED}, {PEER_ATTACH, PEER_STALE},
-        {PEER_NEXT, PEER_EMPTY},       {PEER_NEXT, PEER_GONE},      {PEER_NEXT, PEER_STALE},
-        {PEER_WITHDRAW, PEER_WITHDRAWN}, {PEER_DETACH, PEER_DONE},  {PEER_STATE_GET, PEER_STATE}};
+        {PEER_ATTACH, PEER_ATTACHED},    {PEER_ATTACH, PEER_REFUSED}, {PEER_ATTACH, PEER_STALE},
+        {PEER_NEXT, PEER_EMPTY},         {PEER_NEXT, PEER_GONE},      {PEER_NEXT, PEER_STALE},
+        {PEER_WITHDRAW, PEER_WITHDRAWN}, {PEER_DETACH, PEER_DONE},    {PEER_STATE_GET, PEER_STATE}};
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         talk(one, two, pairs[i][0], pairs[i][1]);
@@ -493,9 +491,9 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),        cmocka_unit_test(test_batch),   cmocka_unit_test(test_wrong_answer),
-        cmocka_unit_test(test_no_answer),    cmocka_unit_test(test_nobody),  cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_certificates), cmocka_unit_test(test_dns),     cmocka_unit_test(test_slurm),
+        cmocka_unit_test(test_kinds),        cmocka_unit_test(test_batch),  cmocka_unit_test(test_wrong_answer),
+        cmocka_unit_test(test_no_answer),    cmocka_unit_test(test_nobody), cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_certificates), cmocka_unit_test(test_dns),    cmocka_unit_test(test_slurm),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
