@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/check.h"
@@ -64,6 +65,7 @@ static void end_connection(struct net_serve *serve, struct connection *connectio
     epoll_ctl(serve->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
     TAILQ_REMOVE(&serve->connections, connection, link);
     serve->free_slots[serve->n_free_slots++] = connection->slot;
+    serve->ended = true;
     pthread_mutex_lock(&serve->lock);
     serve->counts.open--;
     serve->counts.silent += silent;
@@ -142,7 +144,7 @@ static void take_events(struct net_serve *serve, int timeout_ms)
 static int wait_ms(const struct net_serve *serve, uint64_t sweep_ns)
 {
     MHD_UNSIGNED_LONG_LONG library_ms;
-    if (MHD_get_timeout(serve->daemon, &library_ms) == MHD_YES && library_ms == 0)
+    if (serve->ended || (MHD_get_timeout(serve->daemon, &library_ms) == MHD_YES && library_ms == 0))
         return 0;
     if (TAILQ_EMPTY(&serve->connections))
         return -1;
@@ -166,6 +168,7 @@ static void *run(void *arg)
     struct net_serve *serve = arg;
     uint64_t sweep_ns = 0;
     while (take_answers(serve)) {
+        serve->ended = false;
         MHD_run(serve->daemon);
         uint64_t now_ns = clock_now_ns();
         if (sweep_ns <= now_ns) {
@@ -213,7 +216,13 @@ static void log_library(void *arg, const char *format, va_list values)
     log_info_limited("msg=\"libmicrohttpd says\" text=\"%s\"", text);
 }
 
-/* Once it succeeds, libmicrohttpd owns fd. */
+static ino_t inode_of(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
+
+/* Once it succeeds, libmicrohttpd owns fd. Where it fails, it may have closed it. */
 static bool start_library(struct net_serve *serve, int fd)
 {
     const struct net_serve_options *options = &serve->options;
@@ -264,8 +273,10 @@ static int start(struct net_serve *serve, struct error *err)
     int fd = -1, rc = serve_listen(serve->options.host, serve->options.port, &fd, &serve->port, err);
     if (rc)
         return rc;
+    ino_t inode = inode_of(fd);
     if (!start_library(serve, fd)) {
-        close(fd);
+        if (inode_of(fd) == inode) /* else it is closed, and another thread may have the number by now */
+            close(fd);
         return error_set(err, serve->options.key ? LARDER_EINVAL : LARDER_EIO, "cannot serve on port %u of %s: %s",
                          serve->port, serve->options.host,
                          serve->options.key ? "the certificate, its key or the CA's certificate is no good"

@@ -82,8 +82,9 @@ struct net_serve_options {
     void *user;
 };
 
-/* Since the start, but for `open`. */
+/* Since the start, but for the first two. */
 struct net_serve_counts {
+    uint64_t bodies_bytes; /* memory that bodies take now, of which bodies_max is the limit */
     uint32_t open;         /* connections now */
     uint64_t connections;  /* begun */
     uint64_t requests;     /* given to on_request */

@@ -70,9 +70,17 @@ static bool believe(struct connection *connection)
 
 /* ── the body ── */
 
+static void count_bodies(struct net_serve *serve, size_t before_bytes, size_t after_bytes)
+{
+    pthread_mutex_lock(&serve->lock);
+    serve->counts.bodies_bytes += after_bytes - before_bytes;
+    pthread_mutex_unlock(&serve->lock);
+}
+
 static void forget_body(struct exchange *exchange)
 {
-    exchange->connection->serve->bodies_bytes -= exchange->body_cap;
+    if (exchange->body_cap)
+        count_bodies(exchange->connection->serve, exchange->body_cap, 0);
     exchange->body = NULL;
     exchange->body_bytes = exchange->body_cap = 0;
 }
@@ -96,13 +104,12 @@ static bool grow_body(struct exchange *exchange, size_t need)
     size_t cap = exchange->body_cap * 2 > BODY_BYTES_MIN ? exchange->body_cap * 2 : BODY_BYTES_MIN;
     cap = cap > need ? cap : need;
     cap = cap < serve->options.body_max ? cap : serve->options.body_max;
-    size_t more_bytes = cap - exchange->body_cap;
-    if (more_bytes > serve->options.bodies_max - serve->bodies_bytes)
+    if (cap - exchange->body_cap > serve->options.bodies_max - serve->counts.bodies_bytes) /* we alone write it */
         return false;
     uint8_t *body = realloc(exchange->body, cap);
     if (!body)
         return false;
-    serve->bodies_bytes += more_bytes;
+    count_bodies(serve, exchange->body_cap, cap);
     exchange->body = body;
     exchange->body_cap = cap;
     return true;

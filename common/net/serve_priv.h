@@ -72,7 +72,7 @@ struct net_serve {
     struct connection_list connections; /* this field and those below are the thread's own */
     uint32_t *free_slots, n_free_slots;
     uint64_t last_serial;
-    size_t bodies_bytes; /* of all bodies together, as allocated */
+    bool ended; /* a connection, in the last run: where all were taken, only the next run listens again */
     pthread_mutex_t lock;
     struct exchange **slots;    /* this field and those below are under the lock. By ticket modulo their number */
     struct exchange_list ready; /* answered, and suspended or about to be */

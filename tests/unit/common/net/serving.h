@@ -13,6 +13,7 @@
 #include "common/check.h"
 #include "common/net/serve.h"
 
+#define SERVING_HOST "127.0.77.1" /* where nobody else's late connections arrive */
 #define SERVING_KEPT_MAX 4096
 #define SERVING_PIECE_BYTES 1000
 
@@ -137,7 +138,7 @@ static inline struct serving *serving_start(struct net_serve_options options)
     struct error err = {0};
     pthread_mutex_init(&serving->lock, NULL);
     pthread_cond_init(&serving->change, NULL);
-    options.host = options.host ? options.host : "127.0.0.1";
+    options.host = options.host ? options.host : SERVING_HOST;
     options.on_request = serving_request;
     options.on_drop = serving_drop;
     options.user = serving;

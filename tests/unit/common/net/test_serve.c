@@ -1,5 +1,6 @@
 /* test_serve.c: the server against our own client: requests arrive whole, answers too, whoever gives them and whenever,
  * and stopping ends everything once. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -53,7 +54,7 @@ static int tear_down(void **state)
 static struct net_request request_to(struct world *world, const char *path)
 {
     static char url[128];
-    snprintf(url, sizeof url, "http://127.0.0.1:%u%s", net_serve_port(world->serving->serve), path);
+    snprintf(url, sizeof url, "http://" SERVING_HOST ":%u%s", net_serve_port(world->serving->serve), path);
     return (struct net_request){.url = url, .body = "", .done = asking_done, .arg = &world->asking};
 }
 
@@ -224,21 +225,30 @@ static void test_stop(void **state)
     serving_free(serving);
 }
 
-/* Where it cannot listen it says so, and a port that it left is free at once. */
+static uint32_t count_descriptors(void)
+{
+    uint32_t n = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) != -1;
+    return n;
+}
+
+/* Where it cannot listen it says so and leaves no descriptor open, and a port that it left is free at once. */
 static void test_start(void **state)
 {
     struct world *world = *state;
     struct net_serve *other = NULL;
     struct error err = {0};
-    struct net_serve_options options = {.host = "127.0.0.1", .on_request = serving_request};
+    struct net_serve_options options = {.host = SERVING_HOST, .on_request = serving_request};
+    uint32_t n_open = count_descriptors();
     uint16_t port = options.port = net_serve_port(world->serving->serve);
     assert_int_equal(net_serve_start(&options, &other, &err), LARDER_EBUSY);
-    assert_non_null(strstr(err.text, "127.0.0.1"));
+    assert_non_null(strstr(err.text, SERVING_HOST));
     options.host = "no host at all";
     assert_int_equal(net_serve_start(&options, &other, &err), LARDER_EINVAL);
     options.host = "192.0.2.1"; /* of no machine */
     assert_int_equal(net_serve_start(&options, &other, &err), LARDER_EIO);
-    options.host = "127.0.0.1";
+    options.host = SERVING_HOST;
     options.connections = NET_SERVE_CONNECTIONS_MAX + 1;
     assert_int_equal(net_serve_start(&options, &other, &err), LARDER_EINVAL);
     options.connections = 0;
@@ -246,6 +256,7 @@ static void test_start(void **state)
     options.port = 0;
     assert_int_equal(net_serve_start(&options, &other, &err), LARDER_EINVAL);
     assert_null(other);
+    assert_int_equal(count_descriptors(), n_open);
     check_echo(world, "/echo", 10);
     serving_stop(world->serving);
     world->serving = serving_start((struct net_serve_options){.port = port});

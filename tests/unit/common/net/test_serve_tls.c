@@ -96,7 +96,7 @@ static struct net_result ask_as(struct net_client *client, struct asking *asking
     char url[64], room[8];
     char *paths[3] = {path_of("ours", ".ca.pem"), path_of(name ? name : "", ".pem"), path_of(name ? name : "", ".key")};
     struct net_tls tls = {paths[0], name ? paths[1] : NULL, name ? paths[2] : NULL, false};
-    snprintf(url, sizeof url, "https://127.0.0.1:%u/echo", net_serve_port(server->serving->serve));
+    snprintf(url, sizeof url, "https://" SERVING_HOST ":%u/echo", net_serve_port(server->serving->serve));
     struct net_request request = {
         .url = url, .tls = &tls, .body = "hello", .body_bytes = 5, .answer = room, .answer_max = sizeof room};
     struct net_result result = asking_ask(asking, client, &request);
@@ -187,7 +187,7 @@ static void test_many(void **state)
     char url[64], *paths[3] = {path_of("ours", ".ca.pem"), path_of("other", ".pem"), path_of("other", ".key")};
     struct net_tls tls = {paths[0], paths[1], paths[2], false};
     many->asking = (struct asking)ASKING_INIT;
-    snprintf(url, sizeof url, "https://127.0.0.1:%u/later", net_serve_port(server.serving->serve));
+    snprintf(url, sizeof url, "https://" SERVING_HOST ":%u/later", net_serve_port(server.serving->serve));
     assert_int_equal(net_client_start(4, &client, NULL), 0);
     for (uint32_t i = 0; i < MANY; i++) {
         many->bodies[i] = i * 2654435761u;
@@ -230,13 +230,13 @@ static void test_big_and_drop(void **state)
     for (size_t i = 0; i < len_bytes; i++)
         body[i] = (char)(i * 31 + i / 256);
     assert_int_equal(net_client_start(4, &client, NULL), 0);
-    snprintf(url, sizeof url, "https://127.0.0.1:%u/later", net_serve_port(serving->serve));
+    snprintf(url, sizeof url, "https://" SERVING_HOST ":%u/later", net_serve_port(serving->serve));
     struct net_request request = {
         .url = url, .tls = &tls, .body = body, .body_bytes = len_bytes, .answer = room, .answer_max = len_bytes};
     assert_int_equal(asking_ask(&asking, client, &request).status, 200);
     assert_int_equal(asking.result.len_bytes, len_bytes);
     assert_memory_equal(room, body, len_bytes);
-    snprintf(url, sizeof url, "https://127.0.0.1:%u/hold", net_serve_port(serving->serve));
+    snprintf(url, sizeof url, "https://" SERVING_HOST ":%u/hold", net_serve_port(serving->serve));
     assert_int_equal(net_submit(client, &request, &ticket, NULL), 0);
     serving_wait(serving, &serving->n_held, 1);
     net_cancel(client, ticket);
@@ -254,8 +254,9 @@ static void test_big_and_drop(void **state)
 
 static int connect_to(const struct serving *serving)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(net_serve_port(serving->serve)), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(net_serve_port(serving->serve)),
+                                  .sin_addr = {inet_addr(SERVING_HOST)}};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
     return fd;
@@ -319,7 +320,7 @@ static int ask_bundle(const char *bundle, uint16_t port, bool check_names)
     struct net_client *client;
     char url[64];
     struct net_tls tls = {bundle, bundle, bundle, check_names};
-    snprintf(url, sizeof url, "https://127.0.0.1:%u/echo", port);
+    snprintf(url, sizeof url, "https://" SERVING_HOST ":%u/echo", port);
     struct net_request request = {.url = url, .tls = &tls, .body = ""};
     assert_int_equal(net_client_start(1, &client, NULL), 0);
     struct net_result result = asking_ask(&asking, client, &request);
@@ -352,7 +353,7 @@ static void test_bundles(void **state)
     assert_int_equal(ask_bundle(bundle[0], port, false), 200);
     assert_int_equal(ask_bundle(bundle[1], port, false), 200);
     assert_string_equal(serving[0]->names, "c1: node-b node-b");
-    assert_int_equal(ask_bundle(bundle[1], port, true), LARDER_EPERM); /* 127.0.0.1 is not in the certificate */
+    assert_int_equal(ask_bundle(bundle[1], port, true), LARDER_EPERM); /* the address is not in the certificate */
     assert_int_equal(ask_bundle(bundle[2], port, false), LARDER_EPERM);
     assert_int_equal(ask_bundle(bundle[0], net_serve_port(serving[1]->serve), false), LARDER_EPERM);
     assert_int_equal(ask_bundle(bundle[2], net_serve_port(serving[1]->serve), false), 200);
