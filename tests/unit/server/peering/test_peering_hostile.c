@@ -81,7 +81,18 @@ static void test_requests(void **state)
 
 /* ── answers ── */
 
-enum trick { SHORT_PAYLOAD, LONG_PAYLOAD, CUT_HEAD, GARBAGE, EMPTY_BODY, VERSION, A_REQUEST, STATUS, FORBIDDEN, STRANGER };
+enum trick {
+    SHORT_PAYLOAD,
+    LONG_PAYLOAD,
+    CUT_HEAD,
+    GARBAGE,
+    EMPTY_BODY,
+    VERSION,
+    A_REQUEST,
+    STATUS,
+    FORBIDDEN,
+    STRANGER
+};
 
 static struct {
     enum trick trick;
@@ -224,10 +235,10 @@ static bool is_own_key(const char *body)
     at += strlen("\"value\":\"");
     size_t len = 0;
     char *value = NULL;
-    bool same = base64_decode(at, strcspn(at, "\""), &value, &len) == 0 && node_value_read(value, len, &node, NULL) == 0 && strcmp(node.url, etcd.own_url) == 0 &&
+    bool same = base64_decode(at, strcspn(at, "\""), &value, &len) == 0 &&
+                node_value_read(value, len, &node, NULL) == 0 && strcmp(node.url, etcd.own_url) == 0 &&
                 node.n_roots == 2 && strcmp(node.roots, "/data") == 0 && strcmp(node.roots + 6, "/more") == 0 &&
-                node.prep_id == 77 && strcmp(node.version, LARDER_VERSION) == 0 &&
-                node.leaving == (etcd.n_puts > 0);
+                node.prep_id == 77 && strcmp(node.version, LARDER_VERSION) == 0 && node.leaving == (etcd.n_puts > 0);
     free(value);
     return same;
 }
