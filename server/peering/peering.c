@@ -18,7 +18,8 @@
 
 #define PAIR_CONNECTIONS 16 /* from one node to another */
 #define SERVE_CONNECTIONS (2 * MAP_NODES_MAX * PAIR_CONNECTIONS)
-#define LEAVE_S 3 /* that peering_stop waits for etcd */
+#define ADDRESS_CONNECTIONS (16 * PAIR_CONNECTIONS) /* several nodes may share an address */
+#define LEAVE_S 3                                   /* that peering_stop waits for etcd */
 
 /* ── settings ── */
 
@@ -124,6 +125,7 @@ static int serve(struct peering *peering, uint16_t port, struct error *err)
                                         .ca = secure ? peering->identity.ca : NULL,
                                         .cluster = secure ? peering->name : NULL,
                                         .connections = SERVE_CONNECTIONS,
+                                        .address_connections = ADDRESS_CONNECTIONS,
                                         .body_max = PEER_REQUEST_MAX,
                                         .on_request = peering_requested,
                                         .user = peering};

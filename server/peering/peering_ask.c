@@ -16,6 +16,7 @@ struct ask {
     uint64_t number;
     uint8_t node[PEER_NODE_BYTES];
     enum peer_type type;
+    char url[PEERING_URL_MAX];
     uint8_t *request, *answer; /* owned */
     size_t request_bytes, answer_bytes, answer_cap;
 };
@@ -98,11 +99,10 @@ static int look(const struct ask *ask, const struct net_result *result, struct p
 static void say(const struct ask *ask, int code, const char *why)
 {
     bool usual = code == LARDER_EGONE || code == LARDER_ETIMEOUT; /* nodes come and go */
-    const char *path = peering_path(ask->type);
     if (usual)
-        log_info_limited("msg=\"a node does not answer\" path=\"%s\" err=\"%s\"", path, why);
+        log_info_limited("msg=\"a node does not answer\" url=\"%s\" err=\"%s\"", ask->url, why);
     else if (code != LARDER_EEND)
-        log_warn_limited("msg=\"a node's answer is no good\" path=\"%s\" code=%s err=\"%s\"", path,
+        log_warn_limited("msg=\"a node's answer is no good\" url=\"%s\" code=%s err=\"%s\"", ask->url,
                          larder_err_name(code), why);
 }
 
@@ -132,11 +132,10 @@ static int submit_locked(struct ask *ask, bool fresh, uint32_t whole_ms, uint64_
 {
     const struct peering *peering = ask->peering;
     const char *node_url = peering_url_locked(peering, ask->node);
-    char url[PEERING_URL_MAX];
     if (peering->stopping || !node_url)
         return LARDER_EGONE;
-    snprintf(url, sizeof url, "%s%s", node_url, peering_path(ask->type));
-    struct net_request request = {.url = url,
+    snprintf(ask->url, sizeof ask->url, "%s%s", node_url, peering_path(ask->type));
+    struct net_request request = {.url = ask->url,
                                   .tls = peering->bundle ? &peering->tls : NULL,
                                   .headers = {"Content-Type: " PEERING_TYPE},
                                   .body = ask->request,
