@@ -9,8 +9,7 @@
 static const char words_of_commands[] =
     "    case $command in\n"
     "    '') echo \"status top jobs datasets tree events explain doctor ping cancel weight drain poison check cache "
-    "pack "
-    "verify prepare plan bench completion\"\n"
+    "cluster pack verify prepare plan bench completion\"\n"
     "        echo \"--socket --json --help --version\" ;;\n"
     "    status) echo \"--watch --interval --json --socket\" ;;\n"
     "    top) echo \"--interval --json --socket\" ;;\n"
@@ -22,6 +21,7 @@ static const char words_of_commands[] =
     "    pack) case $current in -*) larder pack --help 2>/dev/null | sed -n 's/^  \\(--[a-z-]*\\) .*/\\1/p' ;; esac "
     ";;\n"
     "    verify) case $current in -*) echo \"--quiet\" ;; esac ;;\n"
+    "    cluster) echo \"keygen --cluster --authority --node --days\" ;;\n"
     "    bench) larder bench --help 2>/dev/null | sed -n 's/^  bench \\([a-z]*\\).*/\\1/p' ;;\n"
     "    cancel | weight | explain)\n"
     "        larder status --json 2>/dev/null |\n"

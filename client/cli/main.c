@@ -109,6 +109,7 @@ static const struct cli_command commands[] = {
     {.name = "completion", .words_min = 1, .words_max = 1, .needs = "bash or zsh", .run = cli_completion},
     {.name = "check"},
     {.name = "cache"},
+    {.name = "cluster"},
     {.name = "bench"},
     {.name = "pack"},
     {.name = "plan"},

@@ -11,13 +11,14 @@
 #include "server/bench/nodes.h"
 #include "server/bench/order.h"
 #include "server/bench/sharing.h"
+#include "server/commands/keygen.h"
 #include "server/commands/plan.h"
 #include "server/commands/storage.h"
 #include "server/commands/store.h"
 #include "server/config/config.h"
 
 struct command {
-    const char *name, *second; /* second is the word after `bench`, else NULL */
+    const char *name, *second; /* second is the word after `bench` or `cluster`, else NULL */
     int (*run)(int argc, char **argv);
     const char *usage, *help;
     const char *options; /* what --help adds; NULL: the command has a help of its own */
@@ -26,6 +27,7 @@ struct command {
 static const struct command commands[] = {
     {"cache", NULL, cache_main, "cache PATH", "show, verify or empty a storage class", NULL},
     {"check", NULL, config_check_main, "check FILE", "check a configuration", NULL},
+    {"cluster", "keygen", keygen_main, "cluster keygen", "make a cluster's authority, or a node's bundle", NULL},
     {"pack", NULL, pack_main, "pack SOURCE DEST", "pack a dataset into a chunk store", NULL},
     {"plan", NULL, plan_main, "plan PATH", "measure a dataset's files, and say what memory and an SSD would save",
      NULL},

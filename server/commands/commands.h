@@ -10,8 +10,8 @@
 /* commands_rows fills what the manual says of the commands; there is room for COMMANDS_MAX. It gives their number. */
 #define COMMANDS_MAX 32
 size_t commands_rows(struct manual_row *rows);
-/* commands_run runs the command that argv[0] (and, for `bench`, argv[1]) names, and sets *status to its exit status.
- * False: there is no command of that name. */
+/* commands_run runs the command that argv[0] names, with argv[1] for `bench` and `cluster`, and sets *status to its
+ * exit status. False: there is no command of that name. */
 bool commands_run(int argc, char **argv, int *status);
 
 #endif

@@ -118,8 +118,8 @@ struct config {
 #define SETTING(kind, field, ...) CONFIG_C_##kind field;
 #include "server/config/table.h"
 #undef SETTING
-    /* After loading no path is NULL, checkpoint_dir, metrics_socket and cluster_bundle are empty for `none`, and
-     * workers is the number of cores for 0. */
+    /* After loading no path is NULL. checkpoint_dir, metrics_socket and cluster_bundle are empty for `none`. workers is
+     * the number of cores for 0. */
     bool metrics_socket_auto; /* metrics_socket follows socket_path */
     /* In a cluster neither cluster_node nor cluster_advertise is empty. Alone (cluster_name is empty) the cluster's
      * settings mean nothing. A list without texts is NULL. */

@@ -19,6 +19,9 @@ static const char *const seeds[] = {
     ("datasets: {a: {path: /d, subset: {union: [{classes: [\"n0*\", '7']}, {difference: [{range: [0, 9]}, {fraction: "
      "0.5, seed: 3}]}]}}}\n"),
     "memory:\n  arena: 90%\n",
+    ("cluster:\n  name: lab\n  node: n-1\n  discovery: etcd\n  etcd: [https://e:2379, 'http://[::1]:1']\n  nodes: "
+     "[a:9451]\n  listen: \"[::]:9451\"\n  advertise: \"\"\n  bundle: /b.pem\n  lease: 4\n"),
+    "cluster: {name: a, security: none, insecure: true, listen: 127.0.0.1:1, advertise: 'b:2', nodes: []}\n",
     "--- &a !t\nmemory: *a\n? [x]\n: |\n  text\n...\n---\n%TAG ! a\n",
 };
 

@@ -1,0 +1,8 @@
+/* keygen.h: `larder cluster keygen`: a cluster's authority and its nodes' bundles (docs/cluster.md). */
+#ifndef LARDER_SERVER_COMMANDS_KEYGEN_H
+#define LARDER_SERVER_COMMANDS_KEYGEN_H
+
+/* keygen_main gives the exit status. 0: done. 1: failed. 2: wrong usage. */
+int keygen_main(int argc, char **argv);
+
+#endif
