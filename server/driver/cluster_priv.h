@@ -60,8 +60,8 @@ struct driver_cluster {
     bool ticking;                          /* inside cluster_settle */
 };
 
-const struct peering_event *attaching; /* the request that guests_step is taking */
-*is noted.cluster_sent_take takes a request out; false: nobody waits for it any more. */
+/* cluster_sent.c. cluster_send fills in number and ticket; it gives NULL when the node cannot be asked, and then
+ * nothing is noted. cluster_sent_take takes a request out; false: nobody waits for it any more. */
 struct cluster_sent *cluster_send(struct driver_cluster *cluster, const struct cluster_sent *sent,
                                   const struct peer_message *message, bool fresh, uint32_t whole_ms);
 bool cluster_sent_take(struct driver_cluster *cluster, uint64_t number, struct cluster_sent *out);
