@@ -17,7 +17,7 @@ WARM = False
 
 CONFIG = """\
 memory:
-  arena: 512MiB
+  arena: {memory}MiB
   encoded: 256MiB
 threads:
   workers: {threads}
@@ -53,7 +53,7 @@ def server(spec):
     import system
 
     with tempfile.TemporaryDirectory(prefix="larder-peers-") as folder:
-        daemon = system.Daemon(folder, CONFIG.format(threads=spec.threads))
+        daemon = system.Daemon(folder, CONFIG.format(threads=spec.threads, memory=spec.memory_mib))
         try:
             yield daemon.socket
         finally:

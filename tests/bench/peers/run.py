@@ -22,8 +22,9 @@ import job
 import measure
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PEERS = ("larder", "torchvision", "torchvision_v2")
-LIMIT_S = 600  # for one measurement's start, and for its epochs
+PEERS = ("larder", "torchvision", "torchvision_v2", "dali", "ffcv", "tfdata", "tfservice", "tfservice_shared",
+         "tensorsocket", "spdl")
+LIMIT_S = 300  # for one measurement's start, and for its epochs
 
 
 class Failed(Exception):
@@ -71,7 +72,8 @@ def specs_of(peer, cell, options, folder, address):
     return [job.Spec(peer=peer, folder=options.folder, data=options.data, count=options.count,
                      threads=len(os.sched_getaffinity(0)), jobs=len(speeds), index=index,
                      epochs=max(1, int(options.epochs * speed + 0.5)), step_s=cell["step_s"] / speed,
-                     ledger=os.path.join(folder, f"ledger-{index}"), address=address or "")
+                     ledger=os.path.join(folder, f"ledger-{index}"), address=address or "",
+                     memory_mib=options.memory)
             for index, speed in enumerate(speeds)]
 
 
@@ -114,7 +116,8 @@ def one(peer, cell, options):
                 each.close()
     if not result["samples"]:
         raise Failed(f"{peer} delivered nothing")
-    return {**result, "cpu_s": round(cpu, 3), "wall_s": round(wall, 3), "cpu_ms": round(1000 * cpu / result["samples"], 4)}
+    return {**result, "cpu_s": round(cpu, 3), "wall_s": round(wall, 3),
+            "cpu_ms": round(1000 * cpu / result["samples"], 4)}
 
 
 class Results:
@@ -185,6 +188,8 @@ def arguments(given=None):
     parser.add_argument("--speeds", type=numbers(float), default=[], help="1,.8,.5,.25: a job of each speed")
     parser.add_argument("--step", type=float, default=0.4, help="with --speeds, seconds a step of speed 1 takes")
     parser.add_argument("--epochs", type=int, default=4, help="measured epochs of a job of speed 1")
+    parser.add_argument("--memory", type=int, default=256, metavar="MIB",
+                        help="Larder's arena")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", type=numbers(str), default=list(PEERS))
     parser.add_argument("--core", type=int, help="everything on this core")

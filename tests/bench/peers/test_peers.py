@@ -35,8 +35,9 @@ def check_losses():
 def check_cpu():
     """A child's time counts, and that of a grandchild that has ended, too."""
     began = measure.below_s(os.getpid())
-    grandchild = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY.format(0.5)!r}], check=True)\n"
-    with subprocess.Popen([sys.executable, "-c", grandchild + BUSY.format(0.5) + "print(flush=True); input()"],
+    work = BUSY.format(0.5)
+    grandchild = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {work!r}], check=True)\n"
+    with subprocess.Popen([sys.executable, "-c", grandchild + work + "print(flush=True); sys.stdin.read()"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         child.stdout.readline()
         spent = measure.below_s(os.getpid()) - began
