@@ -3,8 +3,8 @@
 usage: job.py SPEC
 
 SPEC is the JSON of a Spec. The script says "ready" once it has what it needs, waits for a line on its standard input,
-takes its epochs, says "done", and waits for another line before it lets go of anything (unless the peer LEAVES). So what is measured between
-"ready" and "done" is neither importing nor tearing down."""
+takes its epochs, says "done", and waits for another line before it lets go of anything (unless the peer LEAVES). So
+what is measured between "ready" and "done" is neither importing nor tearing down."""
 
 import dataclasses
 import importlib

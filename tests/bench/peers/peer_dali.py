@@ -1,5 +1,5 @@
-"""NVIDIA DALI with CPU operators alone, as its documentation's pipelines for image classification have them: the decoder
-cuts the random crop itself, and the iterator for PyTorch gives the last batch of an epoch short."""
+"""NVIDIA DALI with CPU operators alone, as its documentation's pipelines for image classification have them: the
+decoder cuts the random crop itself, and the iterator for PyTorch gives the last batch of an epoch short."""
 
 import importlib.metadata
 

@@ -1,5 +1,5 @@
-"""FFCV with images kept as JPEG in its own file, cached by the system. Its writer decodes each image and writes it again
-with quality 90, so its bytes are not those of the folder."""
+"""FFCV with images kept as JPEG in its own file, cached by the system. Its writer decodes each image and writes it
+again with quality 90, so its bytes are not those of the folder."""
 
 import importlib.metadata
 import os

@@ -1,5 +1,5 @@
-"""SPDL: threads of one process, FFmpeg decodes. The crop, the size and the flip are one FFmpeg filter an image, which is
-how SPDL takes transforms while it decodes; FFmpeg does them before it converts to RGB, on fewer bytes."""
+"""SPDL: threads of one process, FFmpeg decodes. The crop, the size and the flip are one FFmpeg filter an image, which
+is how SPDL takes transforms while it decodes; FFmpeg does them before it converts to RGB, on fewer bytes."""
 
 import importlib.metadata
 import math

@@ -1,6 +1,6 @@
-"""TensorSocket: one producer with a DataLoader (torchvision's second transforms) sends each batch to all jobs, which keep
-step with each other. It puts several of the loader's batches into one that it sends, and those that it has not sent when
-the loader ends are lost. Two of half the size lose least: one alone fails."""
+"""TensorSocket: one producer with a DataLoader (torchvision's second transforms) sends each batch to all jobs, which
+keep step with each other. It puts several of the loader's batches into one that it sends. Those that it has not sent
+when the loader ends are lost. Two of half the size lose least: one alone fails."""
 
 import contextlib
 import importlib.metadata

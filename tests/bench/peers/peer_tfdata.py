@@ -12,7 +12,7 @@ def available():
     return f"tensorflow {tf.__version__}", None
 
 
-def image_of(size):
+def image_of(size, antialias):
     """A function from (path, index) to (image, index)."""
     import tensorflow as tf
 
@@ -24,20 +24,21 @@ def image_of(size):
         y, x, _ = tf.unstack(begin)
         height, width, _ = tf.unstack(extent)
         image = tf.image.decode_and_crop_jpeg(encoded, tf.stack([y, x, height, width]), channels=3)
-        image = tf.image.random_flip_left_right(tf.image.resize(image, [size, size]))
+        image = tf.image.random_flip_left_right(tf.image.resize(image, [size, size], antialias=antialias))
         return tf.cast(image, tf.uint8), index
 
     return prepared
 
 
-def dataset(spec):
-    """One epoch in batches, in another order each time."""
+def dataset(spec, antialias=False):
+    """One epoch in batches, in another order each time. The recipes do not filter before they make images smaller."""
     import job
     import tensorflow as tf
 
     files = job.files_of(spec.folder)
     samples = tf.data.Dataset.from_tensor_slices((files, list(range(len(files))))).shuffle(len(files))
-    return samples.map(image_of(job.SIZE), num_parallel_calls=tf.data.AUTOTUNE).batch(job.BATCH)
+    images = samples.map(image_of(job.SIZE, antialias), num_parallel_calls=tf.data.AUTOTUNE)
+    return images.batch(job.BATCH)
 
 
 def loader(spec):

@@ -1,5 +1,5 @@
-"""The tf.data service: a dispatcher and one worker prepare for all jobs. Each job has an epoch of its own, so nothing is
-shared. peer_tfservice_shared.py shares."""
+"""The tf.data service: a dispatcher and one worker prepare for all jobs. Each job has an epoch of its own, so nothing
+is shared. peer_tfservice_shared.py shares."""
 
 import contextlib
 import subprocess

@@ -1,6 +1,6 @@
-"""The tf.data service with its cache for several trainers: jobs read from one window that slides over an endless dataset.
-There are no epochs, so a job calls one as many batches as the dataset has. The window is 10 GB: Python has no setting for
-it. What has left it, a slow job does not get."""
+"""The tf.data service with its cache for several trainers: jobs read from one window that slides over an endless
+dataset. There are no epochs, so a job calls one as many batches as the dataset has. The window is 10 GB: Python has no
+setting for it. What has left it, a slow job does not get."""
 
 import itertools
 

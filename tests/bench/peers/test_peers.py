@@ -49,7 +49,8 @@ def check_cpu():
 
 def check_pictures():
     rows = [{"peer": peer, "cell": "1 job", "cores": 2, "round": number, "samples": 9, "lost": lost, "twice": 0,
-             "cpu_ms": cost + number} for peer, cost, lost in (("larder", 1, 0), ("other", 4, 1)) for number in range(3)]
+             "cpu_ms": cost + number}
+            for peer, cost, lost in (("larder", 1, 0), ("other", 4, 1)) for number in range(3)]
     text = "\n".join(table.table("title", rows, lambda its, ours: table.times(its, ours)))
     assert "| other | 2.5 |" in text, text
     assert table.losses(table.rows_of(rows, "other", ("1 job", 2))) == "3 lost, 0 twice, of 30"
