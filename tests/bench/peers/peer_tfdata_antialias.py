@@ -1,5 +1,5 @@
-"""tf.data as in peer_tfdata.py, with the filter that torchvision, DALI and Larder apply when they make images smaller. The
-pixels of peer_tfdata.py are coarser, for less work."""
+"""tf.data as in peer_tfdata.py, with the filter that torchvision, DALI and Larder apply when they make images smaller.
+The pixels of peer_tfdata.py are coarser, for less work."""
 
 import peer_tfdata
 

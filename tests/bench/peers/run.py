@@ -22,8 +22,8 @@ import job
 import measure
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PEERS = ("larder", "torchvision", "torchvision_v2", "dali", "ffcv", "tfdata", "tfdata_antialias",
-         "tfservice", "tfservice_shared", "tensorsocket", "spdl")
+PEERS = ("larder", "torchvision", "torchvision_v2", "dali", "ffcv", "ffcv_raw", "tfdata",
+         "tfdata_antialias", "tfservice", "tfservice_shared", "tensorsocket", "spdl")
 LIMIT_S = 300  # for one measurement's start, and for its epochs
 
 

@@ -65,8 +65,8 @@ def check_run(folder):
     system.make_tree(images, 150, width=256, height=240)
     out = os.path.join(folder, "results.json")
     code = subprocess.run([PYTHON, "-B", os.path.join(HERE, "run.py"), "--folder", images, "--data", data, "--out", out,
-                           "--jobs", "2", "--speeds", "1,.5", "--step", ".05", "--epochs", "2", "--rounds", "1"],
-                          timeout=900).returncode
+                           "--jobs", "2", "--speeds", "1,.5", "--step", ".05", "--epochs", "2",
+                           "--rounds", "1"]).returncode
     with open(out, encoding="utf-8") as file:
         results = json.load(file)
     if set(results["versions"]) <= {"larder"}:
