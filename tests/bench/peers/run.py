@@ -24,7 +24,6 @@ import measure
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = ("larder", "torchvision", "torchvision_v2", "dali", "ffcv", "ffcv_raw", "tfdata",
          "tfdata_antialias", "tfservice", "tfservice_shared", "tensorsocket", "spdl")
-LIMIT_S = 300  # for one measurement's start, and for its epochs
 
 
 class Failed(Exception):
@@ -50,7 +49,7 @@ class Job:
             more = os.read(self.process.stdout.fileno(), 65536) if came else b""
             if not more:
                 self.errors.seek(0)
-                why = self.errors.read()[-2000:].decode(errors="replace") if came else f"no '{word}' in {LIMIT_S} s"
+                why = self.errors.read()[-2000:].decode(errors="replace") if came else f"no '{word}' in time"
                 raise Failed(f"{self.spec.peer}, job {self.spec.index}: {why}")
             self.said += more
 
@@ -100,13 +99,13 @@ def one(peer, cell, options):
         try:
             for spec in specs_of(peer, cell, options, folder, address):
                 jobs.append(Job(spec))
-            deadline = time.monotonic() + LIMIT_S
+            deadline = time.monotonic() + options.limit
             for each in jobs:
                 each.wait_for("ready", deadline)
             began, cpu = time.monotonic(), measure.below_s(os.getpid())
             for each in jobs:
                 each.go_on()
-            deadline = time.monotonic() + LIMIT_S
+            deadline = time.monotonic() + options.limit
             for each in jobs:
                 each.wait_for("done", deadline)
             cpu, wall = measure.below_s(os.getpid()) - cpu, time.monotonic() - began
@@ -191,6 +190,8 @@ def arguments(given=None):
     parser.add_argument("--memory", type=int, default=256, metavar="MIB",
                         help="Larder's arena")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=300,
+                        help="seconds that a measurement's start may take, and its epochs: some peers hang")
     parser.add_argument("--peers", type=numbers(str), default=list(PEERS))
     parser.add_argument("--core", type=int, help="everything on this core")
     options = parser.parse_args(given)

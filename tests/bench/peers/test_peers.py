@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Proves that the comparison with other loaders runs with what is installed here, that Larder's and torchvision's jobs
-each get every sample of every epoch exactly once, and that a table and a plot come of it. Times are not judged.
+each get every sample of every epoch exactly once, and that a table and a plot come of it. Times are not judged, nor is
+what other peers lose or where they fail.
 
 What the measuring is made of is tested first, without any peer. LARDER_PEERS_PYTHON names another Python, one that has
 more peers."""
@@ -66,17 +67,17 @@ def check_run(folder):
     out = os.path.join(folder, "results.json")
     code = subprocess.run([PYTHON, "-B", os.path.join(HERE, "run.py"), "--folder", images, "--data", data, "--out", out,
                            "--jobs", "2", "--speeds", "1,.5", "--step", ".05", "--epochs", "2",
-                           "--rounds", "1"]).returncode
+                           "--rounds", "1", "--limit", str(60 * system.SLOW)]).returncode
     with open(out, encoding="utf-8") as file:
         results = json.load(file)
     if set(results["versions"]) <= {"larder"}:
         system.skip(f"no other loader is installed for {PYTHON}: {results['missing']}")
-    assert code == 0, f"run.py ended with {code}: {[row for row in results['rows'] if 'failed' in row]}"
     assert len(results["rows"]) == 2 * len(results["versions"])
     for row in results["rows"]:
         if row["peer"] in SURE:
-            assert (row["lost"], row["twice"]) == (0, 0), row
+            assert "failed" not in row and (row["lost"], row["twice"]) == (0, 0), row
             assert row["samples"] == 150 * row["epochs"], row
+    assert bool(code) == any("failed" in row for row in results["rows"]), f"run.py ended with {code}"
     table.print_all(results)
     xml.etree.ElementTree.fromstring(plot.chart(results["rows"]))
 
