@@ -10,7 +10,8 @@ from xml.sax.saxutils import escape
 import measure
 import table
 
-COLOURS = ("#c0392b", "#7f8c8d", "#95a5a6", "#2980b9", "#16a085", "#8e44ad", "#d35400", "#f39c12", "#2c3e50", "#27ae60")
+COLOURS = ("#c0392b", "#7f8c8d", "#bdc3c7", "#2980b9", "#16a085", "#1abc9c", "#d35400", "#f39c12", "#f1c40f", "#9b59b6",
+           "#2c3e50", "#27ae60")
 BAR, GAP, HEIGHT, LEFT, TOP = 14, 22, 260, 60, 40
 
 
