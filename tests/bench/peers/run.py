@@ -207,6 +207,7 @@ def arguments(given=None):
 
 def main():
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # jobs are in sessions of their own, and end with `finally`
     os.makedirs(options.data, exist_ok=True)
     if options.core is not None:
         os.sched_setaffinity(0, [options.core])
