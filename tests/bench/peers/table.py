@@ -23,7 +23,9 @@ def peers_of(rows):
 
 
 def head(cells):
-    titles = [f"{name}, {cores} core{'s' * (cores > 1)}" for name, cores in cells]
+    """How many cores there were is said where cells differ in it."""
+    several = len({cores for _, cores in cells}) > 1
+    titles = [name + several * f", {cores} core{'s' * (cores > 1)}" for name, cores in cells]
     return ["| | " + " | ".join(titles) + " |", "|---" * (len(cells) + 1) + "|"]
 
 
