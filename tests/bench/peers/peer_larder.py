@@ -1,0 +1,82 @@
+"""Larder: one daemon for all jobs, on a store with restart rows. The daemon starts with the measurement's server, and
+every job connects after the start, so nothing is prepared before the clock runs."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
+SYSTEM = os.path.join(SOURCE, "tests", "system", "python")
+BIN = os.environ.get("LARDER_BIN", os.path.join(SOURCE, "build", "bin"))
+
+PACKAGES = ()
+WARM = False
+
+CONFIG = """\
+memory:
+  arena: {memory}MiB
+  encoded: 256MiB
+threads:
+  workers: {threads}
+catalog:
+  checkpoint: none
+metrics:
+  enabled: false
+"""
+
+
+def available():
+    missing = [name for name in ("larderd", "larder") if not os.access(os.path.join(BIN, name), os.X_OK)]
+    if missing:
+        return None, f"{' and '.join(missing)} not in {BIN}"
+    said = subprocess.run([os.path.join(BIN, "larderd"), "--version"], stdout=subprocess.PIPE, text=True, check=True)
+    return said.stdout.split("\n")[0], None
+
+
+def store_of(spec):
+    return os.path.join(spec.data, "rows.store")
+
+
+def prepare(spec):
+    if not os.path.exists(store_of(spec)):
+        subprocess.run([os.path.join(BIN, "larder"), "pack", spec.folder, store_of(spec), "--restart-rows"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def server(spec):
+    """Gives the daemon's socket."""
+    sys.path.insert(0, SYSTEM)
+    import system
+
+    with tempfile.TemporaryDirectory(prefix="larder-peers-") as folder:
+        daemon = system.Daemon(folder, CONFIG.format(threads=spec.threads, memory=spec.memory_mib))
+        try:
+            yield daemon.socket
+        finally:
+            daemon.stop()
+
+
+def loader(spec):
+    import job
+
+    sys.path.insert(0, os.path.join(SOURCE, "client", "python"))
+    import larder
+
+    with contextlib.suppress(ImportError):
+        import torch  # noqa: F401  Loader takes it where it is; what importing costs is not measured
+
+    opened = []
+
+    def epoch():
+        if not opened:
+            pipeline = [larder.RandomResizedCrop(job.SIZE), larder.RandomHorizontalFlip()]
+            opened.append(larder.Loader(store_of(spec), pipeline, batch_size=job.BATCH, socket=spec.address,
+                                        epochs=spec.epochs, with_ids=True, name=f"job-{spec.index}"))
+        for images, _, indices in opened[0]:
+            yield images, indices
+
+    return epoch
