@@ -151,12 +151,12 @@ void cluster_guest_refused(struct driver *driver, const struct registration *reg
 void cluster_guest_batch(struct driver *driver, const struct engine_action *action)
 {
     const struct registration *reg = driver->tables.jobs[action->job].reg;
-    struct cluster_guest_event *noted = note(driver->cluster,
-                                             (struct guests_event){.type = GUESTS_DELIVERED,
-                                                                   .guest = reg->guest.number,
-                                                                   .delivered = {.batch = action->deliver.batch,
-                                                                                 .count = action->deliver.count,
-                                                                                 .last = action->deliver.last}});
+    struct cluster_guest_event *noted = cluster_note(
+        driver->cluster, (struct guests_event){.type = GUESTS_DELIVERED,
+                                               .guest = reg->guest.number,
+                                               .delivered = {.batch = action->deliver.batch,
+                                                             .count = action->deliver.count,
+                                                             .last = action->deliver.last}});
     CHECK(action->deliver.count <= GUESTS_BATCH);
     for (uint32_t i = 0; i < action->deliver.count; i++) {
         const struct engine_entry *entry = &action->deliver.entries[i];
