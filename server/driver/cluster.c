@@ -168,7 +168,11 @@ void cluster_settle(struct driver *driver)
         tell_members(cluster, (struct members_event){.type = MEMBERS_TICK});
     probe_peers(cluster);
     while (cluster_guests_go_on(driver) || cluster_anchors_go_on(driver))
-        ;
+        cluster->rests = false;
+    if (!cluster->rests && guests_count(cluster->guests) == 0 && !cluster_has_anchors(cluster)) {
+        peering_rest();
+        cluster->rests = true;
+    }
     cluster->ticking = false;
 }
 

@@ -230,6 +230,15 @@ bool cluster_anchors_go_on(struct driver *driver)
     return any;
 }
 
+bool cluster_has_anchors(const struct driver_cluster *cluster)
+{
+    for (uint32_t job = 0; job < JOBS_MAX; job++) {
+        if (cluster->anchors[job].anchor)
+            return true;
+    }
+    return false;
+}
+
 uint64_t cluster_anchors_alarm(const struct driver_cluster *cluster)
 {
     uint64_t alarm = UINT64_MAX;

@@ -61,7 +61,8 @@ static void put_samples(const struct driver *driver, const struct guests_action 
     *payload_bytes = 0;
     for (uint32_t i = 0; i < action->answer.n_samples; i++)
         *payload_bytes += action->answer.samples[i].reason ? 0 : action->answer.samples[i].bytes;
-    char *at = *payload = xmalloc(*payload_bytes + 1);
+    char *at = *payload = peering_block(*payload_bytes);
+    CHECK(at);
     for (uint32_t i = 0; i < action->answer.n_samples; i++) {
         const struct guests_sample *sample = &action->answer.samples[i];
         if (sample->reason) {
@@ -104,7 +105,7 @@ static void answer(const struct driver *driver, const struct guests_action *acti
     if (action->request)
         peering_answer(driver->cluster->peering, action->request, &message, payload, payload_bytes);
     else
-        free(payload);
+        peering_block_free(payload);
 }
 
 /* ── events ── */

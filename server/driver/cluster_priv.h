@@ -58,6 +58,7 @@ struct driver_cluster {
     size_t n_ended, ended_cap;
     const struct peering_event *attaching; /* the request that guests_step is taking */
     bool ticking;                          /* inside cluster_settle */
+    bool rests;                            /* no job has been shared since peering_rest */
 };
 
 /* cluster_sent.c. cluster_send fills in number and ticket; it gives NULL when the node cannot be asked, and then
@@ -69,6 +70,7 @@ bool cluster_sent_take(struct driver_cluster *cluster, uint64_t number, struct c
 struct cluster_guest_event *cluster_note(struct driver_cluster *cluster, struct guests_event event);
 /* cluster_anchor.c */
 bool cluster_anchors_go_on(struct driver *driver); /* whether there was anything to do */
+bool cluster_has_anchors(const struct driver_cluster *cluster);
 void cluster_anchors_hear(struct driver *driver, const struct cluster_sent *sent, const struct peering_event *event);
 uint64_t cluster_anchors_alarm(const struct driver_cluster *cluster);
 /* cluster_guest.c */

@@ -12,6 +12,7 @@
 
 #include "common/check.h"
 #include "common/log.h"
+#include "common/net/blocks.h"
 #include "server/discovery/hosts.h"
 #include "server/discovery/node_value.h"
 #include "server/peering/peering_priv.h"
@@ -230,6 +231,7 @@ void peering_destroy(struct peering *peering)
         return;
     peering_stop(peering);
     peering_forget_all(peering);
+    net_blocks_clear();
     pthread_cond_destroy(&peering->change);
     pthread_mutex_destroy(&peering->lock);
     free(peering->name);

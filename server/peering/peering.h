@@ -39,6 +39,7 @@ struct peering_event {
     const uint8_t *payload;
     size_t payload_bytes;
     void *body; /* owned */
+    void (*free_body)(void *body);
     struct members_event members;
 };
 
@@ -80,7 +81,7 @@ int peering_ask(struct peering *peering, const uint8_t node[PEER_NODE_BYTES], co
                 uint64_t number, bool fresh, uint32_t whole_ms, uint64_t *ticket);
 void peering_cancel(struct peering *peering, uint64_t ticket);
 
-/* peering_answer answers an ASKED event: the message's head, then the payload as it lies behind *payload (malloc'd;
+/* peering_answer answers an ASKED event: the message's head, then the payload as it lies behind *payload (a peering_block;
  * becomes the peering's; NULL: none). boot is filled in. Any thread. */
 void peering_answer(struct peering *peering, uint64_t number, const struct peer_message *message, void *payload,
                     size_t payload_bytes);
@@ -93,5 +94,11 @@ void peering_leave(struct peering *peering);
 void peering_forget(struct peering *peering, const uint8_t node[PEER_NODE_BYTES]);
 
 void peering_event_free(struct peering_event *event); /* accepts NULL */
+/* peering_block gives memory for a payload; NULL: there is none. What is not given to peering_answer goes back by
+ * peering_block_free, which accepts NULL. Blocks are kept for the next payload until peering_rest, which is for when
+ * nobody is asked or answered for a while. */
+void *peering_block(size_t bytes);
+void peering_block_free(void *block);
+void peering_rest(void);
 
 #endif

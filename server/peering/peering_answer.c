@@ -4,6 +4,7 @@
 
 #include "common/check.h"
 #include "common/log.h"
+#include "common/net/blocks.h"
 #include "server/peering/peering_priv.h"
 
 /* ── requests ── */
@@ -59,6 +60,7 @@ void peering_requested(void *user, struct net_serve_request *request)
     event->number = request->ticket;
     event->message = message;
     event->body = request->body;
+    event->free_body = free;
     request->body = NULL;
     peering_tell(peering, event);
 }
@@ -74,7 +76,7 @@ static void release(void *arg)
 {
     struct answer *answer = arg;
     free(answer->head);
-    free(answer->payload);
+    net_block_free(answer->payload);
     free(answer);
 }
 

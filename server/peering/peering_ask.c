@@ -6,6 +6,7 @@
 
 #include "common/check.h"
 #include "common/log.h"
+#include "common/net/blocks.h"
 #include "server/peering/peering_priv.h"
 
 #define ANSWER_BYTES_MIN 4096
@@ -24,7 +25,7 @@ struct ask {
 static void free_ask(struct ask *ask)
 {
     free(ask->request);
-    free(ask->answer);
+    net_block_free(ask->answer);
     free(ask);
 }
 
@@ -37,14 +38,19 @@ static int take(void *arg, int status, const void *data, size_t len_bytes)
         return 0;                                /* nobody reads it */
     size_t need = ask->answer_bytes + len_bytes; /* at most PEER_ANSWER_MAX, which the client sees to */
     if (need > ask->answer_cap) {
-        size_t cap = ask->answer_cap * 2 > ANSWER_BYTES_MIN ? ask->answer_cap * 2 : ANSWER_BYTES_MIN;
+        size_t least = ask->type == PEER_NEXT ? ask->peering->batch_bytes : 0;
+        least = least > ANSWER_BYTES_MIN ? least : ANSWER_BYTES_MIN;
+        size_t cap = ask->answer_cap * 2 > least ? ask->answer_cap * 2 : least;
         cap = cap < PEER_ANSWER_MAX ? cap : PEER_ANSWER_MAX;
         cap = cap > need ? cap : need;
-        uint8_t *answer = realloc(ask->answer, cap);
+        uint8_t *answer = net_block(cap);
         if (!answer)
             return LARDER_ENOMEM;
+        if (ask->answer_bytes)
+            memcpy(answer, ask->answer, ask->answer_bytes);
+        net_block_free(ask->answer);
         ask->answer = answer;
-        ask->answer_cap = cap;
+        ask->answer_cap = net_block_room(answer);
     }
     memcpy(ask->answer + ask->answer_bytes, data, len_bytes);
     ask->answer_bytes = need;
@@ -83,6 +89,7 @@ static int read_answer(const struct ask *ask, struct peering_event *event, struc
         return 0;
     event->payload = ask->answer + head;
     event->payload_bytes = ask->answer_bytes - head;
+    ask->peering->batch_bytes = ask->answer_bytes;
     return check_payloads(&event->message.batch, event->payload, event->payload_bytes, err);
 }
 
@@ -118,6 +125,7 @@ static void answered(void *arg, const struct net_result *result)
         say(ask, code, err.text);
     } else {
         event->body = ask->answer;
+        event->free_body = net_block_free;
         ask->answer = NULL;
     }
     event->type = PEERING_ANSWERED;

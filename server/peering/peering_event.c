@@ -1,6 +1,7 @@
 /* peering_event.c: events on their way to the receiver. */
 #include <stdlib.h>
 
+#include "common/net/blocks.h"
 #include "server/peering/peering_priv.h"
 
 void peering_tell(struct peering *peering, struct peering_event *event)
@@ -18,6 +19,22 @@ void peering_event_free(struct peering_event *event)
 {
     if (!event)
         return;
-    free(event->body);
+    if (event->body)
+        event->free_body(event->body);
     free(event);
+}
+
+void *peering_block(size_t bytes)
+{
+    return net_block(bytes);
+}
+
+void peering_block_free(void *block)
+{
+    net_block_free(block);
+}
+
+void peering_rest(void)
+{
+    net_blocks_clear();
 }

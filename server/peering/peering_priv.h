@@ -38,6 +38,7 @@ struct peering {
     uint16_t node_port;           /* that others use */
     struct net_identity identity; /* all zero without a bundle */
     struct net_tls tls, etcd_tls; /* used with a bundle */
+    size_t batch_bytes;           /* of the last BATCH: the next is likely as long. The client's thread's alone */
     pthread_mutex_t lock;
     pthread_cond_t change; /* of left */
     bool open;             /* this field and those below are under the lock. Events may be told */

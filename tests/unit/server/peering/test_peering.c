@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "common/check.h"
+#include "common/net/blocks.h"
 #include "common/net/identity.h"
 #include "sides.h"
 
@@ -169,7 +170,7 @@ static void make_batch(struct batch *batch)
 {
     static const uint32_t lens[N_PAYLOADS] = {1000, 0, LARGE_BYTES};
     *batch = (struct batch){.message.type = PEER_BATCH, .payload_bytes = 1000 + LARGE_BYTES};
-    batch->payload = xmalloc(batch->payload_bytes);
+    batch->payload = net_block(batch->payload_bytes);
     for (size_t i = 0; i < batch->payload_bytes; i++)
         batch->payload[i] = (uint8_t)(i * 7 + (i >> 8));
     const uint8_t *at = batch->payload;
@@ -210,7 +211,7 @@ static void assert_batch(struct side *from, struct side *to)
     assert_int_equal(event->payload_bytes, same.payload_bytes);
     assert_memory_equal(event->payload, same.payload, same.payload_bytes);
     peering_event_free(event);
-    free(same.payload);
+    net_block_free(same.payload);
 }
 
 /* The payloads of a batch come whole; one that is not what its check says spoils the answer. */
