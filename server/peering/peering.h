@@ -81,8 +81,8 @@ int peering_ask(struct peering *peering, const uint8_t node[PEER_NODE_BYTES], co
                 uint64_t number, bool fresh, uint32_t whole_ms, uint64_t *ticket);
 void peering_cancel(struct peering *peering, uint64_t ticket);
 
-/* peering_answer answers an ASKED event: the message's head, then the payload as it lies behind *payload (a peering_block;
- * becomes the peering's; NULL: none). boot is filled in. Any thread. */
+/* peering_answer answers an ASKED event: the message's head, then the payload as it lies behind *payload (a
+ * peering_block; becomes the peering's; NULL: none). boot is filled in. Any thread. */
 void peering_answer(struct peering *peering, uint64_t number, const struct peer_message *message, void *payload,
                     size_t payload_bytes);
 
