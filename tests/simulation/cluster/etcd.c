@@ -20,6 +20,7 @@ struct etcd_due {
 
 static void put(struct cluster *cluster, uint64_t after_ns, struct etcd_due due)
 {
+    cluster->agenda.row_bytes = sizeof due;
     due.due.at_ns = fleet_now(cluster->fleet) + after_ns;
     due.boot = fleet_boot(cluster->fleet, due.node);
     agenda_put(&cluster->agenda, &due);

@@ -105,7 +105,6 @@ static void begin(struct cluster *cluster)
     cluster->again = cluster->faults & FAULT_LOSS ? between(cluster, 1, 40) : 0;
     cluster->faults_end_ns = (10 + random_below(&cluster->rng, 50)) * CLUSTER_S;
     cluster->next_fault_ns = cluster->faults & ~FAULT_LOSS ? 4 * CLUSTER_S : UINT64_MAX;
-    cluster->agenda.row_bytes = 48;
     place_samples(cluster, chunk);
     make_fleet(cluster, chunk);
     for (uint32_t node = 0; node < cluster->n_nodes; node++) {
