@@ -21,6 +21,7 @@ struct anchor {
     uint64_t now_ns, term, serial;
     uint32_t epoch;
     bool attached;       /* guests of it have been somewhere */
+    bool elsewhere;      /* something is, in this epoch */
     struct idset *moved; /* of the epoch */
     struct anchor_counts counts;
     struct anchor_action *actions; /* a queue */
@@ -249,6 +250,7 @@ static void end_epoch(struct anchor *anchor, const struct split *next)
     anchor->merge = NULL;
     anchor->attached = true;
     anchor->serial++;
+    anchor->elsewhere = false;
     idset_destroy(anchor->moved);
     anchor->moved = NULL;
 }
@@ -260,6 +262,7 @@ static int begin_epoch(struct anchor *anchor, struct split *split, struct idset 
     for (uint32_t number = 0; !code && number < MAP_NODES_MAX; number++) {
         if (!split->by[number])
             continue;
+        anchor->elsewhere = true;
         idset_add_all(all, split->by[number]);
         step(anchor, (struct merge_event){.type = MERGE_PART, .part = {number, split->by[number]}});
         split->by[number] = NULL;
@@ -354,6 +357,13 @@ static void see_time(struct anchor *anchor, uint64_t now_ns)
 void anchor_expect(struct anchor *anchor, uint64_t now_ns, uint32_t task, sample_id id, uint64_t ahead)
 {
     see_time(anchor, now_ns);
+    if (!anchor->elsewhere) {
+        struct anchor_action *none = put(anchor, ANCHOR_ARRIVE, &(struct merge_action){.node = PEER_SELF});
+        none->arrive.task = task;
+        none->arrive.id = SAMPLE_NONE;
+        none->arrive.serial = UINT64_MAX; /* no merge waits for what becomes of it */
+        return;
+    }
     step(anchor, (struct merge_event){.type = MERGE_EXPECT, .expect = {task, id, ahead}});
 }
 
@@ -376,6 +386,11 @@ void anchor_arrived(struct anchor *anchor, uint64_t now_ns, const struct anchor_
 void anchor_end(struct anchor *anchor)
 {
     end_epoch(anchor, NULL);
+}
+
+bool anchor_acts(const struct anchor *anchor)
+{
+    return anchor->first < anchor->length;
 }
 
 uint64_t anchor_alarm(const struct anchor *anchor)

@@ -44,7 +44,10 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                                                                       .device = reg->found.device,
                                                                       .weight = reg->asked.weight});
     }
-    cluster_job_added(driver, action->job, reg);
+    if (!action->job_added.attached)
+        cluster_job_added(driver, action->job, reg);
+    else
+        cluster_job_refused(driver, reg, 0);
     if (reg->guest.number) {
         driver->tables.jobs[action->job].ranks[0].client_name = xstrdup(reg->client_name);
         registration_drop_found(reg);
@@ -87,6 +90,10 @@ static void job_refused(struct driver *driver, const struct engine_action *actio
     cluster_job_refused(driver, reg, action->error.error.code);
     if (reg->guest.number)
         return;
+    int code = action->error.error.code;
+    driver->adding.again = !driver->adding.last && (code == LARDER_EQUOTA || code == LARDER_ELIMIT);
+    if (driver->adding.again)
+        return;
     session_send_error(driver->session, reg->client, reg->seq, action->error.error.code, true,
                        action->error.error.text);
 }
@@ -94,8 +101,10 @@ static void job_refused(struct driver *driver, const struct engine_action *actio
 static void job_error(struct driver *driver, const struct engine_action *action)
 {
     struct error err = driver_job_error(driver, action);
-    if (driver->tables.jobs[action->job].reg->guest.number)
-        return; /* it ends, and its guest with it */
+    if (driver->tables.jobs[action->job].reg->guest.number) {
+        cluster_guest_failed(driver, action->job);
+        return;
+    }
     session_send_error(driver->session, action->client, 0, err.code, false, err.text);
 }
 

@@ -40,6 +40,7 @@ void cluster_destroy(struct driver_cluster *cluster)
         anchor_destroy(cluster->ended[i].anchor);
     anchor_destroy(cluster->adding);
     free(cluster->ended);
+    free(cluster->failed);
     guests_destroy(cluster->guests);
     free(cluster->sent);
     free(cluster->offset_of);
@@ -53,7 +54,7 @@ void cluster_peering(struct driver_cluster *cluster, struct peering *peering)
     cluster->peering = peering;
 }
 
-static void send_probe(struct driver_cluster *cluster, const uint8_t node[PEER_NODE_BYTES], bool of_members);
+static void send_probe(struct driver_cluster *cluster, const uint8_t node[PEER_NODE_BYTES]);
 
 /* ── members ── */
 
@@ -62,7 +63,7 @@ static void tell_members(struct driver_cluster *cluster, struct members_event ev
 static void carry_out(struct driver_cluster *cluster, const struct members_action *action)
 {
     switch (action->type) {
-    case MEMBERS_PROBE: send_probe(cluster, action->id, true); break;
+    case MEMBERS_PROBE: send_probe(cluster, action->id); break;
     case MEMBERS_REGISTER: peering_register(cluster->peering, cluster->members.members[0].leaving); break;
     case MEMBERS_KEEPALIVE: peering_keepalive(cluster->peering); break;
     case MEMBERS_REBOOTED: break; /* guests there answer GONE */
@@ -110,9 +111,9 @@ static void heard(struct driver_cluster *cluster, const struct cluster_sent *sen
     tell_members(cluster, member);
 }
 
-static void send_probe(struct driver_cluster *cluster, const uint8_t node[PEER_NODE_BYTES], bool of_members)
+static void send_probe(struct driver_cluster *cluster, const uint8_t node[PEER_NODE_BYTES])
 {
-    struct cluster_sent sent = {.type = PEER_PROBE, .of_members = of_members};
+    struct cluster_sent sent = {.type = PEER_PROBE};
     memcpy(sent.node, node, sizeof sent.node);
     if (!cluster_send(cluster, &sent, &(struct peer_message){.type = PEER_PROBE}, true, PROBE_MS))
         heard(cluster, &sent, NULL);
@@ -155,7 +156,7 @@ void cluster_told(struct driver *driver, struct peering_event *event)
 static void probe_peers(struct driver_cluster *cluster)
 {
     for (uint32_t number; (number = peers_probe(&cluster->peers, clock_now_ns())) != PEER_UNKNOWN;)
-        send_probe(cluster, cluster->peers.all[number].id, false);
+        send_probe(cluster, cluster->peers.all[number].id);
 }
 
 void cluster_settle(struct driver *driver)
@@ -186,6 +187,8 @@ int64_t cluster_wait_ms(const struct driver *driver)
     uint64_t at_ns = UINT64_MAX, now_ns = clock_now_ns();
     for (size_t i = 0; i < sizeof alarms / sizeof *alarms; i++)
         at_ns = alarms[i] < at_ns ? alarms[i] : at_ns;
+    if (cluster->n_events || cluster->n_failed)
+        return 0;
     if (at_ns == UINT64_MAX)
         return -1;
     return at_ns > now_ns ? (int64_t)((at_ns - now_ns) / CLOCK_NS_PER_MS + 1) : 0;

@@ -43,8 +43,13 @@ void cluster_expect(struct driver *driver, const struct engine_action *action);
 
 /* For a guest, whose registration has guest.number: what it inherits, and its batches. */
 void cluster_guest_desc(const struct registration *reg, struct engine_job_desc *desc);
-const char *cluster_guest_mismatch(const struct registration *reg); /* why it is refused; NULL: it is not */
+/* cluster_guest_mismatch says why the guest is refused; NULL: it is not. */
+const char *cluster_guest_mismatch(const struct driver *driver, const struct registration *reg);
 void cluster_guest_batch(struct driver *driver, const struct engine_action *action);
+void cluster_guest_failed(struct driver *driver, uint32_t job);
+/* cluster_end_guests ends all guests, for a job of this node that finds no room. False: there are none. It steps the
+ * engine. */
+bool cluster_end_guests(struct driver *driver);
 void cluster_guest_refused(struct driver *driver, const struct registration *reg, int code);
 
 #endif

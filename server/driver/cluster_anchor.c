@@ -10,19 +10,31 @@
 #include "server/driver/ranks.h"
 #include "server/driver/text_hash.h"
 
+/* nothing_comes answers an EXPECT of a job that is gone. */
+static void nothing_comes(struct driver *driver, uint32_t task)
+{
+    bool taken = false, over = false;
+    struct engine_event event = {.type = ENGINE_ARRIVED,
+                                 .arrived = {.task = task, .id = SAMPLE_NONE, .taken = &taken, .over = &over}};
+    driver_step(driver, &event, 1);
+}
+
 /* tell_expected tells anchors what the engine expects. It comes before the engine is told of an arrival, because that
  * may change what entries expect. */
-static bool tell_expected(struct driver_cluster *cluster)
+static bool tell_expected(struct driver *driver)
 {
-    size_t count = cluster->n_expected;
-    for (size_t i = 0; i < count; i++) {
-        const struct cluster_expected *expected = &cluster->expected[i];
-        struct anchor *anchor = cluster->anchors[expected->job].anchor;
-        if (anchor)
-            anchor_expect(anchor, clock_now_ns(), expected->task, expected->id, expected->ahead);
+    struct driver_cluster *cluster = driver->cluster;
+    bool any = cluster->n_expected > 0;
+    for (size_t i = 0; i < cluster->n_expected; i++) {
+        const struct cluster_expected expected = cluster->expected[i];
+        struct cluster_anchor *anchor = &cluster->anchors[expected.job];
+        if (anchor->anchor && anchor->serial == expected.serial)
+            anchor_expect(anchor->anchor, clock_now_ns(), expected.task, expected.id, expected.ahead);
+        else
+            nothing_comes(driver, expected.task);
     }
     cluster->n_expected = 0;
-    return count > 0;
+    return any;
 }
 
 /* ── requests ── */
@@ -150,7 +162,7 @@ static void arrive(struct driver *driver, uint32_t job, const struct anchor_acti
 {
     struct driver_cluster *cluster = driver->cluster;
     bool taken = false, over = false;
-    tell_expected(cluster);
+    tell_expected(driver);
     struct engine_event event = {.type = ENGINE_ARRIVED,
                                  .arrived = {.task = action->arrive.task,
                                              .id = action->arrive.id,
@@ -197,8 +209,9 @@ static void tell(struct driver *driver, uint32_t job, struct merge_event event)
 }
 
 /* end ends all that is under way for a job that is gone. */
-static void end(struct driver_cluster *cluster, struct cluster_anchor *ended)
+static void end(struct driver *driver, const struct cluster_anchor *ended)
 {
+    struct driver_cluster *cluster = driver->cluster;
     anchor_end(ended->anchor);
     for (struct anchor_action action; anchor_take(ended->anchor, &action);) {
         if (action.type == ANCHOR_CANCEL)
@@ -209,6 +222,8 @@ static void end(struct driver_cluster *cluster, struct cluster_anchor *ended)
             idset_destroy(action.attach.ids);
         else if (action.type == ANCHOR_BACK)
             idset_destroy(action.back);
+        else if (action.type == ANCHOR_ARRIVE)
+            nothing_comes(driver, action.arrive.task);
     }
     anchor_destroy(ended->anchor);
 }
@@ -216,16 +231,20 @@ static void end(struct driver_cluster *cluster, struct cluster_anchor *ended)
 bool cluster_anchors_go_on(struct driver *driver)
 {
     struct driver_cluster *cluster = driver->cluster;
-    bool any = tell_expected(cluster);
-    for (size_t i = 0; i < cluster->n_ended; i++)
-        end(cluster, &cluster->ended[i]);
-    cluster->n_ended = 0;
+    bool any = tell_expected(driver);
+    while (cluster->n_ended) {
+        struct cluster_anchor ended = cluster->ended[--cluster->n_ended];
+        end(driver, &ended);
+        any = true;
+    }
     for (uint32_t job = 0; job < JOBS_MAX; job++) {
         if (!cluster->anchors[job].anchor)
             continue;
         any = carry_out_all(driver, job) || any; /* what an epoch's begin asked for */
-        if (cluster->anchors[job].anchor && anchor_alarm(cluster->anchors[job].anchor) <= clock_now_ns())
+        if (cluster->anchors[job].anchor && anchor_alarm(cluster->anchors[job].anchor) <= clock_now_ns()) {
             tell(driver, job, (struct merge_event){.type = MERGE_TICK});
+            any = any || cluster->n_expected || cluster->n_events;
+        }
     }
     return any;
 }
@@ -241,8 +260,10 @@ bool cluster_has_anchors(const struct driver_cluster *cluster)
 
 uint64_t cluster_anchors_alarm(const struct driver_cluster *cluster)
 {
-    uint64_t alarm = UINT64_MAX;
+    uint64_t alarm = cluster->n_expected || cluster->n_ended ? 0 : UINT64_MAX;
     for (uint32_t job = 0; job < JOBS_MAX; job++) {
+        if (cluster->anchors[job].anchor && anchor_acts(cluster->anchors[job].anchor))
+            return 0;
         uint64_t at = cluster->anchors[job].anchor ? anchor_alarm(cluster->anchors[job].anchor) : UINT64_MAX;
         alarm = at < alarm ? at : alarm;
     }

@@ -21,6 +21,7 @@ static void resolve(struct driver *driver, const struct guests_action *action)
     struct driver_cluster *cluster = driver->cluster;
     const struct peer_attach *attach = &cluster->attaching->message.attach;
     struct session_peer peer = {.client = "another node"};
+    static const struct wire_text none = {"", 0};
     struct wire_register wire = {.batch_size = GUESTS_BATCH,
                                  .prefetch = GUESTS_PREFETCH,
                                  .world_size = 1,
@@ -29,6 +30,8 @@ static void resolve(struct driver *driver, const struct guests_action *action)
                                  .bad_policy = BAD_SKIP,
                                  .flags = attach->flags & PEER_ALL_FILES ? WIRE_ALL_FILES : 0,
                                  .seed = attach->seed,
+                                 .name = none,
+                                 .subset = none,
                                  .weight = attach->weight,
                                  .dataset = {(const char *)attach->path.data, attach->path.len_bytes},
                                  .pipeline = {(const char *)attach->pipeline.data, attach->pipeline.len_bytes}};
@@ -110,6 +113,14 @@ static void answer(const struct driver *driver, const struct guests_action *acti
 
 /* ── events ── */
 
+/* is_guests tells whether the job is a guest's: that of the action may have ended in a step of which guests.h hears
+ * later. */
+static bool is_guests(const struct driver *driver, const struct guests_action *action)
+{
+    const struct registration *reg = action->job < JOBS_MAX ? driver->tables.jobs[action->job].reg : NULL;
+    return reg && reg->guest.number;
+}
+
 static void step(struct driver *driver, struct guests_event event)
 {
     struct driver_cluster *cluster = driver->cluster;
@@ -123,6 +134,8 @@ static void step(struct driver *driver, struct guests_event event)
     for (size_t i = 0; i < count; i++) {
         const struct guests_action *action = &actions[i];
         struct engine_event told = {.type = ENGINE_TICK};
+        if (action->type != GUESTS_RESOLVE && !is_guests(driver, action))
+            continue;
         if (action->type == GUESTS_RESOLVE)
             resolve(driver, action);
         else if (action->type == GUESTS_ASK)
@@ -135,9 +148,29 @@ static void step(struct driver *driver, struct guests_event event)
     }
 }
 
+static void gone(struct driver *driver, uint32_t job)
+{
+    const struct registration *reg = driver->tables.jobs[job].reg;
+    if (reg && reg->guest.number)
+        driver_step(driver, &(struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = job}}, 1);
+}
+
+bool cluster_end_guests(struct driver *driver)
+{
+    bool any = false;
+    for (uint32_t job = 0; driver->cluster && job < JOBS_MAX; job++) {
+        const struct registration *reg = driver->tables.jobs[job].reg;
+        any = any || (reg && reg->guest.number);
+        gone(driver, job);
+    }
+    return any;
+}
+
 bool cluster_guests_go_on(struct driver *driver)
 {
     struct driver_cluster *cluster = driver->cluster;
+    while (cluster->n_failed)
+        gone(driver, cluster->failed[--cluster->n_failed]);
     struct cluster_guest_event *events = cluster->events;
     size_t count = cluster->n_events;
     cluster->events = NULL;
@@ -150,7 +183,7 @@ bool cluster_guests_go_on(struct driver *driver)
     free(events);
     if (guests_alarm(cluster->guests) <= clock_now_ns())
         step(driver, (struct guests_event){.type = GUESTS_TICK});
-    return count > 0;
+    return count > 0 || cluster->n_events > 0;
 }
 
 /* attach makes an event of the request. False: its part is no set of samples. */

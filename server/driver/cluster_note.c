@@ -7,6 +7,8 @@
 #include "common/larder_err.h"
 #include "server/driver/cluster_priv.h"
 
+#define HEAD_BYTES_MAX 65536 /* of an answer, before the samples */
+
 struct cluster_guest_event *cluster_note(struct driver_cluster *cluster, struct guests_event event)
 {
     cluster->events = xgrow(cluster->events, sizeof *cluster->events, &cluster->events_cap, cluster->n_events + 1);
@@ -17,13 +19,20 @@ struct cluster_guest_event *cluster_note(struct driver_cluster *cluster, struct 
 
 /* ── jobs ── */
 
+/* fits tells whether an answer with as many samples as are asked for at once is short enough. */
+static bool fits(const struct registration *reg)
+{
+    uint64_t bytes = pipeline_shape(reg->found.pipeline).bytes;
+    return bytes > 0 && bytes <= (PEER_ANSWER_MAX - HEAD_BYTES_MAX) / MERGE_SAMPLES_MOST;
+}
+
 /* may_share tells whether other nodes may give samples to the job: it shares its instances with any other of its
  * pipeline, in an order of the daemon's choice, and all its ranks are here. */
 static bool may_share(const struct registration *reg)
 {
     const uint32_t alone = WIRE_PRIVATE_AUGMENT | WIRE_ORDERED;
     return reg->guest.number == 0 && reg->asked.shuffle == SHUFFLE_DEPENDENT && reg->asked.all_ranks == 0 &&
-           (reg->asked.flags & alone) == 0 && pipeline_shape(reg->found.pipeline).bytes != 0 &&
+           (reg->asked.flags & alone) == 0 && fits(reg) &&
            strlen(pipeline_canonical(reg->found.pipeline)) <= PEER_PIPELINE_MAX &&
            strlen(dataset_path(reg->found.dataset)) <= PEER_PATH_MAX;
 }
@@ -116,14 +125,26 @@ void cluster_expect(struct driver *driver, const struct engine_action *action)
     cluster->expected = xgrow(cluster->expected, sizeof *cluster->expected, &cluster->expected_cap,
                               cluster->n_expected + 1);
     cluster->expected[cluster->n_expected++] = (struct cluster_expected){action->job, action->expect.task,
-                                                                         action->expect.id, action->expect.ahead};
+                                                                         action->expect.id, action->expect.ahead,
+                                                                         cluster->anchors[action->job].serial};
 }
 
 /* ── guests ── */
 
-const char *cluster_guest_mismatch(const struct registration *reg)
+void cluster_guest_failed(struct driver *driver, uint32_t job)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    cluster->failed = xgrow(cluster->failed, sizeof *cluster->failed, &cluster->failed_cap, cluster->n_failed + 1);
+    cluster->failed[cluster->n_failed++] = job;
+}
+
+const char *cluster_guest_mismatch(const struct driver *driver, const struct registration *reg)
 {
     uint64_t fingerprint[2];
+    if (!driver->cluster->peering)
+        return "this daemon leaves";
+    if (!fits(reg))
+        return "samples of this pipeline are too long to be sent, or of no known length";
     dataset_fingerprint(reg->found.dataset, fingerprint);
     if (memcmp(fingerprint, reg->guest.fingerprint, sizeof fingerprint) != 0)
         return "the dataset is another one here: its folder has other files";

@@ -16,7 +16,6 @@ struct cluster_sent {
     uint32_t job;
     uint64_t serial, request;
     uint32_t n, tasks[MERGE_SAMPLES_MOST];
-    bool of_members; /* a probe: members asked for it */
 };
 
 /* A job's anchor. */
@@ -28,7 +27,7 @@ struct cluster_anchor {
 struct cluster_expected {
     uint32_t job, task;
     sample_id id;
-    uint64_t ahead;
+    uint64_t ahead, serial;
 };
 
 /* What a guest's job did in a step. */
@@ -56,6 +55,8 @@ struct driver_cluster {
     size_t n_events, events_cap;
     struct cluster_anchor *ended; /* of jobs that are gone */
     size_t n_ended, ended_cap;
+    uint32_t *failed; /* jobs of guests, which are to end */
+    size_t n_failed, failed_cap;
     const struct peering_event *attaching; /* the request that guests_step is taking */
     bool ticking;                          /* inside cluster_settle */
     bool rests;                            /* no job has been shared since peering_rest */

@@ -37,6 +37,8 @@ struct driver_drain {
 struct driver_adding {
     struct registration *reg;
     uint32_t pipeline;
+    bool last;  /* It is not tried again. */
+    bool again; /* It is: there was no room, and guests may have it. */
 };
 
 /* The read whose LOADs are being gathered into one task. load.count 0: there is none. */

@@ -91,6 +91,8 @@ static void on_cancel(struct driver *driver, struct driver_question *question)
 {
     uint32_t place = tables_find_job(&driver->tables, question->job);
     struct driver_job *job = place < JOBS_MAX ? &driver->tables.jobs[place] : NULL;
+    if (job && job->reg->guest.number)
+        job = NULL; /* it is another node's */
     if (job && !job->cancelled) {
         struct engine_event cancel = {.type = ENGINE_JOB_CANCEL, .job_cancel = {.job = place}};
         struct engine_event gone = {.type = ENGINE_JOB_GONE, .job_gone = {.job = place}};

@@ -105,6 +105,18 @@ static int share_of(const void *registration, uint32_t epoch, struct idset **out
     return deal_share(reg->found.deal, reg->asked.seed, epoch, &ranks, out);
 }
 
+static void try_to_add(struct driver *driver, struct engine_job_desc *desc)
+{
+    const struct registration *reg = driver->adding.reg;
+    struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = desc};
+    if (reg->guest.number)
+        cluster_guest_desc(reg, desc);
+    desc->homes = (struct engine_homes){NULL};
+    if (!reg->guest.number)
+        cluster_anchor(driver, reg, desc);
+    driver_step(driver, &event, 1);
+}
+
 /* add_job gives the job to the engine and takes reg over. When the engine accepts a new job, the job owns reg. */
 static void add_job(struct driver *driver, struct registration *reg, uint32_t pipeline)
 {
@@ -139,13 +151,13 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
         .ordered = asked->flags & WIRE_ORDERED,
         .resume = found->restore ? &found->restore->engine : NULL};
     chunk_key(found->dataset, desc.chunks.key);
-    if (reg->guest.number)
-        cluster_guest_desc(reg, &desc);
-    else if (driver->cluster)
-        cluster_anchor(driver, reg, &desc);
-    struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
-    driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline};
-    driver_step(driver, &event, 1);
+    driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline, .last = !driver->cluster};
+    try_to_add(driver, &desc);
+    if (driver->adding.again) {
+        cluster_end_guests(driver); /* jobs of this node come first */
+        driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline, .last = true};
+        try_to_add(driver, &desc);
+    }
     registration_destroy(driver->adding.reg); /* NULL when a job has taken reg over */
     driver->adding.reg = NULL;
 }
@@ -166,7 +178,7 @@ static void guest_registered(struct driver *driver, struct registration *reg)
 {
     char name[64];
     uint32_t pipeline = ENGINE_PIPELINES_MAX;
-    const char *why = reg->code ? reg->err.text : cluster_guest_mismatch(reg);
+    const char *why = reg->code ? reg->err.text : cluster_guest_mismatch(driver, reg);
     int code = reg->code ? reg->code : LARDER_ECHANGED;
     snprintf(name, sizeof name, "guest-%016llx", (unsigned long long)reg->guest.number);
     free(reg->name);

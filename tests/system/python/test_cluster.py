@@ -88,6 +88,37 @@ class Cluster(system.Case):
         self.nodes[0] = self.start(0)
         self.check(scripts)
 
+    def test_ranks_at_one_node(self):
+        self.cluster(2)
+        options = {"name": "ranks", "world_size": 2, "epochs": 2}
+        scripts = [script for rank in range(2) for script in self.scripts(self.nodes[:1], rank=rank, **options)]
+        for script in scripts:
+            self.assertEqual(script.wait(), 0, (script.end, script.errors))
+        for epoch in range(2):
+            self.assertEqual(sorted(sum((script.epochs()[epoch] for script in scripts), [])), list(range(COUNT)))
+
+    def test_bad_samples(self):
+        """What a home cannot prepare comes back to the job's own node, which finds that out for itself."""
+        tree = system.make_tree(os.path.join(self.folder, "tree"), COUNT)
+        for path in system.files_of(tree)[::400]:
+            with open(path, "wb") as file:
+                file.write(b"no image")
+        self.cluster(2)
+        script = self.scripts(self.nodes[:1], dataset=tree, epochs=1, bad_samples="skip")[0]
+        self.assertEqual(script.wait(), 0, (script.end, script.errors))
+        self.assertEqual(script.epochs(), [[index for index in range(COUNT) if index % 400]])
+
+    def test_scripts_that_are_killed(self):
+        """Nothing of theirs stays in the arena."""
+        self.cluster(2)
+        for _ in range(4):
+            script = self.scripts(self.nodes[:1], step_s=.02)[0]
+            self.in_the_middle([script])
+            script.kill()
+            script.wait()
+        self.assertTrue(system.until(lambda: self.nodes[0].status()["memory"]["arena"]["pinned_bytes"] == 0, 60),
+                        self.nodes[0].status()["memory"])
+
 
 if __name__ == "__main__":
     system.main()
