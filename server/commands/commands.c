@@ -101,6 +101,8 @@ static bool list_group(int argc, char **argv, int *status)
         fprintf(out, "  %-20s %s\n", command->usage, command->help);
         found = true;
     }
+    if (found && strcmp(argv[0], "cluster") == 0)
+        fprintf(out, "  %-20s %s\n", "cluster status", "the nodes, and what they give each other; asks the daemon");
     *status = asked ? 0 : 2;
     return found;
 }

@@ -210,6 +210,7 @@ static void end(struct driver_cluster *cluster, struct cluster_anchor *ended)
         else if (action.type == ANCHOR_BACK)
             idset_destroy(action.back);
     }
+    cluster_count_ended(cluster, ended->anchor);
     anchor_destroy(ended->anchor);
 }
 
