@@ -48,7 +48,7 @@ void cli_cluster_line(const json_t *cluster, FILE *out)
         return;
     json_array_foreach((json_t *)nodes, i, node)
         up += is_up(node);
-    fprintf(out, "cluster  %s: %zu of %zu nodes UP, %s guests; %s samples received, %s given\n",
+    fprintf(out, "cluster  %s: %zu of %zu nodes UP; guests: %s; samples: %s received, %s given\n",
             cells_printable(json_object_get(cluster, "name"), NAME_COLUMNS, a), up, json_array_size(nodes),
             cells_count(cells_field(cluster, "guests"), b), cells_count(cells_field(cluster, "received"), c),
             cells_count(cells_field(cluster, "given"), d));

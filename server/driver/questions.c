@@ -110,9 +110,16 @@ static void on_left(struct driver *driver, struct driver_question *question)
                          : engine_copy_left(driver->engine, question->place, left->name, &left->set));
 }
 
+/* find_own gives the place of this node's job of that name; JOBS_MAX: there is none. */
+static uint32_t find_own(const struct driver *driver, const char *name)
+{
+    uint32_t place = tables_find_job(&driver->tables, name);
+    return place < JOBS_MAX && is_guest(driver, place) ? JOBS_MAX : place;
+}
+
 static void on_cancel(struct driver *driver, struct driver_question *question)
 {
-    uint32_t place = tables_find_job(&driver->tables, question->job);
+    uint32_t place = find_own(driver, question->job);
     struct driver_job *job = place < JOBS_MAX ? &driver->tables.jobs[place] : NULL;
     if (job && !job->cancelled) {
         struct engine_event cancel = {.type = ENGINE_JOB_CANCEL, .job_cancel = {.job = place}};
@@ -136,7 +143,7 @@ static void on_halt(struct driver *driver, struct driver_question *question)
 
 static void on_weight(struct driver *driver, struct driver_question *question)
 {
-    uint32_t place = tables_find_job(&driver->tables, question->job);
+    uint32_t place = find_own(driver, question->job);
     if (place < JOBS_MAX) {
         struct driver_job *job = &driver->tables.jobs[place];
         struct engine_event event = {.type = ENGINE_WEIGHT, .weight = {place, question->weight}};

@@ -134,7 +134,7 @@ class Cluster(system.Case):
             self.assertLessEqual({part["node"] for part in parts}, {cluster["nodes"][1]["id"]})
         node = self.nodes[0]
         self.assertEqual([job["name"] for job in node.status()["jobs"]], ["mine"])
-        self.assertIn("cluster  test: 2 of 2 nodes UP", self.larder(node, "status"))
+        self.assertIn("cluster  test: 2 of 2 nodes UP; guests: ", self.larder(node, "status"))
         self.assertIn(f"127.0.0.1:{self.ports[1]}", self.larder(node, "cluster", "status"))
         self.assertEqual(json.loads(self.larder(node, "cluster", "status", "--json"))["name"], "test")
         for words in (("jobs",), ("top",), ("tree",), ("datasets",), ("status",), ("jobs", "--json")):

@@ -69,7 +69,7 @@ static void test_table(void **state)
     json_decref(now);
 }
 
-static const char expected_line[] = "cluster  lab: 3 of 4 nodes UP, 3 guests; 34,000 samples received, 12,000 given\n"
+static const char expected_line[] = "cluster  lab: 3 of 4 nodes UP; guests: 3; samples: 34,000 received, 12,000 given\n"
                                     "         node-3 is not asked now: it did not answer\n"
                                     "         …3a3a3a3a3a3a3a3a3a3a3a3 is LOST\n"
                                     "\n"
