@@ -4,6 +4,7 @@ sample once an epoch, whatever dies."""
 import json
 import os
 import signal
+import socket
 import subprocess
 import urllib.request
 
@@ -166,6 +167,47 @@ class Cluster(system.Case):
         self.assertNotIn("cluster", node.status())
         self.assertIn("in no cluster", self.larder(node, "cluster", "status"))
         self.assertIsNone(json.loads(self.larder(node, "cluster", "status", "--json")))
+
+    def probe(self, status, *words):
+        """What `larder cluster probe` says; the other stream has nothing."""
+        result = subprocess.run([os.path.join(system.BIN, "larder"), "cluster", "probe", *words],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 * SLOW)
+        self.assertEqual(result.returncode, status, result)
+        said, nothing = (result.stdout, result.stderr)[::1 if status == 0 else -1]
+        self.assertEqual(nothing, "")
+        self.assertEqual(len(said.splitlines()), 1, said)
+        return said
+
+    def test_probe(self):
+        """A node is known by its cluster's name. Another cluster's, another program and nobody are no nodes of it."""
+        self.ports = [system.free_port()]
+        address, node = f"127.0.0.1:{self.ports[0]}", self.start(0)
+        self.assertIn(node.status()["cluster"]["id"], self.probe(0, "--cluster", "test", address))
+        self.assertIn("another cluster", self.probe(1, "--cluster", "other", address))
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            self.assertIn("connect", self.probe(1, "--cluster", "test", f"127.0.0.1:{silent.getsockname()[1]}"))
+        self.probe(2, "--cluster", "test")
+        self.probe(2, address)
+        self.probe(2, "--cluster", "test", "nowhere")
+
+    def test_probe_with_bundles(self):
+        """Where nodes have bundles, one of their authority's is needed."""
+        def keygen(*words):
+            subprocess.run([os.path.join(system.BIN, "larder"), "cluster", "keygen", *words], check=True,
+                           stdout=subprocess.DEVNULL, timeout=60 * SLOW)
+        path = {name: os.path.join(self.folder, name + ".pem") for name in ("ours", "theirs", "node", "stranger")}
+        for authority, bundle, cluster in (("ours", "node", "test"), ("theirs", "stranger", "test")):
+            keygen("--cluster", cluster, "--authority", path[authority])
+            keygen("--authority", path[authority], "--node", bundle, path[bundle])
+        port = system.free_port()
+        self.daemon(system.CONFIG + f"cluster: {{name: test, node: node, listen: '127.0.0.1:{port}', "
+                                    f"bundle: {path['node']}}}\n")
+        address = f"127.0.0.1:{port}"
+        self.assertIn("a node of test", self.probe(0, "--cluster", "test", "--bundle", path["node"], address))
+        self.probe(1, "--cluster", "test", "--bundle", path["stranger"], address)
+        self.probe(1, "--cluster", "test", address)
+        self.assertIn("of the cluster test", self.probe(1, "--cluster", "lab", "--bundle", path["node"], address))
 
 
 if __name__ == "__main__":
