@@ -123,7 +123,8 @@ class Cluster(system.Case):
         job, wherever jobs are listed."""
         self.metrics_ports = [system.free_port() for _ in range(2)]
         self.cluster(2)
-        scripts = self.scripts(step_s=.02, name="mine")
+        seen = os.path.join(self.folder, "seen")  # the scripts stand still in their second epoch until this is there
+        scripts = self.scripts(step_s=.02, name="mine", pause=[100, seen])
         for number, cluster in enumerate(self.look("mine")):
             self.assertEqual((cluster["name"], cluster["node"]), ("test", f"node-{number}"))
             self.assertEqual([(node["state"], node["self"], node["asked"]) for node in cluster["nodes"]],
@@ -145,6 +146,8 @@ class Cluster(system.Case):
         self.assertEqual(found['larder_cluster_nodes{state="UP"}'], 2)
         self.assertGreater(found["larder_cluster_requests_total"], 0)
         self.assertFalse([name for name in found if "guest-" in name])
+        with open(seen, "w"):
+            pass
         self.check(scripts)
         gave, got = [node.status()["cluster"] for node in self.nodes]
         self.assertEqual(gave["jobs"], [])
