@@ -129,3 +129,16 @@ METRIC(QUEUE_TRAIN, METRIC_GAUGE, "larder_governor_queue_train_seconds",
        "A queue's training step: time between requests less waiting.", "job", "rank")
 METRIC(QUEUE_LATE, METRIC_GAUGE, "larder_governor_queue_late_seconds",
        "How late a queue's next batch is predicted to be; below 0: in time.", "job", "rank")
+METRIC(CLUSTER_NODES, METRIC_GAUGE, "larder_cluster_nodes", "Nodes of the cluster, this one included, by state.",
+       "state")
+METRIC(CLUSTER_GUESTS, METRIC_GAUGE, "larder_cluster_guests", "Other nodes' jobs to which this node gives samples.",
+       NULL)
+METRIC(CLUSTER_RECEIVED, METRIC_COUNTER, "larder_cluster_samples_received_total",
+       "Samples that jobs here took from other nodes.", NULL)
+METRIC(CLUSTER_GIVEN, METRIC_COUNTER, "larder_cluster_samples_given_total", "Samples sent to other nodes.", NULL)
+METRIC(CLUSTER_MOVED, METRIC_COUNTER, "larder_cluster_samples_moved_total",
+       "Samples that one node came not to give, and that another was asked for.", NULL)
+METRIC(CLUSTER_REFUSED, METRIC_COUNTER, "larder_cluster_arrivals_refused_total",
+       "Samples that came from other nodes and that no job took.", NULL)
+METRIC(CLUSTER_REQUESTS, METRIC_COUNTER, "larder_cluster_requests_total",
+       "Requests sent to other nodes, probes included.", NULL)

@@ -86,6 +86,11 @@ int cli_status(const struct cli_status_options *options);
 int cli_poison_list(const char *socket, bool json);
 int cli_poison_clear(const char *socket, const char *sample, bool json);
 
+/* cluster.c, pure: cli_cluster_print writes the status's `cluster` as tables; of no object it says that there is none.
+ * cli_cluster_line writes what `larder status` says of it; nothing of no object. */
+void cli_cluster_print(const json_t *cluster, FILE *out);
+void cli_cluster_line(const json_t *cluster, FILE *out);
+
 /* cli_status_print writes a daemon's status as a table. `before` is an earlier status, for rates, or NULL. */
 void cli_status_print(const json_t *status, const json_t *before, FILE *out);
 

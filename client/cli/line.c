@@ -81,11 +81,14 @@ static int unknown(const struct cli_command *commands, size_t n_commands, const 
     return cli_usage(text, NULL);
 }
 
-static const struct cli_command *find(const struct cli_command *commands, size_t n_commands, const char *name)
+/* find gives the command that begins at words, which ends with NULL. */
+static const struct cli_command *find(const struct cli_command *commands, size_t n_commands, char *const *words)
 {
     for (size_t i = 0; i < n_commands; i++) {
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
+        const struct cli_command *command = &commands[i];
+        if (strcmp(command->name, words[0]) == 0 &&
+            (!command->second || (words[1] && strcmp(command->second, words[1]) == 0)))
+            return command;
     }
     return NULL;
 }
@@ -124,10 +127,11 @@ int cli_line_read(const struct cli_command *commands, size_t n_commands, char **
             if (status)
                 return status;
         } else if (!out->command) {
-            out->command = find(commands, n_commands, *at);
+            out->command = find(commands, n_commands, at);
             if (!out->command)
                 return unknown(commands, n_commands, *at);
             *rest = at - 1;
+            at += out->command->second != NULL;
             if (!out->command->run)
                 break;
         } else if (out->words < out->command->words_max) {

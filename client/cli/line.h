@@ -24,7 +24,7 @@ struct cli_line {
 };
 
 struct cli_command {
-    const char *name;
+    const char *name, *second;               /* second is the word after `cluster`, else NULL */
     size_t words_min, words_max;             /* words after the name */
     unsigned options;                        /* bits of enum cli_option */
     const char *needs;                       /* what the words are */
@@ -42,6 +42,7 @@ int cli_jobs(const struct cli_line *line);
 int cli_datasets(const struct cli_line *line);
 int cli_tree(const struct cli_line *line);
 int cli_events(const struct cli_line *line);
+int cli_cluster(const struct cli_line *line);
 int cli_explain_job(const struct cli_line *line);
 int cli_doctor(const struct cli_line *line);
 int cli_top(const struct cli_line *line);

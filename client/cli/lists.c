@@ -1,4 +1,5 @@
-/* lists.c: `larder jobs`, `larder datasets`, `larder tree`, `larder events`: one list each. */
+/* lists.c: `larder jobs`, `larder datasets`, `larder tree`, `larder events`, `larder cluster
+ * status`: one list each. */
 #include <string.h>
 
 #include "client/cli/cells.h"
@@ -155,6 +156,23 @@ int cli_tree(const struct cli_line *line)
         print_tree(rows);
     json_decref(rows);
     return status ? status : done();
+}
+
+int cli_cluster(const struct cli_line *line)
+{
+    struct cli_look look;
+    struct error err;
+    if (cli_look(line->socket, 0, &look, &err))
+        return cli_fail(&err);
+    json_t *cluster = json_object_get(look.now, "cluster");
+    if (line->json) {
+        json_dumpf(cluster ? cluster : json_null(), stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+        putchar('\n');
+    } else {
+        cli_cluster_print(cluster, stdout);
+    }
+    cli_look_clear(&look);
+    return done();
 }
 
 int cli_events(const struct cli_line *line)

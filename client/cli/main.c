@@ -109,6 +109,7 @@ static const struct cli_command commands[] = {
     {.name = "completion", .words_min = 1, .words_max = 1, .needs = "bash or zsh", .run = cli_completion},
     {.name = "check"},
     {.name = "cache"},
+    {.name = "cluster", .second = "status", .run = cli_cluster},
     {.name = "cluster"},
     {.name = "bench"},
     {.name = "pack"},
@@ -133,8 +134,11 @@ int main(int argc, char **argv)
     if (argc >= 2 && strcmp(argv[1], "--version") == 0)
         return puts("larder " LARDER_VERSION "\n" LARDER_BUILT) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
     size_t n_commands = sizeof commands / sizeof *commands;
-    for (size_t i = 0; argc == 3 && is_help(argv[2]) && i < n_commands; i++) {
-        if (commands[i].run && strcmp(argv[1], commands[i].name) == 0)
+    for (size_t i = 0; i < n_commands; i++) {
+        const char *second = commands[i].second;
+        int words = second ? 3 : 2;
+        if (commands[i].run && argc == words + 1 && is_help(argv[words]) && strcmp(argv[1], commands[i].name) == 0 &&
+            (!second || strcmp(argv[2], second) == 0))
             return print(manual_text);
     }
     int wrong = cli_line_read(commands, n_commands, argv, &line, &rest);

@@ -11,6 +11,7 @@ static const struct manual_row commands[] = {
     {"larder datasets", "the datasets that jobs train on"},
     {"larder tree", "which samples the jobs have still to draw together, as it was at most 5 s ago"},
     {"larder events", "the last lines of the daemon's log"},
+    {"larder cluster status", "the nodes of the cluster, and what they give each other"},
     {"larder explain JOB [--interval SECONDS]", "why a job waits, and what would help most"},
     {"larder doctor", "memory, descriptors, processors, versions, rights: what is wrong, and what to do"},
     {"larder ping", "whether the daemon answers, and how fast"},
@@ -23,6 +24,7 @@ static const struct manual_row commands[] = {
     {"larder check FILE", "check a configuration file"},
     {"larder cache PATH", "show, verify or empty a storage class"},
     {"larder cluster keygen", "make a cluster's authority, or a node's bundle; it has a --help"},
+    {"larder cluster probe", "whether a node of a cluster answers at an address; it has a --help"},
     {"larder pack|verify|prepare|plan|bench …", "what larderd can do without running as a daemon; each has a --help"},
     {"larder completion bash|zsh", "what a shell needs to complete these words"},
     {"larder --version, --help, --man", "the version and what was built in; this text; this text as a man page"},
@@ -50,6 +52,11 @@ static const char notes[] =
     "tree: the jobs by what is left to them, the one with least first. Each vertex has the samples that all jobs below "
     "it have still to draw, and none above; each leaf those that its job has besides. Jobs in a fixed order are not in "
     "it.\n"
+    "cluster status: ASKED says whether this node asks that one for samples now; a job's RECEIVED are samples that it "
+    "took "
+    "from other nodes, REFUSED came and were not needed any more, MOVED were then asked of another node, and BACK "
+    "drawn "
+    "here.\n"
     "top: where standard output is no terminal it writes one frame and ends. NO_COLOR turns colours off.\n"
     "doctor needs no daemon, but finds less without one.\n"
     "drain: the daemon stops when its last job has ended, however long that takes. drain --for-restart is for a new "

@@ -99,6 +99,7 @@ static void print_daemon(const json_t *status, const json_t *before, double elap
     print_memory(status, out);
     print_storage(status, out);
     print_threads(status, before, elapsed_s, out);
+    cli_cluster_line(json_object_get(status, "cluster"), out);
 }
 
 /* ── the jobs ──────────────────────────────────────────────────────────────────────────────────────────────────── */

@@ -13,6 +13,7 @@
 #include "server/bench/sharing.h"
 #include "server/commands/keygen.h"
 #include "server/commands/plan.h"
+#include "server/commands/probe.h"
 #include "server/commands/storage.h"
 #include "server/commands/store.h"
 #include "server/config/config.h"
@@ -28,6 +29,7 @@ static const struct command commands[] = {
     {"cache", NULL, cache_main, "cache PATH", "show, verify or empty a storage class", NULL},
     {"check", NULL, config_check_main, "check FILE", "check a configuration", NULL},
     {"cluster", "keygen", keygen_main, "cluster keygen", "make a cluster's authority, or a node's bundle", NULL},
+    {"cluster", "probe", probe_main, "cluster probe", "whether a node of a cluster answers at an address", NULL},
     {"pack", NULL, pack_main, "pack SOURCE DEST", "pack a dataset into a chunk store", NULL},
     {"plan", NULL, plan_main, "plan PATH", "measure a dataset's files, and say what memory and an SSD would save",
      NULL},
@@ -101,6 +103,8 @@ static bool list_group(int argc, char **argv, int *status)
         fprintf(out, "  %-20s %s\n", command->usage, command->help);
         found = true;
     }
+    if (found && strcmp(argv[0], "cluster") == 0)
+        fprintf(out, "  %-20s %s\n", "cluster status", "the nodes, and what they give each other; asks the daemon");
     *status = asked ? 0 : 2;
     return found;
 }

@@ -17,6 +17,27 @@ const char *const status_stalls[ENGINE_STALLS] = {[ENGINE_STALL_LOAD] = "load",
                                                   [ENGINE_STALL_ROOM] = "room",
                                                   [ENGINE_STALL_RANK] = "rank"};
 
+const char *const status_node_states[STATUS_NODE_STATES] = {[STATUS_NODE_UNKNOWN] = "UNKNOWN",
+                                                            [STATUS_NODE_UP] = "UP",
+                                                            [STATUS_NODE_LEAVING] = "LEAVING",
+                                                            [STATUS_NODE_LOST] = "LOST"};
+
+static void free_cluster(struct status_cluster *cluster)
+{
+    if (!cluster)
+        return;
+    for (size_t i = 0; i < cluster->n_nodes; i++) {
+        free(cluster->nodes[i].name);
+        free(cluster->nodes[i].url);
+    }
+    for (size_t i = 0; i < cluster->n_jobs; i++)
+        free(cluster->jobs[i].parts);
+    free(cluster->nodes);
+    free(cluster->jobs);
+    free(cluster->name);
+    free(cluster);
+}
+
 void status_clear(struct daemon_status *status)
 {
     for (size_t i = 0; i < status->n_jobs; i++) {
@@ -27,6 +48,7 @@ void status_clear(struct daemon_status *status)
         free(status->jobs[i].governed);
     }
     free(status->jobs);
+    free_cluster(status->cluster);
     memset(status, 0, sizeof *status);
 }
 

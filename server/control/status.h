@@ -38,6 +38,15 @@
  *   queues[].governor  null, or what the governor knows of the queue: line (its number), loaders, reading (reads under
  *             way), pending_reads, pending_samples, load_ms and prepare_ms (thread time a sample), train_ms (a batch),
  *             late_ms (predicted of the next batch; below 0: in time); null: not known
+ *   cluster   not there where the daemon is in none: name, node (this one's name), id (hex), nodes[], this one first,
+ *             guests (other nodes' jobs here, which are not in jobs), requests (sent to other nodes), given (samples
+ *             sent to them), received (samples that jobs here took from them), refused (samples that came and that no
+ *             job took), moved (samples asked of one node, and then of another), back (samples asked of others, and
+ *             then drawn here), jobs[]
+ *   cluster.nodes[]  id, name and url (null: not known; a node of a list is known by its address), state ("UP",
+ *             "LEAVING", "LOST", "UNKNOWN": listed, and not heard of), self, asked (this node asks it for samples now)
+ *   cluster.jobs[]   those to which other nodes may give: name, received, refused, moved, back, parts[], which others
+ *             have still to give: {node (its id), left, asked, waiting (samples), open (that node has said yes)}
  *
  * pid, client, dataset and pipeline are null where the daemon does not know them. */
 #ifndef LARDER_SERVER_CONTROL_STATUS_H
@@ -59,6 +68,10 @@
 /* The names of enum engine_stall. */
 extern const char *const status_stalls[ENGINE_STALLS];
 extern const char *const status_levels[ENGINE_LEVELS]; /* the names of enum engine_level */
+/* What states a node of the cluster has. */
+enum status_node_state { STATUS_NODE_UNKNOWN, STATUS_NODE_UP, STATUS_NODE_LEAVING, STATUS_NODE_LOST };
+#define STATUS_NODE_STATES 4
+extern const char *const status_node_states[STATUS_NODE_STATES];
 
 /* What the governor knows of a rank's queue. A time of 0 seconds is not known. */
 struct status_queue {
@@ -132,6 +145,44 @@ struct status_role {
     uint32_t count;
 };
 
+#define STATUS_NODE_ID_BYTES 16
+
+/* A node of the cluster. */
+struct status_node {
+    uint8_t id[STATUS_NODE_ID_BYTES];
+    const char *state; /* one of status_node_states */
+    bool self, asked;
+    char *name, *url; /* malloc'ed, the status's own; NULL: not known */
+};
+/* What another node has still to give to a job. */
+struct status_part {
+    uint8_t node[STATUS_NODE_ID_BYTES];
+    uint64_t left;           /* samples */
+    uint32_t asked, waiting; /* of them, those in requests, and those in none that are waited for */
+    bool open;
+};
+/* What became of samples that other nodes have, or had. */
+struct status_shared {
+    uint64_t received, refused, moved, back;
+};
+/* A job to which other nodes may give. */
+struct status_share {
+    char name[ENGINE_NAME_MAX];
+    struct status_shared samples;
+    struct status_part *parts; /* malloc'ed, the status's own */
+    size_t n_parts;
+};
+struct status_cluster {
+    char *name; /* malloc'ed, as are the arrays: the status's own */
+    uint32_t guests;
+    uint64_t requests, given;
+    struct status_shared samples; /* of all jobs, and those that have ended */
+    struct status_node *nodes;    /* this one first */
+    size_t n_nodes;
+    struct status_share *jobs;
+    size_t n_jobs;
+};
+
 /* What the daemon's process is, and what it takes of the machine. */
 struct status_process {
     uint32_t pid;
@@ -160,6 +211,7 @@ struct daemon_status {
     const char *bad_reasons[BAD_REASONS]; /* names for totals.counts.bad_samples; NULL: no such reason. Static. */
     struct status_job *jobs;              /* malloc'ed, the status's own */
     size_t n_jobs;
+    struct status_cluster *cluster; /* malloc'ed, the status's own; NULL: the daemon is in none */
 };
 
 /* The dependent sampling tree (sampler.h, sampler_tree), of jobs that ascend by what is left to them. */

@@ -1,5 +1,6 @@
 /* status_json.c: writes a snapshot as JSON. status.h documents the keys, which stay. */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,6 +276,84 @@ static json_t *governor_json(const struct daemon_status *status, bool *failed)
     return row;
 }
 
+/* ── the cluster ── */
+
+static json_t *id_json(const uint8_t id[STATUS_NODE_ID_BYTES])
+{
+    char hex[2 * STATUS_NODE_ID_BYTES + 1];
+    for (size_t i = 0; i < STATUS_NODE_ID_BYTES; i++)
+        snprintf(hex + 2 * i, 3, "%02x", id[i]);
+    return text(hex);
+}
+
+static void append(json_t *rows, json_t *row, bool *failed)
+{
+    if (json_array_append_new(rows, row) != 0)
+        *failed = true;
+}
+
+static void put_shared(json_t *row, const struct status_shared *samples, bool *failed)
+{
+    put(row, "received", count(samples->received), failed);
+    put(row, "refused", count(samples->refused), failed);
+    put(row, "moved", count(samples->moved), failed);
+    put(row, "back", count(samples->back), failed);
+}
+
+static json_t *node_json(const struct status_node *node, bool *failed)
+{
+    json_t *row = json_object();
+    put(row, "id", id_json(node->id), failed);
+    put(row, "name", text(node->name), failed);
+    put(row, "url", text(node->url), failed);
+    put(row, "state", text(node->state), failed);
+    put(row, "self", json_boolean(node->self), failed);
+    put(row, "asked", json_boolean(node->asked), failed);
+    return row;
+}
+
+static json_t *share_json(const struct status_share *share, bool *failed)
+{
+    json_t *row = json_object(), *parts = json_array();
+    put(row, "name", text(share->name), failed);
+    put_shared(row, &share->samples, failed);
+    for (size_t i = 0; i < share->n_parts; i++) {
+        const struct status_part *from = &share->parts[i];
+        json_t *part = json_object();
+        put(part, "node", id_json(from->node), failed);
+        put(part, "left", count(from->left), failed);
+        put(part, "asked", count(from->asked), failed);
+        put(part, "waiting", count(from->waiting), failed);
+        put(part, "open", json_boolean(from->open), failed);
+        append(parts, part, failed);
+    }
+    put(row, "parts", parts, failed);
+    return row;
+}
+
+static json_t *cluster_json(const struct status_cluster *cluster, bool *failed)
+{
+    json_t *row = json_object(), *nodes = json_array(), *jobs = json_array();
+    put(row, "name", text(cluster->name), failed);
+    for (size_t i = 0; i < cluster->n_nodes; i++) {
+        const struct status_node *node = &cluster->nodes[i];
+        if (node->self) {
+            put(row, "node", text(node->name), failed);
+            put(row, "id", id_json(node->id), failed);
+        }
+        append(nodes, node_json(node, failed), failed);
+    }
+    put(row, "nodes", nodes, failed);
+    put(row, "guests", count(cluster->guests), failed);
+    put(row, "requests", count(cluster->requests), failed);
+    put(row, "given", count(cluster->given), failed);
+    put_shared(row, &cluster->samples, failed);
+    for (size_t i = 0; i < cluster->n_jobs; i++)
+        append(jobs, share_json(&cluster->jobs[i], failed), failed);
+    put(row, "jobs", jobs, failed);
+    return row;
+}
+
 char *status_to_json(const struct daemon_status *status)
 {
     bool failed = false;
@@ -296,6 +375,8 @@ char *status_to_json(const struct daemon_status *status)
             failed = true;
     }
     put(root, "jobs", jobs, &failed);
+    if (status->cluster)
+        put(root, "cluster", cluster_json(status->cluster, &failed), &failed);
     char *json = failed ? NULL : json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(root);
     return json;

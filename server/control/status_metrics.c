@@ -170,6 +170,22 @@ static void put_job(struct metrics *metrics, const struct status_job *job)
     put_known(metrics, METRIC_GOVERNOR_JOB_AHEAD, job->ahead, labels);
 }
 
+static void put_cluster(struct metrics *metrics, const struct status_cluster *cluster)
+{
+    for (size_t state = 0; state < STATUS_NODE_STATES; state++) {
+        size_t count = 0;
+        for (size_t i = 0; i < cluster->n_nodes; i++)
+            count += strcmp(cluster->nodes[i].state, status_node_states[state]) == 0;
+        put_labelled(metrics, METRIC_CLUSTER_NODES, (double)count, status_node_states[state]);
+    }
+    put(metrics, METRIC_CLUSTER_GUESTS, cluster->guests);
+    put(metrics, METRIC_CLUSTER_RECEIVED, (double)cluster->samples.received);
+    put(metrics, METRIC_CLUSTER_GIVEN, (double)cluster->given);
+    put(metrics, METRIC_CLUSTER_MOVED, (double)cluster->samples.moved);
+    put(metrics, METRIC_CLUSTER_REFUSED, (double)cluster->samples.refused);
+    put(metrics, METRIC_CLUSTER_REQUESTS, (double)cluster->requests);
+}
+
 char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)
 {
     struct metrics *metrics = NULL;
@@ -185,6 +201,8 @@ char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)
     put_governor(metrics, &status->governor);
     for (size_t i = 0; i < status->n_jobs; i++)
         put_job(metrics, &status->jobs[i]);
+    if (status->cluster)
+        put_cluster(metrics, status->cluster);
     char *text = metrics_render(metrics, len_bytes);
     metrics_destroy(metrics);
     return text;

@@ -6,6 +6,7 @@
  *   cluster_note.c     notes what a step of the engine means to the cluster
  *   cluster_anchor.c   samples of this node's jobs that other nodes give
  *   cluster_guest.c    other nodes' jobs, to which this one gives samples
+ *   cluster_status.c   what the status says of it
  *
  * All of it runs in the engine's thread. Where a daemon is in no cluster, driver->cluster is NULL, and the functions
  * that take the driver do nothing. What the engine asks for during a step is noted; cluster_settle deals with it when
@@ -51,5 +52,8 @@ void cluster_guest_failed(struct driver *driver, uint32_t job);
  * engine. */
 bool cluster_end_guests(struct driver *driver);
 void cluster_guest_refused(struct driver *driver, const struct registration *reg, int code);
+
+/* cluster_status gives what the status says of the cluster, the caller's; NULL: there is none. */
+struct status_cluster *cluster_status(const struct driver *driver);
 
 #endif

@@ -225,6 +225,7 @@ static void end(struct driver *driver, const struct cluster_anchor *ended)
         else if (action.type == ANCHOR_ARRIVE)
             nothing_comes(driver, action.arrive.task);
     }
+    cluster_count_ended(cluster, ended->anchor);
     anchor_destroy(ended->anchor);
 }
 

@@ -104,6 +104,7 @@ static void answer(const struct driver *driver, const struct guests_action *acti
         message.refused.text = (struct peer_blob){(const uint8_t *)why, (uint32_t)strlen(why)};
     } else if (message.type == PEER_BATCH) {
         put_samples(driver, action, &message, entries, bads, &payload, &payload_bytes);
+        driver->cluster->counts.given += action->request ? message.batch.count : 0;
     }
     if (action->request)
         peering_answer(driver->cluster->peering, action->request, &message, payload, payload_bytes);

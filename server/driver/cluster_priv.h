@@ -36,6 +36,12 @@ struct cluster_guest_event {
     struct guests_sample samples[GUESTS_BATCH];
 };
 
+/* For the status. */
+struct cluster_counts {
+    uint64_t requests, given;   /* requests sent, probes too; samples sent in answers */
+    struct status_shared ended; /* of jobs that are gone */
+};
+
 struct driver_cluster {
     struct peering *peering; /* NULL: not yet, or no more */
     uint64_t boot, prep_id;
@@ -45,6 +51,7 @@ struct driver_cluster {
     struct cluster_anchor anchors[JOBS_MAX];
     struct anchor *adding; /* of the job that is being added */
     uint64_t serials, numbers;
+    struct cluster_counts counts;
     struct cluster_sent *sent;
     size_t n_sent, sent_cap;
     uint64_t *offset_of; /* by task */
@@ -77,5 +84,7 @@ uint64_t cluster_anchors_alarm(const struct driver_cluster *cluster);
 /* cluster_guest.c */
 bool cluster_guests_go_on(struct driver *driver);
 void cluster_guests_asked(struct driver *driver, const struct peering_event *event);
+/* cluster_status.c: cluster_count_ended adds up what became of a job's samples, before its anchor goes. */
+void cluster_count_ended(struct driver_cluster *cluster, const struct anchor *anchor);
 
 #endif

@@ -8,6 +8,7 @@ struct cluster_sent *cluster_send(struct driver_cluster *cluster, const struct c
     uint64_t number = ++cluster->numbers, ticket;
     if (peering_ask(cluster->peering, sent->node, message, number, fresh, whole_ms, &ticket))
         return NULL;
+    cluster->counts.requests++;
     cluster->sent = xgrow(cluster->sent, sizeof *cluster->sent, &cluster->sent_cap, cluster->n_sent + 1);
     struct cluster_sent *put = &cluster->sent[cluster->n_sent++];
     *put = *sent;

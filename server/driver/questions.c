@@ -52,6 +52,34 @@ static struct status_store store_of(const struct dataset *dataset)
                                  .samples_restart_rows = packing.samples_restart_rows};
 }
 
+static struct status_job job_of(const struct driver *driver, const struct engine_job_status *row)
+{
+    const struct driver_job *job = &driver->tables.jobs[row->job];
+    const struct registration *reg = job->reg;
+    struct status_job out = {.engine = *row,
+                             .queues = xcalloc(reg->asked.world_size, sizeof *out.queues),
+                             .governed = xcalloc(reg->asked.world_size, sizeof *out.governed),
+                             .n_queues = reg->asked.world_size,
+                             .first_rank = reg->asked.first_rank,
+                             .waits = job->waits,
+                             .intervals = job->intervals,
+                             .pid = job->ranks[reg->asked.rank].pid,
+                             .client = xstrdup(job->ranks[reg->asked.rank].client_name),
+                             .dataset = xstrdup(dataset_path(reg->found.dataset)),
+                             .dataset_samples = dataset_count(reg->found.dataset),
+                             .store = store_of(reg->found.dataset),
+                             .pipeline = xstrdup(pipeline_canonical(reg->found.pipeline))};
+    engine_queue_statuses(driver->engine, row->job, clock_now_ns(), out.queues, reg->asked.world_size);
+    return out;
+}
+
+/* is_guest tells of a job, by its place, whether it is another node's. */
+static bool is_guest(const struct driver *driver, uint32_t place)
+{
+    const struct registration *reg = driver->tables.jobs[place].reg;
+    return reg && reg->guest.number;
+}
+
 static void on_status(struct driver *driver, struct driver_question *question)
 {
     struct daemon_status *status = question->status;
@@ -61,35 +89,37 @@ static void on_status(struct driver *driver, struct driver_question *question)
     status->totals.counts.reads = driver->reads; /* reads done, where the engine counts reads asked for */
     status->loads = driver->loads;
     status->preparations = driver->preparations;
-    status->n_jobs = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
-    status->jobs = xcalloc(status->n_jobs, sizeof *status->jobs);
-    for (size_t i = 0; i < status->n_jobs; i++) {
-        const struct driver_job *job = &driver->tables.jobs[rows[i].job];
-        const struct registration *reg = job->reg;
-        struct engine_queue_status *queues = xcalloc(reg->asked.world_size, sizeof *queues);
-        status->jobs[i] = (struct status_job){.engine = rows[i],
-                                              .queues = queues,
-                                              .n_queues = reg->asked.world_size,
-                                              .first_rank = reg->asked.first_rank,
-                                              .waits = job->waits,
-                                              .intervals = job->intervals,
-                                              .pid = job->ranks[reg->asked.rank].pid,
-                                              .client = xstrdup(job->ranks[reg->asked.rank].client_name),
-                                              .dataset = xstrdup(dataset_path(reg->found.dataset)),
-                                              .dataset_samples = dataset_count(reg->found.dataset),
-                                              .store = store_of(reg->found.dataset),
-                                              .pipeline = xstrdup(pipeline_canonical(reg->found.pipeline))};
-        engine_queue_statuses(driver->engine, rows[i].job, clock_now_ns(), queues, reg->asked.world_size);
-        status->jobs[i].governed = xcalloc(reg->asked.world_size, sizeof *status->jobs[i].governed);
+    size_t n_rows = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
+    status->jobs = xcalloc(n_rows, sizeof *status->jobs);
+    for (size_t i = 0; i < n_rows; i++) {
+        if (!is_guest(driver, rows[i].job))
+            status->jobs[status->n_jobs++] = job_of(driver, &rows[i]);
     }
+    status->cluster = cluster_status(driver);
     governor_live_status(driver->governor, status);
     free(rows);
     answer(question, 0);
 }
 
+/* on_left: in `larder tree` are this node's own jobs alone. */
+static void on_left(struct driver *driver, struct driver_question *question)
+{
+    struct driver_left *left = question->left;
+    answer(question, is_guest(driver, question->place)
+                         ? LARDER_ENOENT
+                         : engine_copy_left(driver->engine, question->place, left->name, &left->set));
+}
+
+/* find_own gives the place of this node's job of that name; JOBS_MAX: there is none. */
+static uint32_t find_own(const struct driver *driver, const char *name)
+{
+    uint32_t place = tables_find_job(&driver->tables, name);
+    return place < JOBS_MAX && is_guest(driver, place) ? JOBS_MAX : place;
+}
+
 static void on_cancel(struct driver *driver, struct driver_question *question)
 {
-    uint32_t place = tables_find_job(&driver->tables, question->job);
+    uint32_t place = find_own(driver, question->job);
     struct driver_job *job = place < JOBS_MAX ? &driver->tables.jobs[place] : NULL;
     if (job && job->reg->guest.number)
         job = NULL; /* it is another node's */
@@ -115,7 +145,7 @@ static void on_halt(struct driver *driver, struct driver_question *question)
 
 static void on_weight(struct driver *driver, struct driver_question *question)
 {
-    uint32_t place = tables_find_job(&driver->tables, question->job);
+    uint32_t place = find_own(driver, question->job);
     if (place < JOBS_MAX) {
         struct driver_job *job = &driver->tables.jobs[place];
         struct engine_event event = {.type = ENGINE_WEIGHT, .weight = {place, question->weight}};
@@ -141,9 +171,7 @@ void driver_answer(struct driver *driver, enum inbox_type type, struct driver_qu
 {
     switch (type) {
     case INBOX_STATUS: on_status(driver, question); break;
-    case INBOX_LEFT:
-        answer(question, engine_copy_left(driver->engine, question->place, question->left->name, &question->left->set));
-        break;
+    case INBOX_LEFT: on_left(driver, question); break;
     case INBOX_CANCEL: on_cancel(driver, question); break;
     case INBOX_WEIGHT: on_weight(driver, question); break;
     case INBOX_DRAIN: on_drain(driver, question); break;

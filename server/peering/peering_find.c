@@ -1,6 +1,7 @@
 /* peering_find.c: discovery, and where the nodes live.
  *
  * A node that vanishes from the list keeps its address, since it is probed until it is forgotten. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ static struct peering_address *find(const struct peering *peering, const uint8_t
 
 static void drop(struct peering *peering, struct peering_address *address)
 {
+    free(address->name);
     free(address->url);
     *address = peering->addresses[--peering->n_addresses];
 }
@@ -43,6 +45,26 @@ const char *peering_url_locked(const struct peering *peering, const uint8_t node
 {
     const struct peering_address *address = find(peering, node);
     return address ? address->url : NULL;
+}
+
+bool peering_name(struct peering *peering, const uint8_t node[PEER_NODE_BYTES], struct peering_named *out)
+{
+    CHECK_MAGIC(peering, PEERING_MAGIC);
+    bool self = memcmp(node, peering->self, PEER_NODE_BYTES) == 0;
+    pthread_mutex_lock(&peering->lock);
+    const struct peering_address *address = self ? NULL : find(peering, node);
+    if (self || address) {
+        snprintf(out->name, sizeof out->name, "%s", self ? peering->node.name : address->name);
+        snprintf(out->url, sizeof out->url, "%s", self ? peering->node.url : address->url);
+    }
+    pthread_mutex_unlock(&peering->lock);
+    return self || address;
+}
+
+const char *peering_cluster(const struct peering *peering)
+{
+    CHECK_MAGIC(peering, PEERING_MAGIC);
+    return peering->name;
 }
 
 void peering_forget(struct peering *peering, const uint8_t node[PEER_NODE_BYTES])
@@ -83,7 +105,9 @@ static bool note_listed(struct peering *peering, const struct discovery_node *no
     struct peering_address *address = find(peering, node->id);
     address = address ? address : add(peering, node->id);
     if (address) {
+        free(address->name);
         free(address->url);
+        address->name = xstrdup(node->name);
         address->url = xstrdup(node->url);
         address->listed = true;
     }

@@ -21,8 +21,8 @@
 
 struct peering_address {
     uint8_t node[PEER_NODE_BYTES];
-    char *url;   /* owned */
-    bool listed; /* false: it has vanished, and is kept until it is forgotten */
+    char *name, *url; /* owned */
+    bool listed;      /* false: it has vanished, and is kept until it is forgotten */
 };
 
 /* What has no lock is written by peering_start alone, which holds the lock until all is there. */

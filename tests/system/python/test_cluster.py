@@ -1,8 +1,12 @@
 """Daemons of a cluster, each with jobs of its own: each sample is prepared once for all of them, and each job gets each
 sample once an epoch, whatever dies."""
 
+import json
 import os
 import signal
+import socket
+import subprocess
+import urllib.request
 
 import system
 from system import SLOW
@@ -14,10 +18,13 @@ class Cluster(system.Case):
     def setUp(self):
         super().setUp()
         self.ports, self.nodes = [], []
+        self.metrics_ports = []  # of the nodes; empty: they have no metrics
 
     def config(self, number):
+        metrics = f"port: {self.metrics_ports[number]}" if self.metrics_ports else "enabled: false"
         nodes = ", ".join(f"127.0.0.1:{port}" for port in self.ports)
-        return system.CONFIG + (f"cluster:\n  name: test\n  node: node-{number}\n  nodes: [{nodes}]\n"
+        return system.CONFIG.replace("enabled: false", metrics) + (
+            f"cluster:\n  name: test\n  node: node-{number}\n  nodes: [{nodes}]\n"
                                 f"  listen: 127.0.0.1:{self.ports[number]}\n"
                                 f"  advertise: 127.0.0.1:{self.ports[number]}\n  security: none\n")
 
@@ -118,6 +125,123 @@ class Cluster(system.Case):
             script.wait()
         self.assertTrue(system.until(lambda: self.nodes[0].status()["memory"]["arena"]["pinned_bytes"] == 0, 60),
                         self.nodes[0].status()["memory"])
+
+    def larder(self, node, *words):
+        result = subprocess.run([os.path.join(system.BIN, "larder"), *words, "--socket", node.socket],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * SLOW)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        return result.stdout
+
+    def metrics(self, number):
+        url = f"http://127.0.0.1:{self.metrics_ports[number]}/metrics"
+        with urllib.request.urlopen(url, timeout=20 * SLOW) as answer:
+            lines = answer.read().decode().splitlines()
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+    def look(self, job):
+        """The status of both nodes at a moment when each gives to the other."""
+        found = []
+
+        def gives():
+            found[:] = [node.status()["cluster"] for node in self.nodes]
+            return all(cluster["guests"] and cluster["given"] and cluster["received"] and
+                       any(row["name"] == job for row in cluster["jobs"]) for cluster in found)
+        self.assertTrue(system.until(gives, 60), found)
+        return found
+
+    def test_status(self):
+        """Each node tells of both, and of what it gets and gives while jobs train. The other's job is a guest, and no
+        job, wherever jobs are listed."""
+        self.metrics_ports = [system.free_port() for _ in range(2)]
+        self.cluster(2)
+        seen = os.path.join(self.folder, "seen")  # the scripts stand still in their second epoch until this is there
+        scripts = self.scripts(step_s=.02, name="mine", pause=[100, seen])
+        for number, cluster in enumerate(self.look("mine")):
+            self.assertEqual((cluster["name"], cluster["node"]), ("test", f"node-{number}"))
+            self.assertEqual([(node["state"], node["self"], node["asked"]) for node in cluster["nodes"]],
+                             [("UP", True, False), ("UP", False, True)])
+            self.assertEqual([node["url"] for node in cluster["nodes"]],
+                             [f"http://127.0.0.1:{port}" for port in (self.ports[number], self.ports[1 - number])])
+            self.assertEqual(cluster["id"], cluster["nodes"][0]["id"])
+            parts = [part for row in cluster["jobs"] for part in row["parts"]]
+            self.assertLessEqual({part["node"] for part in parts}, {cluster["nodes"][1]["id"]})
+        node = self.nodes[0]
+        self.assertEqual([job["name"] for job in node.status()["jobs"]], ["mine"])
+        self.assertIn("cluster  test: 2 of 2 nodes UP; guests: ", self.larder(node, "status"))
+        self.assertIn(f"127.0.0.1:{self.ports[1]}", self.larder(node, "cluster", "status"))
+        self.assertEqual(json.loads(self.larder(node, "cluster", "status", "--json"))["name"], "test")
+        for words in (("jobs",), ("top",), ("tree",), ("datasets",), ("status",), ("jobs", "--json")):
+            self.assertNotIn("guest-", self.larder(node, *words))
+        found = self.metrics(0)
+        self.assertEqual(found["larder_jobs"], 1)
+        self.assertEqual(found['larder_cluster_nodes{state="UP"}'], 2)
+        self.assertGreater(found["larder_cluster_requests_total"], 0)
+        self.assertFalse([name for name in found if "guest-" in name])
+        with open(seen, "w"):
+            pass
+        self.check(scripts)
+        gave, got = [node.status()["cluster"] for node in self.nodes]
+        self.assertEqual(gave["jobs"], [])
+        self.assertGreater(gave["received"], 0)
+        self.assertGreaterEqual(gave["given"], got["received"])
+        self.assertGreaterEqual(got["given"], gave["received"])
+
+    def test_status_of_a_lost_node(self):
+        self.cluster(2)
+        self.nodes[1].kill()
+
+        def other():
+            return self.nodes[0].status()["cluster"]["nodes"][1]
+        self.assertTrue(system.until(lambda: other()["state"] == "LOST", 60), other())
+        self.assertFalse(other()["asked"])
+        self.assertIn("is LOST", self.larder(self.nodes[0], "status"))
+
+    def test_no_cluster(self):
+        node = self.daemon()
+        self.assertNotIn("cluster", node.status())
+        self.assertIn("in no cluster", self.larder(node, "cluster", "status"))
+        self.assertIsNone(json.loads(self.larder(node, "cluster", "status", "--json")))
+
+    def probe(self, status, *words):
+        """What `larder cluster probe` says; the other stream has nothing."""
+        result = subprocess.run([os.path.join(system.BIN, "larder"), "cluster", "probe", *words],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 * SLOW)
+        self.assertEqual(result.returncode, status, result)
+        said, nothing = (result.stdout, result.stderr)[::1 if status == 0 else -1]
+        self.assertEqual(nothing, "")
+        self.assertEqual(len(said.splitlines()), 1, said)
+        return said
+
+    def test_probe(self):
+        """A node is known by its cluster's name. Another cluster's, another program and nobody are no nodes of it."""
+        self.ports = [system.free_port()]
+        address, node = f"127.0.0.1:{self.ports[0]}", self.start(0)
+        self.assertIn(node.status()["cluster"]["id"], self.probe(0, "--cluster", "test", address))
+        self.assertIn("another cluster", self.probe(1, "--cluster", "other", address))
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            self.assertIn("connect", self.probe(1, "--cluster", "test", f"127.0.0.1:{silent.getsockname()[1]}"))
+        self.probe(2, "--cluster", "test")
+        self.probe(2, address)
+        self.probe(2, "--cluster", "test", "nowhere")
+
+    def test_probe_with_bundles(self):
+        """Where nodes have bundles, one of their authority's is needed."""
+        def keygen(*words):
+            subprocess.run([os.path.join(system.BIN, "larder"), "cluster", "keygen", *words], check=True,
+                           stdout=subprocess.DEVNULL, timeout=60 * SLOW)
+        path = {name: os.path.join(self.folder, name + ".pem") for name in ("ours", "theirs", "node", "stranger")}
+        for authority, bundle, cluster in (("ours", "node", "test"), ("theirs", "stranger", "test")):
+            keygen("--cluster", cluster, "--authority", path[authority])
+            keygen("--authority", path[authority], "--node", bundle, path[bundle])
+        port = system.free_port()
+        self.daemon(system.CONFIG + f"cluster: {{name: test, node: node, listen: '127.0.0.1:{port}', "
+                                    f"bundle: {path['node']}}}\n")
+        address = f"127.0.0.1:{port}"
+        self.assertIn("a node of test", self.probe(0, "--cluster", "test", "--bundle", path["node"], address))
+        self.probe(1, "--cluster", "test", "--bundle", path["stranger"], address)
+        self.probe(1, "--cluster", "test", address)
+        self.assertIn("of the cluster test", self.probe(1, "--cluster", "lab", "--bundle", path["node"], address))
 
 
 if __name__ == "__main__":

@@ -60,9 +60,10 @@ class Dashboards(Case):
     def served(self, wanted):
         """What a daemon with a job serves, once it serves all that is wanted, or does not in time: what is measured
         is not known at once. Gives the labels of each metric, and the metrics."""
-        port = free_port()
+        port, peers_port = free_port(), free_port()
         storage = f"storage:\n  - {{path: {os.path.join(self.folder, 'class')}, size: 64MiB}}\n"
-        server = self.daemon(CONFIG % port + storage)
+        cluster = f"cluster: {{name: alone, node: one, listen: '127.0.0.1:{peers_port}', security: none}}\n"
+        server = self.daemon(CONFIG % port + storage + cluster)
         script = self.script(server, dataset=tree(120), pipeline=PIPELINE, batch_size=10, epochs=100000, name="one",
                              step_s=0.02)
         self.assertTrue(until(lambda: len(script.batches) >= 4, 60), script.errors)

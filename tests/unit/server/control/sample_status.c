@@ -143,3 +143,35 @@ void sample_status_fill(struct daemon_status *status)
     status->jobs[0].client = xstrdup("python/0.1");
     status->jobs[0].pipeline = xstrdup("[{\"random_resized_crop\":{\"size\":224}}]");
 }
+
+void sample_status_join(struct daemon_status *status)
+{
+    struct status_cluster *cluster = xcalloc(1, sizeof *cluster);
+    *cluster = (struct status_cluster){.name = xstrdup("lab"),
+                                       .guests = 3,
+                                       .requests = 900,
+                                       .given = 12000,
+                                       .samples = {.received = 34000, .refused = 5, .moved = 60, .back = 7},
+                                       .nodes = xcalloc(4, sizeof *cluster->nodes),
+                                       .n_nodes = 4,
+                                       .jobs = xcalloc(1, sizeof *cluster->jobs),
+                                       .n_jobs = 1};
+    for (uint32_t i = 0; i < 4; i++) {
+        cluster->nodes[i] = (struct status_node){
+            .state = status_node_states[i < 3 ? STATUS_NODE_UP : STATUS_NODE_LOST], .self = i == 0, .asked = i == 1};
+        memset(cluster->nodes[i].id, (int)(0xa0 + i), STATUS_NODE_ID_BYTES);
+    }
+    cluster->nodes[0].name = xstrdup("node-1");
+    cluster->nodes[0].url = xstrdup("http://node-1:9451");
+    cluster->nodes[1].name = xstrdup("node-2");
+    cluster->nodes[1].url = xstrdup("http://node-2:9451");
+    cluster->nodes[2].name = xstrdup("node-3");
+    struct status_share *share = &cluster->jobs[0];
+    *share = (struct status_share){.name = "train-a",
+                                   .samples = {.received = 30000, .refused = 4, .moved = 50, .back = 6},
+                                   .parts = xcalloc(1, sizeof *share->parts),
+                                   .n_parts = 1};
+    share->parts[0] = (struct status_part){.left = 1200, .asked = 64, .waiting = 8, .open = true};
+    memcpy(share->parts[0].node, cluster->nodes[1].id, STATUS_NODE_ID_BYTES);
+    status->cluster = cluster;
+}

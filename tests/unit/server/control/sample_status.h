@@ -6,5 +6,7 @@
 
 /* sample_status_fill: the caller clears it. */
 void sample_status_fill(struct daemon_status *status);
+/* sample_status_join puts the daemon into a cluster of four nodes, one of them lost, and one that is not asked now. */
+void sample_status_join(struct daemon_status *status);
 
 #endif

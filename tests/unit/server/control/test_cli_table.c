@@ -69,6 +69,54 @@ static void test_table(void **state)
     json_decref(now);
 }
 
+static const char expected_line[] = "cluster  lab: 3 of 4 nodes UP; guests: 3; samples: 34,000 received, 12,000 given\n"
+                                    "         node-3 is not asked now: it did not answer\n"
+                                    "         …3a3a3a3a3a3a3a3a3a3a3a3 is LOST\n"
+                                    "\n"
+                                    "JOB ";
+static const char expected_cluster[] = "cluster  lab, this node is node-1, its id a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0\n"
+                                       "guests   3, to which 12,000 samples were sent\n"
+                                       "samples  34,000 received, 5 refused, 60 moved, 7 back, for 900 requests\n"
+                                       "\n"
+                                       "NODE                            STATE        ASKED  ADDRESS\n"
+                                       "node-1                             UP       itself  http://node-1:9451\n"
+                                       "node-2                             UP          yes  http://node-2:9451\n"
+                                       "node-3                             UP           no  -\n"
+                                       "…3a3a3a3a3a3a3a3a3a3a3a3         LOST           no  -\n"
+                                       "\n"
+                                       "JOB                          RECEIVED      REFUSED        MOVED         BACK\n"
+                                       "train-a                        30,000            4           50            6\n"
+                                       "\n"
+                                       "STILL TO COME FROM               LEFT        ASKED      WAITING  TO\n"
+                                       "node-2                          1,200           64            8  train-a\n";
+
+/* Of a cluster the status has a line, and one for each node that does not do its part; `larder cluster status` has it
+ * all. A daemon in none says so there. */
+static void test_cluster(void **state)
+{
+    (void)state;
+    struct daemon_status status;
+    char *text = NULL;
+    size_t len;
+    sample_status_fill(&status);
+    sample_status_join(&status);
+    json_t *now = to_json(&status);
+    char *whole = print(now, NULL);
+    assert_non_null(strstr(whole, expected_line));
+    free(whole);
+    FILE *out = open_memstream(&text, &len);
+    cli_cluster_print(json_object_get(now, "cluster"), out);
+    fclose(out);
+    assert_string_equal(text, expected_cluster);
+    free(text);
+    out = open_memstream(&text, &len);
+    cli_cluster_print(json_object_get(now, "no such section"), out);
+    fclose(out);
+    assert_string_equal(text, "this daemon is in no cluster\n");
+    free(text);
+    json_decref(now);
+}
+
 /* One snapshot alone, one of another daemon process, and a job that was not there before give no rates. */
 static void test_no_rates(void **state)
 {
@@ -119,6 +167,7 @@ static void test_strange(void **state)
     static const char *const statuses[] = {
         "{}",
         "{\"daemon\":1,\"samples\":[],\"memory\":null,\"jobs\":[1,{},{\"name\":3,\"queues\":{}}]}",
+        "{\"cluster\":{\"name\":1,\"nodes\":[1,{},{\"state\":7}],\"guests\":\"x\"}}",
         "{\"daemon\":{\"uptime_s\":1e308,\"rss_bytes\":-1e308,\"time_s\":1e308}}",
         "{\"jobs\":[{\"epoch\":1e308,\"delivered\":1e308,\"epoch_samples\":1e308,\"queues\":[{\"wait_s\":-1e308}]}]}",
     };
@@ -135,10 +184,8 @@ static void test_strange(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_no_rates),
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_strange),
+        cmocka_unit_test(test_table), cmocka_unit_test(test_cluster), cmocka_unit_test(test_no_rates),
+        cmocka_unit_test(test_texts), cmocka_unit_test(test_strange),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,6 +80,37 @@ static void test_json(void **state)
     assert_null(status.jobs);
 }
 
+static const char expected_cluster[] =
+    "\"cluster\":{\"name\":\"lab\",\"node\":\"node-1\",\"id\":\"a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0\",\"nodes\":["
+    "{\"id\":\"a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0\",\"name\":\"node-1\",\"url\":\"http://node-1:9451\","
+    "\"state\":\"UP\",\"self\":true,\"asked\":false},"
+    "{\"id\":\"a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1\",\"name\":\"node-2\",\"url\":\"http://node-2:9451\","
+    "\"state\":\"UP\",\"self\":false,\"asked\":true},"
+    "{\"id\":\"a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2\",\"name\":\"node-3\",\"url\":null,"
+    "\"state\":\"UP\",\"self\":false,\"asked\":false},"
+    "{\"id\":\"a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3\",\"name\":null,\"url\":null,"
+    "\"state\":\"LOST\",\"self\":false,\"asked\":false}],"
+    "\"guests\":3,\"requests\":900,\"given\":12000,\"received\":34000,\"refused\":5,\"moved\":60,\"back\":7,\"jobs\":["
+    "{\"name\":\"train-a\",\"received\":30000,\"refused\":4,\"moved\":50,\"back\":6,\"parts\":["
+    "{\"node\":\"a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1\",\"left\":1200,\"asked\":64,\"waiting\":8,\"open\":true}]}]}}";
+
+/* A daemon in a cluster says so, behind all else. */
+static void test_json_cluster(void **state)
+{
+    (void)state;
+    struct daemon_status status;
+    sample_status_fill(&status);
+    sample_status_join(&status);
+    char *json = status_to_json(&status);
+    size_t alone = strlen(expected_json) - 1; /* without the last brace */
+    assert_memory_equal(json, expected_json, alone);
+    assert_int_equal(json[alone], ',');
+    assert_string_equal(json + alone + 1, expected_cluster);
+    free(json);
+    status_clear(&status);
+    assert_null(status.cluster);
+}
+
 /* A job's name in another encoding, and a daemon that has done nothing yet, still give JSON. */
 static void test_json_odd(void **state)
 {
@@ -135,9 +166,12 @@ static void test_metrics(void **state)
         "\nlarder_job_samples_delivered_total{job=\"quote\\\"back\\\\slash\"} 1400\n",
         "\nlarder_job_wait_seconds_total{job=\"train-a\",rank=\"0\"} 1.5\n",
     };
-    static const char *const unknown[] = {
-        "larder_process_max_fds", "larder_governor_load_rate", "larder_governor_job_ahead_batches{job=\"quote",
-        "larder_job_sharing_factor{job=\"quote", "larder_governor_queue_prepare_seconds"};
+    static const char *const unknown[] = {"larder_process_max_fds",
+                                          "larder_governor_load_rate",
+                                          "larder_governor_job_ahead_batches{job=\"quote",
+                                          "larder_job_sharing_factor{job=\"quote",
+                                          "larder_governor_queue_prepare_seconds",
+                                          "larder_cluster_"};
     struct daemon_status status;
     size_t len = 0;
     sample_status_fill(&status);
@@ -147,6 +181,33 @@ static void test_metrics(void **state)
         if (strstr(text, unknown[i]))
             fail_msg("in the metrics though it is not known: %s\n%s", unknown[i], text);
     }
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        if (!strstr(text, lines[i]))
+            fail_msg("not in the metrics: %s\n%s", lines[i], text);
+    }
+    free(text);
+    status_clear(&status);
+}
+
+/* A daemon in a cluster has the cluster's metrics: a row for each state, also where no node has it. */
+static void test_metrics_cluster(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "\nlarder_cluster_nodes{state=\"UNKNOWN\"} 0\nlarder_cluster_nodes{state=\"UP\"} 3\n"
+        "larder_cluster_nodes{state=\"LEAVING\"} 0\nlarder_cluster_nodes{state=\"LOST\"} 1\n",
+        "\nlarder_cluster_guests 3\n",
+        "\nlarder_cluster_samples_received_total 34000\n",
+        "\nlarder_cluster_samples_given_total 12000\n",
+        "\nlarder_cluster_samples_moved_total 60\n",
+        "\nlarder_cluster_arrivals_refused_total 5\n",
+        "\nlarder_cluster_requests_total 900\n",
+    };
+    struct daemon_status status;
+    size_t len = 0;
+    sample_status_fill(&status);
+    sample_status_join(&status);
+    char *text = status_to_metrics(&status, &len);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         if (!strstr(text, lines[i]))
             fail_msg("not in the metrics: %s\n%s", lines[i], text);
@@ -202,8 +263,9 @@ static void test_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),  cmocka_unit_test(test_json_odd), cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_cache), cmocka_unit_test(test_process),
+        cmocka_unit_test(test_json),         cmocka_unit_test(test_json_odd),        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_json_cluster), cmocka_unit_test(test_metrics_cluster), cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

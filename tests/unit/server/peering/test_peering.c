@@ -396,6 +396,36 @@ static void test_dns(void **state)
     side_end(side);
 }
 
+/* A peering knows its own name and address, and where a node of the list is, which it calls by that; of others nothing.
+ * It has forgotten a node after peering_forget. */
+static void test_names(void **state)
+{
+    (void)state;
+    struct peering_named own, other;
+    char url[80];
+    const uint8_t nobody[PEER_NODE_BYTES] = {99};
+    struct side *side = side_begin(6);
+    struct peering_config config = side_config(side);
+    config.name = "node-six";
+    config.nodes = &(const char *){one->address};
+    config.n_nodes = 1;
+    side_start(side, &config);
+    side_wait_listed(side, one);
+    assert_string_equal(peering_cluster(side->peering), SIDES_CLUSTER);
+    assert_true(peering_name(side->peering, side->id, &own));
+    assert_string_equal(own.name, "node-six");
+    snprintf(url, sizeof url, "http://%s", side->address);
+    assert_string_equal(own.url, url);
+    assert_true(peering_name(side->peering, one->id, &other));
+    assert_string_equal(other.name, one->address);
+    snprintf(url, sizeof url, "http://%s", one->address);
+    assert_string_equal(other.url, url);
+    assert_false(peering_name(side->peering, nobody, &other));
+    peering_forget(side->peering, one->id);
+    assert_false(peering_name(side->peering, one->id, &other));
+    side_end(side);
+}
+
 /* The hosts of a job of Slurm's are the nodes, all at the same port. This one among them is not listed. */
 static void test_slurm(void **state)
 {
@@ -495,7 +525,7 @@ int main(void)
         cmocka_unit_test(test_kinds),        cmocka_unit_test(test_batch),  cmocka_unit_test(test_wrong_answer),
         cmocka_unit_test(test_no_answer),    cmocka_unit_test(test_nobody), cmocka_unit_test(test_stop),
         cmocka_unit_test(test_certificates), cmocka_unit_test(test_dns),    cmocka_unit_test(test_slurm),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
