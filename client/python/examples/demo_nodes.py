@@ -246,8 +246,9 @@ def show(options, scratch, processes, screen):
         demo.make_images(options.bin, folder, processes, screen, IMAGES_A_NODE * max(3, options.nodes), SHAPE)
     cluster = Cluster(options, scratch, processes, screen)
     screen.line(f"{options.nodes} daemons have found each other by "
-                f"{'etcd' if options.discovery == 'etcd' else 'a list'}, over TLS; a sweep of {SWEEP} jobs, and a job of "
-                f"{RANKS} ranks on two nodes; {EPOCHS} epochs, batches of {demo.BATCH_SIZE}")
+                f"{'etcd' if options.discovery == 'etcd' else 'a list'}, and talk over TLS")
+    screen.line(f"A sweep of {SWEEP} jobs, and a job of {RANKS} ranks on two nodes; {EPOCHS} epochs, batches of "
+                f"{demo.BATCH_SIZE}")
     jobs = start_jobs(cluster, folder, scratch, processes)
     demo.follow([script for job in jobs for script in job.scripts], cluster, screen)
     cluster.check()
@@ -259,7 +260,8 @@ def show(options, scratch, processes, screen):
         raise demo.Failed("no daemon was killed: the jobs ended too soon")
     if not right:
         raise demo.Failed("a job did not get each sample exactly once in each epoch")
-    screen.line(f"{cluster.killed.name}'s larderd was killed once: each job still got each sample exactly once an epoch")
+    screen.line(f"{cluster.killed.name}'s larderd was killed once: each job still got each sample exactly once an "
+                "epoch")
 
 
 def nodes(text):
