@@ -121,14 +121,16 @@ def bar(share, width=12):
     return "█" * full + "░" * (width - full)
 
 
-def make_images(bin_folder, folder, processes, screen):
-    screen.line(f"Making {IMAGES} photo-like JPEGs …")
+def make_images(bin_folder, folder, processes, screen, count=IMAGES, shape=()):
+    """A tree of so many images. `shape`, the number of classes, the width and the height, may be left out."""
+    screen.line(f"Making {count:,} photo-like JPEGs …")
     log = folder + ".log"
+    command = [os.path.join(bin_folder, "larder_make_images"), folder, str(count), *map(str, shape)]
     with open(log, "wb") as errors:
-        maker = processes.start([os.path.join(bin_folder, "larder_make_images"), folder, str(IMAGES)], stderr=errors)
+        maker = processes.start(command, stderr=errors)
     while maker.poll() is None:
         made = sum(len(files) for _, _, files in os.walk(folder))
-        screen.progress(f"{bar(made / IMAGES, 30)} {made} of {IMAGES}")
+        screen.progress(f"{bar(made / count, 30)} {made:,} of {count:,}")
         time.sleep(0.1)
     screen.clear()
     if maker.returncode:
@@ -177,22 +179,23 @@ def start_daemon(bin_folder, scratch, processes, text):
 
 
 class Script:
-    """One training script: its process, how far it is, and what it reported."""
+    """One training script: its process, how far it is, and what it reported. `options` are more of its arguments, and
+    `environment` more of its environment."""
 
-    def __init__(self, number, folder, socket, scratch, processes, epochs):
+    def __init__(self, name, folder, socket, scratch, processes, epochs, options=(), environment=None):
         self.epochs, self.epoch = epochs, 0
-        self.name = f"script-{number}"
+        self.name, self.quiet = name, False
         self.report = os.path.join(scratch, self.name + ".json")
         self._errors = os.path.join(scratch, self.name + ".log")
         self._batches = 0
         self.share = 0.0
         self._rest = b""
         command = [sys.executable, os.path.join(HERE, "demo_train.py"), folder, "--epochs", str(epochs), "--batch-size",
-                   str(BATCH_SIZE), "--name", self.name, "--report", self.report, "--progress"]
+                   str(BATCH_SIZE), "--name", self.name, "--report", self.report, "--progress", *options]
         with open(self._errors, "wb") as errors:
             self.process = processes.start(command, stdout=subprocess.PIPE, stderr=errors,
                                            env=dict(os.environ, LARDER_SOCKET=socket, OMP_NUM_THREADS="1",
-                                                    OPENBLAS_NUM_THREADS="1"))
+                                                    OPENBLAS_NUM_THREADS="1", **(environment or {})))
 
     def read(self, screen):
         """Takes what the script has printed; False at its end."""
@@ -209,7 +212,7 @@ class Script:
         elif words[:1] == ["@"]:
             self.epoch, part = int(words[1]), int(words[2]) / self._batches
             self.share = part if self.epochs == EPOCHS_WATCHED else (self.epoch + part) / self.epochs
-        elif self.epochs != EPOCHS_WATCHED:
+        elif self.epochs != EPOCHS_WATCHED and not self.quiet:
             screen.line(f"{self.name}: {line}")
 
     def progress(self):
@@ -341,7 +344,8 @@ def show(options, scratch, processes, screen):
     epochs = EPOCHS_WATCHED if options.watch else options.epochs
     screen.line(f"One larderd (pid {served.process.pid}), {SCRIPTS} training scripts, "
                 f"{'' if options.watch else f'{epochs} epochs, '}batches of {BATCH_SIZE}")
-    scripts = [Script(number + 1, folder, served.socket, scratch, processes, epochs) for number in range(SCRIPTS)]
+    scripts = [Script(f"script-{number + 1}", folder, served.socket, scratch, processes, epochs)
+               for number in range(SCRIPTS)]
     if options.watch:
         watch(scripts, served, processes, screen)
         return

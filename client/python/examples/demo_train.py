@@ -4,8 +4,8 @@
     demo_train.py FOLDER --epochs 2
 
 Prints the mean loss of each epoch. With --report it also writes as JSON what it received, whether each epoch was whole,
-and how long it waited, and with --progress it prints a line "@ epoch batches" a batch. Both are for ./run demo, which
-runs three of these at once.
+and how long it waited, with --ids the indices of each epoch's samples too, and with --progress it prints a line
+"@ epoch batches" a batch. They are for ./run demo, which runs several of these at once.
 """
 
 import argparse
@@ -56,9 +56,10 @@ class Softmax:
 
 
 def train(loader, epochs, progress):
-    """Gives for each epoch whether the loop got each sample exactly once."""
+    """Gives for each epoch whether the loop got each sample exactly once, the indices that it got, and how many bad
+    samples were left out."""
     model = Softmax(SIDE * SIDE * 3 + 1, len(loader.classes))
-    whole = []
+    whole, had, lost = [], [], []
     for epoch in range(epochs):
         losses, taken = [], []
         for images, labels, indices in loader:
@@ -67,8 +68,10 @@ def train(loader, epochs, progress):
             if progress:
                 print("@", epoch, len(losses), flush=True)
         whole.append(len(taken) + loader.lost == loader.dataset_size and len(set(taken)) == len(taken))
+        had.append(taken)
+        lost.append(loader.lost)
         print(f"epoch {epoch + 1} of {epochs}: loss {np.mean(losses):.3f}", flush=True)
-    return whole
+    return whole, had, lost
 
 
 def arguments():
@@ -78,6 +81,7 @@ def arguments():
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--name", help="the job's name in larder status")
     parser.add_argument("--report", help="a file for the figures, as JSON")
+    parser.add_argument("--ids", action="store_true", help="the report has the indices of all samples, too")
     parser.add_argument("--progress", action="store_true")
     return parser.parse_args()
 
@@ -93,7 +97,7 @@ def main():
             if options.progress:
                 print("@ of", len(loader), flush=True)
             began = time.monotonic()
-            whole = train(loader, options.epochs, options.progress)
+            whole, had, lost = train(loader, options.epochs, options.progress)
             seconds = time.monotonic() - began
     except larder.LarderError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -101,8 +105,11 @@ def main():
     except KeyboardInterrupt:
         return 130
     if options.report:
+        report = dict(loader.stats(), seconds=seconds, whole=whole)
+        if options.ids:
+            report.update(had=had, left_out=lost, dataset_size=loader.dataset_size)
         with open(options.report, "w") as file:
-            json.dump(dict(loader.stats(), seconds=seconds, whole=whole), file)
+            json.dump(report, file)
     return 0
 
 
