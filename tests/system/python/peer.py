@@ -28,7 +28,7 @@ def text(data):
 def view(*runs, ids=None, pages=None):
     """The serial form of a set of runs (first, last) within the first 65536 (sampler/idset_serial.c). `ids` and `pages`
     are what it says that it has, where that is a lie."""
-    count = sum(last - first + 1 for first, last in runs)
+    count = sum(last - first + 1 for first, last in runs) % (1 << 64)
     body = struct.pack("<IHHQII", 0x5344494C, 1, 0, count if ids is None else ids, 1 if pages is None else pages, 0)
     body += struct.pack("<HBBI", 0, 2, 0, len(runs)) + b"".join(struct.pack("<HH", *run) for run in runs)
     return body + struct.pack("<Q", xxh3(body))
