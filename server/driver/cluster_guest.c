@@ -41,14 +41,13 @@ static void resolve(struct driver *driver, const struct guests_action *action)
     reg->guest.all = action->resolve.all;
     reg->guest.predecessor = action->resolve.predecessor;
     memcpy(reg->guest.fingerprint, attach->fingerprint, sizeof reg->guest.fingerprint);
-    reg->code = idset_read(attach->view.data, attach->view.len_bytes, &reg->guest.part, &err);
-    if (!reg->code)
-        reg->code = registrar_submit(driver->registrar, reg);
-    else
-        error_set(&reg->err, reg->code, "%s", err.text);
-    if (reg->code) {
+    /* What is submitted is the registrar's, whose thread writes reg->code. */
+    int code = idset_read(attach->view.data, attach->view.len_bytes, &reg->guest.part, &err);
+    if (!code)
+        code = registrar_submit(driver->registrar, reg);
+    if (code) {
         cluster_note(cluster,
-                     (struct guests_event){.type = GUESTS_REFUSED, .guest = action->guest, .refused.code = reg->code});
+                     (struct guests_event){.type = GUESTS_REFUSED, .guest = action->guest, .refused.code = code});
         registration_destroy(reg);
     }
 }

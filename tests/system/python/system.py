@@ -97,9 +97,9 @@ def files_of(folder):
 
 class Daemon:
     """larderd with a configuration of its own; what it logs goes to a file, or to the descriptor `stderr`. It has this
-    process's environment, and `environment` too."""
+    process's environment, and `environment` too. `before` is a command that starts it."""
 
-    def __init__(self, folder, config="", options=(), expect_ready=True, stderr=None, environment=None):
+    def __init__(self, folder, config="", options=(), expect_ready=True, stderr=None, environment=None, before=()):
         self.socket = os.path.join(folder, "s")
         self.log_path = os.path.join(folder, "log")
         path = os.path.join(folder, "larder.yaml")
@@ -108,8 +108,8 @@ class Daemon:
         ready, ready_far = os.pipe()
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                [os.path.join(BIN, "larderd"), "--config", path, "--socket", self.socket, "--ready-fd", str(ready_far),
-                 *options],
+                [*before, os.path.join(BIN, "larderd"), "--config", path, "--socket", self.socket, "--ready-fd",
+                 str(ready_far), *options],
                 env=dict(os.environ, **(environment or {})), stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log if stderr is None else stderr, pass_fds=(ready_far,))
         os.close(ready_far)

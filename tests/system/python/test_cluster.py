@@ -9,52 +9,18 @@ import subprocess
 import urllib.request
 
 import system
+from cluster_case import COUNT, ClusterCase
 from system import SLOW
 
-COUNT = 2000
 
-
-class Cluster(system.Case):
+class Cluster(ClusterCase):
     def setUp(self):
         super().setUp()
-        self.ports, self.nodes = [], []
         self.metrics_ports = []  # of the nodes; empty: they have no metrics
 
     def config(self, number):
         metrics = f"port: {self.metrics_ports[number]}" if self.metrics_ports else "enabled: false"
-        nodes = ", ".join(f"127.0.0.1:{port}" for port in self.ports)
-        return system.CONFIG.replace("enabled: false", metrics) + (
-            f"cluster:\n  name: test\n  node: node-{number}\n  nodes: [{nodes}]\n"
-                                f"  listen: 127.0.0.1:{self.ports[number]}\n"
-                                f"  advertise: 127.0.0.1:{self.ports[number]}\n  security: none\n")
-
-    def start(self, number):
-        folder = os.path.join(self.folder, f"node-{number}")
-        os.makedirs(folder, exist_ok=True)
-        daemon = system.Daemon(folder, self.config(number))
-        self.addCleanup(daemon.stop)
-        return daemon
-
-    def cluster(self, count):
-        """Daemons that have found each other."""
-        self.ports = [system.free_port() for _ in range(count)]
-        self.nodes = [self.start(number) for number in range(count)]
-        for node in self.nodes:
-            self.assertTrue(system.until(lambda node=node: f"nodes={count}" in node.log(), 60), node.log())
-        return self.nodes
-
-    def scripts(self, nodes=None, **options):
-        options = {"dataset": system.tree(COUNT), "pipeline": system.PIPELINE, "batch_size": 32, "epochs": 3,
-                   "timeout": 60 * SLOW, **options}
-        return [self.script(node, **options) for node in nodes or self.nodes]
-
-    def check(self, scripts, epochs=3):
-        for script in scripts:
-            self.assertEqual(script.wait(), 0, (script.end, script.errors))
-            self.assertEqual(script.epochs(), [list(range(COUNT))] * epochs)
-
-    def prepared(self):
-        return sum(node.status()["samples"]["prepared"] for node in self.nodes)
+        return super().config(number).replace("enabled: false", metrics)
 
     def test_each_sample_is_prepared_once_for_all(self):
         self.cluster(2)
@@ -65,10 +31,6 @@ class Cluster(system.Case):
         self.cluster(4)
         self.check(self.scripts())
         self.assertLess(self.prepared(), .4 * 4 * 3 * COUNT)
-
-    def in_the_middle(self, scripts):
-        for script in scripts:
-            self.assertTrue(system.until(lambda script=script: len(script.batches) > 20, 60))
 
     def test_a_home_is_killed(self):
         """What it was to give is drawn by others: the job goes on, and gets each sample once. It comes again, too."""
