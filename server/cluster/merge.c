@@ -12,6 +12,7 @@ enum part_state { PART_ATTACHING, PART_OPEN, PART_DONE, PART_GIVEN_UP };
 struct slot {
     uint32_t task;
     sample_id id;
+    bool failed; /* It was in a request that failed. */
 };
 
 /* Slots that are in no request. */
@@ -23,7 +24,8 @@ struct slots {
 /* A request under way; number 0: none. */
 struct request {
     uint64_t number, seq; /* seq 0: an ATTACH */
-    bool again;           /* It has failed once. */
+    bool again;           /* It has failed once, */
+    bool failed;          /* or one that had some of its slots before. */
     uint32_t n;
     uint32_t tasks[MERGE_SAMPLES_MOST];
     sample_id ids[MERGE_SAMPLES_MOST];
@@ -111,7 +113,7 @@ static void put_slot(struct slots *slots, struct slot slot)
 static void put_slots(struct slots *slots, const struct request *request, uint32_t from)
 {
     for (uint32_t i = from; i < request->n; i++)
-        put_slot(slots, (struct slot){request->tasks[i], request->ids[i]});
+        put_slot(slots, (struct slot){request->tasks[i], request->ids[i], request->again || request->failed});
 }
 
 /* part_of gives the part that has the sample to give; NULL when there is none. */
@@ -356,6 +358,7 @@ static void ask(struct merge *merge, struct part *part)
         for (size_t i = 0; i < n; i++) {
             request->tasks[i] = part->waiting.all[i].task;
             request->ids[i] = part->waiting.all[i].id;
+            request->failed = request->failed || part->waiting.all[i].failed;
         }
         part->waiting.count -= n;
         for (size_t i = 0; i < part->waiting.count; i++)
@@ -495,7 +498,7 @@ static void tend_all(struct merge *merge)
 
 static void on_expect(struct merge *merge, const struct merge_event *event)
 {
-    struct slot slot = {event->expect.task, event->expect.id};
+    struct slot slot = {.task = event->expect.task, .id = event->expect.id};
     CHECK(merge->n_parts > 0);
     merge->ahead = event->expect.ahead;
     place(merge, slot);
@@ -556,7 +559,7 @@ static void on_batch(struct merge *merge, struct part *part, struct request *req
     *request = (struct request){0};
     part->dry = part->dry || event->batch.last;
     for (uint32_t i = 0; i < count; i++)
-        arrive(merge, part, (struct slot){answered.tasks[i], answered.ids[i]}, event->batch.samples[i]);
+        arrive(merge, part, (struct slot){.task = answered.tasks[i], .id = answered.ids[i]}, event->batch.samples[i]);
     if (count == 0 && !event->batch.last) /* as good as EMPTY */
         part->again_ns = merge->now_ns + MERGE_EMPTY_NS;
     put_slots(&part->waiting, &answered, count);
@@ -564,7 +567,7 @@ static void on_batch(struct merge *merge, struct part *part, struct request *req
 
 static void on_failed(struct merge *merge, struct part *part, struct request *request, bool refused)
 {
-    if (request->again || refused) {
+    if (request->again || request->failed || refused) {
         give_up(merge, part);
     } else if (request->seq) {
         request->again = true;
