@@ -34,7 +34,9 @@ static void resolve(struct driver *driver, const struct guests_action *action)
                                  .subset = none,
                                  .weight = attach->weight,
                                  .dataset = {(const char *)attach->path.data, attach->path.len_bytes},
-                                 .pipeline = {(const char *)attach->pipeline.data, attach->pipeline.len_bytes}};
+                                 .pipeline = {(const char *)attach->pipeline.data, attach->pipeline.len_bytes},
+                                 .subset = {"", 0},
+                                 .name = {"", 0}};
     struct registration *reg = registration_create(GUEST_CLIENT | ++cluster->numbers, 0, &peer, &wire, -1);
     struct error err;
     reg->guest.number = action->guest;

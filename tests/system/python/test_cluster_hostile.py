@@ -1,5 +1,6 @@
-"""A daemon of a cluster without certificates is told what no node says: 2,000 requests, made from real ones with a fixed
-seed, while a job trains. Nothing is given to whoever says it, the job is exact, and the daemon stays as it was."""
+"""A daemon of a cluster without certificates is told what no node says: 2,000 requests, made from real ones with a
+fixed seed, while a job trains. Nothing is given to whoever says it, the job is exact, and the daemon stays as it
+was."""
 
 import os
 import random
@@ -14,6 +15,7 @@ from system import SLOW
 
 SEED, REQUESTS = 20240, 2000
 GROWTH_MAX = 64 << 20
+SANITIZED = system.PATIENCE > 1  # its own memory is many times the program's
 HEAD = peer.Sender.HEAD.size
 NOTHING_GIVEN = {peer.ALIVE, peer.REFUSED, peer.STALE, peer.EMPTY, peer.GONE, peer.DONE}
 NUMBERS = (0, 1, 255, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
@@ -33,7 +35,8 @@ class Liar:
     """Makes requests that no daemon must give anything for. `attach` is one of a node's, and `sender` that node."""
 
     PIPELINES = (b"", b"{", b"[", b"null", b"7", b'["nothing"]', b'[{"resize": {"size": [0, 0]}}]',
-                 b'[{"resize": {"size": [1000000, 1000000]}}]', b"[" * 24576, b"\xff\xfe", b'["random_horizontal_flip",]')
+                 b'[{"resize": {"size": [1000000, 1000000]}}]', b"[" * 24576, b"\xff\xfe",
+                 b'["random_horizontal_flip",]')
 
     def __init__(self, attach, sender, outside, seed):
         self.attach, self.sender, self.outside, self.random = attach, sender, outside, random.Random(seed)
@@ -183,7 +186,8 @@ class Hostile(ClusterCase):
         self.assertTrue(any(script.process.poll() is None for script in scripts), "the jobs ended too soon")
         self.check(scripts)
         self.assertIsNone(self.nodes[1].process.poll(), self.nodes[1].log()[-4000:])
-        self.assertLess(resident(self.nodes[1].process) - before, GROWTH_MAX)
+        if not SANITIZED:
+            self.assertLess(resident(self.nodes[1].process) - before, GROWTH_MAX)
         self.assertEqual([node.stop() for node in self.nodes], [0, 0])
 
     def test_lies(self):
@@ -213,11 +217,11 @@ class Hostile(ClusterCase):
             guest, term = dice.choice(guests)
             body = dice.choice((
                 lambda: sender.attach(attach._replace(
-                    job=dice.randrange(4), epoch=dice.randrange(2), term=dice.choice((0, 1, 2, 3, 1 << 63)),
+                    job=dice.randrange(8), epoch=dice.randrange(2), term=dice.choice((0, 1, 2, 3, 1 << 63)),
                     predecessor=guest, view=peer.view((0, dice.randrange(COUNT))))),
                 lambda: sender.next(guest, term, dice.choice((1, 2, 3, 4, 5, 1 << 63)), acked=0,
                                     more=dice.getrandbits(64), n=dice.randint(1, 200), extra=dice.randint(0, 56),
-                                    wait_ms=dice.choice((0, 0, 0, 20))),
+                                    wait_ms=dice.choice((0, 0, 50, 200))),
                 lambda: sender.detach(guest, term),
                 lambda: sender.withdraw(guest, term, b"")))()
             kind = struct.unpack_from("<H", body, 6)[0]
