@@ -148,14 +148,16 @@ static bool receive(struct plan *plan, uint32_t index, sample_id x)
     sample_id y = entry->id;
     if (x != y && !idset_contains(job->progress.elsewhere, x))
         return false;
+    bool left = x != y && sampler_wants(plan->env->elsewhere, job->no, x);
+    /* as long as x is elsewhere: an entry that is not placed yet expects it only then */
+    uint32_t other = x == y || left ? ENGINE_NONE : find_expecting(plan, job, x);
     idset_remove(job->progress.elsewhere, x);
     if (x == y)
         return true;
-    if (sampler_wants(plan->env->elsewhere, job->no, x)) {
+    if (left) {
         sampler_take(plan->env->elsewhere, job->no, x);
         put_left(plan, job, y);
     } else {
-        uint32_t other = find_expecting(plan, job, x);
         struct allotted *reserved = other == ENGINE_NONE ? find_reserved(job, x) : NULL;
         CHECK(other != ENGINE_NONE || reserved);
         if (other != ENGINE_NONE)
