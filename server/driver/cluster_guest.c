@@ -21,7 +21,6 @@ static void resolve(struct driver *driver, const struct guests_action *action)
     struct driver_cluster *cluster = driver->cluster;
     const struct peer_attach *attach = &cluster->attaching->message.attach;
     struct session_peer peer = {.client = "another node"};
-    static const struct wire_text none = {"", 0};
     struct wire_register wire = {.batch_size = GUESTS_BATCH,
                                  .prefetch = GUESTS_PREFETCH,
                                  .world_size = 1,
@@ -30,8 +29,6 @@ static void resolve(struct driver *driver, const struct guests_action *action)
                                  .bad_policy = BAD_SKIP,
                                  .flags = attach->flags & PEER_ALL_FILES ? WIRE_ALL_FILES : 0,
                                  .seed = attach->seed,
-                                 .name = none,
-                                 .subset = none,
                                  .weight = attach->weight,
                                  .dataset = {(const char *)attach->path.data, attach->path.len_bytes},
                                  .pipeline = {(const char *)attach->pipeline.data, attach->pipeline.len_bytes},
