@@ -25,12 +25,12 @@ class Cluster(ClusterCase):
     def test_each_sample_is_prepared_once_for_all(self):
         self.cluster(2)
         self.check(self.scripts())
-        self.assertLess(self.prepared(), .75 * 2 * 3 * COUNT)
+        self.assertLess(self.prepared(), .85 * 2 * 3 * COUNT)
 
     def test_four_nodes(self):
         self.cluster(4)
         self.check(self.scripts())
-        self.assertLess(self.prepared(), .4 * 4 * 3 * COUNT)
+        self.assertLess(self.prepared(), .6 * 4 * 3 * COUNT)
 
     def test_a_home_is_killed(self):
         """What it was to give is drawn by others: the job goes on, and gets each sample once. It comes again, too."""

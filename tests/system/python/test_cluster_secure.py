@@ -37,7 +37,7 @@ class Secure(ClusterCase):
     def test_nodes_with_bundles_share(self):
         self.cluster(2)
         self.check(self.scripts())
-        self.assertLess(self.prepared(), .75 * 2 * 3 * COUNT)
+        self.assertLess(self.prepared(), .85 * 2 * 3 * COUNT)
 
     def refused(self, stranger, *why):
         """A third daemon, whose address the nodes' lists have, is no node: the nodes and it say so, the nodes' jobs are
