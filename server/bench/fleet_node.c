@@ -144,7 +144,7 @@ static int add(struct fleet_node *node, struct engine_job_desc *desc, const stru
     return job == UINT32_MAX ? node->play.refused : 0;
 }
 
-static struct anchor *make_anchor(struct fleet_node *node, const struct idset *view, bool resumed)
+static struct anchor *make_anchor(struct fleet_node *node, const struct idset *view, const struct engine_resume *resume)
 {
     const struct fleet_config *config = &node->fleet->config;
     uint64_t count = idset_count(view);
@@ -153,7 +153,9 @@ static struct anchor *make_anchor(struct fleet_node *node, const struct idset *v
     struct anchor_desc desc = {.peers = &node->peers,
                                .n_chunks = config->n_chunks,
                                .bound = MAP_BOUND,
-                               .resumed = resumed,
+                               .resumed = resume != NULL,
+                               .had = resume ? resume->base : NULL,
+                               .had_epoch = resume ? resume->epoch : 0,
                                .ids = ids,
                                .chunk_of = chunk_of,
                                .count = (uint32_t)count};
@@ -173,7 +175,7 @@ int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_j
 {
     char name[32];
     snprintf(name, sizeof name, "job %u", number);
-    struct anchor *anchor = make_anchor(node, job->view, job->resume != NULL);
+    struct anchor *anchor = make_anchor(node, job->view, job->resume);
     struct engine_job_desc desc = {.client = number,
                                    .name = name,
                                    .pipeline = job->pipeline,

@@ -11,6 +11,8 @@ struct anchor {
     sample_id *ids;
     uint32_t *chunk_of;
     uint32_t count;
+    struct idset *had; /* of had_epoch; NULL: nothing */
+    uint32_t had_epoch;
 
     struct map *map; /* of the view that `changes` tells; NULL: everything is here */
     uint64_t changes;
@@ -39,7 +41,9 @@ int anchor_create(const struct anchor_desc *desc, struct anchor **out)
     anchor->changes = UINT64_MAX;
     anchor->ids = malloc((desc->count + (size_t)1) * sizeof *anchor->ids);
     anchor->chunk_of = malloc((desc->count + (size_t)1) * sizeof *anchor->chunk_of);
-    if (!anchor->ids || !anchor->chunk_of) {
+    anchor->had_epoch = desc->had_epoch;
+    int code = desc->had ? idset_copy(desc->had, &anchor->had) : 0;
+    if (code || !anchor->ids || !anchor->chunk_of) {
         anchor_destroy(anchor);
         return LARDER_ENOMEM;
     }
@@ -62,6 +66,7 @@ void anchor_destroy(struct anchor *anchor)
     merge_destroy(anchor->merge);
     map_destroy(anchor->map);
     idset_destroy(anchor->moved);
+    idset_destroy(anchor->had);
     free(anchor->actions);
     free(anchor->ids);
     free(anchor->chunk_of);
@@ -213,8 +218,9 @@ static int split_add(struct split *split, uint32_t number, sample_id id)
     return code;
 }
 
-static int split_epoch(struct anchor *anchor, struct split *split)
+static int split_epoch(struct anchor *anchor, uint32_t epoch, struct split *split)
 {
+    const struct idset *had = epoch == anchor->had_epoch ? anchor->had : NULL;
     int code = see_view(anchor);
     if (code || !anchor->map)
         return code;
@@ -225,7 +231,7 @@ static int split_epoch(struct anchor *anchor, struct split *split)
         givers[chunk] = giver(anchor, chunk, PEER_UNKNOWN);
     for (uint32_t i = 0; !code && i < anchor->count; i++) {
         uint32_t number = givers[anchor->chunk_of[i]];
-        if (number != PEER_SELF)
+        if (number != PEER_SELF && !(had && idset_contains(had, anchor->ids[i])))
             code = split_add(split, number, anchor->ids[i]);
     }
     free(givers);
@@ -276,7 +282,7 @@ int anchor_elsewhere(const void *ctx, uint32_t epoch, struct idset **out)
     struct split split = {0};
     struct idset *all = NULL;
     int code = idset_create(&all);
-    code = code ? code : split_epoch(anchor, &split);
+    code = code ? code : split_epoch(anchor, epoch, &split);
     if (!code) {
         end_epoch(anchor, &split);
         anchor->epoch = epoch;

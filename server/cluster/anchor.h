@@ -17,6 +17,9 @@ struct anchor_desc {
     uint32_t n_chunks; /* of the dataset */
     uint32_t bound;    /* of the map, percent */
     bool resumed;      /* the job was there before this daemon: guests of it may have been somewhere */
+    /* What the job had before of an epoch that it goes on in: nobody is asked for that. NULL: nothing. */
+    const struct idset *had;
+    uint32_t had_epoch;
     /* The samples of the job's view, ascending, and the chunk of each. */
     const sample_id *ids;
     const uint32_t *chunk_of;

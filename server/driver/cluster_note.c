@@ -42,6 +42,7 @@ void cluster_anchor(struct driver *driver, const struct registration *reg, struc
     struct driver_cluster *cluster = driver->cluster;
     if (!cluster || !cluster->peering || !may_share(reg))
         return;
+    const struct engine_resume *resume = reg->found.restore ? &reg->found.restore->engine : NULL;
     uint32_t count = reg->found.view.count;
     sample_id *ids = malloc((count + (size_t)1) * sizeof *ids);
     uint32_t *chunk_of = malloc((count + (size_t)1) * sizeof *chunk_of);
@@ -49,6 +50,8 @@ void cluster_anchor(struct driver *driver, const struct registration *reg, struc
                                  .n_chunks = dataset_chunk_count(reg->found.dataset),
                                  .bound = MAP_BOUND,
                                  .resumed = reg->found.restore != NULL,
+                                 .had = resume ? resume->base : NULL,
+                                 .had_epoch = resume ? resume->epoch : 0,
                                  .ids = ids,
                                  .chunk_of = chunk_of,
                                  .count = count};

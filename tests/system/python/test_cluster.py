@@ -1,6 +1,7 @@
 """Daemons of a cluster, each with jobs of its own: each sample is prepared once for all of them, and each job gets each
 sample once an epoch, whatever dies."""
 
+import itertools
 import json
 import os
 import signal
@@ -87,6 +88,22 @@ class Cluster(ClusterCase):
             script.wait()
         self.assertTrue(system.until(lambda: self.nodes[0].status()["memory"]["arena"]["pinned_bytes"] == 0, 60),
                         self.nodes[0].status()["memory"])
+
+    def test_a_checkpoint(self):
+        """A job that goes on in an epoch gets the rest of it, and asks for no more."""
+        self.cluster(2)
+        options = {"batch_size": 32, "epochs": 1}
+        loader = self.loader(self.nodes[0], system.tree(COUNT), **options)
+        had = [index for batch in itertools.islice(loader, 40) for index in batch[-1].tolist()]
+        state = loader.state_dict()
+        loader.close()
+        loader = self.loader(self.nodes[1], system.tree(COUNT), state=state, **options)
+        rest = [index for batch in loader for index in batch[-1].tolist()]
+        loader.close()
+        self.assertEqual(sorted(had + rest), list(range(COUNT)))
+        received, refused, _, _ = self.from_others(self.nodes[1])
+        self.assertEqual(refused, 0)
+        self.assertLessEqual(received, len(rest))
 
     def larder(self, node, *words):
         result = subprocess.run([os.path.join(system.BIN, "larder"), *words, "--socket", node.socket],
