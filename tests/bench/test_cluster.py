@@ -4,8 +4,8 @@
 
 PART: step (one job a node, all in step), apart (each .3 of an epoch after the one before), speeds (1, .8, .5, .25),
 requests (batches of 64), dealt (one job, a rank on each node), paper (the papers' rule and Larder's beside it) or more
-(8 and 16 nodes). Every run is exactly once and gives no instance twice to a job. Limits are 5 % above the figures of
-docs/measured/cluster.md."""
+(8 and 16 nodes). Every run is exactly once and gives no instance twice to a job. Limits are some percent above what was
+measured when they were set, with batches of 1 but for requests."""
 
 import json
 import subprocess
