@@ -91,14 +91,24 @@ static bool see_work(struct fleet_node *node, const struct engine_action *action
     return true;
 }
 
+static void see_guest_job(struct fleet_node *node, const struct engine_action *action)
+{
+    bool added = action->type == ENGINE_JOB_ADDED;
+    struct guests_event event = {.type = added ? GUESTS_ADDED : GUESTS_ENDED, .guest = guest_of(action)};
+    if (added)
+        event.added.job = action->job;
+    node->guest_at[action->job] = added;
+    note_guests(node, event);
+}
+
 static bool see(void *ctx, const struct engine_action *action)
 {
     struct fleet_node *node = ctx;
     switch (action->type) {
     case ENGINE_JOB_ADDED:
+    case ENGINE_JOB_ENDED:
         if (is_guest(action))
-            note_guests(
-                node, (struct guests_event){.type = GUESTS_ADDED, .guest = guest_of(action), .added.job = action->job});
+            see_guest_job(node, action);
         return false;
     case ENGINE_JOB_REFUSED:
         if (is_guest(action))
@@ -171,6 +181,18 @@ static struct anchor *make_anchor(struct fleet_node *node, const struct idset *v
     return anchor;
 }
 
+static bool end_guests(struct fleet_node *node)
+{
+    bool any = false;
+    for (uint32_t job = 0; job < JOBS_MAX; job++) {
+        if (!node->guest_at[job])
+            continue;
+        any = true;
+        play_gone(&node->play, job, 0);
+    }
+    return any;
+}
+
 int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_job_desc *job)
 {
     char name[32];
@@ -193,6 +215,8 @@ int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_j
                                 .view = job->view,
                                 .anchor = anchor};
     int code = add(node, &desc, job->view);
+    if (code && end_guests(node)) /* jobs of this node come first */
+        code = add(node, &desc, job->view);
     added->job = node->play.job;
     if (code) {
         anchor_destroy(anchor);
@@ -261,6 +285,7 @@ void fleet_begin_node(struct fleet *fleet, uint32_t no)
     CHECK(play_create(config, &node->play, &err) == 0);
     guests.boot = node->boot;
     CHECK(guests_create(&guests, &node->guests) == 0);
+    memset(node->guest_at, 0, sizeof node->guest_at);
     node->slots = xcalloc(config.arena_bytes / FLEET_SLOT_BYTES + 1, sizeof *node->slots);
     node->play.now_ns = fleet->now_ns;
     node->play.see = see;

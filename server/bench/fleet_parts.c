@@ -217,6 +217,8 @@ void fleet_tell_guests(struct fleet_node *node, struct guests_event event)
         const struct guests_action *action = &actions[i];
         if (action->type == GUESTS_RESOLVE)
             fleet_add_guest(node, action);
+        else if (action->type == GUESTS_ANSWER || !node->guest_at[action->job])
+            continue; /* the engine's job may have ended */
         else if (action->type == GUESTS_ASK)
             play_next(&node->play, action->job, 0, 0, action->credits);
         else if (action->type == GUESTS_RELEASE)

@@ -72,6 +72,7 @@ struct fleet_node {
     uint64_t *slots;     /* the instance in each */
     uint64_t *offset_of; /* by task of an EXPECT */
     size_t offsets_cap;
+    bool guest_at[JOBS_MAX]; /* the engine's job is a guest's */
     struct idset *attaching; /* the part of the ATTACH at hand, and its pipeline */
     uint32_t attaching_pipeline;
     struct fleet_expect *expects;

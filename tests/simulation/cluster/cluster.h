@@ -89,6 +89,8 @@ struct cluster {
     uint32_t faults; /* FAULT_… */
     enum cluster_spoil spoil;
     bool spoiled;
+    bool tight; /* the arenas have tight_slots: some guests are refused, and some entries wait for a place */
+    uint32_t tight_slots;
     struct fleet *fleet;
     uint32_t n_nodes, n_samples, n_chunks, n_trainers;
     struct chunk_slot places[CLUSTER_SAMPLES_MAX];

@@ -114,5 +114,5 @@ int main(int argc, char **argv)
         return sums.failures ? 1 : 0;
     printf("%s: done in %llu runs, found in %llu\n", spoils[options.spoil], (unsigned long long)sums.spoiled,
            (unsigned long long)sums.found);
-    return sums.found > 0 && 3 * sums.found >= sums.spoiled ? 0 : 1;
+    return sums.found > 0 && 2 * sums.found >= sums.spoiled ? 0 : 1;
 }

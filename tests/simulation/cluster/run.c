@@ -6,7 +6,13 @@
 #include "common/check.h"
 #include "tests/simulation/cluster/cluster.h"
 
-enum { KEY_SCENARIO = 7, SLOTS_LEAST = 600 };
+enum {
+    KEY_SCENARIO = 7,
+    KEY_TIGHT,
+    SLOTS_LEAST = 600,
+    TIGHT_BATCH = 6,                                 /* the largest of a tight run */
+    TIGHT_SLOTS = 2 * ENGINE_ROWS_MIN * TIGHT_BATCH, /* what a node's two jobs are sure of */
+};
 
 void cluster_break(struct cluster *cluster, enum cluster_rule rule, const char *fmt, ...)
 {
@@ -55,6 +61,8 @@ static void make_trainer(struct cluster *cluster, uint32_t node)
     trainer->node = node;
     trainer->job = UINT32_MAX;
     trainer->batch = between(cluster, 1, 32);
+    if (cluster->tight)
+        trainer->batch = 1 + trainer->batch % TIGHT_BATCH;
     trainer->prefetch = between(cluster, 1, 4);
     trainer->epochs = between(cluster, 1, 3);
     trainer->pipeline = cluster_odds(cluster, 200);
@@ -71,10 +79,21 @@ static uint64_t takes(void *ctx, uint32_t node, const struct engine_action *acti
     return random_below(&cluster->rng, action->type == ENGINE_LOAD ? 10 * CLUSTER_MS : CLUSTER_MS);
 }
 
+/* Some runs have hardly more memory than what the jobs are sure of. They have a key of their own. */
+static void draw_tight(struct cluster *cluster)
+{
+    struct rng rng;
+    random_seed_keys(&rng, cluster->seed, KEY_TIGHT, 0, 0);
+    cluster->tight = random_below(&rng, 5) == 0;
+    cluster->tight_slots = TIGHT_SLOTS + (uint32_t)random_below(&rng, 8 * TIGHT_SLOTS);
+}
+
 static void make_fleet(struct cluster *cluster, uint32_t chunk)
 {
     struct error err;
     uint32_t slots = SLOTS_LEAST + between(cluster, 0, 2 * cluster->n_samples);
+    if (cluster->tight)
+        slots = cluster->tight_slots;
     struct fleet_config config = {
         .n_nodes = cluster->n_nodes,
         .engine = {.seed = random_u64(&cluster->rng),
@@ -97,6 +116,7 @@ static void make_fleet(struct cluster *cluster, uint32_t chunk)
 static void begin(struct cluster *cluster)
 {
     random_seed_keys(&cluster->rng, cluster->seed, KEY_SCENARIO, 0, 0);
+    draw_tight(cluster);
     uint32_t chunk = between(cluster, 4, 16);
     cluster->n_nodes = between(cluster, 2, CLUSTER_NODES_MAX);
     cluster->n_samples = between(cluster, chunk * cluster->n_nodes * MAP_CHUNKS_MIN, CLUSTER_SAMPLES_MAX);
