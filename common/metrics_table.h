@@ -140,5 +140,7 @@ METRIC(CLUSTER_MOVED, METRIC_COUNTER, "larder_cluster_samples_moved_total",
        "Samples that one node came not to give, and that another was asked for.", NULL)
 METRIC(CLUSTER_REFUSED, METRIC_COUNTER, "larder_cluster_arrivals_refused_total",
        "Samples that came from other nodes and that no job took.", NULL)
-METRIC(CLUSTER_REQUESTS, METRIC_COUNTER, "larder_cluster_requests_total",
-       "Requests sent to other nodes, probes included.", NULL)
+METRIC(CLUSTER_REQUESTS, METRIC_COUNTER, "larder_cluster_requests_total", "Requests sent to other nodes, but probes.",
+       NULL)
+METRIC(CLUSTER_PROBES, METRIC_COUNTER, "larder_cluster_probes_total",
+       "Probes sent to other nodes, which ask whether they live.", NULL)

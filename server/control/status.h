@@ -39,10 +39,10 @@
  *             way), pending_reads, pending_samples, load_ms and prepare_ms (thread time a sample), train_ms (a batch),
  *             late_ms (predicted of the next batch; below 0: in time); null: not known
  *   cluster   not there where the daemon is in none: name, node (this one's name), id (hex), nodes[], this one first,
- *             guests (other nodes' jobs here, which are not in jobs), requests (sent to other nodes), given (samples
- *             sent to them), received (samples that jobs here took from them), refused (samples that came and that no
- *             job took), moved (samples asked of one node, and then of another), back (samples asked of others, and
- *             then drawn here), jobs[]
+ *             guests (other nodes' jobs here, which are not in jobs), requests (sent to other nodes, but probes),
+ *             probes (sent to them: do they live), given (samples sent to them), received (samples that jobs here took
+ *             from them), refused (samples that came and that no job took), moved (samples asked of one node, and then
+ *             of another), back (samples asked of others, and then drawn here), jobs[]
  *   cluster.nodes[]  id, name and url (null: not known; a node of a list is known by its address), state ("UP",
  *             "LEAVING", "LOST", "UNKNOWN": listed, and not heard of), self, asked (this node asks it for samples now)
  *   cluster.jobs[]   those to which other nodes may give: name, received, refused, moved, back, parts[], which others
@@ -175,7 +175,7 @@ struct status_share {
 struct status_cluster {
     char *name; /* malloc'ed, as are the arrays: the status's own */
     uint32_t guests;
-    uint64_t requests, given;
+    uint64_t requests, probes, given;
     struct status_shared samples; /* of all jobs, and those that have ended */
     struct status_node *nodes;    /* this one first */
     size_t n_nodes;

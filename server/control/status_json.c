@@ -346,6 +346,7 @@ static json_t *cluster_json(const struct status_cluster *cluster, bool *failed)
     put(row, "nodes", nodes, failed);
     put(row, "guests", count(cluster->guests), failed);
     put(row, "requests", count(cluster->requests), failed);
+    put(row, "probes", count(cluster->probes), failed);
     put(row, "given", count(cluster->given), failed);
     put_shared(row, &cluster->samples, failed);
     for (size_t i = 0; i < cluster->n_jobs; i++)

@@ -184,6 +184,7 @@ static void put_cluster(struct metrics *metrics, const struct status_cluster *cl
     put(metrics, METRIC_CLUSTER_MOVED, (double)cluster->samples.moved);
     put(metrics, METRIC_CLUSTER_REFUSED, (double)cluster->samples.refused);
     put(metrics, METRIC_CLUSTER_REQUESTS, (double)cluster->requests);
+    put(metrics, METRIC_CLUSTER_PROBES, (double)cluster->probes);
 }
 
 char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)

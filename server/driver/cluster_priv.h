@@ -38,7 +38,8 @@ struct cluster_guest_event {
 
 /* For the status. */
 struct cluster_counts {
-    uint64_t requests, given;   /* requests sent, probes too; samples sent in answers */
+    uint64_t requests, probes;  /* sent; probes are no requests here */
+    uint64_t given;             /* samples sent in answers */
     struct status_shared ended; /* of jobs that are gone */
 };
 

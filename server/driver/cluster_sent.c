@@ -8,7 +8,10 @@ struct cluster_sent *cluster_send(struct driver_cluster *cluster, const struct c
     uint64_t number = ++cluster->numbers, ticket;
     if (peering_ask(cluster->peering, sent->node, message, number, fresh, whole_ms, &ticket))
         return NULL;
-    cluster->counts.requests++;
+    if (sent->type == PEER_PROBE)
+        cluster->counts.probes++;
+    else
+        cluster->counts.requests++;
     cluster->sent = xgrow(cluster->sent, sizeof *cluster->sent, &cluster->sent_cap, cluster->n_sent + 1);
     struct cluster_sent *put = &cluster->sent[cluster->n_sent++];
     *put = *sent;

@@ -90,6 +90,7 @@ struct status_cluster *cluster_status(const struct driver *driver)
     out->name = xstrdup(peering_cluster(cluster->peering));
     out->guests = guests_count(cluster->guests);
     out->requests = cluster->counts.requests;
+    out->probes = cluster->counts.probes;
     out->given = cluster->counts.given;
     out->nodes = xcalloc(MAP_NODES_MAX, sizeof *out->nodes);
     for (uint32_t i = 0; i < cluster->members.n_members; i++)

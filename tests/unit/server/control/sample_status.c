@@ -150,6 +150,7 @@ void sample_status_join(struct daemon_status *status)
     *cluster = (struct status_cluster){.name = xstrdup("lab"),
                                        .guests = 3,
                                        .requests = 900,
+                                       .probes = 70,
                                        .given = 12000,
                                        .samples = {.received = 34000, .refused = 5, .moved = 60, .back = 7},
                                        .nodes = xcalloc(4, sizeof *cluster->nodes),

@@ -90,7 +90,8 @@ static const char expected_cluster[] =
     "\"state\":\"UP\",\"self\":false,\"asked\":false},"
     "{\"id\":\"a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3\",\"name\":null,\"url\":null,"
     "\"state\":\"LOST\",\"self\":false,\"asked\":false}],"
-    "\"guests\":3,\"requests\":900,\"given\":12000,\"received\":34000,\"refused\":5,\"moved\":60,\"back\":7,\"jobs\":["
+    "\"guests\":3,\"requests\":900,\"probes\":70,\"given\":12000,\"received\":34000,\"refused\":5,\"moved\":60,"
+    "\"back\":7,\"jobs\":["
     "{\"name\":\"train-a\",\"received\":30000,\"refused\":4,\"moved\":50,\"back\":6,\"parts\":["
     "{\"node\":\"a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1\",\"left\":1200,\"asked\":64,\"waiting\":8,\"open\":true}]}]}}";
 
@@ -202,6 +203,7 @@ static void test_metrics_cluster(void **state)
         "\nlarder_cluster_samples_moved_total 60\n",
         "\nlarder_cluster_arrivals_refused_total 5\n",
         "\nlarder_cluster_requests_total 900\n",
+        "\nlarder_cluster_probes_total 70\n",
     };
     struct daemon_status status;
     size_t len = 0;
