@@ -41,10 +41,6 @@ enum { TASKS_PER_THREAD = 2, TASKS_PER_THREAD_MAX = 64, CHUNK_SAMPLES = 64 };
 #define RESERVE_BYTES_MAX (UINT64_C(16) << 20)
 enum { RESERVE_PARTS = 8 };
 
-#define BEHIND_BYTES_MIN (UINT64_C(4) << 20)
-#define BEHIND_BYTES_MAX (UINT64_C(64) << 20)
-enum { BEHIND_PART = 4 };
-
 _Static_assert(CONFIG_STORAGE_CLASSES_MAX == ORIGIN_CLASSES_MAX, "all classes of a configuration can be opened");
 
 enum { CONNECTIONS_PER_JOB = 8 }; /* ranks of a job, on average; a connection takes few bytes */
@@ -103,20 +99,17 @@ static uint64_t boot_number(void)
     return random_mix64(clock_now_ns() ^ random_mix64((uint64_t)time(NULL)) ^ (uint64_t)getpid() << 40);
 }
 
-/* open_storage opens the storage classes. For samples that wait to be written each may take a part of what encoded
- * samples may take, besides. */
+/* open_storage opens the storage classes. */
 static int open_storage(struct daemon *daemon, struct error *err)
 {
     const struct config *config = daemon->config;
     char curves[PATH_MAX] = "";
-    uint64_t behind_bytes = config->encoded_bytes / BEHIND_PART;
     if (config->n_storage == 0)
         return 0;
-    behind_bytes = behind_bytes < BEHIND_BYTES_MIN ? BEHIND_BYTES_MIN : behind_bytes;
     if (*config->checkpoint_dir)
         snprintf(curves, sizeof curves, "%s/storage-curves", config->checkpoint_dir);
     struct origins_config origins = {.n_classes = config->n_storage,
-                                     .behind_bytes = behind_bytes < BEHIND_BYTES_MAX ? behind_bytes : BEHIND_BYTES_MAX,
+                                     .behind_bytes = config_behind_bytes(config->encoded_bytes),
                                      .curves = *curves ? curves : NULL};
     for (uint32_t i = 0; i < config->n_storage; i++) {
         origins.classes[i].path = config->storage[i].path;

@@ -18,7 +18,7 @@ enum {
 
 static const double AHEAD_SHARE = 0.9; /* of the memory for what does not stay, that reads ahead fill */
 /* What waits to be written: a part of memory, in MB, within these limits. */
-static const double BEHIND_PART = 0.25, BEHIND_MIN = 4, BEHIND_MAX = 64;
+static const double BEHIND_PART = 0.5, BEHIND_MIN = 4, BEHIND_MAX = 64;
 
 static double memory_of(const struct nodes_scenario *scenario)
 {

@@ -10,14 +10,11 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "server/bench/plan_priv.h"
+#include "server/config/config.h"
 
 enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64, PLAYED_BATCH_MIN = 8 };
 
 #define AHEAD_WINDOW_NS (UINT64_C(30) * CLOCK_NS_PER_S)
-/* What waits to be written may have a quarter of encoded memory, within these bounds. */
-#define BEHIND_PART 4.0
-#define BEHIND_MIN (4.0 * 1048576)
-#define BEHIND_MAX (64.0 * 1048576)
 
 _Static_assert(PLAN_BATCH_MAX == ENGINE_BATCH_MAX && PLAN_PREFETCH_MAX == ENGINE_PREFETCH_MAX &&
                    PLAN_WIDTH_HALF == ENGINE_REDIRECT_HALF,
@@ -262,7 +259,7 @@ static void make_run(struct plan_run *run, const struct plan_setting *setting)
     run->batch = run->batch > plan->batch ? plan->batch : run->batch;
     run->step_s = plan->step_s * run->batch / plan->batch;
     run->class_room = plan->class.count ? (uint64_t)((double)setting->class_bytes * part) : 0;
-    run->behind.room = fmin(fmax((double)setting->encoded_bytes / BEHIND_PART, BEHIND_MIN), BEHIND_MAX);
+    run->behind.room = (double)config_behind_bytes(setting->encoded_bytes);
     run->source.curve = &plan->source;
     run->class.curve = &plan->class;
     run->preparers.curve = &plan->preparing;

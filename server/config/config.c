@@ -299,6 +299,13 @@ int config_set(struct config *config, const char *key, const char *text, struct 
     return config_set_on(config, &machine, key, text, err);
 }
 
+uint64_t config_behind_bytes(uint64_t encoded_bytes)
+{
+    const uint64_t least = 4 * CONFIG_MIB, most = 64 * CONFIG_MIB;
+    uint64_t half = encoded_bytes / 2;
+    return half < least ? least : half > most ? most : half;
+}
+
 const struct config_dataset *config_dataset_find(const struct config *config, const char *name)
 {
     for (uint32_t i = 0; i < config->n_datasets; i++) {

@@ -157,6 +157,10 @@ bool config_roots_allow(const struct config *config, const char *resolved);
 /* config_roots_tell writes the roots, with commas, into buf, as far as there is room. */
 void config_roots_tell(const struct config *config, char *buf, size_t cap);
 
+/* config_behind_bytes gives how many bytes of samples may wait to be written to a storage class: half of what encoded
+ * samples may take, from 4 to 64 MiB. So the chunks of two reads that end together find room. */
+uint64_t config_behind_bytes(uint64_t encoded_bytes);
+
 /* config_check_pipelines parses every dataset's pipeline (preprocess/pipeline.h). The error has the operator's line. */
 int config_check_pipelines(const struct config *config, struct error *err);
 
