@@ -16,13 +16,15 @@ All tables have medians over the rounds; within a round all rows take turns. CPU
    plain libjpeg-turbo decoding whole images of the same files, by `larder bench prepare`, CPU time as well.
 3. Photographs of FOLDER, random resized crop to 224 and flip, uint8, batches of 64, so many jobs in step: CPU ms of the
    daemon and the clients, from the opening of the loaders on a new daemon. `regional` is plain libjpeg-turbo decoding
-   what the crops need, by `larder bench prepare`.
+   what the crops need, by `larder bench prepare`, and `reg./CPU` its part of what a sample of one job costs. With
+   --restart-rows also from a store with restart rows, as peers/run.py has it.
 
 LARDER_BIN says which build.
 """
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -173,20 +175,26 @@ def photographs(options, folder):
     size = size_of(options.photos)
     figures = Rows(("samples/s:0", "CPU ms:3", "daemon:3", "clients:3", "decoded:3", "prepared:3", "regional:3",
                     "reg./CPU:2"))
+    datasets = {"": options.photos}
+    if options.restart_rows:
+        datasets[", restart rows"] = os.path.join(folder, "rows.store")
+        subprocess.run([os.path.join(BIN, "larder"), "pack", options.photos, datasets[", restart rows"],
+                        "--restart-rows"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(options.rounds):
-        for count in options.jobs:
+        for count, kind in itertools.product(options.jobs, datasets):
             with Stage(folder) as stage:
                 daemon = stage.daemon(options.arena, 256)
-                crowd = stage.loops(count, kind="larder", warm=0, dataset=options.photos, pipeline=PHOTOS,
+                crowd = stage.loops(count, kind="larder", warm=0, dataset=datasets[kind], pipeline=PHOTOS,
                                     batch_size=64, socket=daemon.socket, epochs=options.photo_epochs)
                 taken = run(crowd, options.photo_epochs, size, daemon)
             if options.smoke and not 0 < taken.counts["decoded"] <= taken.samples:
                 raise SystemExit(f"more photographs were decoded than taken, or none: {taken.counts}")
             regional = bare_us(options.photos, PHOTOS, options.seconds)
             cpu_us = taken.daemon_us + taken.client_us
-            figures.add(f"{count} job(s)", (taken.rate, cpu_us / 1e3, taken.daemon_us / 1e3, taken.client_us / 1e3,
-                                            taken.per_sample("decoded"), taken.per_sample("prepared"), regional / 1e3,
-                                            regional / cpu_us if count == 1 else None))
+            figures.add(f"{count} job(s){kind}", (taken.rate, cpu_us / 1e3, taken.daemon_us / 1e3,
+                                                  taken.client_us / 1e3, taken.per_sample("decoded"),
+                                                  taken.per_sample("prepared"), regional / 1e3,
+                                                  regional / cpu_us if count == 1 else None))
     figures.tell(f"{size} photographs, random resized crop 224 and flip, batches of 64, {options.photo_epochs} epochs "
                  f"on a new daemon, arena {options.arena} MiB; CPU ms a sample")
 
@@ -207,11 +215,12 @@ def main():
     parser.add_argument("--cifar", help="class-per-folder tree of JPEGs of 32 x 32")
     parser.add_argument("--photos", help="class-per-folder tree of JPEGs")
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 8], help="on the photographs")
+    parser.add_argument("--restart-rows", action="store_true", help="the photographs also from a store with these")
     parser.add_argument("--arena", type=int, default=256, help="MiB, for the photographs")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=6, help="a round, of the small files")
     parser.add_argument("--cifar-epochs", type=int, default=30, help="a round")
-    parser.add_argument("--photo-epochs", type=int, default=3, help="a round")
+    parser.add_argument("--photo-epochs", type=int, default=4, help="a round")
     parser.add_argument("--seconds", type=float, default=2, help="of each run of `larder bench prepare`")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
