@@ -91,7 +91,7 @@ class Stage:
 
 
 def run(crowd, epochs, size, daemon=None):
-    """As Loops.run; each loop must get each sample as often as there are epochs."""
+    """As Loops.run. The loops together must get as many samples as their epochs have."""
     taken = crowd.run(epochs, daemon)
     expected = size * epochs * len(crowd.processes)
     if taken.samples != expected:
