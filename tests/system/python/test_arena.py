@@ -27,17 +27,6 @@ class Arena(Case):
     def start(self, arena="1GiB", encoded="128MiB", linger=60, root="none"):
         return self.daemon(CONFIG.format(arena=arena, encoded=encoded, linger=linger, root=root))
 
-    def shared(self, daemon):
-        """Bytes of the arena that the kernel has for this daemon, whoever maps them."""
-        folder = f"/proc/{daemon.process.pid}/fd"
-        for name in os.listdir(folder):
-            try:
-                if "memfd:larder-arena" in os.readlink(os.path.join(folder, name)):
-                    return os.stat(os.path.join(folder, name)).st_blocks * 512
-            except FileNotFoundError:  # it was closed meanwhile
-                pass
-        return 0
-
     def arena(self, daemon):
         return daemon.status()["memory"]["arena"]
 
@@ -58,7 +47,7 @@ class Arena(Case):
         def look():
             self.stalled_us += 10 ** 6
             self.machine(8000, self.stalled_us)
-            return self.shared(daemon) <= limit
+            return daemon.shared_bytes() <= limit
 
         return until(look, 10)
 
@@ -66,15 +55,15 @@ class Arena(Case):
         """With a budget of most of the machine's memory a daemon takes nothing before a job comes. Many epochs of a
         small set take little more than one instance of each sample. The status tells budget, reserved and used."""
         daemon = self.start(arena="75%", encoded="20%")
-        self.assertEqual(self.shared(daemon), 0)
+        self.assertEqual(daemon.shared_bytes(), 0)
         self.assertGreater(self.arena(daemon)["budget_bytes"], 256 * MIB)
         loader = self.loader(daemon, tree(COUNT), 64, PIXELS)
         for _ in range(12):
             self.whole(loader, COUNT)
-        arena, shared = self.arena(daemon), self.shared(daemon)
+        arena, shared = self.arena(daemon), daemon.shared_bytes()
         print(arena, f"{shared / MIB:.0f} MiB", flush=True)
         self.assertLess(shared, 64 * MIB)  # 18 MiB, the look-ahead, and what is ahead of need
-        self.assertTrue(until(lambda: self.arena(daemon)["reserved_bytes"] == self.shared(daemon), 10))
+        self.assertTrue(until(lambda: self.arena(daemon)["reserved_bytes"] == daemon.shared_bytes(), 10))
         self.assertLessEqual(arena["used_bytes"], shared)
         self.assertGreaterEqual(arena["used_bytes"], COUNT * 64 * 64 * 3)
 
@@ -88,8 +77,8 @@ class Arena(Case):
         with self.loader(daemon, tree(COUNT), 64, system.PIPELINE[:1]) as loader:
             self.whole(loader, COUNT)
             self.assertEqual(daemon.status()["samples"]["decoded"], decoded)
-            self.assertFalse(until(lambda: self.shared(daemon) == 0, 10 / system.SLOW))
-        self.assertTrue(until(lambda: self.shared(daemon) == 0, 30))
+            self.assertFalse(until(lambda: daemon.shared_bytes() == 0, 10 / system.SLOW))
+        self.assertTrue(until(lambda: daemon.shared_bytes() == 0, 30))
         self.assertEqual(self.arena(daemon)["reserved_bytes"], 0)
         with self.loader(daemon, tree(COUNT), 64, system.PIPELINE[:1]) as loader:
             self.whole(loader, COUNT)
@@ -104,7 +93,7 @@ class Arena(Case):
         batch = next(iter(loader))
         images = batch[0] if isinstance(batch[0], list) else [batch[0]]
         before = [np.array(image) for image in images]
-        full = self.shared(daemon)
+        full = daemon.shared_bytes()
         self.assertTrue(self.shrinks(daemon, full / 2))
         self.assertTrue(all(np.array_equal(image, was) for image, was in zip(images, before)))
         loader.close()
@@ -119,9 +108,9 @@ class Arena(Case):
         daemon = self.start(linger=3600, root=self.machine(8000))
         with self.loader(daemon, tree(COUNT), 64, PIXELS) as loader:
             self.whole(loader, COUNT)
-            full = self.shared(daemon)
+            full = daemon.shared_bytes()
             self.assertTrue(self.shrinks(daemon, full / 2))
-            self.assertTrue(until(lambda: self.arena(daemon)["reserved_bytes"] <= self.shared(daemon), 10))
+            self.assertTrue(until(lambda: self.arena(daemon)["reserved_bytes"] <= daemon.shared_bytes(), 10))
             for _ in range(2):
                 self.whole(loader, COUNT)
         self.assertTrue(self.shrinks(daemon, 0))
@@ -138,9 +127,9 @@ class Arena(Case):
         with self.loader(daemon, tree(COUNT), 64, pixels) as large:
             for _ in range(2):
                 self.whole(large, COUNT)
-            full = self.shared(daemon)
+            full = daemon.shared_bytes()
             self.assertGreater(full, 64 * MIB)  # 70 MiB, the look-ahead, and what is ahead of need
-        self.assertTrue(until(lambda: self.shared(daemon) < 24 * MIB, 20))
+        self.assertTrue(until(lambda: daemon.shared_bytes() < 24 * MIB, 20))
         self.whole(small, 64)
 
     def test_refused(self):
@@ -153,18 +142,18 @@ class Arena(Case):
         next(epoch)
         self.machine(32)
         sum(1 for _ in epoch)
-        here = self.shared(daemon)
+        here = daemon.shared_bytes()
         self.assertLess(here, 64 * MIB)  # of 70 MiB that the set has
         for _ in range(3):
             self.whole(loader, COUNT)
-        self.assertLessEqual(self.shared(daemon), here)
+        self.assertLessEqual(daemon.shared_bytes(), here)
         self.assertTrue(daemon.logged("the arena cannot grow"))
         self.assertEqual(daemon.log().count("the arena cannot grow"), 1)
         self.machine(8000)
 
         def grows():
             self.whole(loader, COUNT)
-            return self.shared(daemon) > here
+            return daemon.shared_bytes() > here
 
         self.assertTrue(until(grows, 30))
 
@@ -181,7 +170,7 @@ class Arena(Case):
         script.kill(signal.SIGCONT)
         self.assertEqual(script.wait(), 0, script.errors)
         self.assertEqual(script.epochs(), [list(range(COUNT))] * 2)
-        self.assertTrue(until(lambda: self.shared(daemon) == 0, 10))
+        self.assertTrue(until(lambda: daemon.shared_bytes() == 0, 10))
 
 
 if __name__ == "__main__":
