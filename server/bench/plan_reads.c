@@ -43,13 +43,23 @@ void plan_read_start(struct plan_run *run)
         begin_source(run, number);
 }
 
+/* written_since gives the bytes that were written since something last began to wait. Reads that were begun together
+ * end at one moment of virtual time. Since their files come in turns, the last ones come one after the other: so at
+ * least the time of one file lies between two ends. */
+static double written_since(const struct plan_run *run)
+{
+    double since_s = plan_to_s(run->play.now_ns - run->behind.at_ns);
+    double file_s = run->mean_bytes / plan_curve_at(run->source.curve, 1);
+    return run->plan->class_writes_per_s * (since_s > file_s ? since_s : file_s);
+}
+
 /* What came from the source goes behind to the class, as far as there is room for what waits to be written. */
 static void write_behind(struct plan_run *run, const struct plan_read *read)
 {
     struct plan_behind *behind = &run->behind;
     if (run->class_room == 0 || source_is_quicker(run, read->source_bytes))
         return;
-    behind->waiting -= run->plan->class_writes_per_s * plan_to_s(run->play.now_ns - behind->at_ns);
+    behind->waiting -= written_since(run);
     behind->waiting = behind->waiting > 0 ? behind->waiting : 0;
     behind->at_ns = run->play.now_ns;
     for (uint32_t i = 0; i < read->count; i++) {
