@@ -14,8 +14,11 @@
 #include "server/control/control.h"
 
 #define URL_BYTES (SOCKET_PATH_MAX + 8)
-#define PROBE_WAIT_MS 3000 /* waited in steps: a process that was stopped or got no core must not lose all the time */
+/* Waited in steps, since a process that was stopped must not lose all the time. The steps grow, since each takes longer
+ * than it says where cores are busy: clients that wait must not give up before the listener does. */
+#define PROBE_WAIT_MS 3000
 #define PROBE_STEP_MS 5
+#define PROBE_STEP_MAX_MS 160
 #define RESTARTS_MAX 10000
 
 /* on_pipe counts connections and bounds their number, because each costs a descriptor. */
@@ -153,9 +156,10 @@ static bool gets_through(struct listener *listener)
     bool arrived = false, full = false;
     if (listener->probe_fd < 0 && !begin_probe(listener, &full))
         return true;
-    for (int waited_ms = 0; waited_ms < PROBE_WAIT_MS && !arrived; waited_ms += PROBE_STEP_MS) {
-        if (waited_ms)
-            nng_msleep(PROBE_STEP_MS);
+    for (int waited_ms = 0, step_ms = PROBE_STEP_MS; waited_ms < PROBE_WAIT_MS && !arrived; waited_ms += step_ms) {
+        if (waited_ms && step_ms < PROBE_STEP_MAX_MS)
+            step_ms *= 2;
+        nng_msleep(step_ms);
         arrived = atomic_load(&listener->arrivals) != listener->arrivals_before;
     }
     if (!arrived && !descriptor_is_free())
