@@ -295,3 +295,26 @@ const struct engine *fleet_engine(const struct fleet *fleet, uint32_t node)
 {
     return fleet->nodes[node].play.engine;
 }
+
+void fleet_share(const struct fleet *fleet, uint32_t number, struct engine_share *out)
+{
+    const struct fleet_job *job = &fleet->jobs[number];
+    CHECK(job->there);
+    engine_share(fleet->nodes[job->node].play.engine, job->job, out);
+}
+
+size_t fleet_parts(const struct fleet *fleet, uint32_t number, struct merge_status *out, size_t max)
+{
+    const struct fleet_job *job = &fleet->jobs[number];
+    CHECK(job->there);
+    size_t count = anchor_statuses(job->anchor, out, max);
+    for (size_t i = 0; i < count && i < max; i++)
+        out[i].node = fleet_node(fleet->nodes[job->node].peers.all[out[i].node].id);
+    return count;
+}
+
+struct anchor_counts fleet_received(const struct fleet *fleet, uint32_t number)
+{
+    CHECK(fleet->jobs[number].there);
+    return anchor_counts(fleet->jobs[number].anchor);
+}

@@ -74,6 +74,7 @@ struct fleet_job_desc {
     uint32_t batch, prefetch, epochs, pipeline;
     uint64_t seed;
     const struct engine_resume *resume; /* borrowed for the call; NULL: it begins with whole epochs */
+    struct engine_part part; /* Of a job with ranks at several nodes, the one here. Such a job has no homes. */
 };
 
 /* Of the whole fleet, since it was made. */
@@ -130,5 +131,10 @@ struct fleet_counts fleet_counts(const struct fleet *fleet);
 uint32_t fleet_guests(const struct fleet *fleet, uint32_t node); /* at the node */
 const struct peers *fleet_peers(const struct fleet *fleet, uint32_t node);
 const struct engine *fleet_engine(const struct fleet *fleet, uint32_t node);
+/* fleet_share counts where the samples of a job are. fleet_parts gives what other nodes are to give it: up to max rows,
+ * with the numbers of nodes, and how many there are. */
+void fleet_share(const struct fleet *fleet, uint32_t job, struct engine_share *out);
+size_t fleet_parts(const struct fleet *fleet, uint32_t job, struct merge_status *out, size_t max);
+struct anchor_counts fleet_received(const struct fleet *fleet, uint32_t job); /* by the job, so far */
 
 #endif

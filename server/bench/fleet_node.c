@@ -154,12 +154,14 @@ static int add(struct fleet_node *node, struct engine_job_desc *desc, const stru
     return job == UINT32_MAX ? node->play.refused : 0;
 }
 
-static struct anchor *make_anchor(struct fleet_node *node, const struct idset *view, const struct engine_resume *resume)
+/* make_anchor: a job that has ranks at other nodes too is anchored with nothing. */
+static struct anchor *make_anchor(struct fleet_node *node, const struct fleet_job_desc *job)
 {
     const struct fleet_config *config = &node->fleet->config;
-    uint64_t count = idset_count(view);
-    sample_id *ids = xcalloc(count + 1, sizeof *ids);
-    uint32_t *chunk_of = xcalloc(count + 1, sizeof *chunk_of);
+    const struct engine_resume *resume = job->resume;
+    uint64_t all = idset_count(job->view), count = job->part.world_size ? 0 : all;
+    sample_id *ids = xcalloc(all + 1, sizeof *ids);
+    uint32_t *chunk_of = xcalloc(all + 1, sizeof *chunk_of);
     struct anchor_desc desc = {.peers = &node->peers,
                                .n_chunks = config->n_chunks,
                                .bound = MAP_BOUND,
@@ -172,7 +174,7 @@ static struct anchor *make_anchor(struct fleet_node *node, const struct idset *v
     struct anchor *anchor = NULL;
     for (int i = 0; i < MAP_FINGERPRINT_BYTES; i++)
         desc.fingerprint[i] = config->fingerprint[i];
-    idset_to_array(view, ids);
+    idset_to_array(job->view, ids);
     for (uint64_t i = 0; i < count; i++)
         chunk_of[i] = config->places[ids[i]].chunk;
     CHECK(anchor_create(&desc, &anchor) == 0);
@@ -197,7 +199,7 @@ int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_j
 {
     char name[32];
     snprintf(name, sizeof name, "job %u", number);
-    struct anchor *anchor = make_anchor(node, job->view, job->resume);
+    struct anchor *anchor = make_anchor(node, job);
     struct engine_job_desc desc = {.client = number,
                                    .name = name,
                                    .pipeline = job->pipeline,
@@ -205,8 +207,10 @@ int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_j
                                    .prefetch = job->prefetch,
                                    .epochs = job->epochs,
                                    .sampled.seed = job->seed,
-                                   .homes = {anchor_elsewhere, anchor},
+                                   .part = job->part,
                                    .resume = job->resume};
+    if (job->part.world_size == 0)
+        desc.homes = (struct engine_homes){anchor_elsewhere, anchor};
     struct fleet_job *added = &node->fleet->jobs[number];
     *added = (struct fleet_job){.there = true,
                                 .serial = ++node->fleet->job_serials,
