@@ -6,7 +6,7 @@
 
 #include "server/bench/play.h"
 #include "server/cluster/anchor.h"
-#include "server/cluster/guests.h"
+#include "server/cluster/home.h"
 
 enum {
     FLEET_NODES_MAX = 64,
