@@ -141,13 +141,23 @@ static void lease_over(struct guests *guests, struct guest *guest)
     guest->lease_until_ns = guests->now_ns + GUESTS_THROUGH_LEASES * guests->config.lease_ns;
 }
 
+static void on_leave(struct guests *guests)
+{
+    if (!guests->leaving)
+        guests->leave_until_ns = guests->now_ns + GUESTS_LEAVE_NS;
+    guests->leaving = true;
+}
+
 static void on_tick(struct guests *guests)
 {
+    bool left = guests->leaving && guests->now_ns >= guests->leave_until_ns;
     for (int i = 0; i < guests->used; i++) {
         struct guest *guest = &guests->all[i];
         if (!guest->number)
             continue;
-        if (guests->now_ns >= guest->lease_until_ns)
+        if (left)
+            guests_end(guests, guest, true);
+        else if (guests->now_ns >= guest->lease_until_ns)
             lease_over(guests, guest);
         else
             guests_serve(guests, guest);
@@ -180,7 +190,7 @@ size_t guests_step(struct guests *guests, const struct guests_event *event, cons
     case GUESTS_DELIVERED: on_delivered(guests, event); break;
     case GUESTS_BAD: on_bad(guests, event); break;
     case GUESTS_ENDED: on_ended(guests, event); break;
-    case GUESTS_LEAVE: guests->leaving = true; break;
+    case GUESTS_LEAVE: on_leave(guests); break;
     }
     *actions = guests->actions;
     return guests->n_actions;
@@ -194,6 +204,7 @@ uint64_t guests_alarm(const struct guests *guests)
         if (!guest->number)
             continue;
         alarm = guest->lease_until_ns < alarm ? guest->lease_until_ns : alarm;
+        alarm = guests->leaving && guests->leave_until_ns < alarm ? guests->leave_until_ns : alarm;
         for (int at = 0; at < GUESTS_ASKED_MAX; at++) {
             if (guest->asked[at].seq && guest->asked[at].until_ns < alarm)
                 alarm = guest->asked[at].until_ns;

@@ -62,6 +62,7 @@ struct guests {
     struct guests_config config;
     uint64_t now_ns, numbers;
     bool leaving;
+    uint64_t leave_until_ns; /* while it is leaving: then all guests end */
     struct guest all[GUESTS_MAX];
     int used;                      /* places from here on are unused */
     struct idset *told;            /* what an ANSWER of this step points to */

@@ -206,3 +206,24 @@ void cluster_alone(struct driver *driver)
             driver_step(driver, &(struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = job}}, 1);
     }
 }
+
+int cluster_leave(struct driver *driver)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    if (!cluster || !cluster->peering)
+        return LARDER_ENOENT;
+    if (cluster->members.members[0].leaving)
+        return 0;
+    log_info("msg=\"leaving the cluster: nothing more is given to other nodes, but for the epochs that they are in\" "
+             "guests=%u",
+             guests_count(cluster->home.guests));
+    tell_members(cluster, (struct members_event){.type = MEMBERS_LEAVE});
+    cluster_guests_leave(driver);
+    return 0;
+}
+
+bool cluster_gives(const struct driver *driver)
+{
+    const struct driver_cluster *cluster = driver->cluster;
+    return cluster && cluster->peering && guests_count(cluster->home.guests) > 0;
+}

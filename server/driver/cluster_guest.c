@@ -166,6 +166,12 @@ bool cluster_guests_go_on(struct driver *driver)
     return home_go_on(&cluster->home, &means);
 }
 
+void cluster_guests_leave(struct driver *driver)
+{
+    const struct home_means means = means_of(driver);
+    home_tell(&driver->cluster->home, &means, (struct guests_event){.type = GUESTS_LEAVE});
+}
+
 /* attach makes an event of the request. False: its part is no set of samples. */
 static bool attach(const struct peer_message *message, struct guests_event *event)
 {

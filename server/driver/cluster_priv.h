@@ -74,6 +74,7 @@ void cluster_anchors_hear(struct driver *driver, const struct cluster_sent *sent
 uint64_t cluster_anchors_alarm(const struct driver_cluster *cluster);
 /* cluster_guest.c */
 bool cluster_guests_go_on(struct driver *driver);
+void cluster_guests_leave(struct driver *driver);
 void cluster_guests_asked(struct driver *driver, const struct peering_event *event);
 /* cluster_status.c: cluster_count_ended adds up what became of a job's samples, before its anchor goes. */
 void cluster_count_ended(struct driver_cluster *cluster, const struct anchor *anchor);
