@@ -114,11 +114,13 @@ void fleet_forget(struct fleet *fleet, uint32_t node, const uint8_t id[MAP_NODE_
 void fleet_id(uint32_t node, uint8_t id[MAP_NODE_ID_BYTES]); /* a node's id */
 uint32_t fleet_node(const uint8_t id[MAP_NODE_ID_BYTES]);
 /* fleet_kill ends a node's daemon: its jobs are gone, and connections to it are refused. fleet_start starts it anew,
- * with a view of itself alone. fleet_stop lets a node stand still: what comes to it waits. fleet_go lets it go on. */
+ * with a view of itself alone. fleet_stop lets a node stand still: what comes to it waits. fleet_go lets it go on.
+ * fleet_leave has it give nothing more to the others. */
 void fleet_kill(struct fleet *fleet, uint32_t node);
 void fleet_start(struct fleet *fleet, uint32_t node);
 void fleet_stop(struct fleet *fleet, uint32_t node);
 void fleet_go(struct fleet *fleet, uint32_t node);
+void fleet_leave(struct fleet *fleet, uint32_t node);
 bool fleet_lives(const struct fleet *fleet, uint32_t node);
 uint64_t fleet_boot(const struct fleet *fleet, uint32_t node);
 /* fleet_probe asks a node whether it is there. hooks.heard is told. */

@@ -166,7 +166,7 @@ static void put_samples(struct fleet_node *node, const struct guests_action *act
     node->given += action->answer.n_samples;
 }
 
-static void show_given(struct fleet_node *node, const struct fleet_message *answer, uint64_t guest, uint64_t seq)
+static void show_given(struct fleet_node *node, struct fleet_message *answer, uint64_t guest, uint64_t seq)
 {
     const struct fleet_hooks *hooks = &node->fleet->config.hooks;
     struct fleet_given given = {.home = node->no,
@@ -178,6 +178,7 @@ static void show_given(struct fleet_node *node, const struct fleet_message *answ
                                 .samples = answer->samples,
                                 .instances = answer->instances};
     spoils(node->fleet, FLEET_SPOIL_GIVEN, &given);
+    answer->last = given.last;
     if (hooks->gives)
         hooks->gives(hooks->ctx, &given);
 }
@@ -234,6 +235,14 @@ static void tell_engine(void *ctx, const struct guests_action *action)
 static struct home_means means_of(struct fleet_node *node)
 {
     return (struct home_means){node, now_ns, send_answer, add_guest, is_guests, tell_engine};
+}
+
+void fleet_leave(struct fleet *fleet, uint32_t no)
+{
+    struct fleet_node *node = &fleet->nodes[no];
+    const struct home_means means = means_of(node);
+    CHECK(node->lives && !node->stands);
+    home_tell(&node->home, &means, (struct guests_event){.type = GUESTS_LEAVE});
 }
 
 /* ── messages ── */
