@@ -128,64 +128,75 @@ static uint64_t reserve_bytes(uint64_t arena)
     return bytes;
 }
 
-static int start_engine(struct daemon *daemon, struct error *err)
+static struct engine_config engine_of(const struct daemon *daemon, uint64_t boot)
 {
     const struct config *config = daemon->config;
-    uint32_t workers = (uint32_t)config->workers, loaders = (uint32_t)config->loaders;
-    uint64_t boot = boot_number();
-    struct driver_node node;
-    node_describe(config, &node);
+    uint32_t workers = (uint32_t)config->workers, threads = workers + (uint32_t)config->loaders;
+    uint64_t bytes = arena_bytes(daemon->arena);
+    return (struct engine_config){
+        .seed = random_mix64(boot),
+        .arena_bytes = bytes,
+        .reserve_bytes = reserve_bytes(bytes),
+        .linger_ns = config->linger_s ? config->linger_s * CLOCK_NS_PER_S : 1,
+        .rank_timeout_ns = config->rank_timeout_s * CLOCK_NS_PER_S,
+        .source_wait_ns = config->source_wait_s * CLOCK_NS_PER_S,
+        .bad_limited = true,
+        .bad_count = config->bad_max.count,
+        .bad_share = config->bad_max.share,
+        .room_timeout_ns = ROOM_TIMEOUT_NS,
+        .job_quota_bytes = (uint64_t)((double)bytes * config->job_quota_share),
+        .encoded_bytes = config->encoded_bytes,
+        .instance_bytes = ENGINE_INSTANCE_BYTES,
+        .slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes, ENGINE_INSTANCE_BYTES),
+        .ahead_window_ns = AHEAD_WINDOW_NS,
+        .inflight_loads = threads * TASKS_PER_THREAD * CHUNK_SAMPLES,
+        .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF ? ENGINE_REDIRECT_HALF
+                                                                      : (uint32_t)config->redirect_width,
+        .inflight_prepares = workers * TASKS_PER_THREAD,
+        .prepares_max = workers * TASKS_PER_THREAD_MAX,
+        .prepares_ns = workers * WORK_PER_THREAD_NS,
+        .copy_bytes = COPY_BYTES,
+        .sample_bytes = sample_bytes};
+}
+
+/* create_driver makes the engine and what belongs to its thread. A daemon of no cluster has no node: NULL. */
+static int create_driver(struct daemon *daemon, const struct driver_node *node, uint64_t boot, struct error *err)
+{
+    const struct config *config = daemon->config;
     char rates[PATH_MAX];
     snprintf(rates, sizeof rates, "%s/preparing-rates", config->checkpoint_dir);
-    struct driver_config driver = {
-        .engine = {.seed = random_mix64(boot),
-                   .arena_bytes = arena_bytes(daemon->arena),
-                   .reserve_bytes = reserve_bytes(arena_bytes(daemon->arena)),
-                   .linger_ns = config->linger_s ? config->linger_s * CLOCK_NS_PER_S : 1,
-                   .rank_timeout_ns = config->rank_timeout_s * CLOCK_NS_PER_S,
-                   .source_wait_ns = config->source_wait_s * CLOCK_NS_PER_S,
-                   .bad_limited = true,
-                   .bad_count = config->bad_max.count,
-                   .bad_share = config->bad_max.share,
-                   .room_timeout_ns = ROOM_TIMEOUT_NS,
-                   .job_quota_bytes = (uint64_t)((double)arena_bytes(daemon->arena) * config->job_quota_share),
-                   .encoded_bytes = config->encoded_bytes,
-                   .instance_bytes = ENGINE_INSTANCE_BYTES,
-                   .slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes, ENGINE_INSTANCE_BYTES),
-                   .ahead_window_ns = AHEAD_WINDOW_NS,
-                   .inflight_loads = (workers + loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES,
-                   .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF ? ENGINE_REDIRECT_HALF
-                                                                                 : (uint32_t)config->redirect_width,
-                   .inflight_prepares = workers * TASKS_PER_THREAD,
-                   .prepares_max = workers * TASKS_PER_THREAD_MAX,
-                   .prepares_ns = workers * WORK_PER_THREAD_NS,
-                   .copy_bytes = COPY_BYTES,
-                   .sample_bytes = sample_bytes},
-        .boot = boot,
-        .jobs_max = (uint32_t)config->jobs_max,
-        .settings_file = config->settings_file,
-        .workers = workers,
-        .loaders = loaders,
-        .inbox = daemon->inbox,
-        .catalog = daemon->catalog,
-        .arena = daemon->arena,
-        .memory_root = config->memory_root,
-        .origins = daemon->origins,
-        .rates = *config->checkpoint_dir ? rates : NULL,
-        .node = node_is(config) ? &node : NULL,
-        .drained = drained,
-        .ctx = daemon};
-    int code = driver_create(&driver, &daemon->driver, err);
-    if (code)
-        return code;
-    code = scratch_budget_create(config->scratch_bytes, workers, &daemon->scratch);
+    struct driver_config driver = {.engine = engine_of(daemon, boot),
+                                   .boot = boot,
+                                   .jobs_max = (uint32_t)config->jobs_max,
+                                   .settings_file = config->settings_file,
+                                   .workers = (uint32_t)config->workers,
+                                   .loaders = (uint32_t)config->loaders,
+                                   .inbox = daemon->inbox,
+                                   .catalog = daemon->catalog,
+                                   .arena = daemon->arena,
+                                   .memory_root = config->memory_root,
+                                   .origins = daemon->origins,
+                                   .rates = *config->checkpoint_dir ? rates : NULL,
+                                   .node = node,
+                                   .drained = drained,
+                                   .ctx = daemon};
+    return driver_create(&driver, &daemon->driver, err);
+}
+
+/* start_threads starts those that load and prepare, and those that open datasets. */
+static int start_threads(struct daemon *daemon, struct error *err)
+{
+    const struct config *config = daemon->config;
+    const struct engine_config engine = engine_of(daemon, 0);
+    uint32_t workers = (uint32_t)config->workers, loaders = (uint32_t)config->loaders;
+    int code = scratch_budget_create(config->scratch_bytes, workers, &daemon->scratch);
     if (code)
         return error_set(err, code, "no memory for the workers");
     daemon->watch = watch_open(config->socket_path, workers + loaders + REGISTRAR_THREADS);
     struct worker_config worker = {.workers = workers,
                                    .loaders = loaders,
-                                   .inflight_loads = driver.engine.inflight_loads,
-                                   .inflight_prepares = driver.engine.prepares_max,
+                                   .inflight_loads = engine.inflight_loads,
+                                   .inflight_prepares = engine.prepares_max,
                                    .limits = {.pixels_max = config->pixels_max,
                                               .scans_max = (uint32_t)config->scans_max,
                                               .budget = daemon->scratch},
@@ -199,6 +210,18 @@ static int start_engine(struct daemon *daemon, struct error *err)
     if (!code)
         code = registrar_create(&registrar, &daemon->registrar, err);
     daemon->arrivals.registrar = daemon->registrar;
+    return code;
+}
+
+static int start_engine(struct daemon *daemon, struct error *err)
+{
+    const struct config *config = daemon->config;
+    uint64_t boot = boot_number();
+    struct driver_node node;
+    node_describe(config, &node);
+    int code = create_driver(daemon, node_is(config) ? &node : NULL, boot, err);
+    if (!code)
+        code = start_threads(daemon, err);
     if (!code && node_is(config))
         code = node_start(config, &node, boot, daemon->inbox, &daemon->peering, err);
     if (!code && daemon->peering)

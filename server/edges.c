@@ -161,6 +161,12 @@ static int drain(void *ctx, struct error *err)
     return 0;
 }
 
+static int cluster_leave(void *ctx, struct error *err)
+{
+    struct edges *edges = ctx;
+    return driver_leave(edges->of.driver, err);
+}
+
 static int hand_over(void *ctx, struct error *err)
 {
     struct edges *edges = ctx;
@@ -207,6 +213,7 @@ static int start_control(struct edges *edges, struct error *err)
                                         .set_weight = set_weight,
                                         .drain = drain,
                                         .hand_over = hand_over,
+                                        .cluster_leave = cluster_leave,
                                         .list_poison = list_poison,
                                         .clear_poison = clear_poison,
                                         .ctx = edges};

@@ -21,7 +21,7 @@ static const char words_of_commands[] =
     "    pack) case $current in -*) larder pack --help 2>/dev/null | sed -n 's/^  \\(--[a-z-]*\\) .*/\\1/p' ;; esac "
     ";;\n"
     "    verify) case $current in -*) echo \"--quiet\" ;; esac ;;\n"
-    "    cluster) echo \"status keygen probe --cluster --authority --node --days --bundle --json --socket\" ;;\n"
+    "    cluster) echo \"status leave keygen probe --cluster --authority --node --days --bundle --json --socket\" ;;\n"
     "    bench) larder bench --help 2>/dev/null | sed -n 's/^  bench \\([a-z]*\\).*/\\1/p' ;;\n"
     "    cancel | weight | explain)\n"
     "        larder status --json 2>/dev/null |\n"

@@ -71,6 +71,14 @@ static int drain(const struct cli_line *line)
                             "the daemon takes no new jobs, and stops after the last one\n");
 }
 
+static int leave(const struct cli_line *line)
+{
+    int status = cli_change(line->socket, json_pack("{s:i,s:s}", "v", 1, "op", "cluster_leave"));
+    return status ? status
+                  : cli_say(line->json, json_pack("{s:b}", "leaving", true),
+                            "the daemon gives nothing more to other nodes, but for the epochs that they are in\n");
+}
+
 static int poison(const struct cli_line *line)
 {
     const char *what = line->word[0];
@@ -110,6 +118,7 @@ static const struct cli_command commands[] = {
     {.name = "check"},
     {.name = "cache"},
     {.name = "cluster", .second = "status", .run = cli_cluster},
+    {.name = "cluster", .second = "leave", .run = leave},
     {.name = "cluster"},
     {.name = "bench"},
     {.name = "pack"},

@@ -12,6 +12,7 @@ static const struct manual_row commands[] = {
     {"larder tree", "which samples the jobs have still to draw together, as it was at most 5 s ago"},
     {"larder events", "the last lines of the daemon's log"},
     {"larder cluster status", "the nodes of the cluster, and what they give each other"},
+    {"larder cluster leave", "give nothing more to the other nodes; jobs here go on"},
     {"larder explain JOB [--interval SECONDS]", "why a job waits, and what would help most"},
     {"larder doctor", "memory, descriptors, processors, versions, rights: what is wrong, and what to do"},
     {"larder ping", "whether the daemon answers, and how fast"},
@@ -57,9 +58,13 @@ static const char notes[] =
     "from other nodes, REFUSED came and were not needed any more, MOVED were then asked of another node, and BACK "
     "drawn "
     "here.\n"
+    "cluster leave: other nodes get from this one what is left of the epochs that they are in, for 30 seconds at most, "
+    "and begin no other here. cluster status says how many guests it still has. A daemon that is started again is "
+    "back.\n"
     "top: where standard output is no terminal it writes one frame and ends. NO_COLOR turns colours off.\n"
     "doctor needs no daemon, but finds less without one.\n"
-    "drain: the daemon stops when its last job has ended, however long that takes. drain --for-restart is for a new "
+    "drain: the daemon stops when its last job has ended, however long that takes, and a node of a cluster leaves it. "
+    "drain --for-restart is for a new "
     "version: the daemon stops now, and scripts keep what they have taken, wait for the next daemon and go on in the "
     "same epoch. It returns when the daemon has gone. SIGTERM does the same, and whoever sends it does not learn when "
     "that is.\n"

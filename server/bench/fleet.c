@@ -34,7 +34,6 @@ void fleet_destroy(struct fleet *fleet)
         fleet_end_node(node);
         free(node->offset_of);
         free(node->expects);
-        free(node->events);
         free(node->waiting);
     }
     while (fleet->agenda.length) {
@@ -144,7 +143,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 /* node_alarm gives when something is next to happen in the node by itself. */
 static uint64_t node_alarm(const struct fleet_node *node)
 {
-    uint64_t alarm = least(agenda_next_ns(&node->play.later), guests_alarm(node->guests));
+    uint64_t alarm = least(agenda_next_ns(&node->play.later), guests_alarm(node->home.guests));
     return least(alarm, peers_alarm(&node->peers));
 }
 
@@ -283,7 +282,7 @@ struct fleet_counts fleet_counts(const struct fleet *fleet)
 
 uint32_t fleet_guests(const struct fleet *fleet, uint32_t node)
 {
-    return fleet->nodes[node].lives ? guests_count(fleet->nodes[node].guests) : 0;
+    return fleet->nodes[node].lives ? guests_count(fleet->nodes[node].home.guests) : 0;
 }
 
 const struct peers *fleet_peers(const struct fleet *fleet, uint32_t node)
@@ -294,4 +293,27 @@ const struct peers *fleet_peers(const struct fleet *fleet, uint32_t node)
 const struct engine *fleet_engine(const struct fleet *fleet, uint32_t node)
 {
     return fleet->nodes[node].play.engine;
+}
+
+void fleet_share(const struct fleet *fleet, uint32_t number, struct engine_share *out)
+{
+    const struct fleet_job *job = &fleet->jobs[number];
+    CHECK(job->there);
+    engine_share(fleet->nodes[job->node].play.engine, job->job, out);
+}
+
+size_t fleet_parts(const struct fleet *fleet, uint32_t number, struct merge_status *out, size_t max)
+{
+    const struct fleet_job *job = &fleet->jobs[number];
+    CHECK(job->there);
+    size_t count = anchor_statuses(job->anchor, out, max);
+    for (size_t i = 0; i < count && i < max; i++)
+        out[i].node = fleet_node(fleet->nodes[job->node].peers.all[out[i].node].id);
+    return count;
+}
+
+struct anchor_counts fleet_received(const struct fleet *fleet, uint32_t number)
+{
+    CHECK(fleet->jobs[number].there);
+    return anchor_counts(fleet->jobs[number].anchor);
 }

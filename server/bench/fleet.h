@@ -6,7 +6,7 @@
 
 #include "server/bench/play.h"
 #include "server/cluster/anchor.h"
-#include "server/cluster/guests.h"
+#include "server/cluster/home.h"
 
 enum {
     FLEET_NODES_MAX = 64,
@@ -74,6 +74,7 @@ struct fleet_job_desc {
     uint32_t batch, prefetch, epochs, pipeline;
     uint64_t seed;
     const struct engine_resume *resume; /* borrowed for the call; NULL: it begins with whole epochs */
+    struct engine_part part; /* Of a job with ranks at several nodes, the one here. Such a job has no homes. */
 };
 
 /* Of the whole fleet, since it was made. */
@@ -113,11 +114,13 @@ void fleet_forget(struct fleet *fleet, uint32_t node, const uint8_t id[MAP_NODE_
 void fleet_id(uint32_t node, uint8_t id[MAP_NODE_ID_BYTES]); /* a node's id */
 uint32_t fleet_node(const uint8_t id[MAP_NODE_ID_BYTES]);
 /* fleet_kill ends a node's daemon: its jobs are gone, and connections to it are refused. fleet_start starts it anew,
- * with a view of itself alone. fleet_stop lets a node stand still: what comes to it waits. fleet_go lets it go on. */
+ * with a view of itself alone. fleet_stop lets a node stand still: what comes to it waits. fleet_go lets it go on.
+ * fleet_leave has it give nothing more to the others. */
 void fleet_kill(struct fleet *fleet, uint32_t node);
 void fleet_start(struct fleet *fleet, uint32_t node);
 void fleet_stop(struct fleet *fleet, uint32_t node);
 void fleet_go(struct fleet *fleet, uint32_t node);
+void fleet_leave(struct fleet *fleet, uint32_t node);
 bool fleet_lives(const struct fleet *fleet, uint32_t node);
 uint64_t fleet_boot(const struct fleet *fleet, uint32_t node);
 /* fleet_probe asks a node whether it is there. hooks.heard is told. */
@@ -130,5 +133,10 @@ struct fleet_counts fleet_counts(const struct fleet *fleet);
 uint32_t fleet_guests(const struct fleet *fleet, uint32_t node); /* at the node */
 const struct peers *fleet_peers(const struct fleet *fleet, uint32_t node);
 const struct engine *fleet_engine(const struct fleet *fleet, uint32_t node);
+/* fleet_share counts where the samples of a job are. fleet_parts gives what other nodes are to give it: up to max rows,
+ * with the numbers of nodes, and how many there are. */
+void fleet_share(const struct fleet *fleet, uint32_t job, struct engine_share *out);
+size_t fleet_parts(const struct fleet *fleet, uint32_t job, struct merge_status *out, size_t max);
+struct anchor_counts fleet_received(const struct fleet *fleet, uint32_t job); /* by the job, so far */
 
 #endif

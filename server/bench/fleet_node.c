@@ -9,14 +9,6 @@
 
 /* ── what the engine does ── */
 
-static struct fleet_guest_event *note_guests(struct fleet_node *node, struct guests_event event)
-{
-    node->events = xgrow(node->events, sizeof *node->events, &node->events_cap, node->n_events + 1);
-    struct fleet_guest_event *noted = &node->events[node->n_events++];
-    noted->event = event;
-    return noted;
-}
-
 static bool is_guest(const struct engine_action *action)
 {
     return action->client >= FLEET_GUEST_CLIENT;
@@ -34,7 +26,7 @@ static void see_guest_batch(struct fleet_node *node, const struct engine_action 
     event.delivered.count = action->deliver.count;
     event.delivered.last = action->deliver.last;
     CHECK(action->deliver.count <= GUESTS_BATCH);
-    struct fleet_guest_event *noted = note_guests(node, event);
+    struct home_note *noted = home_note(&node->home, event);
     for (uint32_t i = 0; i < action->deliver.count; i++) {
         const struct engine_entry *entry = &action->deliver.entries[i];
         noted->samples[i] = (struct guests_sample){
@@ -98,7 +90,7 @@ static void see_guest_job(struct fleet_node *node, const struct engine_action *a
     if (added)
         event.added.job = action->job;
     node->guest_at[action->job] = added;
-    note_guests(node, event);
+    home_note(&node->home, event);
 }
 
 static bool see(void *ctx, const struct engine_action *action)
@@ -112,9 +104,9 @@ static bool see(void *ctx, const struct engine_action *action)
         return false;
     case ENGINE_JOB_REFUSED:
         if (is_guest(action))
-            note_guests(node, (struct guests_event){.type = GUESTS_REFUSED,
-                                                    .guest = guest_of(action),
-                                                    .refused.code = action->error.error.code});
+            home_note(&node->home, (struct guests_event){.type = GUESTS_REFUSED,
+                                                         .guest = guest_of(action),
+                                                         .refused.code = action->error.error.code});
         return false;
     case ENGINE_JOB_ERROR: CHECK(!"a job of the fleet failed"); return false;
     case ENGINE_LOAD:
@@ -154,12 +146,14 @@ static int add(struct fleet_node *node, struct engine_job_desc *desc, const stru
     return job == UINT32_MAX ? node->play.refused : 0;
 }
 
-static struct anchor *make_anchor(struct fleet_node *node, const struct idset *view, const struct engine_resume *resume)
+/* make_anchor: a job that has ranks at other nodes too is anchored with nothing. */
+static struct anchor *make_anchor(struct fleet_node *node, const struct fleet_job_desc *job)
 {
     const struct fleet_config *config = &node->fleet->config;
-    uint64_t count = idset_count(view);
-    sample_id *ids = xcalloc(count + 1, sizeof *ids);
-    uint32_t *chunk_of = xcalloc(count + 1, sizeof *chunk_of);
+    const struct engine_resume *resume = job->resume;
+    uint64_t all = idset_count(job->view), count = job->part.world_size ? 0 : all;
+    sample_id *ids = xcalloc(all + 1, sizeof *ids);
+    uint32_t *chunk_of = xcalloc(all + 1, sizeof *chunk_of);
     struct anchor_desc desc = {.peers = &node->peers,
                                .n_chunks = config->n_chunks,
                                .bound = MAP_BOUND,
@@ -172,7 +166,7 @@ static struct anchor *make_anchor(struct fleet_node *node, const struct idset *v
     struct anchor *anchor = NULL;
     for (int i = 0; i < MAP_FINGERPRINT_BYTES; i++)
         desc.fingerprint[i] = config->fingerprint[i];
-    idset_to_array(view, ids);
+    idset_to_array(job->view, ids);
     for (uint64_t i = 0; i < count; i++)
         chunk_of[i] = config->places[ids[i]].chunk;
     CHECK(anchor_create(&desc, &anchor) == 0);
@@ -197,7 +191,7 @@ int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_j
 {
     char name[32];
     snprintf(name, sizeof name, "job %u", number);
-    struct anchor *anchor = make_anchor(node, job->view, job->resume);
+    struct anchor *anchor = make_anchor(node, job);
     struct engine_job_desc desc = {.client = number,
                                    .name = name,
                                    .pipeline = job->pipeline,
@@ -205,8 +199,10 @@ int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_j
                                    .prefetch = job->prefetch,
                                    .epochs = job->epochs,
                                    .sampled.seed = job->seed,
-                                   .homes = {anchor_elsewhere, anchor},
+                                   .part = job->part,
                                    .resume = job->resume};
+    if (job->part.world_size == 0)
+        desc.homes = (struct engine_homes){anchor_elsewhere, anchor};
     struct fleet_job *added = &node->fleet->jobs[number];
     *added = (struct fleet_job){.there = true,
                                 .serial = ++node->fleet->job_serials,
@@ -284,7 +280,7 @@ void fleet_begin_node(struct fleet *fleet, uint32_t no)
     peers_init(&node->peers, &self);
     CHECK(play_create(config, &node->play, &err) == 0);
     guests.boot = node->boot;
-    CHECK(guests_create(&guests, &node->guests) == 0);
+    CHECK(home_begin(&guests, &node->home) == 0);
     memset(node->guest_at, 0, sizeof node->guest_at);
     node->slots = xcalloc(config.arena_bytes / FLEET_SLOT_BYTES + 1, sizeof *node->slots);
     node->play.now_ns = fleet->now_ns;
@@ -302,12 +298,12 @@ void fleet_end_node(struct fleet_node *node)
             fleet_end_job(node->fleet, job);
         }
     }
-    guests_destroy(node->guests);
+    home_end(&node->home);
     play_end(&node->play);
     free(node->slots);
     for (size_t i = 0; i < node->n_waiting; i++)
         fleet_free(node->waiting[i]);
-    node->n_waiting = node->n_events = node->n_expects = 0;
+    node->n_waiting = node->n_expects = 0;
     for (uint32_t i = 0; i < FLEET_SENT_MAX; i++)
         node->sent[i] = (struct fleet_sent){0};
     node->lives = false;

@@ -1,6 +1,4 @@
 /* fleet_parts.c: a node's anchors and guests: what they ask for, and what comes of it. */
-#include <stdlib.h>
-
 #include "common/check.h"
 #include "server/bench/fleet_priv.h"
 
@@ -168,7 +166,7 @@ static void put_samples(struct fleet_node *node, const struct guests_action *act
     node->given += action->answer.n_samples;
 }
 
-static void show_given(struct fleet_node *node, const struct fleet_message *answer, uint64_t guest, uint64_t seq)
+static void show_given(struct fleet_node *node, struct fleet_message *answer, uint64_t guest, uint64_t seq)
 {
     const struct fleet_hooks *hooks = &node->fleet->config.hooks;
     struct fleet_given given = {.home = node->no,
@@ -180,13 +178,15 @@ static void show_given(struct fleet_node *node, const struct fleet_message *answ
                                 .samples = answer->samples,
                                 .instances = answer->instances};
     spoils(node->fleet, FLEET_SPOIL_GIVEN, &given);
+    answer->last = given.last;
     if (hooks->gives)
         hooks->gives(hooks->ctx, &given);
 }
 
 /* Requests are numbered by their sender and its serial. */
-static void send_answer(struct fleet_node *node, const struct guests_action *action)
+static void send_answer(void *ctx, const struct guests_action *action)
 {
+    struct fleet_node *node = ctx;
     uint32_t to = (uint32_t)(action->request >> 48);
     uint64_t serial = action->request & ((UINT64_C(1) << 48) - 1);
     if (serial == 0)
@@ -204,28 +204,45 @@ static void send_answer(struct fleet_node *node, const struct guests_action *act
     fleet_send(node->fleet, answer);
 }
 
-void fleet_tell_guests(struct fleet_node *node, struct guests_event event)
+static uint64_t now_ns(void *ctx)
 {
-    const struct guests_action *actions;
-    event.now_ns = node->fleet->now_ns;
-    size_t count = guests_step(node->guests, &event, &actions);
-    for (size_t i = 0; i < count; i++) { /* before the engine does anything with the slots */
-        if (actions[i].type == GUESTS_ANSWER)
-            send_answer(node, &actions[i]);
-    }
-    for (size_t i = 0; i < count; i++) {
-        const struct guests_action *action = &actions[i];
-        if (action->type == GUESTS_RESOLVE)
-            fleet_add_guest(node, action);
-        else if (action->type == GUESTS_ANSWER || !node->guest_at[action->job])
-            continue; /* the engine's job may have ended */
-        else if (action->type == GUESTS_ASK)
-            play_next(&node->play, action->job, 0, 0, action->credits);
-        else if (action->type == GUESTS_RELEASE)
-            play_release(&node->play, action->job, 0, action->batch);
-        else if (action->type == GUESTS_GONE)
-            play_gone(&node->play, action->job, 0);
-    }
+    const struct fleet_node *node = ctx;
+    return node->fleet->now_ns;
+}
+
+static void add_guest(void *ctx, const struct guests_action *action)
+{
+    fleet_add_guest(ctx, action);
+}
+
+static bool is_guests(void *ctx, uint32_t job)
+{
+    const struct fleet_node *node = ctx;
+    return node->guest_at[job];
+}
+
+static void tell_engine(void *ctx, const struct guests_action *action)
+{
+    struct fleet_node *node = ctx;
+    if (action->type == GUESTS_ASK)
+        play_next(&node->play, action->job, 0, 0, action->credits);
+    else if (action->type == GUESTS_RELEASE)
+        play_release(&node->play, action->job, 0, action->batch);
+    else
+        play_gone(&node->play, action->job, 0);
+}
+
+static struct home_means means_of(struct fleet_node *node)
+{
+    return (struct home_means){node, now_ns, send_answer, add_guest, is_guests, tell_engine};
+}
+
+void fleet_leave(struct fleet *fleet, uint32_t no)
+{
+    struct fleet_node *node = &fleet->nodes[no];
+    const struct home_means means = means_of(node);
+    CHECK(node->lives && !node->stands);
+    home_tell(&node->home, &means, (struct guests_event){.type = GUESTS_LEAVE});
 }
 
 /* ── messages ── */
@@ -251,7 +268,8 @@ void fleet_asked(struct fleet_node *node, struct fleet_message *message)
     spoils(node->fleet, FLEET_SPOIL_ASKED, &event);
     if (hooks->asked)
         hooks->asked(hooks->ctx, node->no, node->boot, &event);
-    fleet_tell_guests(node, event);
+    const struct home_means means = means_of(node);
+    home_tell(&node->home, &means, event);
     idset_destroy(node->attaching);
     node->attaching = NULL;
 }
@@ -340,27 +358,11 @@ void fleet_failed(struct fleet_node *node, uint64_t serial, bool refused)
 
 /* ── at one moment ── */
 
-static bool tell_guest_events(struct fleet_node *node)
-{
-    struct fleet_guest_event *events = node->events;
-    size_t count = node->n_events;
-    node->events = NULL;
-    node->n_events = node->events_cap = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (events[i].event.type == GUESTS_DELIVERED)
-            events[i].event.delivered.samples = events[i].samples;
-        fleet_tell_guests(node, events[i].event);
-    }
-    free(events);
-    return count > 0;
-}
-
 static bool settle_node(struct fleet_node *node)
 {
     bool any = tell_expects(node);
-    any = tell_guest_events(node) || any;
-    if (guests_alarm(node->guests) <= node->fleet->now_ns)
-        fleet_tell_guests(node, (struct guests_event){.type = GUESTS_TICK});
+    const struct home_means means = means_of(node);
+    any = home_go_on(&node->home, &means) || any;
     for (uint32_t peer; (peer = peers_probe(&node->peers, node->fleet->now_ns)) != PEER_UNKNOWN;)
         fleet_probe(node->fleet, node->no, fleet_node(node->peers.all[peer].id));
     return any;

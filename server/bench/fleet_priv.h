@@ -56,18 +56,13 @@ struct fleet_expect {
     uint64_t ahead;
 };
 
-struct fleet_guest_event {
-    struct guests_event event;
-    struct guests_sample samples[GUESTS_BATCH];
-};
-
 struct fleet_node {
     struct fleet *fleet;
     uint32_t no;
     uint64_t boot, serials;
     bool lives, stands;
     struct play play;
-    struct guests *guests;
+    struct home home;
     struct peers peers;
     uint64_t *slots;     /* the instance in each */
     uint64_t *offset_of; /* by task of an EXPECT */
@@ -77,8 +72,6 @@ struct fleet_node {
     uint32_t attaching_pipeline;
     struct fleet_expect *expects;
     size_t n_expects, expects_cap;
-    struct fleet_guest_event *events; /* for the guests, in order */
-    size_t n_events, events_cap;
     struct fleet_message **waiting; /* while it stands still */
     size_t n_waiting, waiting_cap;
     struct fleet_sent sent[FLEET_SENT_MAX];
@@ -123,7 +116,6 @@ struct fleet_sent *fleet_sent_at(struct fleet_node *node, uint64_t serial);
 /* fleet_parts.c: anchors and guests */
 void fleet_carry_out(struct fleet *fleet, struct fleet_job *job); /* what the job's anchor asks for */
 void fleet_tell_anchor(struct fleet *fleet, struct fleet_job *job, struct merge_event event);
-void fleet_tell_guests(struct fleet_node *node, struct guests_event event);
 void fleet_asked(struct fleet_node *node, struct fleet_message *message);
 void fleet_answered(struct fleet_node *node, const struct fleet_message *message);
 void fleet_failed(struct fleet_node *node, uint64_t serial, bool refused);

@@ -9,7 +9,9 @@
  *
  *   RESOLVING ── ADDED ──▶ THERE ── a higher term or boot, DETACH, no request for a lease, ENDED ──▶ gone
  *
- * One that has given all its part stays for GUESTS_THROUGH_LEASES leases, for the next epoch.
+ * One that has given all its part stays for GUESTS_THROUGH_LEASES leases, for the next epoch. On a node that leaves no
+ * other is attached, and those that are there go on until their anchors have what they want of the epoch, for
+ * GUESTS_LEAVE_NS at most.
  *
  * An anchor can make a guest hold no more than some hundreds of samples, and the home no more guests than it allows. */
 #ifndef LARDER_SERVER_CLUSTER_GUESTS_H
@@ -31,6 +33,7 @@
 #define GUESTS_SAMPLES_MAX 256 /* of an answer */
 #define GUESTS_WAIT_MAX_MS 5000
 #define GUESTS_THROUGH_LEASES 20
+#define GUESTS_LEAVE_NS UINT64_C(30000000000)
 #define GUESTS_NO_JOB UINT32_MAX
 #define GUESTS_AHEAD 32 /* samples that the engine is asked for beyond what is waited for */
 
@@ -59,7 +62,7 @@ enum guests_event_type {
     GUESTS_DELIVERED, /* a batch of the guest's job */
     GUESTS_BAD,       /* a sample of the guest's part is bad; before the batch that says LAST */
     GUESTS_ENDED,     /* the engine's job has failed or is gone */
-    GUESTS_LEAVE,     /* This node leaves: nobody is attached any more. */
+    GUESTS_LEAVE,     /* This node leaves the cluster; a second one changes nothing. */
 };
 
 /* A sample that the engine delivered. */

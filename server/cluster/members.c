@@ -160,7 +160,7 @@ static void take_answer(struct members *members, struct member *member, const st
         member->unanswered += is_probed(members, member);
     } else {
         member->unanswered = 0;
-        member->leaving = event->leaving;
+        member->leaving = probe ? event->leaving : member->leaving; /* it gives data while it leaves */
         take_boot(member, event->boot, out);
     }
     settle(members, member, event->now_ns);

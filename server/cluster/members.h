@@ -46,7 +46,7 @@ struct members_event {
     uint8_t id[MAP_NODE_ID_BYTES]; /* LISTED … DATA_ANSWERED */
     uint64_t boot;                 /* LISTED and answers; 0: not known */
     uint32_t weight;               /* LISTED: 1 … MAP_WEIGHT_MAX */
-    bool leaving;                  /* LISTED and answers */
+    bool leaving;                  /* LISTED and PROBE_ANSWERED */
     uint64_t revision;             /* LISTED, VANISHED: the list's */
 };
 

@@ -104,7 +104,9 @@ static bool list_group(int argc, char **argv, int *status)
         found = true;
     }
     if (found && strcmp(argv[0], "cluster") == 0)
-        fprintf(out, "  %-20s %s\n", "cluster status", "the nodes, and what they give each other; asks the daemon");
+        fprintf(out, "  %-20s %s\n  %-20s %s\n", "cluster status",
+                "the nodes, and what they give each other; asks the daemon", "cluster leave",
+                "give nothing more to the other nodes; asks the daemon");
     *status = asked ? 0 : 2;
     return found;
 }

@@ -15,6 +15,7 @@
  *                                                  {"v":1,"ok":true}
  *   {"v":1,"op":"drain","id":"…"}                  {"v":1,"ok":true}
  *   {"v":1,"op":"hand_over","id":"…"}              {"v":1,"ok":true}
+ *   {"v":1,"op":"cluster_leave","id":"…"}          {"v":1,"ok":true}
  *   {"v":1,"op":"poison"}                          {"v":1,"ok":true,"poison":[{"file":"…","id":"…","crashes":1,
  *                                                   "deaths":0,"signal":"SIGSEGV","verdict":"crashed"},…]}
  *   {"v":1,"op":"poison_clear","sample":"…","id":"…"}
@@ -47,6 +48,8 @@ struct control_handlers {
     int (*drain)(void *ctx, struct error *err); /* takes no new jobs, and stops the daemon after the last one */
     /* Stops the daemon soon after the answer, so that another one can take its place. */
     int (*hand_over)(void *ctx, struct error *err);
+    /* Gives nothing more to other nodes of the cluster. LARDER_ENOENT: the daemon is in none. */
+    int (*cluster_leave)(void *ctx, struct error *err);
     /* list_poison adds to empty notes the samples that daemons died of; clear_poison takes back the notes of what
      * `sample` means (NULL: all). LARDER_ENOENT: there are none, or nothing is noted at all. */
     int (*list_poison)(void *ctx, struct poison_notes *out, struct error *err);

@@ -89,7 +89,7 @@ static char *answer_jobs(const struct control_handlers *handlers)
 
 static bool changes_something(const char *op)
 {
-    static const char *const ops[] = {"cancel", "weight", "drain", "hand_over", "poison_clear"};
+    static const char *const ops[] = {"cancel", "weight", "drain", "hand_over", "cluster_leave", "poison_clear"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         if (strcmp(op, ops[i]) == 0)
             return true;
@@ -135,6 +135,8 @@ static int carry_out(const struct control_handlers *handlers, const char *op, co
         return handlers->drain(handlers->ctx, err);
     if (strcmp(op, "hand_over") == 0)
         return handlers->hand_over(handlers->ctx, err);
+    if (strcmp(op, "cluster_leave") == 0)
+        return handlers->cluster_leave(handlers->ctx, err);
     if (strcmp(op, "poison_clear") == 0)
         return clear_poison(handlers, json_object_get(request, "sample"), err);
     if (!job || !*job)
@@ -197,7 +199,7 @@ char *control_answer(const struct control_handlers *handlers, struct control_mem
     else
         answer = fail(LARDER_EINVAL,
                       "no such \"op\": there are ping, status, jobs, tree, events, cancel, weight, drain, "
-                      "hand_over, poison and poison_clear");
+                      "hand_over, cluster_leave, poison and poison_clear");
     json_decref(json);
     return answer;
 }

@@ -22,7 +22,7 @@ int cluster_create(const struct driver_node *node, uint64_t boot, struct driver_
     cluster->prep_id = node->prep_id;
     members_init(&cluster->members, &self, node->leased, node->lease_ns, clock_now_ns());
     peers_init(&cluster->peers, &self);
-    int code = guests_create(&guests, &cluster->guests);
+    int code = home_begin(&guests, &cluster->home);
     if (code)
         free(cluster);
     else
@@ -41,11 +41,10 @@ void cluster_destroy(struct driver_cluster *cluster)
     anchor_destroy(cluster->adding);
     free(cluster->ended);
     free(cluster->failed);
-    guests_destroy(cluster->guests);
+    home_end(&cluster->home);
     free(cluster->sent);
     free(cluster->offset_of);
     free(cluster->expected);
-    free(cluster->events);
     free(cluster);
 }
 
@@ -126,7 +125,7 @@ static void answer_probe(struct driver_cluster *cluster, const struct peering_ev
                                              .prep_id = cluster->prep_id,
                                              .revision = cluster->members.view.revision,
                                              .leaving = cluster->members.members[0].leaving,
-                                             .guests = guests_count(cluster->guests)}};
+                                             .guests = guests_count(cluster->home.guests)}};
     memcpy(message.alive.node, cluster->peers.self, sizeof message.alive.node);
     peering_answer(cluster->peering, event->number, &message, NULL, 0);
 }
@@ -170,7 +169,7 @@ void cluster_settle(struct driver *driver)
     probe_peers(cluster);
     while (cluster_guests_go_on(driver) || cluster_anchors_go_on(driver))
         cluster->rests = false;
-    if (!cluster->rests && guests_count(cluster->guests) == 0 && !cluster_has_anchors(cluster)) {
+    if (!cluster->rests && guests_count(cluster->home.guests) == 0 && !cluster_has_anchors(cluster)) {
         peering_rest();
         cluster->rests = true;
     }
@@ -182,12 +181,12 @@ int64_t cluster_wait_ms(const struct driver *driver)
     const struct driver_cluster *cluster = driver->cluster;
     if (!cluster || !cluster->peering)
         return -1;
-    uint64_t alarms[] = {members_alarm(&cluster->members), peers_alarm(&cluster->peers), guests_alarm(cluster->guests),
-                         cluster_anchors_alarm(cluster)};
+    uint64_t alarms[] = {members_alarm(&cluster->members), peers_alarm(&cluster->peers),
+                         guests_alarm(cluster->home.guests), cluster_anchors_alarm(cluster)};
     uint64_t at_ns = UINT64_MAX, now_ns = clock_now_ns();
     for (size_t i = 0; i < sizeof alarms / sizeof *alarms; i++)
         at_ns = alarms[i] < at_ns ? alarms[i] : at_ns;
-    if (cluster->n_events || cluster->n_failed)
+    if (cluster->home.n_notes || cluster->n_failed)
         return 0;
     if (at_ns == UINT64_MAX)
         return -1;
@@ -206,4 +205,25 @@ void cluster_alone(struct driver *driver)
         if (reg && reg->guest.number)
             driver_step(driver, &(struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = job}}, 1);
     }
+}
+
+int cluster_leave(struct driver *driver)
+{
+    struct driver_cluster *cluster = driver->cluster;
+    if (!cluster || !cluster->peering)
+        return LARDER_ENOENT;
+    if (cluster->members.members[0].leaving)
+        return 0;
+    log_info("msg=\"leaving the cluster: nothing more is given to other nodes, but for the epochs that they are in\" "
+             "guests=%u",
+             guests_count(cluster->home.guests));
+    tell_members(cluster, (struct members_event){.type = MEMBERS_LEAVE});
+    cluster_guests_leave(driver);
+    return 0;
+}
+
+bool cluster_gives(const struct driver *driver)
+{
+    const struct driver_cluster *cluster = driver->cluster;
+    return cluster && cluster->peering && guests_count(cluster->home.guests) > 0;
 }

@@ -25,6 +25,11 @@ int cluster_create(const struct driver_node *node, uint64_t boot, struct driver_
 void cluster_destroy(struct driver_cluster *cluster); /* accepts NULL */
 void cluster_peering(struct driver_cluster *cluster, struct peering *peering);
 
+/* cluster_leave has this node give nothing more to others, as driver_leave says. LARDER_ENOENT: there is no cluster.
+ * cluster_gives tells whether other nodes' jobs are here still. */
+int cluster_leave(struct driver *driver);
+bool cluster_gives(const struct driver *driver);
+
 /* cluster_told takes over what the peering tells. cluster_settle goes on until nothing is left to do now.
  * cluster_wait_ms gives when it is next to be called; below 0: when something comes. cluster_alone ends other nodes'
  * jobs here; nobody is asked or answered any more. */

@@ -244,7 +244,7 @@ bool cluster_anchors_go_on(struct driver *driver)
         any = carry_out_all(driver, job) || any; /* what an epoch's begin asked for */
         if (cluster->anchors[job].anchor && anchor_alarm(cluster->anchors[job].anchor) <= clock_now_ns()) {
             tell(driver, job, (struct merge_event){.type = MERGE_TICK});
-            any = any || cluster->n_expected || cluster->n_events;
+            any = any || cluster->n_expected || cluster->home.n_notes;
         }
     }
     return any;

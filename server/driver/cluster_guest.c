@@ -1,6 +1,5 @@
 /* cluster_guest.c: other nodes' jobs, to which this one gives samples. A guest is a job of the engine; guests.h knows
  * what becomes of its batches. In guests.h samples are named by their indices in the dataset, as between nodes. */
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -16,8 +15,9 @@ enum { RETRY_MS = 1000 };
 /* ── its job ── */
 
 /* resolve has the registrar find the dataset of the ATTACH that is being taken. What comes of it is told later. */
-static void resolve(struct driver *driver, const struct guests_action *action)
+static void resolve(void *ctx, const struct guests_action *action)
 {
+    struct driver *driver = ctx;
     struct driver_cluster *cluster = driver->cluster;
     const struct peer_attach *attach = &cluster->attaching->message.attach;
     struct session_peer peer = {.client = "another node"};
@@ -45,8 +45,8 @@ static void resolve(struct driver *driver, const struct guests_action *action)
     if (!code)
         code = registrar_submit(driver->registrar, reg);
     if (code) {
-        cluster_note(cluster,
-                     (struct guests_event){.type = GUESTS_REFUSED, .guest = action->guest, .refused.code = code});
+        home_note(&cluster->home,
+                  (struct guests_event){.type = GUESTS_REFUSED, .guest = action->guest, .refused.code = code});
         registration_destroy(reg);
     }
 }
@@ -82,8 +82,9 @@ static void put_samples(const struct driver *driver, const struct guests_action 
     batch->bads = (struct peer_blob){bads, batch->bad * (uint32_t)PEER_BAD_BYTES};
 }
 
-static void answer(const struct driver *driver, const struct guests_action *action)
+static void answer(void *ctx, const struct guests_action *action)
 {
+    const struct driver *driver = ctx;
     static const enum peer_type types[] = {
         [GUESTS_ATTACHED] = PEER_ATTACHED, [GUESTS_IS_REFUSED] = PEER_REFUSED, [GUESTS_STALE] = PEER_STALE,
         [GUESTS_BATCH_IS] = PEER_BATCH,    [GUESTS_EMPTY] = PEER_EMPTY,        [GUESTS_IS_GONE] = PEER_GONE,
@@ -112,45 +113,37 @@ static void answer(const struct driver *driver, const struct guests_action *acti
 
 /* ── events ── */
 
-/* is_guests tells whether the job is a guest's: that of the action may have ended in a step of which guests.h hears
- * later. */
-static bool is_guests(const struct driver *driver, const struct guests_action *action)
+static uint64_t now_ns(void *ctx)
 {
-    const struct registration *reg = action->job < JOBS_MAX ? driver->tables.jobs[action->job].reg : NULL;
+    (void)ctx;
+    return clock_now_ns();
+}
+
+static bool is_guests(void *ctx, uint32_t job)
+{
+    const struct driver *driver = ctx;
+    const struct registration *reg = job < JOBS_MAX ? driver->tables.jobs[job].reg : NULL;
     return reg && reg->guest.number;
 }
 
-static void step(struct driver *driver, struct guests_event event)
+static void tell_engine(void *ctx, const struct guests_action *action)
 {
-    struct driver_cluster *cluster = driver->cluster;
-    const struct guests_action *actions;
-    event.now_ns = clock_now_ns();
-    size_t count = guests_step(cluster->guests, &event, &actions);
-    for (size_t i = 0; i < count; i++) { /* before the engine does anything with the slots */
-        if (actions[i].type == GUESTS_ANSWER)
-            answer(driver, &actions[i]);
-    }
-    for (size_t i = 0; i < count; i++) {
-        const struct guests_action *action = &actions[i];
-        struct engine_event told = {.type = ENGINE_TICK};
-        if (action->type != GUESTS_RESOLVE && !is_guests(driver, action))
-            continue;
-        if (action->type == GUESTS_RESOLVE)
-            resolve(driver, action);
-        else if (action->type == GUESTS_ASK)
-            told = (struct engine_event){.type = ENGINE_NEXT, .next = {action->job, 0, action->credits}};
-        else if (action->type == GUESTS_RELEASE)
-            told = (struct engine_event){.type = ENGINE_RELEASE, .release = {action->job, action->batch}};
-        else if (action->type == GUESTS_GONE)
-            told = (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = action->job}};
-        driver_step(driver, &told, told.type != ENGINE_TICK);
-    }
+    struct engine_event told = {.type = ENGINE_JOB_GONE, .job_gone = {.job = action->job}};
+    if (action->type == GUESTS_ASK)
+        told = (struct engine_event){.type = ENGINE_NEXT, .next = {action->job, 0, action->credits}};
+    else if (action->type == GUESTS_RELEASE)
+        told = (struct engine_event){.type = ENGINE_RELEASE, .release = {action->job, action->batch}};
+    driver_step(ctx, &told, 1);
+}
+
+static struct home_means means_of(struct driver *driver)
+{
+    return (struct home_means){driver, now_ns, answer, resolve, is_guests, tell_engine};
 }
 
 static void gone(struct driver *driver, uint32_t job)
 {
-    const struct registration *reg = driver->tables.jobs[job].reg;
-    if (reg && reg->guest.number)
+    if (is_guests(driver, job))
         driver_step(driver, &(struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = job}}, 1);
 }
 
@@ -158,8 +151,7 @@ bool cluster_end_guests(struct driver *driver)
 {
     bool any = false;
     for (uint32_t job = 0; driver->cluster && job < JOBS_MAX; job++) {
-        const struct registration *reg = driver->tables.jobs[job].reg;
-        any = any || (reg && reg->guest.number);
+        any = any || is_guests(driver, job);
         gone(driver, job);
     }
     return any;
@@ -170,19 +162,14 @@ bool cluster_guests_go_on(struct driver *driver)
     struct driver_cluster *cluster = driver->cluster;
     while (cluster->n_failed)
         gone(driver, cluster->failed[--cluster->n_failed]);
-    struct cluster_guest_event *events = cluster->events;
-    size_t count = cluster->n_events;
-    cluster->events = NULL;
-    cluster->n_events = cluster->events_cap = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (events[i].event.type == GUESTS_DELIVERED)
-            events[i].event.delivered.samples = events[i].samples;
-        step(driver, events[i].event);
-    }
-    free(events);
-    if (guests_alarm(cluster->guests) <= clock_now_ns())
-        step(driver, (struct guests_event){.type = GUESTS_TICK});
-    return count > 0 || cluster->n_events > 0;
+    const struct home_means means = means_of(driver);
+    return home_go_on(&cluster->home, &means);
+}
+
+void cluster_guests_leave(struct driver *driver)
+{
+    const struct home_means means = means_of(driver);
+    home_tell(&driver->cluster->home, &means, (struct guests_event){.type = GUESTS_LEAVE});
 }
 
 /* attach makes an event of the request. False: its part is no set of samples. */
@@ -233,7 +220,8 @@ void cluster_guests_asked(struct driver *driver, const struct peering_event *ask
         peering_answer(cluster->peering, asked->number, &refused, NULL, 0);
         return;
     }
+    const struct home_means means = means_of(driver);
     cluster->attaching = asked;
-    step(driver, event);
+    home_tell(&cluster->home, &means, event);
     cluster->attaching = NULL;
 }

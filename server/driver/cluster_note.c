@@ -9,14 +9,6 @@
 
 #define HEAD_BYTES_MAX 65536 /* of an answer, before the samples */
 
-struct cluster_guest_event *cluster_note(struct driver_cluster *cluster, struct guests_event event)
-{
-    cluster->events = xgrow(cluster->events, sizeof *cluster->events, &cluster->events_cap, cluster->n_events + 1);
-    struct cluster_guest_event *noted = &cluster->events[cluster->n_events++];
-    noted->event = event;
-    return noted;
-}
-
 /* ── jobs ── */
 
 /* fits tells whether an answer with as many samples as are asked for at once is short enough. */
@@ -78,9 +70,8 @@ void cluster_job_added(struct driver *driver, uint32_t job, const struct registr
     if (!cluster)
         return;
     if (reg->guest.number) {
-        cluster->events = xgrow(cluster->events, sizeof *cluster->events, &cluster->events_cap, cluster->n_events + 1);
-        cluster->events[cluster->n_events++].event = (struct guests_event){
-            .type = GUESTS_ADDED, .guest = reg->guest.number, .added.job = job};
+        home_note(&cluster->home,
+                  (struct guests_event){.type = GUESTS_ADDED, .guest = reg->guest.number, .added.job = job});
     } else if (cluster->adding) {
         cluster->anchors[job] = (struct cluster_anchor){cluster->adding, ++cluster->serials};
         cluster->adding = NULL;
@@ -105,7 +96,7 @@ void cluster_job_ended(struct driver *driver, uint32_t job)
     if (!cluster)
         return;
     if (reg->guest.number)
-        cluster_note(cluster, (struct guests_event){.type = GUESTS_ENDED, .guest = reg->guest.number});
+        home_note(&cluster->home, (struct guests_event){.type = GUESTS_ENDED, .guest = reg->guest.number});
     struct cluster_anchor *anchor = &cluster->anchors[job];
     if (!anchor->anchor)
         return;
@@ -168,19 +159,19 @@ void cluster_guest_desc(const struct registration *reg, struct engine_job_desc *
 
 void cluster_guest_refused(struct driver *driver, const struct registration *reg, int code)
 {
-    cluster_note(driver->cluster,
-                 (struct guests_event){.type = GUESTS_REFUSED, .guest = reg->guest.number, .refused.code = code});
+    home_note(&driver->cluster->home,
+              (struct guests_event){.type = GUESTS_REFUSED, .guest = reg->guest.number, .refused.code = code});
 }
 
 void cluster_guest_batch(struct driver *driver, const struct engine_action *action)
 {
     const struct registration *reg = driver->tables.jobs[action->job].reg;
-    struct cluster_guest_event *noted = cluster_note(
-        driver->cluster, (struct guests_event){.type = GUESTS_DELIVERED,
-                                               .guest = reg->guest.number,
-                                               .delivered = {.batch = action->deliver.batch,
-                                                             .count = action->deliver.count,
-                                                             .last = action->deliver.last}});
+    struct home_note *noted = home_note(&driver->cluster->home,
+                                        (struct guests_event){.type = GUESTS_DELIVERED,
+                                                              .guest = reg->guest.number,
+                                                              .delivered = {.batch = action->deliver.batch,
+                                                                            .count = action->deliver.count,
+                                                                            .last = action->deliver.last}});
     CHECK(action->deliver.count <= GUESTS_BATCH);
     for (uint32_t i = 0; i < action->deliver.count; i++) {
         const struct engine_entry *entry = &action->deliver.entries[i];

@@ -3,7 +3,7 @@
 #define LARDER_SERVER_DRIVER_CLUSTER_PRIV_H
 
 #include "server/cluster/anchor.h"
-#include "server/cluster/guests.h"
+#include "server/cluster/home.h"
 #include "server/driver/cluster.h"
 #include "server/driver/driver_priv.h"
 
@@ -30,12 +30,6 @@ struct cluster_expected {
     uint64_t ahead, serial;
 };
 
-/* What a guest's job did in a step. */
-struct cluster_guest_event {
-    struct guests_event event;
-    struct guests_sample samples[GUESTS_BATCH];
-};
-
 /* For the status. */
 struct cluster_counts {
     uint64_t requests, probes;  /* sent; probes are no requests here */
@@ -48,7 +42,7 @@ struct driver_cluster {
     uint64_t boot, prep_id;
     struct members members;
     struct peers peers;
-    struct guests *guests;
+    struct home home;
     struct cluster_anchor anchors[JOBS_MAX];
     struct anchor *adding; /* of the job that is being added */
     uint64_t serials, numbers;
@@ -59,13 +53,11 @@ struct driver_cluster {
     size_t offsets_cap;
     struct cluster_expected *expected;
     size_t n_expected, expected_cap;
-    struct cluster_guest_event *events;
-    size_t n_events, events_cap;
     struct cluster_anchor *ended; /* of jobs that are gone */
     size_t n_ended, ended_cap;
     uint32_t *failed; /* jobs of guests, which are to end */
     size_t n_failed, failed_cap;
-    const struct peering_event *attaching; /* the request that guests_step is taking */
+    const struct peering_event *attaching; /* the request that the home is told of */
     bool ticking;                          /* inside cluster_settle */
     bool rests;                            /* no job has been shared since peering_rest */
 };
@@ -75,8 +67,6 @@ struct driver_cluster {
 struct cluster_sent *cluster_send(struct driver_cluster *cluster, const struct cluster_sent *sent,
                                   const struct peer_message *message, bool fresh, uint32_t whole_ms);
 bool cluster_sent_take(struct driver_cluster *cluster, uint64_t number, struct cluster_sent *out);
-/* cluster_note.c: cluster_note notes what a guest's job did. */
-struct cluster_guest_event *cluster_note(struct driver_cluster *cluster, struct guests_event event);
 /* cluster_anchor.c */
 bool cluster_anchors_go_on(struct driver *driver); /* whether there was anything to do */
 bool cluster_has_anchors(const struct driver_cluster *cluster);
@@ -84,6 +74,7 @@ void cluster_anchors_hear(struct driver *driver, const struct cluster_sent *sent
 uint64_t cluster_anchors_alarm(const struct driver_cluster *cluster);
 /* cluster_guest.c */
 bool cluster_guests_go_on(struct driver *driver);
+void cluster_guests_leave(struct driver *driver);
 void cluster_guests_asked(struct driver *driver, const struct peering_event *event);
 /* cluster_status.c: cluster_count_ended adds up what became of a job's samples, before its anchor goes. */
 void cluster_count_ended(struct driver_cluster *cluster, const struct anchor *anchor);

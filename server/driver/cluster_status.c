@@ -88,7 +88,7 @@ struct status_cluster *cluster_status(const struct driver *driver)
         return NULL;
     struct status_cluster *out = xcalloc(1, sizeof *out);
     out->name = xstrdup(peering_cluster(cluster->peering));
-    out->guests = guests_count(cluster->guests);
+    out->guests = guests_count(cluster->home.guests);
     out->requests = cluster->counts.requests;
     out->probes = cluster->counts.probes;
     out->given = cluster->counts.given;

@@ -103,7 +103,7 @@ static void on_state_get(struct driver *driver, const struct inbox_message *mess
 static void tell_drained(struct driver *driver)
 {
     if (!driver->drain.asked || driver->drain.told || driver->tables.n_coming ||
-        tables_count_jobs(&driver->tables, true))
+        tables_count_jobs(&driver->tables, true) || cluster_gives(driver))
         return;
     driver->drain.told = true;
     driver->config.drained(driver->config.ctx);
@@ -176,6 +176,7 @@ static bool take(struct driver *driver, const struct inbox_message *message)
     case INBOX_PRESSURE: driver_pressure(driver); break;
     case INBOX_PEERS: cluster_told(driver, message->peers); break;
     case INBOX_ALONE:
+    case INBOX_LEAVE:
     case INBOX_STATUS:
     case INBOX_LEFT:
     case INBOX_CANCEL:

@@ -39,7 +39,8 @@ struct driver_config {
     struct origins *origins;   /* borrowed; it is told whose samples jobs want. NULL: there are none */
     const char *rates;         /* the file that keeps preparing rates; NULL: none does. Borrowed by driver_create */
     const struct driver_node *node; /* NULL: this daemon is in no cluster. Borrowed by driver_create */
-    void (*drained)(void *ctx);     /* called once, in the engine's thread: no job is left, and none can come */
+    /* called once, in the engine's thread: no job is left, of this node or another, and none can come */
+    void (*drained)(void *ctx);
     void *ctx;
 };
 
@@ -66,7 +67,7 @@ void driver_halt(struct driver *driver);
  * driver_stop. */
 void driver_settle(struct driver *driver);
 
-/* Any thread but the engine's may call the following five until driver_stop. Each waits for its answer.
+/* Any thread but the engine's may call the following six until driver_stop. Each waits for its answer.
  *
  * driver_status fills what the engine's thread knows: whether the daemon is draining, the totals, the jobs, and what
  * the governor decided. */
@@ -80,7 +81,12 @@ void driver_tree(struct driver *driver, struct status_tree *tree);
 int driver_cancel(struct driver *driver, const char *name, struct error *err);
 /* driver_set_weight gives a job another weight, from JOB_WEIGHT_MIN to JOB_WEIGHT_MAX. LARDER_ENOENT: no such job. */
 int driver_set_weight(struct driver *driver, const char *name, double weight, struct error *err);
-/* driver_drain makes the engine refuse new jobs from this moment on. A second call does nothing. */
+/* driver_leave has a node of a cluster give nothing more to others: no other guest is attached, and those that are
+ * there end with their epoch, or after GUESTS_LEAVE_NS. Its own jobs go on, and other nodes give to them. A second call
+ * does nothing. LARDER_ENOENT: this daemon is in no cluster. */
+int driver_leave(struct driver *driver, struct error *err);
+/* driver_drain makes the engine refuse new jobs from this moment on. A node of a cluster leaves it. A second call does
+ * nothing. */
 void driver_drain(struct driver *driver);
 
 /* driver_takes_jobs tells whether jobs may still come: false from driver_drain or driver_halt on. It waits for nothing.

@@ -29,6 +29,7 @@ enum inbox_type {
     INBOX_PRESSURE,
     INBOX_PEERS, /* what other nodes say */
     INBOX_ALONE,
+    INBOX_LEAVE,
     INBOX_HALT,
     INBOX_STATUS,
     INBOX_LEFT,
@@ -68,7 +69,7 @@ struct inbox_message {
             bool refused;   /* fewer than were asked for */
         } reserved;
         struct peering_event *peers;
-        struct driver_question *question; /* ALONE, HALT, STATUS, LEFT, CANCEL, WEIGHT, DRAIN, SETTLE */
+        struct driver_question *question; /* ALONE, LEAVE, HALT, STATUS, LEFT, CANCEL, WEIGHT, DRAIN, SETTLE */
     };
 };
 

@@ -156,6 +156,11 @@ static void on_weight(struct driver *driver, struct driver_question *question)
     answer(question, place < JOBS_MAX ? 0 : LARDER_ENOENT);
 }
 
+static void on_leave(struct driver *driver, struct driver_question *question)
+{
+    answer(question, cluster_leave(driver));
+}
+
 static void on_drain(struct driver *driver, struct driver_question *question)
 {
     struct engine_event event = {.type = ENGINE_DRAIN};
@@ -164,6 +169,7 @@ static void on_drain(struct driver *driver, struct driver_question *question)
                          tables_count_jobs(&driver->tables, false));
     driver->drain.asked = true;
     driver_step(driver, &event, 1);
+    cluster_leave(driver);
     answer(question, 0);
 }
 
@@ -174,6 +180,7 @@ void driver_answer(struct driver *driver, enum inbox_type type, struct driver_qu
     case INBOX_LEFT: on_left(driver, question); break;
     case INBOX_CANCEL: on_cancel(driver, question); break;
     case INBOX_WEIGHT: on_weight(driver, question); break;
+    case INBOX_LEAVE: on_leave(driver, question); break;
     case INBOX_DRAIN: on_drain(driver, question); break;
     case INBOX_HALT: on_halt(driver, question); break;
     case INBOX_ALONE:
@@ -262,6 +269,12 @@ int driver_cancel(struct driver *driver, const char *name, struct error *err)
 {
     int code = ask(driver, INBOX_CANCEL, (struct driver_question){.job = name});
     return code ? unknown_job(code, name, err) : 0;
+}
+
+int driver_leave(struct driver *driver, struct error *err)
+{
+    int code = ask(driver, INBOX_LEAVE, (struct driver_question){.job = NULL});
+    return code ? error_set(err, code, "this daemon is in no cluster") : 0;
 }
 
 void driver_drain(struct driver *driver)

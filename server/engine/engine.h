@@ -226,6 +226,24 @@ struct engine_queue_status {
     struct engine_delivery delivery;
 };
 
+/* Where the samples of a job's epoch are, for the ranks here; repeats are not counted. */
+struct engine_share {
+    bool runs; /* An epoch goes on; else all counts are 0. */
+    uint32_t epoch;
+    uint64_t here;      /* to be drawn here */
+    uint64_t elsewhere; /* that other nodes are to give and have not given, whether they are expected or not */
+    uint64_t undrawn;   /* those of them that no pick has fallen on yet */
+    uint64_t placed;    /* the others of them: entries with a place for it, */
+    uint64_t unplaced;  /* entries without one, */
+    uint64_t reserved;  /* and in reserves */
+    uint64_t pinned;    /* in entries or reserves, and not elsewhere */
+    uint64_t delivered; /* repeats included */
+};
+
+/* engine_share counts the samples of a job that is there. Each of the epoch is here, elsewhere, pinned or delivered,
+ * but for bad ones. Its work is linear in what is planned. It is for the simulator, as engine_check is. */
+void engine_share(const struct engine *engine, uint32_t job, struct engine_share *out);
+
 /* engine_totals fills *out. This and the statuses go by jobs and ranks: they take no longer when more is in memory. */
 void engine_totals(const struct engine *engine, struct engine_totals *out);
 /* engine_job_statuses fills up to max rows, in order of the jobs' numbers, and returns how many jobs there are. Waits

@@ -16,6 +16,7 @@ static const char *const seeds[] = {
     "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":2.5,\"id\":\"1\"}",
     "{\"v\":1,\"op\":\"drain\",\"id\":\"2\"}",
     "{\"v\":1,\"op\":\"hand_over\",\"id\":\"3\"}",
+    "{\"v\":1,\"op\":\"cluster_leave\",\"id\":\"4\"}",
     "{\"v\":1,\"op\":\"poison\"}",
     "{\"v\":1,\"op\":\"poison_clear\",\"sample\":\"/a\",\"id\":\"3\"}",
     "{\"v\":1,\"op\":\"cancel\",\"job\":\"caf\xc3\xa9 \\u0000 \\ud83d\\ude00\",\"id\":\"x\"}",
@@ -62,6 +63,12 @@ static int drain(void *ctx, struct error *err)
     return 0;
 }
 
+static int cluster_leave(void *ctx, struct error *err)
+{
+    (void)ctx, (void)err;
+    return 0;
+}
+
 static int hand_over(void *ctx, struct error *err)
 {
     (void)ctx, (void)err;
@@ -91,6 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                      .set_weight = set_weight,
                                                      .drain = drain,
                                                      .hand_over = hand_over,
+                                                     .cluster_leave = cluster_leave,
                                                      .list_poison = list_poison,
                                                      .clear_poison = clear_poison};
     struct control_memory memory = {0};

@@ -6,11 +6,13 @@
 
 #include "common/random.h"
 #include "server/bench/fleet.h"
+#include "server/cluster/deal.h"
 #include "server/cluster/members.h"
 
 enum {
     CLUSTER_NODES_MAX = 5,
-    CLUSTER_JOBS_MAX = 10,
+    CLUSTER_JOBS_MAX = 15,
+    CLUSTER_EPOCHS_MAX = 3,
     CLUSTER_SAMPLES_MAX = 1200,
 };
 #define CLUSTER_MS UINT64_C(1000000)
@@ -18,21 +20,27 @@ enum {
 #define CLUSTER_LEASE_NS (15 * CLUSTER_S)
 /* A job's stall: for what a request waits, and its second try; then for the next node, and this one draws it. */
 #define CLUSTER_STALL_NS (10 * CLUSTER_S)
+#define CLUSTER_LEFT_NS (5 * CLUSTER_S)       /* until all know that a node leaves, when nothing is at fault */
 #define CLUSTER_STALL_ETCD_NS (3 * CLUSTER_S) /* when only etcd is at fault */
 
 /* What holds, in the numbers of the cluster's contract. */
 enum cluster_rule {
     RULE_NONE,
-    RULE_TWICE = 1,    /* no sample is taken twice in an epoch */
-    RULE_ALL = 2,      /* all are, at its end */
-    RULE_BUDGET = 5,   /* what is kept for anchors has its bound */
+    RULE_TWICE = 1,  /* no sample is taken twice in an epoch */
+    RULE_ALL = 2,    /* all are, at its end */
+    RULE_SHARE = 3,  /* each sample of a job's share is to be drawn, elsewhere, planned or had, and so says each part */
+    RULE_DEAL = 4,   /* the shares of a job's nodes are disjoint, and together the view */
+    RULE_BUDGET = 5, /* what is kept for anchors has its bound */
     RULE_INSTANCE = 6, /* no instance comes twice to a job */
     RULE_SEQ = 7,      /* what was given for a number is given again, until it is taken */
     RULE_HEALED = 8,   /* a minute after the last fault all is as it was, and no guest is left without a job */
     RULE_STALL = 9,    /* no job stands still for longer than CLUSTER_STALL_NS */
     RULE_BYTES = 10,   /* a sample's pixels are its own */
+    RULE_UNIFORM = 11, /* what is drawn is uniform over what is left, and homes are drawn in proportion */
     RULE_SAME = 12,    /* a seed is a run */
     RULE_ETCD = 13,    /* without etcd nothing moves */
+    RULE_LEFT = 14,    /* a node that has left gives nothing */
+    RULES
 };
 
 /* Which faults a run has. */
@@ -55,6 +63,11 @@ enum cluster_spoil {
     SPOIL_KEYS,  /* believes that a node without a key is gone */
     SPOIL_TERMS, /* gives all attachments one term */
     SPOIL_OTHER, /* gives something else when it is asked for a number again */
+    SPOIL_LAST,  /* believes a home that says LAST */
+    SPOIL_STAY,  /* leaves and does not say so */
+    SPOIL_DEAL,  /* deals what is another epoch's */
+    SPOIL_ORDER, /* draws too much of what is elsewhere */
+    SPOIL_HOMES, /* draws too much of some homes */
     SPOIL_ALL
 };
 
@@ -69,9 +82,43 @@ struct etcd {
     } keys[CLUSTER_NODES_MAX];
 };
 
+/* What a trainer's job was about to draw, when it was last looked at. */
+struct uniform_look {
+    bool there;
+    uint32_t epoch;
+    uint64_t moved, here, undrawn;
+    uint64_t at_home[CLUSTER_NODES_MAX]; /* undrawn, by home */
+};
+
+/* How far draws were from their expectations in each window of an epoch, and their variances: of what is elsewhere
+ * among all, and of the first home among those elsewhere. */
+enum { UNIFORM_WINDOWS = 8, UNIFORM_KINDS = 2 };
+struct uniform {
+    double off[UNIFORM_KINDS][UNIFORM_WINDOWS], variance[UNIFORM_KINDS][UNIFORM_WINDOWS];
+};
+
+struct cluster;
+
+/* A job whose ranks are at several nodes, a trainer each. Its epochs are dealt, and it has no homes. */
+struct launch {
+    struct deal *deal;
+    uint32_t ranks;                                              /* 0: there is none */
+    struct idset *shares[CLUSTER_NODES_MAX][CLUSTER_EPOCHS_MAX]; /* NULL: not dealt yet */
+};
+
+/* A rank of it, for the engine. */
+struct launch_rank {
+    struct cluster *cluster;
+    uint32_t rank;
+};
+
 /* A training script. */
 struct trainer {
     uint32_t node, job; /* job: the fleet's; UINT32_MAX: it has none now */
+    bool dealt;         /* It is a rank of the launch. */
+    struct launch_rank launched;
+    uint32_t repeats; /* of the epoch */
+    struct uniform_look look;
     struct idset *view;
     uint32_t n_view, batch, prefetch, epochs, pipeline;
     uint64_t seed, step_ns;
@@ -94,7 +141,10 @@ struct cluster {
     struct fleet *fleet;
     uint32_t n_nodes, n_samples, n_chunks, n_trainers;
     struct chunk_slot places[CLUSTER_SAMPLES_MAX];
+    uint8_t home[CLUSTER_SAMPLES_MAX]; /* of each sample, once all nodes know each other */
     struct trainer trainers[CLUSTER_JOBS_MAX];
+    struct launch launch;
+    struct uniform uniform;
     struct etcd etcd;
     struct members members[CLUSTER_NODES_MAX];
     uint64_t told_revision[CLUSTER_NODES_MAX];
@@ -103,7 +153,11 @@ struct cluster {
     uint64_t cut_until_ns[CLUSTER_NODES_MAX][CLUSTER_NODES_MAX];
     uint64_t etcd_until_ns;
     uint64_t next_fault_ns, faults_end_ns, last_fault_ns;
-    uint32_t lost, again; /* of 1000 messages */
+    bool leaves; /* A node leaves the cluster in this run, */
+    uint32_t leaver;
+    uint64_t leave_ns, left_ns, leaver_ends_ns; /* then, has left since, and is stopped then; 0: it is not, has not */
+    uint32_t lost, again;                       /* of 1000 messages */
+    uint32_t stops_short; /* of 1000 answers that have samples: the home says LAST, and has more */
     struct agenda agenda; /* of what members wait for */
     struct given_batch *given;
     size_t n_given, given_cap;
@@ -127,16 +181,43 @@ bool cluster_odds(struct cluster *cluster, uint32_t of_1000);
 /* faults.c */
 uint64_t faults_travel(void *ctx, uint32_t from, uint32_t to);
 uint64_t faults_again(void *ctx, uint32_t from, uint32_t to);
+void faults_begin(struct cluster *cluster);  /* draws whether a node leaves */
 void faults_happen(struct cluster *cluster); /* those that are due */
 uint64_t faults_alarm(const struct cluster *cluster);
-bool faults_spoil(void *ctx, enum fleet_spoil what, void *thing);
+void faults_stop_short(const struct cluster *cluster, struct fleet_given *given);
 bool faults_cut(const struct cluster *cluster, uint32_t from, uint32_t to);
+
+/* spoil.c. spoil_begin lets wrong draws be done, until spoil_end. */
+void spoil_begin(struct cluster *cluster);
+void spoil_end(void);
+bool spoil_deed(void *ctx, enum fleet_spoil what, void *thing);
+
+/* launch.c: the job whose ranks are at several nodes. launch_share gives a trainer's share of its present epoch; NULL:
+ * it has none, or the epoch has not begun. */
+void launch_begin(struct cluster *cluster);
+struct engine_part launch_part(const struct cluster *cluster, struct trainer *trainer);
+const struct idset *launch_share(const struct cluster *cluster, const struct trainer *trainer);
+uint32_t launch_samples(const struct cluster *cluster,
+                        const struct trainer *trainer); /* of an epoch, without repeats */
+void launch_end(struct cluster *cluster);
+
+/* shares.c: what holds of a job's samples after each step */
+void shares_check(struct cluster *cluster);
+
+/* uniform.c: uniform_look looks at what a trainer's job has drawn since the look before. uniform_judge adds up what
+ * runs have, and gives the chi-square of UNIFORM_FREEDOM degrees of freedom; below 0: there is too little to judge. */
+enum { UNIFORM_FREEDOM = UNIFORM_KINDS * UNIFORM_WINDOWS };
+void uniform_look(struct cluster *cluster, struct trainer *trainer, const struct engine_share *share,
+                  const struct merge_status *parts, size_t n_parts);
+void uniform_add(struct uniform *sum, const struct uniform *more);
+double uniform_chi_square(const struct uniform *sum);
 
 /* etcd.c: memberships, and the store that tells them */
 void etcd_begin_node(struct cluster *cluster, uint32_t node);
 void etcd_happens(struct cluster *cluster);
 uint64_t etcd_alarm(const struct cluster *cluster);
 void etcd_wipe(struct cluster *cluster);
+void etcd_leave(struct cluster *cluster, uint32_t node);
 void etcd_heard(void *ctx, uint32_t node, uint32_t of, bool probe, bool answered);
 
 /* ledger.c: what holds of each batch and message */

@@ -59,6 +59,7 @@ static void ask(struct cluster *cluster, uint32_t node, bool keeps)
         etcd->keys[node].lease_until_ns = now_ns + CLUSTER_LEASE_NS;
     if (granted && !keeps) {
         etcd->keys[node].there = true;
+        etcd->keys[node].leaving = cluster->members[node].members[0].leaving;
         etcd->keys[node].boot = fleet_boot(cluster->fleet, node);
         tell_all(cluster);
     }
@@ -115,6 +116,7 @@ static void tell_list(struct cluster *cluster, uint32_t node)
         struct members_event event = {.type = etcd->keys[of].there ? MEMBERS_LISTED : MEMBERS_VANISHED,
                                       .boot = etcd->keys[of].boot,
                                       .weight = 1,
+                                      .leaving = etcd->keys[of].leaving,
                                       .revision = etcd->revision};
         fleet_id(of, event.id);
         if (of == node)
@@ -131,7 +133,8 @@ void etcd_heard(void *ctx, uint32_t node, uint32_t of, bool probe, bool answered
     struct members_event event = {.type = !probe     ? MEMBERS_DATA_ANSWERED
                                           : answered ? MEMBERS_PROBE_ANSWERED
                                                      : MEMBERS_PROBE_FAILED,
-                                  .boot = fleet_boot(cluster->fleet, of)};
+                                  .boot = fleet_boot(cluster->fleet, of),
+                                  .leaving = probe && cluster->members[of].members[0].leaving};
     fleet_id(of, event.id);
     if (answered || probe)
         tell(cluster, node, event);
@@ -155,6 +158,11 @@ void etcd_wipe(struct cluster *cluster)
     for (uint32_t i = 0; i < cluster->n_nodes; i++)
         cluster->etcd.keys[i].there = false;
     tell_all(cluster);
+}
+
+void etcd_leave(struct cluster *cluster, uint32_t node)
+{
+    tell(cluster, node, (struct members_event){.type = MEMBERS_LEAVE});
 }
 
 static bool runs(const struct cluster *cluster, uint32_t node)

@@ -2,6 +2,8 @@
 #include "common/check.h"
 #include "tests/simulation/cluster/cluster.h"
 
+enum { KEY_LEAVE = 10 };
+
 bool faults_cut(const struct cluster *cluster, uint32_t from, uint32_t to)
 {
     return cluster->cut_until_ns[from][to] > fleet_now(cluster->fleet);
@@ -24,6 +26,14 @@ uint64_t faults_again(void *ctx, uint32_t from, uint32_t to)
     return cluster_odds(cluster, cluster->again) ? random_below(&cluster->rng, 3 * CLUSTER_S) : FLEET_LOST;
 }
 
+/* What is said of a number is said again when it is asked for again. */
+void faults_stop_short(const struct cluster *cluster, struct fleet_given *given)
+{
+    struct rng rng;
+    random_seed_keys(&rng, cluster->seed, given->home + given->boot * CLUSTER_NODES_MAX, given->guest, given->seq);
+    given->last = given->last || random_below(&rng, 1000) < cluster->stops_short;
+}
+
 /* ── faults begin ── */
 
 static uint64_t after(struct cluster *cluster, uint64_t most_ns)
@@ -44,11 +54,8 @@ static void cut(struct cluster *cluster)
     cluster->last_fault_ns = until_ns > cluster->last_fault_ns ? until_ns : cluster->last_fault_ns;
 }
 
-static void die(struct cluster *cluster)
+static void stop(struct cluster *cluster, uint32_t node, uint64_t most_ns)
 {
-    uint32_t node = (uint32_t)random_below(&cluster->rng, cluster->n_nodes);
-    if (!fleet_lives(cluster->fleet, node) || cluster->stands_until_ns[node])
-        return;
     for (uint32_t i = 0; i < cluster->n_trainers; i++) {
         if (cluster->trainers[i].node == node) {
             cluster->trainers[i].job = UINT32_MAX;
@@ -56,13 +63,25 @@ static void die(struct cluster *cluster)
         }
     }
     fleet_kill(cluster->fleet, node);
-    cluster->booted_ns[node] = after(cluster, 20 * CLUSTER_S);
+    cluster->booted_ns[node] = after(cluster, most_ns);
+}
+
+static bool runs(const struct cluster *cluster, uint32_t node)
+{
+    return fleet_lives(cluster->fleet, node) && !cluster->stands_until_ns[node];
+}
+
+static void die(struct cluster *cluster)
+{
+    uint32_t node = (uint32_t)random_below(&cluster->rng, cluster->n_nodes);
+    if (runs(cluster, node))
+        stop(cluster, node, 20 * CLUSTER_S);
 }
 
 static void stand(struct cluster *cluster)
 {
     uint32_t node = (uint32_t)random_below(&cluster->rng, cluster->n_nodes);
-    if (!fleet_lives(cluster->fleet, node) || cluster->stands_until_ns[node])
+    if (!runs(cluster, node))
         return;
     fleet_stop(cluster->fleet, node);
     cluster->stands_until_ns[node] = after(cluster, cluster_odds(cluster, 200) ? 60 * CLUSTER_S : 5 * CLUSTER_S);
@@ -92,11 +111,48 @@ static void begin_fault(struct cluster *cluster)
         cluster->next_fault_ns = UINT64_MAX;
 }
 
+/* ── a node leaves ── */
+
+void faults_begin(struct cluster *cluster)
+{
+    struct rng rng;
+    random_seed_keys(&rng, cluster->seed, KEY_LEAVE, 0, 0);
+    cluster->leaves = random_below(&rng, 5) == 0 || cluster->spoil == SPOIL_STAY;
+    cluster->leaver = (uint32_t)random_below(&rng, cluster->n_nodes);
+    cluster->leave_ns = cluster->leaves ? (8 + random_below(&rng, 30)) * CLUSTER_S : 0;
+    cluster->leaver_ends_ns = cluster->leaves ? cluster->leave_ns + random_below(&rng, 60 * CLUSTER_S) : 0;
+}
+
+/* leave has the node leave if it runs then, and end later. One that stands still ends when it goes on. */
+static void leave(struct cluster *cluster)
+{
+    uint64_t now_ns = fleet_now(cluster->fleet);
+    if (cluster->leave_ns && cluster->leave_ns <= now_ns) {
+        cluster->leave_ns = 0;
+        if (runs(cluster, cluster->leaver)) {
+            cluster->left_ns = now_ns;
+            if (cluster->spoil != SPOIL_STAY)
+                etcd_leave(cluster, cluster->leaver);
+            else
+                cluster->spoiled = cluster->faults == 0; /* else others may be as late */
+            fleet_leave(cluster->fleet, cluster->leaver);
+        }
+    }
+    if (cluster->leaver_ends_ns && cluster->leaver_ends_ns <= now_ns) {
+        bool stands = cluster->left_ns && cluster->stands_until_ns[cluster->leaver];
+        cluster->leaver_ends_ns = stands ? cluster->stands_until_ns[cluster->leaver] + 1 : 0;
+        if (cluster->left_ns && runs(cluster, cluster->leaver))
+            stop(cluster, cluster->leaver, 5 * CLUSTER_S);
+        cluster->left_ns = stands ? cluster->left_ns : 0;
+    }
+}
+
 /* ── faults end ── */
 
 static void boot(struct cluster *cluster, uint32_t node)
 {
     cluster->booted_ns[node] = 0;
+    cluster->left_ns = cluster->leaver == node ? 0 : cluster->left_ns; /* it is back */
     cluster->view_most[node] = 0;
     fleet_start(cluster->fleet, node);
     etcd_begin_node(cluster, node);
@@ -119,6 +175,7 @@ void faults_happen(struct cluster *cluster)
     uint64_t now_ns = fleet_now(cluster->fleet);
     if (cluster->next_fault_ns <= now_ns)
         begin_fault(cluster);
+    leave(cluster);
     if (cluster->etcd.stands && cluster->etcd_until_ns <= now_ns) {
         cluster->etcd.stands = false;
         cluster->last_fault_ns = now_ns;
@@ -136,84 +193,14 @@ uint64_t faults_alarm(const struct cluster *cluster)
     uint64_t alarm = cluster->next_fault_ns;
     if (cluster->etcd.stands && cluster->etcd_until_ns < alarm)
         alarm = cluster->etcd_until_ns;
+    if (cluster->leave_ns && cluster->leave_ns < alarm)
+        alarm = cluster->leave_ns;
+    if (cluster->leaver_ends_ns && cluster->leaver_ends_ns < alarm)
+        alarm = cluster->leaver_ends_ns;
     for (uint32_t node = 0; node < cluster->n_nodes; node++) {
         uint64_t boots = cluster->booted_ns[node], goes = cluster->stands_until_ns[node];
         alarm = boots && boots < alarm ? boots : alarm;
         alarm = goes && goes < alarm ? goes : alarm;
     }
     return alarm;
-}
-
-/* ── wrong deeds ── */
-
-static void spoil_back(struct cluster *cluster, struct idset *back)
-{
-    for (sample_id id = 0; id < cluster->n_samples; id++) {
-        if (idset_contains(back, id) && cluster_odds(cluster, 500)) {
-            idset_remove(back, id);
-            cluster->spoiled = true;
-        }
-    }
-}
-
-static bool spoil_action(struct cluster *cluster, struct anchor_action *action)
-{
-    if (cluster->spoil == SPOIL_ACKED && action->type == ANCHOR_NEXT && action->next.acked + 1 < action->next.seq) {
-        action->next.acked = action->next.seq - 1;
-        cluster->spoiled = true;
-    } else if (cluster->spoil == SPOIL_TERMS && action->type <= ANCHOR_DETACH) {
-        cluster->spoiled = cluster->spoiled || action->term > 1;
-        action->term = 1;
-    } else if (cluster->spoil == SPOIL_BACK && action->type == ANCHOR_BACK) {
-        cluster->spoiled = true;
-        return true;
-    } else if (cluster->spoil == SPOIL_PART && action->type == ANCHOR_BACK) {
-        spoil_back(cluster, action->back);
-    }
-    return false;
-}
-
-static void spoil_answer(struct cluster *cluster, const struct merge_event *event)
-{
-    struct merge_sample *samples = (struct merge_sample *)event->batch.samples;
-    if (event->type != MERGE_BATCH || event->batch.count < 2)
-        return;
-    struct merge_sample first = samples[0];
-    if (cluster->spoil == SPOIL_BYTES) {
-        samples[0] = samples[1];
-        samples[1] = first;
-        cluster->spoiled = true;
-    } else if (cluster->spoil == SPOIL_TAKEN) { /* its second arrival is to be refused */
-        samples[1] = first;
-    }
-}
-
-static void spoil_given(struct cluster *cluster, struct fleet_given *given)
-{
-    struct merge_sample *samples = (struct merge_sample *)given->samples;
-    uint64_t *instances = (uint64_t *)given->instances;
-    if (cluster->spoil != SPOIL_OTHER || given->n_samples < 2 || !ledger_has(cluster, given))
-        return;
-    struct merge_sample sample = samples[0];
-    uint64_t instance = instances[0];
-    samples[0] = samples[1];
-    instances[0] = instances[1];
-    samples[1] = sample;
-    instances[1] = instance;
-    cluster->spoiled = true;
-}
-
-bool faults_spoil(void *ctx, enum fleet_spoil what, void *thing)
-{
-    struct cluster *cluster = ctx;
-    bool *set = thing;
-    if (what == FLEET_SPOIL_ACTION)
-        return spoil_action(cluster, thing);
-    if (what == FLEET_SPOIL_ANSWER)
-        spoil_answer(cluster, thing);
-    if (what == FLEET_SPOIL_GIVEN)
-        spoil_given(cluster, thing);
-    if (what == FLEET_SPOIL_TAKEN && cluster->spoil == SPOIL_TAKEN && !set[0] && !set[1])
-        set[0] = cluster->spoiled = true;
-    return false;
 }

@@ -86,22 +86,31 @@ void ledger_free(struct cluster *cluster)
 
 /* ── trainers ── */
 
-static void take(struct cluster *cluster, struct trainer *trainer, sample_id id, uint64_t instance)
+/* had counts a sample; a repeat is nobody's turn, and one of the trainer's share. */
+static void had(struct cluster *cluster, struct trainer *trainer, sample_id id, bool repeat)
 {
+    const struct idset *share = trainer->dealt ? launch_share(cluster, trainer) : trainer->view;
+    if (!idset_contains(share, id) || (!repeat && trainer->had[id]))
+        cluster_break(cluster, RULE_TWICE, "a job got sample %u twice in epoch %u", id, trainer->epoch);
+    trainer->repeats += repeat;
+    trainer->n_had += !repeat;
+    trainer->had[id] |= !repeat; /* a repeat may come before the sample's own turn */
+}
+
+static void take(struct cluster *cluster, struct trainer *trainer, const struct engine_entry *entry, uint64_t instance)
+{
+    sample_id id = entry->id;
     uint64_t bit = UINT64_C(1) << (trainer - cluster->trainers);
     size_t before = cluster->had_cap;
     if (fleet_instance_sample(cluster->fleet, instance) != id)
         cluster_break(cluster, RULE_BYTES, "a job got the pixels of sample %u for sample %u",
                       fleet_instance_sample(cluster->fleet, instance), id);
-    if (!idset_contains(trainer->view, id) || trainer->had[id])
-        cluster_break(cluster, RULE_TWICE, "a job got sample %u twice in epoch %u", id, trainer->epoch);
+    had(cluster, trainer, id, entry->turn == SAMPLE_NONE);
     cluster->had_by = xgrow(cluster->had_by, sizeof *cluster->had_by, &cluster->had_cap, instance + 1);
     memset(cluster->had_by + before, 0, (cluster->had_cap - before) * sizeof *cluster->had_by);
     if (cluster->had_by[instance] & bit)
         cluster_break(cluster, RULE_INSTANCE, "a job of node %u got an instance of sample %u twice", trainer->node, id);
     cluster->had_by[instance] |= bit;
-    trainer->had[id] = 1;
-    trainer->n_had++;
     cluster->samples++;
     cluster->hash = mix(mix(cluster->hash, id), instance);
 }
@@ -117,11 +126,15 @@ static struct trainer *trainer_of(struct cluster *cluster, uint32_t job)
 
 static void end_epoch(struct cluster *cluster, struct trainer *trainer)
 {
-    if (trainer->n_had != trainer->n_view)
-        cluster_break(cluster, RULE_ALL, "a job got %u of %u samples in epoch %u", trainer->n_had, trainer->n_view,
+    uint32_t samples = launch_samples(cluster, trainer), ranks = trainer->dealt ? cluster->launch.ranks : 1;
+    if (trainer->n_had != samples)
+        cluster_break(cluster, RULE_ALL, "a job got %u of %u samples in epoch %u", trainer->n_had, samples,
                       trainer->epoch);
+    if (trainer->n_had + trainer->repeats != (trainer->n_view + ranks - 1) / ranks)
+        cluster_break(cluster, RULE_ALL, "a rank of %u got %u samples and %u repeats of %u in epoch %u", ranks,
+                      trainer->n_had, trainer->repeats, trainer->n_view, trainer->epoch);
     memset(trainer->had, 0, sizeof trainer->had);
-    trainer->n_had = trainer->batches = 0;
+    trainer->n_had = trainer->batches = trainer->repeats = 0;
     trainer->epoch++;
     trainer->done = trainer->epoch == trainer->epochs;
 }
@@ -133,7 +146,7 @@ void ledger_delivered(void *ctx, uint32_t job, const struct engine_action *actio
     CHECK(trainer);
     uint64_t now_ns = fleet_now(cluster->fleet), stall_ns = now_ns - trainer->asked_ns;
     for (uint32_t i = 0; i < action->deliver.count; i++)
-        take(cluster, trainer, action->deliver.entries[i].id, instances[i]);
+        take(cluster, trainer, &action->deliver.entries[i], instances[i]);
     cluster->most_stall_ns = stall_ns > cluster->most_stall_ns ? stall_ns : cluster->most_stall_ns;
     trainer->asked = false;
     trainer->next_ns = now_ns + trainer->step_ns;

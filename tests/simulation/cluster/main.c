@@ -7,8 +7,17 @@
 #include "common/check.h"
 #include "tests/simulation/cluster/cluster.h"
 
-static const char *const spoils[SPOIL_ALL] = {"none", "taken", "acked", "bytes", "back",
-                                              "part", "keys",  "terms", "other"};
+#define ALARM_ODDS 1e-6 /* that a chi-square of UNIFORM_FREEDOM degrees of freedom is above UNIFORM_MOST */
+#define UNIFORM_MOST 58.3
+
+/* Each wrong deed, and the rule that must find it in some run. */
+static const struct {
+    const char *name;
+    enum cluster_rule rule;
+} spoils[SPOIL_ALL] = {{"none", RULE_NONE},     {"taken", RULE_SHARE},  {"acked", RULE_SEQ},   {"bytes", RULE_BYTES},
+                       {"back", RULE_SHARE},    {"part", RULE_SHARE},   {"keys", RULE_HEALED}, {"terms", RULE_INSTANCE},
+                       {"other", RULE_SEQ},     {"last", RULE_SHARE},   {"stay", RULE_LEFT},   {"deal", RULE_DEAL},
+                       {"order", RULE_UNIFORM}, {"homes", RULE_UNIFORM}};
 
 struct options {
     uint64_t first, last;
@@ -18,7 +27,8 @@ struct options {
 
 struct sums {
     uint64_t seeds, failures, spoiled, found, samples, received, refused, moved, back, messages;
-    uint64_t most_stall_ns;
+    uint64_t most_stall_ns, found_by[RULES];
+    struct uniform uniform;
 };
 
 static bool is_option(char **argv, const char *name)
@@ -35,7 +45,7 @@ static bool read_options(int argc, char **argv, struct options *options)
             options->last = strtoull(argv[++i], NULL, 10);
         } else if (is_option(&argv[i], "--spoil") && i + 1 < argc) {
             i++;
-            while (options->spoil < SPOIL_ALL && strcmp(spoils[options->spoil], argv[i]) != 0)
+            while (options->spoil < SPOIL_ALL && strcmp(spoils[options->spoil].name, argv[i]) != 0)
                 options->spoil++;
             if (options->spoil == SPOIL_ALL)
                 return false;
@@ -69,6 +79,8 @@ static void add(struct sums *sums, const struct cluster *cluster)
     sums->messages += counts.messages;
     sums->spoiled += cluster->spoiled;
     sums->found += cluster->spoiled && cluster->broken;
+    sums->found_by[cluster->broken] += cluster->spoiled;
+    uniform_add(&sums->uniform, &cluster->uniform);
     if (cluster->most_stall_ns > sums->most_stall_ns)
         sums->most_stall_ns = cluster->most_stall_ns;
 }
@@ -88,6 +100,35 @@ static void run_seed(const struct options *options, uint64_t seed, struct sums *
     if ((rule && !options->spoil) || options->verbose)
         tell(&cluster);
     cluster_end(&cluster);
+}
+
+/* judge judges what all runs drew together. */
+static bool judge(struct sums *sums)
+{
+    double chi_square = uniform_chi_square(&sums->uniform);
+    if (chi_square < 0) {
+        printf("draws: too few to judge whether they are uniform\n");
+        return true;
+    }
+    bool fine = chi_square <= UNIFORM_MOST;
+    printf("draws: chi-square %.1f of %d degrees of freedom, above %.1f once in %.0f\n", chi_square, UNIFORM_FREEDOM,
+           UNIFORM_MOST, 1 / ALARM_ODDS);
+    if (!fine)
+        printf("rule %d: draws are not uniform over what is left, or homes are not drawn in proportion\n",
+               RULE_UNIFORM);
+    return fine;
+}
+
+static bool tell_found(const struct options *options, const struct sums *sums)
+{
+    printf("%s: done in %llu runs, found in %llu", spoils[options->spoil].name, (unsigned long long)sums->spoiled,
+           (unsigned long long)sums->found);
+    for (int rule = 1; rule < RULES; rule++) {
+        if (sums->found_by[rule])
+            printf(", by rule %d in %llu", rule, (unsigned long long)sums->found_by[rule]);
+    }
+    printf("\n");
+    return sums->found_by[spoils[options->spoil].rule] > 0 && 2 * sums->found >= sums->spoiled;
 }
 
 int main(int argc, char **argv)
@@ -110,9 +151,10 @@ int main(int argc, char **argv)
            (double)sums.samples / took, (unsigned long long)sums.received, (unsigned long long)sums.refused,
            (unsigned long long)sums.moved, (unsigned long long)sums.back, (unsigned long long)sums.messages,
            (double)sums.most_stall_ns / 1e9);
+    bool uniform = judge(&sums);
     if (!options.spoil)
-        return sums.failures ? 1 : 0;
-    printf("%s: done in %llu runs, found in %llu\n", spoils[options.spoil], (unsigned long long)sums.spoiled,
-           (unsigned long long)sums.found);
-    return sums.found > 0 && 2 * sums.found >= sums.spoiled ? 0 : 1;
+        return sums.failures || !uniform ? 1 : 0;
+    if (options.spoil == SPOIL_ORDER || options.spoil == SPOIL_HOMES) /* no run tells by itself */
+        return sums.spoiled && !uniform && !sums.failures ? 0 : 1;
+    return tell_found(&options, &sums) ? 0 : 1;
 }

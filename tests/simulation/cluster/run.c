@@ -109,8 +109,28 @@ static void make_fleet(struct cluster *cluster, uint32_t chunk)
         .chunk_samples = chunk,
         .fingerprint = {(uint8_t)cluster->seed, 1},
         .hooks = {cluster, faults_travel, faults_again, takes, NULL, ledger_delivered, etcd_heard, ledger_asked,
-                  ledger_gives, ledger_takes, cluster->spoil ? faults_spoil : NULL}};
+                  ledger_gives, ledger_takes, spoil_deed}};
     CHECK(fleet_create(&config, &cluster->fleet, &err) == 0);
+}
+
+/* find_homes finds out the samples' homes when all nodes know each other. */
+static void find_homes(struct cluster *cluster)
+{
+    struct map_node nodes[CLUSTER_NODES_MAX];
+    struct map_desc desc = {.fingerprint = {(uint8_t)cluster->seed, 1},
+                            .n_chunks = cluster->n_chunks,
+                            .n_nodes = cluster->n_nodes,
+                            .nodes = nodes,
+                            .bound = MAP_BOUND};
+    struct map *map = NULL;
+    for (uint32_t node = 0; node < cluster->n_nodes; node++) {
+        nodes[node].weight = 1;
+        fleet_id(node, nodes[node].id);
+    }
+    CHECK(map_create(&desc, &map) == 0);
+    for (sample_id id = 0; id < cluster->n_samples; id++)
+        cluster->home[id] = map_chunk_at(map, cluster->places[id].chunk)->nodes[0];
+    map_destroy(map);
 }
 
 static void begin(struct cluster *cluster)
@@ -123,6 +143,7 @@ static void begin(struct cluster *cluster)
     cluster->faults = cluster_odds(cluster, 150) ? 0 : (uint32_t)random_below(&cluster->rng, 32);
     cluster->lost = cluster->faults & FAULT_LOSS ? between(cluster, 1, 40) : 0;
     cluster->again = cluster->faults & FAULT_LOSS ? between(cluster, 1, 40) : 0;
+    cluster->stops_short = cluster->faults & FAULT_LOSS || cluster->spoil == SPOIL_LAST ? 10 : 0;
     cluster->faults_end_ns = (10 + random_below(&cluster->rng, 50)) * CLUSTER_S;
     cluster->next_fault_ns = cluster->faults & ~FAULT_LOSS ? 4 * CLUSTER_S : UINT64_MAX;
     place_samples(cluster, chunk);
@@ -134,33 +155,54 @@ static void begin(struct cluster *cluster)
     }
     if (cluster->n_trainers == 0)
         make_trainer(cluster, 0);
+    launch_begin(cluster);
+    faults_begin(cluster);
+    find_homes(cluster);
 }
 
 /* ── training ── */
 
-/* join has the trainer's job, which goes on from what the trainer had. */
+/* had_set gives what the trainer had of its epoch. Of a repeated sample only the turn counts. */
+static struct idset *had_set(const struct cluster *cluster, const struct trainer *trainer)
+{
+    struct idset *set = NULL;
+    CHECK(idset_create(&set) == 0);
+    for (sample_id id = 0; id < cluster->n_samples; id++) {
+        if (trainer->had[id])
+            idset_add(set, id);
+    }
+    return set;
+}
+
+/* join has the trainer's job, which goes on from what the trainer had. A rank of several nodes tells of its own. */
 static void join(struct cluster *cluster, struct trainer *trainer)
 {
     struct engine_resume resume = {.epoch = trainer->epoch, .key = 1, .base_batches = trainer->batches};
-    struct idset *base = NULL;
+    struct idset *had = NULL;
     struct fleet_job_desc desc = {.node = trainer->node,
                                   .view = trainer->view,
                                   .batch = trainer->batch,
                                   .prefetch = trainer->prefetch,
                                   .pipeline = trainer->pipeline,
                                   .seed = trainer->seed};
+    if (trainer->dealt)
+        desc.part = launch_part(cluster, trainer);
     if (trainer->epoch || trainer->n_had) {
-        CHECK(idset_create(&base) == 0);
-        for (sample_id id = 0; id < cluster->n_samples; id++) {
-            if (trainer->had[id])
-                idset_add(base, id);
-        }
-        resume.base = base;
+        had = had_set(cluster, trainer);
+        if (trainer->dealt)
+            resume = (struct engine_resume){.epoch = trainer->epoch,
+                                            .key = 1,
+                                            .batches = trainer->batches,
+                                            .delivered = trainer->n_had + trainer->repeats,
+                                            .turns = had,
+                                            .presented = true};
+        else
+            resume.base = had;
         desc.resume = &resume;
     }
     trainer->job = fleet_add(cluster->fleet, &desc);
     CHECK(trainer->job != UINT32_MAX);
-    idset_destroy(base);
+    idset_destroy(had);
 }
 
 static bool trains(const struct cluster *cluster, const struct trainer *trainer)
@@ -203,11 +245,38 @@ static void check_views(struct cluster *cluster)
 {
     for (uint32_t node = 0; node < cluster->n_nodes; node++) {
         uint32_t seen = fleet_lives(cluster->fleet, node) ? fleet_peers(cluster->fleet, node)->view.n_nodes : 0;
-        if (seen < cluster->view_most[node] && (cluster->faults & ~FAULT_ETCD) == 0)
+        if (seen < cluster->view_most[node] && (cluster->faults & ~FAULT_ETCD) == 0 && !cluster->leaves)
             cluster_break(cluster, RULE_ETCD, "node %u sees %u nodes, and saw %u: all of them answer", node, seen,
                           cluster->view_most[node]);
         cluster->view_most[node] = seen;
     }
+}
+
+static bool in_view(const struct cluster *cluster, uint32_t node, uint32_t of)
+{
+    const struct members_view *view = &fleet_peers(cluster->fleet, node)->view;
+    for (uint32_t i = 0; i < view->n_nodes; i++) {
+        if (fleet_node(view->nodes[i].id) == of)
+            return true;
+    }
+    return false;
+}
+
+/* check_left: a node that has left is in nobody's view soon, and has no guests when their time is over. */
+static void check_left(struct cluster *cluster)
+{
+    bool seen = cluster->faults == 0 && cluster->left_ns &&
+                fleet_now(cluster->fleet) > cluster->left_ns + CLUSTER_LEFT_NS;
+    for (uint32_t node = 0; seen && node < cluster->n_nodes; node++) {
+        if (fleet_lives(cluster->fleet, node) && in_view(cluster, node, cluster->leaver))
+            cluster_break(cluster, RULE_LEFT, "node %u has left, and node %u sees it", cluster->leaver, node);
+    }
+    uint32_t node = cluster->leaver;
+    bool runs = fleet_lives(cluster->fleet, node) && !cluster->stands_until_ns[node];
+    uint64_t over_ns = cluster->left_ns + GUESTS_LEAVE_NS + CLUSTER_S;
+    if (cluster->left_ns && runs && fleet_now(cluster->fleet) > over_ns && fleet_guests(cluster->fleet, node))
+        cluster_break(cluster, RULE_LEFT, "node %u has left, and has %u guests", node,
+                      fleet_guests(cluster->fleet, node));
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -231,8 +300,10 @@ static void advance(struct cluster *cluster, uint64_t until_ns)
     etcd_happens(cluster);
     for (uint32_t i = 0; i < cluster->n_trainers; i++)
         train(cluster, &cluster->trainers[i]);
+    shares_check(cluster); /* first: it says more than that a job stands still */
     check_stalls(cluster);
     check_views(cluster);
+    check_left(cluster);
 }
 
 /* ── in the end ── */
@@ -279,6 +350,8 @@ enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum clust
 {
     *cluster = (struct cluster){.seed = seed, .spoil = spoil};
     begin(cluster);
+    if (spoil)
+        spoil_begin(cluster);
     uint64_t turns = 0;
     while (!cluster->broken && !all_done(cluster)) {
         advance(cluster, UINT64_MAX);
@@ -289,6 +362,7 @@ enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum clust
         check_healed(cluster);
     if (!cluster->broken)
         fleet_check(cluster->fleet);
+    spoil_end();
     return cluster->broken;
 }
 
@@ -297,6 +371,7 @@ void cluster_end(struct cluster *cluster)
     fleet_destroy(cluster->fleet);
     for (uint32_t i = 0; i < cluster->n_trainers; i++)
         idset_destroy(cluster->trainers[i].view);
+    launch_end(cluster);
     agenda_free(&cluster->agenda);
     ledger_free(cluster);
 }

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 
 import system
 from system import SLOW
@@ -62,6 +63,17 @@ class ClusterCase(system.Case):
     def in_the_middle(self, scripts):
         for script in scripts:
             self.assertTrue(system.until(lambda script=script: len(script.batches) > 20, 60))
+
+    def larder(self, node, *words):
+        result = subprocess.run([os.path.join(system.BIN, "larder"), *words, "--socket", node.socket],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * SLOW)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        return result.stdout
+
+    def state_of(self, node, other):
+        """What a node says of another one, by its number: [state]."""
+        url = f"http://127.0.0.1:{self.ports[other]}"
+        return [row["state"] for row in node.status()["cluster"]["nodes"] if row.get("url") == url]
 
     def from_others(self, node, jobs=1):
         """What the node's jobs, which have ended, had of other nodes: (received, refused, moved, back) in all."""

@@ -30,8 +30,8 @@ class Etcd:
                  "--initial-cluster", f"default={self._peers}"], stdout=log, stderr=log)
         assert until(lambda: self.keys() is not None, 60), "etcd does not answer"
 
-    def keys(self):
-        """All that it has; None: it does not answer."""
+    def entries(self):
+        """All that it has, by key; None: it does not answer."""
         asked = json.dumps({"key": base64.b64encode(b"\0").decode(), "range_end": base64.b64encode(b"\0").decode()})
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
@@ -39,10 +39,15 @@ class Etcd:
                 found = json.load(answer).get("kvs", [])
         except (urllib.error.URLError, OSError):
             return None
-        return [base64.b64decode(entry["key"]).decode() for entry in found]
+        return {base64.b64decode(entry["key"]).decode(): base64.b64decode(entry["value"]).decode() for entry in found}
+
+    def keys(self):
+        found = self.entries()
+        return None if found is None else list(found)
 
     def nodes(self):
-        return [key for key in self.keys() or [] if "/nodes/" in key]
+        """The nodes' values, by key."""
+        return {key: json.loads(value) for key, value in (self.entries() or {}).items() if "/nodes/" in key}
 
     def stop(self):
         self._process.send_signal(signal.SIGSTOP)

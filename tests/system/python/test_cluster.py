@@ -42,6 +42,53 @@ class Cluster(ClusterCase):
         self.nodes[2] = self.start(2)
         self.check(scripts)
 
+    def guests(self, node):
+        return node.status()["cluster"]["guests"]
+
+    def taken_from_nobody(self, nodes):
+        """No node's share of an epoch was given by another one in the middle."""
+        for node in nodes:
+            _, _, moved, back = self.from_others(node)
+            if system.QUIET:  # else a node may get so little of the machine that it does not answer in time
+                self.assertEqual((moved, back), (0, 0), node.log())
+
+    def test_a_home_leaves(self):
+        """It gives what is left of the epochs under way, and then nothing more; its own job gets from the others."""
+        self.cluster(3)
+        scripts = self.scripts(self.nodes[:2], step_s=.05)
+        self.in_the_middle(scripts)
+        self.assertTrue(system.until(lambda: self.guests(self.nodes[2]) == 2, 60), self.nodes[2].status())
+        self.larder(self.nodes[2], "cluster", "leave")
+        self.larder(self.nodes[2], "cluster", "leave")  # changes nothing
+        for node in self.nodes:
+            self.assertTrue(system.until(lambda node=node: self.state_of(node, 2) == ["LEAVING"], 60), node.status())
+        self.assertTrue(system.until(lambda: self.guests(self.nodes[2]) == 0, 60), self.nodes[2].status())
+        self.check(scripts)
+        self.taken_from_nobody(self.nodes[:2])
+        given = self.nodes[2].status()["cluster"]["given"]
+        self.assertGreater(given, 0)
+        self.check(self.scripts(self.nodes, epochs=1), epochs=1)
+        self.assertEqual(self.nodes[2].status()["cluster"]["given"], given)
+        self.assertGreater(self.from_others(self.nodes[2])[0], 0)
+
+    def test_a_home_is_drained(self):
+        """It ends when nobody wants anything more of the epochs under way."""
+        self.cluster(3)
+        scripts = self.scripts(self.nodes[:2], step_s=.05)
+        self.in_the_middle(scripts)
+        self.assertTrue(system.until(lambda: self.guests(self.nodes[2]) == 2, 60), self.nodes[2].status())
+        self.larder(self.nodes[2], "drain")
+        self.assertEqual(self.nodes[2].process.wait(60 * SLOW), 0)
+        self.check(scripts)
+        self.taken_from_nobody(self.nodes[:2])
+
+    def test_nobody_to_leave(self):
+        node = self.daemon()
+        result = subprocess.run([os.path.join(system.BIN, "larder"), "cluster", "leave", "--socket", node.socket],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * SLOW)
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertIn("in no cluster", result.stdout)
+
     def test_a_home_stands_still(self):
         self.cluster(2)
         scripts = self.scripts(self.nodes[:1], step_s=.01)
@@ -104,12 +151,6 @@ class Cluster(ClusterCase):
         received, refused, _, _ = self.from_others(self.nodes[1])
         self.assertEqual(refused, 0)
         self.assertLessEqual(received, len(rest))
-
-    def larder(self, node, *words):
-        result = subprocess.run([os.path.join(system.BIN, "larder"), *words, "--socket", node.socket],
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * SLOW)
-        self.assertEqual(result.returncode, 0, result.stdout)
-        return result.stdout
 
     def metrics(self, number):
         url = f"http://127.0.0.1:{self.metrics_ports[number]}/metrics"

@@ -71,6 +71,17 @@ class ByEtcd(ClusterCase):
         self.unnoticed(scripts)
         self.registered_again()
 
+    def test_a_node_leaves(self):
+        """Its key says so, and so do the others; started again, it is back."""
+        self.cluster(2)
+        self.larder(self.nodes[1], "cluster", "leave")
+        self.assertTrue(system.until(lambda: self.state_of(self.nodes[0], 1) == ["LEAVING"], 60),
+                        self.nodes[0].status())
+        self.assertEqual(sorted(node["state"] for node in self.etcd.nodes().values()), ["leaving", "up"])
+        self.nodes[1].stop()
+        self.nodes[1] = self.start(1)
+        self.assertTrue(system.until(lambda: "UP" in self.state_of(self.nodes[0], 1), 60), self.nodes[0].status())
+
     def test_it_is_killed_and_forgets_all(self):
         scripts = self.begun()
         self.etcd.kill()

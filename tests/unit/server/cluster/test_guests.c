@@ -169,6 +169,33 @@ static void test_attach(void **state)
     end(&home);
 }
 
+/* On a node that leaves, the guest that is there goes on, and ends when the time for that is over. */
+static void test_leave(void **state)
+{
+    (void)state;
+    struct home home;
+    begin(&home, 2);
+    home.end = 20;
+    attach(&home, 1, 9, 0, 1, 20);
+    added(&home);
+    step(&home, (struct guests_event){.type = GUESTS_LEAVE});
+    home.now_ns += GUESTS_LEAVE_NS / 2;
+    step(&home, (struct guests_event){.type = GUESTS_LEAVE}); /* the first one counts */
+    attach(&home, 2, 9, 1, 1, 20);
+    answer_to(&home, 2, GUESTS_IS_REFUSED);
+    next(&home, 3, 1, 1, 0, 8);
+    deliver(&home);
+    assert_int_equal(answer_to(&home, 3, GUESTS_BATCH_IS)->answer.n_samples, 8);
+    next(&home, 4, 1, 2, 1, 8);
+    assert_int_equal(guests_alarm(home.guests), home.now_ns + SECOND); /* that the request waits */
+    home.now_ns += GUESTS_LEAVE_NS / 2;
+    step(&home, (struct guests_event){.type = GUESTS_TICK});
+    answer_to(&home, 4, GUESTS_IS_GONE);
+    assert_true(home.gone);
+    assert_int_equal(guests_count(home.guests), 0);
+    end(&home);
+}
+
 /* The engine's answer comes when the guest has ended: the engine's job ends too. */
 static void test_added_too_late(void **state)
 {
@@ -329,8 +356,8 @@ static void test_anchor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attach),   cmocka_unit_test(test_added_too_late), cmocka_unit_test(test_next),
-        cmocka_unit_test(test_withdraw), cmocka_unit_test(test_anchor),
+        cmocka_unit_test(test_attach), cmocka_unit_test(test_leave),    cmocka_unit_test(test_added_too_late),
+        cmocka_unit_test(test_next),   cmocka_unit_test(test_withdraw), cmocka_unit_test(test_anchor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,6 +112,7 @@ static void test_listed(void **state)
     struct members_event leaving = {.type = MEMBERS_LISTED, .now_ns = play.now_ns, .id = {1}, .boot = 12, .weight = 1};
     leaving.leaving = true;
     play.n_actions = members_step(&play.members, &leaving, play.actions);
+    step(&play, 0, MEMBERS_DATA_ANSWERED, 1, 12); /* to guests that it had before */
     assert_int_equal(state_of(&play, 1), MEMBER_LEAVING);
     assert_int_equal(did(&play, MEMBERS_CHANGED), 0);
     assert_int_equal(play.members.view.n_nodes, 2);

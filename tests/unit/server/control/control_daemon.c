@@ -58,6 +58,12 @@ static int drain(void *ctx, struct error *err)
     return 0;
 }
 
+static int cluster_leave(void *ctx, struct error *err)
+{
+    (void)ctx, (void)err;
+    return 0;
+}
+
 static int hand_over(void *ctx, struct error *err)
 {
     (void)ctx, (void)err;
@@ -84,6 +90,7 @@ int main(int argc, char **argv)
                                                      .set_weight = set_weight,
                                                      .drain = drain,
                                                      .hand_over = hand_over,
+                                                     .cluster_leave = cluster_leave,
                                                      .list_poison = list_poison,
                                                      .clear_poison = clear_poison};
     struct control *control = NULL;

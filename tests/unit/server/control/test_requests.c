@@ -55,6 +55,14 @@ static int drain(void *ctx, struct error *err)
     return 0;
 }
 
+static unsigned leaves;
+
+static int cluster_leave(void *ctx, struct error *err)
+{
+    (void)ctx;
+    return leaves++ ? error_set(err, LARDER_ENOENT, "this daemon is in no cluster") : 0;
+}
+
 static unsigned hand_overs;
 
 static int hand_over(void *ctx, struct error *err)
@@ -93,6 +101,7 @@ static struct control_handlers handlers = {.status_json = status_json,
                                            .set_weight = set_weight,
                                            .drain = drain,
                                            .hand_over = hand_over,
+                                           .cluster_leave = cluster_leave,
                                            .list_poison = list_poison,
                                            .clear_poison = clear_poison};
 
@@ -127,7 +136,7 @@ static void test_requests(void **state)
     assert_answer(&memory, "{\"v\":1}", FAILED("EINVAL", "the request has no \\\"op\\\""));
     assert_answer(&memory, "{\"v\":1,\"op\":\"quit\"}",
                   FAILED("EINVAL", "no such \\\"op\\\": there are ping, status, jobs, tree, events, cancel, weight, "
-                                   "drain, hand_over, poison and "
+                                   "drain, hand_over, cluster_leave, poison and "
                                    "poison_clear"));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"id\":\"1\"}",
                   FAILED("EINVAL", "cancel needs a job: name it with \\\"job\\\""));
@@ -203,6 +212,23 @@ static void test_hand_over(void **state)
     control_memory_clear(&memory);
 }
 
+/* So does one by which a node leaves its cluster; a daemon in no cluster says so. */
+static void test_leave(void **state)
+{
+    (void)state;
+    struct control_memory memory = {0};
+    leaves = 0;
+    assert_answer(&memory, "{\"v\":1,\"op\":\"cluster_leave\"}",
+                  FAILED("EINVAL", "cluster_leave needs an \\\"id\\\" of 1 to 63 bytes, new for each cluster_leave"));
+    assert_int_equal(leaves, 0);
+    for (int i = 0; i < 2; i++)
+        assert_answer(&memory, "{\"v\":1,\"op\":\"cluster_leave\",\"id\":\"1\"}", "{\"v\":1,\"ok\":true}");
+    assert_int_equal(leaves, 1);
+    assert_answer(&memory, "{\"v\":1,\"op\":\"cluster_leave\",\"id\":\"2\"}",
+                  FAILED("ENOENT", "this daemon is in no cluster"));
+    control_memory_clear(&memory);
+}
+
 /* The samples that daemons died of are listed with names that are text, whatever their bytes; one of them is cleared,
  * or all, once for each id. */
 static void test_poison(void **state)
@@ -267,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests), cmocka_unit_test(test_repeated),  cmocka_unit_test(test_weight),
         cmocka_unit_test(test_drain),    cmocka_unit_test(test_hand_over), cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

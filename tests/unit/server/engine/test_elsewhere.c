@@ -18,6 +18,7 @@ enum { NODES = 3, HERE = 0, OTHER = 900, OPEN_MAX = 512, EPOCHS = 3, SEEDS = 400
 
 struct expected {
     uint32_t task, node;
+    sample_id id;
 };
 
 /* Odds, of 100, that a node does something else than giving one of its samples. */
@@ -43,6 +44,7 @@ struct world {
     uint32_t epoch, away;       /* away: the rank that is not there; UINT32_MAX: all are */
     struct expected open[OPEN_MAX];
     uint32_t n_open, loads_of_others, arrivals;
+    uint32_t displaced; /* arrivals that an entry without a place expected */
     bool (*see)(void *run, const struct engine_action *action);
 };
 
@@ -89,7 +91,8 @@ static bool see(void *ctx, const struct engine_action *action)
         return world->see(world->run, action);
     assert_true(world->n_open < OPEN_MAX);
     assert_int_equal(action->expect.bytes, world->run->desc.slot_bytes);
-    world->open[world->n_open++] = (struct expected){action->expect.task, world->home[action->expect.id]};
+    world->open[world->n_open++] = (struct expected){action->expect.task, world->home[action->expect.id],
+                                                     action->expect.id};
     return true;
 }
 
@@ -127,6 +130,8 @@ static void arrive(struct world *world, uint32_t at, sample_id id)
     assert_true(id != SAMPLE_NONE && world->home[id] != HERE && !world->received[id]);
     world->received[id] = true;
     world->arrivals++;
+    for (uint32_t other = 0; other < world->n_open; other++) /* they have changed places */
+        world->open[other].id = world->open[other].id == id ? was.id : world->open[other].id;
 }
 
 /* Whoever a node's part is attached to again gives what was not received. */
@@ -157,11 +162,32 @@ static void node_dies(struct world *world, uint32_t node)
     }
 }
 
+/* A sample of the node's that an entry without a place expects; SAMPLE_NONE: none is known. When no sample elsewhere is
+ * left to be drawn, each that has not come is expected, and has a place or none. */
+static sample_id without_place(const struct world *world, uint32_t node)
+{
+    struct engine_share share;
+    engine_share(world->run->play.engine, world->run->play.job, &share);
+    for (sample_id id = 0; share.unplaced && share.undrawn == 0 && id < world->run->samples; id++) {
+        bool placed = world->home[id] != node || world->received[id];
+        for (uint32_t at = 0; at < world->n_open; at++)
+            placed = placed || world->open[at].id == id;
+        if (!placed)
+            return id;
+    }
+    return SAMPLE_NONE;
+}
+
 /* One open EXPECT is answered, or something happens to its node. */
 static void answer(struct world *world)
 {
     uint32_t at = (uint32_t)random_below(&world->rng, world->n_open), node = world->open[at].node;
-    if (world->gone[node] || odds(world, world->faults.none)) {
+    sample_id displaced = world->gone[node] ? SAMPLE_NONE : without_place(world, node);
+    if (displaced != SAMPLE_NONE) {
+        world->displaced++;
+        world->given[displaced] = true;
+        arrive(world, at, displaced);
+    } else if (world->gone[node] || odds(world, world->faults.none)) {
         arrive(world, at, SAMPLE_NONE);
     } else if (odds(world, world->faults.again)) {
         arrive(world, at, choose(world, node, true));
@@ -246,6 +272,22 @@ static void begin(struct world *world, uint64_t seed, uint32_t samples, uint32_t
         world->home[id] = (uint32_t)random_below(&world->rng, NODES);
 }
 
+static void make_tight(const struct world *world, uint64_t slots)
+{
+    struct play *play = &world->run->play, before = *play;
+    struct engine_config config = {.seed = 1,
+                                   .arena_bytes = slots * 1024,
+                                   .encoded_bytes = 100000,
+                                   .inflight_loads = 8,
+                                   .inflight_prepares = 4,
+                                   .rank_timeout_ns = UINT64_MAX};
+    play_end(play);
+    assert_int_equal(play_create(config, play, NULL), 0);
+    play->see = before.see;
+    play->ctx = before.ctx;
+    play->check_every = 1;
+}
+
 static void other_comes(struct world *world)
 {
     struct engine_job_desc desc = world->run->desc;
@@ -309,6 +351,28 @@ static void test_faultless(void **state)
         assert_true(world.loads_of_others <= repeats);
         end(&world);
     }
+}
+
+/* In an arena with hardly more room than the job is sure of, what a rank had asked for before it left still has the
+ * places that it would need. A node gives a sample that an entry without a place expects to one that has a place. */
+static void test_no_place(void **state)
+{
+    (void)state;
+    uint32_t displaced = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct world world;
+        begin(&world, seed, 24 + (uint32_t)seed % 40, 2, (struct faults){.none = 2, .rank_leaves = 4});
+        make_tight(&world, 2 * 4 * (3 + seed % 3));
+        come(&world);
+        for (uint32_t at = 0; at < EPOCHS; at++) {
+            epoch(&world, at);
+            assert_once(&world, at, true);
+        }
+        displaced += world.displaced;
+        end(&world);
+    }
+    print_message("%u samples came that an entry without a place expected\n", displaced);
+    assert_true(displaced > 0);
 }
 
 /* Nodes that do all that they should not. */
@@ -413,8 +477,8 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faultless), cmocka_unit_test(test_faults),  cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_uniform),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_faultless), cmocka_unit_test(test_no_place), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_resume),    cmocka_unit_test(test_uniform),  cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,98 @@
+/* guests_priv.h: what a home knows of its guests (guests*.c only). */
+#ifndef LARDER_SERVER_CLUSTER_GUESTS_PRIV_H
+#define LARDER_SERVER_CLUSTER_GUESTS_PRIV_H
+
+#include "server/cluster/guests.h"
+
+#define NO_BATCH 0
+
+/* A sample that was delivered, and the engine's batch that it came in. */
+struct held {
+    struct guests_sample sample;
+    uint64_t batch; /* NO_BATCH: a bad one, which is in none */
+};
+
+struct held_list {
+    struct held *all;
+    size_t count, cap;
+};
+
+/* A batch of the engine's, of which so many samples are held. */
+struct open_batch {
+    uint64_t batch;
+    uint32_t held;
+};
+
+/* A request that waits; seq 0: none. */
+struct asked {
+    uint64_t seq, request, until_ns;
+    uint32_t n, extra;
+};
+
+/* An answer that is kept; seq 0: none. */
+struct kept {
+    uint64_t seq;
+    struct held_list samples;
+    bool last;
+};
+
+struct guest {
+    uint64_t number, term; /* number 0: an unused place */
+    struct guests_key key;
+    bool there; /* The engine has its job. */
+    uint32_t job;
+    uint32_t predecessor;    /* the engine's job that it takes the place of, until it is there; GUESTS_NO_JOB: none */
+    uint64_t attaching;      /* the request that waits for the engine's answer */
+    uint64_t count;          /* samples of its part */
+    struct idset *rest;      /* of them, those that no answer has had */
+    struct idset *withdrawn; /* and those that never come */
+    struct held_list ready;
+    struct open_batch *batches;
+    size_t n_batches, batches_cap;
+    struct asked asked[GUESTS_ASKED_MAX];
+    struct kept kept[GUESTS_ASKED_MAX];
+    uint64_t acked, more; /* what is acknowledged: all up to a number, and bit i: acked + 1 + i */
+    uint32_t credits;     /* batches that the engine was asked for and has not delivered */
+    bool last;            /* The engine has no more. */
+    bool stays;           /* It was through when its lease was over. */
+    uint64_t lease_until_ns;
+};
+
+struct guests {
+    struct guests_config config;
+    uint64_t now_ns, numbers;
+    bool leaving;
+    uint64_t leave_until_ns; /* while it is leaving: then all guests end */
+    struct guest all[GUESTS_MAX];
+    int used;                      /* places from here on are unused */
+    struct idset *told;            /* what an ANSWER of this step points to */
+    struct guests_sample *samples; /* the same, of BATCH */
+    size_t samples_cap;
+    struct guests_action *actions;
+    size_t n_actions, actions_cap;
+};
+
+/* guests_act.c: actions, and samples that are held. A guest that is NULL: it is about none. */
+struct guests_action *guests_act(struct guests *guests, enum guests_action_type type, const struct guest *guest);
+struct guests_action *guests_reply(struct guests *guests, const struct guest *guest, uint64_t request,
+                                   enum guests_answer kind);
+void guests_refuse(struct guests *guests, uint64_t request, int code);
+void guests_put_held(struct held_list *list, struct held held);
+void guests_let_go(struct guests *guests, struct guest *guest, uint64_t batch);
+void guests_let_all_go(struct guests *guests, struct guest *guest, struct kept *kept);
+
+/* guests_attach.c: guests come and go. */
+void guests_free(struct guest *guest);
+void guests_end(struct guests *guests, struct guest *guest, bool tell_engine);
+struct guest *guests_find(struct guests *guests, uint64_t number);
+void guests_on_attach(struct guests *guests, const struct guests_event *event);
+void guests_on_added(struct guests *guests, const struct guests_event *event);
+void guests_on_refused(struct guests *guests, const struct guests_event *event);
+
+/* guests_next.c: requests for samples, and what answers them. guests_asker: NULL when the request has its answer. */
+void guests_serve(struct guests *guests, struct guest *guest);
+void guests_ask_engine(struct guests *guests, struct guest *guest);
+struct guest *guests_asker(struct guests *guests, const struct guests_event *event, uint64_t term);
+void guests_on_next(struct guests *guests, const struct guests_event *event);
+
+#endif

@@ -1,0 +1,107 @@
+/* merge_priv.h: what an anchor knows of an epoch's parts (merge*.c only). */
+#ifndef LARDER_SERVER_CLUSTER_MERGE_PRIV_H
+#define LARDER_SERVER_CLUSTER_MERGE_PRIV_H
+
+#include "server/cluster/merge.h"
+
+enum { MORE_BITS = 64 };
+
+enum part_state { PART_ATTACHING, PART_OPEN, PART_DONE, PART_GIVEN_UP };
+
+/* The slot of an EXPECT, and the sample that the engine expects there. */
+struct slot {
+    uint32_t task;
+    sample_id id;
+    bool failed; /* It was in a request that failed. */
+};
+
+/* Slots that are in no request. */
+struct slots {
+    struct slot *all;
+    size_t count, cap;
+};
+
+/* A request under way; number 0: none. */
+struct request {
+    uint64_t number, seq; /* seq 0: an ATTACH */
+    bool again;           /* It has failed once, */
+    bool failed;          /* or one that had some of its slots before. */
+    uint32_t n;
+    uint32_t tasks[MERGE_SAMPLES_MOST];
+    sample_id ids[MERGE_SAMPLES_MOST];
+};
+
+struct part {
+    enum part_state state;
+    uint32_t node;
+    struct idset *left;
+    uint64_t guest, term, seq;        /* guest and seq of this attachment */
+    uint64_t acked, more;             /* as in NEXT */
+    uint64_t unused[MERGE_ASKED_MAX]; /* sequence numbers that were answered by nothing; 0: none */
+    bool attached_before, dry;        /* dry: its guest has no more */
+    uint64_t move;                    /* the number of its MOVE, while it is GIVEN_UP */
+    struct idset *soon;               /* what that says */
+    uint32_t tries;                   /* attachments since the engine took something */
+    uint64_t again_ns;                /* It is not asked before. */
+    uint64_t since_ns;                /* since when slots have waited */
+    uint64_t starved_ns;              /* when it is given up, unless it answers */
+    uint32_t arriving;                /* ARRIVEs of its slots whose results have not come */
+    struct slots waiting;
+    struct request attach, asked[MERGE_ASKED_MAX];
+};
+
+/* An ARRIVE whose result has not come. */
+struct arrival {
+    struct part *part;
+    struct slot slot;
+    sample_id id;
+};
+
+struct merge {
+    uint64_t term, requests; /* the last numbers given */
+    uint64_t now_ns;
+    bool placed;          /* slots were, and may be asked for */
+    bool closing;         /* all that is left is expected: nothing more will come to wait */
+    uint64_t ahead, left; /* samples: of the look-ahead that are elsewhere; of all parts that are left */
+    struct part *parts[MERGE_PARTS_MAX];
+    size_t n_parts;
+    struct idset *received; /* in this epoch */
+    struct slots homeless;  /* of parts that were given up, until MOVED */
+    struct arrival *arrivals;
+    size_t first_arrival, n_arrivals, arrivals_cap;
+    struct merge_action *actions;
+    size_t n_actions, actions_cap;
+};
+
+/* merge_seq.c: numbers of a part's requests: one is answered; the next one; whether there is one; one was answered by
+ * nothing. */
+void merge_seq_took(struct part *part, uint64_t seq);
+uint64_t merge_seq_next(struct part *part);
+bool merge_seq_has(const struct part *part);
+void merge_seq_leave(struct part *part, uint64_t seq);
+
+/* merge_act.c: slots that wait, and actions. What has no part has no node. A cancelled request's slots go to `to`. */
+void merge_put_slot(struct slots *slots, struct slot slot);
+void merge_put_slots(struct slots *slots, const struct request *request, uint32_t from);
+struct merge_action *merge_act(struct merge *merge, enum merge_action_type type, const struct part *part);
+void merge_arrive(struct merge *merge, struct part *part, struct slot slot, struct merge_sample sample);
+void merge_arrive_none(struct merge *merge, struct part *part, struct slots *slots);
+void merge_cancel_all(struct merge *merge, struct part *part, struct slots *to);
+void merge_detach(struct merge *merge, const struct part *part);
+
+/* merge_part.c: a part, from its first attachment until it is given up, and the slots that it is asked for. */
+struct part *merge_part_of(const struct merge *merge, sample_id id, bool given_up);
+void merge_each_slot(struct merge *merge, void (*each)(void *ctx, sample_id *id), void *ctx);
+void merge_give_up(struct merge *merge, struct part *part);
+void merge_send_attach(struct merge *merge, struct part *part, bool again);
+void merge_attach(struct merge *merge, struct part *part);
+void merge_place(struct merge *merge, struct slot slot);
+void merge_place_all(struct merge *merge, struct slots *slots);
+size_t merge_under_way(const struct part *part);
+bool merge_under_way_all(const struct part *part);
+
+/* merge_tend.c: what a part is asked for. */
+void merge_send_next(struct merge *merge, struct part *part, struct request *request);
+void merge_tend(struct merge *merge, struct part *part);
+
+#endif

@@ -1,0 +1,40 @@
+/* engine_share.c: where the samples of a job's epoch are, counted one by one. */
+#include "common/check.h"
+#include "server/engine/engine_priv.h"
+#include "server/engine/plan.h"
+#include "server/engine/queue.h"
+
+static void count_queue(const struct engine *engine, const struct job_queue *queue, const struct idset *elsewhere,
+                        struct engine_share *out)
+{
+    const struct entry *entries = engine->queues.entries;
+    for (uint32_t at = queue->line.entries.head; at != ENGINE_NONE; at = entries[at].in_line.next) {
+        bool expected = plan_expects(&engine->plan, &entries[at]);
+        out->placed += expected && entries[at].state != ENTRY_UNPLACED;
+        out->unplaced += expected && entries[at].state == ENTRY_UNPLACED;
+        out->pinned += !expected && !entries[at].repeat;
+    }
+    for (uint64_t at = queue->reserve.at; at < queue->reserve.end; at++) {
+        const struct allotted *sample = &queue->reserve.samples[at];
+        bool expected = elsewhere && sample->turn == sample->id && idset_contains(elsewhere, sample->id);
+        out->reserved += expected;
+        out->pinned += !expected && sample->turn != SAMPLE_NONE;
+    }
+}
+
+void engine_share(const struct engine *engine, uint32_t no, struct engine_share *out)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    const struct job *job = job_at(&engine->jobs, no);
+    CHECK(job->state != JOB_FREE);
+    *out = (struct engine_share){.runs = job->state == JOB_RUNNING, .epoch = job->progress.epoch};
+    if (!out->runs)
+        return;
+    out->here = sampler_remaining(engine->env.sampler, no);
+    out->undrawn = job_left_elsewhere(&engine->env, job);
+    out->elsewhere = job->progress.elsewhere ? idset_count(job->progress.elsewhere) : 0;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        out->delivered += job->queues[rank].epoch.delivered;
+        count_queue(engine, &job->queues[rank], job->progress.elsewhere, out);
+    }
+}
