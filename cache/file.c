@@ -61,9 +61,19 @@ int file_error(struct error *err, const char *path, const char *what)
                      number ? strerror(number) : "it ends too early");
 }
 
+static int64_t time_ns(const struct timespec *time)
+{
+    return (int64_t)((uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec);
+}
+
 int64_t file_mtime_ns(const struct stat *st)
 {
-    return (int64_t)((uint64_t)st->st_mtim.tv_sec * 1000000000 + (uint64_t)st->st_mtim.tv_nsec);
+    return time_ns(&st->st_mtim);
+}
+
+int64_t file_ctime_ns(const struct stat *st)
+{
+    return time_ns(&st->st_ctim);
 }
 
 int file_read_at(int fd, void *buf, size_t len_bytes, uint64_t offset)

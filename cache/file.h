@@ -23,7 +23,10 @@ int errno_code(int number); /* the enum larder_err that fits an errno */
 /* file_error fills err from errno with "path: cannot WHAT: why" and gives the code. */
 int file_error(struct error *err, const char *path, const char *what);
 
-int64_t file_mtime_ns(const struct stat *st); /* the modification time; wraps around where the seconds are absurd */
+/* file_mtime_ns and file_ctime_ns give the times of modification and of change. They wrap around where the seconds are
+ * absurd. */
+int64_t file_mtime_ns(const struct stat *st);
+int64_t file_ctime_ns(const struct stat *st);
 
 /* file_read_at and file_write_at give 0 when all bytes were read or written, else -1. Where the file ends early,
  * reading gives -1 with errno 0. */

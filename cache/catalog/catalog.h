@@ -118,8 +118,8 @@ const char *dataset_key(const struct dataset *dataset, uint32_t index); /* path 
  * path and, in a tree, of the file's key, size and modification time, in a store of the content's hash. */
 void dataset_lasting_id(const struct dataset *dataset, uint32_t index, uint64_t out[2]);
 /* dataset_content_id names a sample's content: the same bytes in another dataset, or for a later process that gives the
- * same seed, mostly have the same name, and other bytes never do. False: the sample could not be reached when it was
- * indexed, and has no name. */
+ * same seed, mostly have the same name, and other bytes never do. A file's name has its change time in it, as it was
+ * when the dataset was indexed. False: the sample could not be reached when it was indexed, and has no name. */
 bool dataset_content_id(const struct dataset *dataset, uint32_t index, uint64_t seed, uint64_t out[2]);
 /* dataset_index finds the index of an id. It gives false when the dataset does not contain the id. O(log n) at most. */
 bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index);

@@ -16,12 +16,12 @@
 
 #define DATASET_SAMPLES_MAX INT32_MAX /* the most samples of one dataset */
 
-/* One sample as it was found. key is an offset into the index's strings. Device, inode, size and time are its
- * identity. */
+/* One sample as it was found. key is an offset into the index's strings. Device, inode, size and mtime are its
+ * identity. The change time is not part of it, for a new hard link changes that; in a packed store it is 0. */
 struct index_sample {
     uint64_t key;
     uint64_t size;
-    int64_t mtime_ns;
+    int64_t mtime_ns, ctime_ns;
     uint64_t device, inode;
     int32_t label;
     uint32_t flags;
@@ -179,8 +179,9 @@ void identity_release(struct identity_table *table, uint32_t number);
 struct store; /* store_priv.h */
 
 /* content_identity gives the identity of a sample's content, among those made with the same seed. store: NULL in a
- * plain tree. occurrence: how many earlier samples of its dataset are the same file. */
-struct identity content_identity(const struct index_sample *sample, const struct store *store, uint64_t occurrence,
+ * plain tree. apart: what tells samples apart that are the same file in all else: how many earlier samples of their
+ * dataset are that file, or when it was last changed. */
+struct identity content_identity(const struct index_sample *sample, const struct store *store, uint64_t apart,
                                  uint64_t seed);
 
 /* ids.c: the ids of the datasets' samples. An identity keeps its id as long as some dataset has it. After the last

@@ -1,7 +1,7 @@
 /* checkpoint.c: an index on disk, so that a second start looks at the folders of a tree but not at its files.
  *
  * Little-endian and sealed (sealed.h); the payload: u64 string bytes, u32 classes, folders, samples, u32 0; the strings
- * (the root's path first); u64 a class; 48 bytes a folder; 48 bytes a sample. A checkpoint is only ever a shortcut: one
+ * (the root's path first); u64 a class; 48 bytes a folder; 56 bytes a sample. A checkpoint is only ever a shortcut: one
  * that is missing, damaged, of another version or of another root is made anew. */
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,11 +19,12 @@
 #include "common/little_endian.h"
 
 #define COUNTS_BYTES 24
-#define RECORD_BYTES 48
+#define FOLDER_BYTES 48
+#define SAMPLE_BYTES 56
 #define LEFTOVER_S 3600 /* a temporary file this old belongs to nobody any more */
 #define FILE_BYTES_MAX (UINT64_C(1) << 38)
 
-static const struct seal seal = {.magic = "LDRCATLG", .version = 1, .what = "the checkpoint"};
+static const struct seal seal = {.magic = "LDRCATLG", .version = 2, .what = "the checkpoint"};
 
 static int damaged(struct error *err, const char *what)
 {
@@ -32,7 +33,7 @@ static int damaged(struct error *err, const char *what)
 
 static int parse_folders(const uint8_t *at, struct index *index, struct error *err)
 {
-    for (size_t i = 0; i < index->folder_count; i++, at += RECORD_BYTES) {
+    for (size_t i = 0; i < index->folder_count; i++, at += FOLDER_BYTES) {
         struct index_folder *folder = &index->folders[i];
         *folder = (struct index_folder){.path = get_u64(at),
                                         .device = get_u64(at + 8),
@@ -51,16 +52,17 @@ static int parse_folders(const uint8_t *at, struct index *index, struct error *e
 
 static int parse_samples(const uint8_t *at, struct index *index, struct error *err)
 {
-    for (size_t i = 0; i < index->sample_count; i++, at += RECORD_BYTES) {
+    for (size_t i = 0; i < index->sample_count; i++, at += SAMPLE_BYTES) {
         struct index_sample *sample = &index->samples[i];
         *sample = (struct index_sample){.key = get_u64(at),
                                         .size = get_u64(at + 8),
                                         .mtime_ns = (int64_t)get_u64(at + 16),
                                         .device = get_u64(at + 24),
                                         .inode = get_u64(at + 32),
-                                        .label = (int32_t)get_u32(at + 40),
-                                        .flags = get_u32(at + 44)};
-        if (sample->key >= index->strings_len_bytes || get_u32(at + 40) >= index->class_count ||
+                                        .ctime_ns = (int64_t)get_u64(at + 40),
+                                        .label = (int32_t)get_u32(at + 48),
+                                        .flags = get_u32(at + 52)};
+        if (sample->key >= index->strings_len_bytes || get_u32(at + 48) >= index->class_count ||
             sample->flags & ~INDEX_UNREACHABLE || sample->size > INT64_MAX)
             return damaged(err, "a sample is out of its bounds");
         const char *key = index->strings + sample->key;
@@ -76,7 +78,7 @@ static int parse_payload(const uint8_t *at, size_t len_bytes, struct index *inde
         return damaged(err, "it is empty");
     uint64_t strings = get_u64(at);
     uint64_t classes = get_u32(at + 8), folders = get_u32(at + 12), samples = get_u32(at + 16);
-    uint64_t records = classes * 8 + (folders + samples) * RECORD_BYTES; /* below 2^39: cannot wrap */
+    uint64_t records = classes * 8 + folders * FOLDER_BYTES + samples * SAMPLE_BYTES; /* below 2^39: cannot wrap */
     len_bytes -= COUNTS_BYTES;
     if (get_u32(at + 20) != 0 || records > len_bytes || strings != len_bytes - records)
         return damaged(err, "its counts do not fit its length");
@@ -104,7 +106,7 @@ static int parse_payload(const uint8_t *at, size_t len_bytes, struct index *inde
             return damaged(err, "a class is out of its bounds");
     }
     int code = parse_folders(at, index, err);
-    return code ? code : parse_samples(at + folders * RECORD_BYTES, index, err);
+    return code ? code : parse_samples(at + folders * FOLDER_BYTES, index, err);
 }
 
 int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, struct error *err)
@@ -142,6 +144,7 @@ static uint8_t *put_records(uint8_t *at, const struct index *index, size_t shift
         at = put_u64(at, (uint64_t)sample->mtime_ns);
         at = put_u64(at, sample->device);
         at = put_u64(at, sample->inode);
+        at = put_u64(at, (uint64_t)sample->ctime_ns);
         at = put_u32(at, (uint32_t)sample->label);
         at = put_u32(at, sample->flags);
     }
@@ -152,8 +155,8 @@ int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_by
 {
     size_t root_bytes = strlen(index->root) + 1; /* goes before the index's own strings, which shifts those */
     size_t strings = root_bytes + index->strings_len_bytes;
-    size_t payload = COUNTS_BYTES + strings + index->class_count * 8 +
-                     (index->folder_count + index->sample_count) * RECORD_BYTES;
+    size_t payload = COUNTS_BYTES + strings + index->class_count * 8 + index->folder_count * FOLDER_BYTES +
+                     index->sample_count * SAMPLE_BYTES;
     uint8_t *buf = malloc(SEALED_HEADER_BYTES + payload);
     if (!buf)
         return LARDER_ENOMEM;

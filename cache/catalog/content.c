@@ -1,15 +1,19 @@
 /* content.c: what tells one file's content from another's: (device, inode, size, modification time), and in a packed
- * store the content's hash, which lies where others have device and inode. */
+ * store the content's hash, which lies where others have device and inode.
+ *
+ * A name that outlives the daemon has the change time too. Device numbers are given anew when a machine starts, and
+ * files that were unpacked from an archive may have the size and the modification time of others. No program can set a
+ * change time. */
 #include <string.h>
 #include <xxhash.h>
 
 #include "cache/store/store_priv.h"
 #include "common/check.h"
 
-struct identity content_identity(const struct index_sample *sample, const struct store *store, uint64_t occurrence,
+struct identity content_identity(const struct index_sample *sample, const struct store *store, uint64_t apart,
                                  uint64_t seed)
 {
-    uint64_t facts[8] = {sample->device, sample->inode, sample->size, (uint64_t)sample->mtime_ns, occurrence};
+    uint64_t facts[8] = {sample->device, sample->inode, sample->size, (uint64_t)sample->mtime_ns, apart};
     if (store && store->foreign) {
         facts[5] = store->index_device;
         facts[6] = store->index_inode;
@@ -26,7 +30,7 @@ bool dataset_content_id(const struct dataset *dataset, uint32_t index, uint64_t 
     const struct index_sample *sample = &dataset->samples[index];
     if (sample->flags & INDEX_UNREACHABLE)
         return false;
-    struct identity identity = content_identity(sample, dataset->store, 0, seed);
+    struct identity identity = content_identity(sample, dataset->store, (uint64_t)sample->ctime_ns, seed);
     out[0] = identity.low;
     out[1] = identity.high;
     return true;

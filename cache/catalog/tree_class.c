@@ -29,7 +29,7 @@ struct node {
 struct found {
     uint64_t name; /* in walk->names */
     uint64_t size, device, inode;
-    int64_t mtime_ns;
+    int64_t mtime_ns, ctime_ns;
     uint32_t flags;
 };
 
@@ -99,7 +99,8 @@ static int class_entry(void *context, int dir_fd, const char *name, unsigned cha
                                .size = regular ? (uint64_t)st.st_size : 0,
                                .device = st.st_dev,
                                .inode = st.st_ino,
-                               .mtime_ns = file_mtime_ns(&st)};
+                               .mtime_ns = file_mtime_ns(&st),
+                               .ctime_ns = file_ctime_ns(&st)};
     }
     return 0;
 }
@@ -193,6 +194,7 @@ static int add_sample(struct class_walk *walk, const char *folder, const struct 
     struct index_sample sample = {.key = key,
                                   .size = file->size,
                                   .mtime_ns = file->mtime_ns,
+                                  .ctime_ns = file->ctime_ns,
                                   .device = file->device,
                                   .inode = file->inode,
                                   .label = label,

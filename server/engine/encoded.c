@@ -75,7 +75,8 @@ uint64_t encoded_most(const struct encoded_store *store)
     return beside_records(store, store->prepared->slab.size) - store->next.bytes;
 }
 
-uint64_t encoded_sure(const struct encoded_store *store)
+/* sure_of gives encoded_sure, when encoded samples may take `now` at this moment. */
+static uint64_t sure_of(const struct encoded_store *store, uint64_t now)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t no = 0; no < store->jobs->end; no++) {
@@ -83,8 +84,18 @@ uint64_t encoded_sure(const struct encoded_store *store)
         uint64_t slot = job->state != JOB_FREE ? engine_slot_bytes(&store->env->config, job->terms.slot_bytes) : least;
         least = slot < least ? slot : least;
     }
-    uint64_t sure = beside_records(store, store->env->config.arena_bytes / least), now = encoded_most(store);
+    uint64_t sure = beside_records(store, store->env->config.arena_bytes / least);
     return sure < now ? sure : now;
+}
+
+uint64_t encoded_sure(const struct encoded_store *store)
+{
+    return sure_of(store, encoded_most(store));
+}
+
+uint64_t encoded_sure_alone(const struct encoded_store *store)
+{
+    return sure_of(store, encoded_most(store) + store->next.bytes);
 }
 
 /* make_room_encoded evicts until `bytes` more fit. It returns false when they do not fit and what is left is pinned. */

@@ -135,6 +135,8 @@ uint64_t encoded_most(const struct encoded_store *store);
 /* encoded_sure gives what encoded samples may take when the arena is full of the jobs' instances. Plans count on
  * this. */
 uint64_t encoded_sure(const struct encoded_store *store);
+/* encoded_sure_alone gives the same, without what known orders take now. */
+uint64_t encoded_sure_alone(const struct encoded_store *store);
 /* encoded_shed evicts what is above encoded_most, as far as it is not pinned. */
 void encoded_shed(struct encoded_store *store);
 /* encoded_begin begins an encoded for a load, with one pin, and evicts what it must; ENGINE_NONE when there is no room

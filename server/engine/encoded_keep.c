@@ -279,7 +279,9 @@ void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
     for (size_t i = 0; i < store->chunks->n_ranges; i++)
         store->chunks->ranges[i].rest = 0;
     int code = add_views(store, &wanted);
-    bool fits = wanted.bytes <= (double)encoded_sure(store), known = !code && !fits && all_orders_known(store);
+    bool fits = wanted.bytes <= (double)encoded_sure_alone(store), known = !code && !fits && all_orders_known(store);
+    if (!known) /* gives back what orders took, before room is counted */
+        encoded_next_measure(store, false);
     if (!code && (fits || known)) {
         store->kept_most = encoded_sure(store);
         store->kept = wanted.all;

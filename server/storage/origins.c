@@ -22,6 +22,15 @@ static struct tier_key key_of(const struct origin_class *class, const struct dat
     return (struct tier_key){id[0], id[1]};
 }
 
+/* owner_of gives the dataset's number in classes. The name of its first sample tells whether the dataset's records are
+ * found at all: once its file system has another device number, or all files are new, none is, and all must give
+ * place. */
+static uint64_t owner_of(const struct dataset *dataset)
+{
+    uint64_t path = hash_text(dataset_path(dataset)), id[2];
+    return dataset_content_id(dataset, 0, path, id) ? id[0] : path;
+}
+
 /* ── what is under way ── */
 
 /* The reads under way are those when it began and when it ended, on average. */
@@ -183,7 +192,7 @@ static void put_behind(struct origins *origins, const struct origins_read *read,
             if (named && has_come(read, at) && !tier_find(class->tier, key, len_bytes))
                 records[n++] = (struct tier_record){key, read->reads[at].buf, len_bytes};
         }
-        behind_put(class->behind, hash_text(dataset_path(read->dataset)), records, n);
+        behind_put(class->behind, owner_of(read->dataset), records, n);
         free(records);
         return;
     }
@@ -213,7 +222,7 @@ void origins_want(struct origins *origins, const struct dataset *const *datasets
     uint64_t owners[TIER_OWNERS_MAX];
     CHECK(count <= TIER_OWNERS_MAX);
     for (uint32_t i = 0; i < count; i++)
-        owners[i] = hash_text(dataset_path(datasets[i]));
+        owners[i] = owner_of(datasets[i]);
     for (uint32_t i = 0; i < origins->n_classes; i++)
         tier_want(origins->classes[i].tier, owners, count);
 }

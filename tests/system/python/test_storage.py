@@ -210,6 +210,26 @@ class Storage(Case):
         self.assertGreater(self.written(daemon)["given_up"], 0)
         second.close()
 
+    def test_all_files_changed(self):
+        """When all files of a dataset have changed, a full class has nothing of it any more: what it has gives place,
+        though the dataset's job runs, and the class is as useful as before."""
+        self.throttle()
+        daemon = self.serve(size=self.total // 2)
+        loader = self.job(daemon)
+        self.make_full(daemon, loader)
+        loader.close()
+        self.assertTrue(until(lambda: not daemon.jobs(), 20))
+        for path in self.files:
+            os.utime(path, (1, 1))
+        loader = self.job(daemon)
+        self.epoch(loader)
+        self.assertGreater(self.written(daemon)["given_up"], 0)
+        self.make_full(daemon, loader)
+        source, own = self.read_in(daemon, loader)
+        print(f"with all files changed: {source:.3f} of the bytes from the source, {own:.3f} from the class")
+        self.assertLessEqual(source, 0.6)
+        self.assertGreater(own, 0.35)
+
     def test_killed_while_written(self):
         """Daemons are killed at random moments while they write the class: every byte that is delivered is right, the
         class opens each time, and in the end verifies."""

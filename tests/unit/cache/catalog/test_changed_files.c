@@ -1,6 +1,6 @@
-/* test_changed_files.c: proves that a sample is only ever read from the file that was indexed, and that opening a
- * dataset notices what changed below folders whose times did not. pread and statfs are replaced at link time (--wrap).
- * */
+/* test_changed_files.c: proves that a sample is only ever read from the file that was indexed, that opening a dataset
+ * notices what changed below folders whose times did not, and that no two contents have one name. pread and statfs are
+ * replaced at link time (--wrap). */
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -361,6 +361,59 @@ static void test_inodes_that_do_not_last(void **state)
     dataset_unref(&again);
 }
 
+/* Writes to a file as rewrite does, and puts its modification time back. The file system's clock has ticks: it goes on
+ * until the change time has become another one. */
+static void rewrite_and_set_back(int number)
+{
+    struct stat before, after;
+    char name[32], path[PATH_BYTES];
+    snprintf(name, sizeof name, "t/c%d/%05d.jpg", number % 2, number);
+    path_below(path, name);
+    assert_int_equal(stat(path, &before), 0);
+    do {
+        rewrite(number);
+        set_time(name, before.st_mtim);
+        assert_int_equal(stat(path, &after), 0);
+    } while (file_ctime_ns(&after) == file_ctime_ns(&before));
+    assert_true(file_mtime_ns(&after) == file_mtime_ns(&before));
+    assert_true(after.st_ino == before.st_ino && after.st_size == before.st_size);
+}
+
+static void content_names(const char *folder, uint64_t names[4][2])
+{
+    struct dataset *dataset = open_below(folder);
+    assert_int_equal(dataset_count(dataset), 4);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(dataset_content_id(dataset, i, 5, names[i]));
+    dataset_unref(&dataset);
+}
+
+/* A content's name lasts over restarts, with a checkpoint. Once the tree is indexed anew, a file that was written to
+ * has another name, even if device, inode, size and modification time are as they were; the others keep theirs. */
+static void test_names_of_contents(void **state)
+{
+    (void)state;
+    uint64_t before[4][2], after[4][2];
+    make_tree(4); /* t/c0 has 0 and 2, t/c1 has 1 and 3 */
+    content_names("t", before);
+    restart();
+    content_names("t", after);
+    assert_memory_equal(after, before, sizeof before);
+    rewrite_and_set_back(0);
+    tree_file("00004", "%s/t/c1/00005.jpg", root); /* a folder that changes, so that all is indexed anew */
+    char path[PATH_BYTES];
+    path_below(path, "t/c1/00005.jpg");
+    restart();
+    struct dataset *more = open_below("t");
+    assert_int_equal(dataset_count(more), 5);
+    dataset_unref(&more);
+    assert_int_equal(unlink(path), 0);
+    restart();
+    content_names("t", after);
+    assert_memory_not_equal(after[0], before[0], sizeof before[0]);
+    assert_memory_equal(after[1], before[1], 3 * sizeof before[1]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -375,6 +428,7 @@ int main(void)
         TEST(test_remounted_while_open),
         TEST(test_checkpoint_of_another_device),
         TEST(test_inodes_that_do_not_last),
+        TEST(test_names_of_contents),
     };
     return cmocka_run_group_tests_name("changed_files", tests, NULL, NULL);
 }

@@ -204,6 +204,26 @@ static void test_known_orders(void **state)
     }
 }
 
+/* What the orders of jobs took that have left, or that need none any more, is of use to those that stay: a set that
+ * memory has just room for is read once. */
+static void test_fits_after_known_orders(void **state)
+{
+    (void)state;
+    begin(SAMPLES / 2);
+    uint32_t large = add("large", 0, SAMPLES, SHUFFLE_STRICT, 0);
+    uint32_t small = add("small", 0, SAMPLES / 2, SHUFFLE_STRICT, 0);
+    run_epoch(large, 0, SAMPLES);
+    run_epoch(small, 0, SAMPLES / 2);
+    play_gone(&play, large, 0);
+    run_epoch(small, 1, SAMPLES / 2);
+    uint64_t before = loaded();
+    for (uint32_t epoch = 2; epoch < 5; epoch++)
+        run_epoch(small, epoch, SAMPLES / 2);
+    assert_int_equal(loaded(), before);
+    engine_check(play.engine);
+    play_end(&play);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +231,7 @@ int main(void)
         cmocka_unit_test(test_jobs_come_and_go),
         cmocka_unit_test(test_all_and_nothing),
         cmocka_unit_test(test_known_orders),
+        cmocka_unit_test(test_fits_after_known_orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
