@@ -60,7 +60,8 @@ def server(spec):
             daemon.stop()
 
 
-def loader(spec):
+def loader(spec, **crop):
+    """crop: what else RandomResizedCrop is told."""
     import job
 
     sys.path.insert(0, os.path.join(SOURCE, "client", "python"))
@@ -73,7 +74,7 @@ def loader(spec):
 
     def epoch():
         if not opened:
-            pipeline = [larder.RandomResizedCrop(job.SIZE), larder.RandomHorizontalFlip()]
+            pipeline = [larder.RandomResizedCrop(job.SIZE, **crop), larder.RandomHorizontalFlip()]
             opened.append(larder.Loader(store_of(spec), pipeline, batch_size=job.BATCH, socket=spec.address,
                                         epochs=spec.epochs, with_ids=True, name=f"job-{spec.index}"))
         for images, _, indices in opened[0]:

@@ -11,7 +11,7 @@ import measure
 import table
 
 COLOURS = ("#c0392b", "#7f8c8d", "#bdc3c7", "#2980b9", "#16a085", "#1abc9c", "#d35400", "#f39c12", "#f1c40f", "#9b59b6",
-           "#2c3e50", "#27ae60")
+           "#2c3e50", "#27ae60", "#8e5a2b", "#e8a0bf")
 BAR, GAP, HEIGHT, LEFT, TOP = 14, 22, 260, 60, 40
 
 
