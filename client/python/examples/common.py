@@ -1,8 +1,10 @@
 """What the examples share: their arguments, a small network, and what they print at their end."""
 
 import argparse
+import contextlib
 import os
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
@@ -29,6 +31,11 @@ def parts(folder):
     """Subsets for training and validation: nine tenths of the folder, and what they leave."""
     train = larder.Fraction(0.9, seed=1)
     return train, larder.Fraction(1) - train
+
+
+def temporary(folder):
+    """The folder, or where there is none, one that is removed at the end."""
+    return contextlib.nullcontext(folder) if folder else tempfile.TemporaryDirectory()
 
 
 def network(classes):

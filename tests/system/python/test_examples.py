@@ -1,8 +1,10 @@
 """Each example trains, prints what was saved, and goes on after it was killed. Those that need more than NumPy and
 torch run with --long, and only where their packages are."""
 
+import glob
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,6 +42,13 @@ class Runs(Case):
         self.assertRegex(done.stdout, SAVED)
         print(done.stdout, flush=True)
         return done.stdout
+
+    def killed(self, words, environment, checkpoint):
+        """Runs a script until a path that matches `checkpoint` is there, and kills it."""
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as script:
+            self.assertTrue(until(lambda: glob.glob(checkpoint) or script.poll() is not None, 60))
+            script.send_signal(signal.SIGKILL)
+        self.assertEqual(script.returncode, -signal.SIGKILL)
 
     def python(self, name, *more):
         return self.example([sys.executable, "-B", os.path.join(EXAMPLES, name), tree(COUNT), *more])
@@ -79,9 +88,7 @@ class Examples(Runs):
         environment = self.environment(daemon)
         whole = self.example(words, environment)
         words += ["--checkpoint", checkpoint]
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment) as script:
-            self.assertTrue(until(lambda: os.path.exists(checkpoint), 60))
-            script.send_signal(signal.SIGKILL)
+        self.killed(words, environment, checkpoint)
         resumed = self.example(words, environment)
         self.assertIn("goes on in epoch", resumed)
         last = [[line for line in text.splitlines() if line.startswith("epoch 1")][0] for text in (whole, resumed)]
@@ -95,9 +102,32 @@ class Examples(Runs):
 class Trainers(Runs):
     """Those that need more packages."""
 
+    def rest_after_death(self, name, checkpoint):
+        """Killed after a checkpoint, a trainer makes all its steps in the end, and gets what it had not at that
+        checkpoint: of 2 epochs of 180 samples, all but those of a multiple of 4 steps."""
+        daemon = self.daemon()
+        folder = os.path.join(self.folder, "run")
+        words = [sys.executable, "-B", os.path.join(EXAMPLES, name), tree(COUNT), "--batch-size", "4", "--checkpoint",
+                 folder]
+        environment = self.environment(daemon)
+        self.killed(words, environment, os.path.join(folder, checkpoint))
+        resumed = self.example(words, environment)
+        self.assertIn("90 steps", resumed)
+        had = 360 - int(re.search(r"(\d+) samples in", resumed)[1])
+        self.assertGreater(had, 0)
+        self.assertEqual(had % (4 * 4), 0)
+
     def test_lightning(self):
         self.need("lightning")
         self.python("train_lightning.py")
+
+    def test_lightning_killed_and_resumed(self):
+        self.need("lightning")
+        self.rest_after_death("train_lightning.py", "last.ckpt")
+
+    def test_hf_killed_and_resumed(self):
+        self.need("transformers", "accelerate")
+        self.rest_after_death("train_hf.py", "checkpoint-*/loader.json")
 
     def test_accelerate(self):
         self.need("accelerate")
