@@ -8,7 +8,7 @@
 struct nearest {
     const char *given;
     const char *best; /* how the nearest word so far is shown; NULL: none is near enough */
-    size_t edits;     /* of the best one (Levenshtein) */
+    size_t edits;     /* of the best one */
 };
 
 /* nearest_consider looks whether word is nearer to search->given than the best one. The first of equally near ones

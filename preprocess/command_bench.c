@@ -1,7 +1,6 @@
 /* command_bench.c: larder bench prepare. Ours, with and without restart markers, and the reference take turns image by
  * image, so that what disturbs the machine disturbs all; a pass goes over all images once, and medians are over
  * passes. */
-#include <getopt.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/option.h"
 #include "preprocess/command_files.h"
 #include "preprocess/commands.h"
 #include "preprocess/decode/decode.h"
@@ -371,7 +371,7 @@ int prepare_bench_main(int argc, char **argv)
     struct bench bench = {.seconds = 10, .threads = 1};
     int restart_rows = 0;
     optind = 1;
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int option; (option = option_next(argc, argv, options, NULL)) != -1;) {
         if (option == 'p')
             spec = optarg;
         else if (option == 's')

@@ -1,5 +1,4 @@
 /* command_prepare.c: larder prepare: shows what a job would get. */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include <vips/vips.h>
 
 #include "common/check.h"
+#include "common/option.h"
 #include "preprocess/command_files.h"
 #include "preprocess/commands.h"
 #include "preprocess/prepare.h"
@@ -120,7 +120,7 @@ int prepare_main(int argc, char **argv)
                                             {0}};
     struct sheet sheet = {.spec = DEFAULT_PIPELINE, .draws = 1};
     optind = 1;
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int option; (option = option_next(argc, argv, options, NULL)) != -1;) {
         if (option == 'p')
             sheet.spec = optarg;
         else if (option == 'o')

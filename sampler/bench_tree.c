@@ -1,12 +1,12 @@
 /* bench_tree.c: `larder bench tree`: how long insertion, deletion and draws take, and how much memory the sampler
  * holds. With --materialised it is bench_materialised.c that measures. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/option.h"
 #include "sampler/bench_tree_priv.h"
 #include "sampler/commands.h"
 
@@ -124,7 +124,7 @@ static int parse_options(int argc, char **argv, struct bench *bench, bool *mater
     };
     bool good = true;
     optind = 1;
-    for (int c; good && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int c; good && (c = option_next(argc, argv, options, NULL)) != -1;) {
         switch (c) {
         case 'd': good = parse_number(optarg, 1, JOBS_MAX, &bench->datasets); break;
         case 'a': good = parse_number(optarg, 1, BENCH_UNIVERSE_MAX, &bench->min); break;

@@ -1,7 +1,6 @@
 /* main.c: larderd's command line, its signals, and the daemon's life. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/option.h"
 #include "preprocess/prepare.h"
 #include "server/commands/commands.h"
 #include "server/config/config.h"
@@ -84,7 +84,7 @@ static int parse(int argc, char **argv, struct options *options)
                                           {NULL, 0, NULL, 0}};
     int option;
     char *end;
-    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+    while ((option = option_next(argc, argv, known, NULL)) != -1) {
         switch (option) {
         case 'c': options->config = optarg; break;
         case 'u': options->user_config = optarg; break;

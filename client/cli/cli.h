@@ -65,9 +65,9 @@ int cli_look(const char *socket, unsigned interval_ms, struct cli_look *out, str
 void cli_look_clear(struct cli_look *look);
 
 /* jobs.c, pure. cli_elapsed_s gives the seconds between two statuses; 0: they are of two daemons. cli_find_job gives
- * the job with that name; NULL: there is none. cli_stalled gives the part of the time, 0 to 1, in which a job's clients
- * stood still for one cause ("load", "prepare", "room", "rank"). cli_worst_stall gives the worst of them, and the sum
- * of all in *all. cli_jobs_print writes the jobs as a table. */
+ * the job with that name; NULL: there is none. cli_stalled gives the part of the time, 0 to 1, in which the job's
+ * clients that are there stood still for one cause ("load", "prepare", "room", "rank"). cli_worst_stall gives the worst
+ * of them, and the sum of all in *all. cli_jobs_print writes the jobs as a table. */
 double cli_elapsed_s(const json_t *now, const json_t *before);
 const json_t *cli_find_job(const json_t *status, const char *name);
 double cli_stalled(const json_t *job, const json_t *before, double elapsed_s, const char *cause);

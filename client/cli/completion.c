@@ -1,5 +1,6 @@
 /* completion.c: what bash and zsh read to complete `larder …`. Both get the same words: after no command the commands,
- * after a command its own words and options. Jobs are asked of the daemon. */
+ * after a command its own words and options. The program that stands in the line is asked, and it asks the daemon for
+ * jobs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,38 +19,44 @@ static const char words_of_commands[] =
     "    drain) echo \"--for-restart --json --socket\" ;;\n"
     "    poison) echo \"list clear --json --socket\" ;;\n"
     "    completion) echo \"bash zsh\" ;;\n"
-    "    pack) case $current in -*) larder pack --help 2>/dev/null | sed -n 's/^  \\(--[a-z-]*\\) .*/\\1/p' ;; esac "
+    "    pack) case $current in -*) \"$larder\" pack --help 2>/dev/null | sed -n 's/^  \\(--[a-z-]*\\) .*/\\1/p' ;; "
+    "esac "
     ";;\n"
     "    verify) case $current in -*) echo \"--quiet\" ;; esac ;;\n"
     "    cluster) echo \"status leave keygen probe --cluster --authority --node --days --bundle --json --socket\" ;;\n"
-    "    bench) larder bench --help 2>/dev/null | sed -n 's/^  bench \\([a-z]*\\).*/\\1/p' ;;\n"
+    "    bench) \"$larder\" bench --help 2>/dev/null | sed -n 's/^  bench \\([a-z]*\\).*/\\1/p' ;;\n"
     "    cancel | weight | explain)\n"
-    "        larder status --json 2>/dev/null |\n"
+    "        LARDER_SOCKET=${socket:-$LARDER_SOCKET} \"$larder\" status --json 2>/dev/null |\n"
     "            python3 -c 'import json, sys; print(*(job[\"name\"] for job in json.load(sys.stdin)[\"jobs\"]))' \\\n"
     "                2>/dev/null\n"
+    "        case $command in explain) echo \"--interval\" ;; esac\n"
     "        echo \"--json --socket\" ;;\n"
     "    esac\n";
 
-/* The command is the first word that is neither an option nor --socket's value. */
-static const char find_command[] = "    local command= word skip=\n"
+/* The command is the first word that is neither an option nor an option's value. bash makes three words of
+ * --socket=PATH. */
+static const char find_command[] = "    local command= socket= word before=\n"
                                    "    for word in \"$@\"; do\n"
-                                   "        if [ -n \"$skip\" ]; then skip=; continue; fi\n"
-                                   "        case $word in\n"
-                                   "        --socket | --interval) skip=1 ;;\n"
-                                   "        -*) ;;\n"
-                                   "        *) command=$word; break ;;\n"
+                                   "        case $before,$word in\n"
+                                   "        *,=) continue ;;\n"
+                                   "        --socket,*) socket=$word; before=; continue ;;\n"
+                                   "        --interval,*) before=; continue ;;\n"
+                                   "        *,--socket=*) socket=${word#--socket=} ;;\n"
+                                   "        *,-*) ;;\n"
+                                   "        *) command=${command:-$word} ;;\n"
                                    "        esac\n"
+                                   "        before=$word\n"
                                    "    done\n";
 
 static const char for_bash[] =
     "_larder() {\n"
-    "    local current=${COMP_WORDS[COMP_CWORD]}\n"
+    "    local current=${COMP_WORDS[COMP_CWORD]} larder=${COMP_WORDS[0]/#\\~/$HOME}\n"
     "    COMPREPLY=($(compgen -W \"$(_larder_words \"${COMP_WORDS[@]:1:COMP_CWORD-1}\")\" -- \"$current\"))\n"
     "}\n"
     "complete -o default -F _larder larder\n";
 
 static const char for_zsh[] = "_larder() {\n"
-                              "    local current=${words[CURRENT]}\n"
+                              "    local current=${words[CURRENT]} larder=${words[1]/#\\~/$HOME}\n"
                               "    local -a found=(${=\"$(_larder_words \"${(@)words[2,CURRENT-1]}\")\"})\n"
                               "    compadd -a found || _files\n"
                               "}\n"

@@ -137,13 +137,13 @@ static void say_rank(const struct measured *m, struct explanation *out)
 static void say_quota(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
     char name[CELL_BYTES];
-    double needs = m->wants_per_s * (m->prepare_ms + m->load_ms) / 1e3;
+    /* What a sample takes is measured under the quota, too, and so longer than it would take without. */
+    double needs = fmin(ceil(m->wants_per_s * m->prepare_ms / 1e3), facts->machine_now.cores);
     out->cause = "quota";
     SAY(out->why, "%s waits for its samples, because the cgroup of larderd may not use more processor time",
         name_of(m->job, name));
     if (needs > facts->machine_now.quota_cores)
-        SAY(out->change, "raise the cgroup's CPU quota from %.1f to %.0f cores", facts->machine_now.quota_cores,
-            ceil(needs));
+        SAY(out->change, "raise the cgroup's CPU quota from %.1f to %.0f cores", facts->machine_now.quota_cores, needs);
     else
         SAY(out->change, "raise the cgroup's CPU quota of %.1f cores", facts->machine_now.quota_cores);
     SAY(out->figure, "the quota was used up in %.0f %% of its periods",

@@ -28,9 +28,19 @@ const json_t *cli_find_job(const json_t *status, const char *name)
     return NULL;
 }
 
+/* Only ranks that are there can stand still. */
+static size_t ranks_there(const json_t *job)
+{
+    const json_t *queues = json_object_get(job, "queues"), *queue;
+    size_t i, there = 0;
+    json_array_foreach((json_t *)queues, i, queue)
+        there += !json_is_false(json_object_get(queue, "attached"));
+    return there;
+}
+
 double cli_stalled(const json_t *job, const json_t *before, double elapsed_s, const char *cause)
 {
-    size_t ranks = json_array_size(json_object_get(job, "queues"));
+    size_t ranks = ranks_there(job);
     double part = cells_rate(cells_number(cells_at(job, "stall_s", cause, NULL)),
                              cells_number(cells_at(before, "stall_s", cause, NULL)), elapsed_s);
     return part > 0 && ranks ? part / (double)ranks : 0;

@@ -40,6 +40,20 @@ static bool value_of(char ***at, const char *name, const char **value)
     return true;
 }
 
+static int unknown_option(const char *word)
+{
+    static const char *const known[] = {"--json",        "--socket", "--watch",   "--interval",
+                                        "--for-restart", "--help",   "--version", "--man"};
+    struct nearest search = {.given = word};
+    char text[160];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        nearest_consider(&search, known[i], known[i]);
+    if (!search.best)
+        return cli_usage("no such option", word);
+    snprintf(text, sizeof text, "no such option: %.80s (did you mean \"%s\"?)", word, search.best);
+    return cli_usage(text, NULL);
+}
+
 /* read_option reads the option at *at. */
 static int read_option(char ***at, struct cli_line *line)
 {
@@ -64,7 +78,7 @@ static int read_option(char ***at, struct cli_line *line)
             return cli_usage("--interval needs seconds, from 0.1 to 3600", NULL);
         line->given |= CLI_INTERVAL;
     } else {
-        return cli_usage("no such option", **at);
+        return unknown_option(**at);
     }
     return CLI_OK;
 }

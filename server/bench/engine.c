@@ -9,7 +9,6 @@
  *   prepared   a pipeline with random draws; the arena holds a tenth */
 #include "server/bench/engine.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/option.h"
 #include "server/bench/play.h"
 
 enum { SLOT_BYTES = 1024, CHUNK = 64, BATCH = 256, EPOCHS = 3, JOBS_MOST = 64, SAMPLES_MAX = 10000000 };
@@ -166,7 +166,7 @@ int engine_bench_main(int argc, char **argv)
     unsigned long samples = 50000, most = JOBS_MOST;
     bool good = true;
     optind = 1;
-    for (int c; good && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int c; good && (c = option_next(argc, argv, options, NULL)) != -1;) {
         char *end = "-";
         unsigned long value = c == '?' || *optarg < '0' || *optarg > '9' ? 0 : strtoul(optarg, &end, 10);
         good = !*end && value >= 1 && value <= (c == 's' ? SAMPLES_MAX : JOBS_MOST);

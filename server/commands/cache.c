@@ -1,5 +1,4 @@
 /* cache.c: `larder cache`: shows, verifies and empties a storage class. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
@@ -7,6 +6,7 @@
 #include <stdlib.h>
 
 #include "cache/tier/tier.h"
+#include "common/option.h"
 #include "server/commands/storage.h"
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STOPPED = 130 };
@@ -126,10 +126,10 @@ int cache_main(int argc, char **argv)
                                    {"json", no_argument, &arguments.json, 1},
                                    {"help", no_argument, NULL, 'h'},
                                    {NULL, 0, NULL, 0}};
-    static char name[] = "larder cache"; /* getopt_long's messages begin with it */
+    static char name[] = "larder cache"; /* option_next's messages begin with it */
     argv[0] = name;
     optind = 1;
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    for (int option; (option = option_next(argc, argv, known, NULL)) != -1;) {
         if (option == 'h') {
             fputs(cache_usage, stdout);
             return EXIT_DONE;

@@ -1,7 +1,6 @@
 /* keygen.c: `larder cluster keygen`. */
 #include "server/commands/keygen.h"
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "common/net/identity.h"
+#include "common/option.h"
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 enum { DAYS_DEFAULT = 825, DAYS_MAX = 7300 }; /* the authority itself lasts 7300 days */
@@ -90,10 +90,10 @@ int keygen_main(int argc, char **argv)
         {"cluster", required_argument, NULL, 'c'}, {"authority", required_argument, NULL, 'a'},
         {"node", required_argument, NULL, 'n'},    {"days", required_argument, NULL, 'd'},
         {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
-    static char name[] = "larder cluster keygen"; /* getopt_long's messages begin with it */
+    static char name[] = "larder cluster keygen"; /* option_next's messages begin with it */
     argv[0] = name;
     optind = 1;
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    for (int option; (option = option_next(argc, argv, known, NULL)) != -1;) {
         switch (option) {
         case 'c': arguments.cluster = optarg; break;
         case 'a': arguments.authority = optarg; break;

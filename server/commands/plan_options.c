@@ -1,9 +1,9 @@
 /* plan_options.c: the options of `larder plan`. */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/option.h"
 #include "server/commands/plan_priv.h"
 #include "server/config/config_priv.h"
 
@@ -117,10 +117,10 @@ int plan_parse(int argc, char **argv, struct plan_arguments *arguments)
                                    {"json", no_argument, &arguments->json, 1},
                                    {"help", no_argument, NULL, 'h'},
                                    {NULL, 0, NULL, 0}};
-    static char name[] = "larder plan"; /* getopt_long's messages begin with it */
+    static char name[] = "larder plan"; /* option_next's messages begin with it */
     argv[0] = name;
     optind = 1;
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    for (int option; (option = option_next(argc, argv, known, NULL)) != -1;) {
         if (option == 'h') {
             fputs(plan_usage, stdout);
             return 0;

@@ -2,7 +2,6 @@
 #include "server/commands/probe.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "common/larder_err.h"
 #include "common/net/client.h"
 #include "common/net/identity.h"
+#include "common/option.h"
 #include "server/cluster/peer_wire.h"
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -156,10 +156,10 @@ int probe_main(int argc, char **argv)
                                           {"bundle", required_argument, NULL, 'b'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    static char name[] = "larder cluster probe"; /* getopt_long's messages begin with it */
+    static char name[] = "larder cluster probe"; /* option_next's messages begin with it */
     argv[0] = name;
     optind = 1;
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    for (int option; (option = option_next(argc, argv, known, NULL)) != -1;) {
         switch (option) {
         case 'c': arguments.cluster = optarg; break;
         case 'b': arguments.bundle = optarg; break;

@@ -3,7 +3,6 @@
  * cache. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,6 +13,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/option.h"
 #include "common/random.h"
 #include "server/commands/storage.h"
 
@@ -228,11 +228,11 @@ int storage_bench_main(int argc, char **argv)
     const struct option known[] = {{"kib", required_argument, NULL, 'k'},     {"mib", required_argument, NULL, 'm'},
                                    {"seconds", required_argument, NULL, 's'}, {"json", no_argument, &json, 1},
                                    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
-    static char name[] = "larder bench storage"; /* getopt_long's messages begin with it */
+    static char name[] = "larder bench storage"; /* option_next's messages begin with it */
     bool good = true;
     argv[0] = name;
     optind = 1;
-    for (int option; good && (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    for (int option; good && (option = option_next(argc, argv, known, NULL)) != -1;) {
         switch (option) {
         case 0: break;
         case 'k': good = parse_number("kib", optarg, 1, 1 << 18, &kib); break;

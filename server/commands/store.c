@@ -3,7 +3,6 @@
  * being listed, so signals end the command directly then. */
 #include "server/commands/store.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "cache/store/store.h"
 #include "common/log.h"
+#include "common/option.h"
 #include "preprocess/prepare.h"
 #include "server/commands/store_progress.h"
 #include "server/commands/store_rewrite.h"
@@ -112,11 +112,11 @@ static int parse_pack(int argc, char **argv, struct pack_arguments *arguments)
                                           {NULL, 0, NULL, 0}};
     struct store_options *options = &arguments->options;
     struct pack_numbers numbers = {.chunk_size = options->chunk_size, .segment_mib = options->segment_bytes >> 20};
-    static char name[] = "larder pack"; /* getopt_long's messages begin with it */
+    static char name[] = "larder pack"; /* option_next's messages begin with it */
     bool good = true;
     argv[0] = name;
     optind = 1;
-    for (int option, at = 0; good && (option = getopt_long(argc, argv, "", known, &at)) != -1;) {
+    for (int option, at = 0; good && (option = option_next(argc, argv, known, &at)) != -1;) {
         switch (option) {
         case 'c': good = parse_number(known[at].name, optarg, 1, CHUNK_SAMPLES_MAX, &numbers.chunk_size); break;
         case 's': good = parse_number(known[at].name, optarg, 0, UINT64_MAX, &options->seed); break;
@@ -275,11 +275,11 @@ int verify_main(int argc, char **argv)
                                 "usage, 130 stopped by a signal.\n";
     static const struct option known[] = {
         {"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    static char name[] = "larder verify"; /* getopt_long's messages begin with it */
+    static char name[] = "larder verify"; /* option_next's messages begin with it */
     bool quiet = false;
     argv[0] = name;
     optind = 1;
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    for (int option; (option = option_next(argc, argv, known, NULL)) != -1;) {
         if (option == 'h') {
             fputs(usage, stdout);
             return EXIT_DONE;

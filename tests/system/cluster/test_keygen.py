@@ -122,7 +122,7 @@ class Keygen(unittest.TestCase):
                             ("1 to 7300", ("--node", "a", *ours, "--days", "7301", new)),
                             ("1 to 7300", ("--node", "a", *ours, "--days", "3x", new)),
                             ("more than one file", ("--node", "a", *ours, new, "more")),
-                            ("unrecognized option", ("--nodes", "a"))):
+                            ('no such option: --nodes (did you mean "--node"?)', ("--nodes", "a"))):
             self.refused(USAGE, text, *words)
 
     def test_help(self):

@@ -1,8 +1,8 @@
 """A training script for the system tests: iterates as its one argument, JSON, says, and prints what it got.
 
 dataset, pipeline, batch_size, epochs and all other arguments of larder.Loader; besides: step_s, how long a training
-step takes; hold, how many zero-copy batches to hold on to; start_after, a file to wait for before the first epoch;
-pause, [number, file]: after so many batches wait for the file.
+step takes; burst, of how many steps only the last takes that long; hold, how many zero-copy batches to hold on to;
+start_after, a file to wait for before the first epoch; pause, [number, file]: after so many batches wait for the file.
 """
 
 import json
@@ -22,7 +22,8 @@ def wait_for(path):
 def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
     options = json.loads(sys.argv[1])
-    step_s, hold, start_after, pause = (options.pop(key, None) for key in ("step_s", "hold", "start_after", "pause"))
+    step_s, burst, hold, start_after, pause = (options.pop(key, None)
+                                               for key in ("step_s", "burst", "hold", "start_after", "pause"))
     epochs = options["epochs"]
     kept = []
     try:
@@ -37,7 +38,8 @@ def main():
                 if hold:
                     kept = [*kept, batch][-hold:]
                 del batch
-                time.sleep(step_s or 0)
+                if not burst or loader.stats()["batches"] % burst == 0:
+                    time.sleep(step_s or 0)
                 if pause and loader.stats()["batches"] == pause[0]:
                     wait_for(pause[1])
     except larder.LarderError as error:

@@ -11,10 +11,9 @@ import subprocess
 import termios
 import time
 
-from system import BIN, CONFIG, PIPELINE, SLOW, Case, Daemon, larder, main, tree, until
+from system import BIN, SLOW, Case, Daemon, larder, main, tree, until
 
 USAGE, NO_DAEMON, FOUND = 2, 3, 4
-SLOW_SOURCE = CONFIG + "debug: {load_delay: 60}\nthreads: {workers: 1, loaders: 1}\n"
 
 
 def run(*words, **environment):
@@ -61,9 +60,11 @@ class CommandLine(Case):
 
     def test_wrong_usage(self):
         """It is said in one line on stderr, with status 2, before any daemon is asked."""
-        for words, text in ((["statsu"], 'did you mean "status"?'), (["nothing-like-it"], "no such command"),
+        for words, text in ((["statsu"], 'did you mean "status"?'), (["nothing-like-it"], "no such command: noth"),
+                            (["tpo"], 'did you mean "top"?'), (["status", "--jsno"], 'did you mean "--json"?'),
+                            (["ping", "--unlike-any"], "no such option: --unlike-any;"),
                             ([], "no command"), (["ping", "--watch"], "ping has no option: --watch"),
-                            (["ping", "--wacht"], "no such option: --wacht"),
+                            (["ping", "--wacht"], 'did you mean "--watch"?'),
                             (["ping", "more"], "not understood: more"), (["completion", "fish"], "bash or zsh"),
                             (["cancel"], "cancel needs a job's name"), (["weight", "a"], "a job's name and a weight"),
                             (["weight", "a", "heavy"], "from 0.01 to 100"), (["status", "--socket"], "needs a path"),
@@ -77,13 +78,13 @@ class CommandLine(Case):
         self.assertIn("x.control", run("--socket=x", "ping").stderr)
 
     def completed(self, *words):
-        """What bash offers for the last word."""
-        array = " ".join(f"'{word}'" for word in ("larder", *words))
-        code = f'source <(larder completion bash); COMP_WORDS=({array}); COMP_CWORD={len(words)}; _larder; ' \
+        """What bash offers for the last word. The program is not in PATH."""
+        program = os.path.join(BIN, "larder")
+        array = " ".join(f"'{word}'" for word in (program, *words))
+        code = f'source <({program} completion bash); COMP_WORDS=({array}); COMP_CWORD={len(words)}; _larder; ' \
             'printf "%s\\n" "${COMPREPLY[@]}"'
         result = subprocess.run(["bash", "-c", code], stdout=subprocess.PIPE, text=True, timeout=60 * SLOW, check=True,
-                                env=dict(os.environ, PATH=BIN + ":" + os.environ["PATH"],
-                                         LARDER_SOCKET=self.server.socket))
+                                env=dict(os.environ, LARDER_SOCKET=self.server.socket))
         return result.stdout.split()
 
     def test_completion(self):
@@ -97,6 +98,12 @@ class CommandLine(Case):
         self.assertEqual(self.completed("verify", "-"), ["--quiet"])
         with larder.Loader(tree(20), [], 4, name="sweep-7", socket=self.server.socket, output="numpy", all_files=True):
             self.assertEqual(self.completed("cancel", "sw"), ["sweep-7"])
+            socket, self.server.socket = self.server.socket, "none"
+            self.assertEqual(self.completed("explain", "sw"), [])
+            for words in (["--socket", socket], ["--socket=" + socket], ["--socket", "=", socket]):  # bash divides it
+                self.assertEqual(self.completed(*words, "explain", "sw"), ["sweep-7"])
+            self.server.socket = socket
+        self.assertEqual(self.completed("explain", "--in"), ["--interval"])
         for word in run("--help").stdout.split("OPTIONS")[0].split("larder ")[2:]:
             for name in word.split()[0].strip(",").split("|"):
                 self.assertIn(name, self.completed(name), "a command that --help names and bash does not complete")
@@ -185,45 +192,6 @@ class CommandLine(Case):
         result = run("--socket=" + self.server.socket, "--json", *words)
         self.assertIn(result.returncode, (0, FOUND) if status is None else (status,), result.stderr)
         return json.loads(result.stdout)
-
-    def explained(self, server, name, seconds="1"):
-        result = run("explain", name, "--json", "--interval", seconds, "--socket", server.socket)
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        return json.loads(result.stdout)
-
-    def test_explain(self):
-        """A job that trains slowly is told so; of one whose rank is missing the rank is named; and a job that is not
-        there is an error."""
-        wrong = run("explain", "none", "--socket", self.server.socket)
-        self.assertEqual((wrong.returncode, wrong.stdout), (1, ""))
-        self.assertIn('no job "none"', wrong.stderr)
-        script = self.script(self.server, dataset=tree(120), pipeline=PIPELINE, batch_size=10, epochs=9999, name="slow",
-                             step_s=0.1)
-        self.assertTrue(until(lambda: len(script.batches) > 10, 60), script.errors)
-        self.assertTrue(until(lambda: self.explained(self.server, "slow")["cause"] == "training", 20))
-        shown = run("explain", "slow", "--interval", "0.5", "--socket", self.server.socket).stdout
-        self.assertEqual(len(shown.splitlines()), 1)
-        self.assertIn("What would help most: ", shown)
-        script.close()
-        script = self.script(self.server, dataset=tree(120), pipeline=PIPELINE, batch_size=10, epochs=3, name="two",
-                             rank=0, world_size=2)
-        self.assertTrue(until(lambda: len(script.batches) == 6, 60), script.errors)
-        told = self.explained(self.server, "two")
-        self.assertEqual(told["cause"], "rank", told)
-        self.assertIn("not there: 1", told["why"])
-
-    def test_explain_slow_source(self):
-        """A job whose files take long to be read is told so, and what a sample takes."""
-        self.server.stop()
-        server = Daemon(self.folder, SLOW_SOURCE.replace("64MiB", "1MiB"))
-        self.addCleanup(server.stop)
-        script = self.script(server, dataset=tree(2000), pipeline=PIPELINE, batch_size=32, epochs=100, name="reads",
-                             shuffle="strict")
-        self.assertTrue(until(lambda: len(script.batches) > 5, 60), script.errors)
-        told = {}
-        self.assertTrue(until(lambda: told.update(self.explained(server, "reads", "2")) or told["cause"] == "source",
-                              20), told)
-        self.assertRegex(told["figure"], r"a sample takes [\d.]+ ms to load")
 
     def on_terminal(self, *words, **environment):
         """Starts the command on a terminal of its own: (pid, the terminal, how that was)."""

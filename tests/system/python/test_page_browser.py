@@ -1,5 +1,9 @@
 """The live page in a real Chromium, with a real daemon and three live jobs."""
 
+import glob
+import importlib.util
+import os
+
 from browser import PROGRAM, Browser
 from system import PIPELINE, Case, free_port, main, skip, tree, until
 from test_endpoint import CONFIG
@@ -10,6 +14,22 @@ if not PROGRAM:
 EVIL = "<img src=x onerror=alert(1)>"
 NAMES = ("resnet50", EVIL, "a-name-without-a-single-place-to-break-it-" + 20 * "x")
 NAMED = {"image", "meter", "progressbar", "link", "region", "table", "heading", "columnheader", "rowheader"}
+
+
+AXE = ("axe_playwright_python", "axe_core_python")  # packages of PyPI that have axe-core's script
+
+
+def axe_core():
+    """The script of axe-core: what LARDER_AXE names, or what a package of this Python has; None: there is none."""
+    found = [os.environ["LARDER_AXE"]] if "LARDER_AXE" in os.environ else []
+    for name in AXE:
+        spec = importlib.util.find_spec(name)
+        for folder in spec.submodule_search_locations if spec else ():
+            found += glob.glob(os.path.join(folder, "**", "axe.min.js"), recursive=True)
+    if not found:
+        return None
+    with open(found[0], encoding="utf-8") as file:
+        return file.read()
 
 
 class InBrowser(Case):
@@ -58,6 +78,9 @@ class InBrowser(Case):
         for picture in ("#queues li:nth-child(3) figure", "#threads"):
             self.assertTrue(browser.comes(f"[...document.querySelectorAll('{picture} path')]"
                                           ".some(path => path.getAttribute('d').length > 10)"), self.seen())
+        lines = [f"time={time} level=warn msg={message}" for time, message in ("1x", "2y", "3x")]
+        self.assertEqual(browser.value(f"together({lines}).map(row => [row.time, row.times, row.rest])"),
+                         [["3", 2, "msg=x"], ["2", 1, "msg=y"]])
         ups = set()
         self.assertTrue(until(lambda: ups.add(browser.text("#daemon")) or len(ups) >= 4, 30), ups)
         self.quiet()
@@ -104,6 +127,21 @@ class InBrowser(Case):
                               windowsVirtualKeyCode=13)
         self.assertTrue(self.browser.comes("document.activeElement.id === 'jobs'"))
         self.assertEqual(self.browser.said, [])
+
+    def test_axe(self):
+        """axe-core finds nothing wrong on wide and narrow screens, light and dark."""
+        script = axe_core()
+        if script is None:
+            self.skipTest("axe-core is not here: pip install --no-deps axe-playwright-python, or set LARDER_AXE")
+        self.shows("#jobs-rows td:nth-child(5)", "/^[0-9]/.test(text)")
+        self.browser.value(script + "; null")
+        for width in (1280, 390):
+            for scheme in ("light", "dark"):
+                self.browser.shape(width, 3000, scheme)
+                found = self.browser.value("axe.run(document).then(found => [found.passes.length, found.violations.map("
+                                           "rule => [rule.id, rule.impact, rule.nodes.map(node => node.html)])])")
+                self.assertEqual(found[1], [], (width, scheme))
+                self.assertGreater(found[0], 30)
 
     def test_narrow_and_dark(self):
         """On a phone nothing is wider than the screen, and the colours follow what the person prefers."""

@@ -212,7 +212,7 @@ class MaxSide(Case):
         """Sizes and qualities that cannot be are wrong usage, which says what can; nothing is made."""
         for options, text in ((("--max-side", 0), "from 1 to 65500"), (("--max-side", -1), "from 1 to 65500"),
                               (("--max-side", 65501), "from 1 to 65500"), (("--max-side", "a"), "from 1 to 65500"),
-                              (("--max-side", ""), "from 1 to 65500"), (("--max-side",), "requires an argument"),
+                              (("--max-side", ""), "from 1 to 65500"), (("--max-side",), "--max-side needs a value"),
                               (("--max-side", 100, "--quality", 0), "from 1 to 100"),
                               (("--max-side", 100, "--quality", 101), "from 1 to 100"),
                               (("--max-side", 100, "--quality", "90%"), "from 1 to 100"),

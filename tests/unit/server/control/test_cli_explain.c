@@ -38,7 +38,7 @@ static json_t *queues_of(const struct made *made)
 /* status_at gives the status before (0) or after (1) that second. */
 static json_t *status_at(const struct made *made, int after)
 {
-    double times = after * made->ranks;
+    double times = after * made->ranks_there;
     json_t *job = json_pack("{s:s,s:i,s:i,s:b,s:i,s:i,s:i,s:i,s:i,s:{s:f,s:f,s:f,s:f},s:o}", "name", "a", "job", 0,
                             "batch_size", 100, "started", 1, "prefetch", made->prefetch, "prefetch_asked", 8,
                             "view_samples", 1000000, "epoch", 0, "epochs", 2, "stall_s", "load", times * made->load_s,
@@ -109,7 +109,7 @@ static void names_causes(void **state)
     assert_non_null(strstr(told.figure, "a step takes 50 ms for 100 samples"));
     told = explained(&(struct made){NORMAL, .prepare_s = 0.5}, 0.4);
     assert_string_equal(told.cause, "quota");
-    assert_non_null(strstr(told.change, "raise the cgroup's CPU quota from 1.5 to 12 cores"));
+    assert_non_null(strstr(told.change, "raise the cgroup's CPU quota from 1.5 to 4 cores"));
     assert_non_null(strstr(told.figure, "40 %"));
 }
 
