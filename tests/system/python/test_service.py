@@ -109,6 +109,7 @@ class Protocol(Case):
         manager.start()
         manager.await_line("READY=1")
         folder = tree(60)
+        self.assertEqual(self.whole_at(manager.path), 60)  # imports all that it takes: nobody may not read this Python
         child = os.fork()
         if child == 0:
             status = 1
