@@ -19,8 +19,8 @@ import larder  # noqa: E402
 DELAY_MS = 500
 EPOCHS = 2  # before larderd is started anew; one more after it
 WRITTEN_S = 30
-# Memory holds a small part of the images, so that each epoch must read. A quarter of encoded memory may wait to be
-# written. That is one chunk and not two, and what does not fit there is read again: so there is one loader.
+# Memory holds a small part of the images, so that each epoch must read. Half of encoded memory may wait to be written.
+# That is less than two chunks of photographs, and what does not fit there is read again: so there is one loader.
 CONFIG = """\
 memory: {{arena: 96MiB, encoded: 24MiB}}
 threads: {{loaders: 1}}
