@@ -127,7 +127,7 @@ class Trainers(Runs):
 
     def test_hf_killed_and_resumed(self):
         self.need("transformers", "accelerate")
-        self.rest_after_death("train_hf.py", "checkpoint-*/loader.json")
+        self.rest_after_death("train_hf.py", "checkpoint-*/larder.json")
 
     def test_accelerate(self):
         self.need("accelerate")
