@@ -23,8 +23,18 @@ struct workers {
 #define HOLD_NS (CLOCK_NS_PER_MS / 10)
 #define HOLD_BYTES 16384
 
+/* What a read needs for each of its samples. */
+struct load_room {
+    struct sample_read *reads;
+    struct worker_loaded *loaded;
+    uint32_t *slot; /* which sample a read is for */
+};
+
+enum { LOAD_ROOM = 64 }; /* samples of a read that a thread always has room for: a chunk's by default */
+
 /* A thread's own state. */
 struct local {
+    struct load_room room; /* for LOAD_ROOM samples */
     struct prepare_scratch *scratch;
     struct watch_thread *watched;
     struct worker_prepared held[WORKER_RESULTS_MAX]; /* results that are not told yet */
@@ -33,6 +43,22 @@ struct local {
     uint64_t held_ns; /* when the first of them was made */
     uint64_t core_ns; /* the thread's time on a core when a preparation ended a moment ago; 0: something else came */
 };
+
+static struct load_room load_room_make(uint32_t count)
+{
+    struct load_room room;
+    room.reads = xcalloc(count, sizeof *room.reads);
+    room.loaded = xcalloc(count, sizeof *room.loaded);
+    room.slot = xcalloc(count, sizeof *room.slot);
+    return room;
+}
+
+static void load_room_free(struct load_room *room)
+{
+    free(room->reads);
+    free(room->loaded);
+    free(room->slot);
+}
 
 static int local_create(void *ctx, void **out, struct error *err)
 {
@@ -44,6 +70,7 @@ static int local_create(void *ctx, void **out, struct error *err)
         return error_set(err, code, "a worker thread got no scratch memory");
     }
     local->watched = watch_thread_begin(workers->config.watch);
+    local->room = load_room_make(LOAD_ROOM);
     *out = local;
     return 0;
 }
@@ -54,6 +81,7 @@ static void local_destroy(void *ctx, void *opaque)
     struct local *local = opaque;
     watch_thread_end(local->watched);
     prepare_scratch_destroy(local->scratch);
+    load_room_free(&local->room);
     free(local);
 }
 
@@ -128,36 +156,42 @@ static struct worker_loaded result_of(const struct worker_load *task, const stru
     return (struct worker_loaded){.id = sample->id, .encoded = read->buf, .bytes = sample->bytes};
 }
 
-static void run_load(struct workers *workers, struct worker_load *task)
+/* begin_reads takes memory for the samples' bytes. It gives the number of samples that got some; the others have their
+ * results. */
+static uint32_t begin_reads(const struct worker_load *task, const struct load_room *room)
 {
-    uint64_t began_ns = clock_now_ns();
-    struct sample_read *reads = xcalloc(task->count, sizeof *reads);
-    struct worker_loaded *loaded = xcalloc(task->count, sizeof *loaded);
-    uint32_t *slot = xcalloc(task->count, sizeof *slot); /* which sample a read is for */
     uint32_t n = 0;
     for (uint32_t i = 0; i < task->count; i++) {
         const struct worker_sample *sample = &task->samples[i];
-        CHECK(dataset_index(task->dataset, sample->id, &reads[n].index));
-        reads[n].buf = malloc(sample->bytes ? sample->bytes : 1);
-        slot[n] = i;
-        if (reads[n].buf) {
+        room->reads[n] = (struct sample_read){.buf = malloc(sample->bytes ? sample->bytes : 1)};
+        CHECK(dataset_index(task->dataset, sample->id, &room->reads[n].index));
+        room->slot[n] = i;
+        if (room->reads[n].buf) {
             n++;
         } else {
             struct error err = {.code = LARDER_ENOMEM};
             snprintf(err.text, sizeof err.text, "no memory for a sample's %llu bytes",
                      (unsigned long long)sample->bytes);
-            loaded[i] = failed(task->dataset, sample, BAD_NO_MEMORY, &err);
+            room->loaded[i] = failed(task->dataset, sample, BAD_NO_MEMORY, &err);
         }
     }
+    return n;
+}
+
+static void run_load(struct workers *workers, struct local *local, struct worker_load *task)
+{
+    uint64_t began_ns = clock_now_ns();
+    bool large = task->count > LOAD_ROOM;
+    struct load_room room = large ? load_room_make(task->count) : local->room;
+    uint32_t n = begin_reads(task, &room);
     struct fetch_classed came;
-    uint64_t waited_ns = fetch_samples(&workers->fetch, &(struct fetch_read){task->dataset, task->device, reads, n},
-                                       &came);
+    uint64_t waited_ns = fetch_samples(&workers->fetch,
+                                       &(struct fetch_read){task->dataset, task->device, room.reads, n}, &came);
     for (uint32_t i = 0; i < n; i++)
-        loaded[slot[i]] = result_of(task, &task->samples[slot[i]], &reads[i]);
-    load_end(workers, task, loaded, clock_now_ns() - began_ns - waited_ns, came);
-    free(loaded);
-    free(reads);
-    free(slot);
+        room.loaded[room.slot[i]] = result_of(task, &task->samples[room.slot[i]], &room.reads[i]);
+    load_end(workers, task, room.loaded, clock_now_ns() - began_ns - waited_ns, came);
+    if (large)
+        load_room_free(&room);
 }
 
 /* tell_held tells the results that the thread has held. */
@@ -282,7 +316,7 @@ static void run(void *ctx, void *opaque, enum pool_kind kind, void *task)
     struct local *local = opaque;
     if (kind == POOL_LOAD) {
         tell_held(ctx, local);
-        run_load(ctx, task);
+        run_load(ctx, local, task);
         local->core_ns = 0;
     } else {
         run_prepare(ctx, local, task);
