@@ -29,6 +29,7 @@ struct arena {
     void *base;
     uint64_t bytes;
     const char *root;
+    bool huge_pages; /* the kernel has them for who asks */
 };
 
 static uint64_t mib(uint64_t bytes)
@@ -65,9 +66,11 @@ int arena_reserve(struct arena *arena, uint64_t from, uint64_t to, uint64_t *got
         int rc = check_free(arena, step, err);
         if (rc)
             return rc;
-        /* This comes first because only a fault in a mapping that asks for huge pages gets them on most machines. It
-         * may fail; what counts is fallocate, which takes what is still missing. */
-        (void)madvise((char *)arena->base + *got - skew, step + skew, MADV_POPULATE_WRITE);
+        /* This comes first because only a fault in a mapping that asks for huge pages gets them. It may fail; what
+         * counts is fallocate, which takes what is still missing. Where there are no huge pages, fallocate alone has
+         * the pages sooner: whoever writes first to one zeroes it. */
+        if (arena->huge_pages)
+            (void)madvise((char *)arena->base + *got - skew, step + skew, MADV_POPULATE_WRITE);
         skew = 0;
         if (fallocate(arena->fd, 0, (off_t)*got, (off_t)step) == 0)
             *got += step;
@@ -156,7 +159,8 @@ int arena_create(uint64_t bytes, const char *root, struct arena **out, struct er
                             .fd_out = -1,
                             .base = MAP_FAILED,
                             .bytes = (bytes + page - 1) / page * page,
-                            .root = root};
+                            .root = root,
+                            .huge_pages = memory_shared_huge_pages(root)};
     int rc = make(arena, err);
     if (rc)
         unmake(arena);

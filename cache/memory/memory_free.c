@@ -170,3 +170,11 @@ uint64_t memory_stalled_us(const char *root)
         own = stalled_us(path);
     return own > most ? own : most;
 }
+
+bool memory_shared_huge_pages(const char *root)
+{
+    char path[PATH_MAX], text[FILE_MAX_BYTES];
+    return snprintf(path, sizeof path, "%s/sys/kernel/mm/transparent_hugepage/shmem_enabled", root) <
+               (int)sizeof path &&
+           read_text(path, text) && !strstr(text, "[never]") && !strstr(text, "[deny]");
+}

@@ -4,6 +4,7 @@
 #ifndef LARDER_CACHE_MEMORY_MEMORY_FREE_H
 #define LARDER_CACHE_MEMORY_MEMORY_FREE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -21,5 +22,8 @@ int memory_free_read(const char *root, struct memory_free *out, struct error *er
  * kernel's pressure stall information, of the machine or of the process's cgroup (v2), whichever is more. 0 where there
  * is none. */
 uint64_t memory_stalled_us(const char *root);
+
+/* memory_shared_huge_pages tells whether the kernel has huge pages for shared memory whose mapping asks for them. */
+bool memory_shared_huge_pages(const char *root);
 
 #endif

@@ -176,6 +176,13 @@ static void test_memory_free(void **state)
     assert_int_equal(cgroup_bytes(root), 50);
     put_file(root, "/sys/fs/cgroup/memory/memory.usage_in_bytes", "800\n");
     assert_int_equal(cgroup_bytes(root), 0);
+
+    static const char huge_pages[] = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    assert_false(memory_shared_huge_pages(root));
+    put_file(root, huge_pages, "always within_size advise [never] deny force\n");
+    assert_false(memory_shared_huge_pages(root));
+    put_file(root, huge_pages, "always within_size [advise] never deny force\n");
+    assert_true(memory_shared_huge_pages(root));
     snprintf(command, sizeof command, "rm -rf %s", root);
     assert_int_equal(system(command), 0);
 }
