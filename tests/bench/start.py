@@ -10,10 +10,14 @@ FOLDER images are made. Random resized crop to 224 and flip, batches of 64, pref
    and a configuration of its own; the script starts the daemon. Importing is not in it.
 2. One job, which takes --epochs epochs of a daemon with a large budget: MiB of the arena that the status says to be
    reserved and used, and that the kernel has for the memfd, after each epoch. Then the job leaves: seconds from its
-   end until the kernel has less than 32 MiB, memory.linger (2 s) included.
+   end until the kernel has less than 32 MiB, memory.linger (2 s) included. The same where memory lingers for an hour,
+   and tasks on the machine begin to wait for memory: while the job is connected, and when it has left.
 3. Eight jobs with a budget of --full-mib: samples/s of all, CPU ms of the daemon and the clients for each delivered
    sample, and MiB of the memfd. The first row is of a new daemon, from the opening of the loaders on, while the arena
    grows. The second row is of the same jobs' next epochs.
+4. The same jobs by turns on two daemons that have served as many jobs of another dataset before. One has kept the
+   memory of these. The other has given it back, so that its arena grows anew. samples/s from the opening of the
+   loaders on, and of the next epochs.
 
 LARDER_BIN says which build.
 """
@@ -107,9 +111,9 @@ def starts(options, dataset, folder):
           f"{statistics.median(took):.3f}", flush=True)
 
 
-def new_daemon(folder, arena_mib):
+def new_daemon(folder, arena_mib, linger=LINGER_S, more=""):
     return Daemon(tempfile.mkdtemp(prefix="daemon-", dir=folder),
-                  CONFIG.format(arena=arena_mib, linger=LINGER_S, more=NO_CHECKPOINT))
+                  CONFIG.format(arena=arena_mib, linger=linger, more=NO_CHECKPOINT + more))
 
 
 def specification(dataset, daemon):
@@ -142,6 +146,54 @@ def one_job(options, dataset, folder):
           f"median {statistics.median(went):.2f}", flush=True)
 
 
+class Machine:
+    """What the daemon reads of /proc about memory: plenty is free. At each waits() some task has waited for more."""
+
+    def __init__(self, folder):
+        self.root = tempfile.mkdtemp(prefix="machine-", dir=folder)
+        os.makedirs(os.path.join(self.root, "proc", "pressure"))
+        shutil.copyfile("/proc/meminfo", os.path.join(self.root, "proc", "meminfo"))
+        self._stalled_us = 0
+        self.waits()
+
+    def waits(self):
+        path = os.path.join(self.root, "proc", "pressure", "memory")
+        with open(path + ".new", "w") as file:
+            file.write(f"some avg10=0.00 avg60=0.00 avg300=0.00 total={self._stalled_us}\n")
+        os.rename(path + ".new", path)
+        self._stalled_us += 10 ** 6
+
+
+def seconds_to_shrink(machine, daemon):
+    def small():
+        machine.waits()
+        return daemon.shared_bytes() < LEFT_MIB * MIB
+
+    before, began = daemon.shared_bytes(), time.perf_counter()
+    if before < LEFT_MIB * MIB or not until(small, 30):
+        raise SystemExit(f"{before / MIB:.0f} MiB were there, and {daemon.shared_bytes() / MIB:.0f} are")
+    return f"{before / MIB:.0f} MiB, {time.perf_counter() - began:.2f} s"
+
+
+def short_of_memory(options, dataset, folder):
+    for connected in (True, False):
+        went = []
+        for _ in range(options.rounds):
+            machine = Machine(folder)
+            daemon = new_daemon(folder, options.arena_mib, 3600, f"\ndebug: {{memory_root: {machine.root}}}")
+            try:
+                with loops.Loops([specification(dataset, daemon)]) as job:
+                    run(job, options.epochs, size_of(dataset))
+                    if connected:
+                        went.append(seconds_to_shrink(machine, daemon))
+                if not connected:
+                    went.append(seconds_to_shrink(machine, daemon))
+            finally:
+                daemon.stop()
+        print(f"less than {LEFT_MIB} MiB under pressure, the job {'is connected' if connected else 'has left'}: "
+              f"{'; '.join(went)}", flush=True)
+
+
 def eight_jobs(options, dataset, folder):
     rows = {"new daemon": [], "next epochs": []}
     for _ in range(options.rounds):
@@ -161,11 +213,37 @@ def eight_jobs(options, dataset, folder):
         print(f"{name:12} {rate:10.0f} {cpu_ms:8.3f} {prepared:9.3f} {shared:10.0f}", flush=True)
 
 
+def grown(options, dataset, other, folder):
+    kinds, rows = ["kept", "grows"], {}
+    for _ in range(options.rounds):
+        for kind in kinds:
+            daemon = new_daemon(folder, options.full_mib, 3600 if kind == "kept" else LINGER_S)
+            try:
+                with loops.Loops([specification(other, daemon)] * options.jobs) as jobs:
+                    run(jobs, options.epochs, size_of(other))
+                if kind == "grows" and not until(lambda daemon=daemon: daemon.shared_bytes() == 0, 30):
+                    raise SystemExit("the arena's memory does not go back")
+                before = daemon.shared_bytes() / MIB
+                with loops.Loops([specification(dataset, daemon)] * options.jobs) as jobs:
+                    rates = [run(jobs, options.epochs, size_of(dataset)).rate for _ in range(2)]
+                    after = daemon.shared_bytes() / MIB
+                rows.setdefault(kind, []).append(rates)
+                print(f"{kind:6} {before:5.0f} MiB before, {after:5.0f} after: "
+                      f"{rates[0]:8.0f} samples/s, then {rates[1]:8.0f}", flush=True)
+            finally:
+                daemon.stop()
+        kinds.reverse()
+    ratios = [[grows / kept for grows, kept in zip(*pair)] for pair in zip(rows["grows"], rows["kept"])]
+    for name, each in zip((f"the first {options.epochs} epochs", "the next ones"), zip(*ratios)):
+        print(f"grows / kept, {name}: {', '.join(f'{ratio:.3f}' for ratio in each)}; median "
+              f"{statistics.median(each):.3f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photos", help="class-per-folder tree of images; default: 500 made ones")
     parser.add_argument("--starts", type=int, default=7)
-    parser.add_argument("--rounds", type=int, default=3, help="of the other two")
+    parser.add_argument("--rounds", type=int, default=3, help="of all else")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--arena-mib", type=int, default=20480)
@@ -182,7 +260,9 @@ def main():
             starts(options, dataset, folder)
         if options.rounds:
             one_job(options, dataset, folder)
+            short_of_memory(options, dataset, folder)
             eight_jobs(options, dataset, folder)
+            grown(options, dataset, twice(photos, os.path.join(folder, "others")), folder)
     finally:
         shutil.rmtree(folder)
     return 0
