@@ -15,7 +15,7 @@ int loader_ask(struct larder_loader *loader, uint64_t deadline_ns)
     uint32_t credits = min_u32(room, ahead);
     if (!stream->started || stream->last_came || credits == 0)
         return 0;
-    struct wire_message msg = {.type = WIRE_NEXT, .next = {.epoch = stream->epoch, .credits = credits}};
+    struct wire_message msg = {.type = WIRE_NEXT, .next = {stream->epoch, credits, WIRE_AHEAD}};
     int rc = connection_send(&loader->connection, &msg, -1, deadline_ns, &loader->error);
     if (rc == 0)
         stream->outstanding += credits;
@@ -32,6 +32,15 @@ int loader_ask_ahead(struct larder_loader *loader)
     if (rc == 0)
         rc = loader_ask(loader, 0);
     return rc == LARDER_ETIMEOUT ? 0 : rc;
+}
+
+void loader_stand(struct larder_loader *loader)
+{
+    struct loader_stream *stream = &loader->stream;
+    struct wire_message msg = {.type = WIRE_NEXT, .next = {stream->epoch, 0, stream->outstanding}};
+    if (!stream->standing)
+        connection_send(&loader->connection, &msg, -1, 0, NULL);
+    stream->standing = true;
 }
 
 int loader_release(struct larder_loader *loader, uint64_t number)

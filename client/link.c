@@ -55,6 +55,7 @@ static void go_down(struct larder_loader *loader)
     stream->last_came = stream->ended;
     stream->next_index = taken_next(&loader->taken, stream->epoch);
     stream->outstanding = 0;
+    stream->standing = false;
     stream->stale = 0;
     loader->question.open = loader->question.answered = false;
     loader->link.why = loader->error;

@@ -72,6 +72,7 @@ struct loader_stream {
     bool told;      /* … and the program knows that no more come */
     uint32_t epoch;
     uint32_t outstanding; /* batches of this epoch */
+    bool standing;        /* the daemon was told that the program stands still until the next of them comes */
     uint64_t stale;       /* batches of epochs before */
     uint32_t next_index;  /* of the next batch that comes */
     uint32_t lost;        /* samples of the epoch that were bad up to the last batch handed out */
@@ -211,6 +212,10 @@ int loader_ask(struct larder_loader *loader, uint64_t deadline_ns);
 /* loader_ask_ahead is loader_ask where a daemon that is too busy to take the request now, or not there, can have it
  * with a later call. */
 int loader_ask_ahead(struct larder_loader *loader);
+
+/* loader_stand tells the daemon, where it has not been told, that the program stands still: it has asked for a batch
+ * that is not there. It never waits, and never fails: only what the daemon says of its waiting depends on it. */
+void loader_stand(struct larder_loader *loader);
 
 /* loader_release gives a batch back by its number. 0 also when the link went down. */
 int loader_release(struct larder_loader *loader, uint64_t number);

@@ -107,6 +107,7 @@ static int on_batch(struct larder_loader *loader, const struct wire_batch *msg)
     if (rc)
         return rc;
     stream->outstanding--;
+    stream->standing = false;
     stream->stale = 0;
     stream->next_index += msg->count > 0;
     if (batch->last) {

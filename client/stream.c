@@ -46,7 +46,7 @@ int larder_start_epoch(struct larder_loader *loader, uint32_t epoch)
     if (rc)
         return rc;
     stream->started = true;
-    stream->last_came = stream->ended = stream->told = false;
+    stream->last_came = stream->ended = stream->told = stream->standing = false;
     stream->epoch = epoch;
     stream->stale += stream->outstanding;
     stream->outstanding = 0;
@@ -103,6 +103,16 @@ static bool overtaken(const struct larder_loader *loader)
     return loader->asked.reconnect_ms && loader->link.state == LINK_UP && connection_lost(&loader->connection);
 }
 
+/* await waits for a message. Whether the program stands still shows when none is there. */
+static int await(struct larder_loader *loader, uint64_t deadline_ns)
+{
+    int rc = receive_one(loader, loader->stream.standing ? deadline_ns : 0);
+    if (rc != LARDER_ETIMEOUT || loader->stream.standing)
+        return rc;
+    loader_stand(loader);
+    return receive_one(loader, deadline_ns);
+}
+
 /* fetch waits for one step towards the next batch: the link, room to ask, a message. */
 static int fetch(struct larder_loader *loader, uint64_t deadline_ns)
 {
@@ -113,7 +123,7 @@ static int fetch(struct larder_loader *loader, uint64_t deadline_ns)
     if (rc || loader->link.state != LINK_UP)
         return rc;
     if (stream->outstanding)
-        return receive_one(loader, deadline_ns);
+        return await(loader, deadline_ns);
     if (connection_lost(&loader->connection)) /* its end is not the program's fault */
         return link_lost(loader);
     return error_set(&loader->error, LARDER_EQUOTA,

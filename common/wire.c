@@ -94,10 +94,12 @@ static void each_classes(struct codec *codec, struct wire_classes *m)
     text(codec, &m->names);
 }
 
-static void each_next(struct codec *codec, struct wire_next *m)
+static void each_next(struct codec *codec, struct wire_next *m, uint16_t version)
 {
     codec_u32(codec, &m->epoch);
     codec_u32(codec, &m->credits);
+    if (version > 5)
+        codec_u32(codec, &m->awaited);
 }
 
 static void each_batch(struct codec *codec, struct wire_batch *m, uint16_t version)
@@ -146,7 +148,7 @@ static void each_field(struct codec *codec, struct wire_message *msg)
     case WIRE_REGISTERED: each_registered(codec, &msg->registered, msg->version); break;
     case WIRE_CLASSES_GET: codec_u32(codec, &msg->classes_get.first); break;
     case WIRE_CLASSES: each_classes(codec, &msg->classes); break;
-    case WIRE_NEXT: each_next(codec, &msg->next); break;
+    case WIRE_NEXT: each_next(codec, &msg->next, msg->version); break;
     case WIRE_BATCH: each_batch(codec, &msg->batch, msg->version); break;
     case WIRE_RELEASE: codec_u64(codec, &msg->release.batch); break;
     case WIRE_ERROR: each_error(codec, &msg->error); break;

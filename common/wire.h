@@ -12,7 +12,7 @@
  *         ◀──────────────────────────────── REGISTERED, or ERROR
  *   CLASSES_GET ──────────────────────────▶
  *         ◀──────────────────────────────── CLASSES (a page; ask again from where it ended)
- *   NEXT (epoch, credits) ─────────────────▶                        one credit = one more batch of that epoch
+ *   NEXT (epoch, credits, awaited) ────────▶                        one credit = one more batch of that epoch
  *         ◀──────────────────────────────── BATCH … BATCH(flags LAST)   TURNS before a BATCH that it belongs to
  *   RELEASE (batch) ───────────────────────▶                        slots back, batch acknowledged
  *   STATE_GET (epoch, batches) ────────────▶
@@ -31,10 +31,11 @@
  * to this daemon or the next, and present a record of what it has taken (record.h). What ends a job alone is an ERROR
  * that is not fatal.
  *
- * Each message has its version in its header. A daemon also speaks the version before its own: that of the HELLO is the
- * connection's. Version 4 has no STATE_GET, STATE and TURNS, no flag WITH_STATE, and no `view`, `dataset_samples`,
- * `through`, `local_world_size` and `local_first`. A daemon that does not know yet which version its client speaks
- * sends an ERROR of the oldest version; its layout is the same in all. */
+ * Each message has its version in its header. A daemon also speaks the versions before its own, from the oldest on:
+ * that of the HELLO is the connection's. Version 5 has no `awaited`. Version 4 also has no STATE_GET, STATE and TURNS,
+ * no flag WITH_STATE, and no `view`, `dataset_samples`, `through`, `local_world_size` and `local_first`. A daemon that
+ * does not know yet which version its client speaks sends an ERROR of the oldest version; its layout is the same in
+ * all. */
 #ifndef LARDER_COMMON_WIRE_H
 #define LARDER_COMMON_WIRE_H
 
@@ -45,7 +46,7 @@
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 5                  /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 6                  /* goes up with every change: layouts leave no room */
 #define WIRE_VERSION_OLDEST 4           /* the oldest that is still understood */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536 /* a client's message, header included */
@@ -151,10 +152,17 @@ struct wire_classes {
     struct wire_text names;
 };
 
+/* A client whose program stands still says so: with the credits that it gives then, or, where it has none to give and
+ * no batch is there, in a NEXT without credits. The daemon compares `awaited` with the batches that it owes. If it owes
+ * fewer, one is on its way, and the program does not stand still. */
 struct wire_next {
     uint32_t epoch;   /* from 0 */
-    uint32_t credits; /* ≥ 1; outstanding ones never exceed WIRE_CREDITS_MAX */
+    uint32_t credits; /* outstanding ones never exceed WIRE_CREDITS_MAX; 0 only with batches that are awaited */
+    /* Batches of the epoch that were asked for, these included, and have not come, while the program stands still.
+     * WIRE_AHEAD: it goes on meanwhile. 0: it is not said, and the daemon has to guess. */
+    uint32_t awaited;
 };
+#define WIRE_AHEAD UINT32_C(0xffffffff)
 
 enum wire_batch_flags { WIRE_BATCH_LAST = 1 };
 

@@ -60,6 +60,13 @@ static int check_register(const struct wire_register *m, uint16_t version, struc
     return check_text(err, "subset", &m->subset, WIRE_SPEC_MAX);
 }
 
+static int check_next(const struct wire_next *m, uint16_t version, struct error *err)
+{
+    bool stands = version > 5 && m->awaited && m->awaited != WIRE_AHEAD;
+    int rc = check_number(err, "credits", m->credits, stands ? 0 : 1, WIRE_CREDITS_MAX);
+    return rc || !stands ? rc : check_number(err, "awaited", m->awaited, m->credits, WIRE_CREDITS_MAX);
+}
+
 static int check_classes(const struct wire_classes *m, struct error *err)
 {
     if (m->count > m->total || m->first > m->total - m->count)
@@ -120,7 +127,7 @@ int wire_check(const struct wire_message *msg, struct error *err)
     case WIRE_REGISTER: return check_register(&msg->reg, msg->version, err);
     case WIRE_REGISTERED: return check_registered(&msg->registered, err);
     case WIRE_CLASSES: return check_classes(&msg->classes, err);
-    case WIRE_NEXT: return check_number(err, "credits", msg->next.credits, 1, WIRE_CREDITS_MAX);
+    case WIRE_NEXT: return check_next(&msg->next, msg->version, err);
     case WIRE_BATCH: return check_batch(&msg->batch, err);
     case WIRE_ERROR: return check_error(&msg->error, err);
     case WIRE_TURNS: return check_turns(&msg->turns, err);

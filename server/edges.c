@@ -16,9 +16,10 @@
 #include "server/control/status_cache.h"
 #include "server/storage/origins.h"
 
-/* A page asks once a second, and Prometheus less often. A hundred a second take about a twentieth of a processor, with
+/* A page asks once a second, and Prometheus less often. A hundred a second took about a twentieth of a processor, with
  * those who ask. */
-#define HTTP_ANSWERS_PER_S 100
+#define HTTP_ANSWERS_PER_S 25
+#define HTTP_ANSWERS_AT_ONCE 50
 
 #define TREE_NS (5 * CLOCK_NS_PER_S) /* how long the tree is shown: making it copies all remaining sets */
 
@@ -237,7 +238,8 @@ static int start_http(struct edges *edges, struct error *err)
                                      .live_json = http_live_json,
                                      .ready = ready,
                                      .ctx = edges,
-                                     .answers_per_s = HTTP_ANSWERS_PER_S};
+                                     .answers_per_s = HTTP_ANSWERS_PER_S,
+                                     .answers_at_once = HTTP_ANSWERS_AT_ONCE};
     if (on_socket)
         return http_start_unix(config->metrics_socket, &handlers, &edges->http, err);
     int code = http_start(config->metrics_address, (uint16_t)config->metrics_port, &handlers, &edges->http, err);

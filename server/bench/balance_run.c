@@ -86,7 +86,7 @@ static void ask(struct balance_bench *bench, uint32_t job)
         rank->came = false;
         rank->asked_ns = bench->play.now_ns;
         play_push(&bench->play,
-                  (struct engine_event){.type = ENGINE_NEXT, .rank = rank->number, .next = {rank->place, 0, 1}});
+                  (struct engine_event){.type = ENGINE_NEXT, .rank = rank->number, .next = {rank->place, 0, 1, 0}});
     }
 }
 

@@ -51,7 +51,7 @@ static void start_threads(struct plan_run *run)
 
 static void ask(struct plan_run *run, const struct plan_job *job, uint32_t epoch, uint32_t credits)
 {
-    play_push(&run->play, (struct engine_event){.type = ENGINE_NEXT, .next = {job->place, epoch, credits}});
+    play_push(&run->play, (struct engine_event){.type = ENGINE_NEXT, .next = {job->place, epoch, credits, 0}});
 }
 
 /* A client copies its batch, gives it back at once, and asks for the next. */

@@ -139,7 +139,7 @@ uint32_t play_add(struct play *play, const struct engine_job_desc *desc)
 
 void play_next(struct play *play, uint32_t job, uint32_t rank, uint32_t epoch, uint32_t credits)
 {
-    play_event(play, (struct engine_event){.type = ENGINE_NEXT, .rank = rank, .next = {job, epoch, credits}});
+    play_event(play, (struct engine_event){.type = ENGINE_NEXT, .rank = rank, .next = {job, epoch, credits, 0}});
 }
 
 void play_release(struct play *play, uint32_t job, uint32_t rank, uint64_t batch)

@@ -183,12 +183,17 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
     visit_asks(visit_of(connection)); /* from here the connection has time for its next request */
 }
 
+/* count_answer puts off what comes next. That is never by more than one pause: many who ask at the same time are
+ * answered together after it, and who asks after they have gone does not wait for what they had too much. */
 static void count_answer(struct http *http)
 {
-    uint64_t now = clock_now_ns(), least = now > CLOCK_NS_PER_S ? now - CLOCK_NS_PER_S : 0;
-    if (http->handlers.answers_per_s)
-        http->paced_ns = (http->paced_ns > least ? http->paced_ns : least) +
-                         CLOCK_NS_PER_S / http->handlers.answers_per_s;
+    const struct http_handlers *of = &http->handlers;
+    if (!of->answers_per_s)
+        return;
+    uint64_t now = clock_now_ns(), each = CLOCK_NS_PER_S / of->answers_per_s, saved = each * of->answers_at_once;
+    uint64_t least = now > saved ? now - saved : 0, most = now + PAUSE_MAX_MS * CLOCK_NS_PER_MS;
+    uint64_t paced = (http->paced_ns > least ? http->paced_ns : least) + each;
+    http->paced_ns = paced < most ? paced : most;
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
@@ -232,7 +237,7 @@ static void pause_for_others(const struct http *http)
     struct pollfd wake = {.fd = http->wake_fd, .events = POLLIN};
     uint64_t now = clock_now_ns(), left_ms = http->paced_ns > now ? (http->paced_ns - now) / CLOCK_NS_PER_MS + 1 : 0;
     if (left_ms)
-        poll(&wake, 1, (int)(left_ms < PAUSE_MAX_MS ? left_ms : PAUSE_MAX_MS));
+        poll(&wake, 1, (int)left_ms);
 }
 
 static void *run(void *arg)

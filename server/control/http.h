@@ -40,9 +40,9 @@ struct http_handlers {
     char *(*live_json)(void *ctx);
     bool (*ready)(void *ctx);
     void *ctx;
-    /* Of all clients together; a second's worth may come at once. Who asks more often waits, so that nobody who asks
-     * without end takes much of a processor. 0: as fast as they ask. */
-    uint32_t answers_per_s;
+    /* Of all clients together; after a while without any, answers_at_once may come at once. Who asks more often waits,
+     * so that nobody who asks without end takes much of a processor. answers_per_s 0: as fast as they ask. */
+    uint32_t answers_per_s, answers_at_once;
 };
 
 struct http;

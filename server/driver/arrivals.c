@@ -28,9 +28,9 @@ static void on_classes(void *ctx, uint64_t client, uint32_t seq, uint32_t first)
     post(ctx, &(struct inbox_message){.type = INBOX_CLASSES, .classes = {client, seq, first}});
 }
 
-static void on_next(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits)
+static void on_next(void *ctx, uint64_t client, const struct wire_next *next)
 {
-    post(ctx, &(struct inbox_message){.type = INBOX_NEXT, .next = {client, epoch, credits}});
+    post(ctx, &(struct inbox_message){.type = INBOX_NEXT, .next = {client, *next}});
 }
 
 static void on_release(void *ctx, uint64_t client, uint64_t batch)

@@ -130,7 +130,7 @@ static void tell_engine(void *ctx, const struct guests_action *action)
 {
     struct engine_event told = {.type = ENGINE_JOB_GONE, .job_gone = {.job = action->job}};
     if (action->type == GUESTS_ASK)
-        told = (struct engine_event){.type = ENGINE_NEXT, .next = {action->job, 0, action->credits}};
+        told = (struct engine_event){.type = ENGINE_NEXT, .next = {action->job, 0, action->credits, 0}};
     else if (action->type == GUESTS_RELEASE)
         told = (struct engine_event){.type = ENGINE_RELEASE, .release = {action->job, action->batch}};
     driver_step(ctx, &told, 1);

@@ -109,6 +109,13 @@ static void tell_drained(struct driver *driver)
     driver->config.drained(driver->config.ctx);
 }
 
+static struct engine_event next_event(const struct driver_client *row, const struct wire_next *next)
+{
+    uint32_t awaited = next->awaited == WIRE_AHEAD ? ENGINE_ASKS_AHEAD : next->awaited;
+    return (struct engine_event){
+        .type = ENGINE_NEXT, .rank = row->rank, .next = {row->job, next->epoch, next->credits, awaited}};
+}
+
 /* as_event turns a message for which is_event holds into an event of the engine. False: the engine gets none, because
  * the client has left or the message concerns only observers. */
 static bool as_event(struct driver *driver, const struct inbox_message *message, struct engine_event *event)
@@ -119,9 +126,8 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
         row = find_seated(driver, message->next.client);
         if (!row)
             return false;
-        states_wanted(driver, row, message->next.epoch);
-        *event = (struct engine_event){
-            .type = ENGINE_NEXT, .rank = row->rank, .next = {row->job, message->next.epoch, message->next.credits}};
+        states_wanted(driver, row, message->next.asked.epoch);
+        *event = next_event(row, &message->next.asked);
         return true;
     case INBOX_RELEASE:
         row = find_seated(driver, message->release.client);

@@ -47,7 +47,7 @@ struct inbox_message {
         struct registration *registration;
         struct {
             uint64_t client;
-            uint32_t epoch, credits;
+            struct wire_next asked;
         } next;
         struct {
             uint64_t client, batch;

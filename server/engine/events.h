@@ -24,6 +24,7 @@
 #define ENGINE_SEGMENTS_MAX 64 /* times that one epoch may be begun with another number of ranks */
 
 #define ENGINE_NOT_THERE UINT64_MAX
+#define ENGINE_ASKS_AHEAD UINT32_MAX
 #define ENGINE_CHUNK_KEY 5 /* words */
 
 /* With ENGINE_REDIRECT_HALF, the width of a dataset's fibers is half of one of its chunks, within the two bounds.
@@ -238,7 +239,9 @@ enum engine_event_type {
     ENGINE_WEIGHT, /* the job's weight changes */
     /* How long the rank's client trains on a batch, as measured. It orders work among a job's ranks. */
     ENGINE_PACE,
-    ENGINE_NEXT,    /* the rank's queue may send `credits` more batches of `epoch` */
+    /* The rank's queue may send `credits` more batches of `epoch`. `awaited`: so many are not there yet, with these,
+     * and the client's program stands still; ENGINE_ASKS_AHEAD: it goes on meanwhile; 0: it is not known. */
+    ENGINE_NEXT,
     ENGINE_RELEASE, /* The client is through with a batch. An unknown batch is counted and ignored. */
     ENGINE_LOADED,  /* a sample of a LOAD arrived, or failed */
     /* A PREPARE has ended. Each of its outputs was made, or has failed: then it is bad for the jobs that wait for
@@ -291,7 +294,7 @@ struct engine_event {
             uint64_t batch_ns; /* 0: not known */
         } pace;
         struct {
-            uint32_t job, epoch, credits;
+            uint32_t job, epoch, credits, awaited;
         } next;
         struct {
             uint32_t job;

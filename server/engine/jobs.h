@@ -41,9 +41,9 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
 void jobs_deliver(struct engine *engine);
 
 /* jobs_stall.c: clients that stand still */
-/* jobs_stall_asked is called when the rank's client has asked for batches: if none is on its way to it, it stands still
- * from now on. */
-void jobs_stall_asked(const struct engine *engine, const struct job *job, struct job_queue *queue);
+/* jobs_stall_asked is called when the rank's client has asked for batches, or says how many it awaits (ENGINE_NEXT): if
+ * none is on its way to it, it stands still from now on. */
+void jobs_stall_asked(const struct engine *engine, const struct job *job, struct job_queue *queue, uint32_t awaited);
 /* jobs_stall_watch counts the time up to now, and looks for the cause of the time that comes. */
 void jobs_stall_watch(const struct engine *engine, const struct job *job, struct job_queue *queue);
 /* jobs_stall_end counts the time up to now: the client gets a batch, or asks for none any more. It gives how long it

@@ -62,5 +62,5 @@ void jobs_on_next(struct engine *engine, const struct engine_event *event)
     if (queue->client.presence != RANK_THERE)
         return;
     take_credits(engine, event, queue);
-    jobs_stall_asked(engine, job, queue);
+    jobs_stall_asked(engine, job, queue, event->next.awaited);
 }

@@ -1,9 +1,9 @@
 /* jobs_stall.c: how long clients stand still, and why.
  *
- * A client stands still from when it asks, with nothing on its way to it that it has not taken, until it is given a
- * batch. Asking ahead is no standing still. So the time is what the client's program waits for batches, if it asks when
- * its program does. Between two steps nothing changes: the cause that one step finds is that of the time up to the
- * next. */
+ * A client stands still from when it says so, with nothing on its way to it that it has not taken, until it is given
+ * a batch. Asking ahead is no standing still. So the time is what the client's program waits for batches. A client of
+ * an older version does not say: it is taken to stand still when it asks. Between two steps nothing changes: the cause
+ * that one step finds is that of the time up to the next. */
 #include "server/engine/jobs.h"
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
@@ -44,12 +44,21 @@ static void count(const struct engine *engine, struct rank_stall *stall)
     stall->counted_ns = engine->env.now_ns;
 }
 
-void jobs_stall_asked(const struct engine *engine, const struct job *job, struct job_queue *queue)
+/* none_comes tells whether no batch is on its way to the client. A client that says how many it waits for was owed as
+ * many when it said so; what it is owed now is less by those that were sent meanwhile. Of one that does not say, a
+ * batch that it holds may be one that it has not taken, unless its credits tell: it has asked for all that it may. */
+static bool none_comes(const struct job *job, const struct job_queue *queue, uint32_t awaited)
+{
+    uint32_t owed = queue->next.asked ? queue->next.credits : queue->epoch.credits;
+    if (awaited)
+        return awaited == owed;
+    return queue->n_leases == 0 || queue->next.asked || owed >= job->terms.prefetch;
+}
+
+void jobs_stall_asked(const struct engine *engine, const struct job *job, struct job_queue *queue, uint32_t awaited)
 {
     struct rank_stall *stall = &queue->tallies.stall;
-    /* A client that holds batches tells by its credits that none is on its way: it has asked for all that it may. */
-    bool all_asked = queue->epoch.credits >= job->terms.prefetch || queue->next.asked;
-    if (stall->now || !asks(job, queue) || (queue->n_leases > 0 && !all_asked))
+    if (stall->now || !asks(job, queue) || !none_comes(job, queue, awaited))
         return;
     stall->now = true;
     stall->since_ns = stall->counted_ns = engine->env.now_ns;

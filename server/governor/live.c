@@ -118,7 +118,7 @@ static struct governor_pace *pace_of(struct governor_live *live, uint32_t job, u
     return &live->jobs[job].paces[rank];
 }
 
-/* client_acted notes that the rank's client asked for so many batches. 0: it gave one back. */
+/* client_acted notes that the rank's client asked for so many batches. 0: it gave one back, or began to wait. */
 static void client_acted(struct governor_live *live, uint32_t job, uint32_t rank, uint32_t batches)
 {
     double train_s = governor_pace_acted(pace_of(live, job, rank), clock_now_ns(), batches);

@@ -110,6 +110,9 @@ static int next_locked(struct conn *conn, const struct wire_next *next, struct e
     if (asked->begun && next->epoch < asked->epoch)
         return error_set(why, LARDER_EINVAL, "NEXT asks for epoch %u, and %u has begun", next->epoch, asked->epoch);
     if (!asked->begun || next->epoch > asked->epoch) {
+        if (next->credits == 0)
+            return error_set(why, LARDER_EINVAL, "NEXT waits for epoch %u and has asked for no batch of it",
+                             next->epoch);
         if (asked->begun && !asked->over) /* beginning an epoch is work in proportion to the dataset */
             conn->window.requests += SESSION_ABANDON_COST;
         asked->begun = true;
@@ -143,7 +146,7 @@ static void hand_on(struct session *session, const struct conn *conn, const stru
 {
     const struct session_handlers *handlers = &session->config.handlers;
     if (msg->type == WIRE_NEXT)
-        handlers->on_next(handlers->ctx, conn->id, msg->next.epoch, msg->next.credits);
+        handlers->on_next(handlers->ctx, conn->id, &msg->next);
     else if (msg->type == WIRE_RELEASE)
         handlers->on_release(handlers->ctx, conn->id, msg->release.batch);
     else if (msg->type == WIRE_CLASSES_GET)

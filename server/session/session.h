@@ -59,8 +59,9 @@ struct session_handlers {
     /* A client has at most one such request open. The owner answers with CLASSES or an error. */
     void (*on_classes)(void *ctx, uint64_t client, uint32_t seq, uint32_t first);
     /* A client never has more than WIRE_CREDITS_MAX credits outstanding, and its epochs never go back. A NEXT that
-     * arrives after its epoch's LAST batch was sent does nothing and is not handed on. */
-    void (*on_next)(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits);
+     * arrives after its epoch's LAST batch was sent does nothing and is not handed on. The first NEXT of an epoch has
+     * credits. */
+    void (*on_next)(void *ctx, uint64_t client, const struct wire_next *next);
     void (*on_release)(void *ctx, uint64_t client, uint64_t batch); /* a batch that was sent and not yet released */
     /* A client has at most one such question open. The owner answers with session_send_fd, a STATE, or with an error
      * that is not fatal. NULL: the owner has no tokens, and clients are told so. */

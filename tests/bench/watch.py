@@ -16,6 +16,7 @@ Medians over the rounds, and all rounds' figures. LARDER_BIN says which build.
 """
 
 import argparse
+import encodings.idna  # noqa: F401 (http.client imports it late, when its user may not read this Python any more)
 import http.client
 import os
 import signal

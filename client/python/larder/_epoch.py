@@ -45,7 +45,7 @@ class _Batches:
         Ctrl-C while waiting loses nothing."""
         job = self._job
         while True:
-            session = job.running(self._history)
+            session = job.running(self._history, standing=True)
             try:
                 self._wait(session)
             except DaemonGone as error:
@@ -73,6 +73,9 @@ class _Batches:
             session.check_lease()
             raise LimitReached(f"this Loader holds {len(session.held)} zero-copy batches, as many as the daemon allows "
                                "it: drop the views of older ones, or release() them, before asking for more")
+        self._stand(session)
+
+    def _stand(self, session):
         began = time.monotonic()
         try:
             session.wait(self._loader._timeout_s)
@@ -117,11 +120,11 @@ class _Batches:
         """Whether the next message is not an empty batch. That is taken off: nothing else may be, since what is taken
         is the loop's."""
         job = self._job
-        session = job.running(self._history)
+        session = job.running(self._history, standing=True)
         if session.outstanding <= 0:
             return True
         try:
-            session.wait(self._loader._timeout_s)
+            self._stand(session)
             empty = session.next_is_empty()
         except Timeout:
             raise

@@ -242,14 +242,15 @@ class Job:
         finally:
             self._alone = False
 
-    def running(self, history):
-        """The session, with batches of the epoch asked for; another one where the last has ended."""
+    def running(self, history, standing=False):
+        """The session, with batches of the epoch asked for; another one where the last has ended. `standing`: the
+        script goes on when the next batch comes."""
         while True:
             session = self.open()
             try:
                 if session.epoch != history.epoch:
                     session.begin(history.epoch)
-                session.ask(self.asked.prefetch)
+                session.ask(self.asked.prefetch, standing=standing)
                 return session
             except Timeout:  # what the daemon does not read now it can have at the next call
                 raise

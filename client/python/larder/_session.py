@@ -53,6 +53,7 @@ class Session:
         self.arena = None      # the mapping as uint8, read-only
         self.epoch = -1        # the epoch that batches are asked of
         self.outstanding = 0   # batches asked for and not yet received
+        self._standing = False  # the daemon was told that the script stands still until the next one comes
         self.held = set()      # batches that zero-copy views hold
         self._sock = None
         self._unsent = collections.deque()  # releases that found the socket full
@@ -136,10 +137,12 @@ class Session:
         """From here on batches of `epoch` are asked for; what was still to come of an earlier one is dropped."""
         self.epoch = epoch
         self.outstanding = 0
+        self._standing = False
 
-    def ask(self, prefetch):
-        """Tops the batches that are on their way up to `prefetch`, as far as the held ones leave room. A Timeout, where
-        the daemon does not read, loses nothing: the next call goes on."""
+    def ask(self, prefetch, standing=False):
+        """Tops the batches that are on their way up to `prefetch`, as far as the held ones leave room. `standing`: the
+        script goes on when the next one comes. A Timeout, where the daemon does not read, loses nothing: the next call
+        goes on."""
         while self._unsent:
             batch = self._unsent.popleft()
             try:
@@ -150,13 +153,32 @@ class Session:
         room = self.info.held_max - len(self.held)
         missing = min(prefetch, room, _wire.CREDITS_MAX) - self.outstanding
         if missing > 0:
-            self._send(_wire.next_batches(self.epoch, missing))
-            self.outstanding += missing
+            awaited = self.outstanding + missing
+            self._send(_wire.next_batches(self.epoch, missing, awaited if standing else _wire.AHEAD))
+            self.outstanding, self._standing = awaited, standing
 
     def wait(self, timeout_s):
         """Waits until a message is there. An exception from here (Ctrl-C) loses nothing."""
-        if not self._came:
-            self._wait(None if timeout_s is None else time.monotonic() + timeout_s, "a batch")
+        if self._came:
+            return
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        if not self._standing:
+            if self._readable(0):
+                return
+            self._stand()
+        self._wait(deadline, "a batch")
+
+    def _stand(self):
+        """Tells the daemon that the script stands still, where no request for batches has told it: none was missing.
+        Never waits, and never fails: only what the daemon says of its waiting depends on it."""
+        self._standing = True
+        sock = self._sock
+        if sock is None:
+            return
+        try:
+            sock.send(_wire.next_batches(self.epoch, 0, self.outstanding), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+        except OSError:
+            pass
 
     def receive(self):
         """The next batch of the running epoch, and the indices whose turn in the epoch is over with it; None when the
@@ -179,6 +201,7 @@ class Session:
             return None
         self._check(batch, moved)
         self.outstanding -= 1
+        self._standing = False
         return batch, self._turns_of(batch, moved)
 
     def next_is_empty(self):

@@ -13,7 +13,7 @@ from ._version import __version__
 from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
 
 MAGIC = 0x3152444C
-VERSION = 5
+VERSION = 6
 VERSION_OLDEST = 4  # of a daemon whose ERROR is still understood
 REQUEST_MAX = 65536
 REPLY_MAX = 200704
@@ -34,6 +34,7 @@ DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD, WITH_STATE = 1, 2
 WEIGHT_MIN, WEIGHT_MAX = 0.01, 100
 AUGMENTS = {"shared": 0, "private": PRIVATE_AUGMENT}
 BATCH_LAST = 1
+AHEAD = 0xFFFFFFFF  # of NEXT: its sender goes on meanwhile
 TURN_NONE = 0xFFFFFFFF
 
 _HEADER = struct.Struct("<IHHII")
@@ -41,7 +42,7 @@ _WELCOME = struct.Struct("<QII")
 _REGISTER = struct.Struct("<8IQd2I")
 _REGISTERED = struct.Struct("<12I5Q2I")
 _THREE = struct.Struct("<III")
-_NEXT = struct.Struct("<II")
+_NEXT = struct.Struct("<III")
 _BATCH = struct.Struct("<QIIIIIId")
 _TURNS = struct.Struct("<QI")
 _RELEASE = struct.Struct("<Q")
@@ -178,8 +179,9 @@ def classes_get(seq, first):
     return _message(CLASSES_GET, seq, _LENGTH.pack(first))
 
 
-def next_batches(epoch, credits):
-    return _message(NEXT, 0, _NEXT.pack(epoch, credits))
+def next_batches(epoch, credits, awaited=AHEAD):
+    """awaited: of how many batches, these included, the script stands still until the next one comes."""
+    return _message(NEXT, 0, _NEXT.pack(epoch, credits, awaited))
 
 
 def release(batch):

@@ -58,7 +58,7 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         {.type = WIRE_CLASSES,
          .seq = 3,
          .classes = {.count = 3, .total = 3, .names = {.data = class_names, .len_bytes = sizeof class_names - 1}}},
-        {.type = WIRE_NEXT, .next = {.epoch = 1, .credits = 2}},
+        {.type = WIRE_NEXT, .next = {.epoch = 1, .credits = 2, .awaited = WIRE_AHEAD}},
         {.type = WIRE_BATCH,
          .batch = {.batch = 42, .epoch = 1, .index = 3, .flags = 1, .count = 3, .weight = 2, .entries = entries}},
         {.type = WIRE_RELEASE, .release = {.batch = 42}},
@@ -67,6 +67,8 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         {.type = WIRE_TURNS, .turns = {.batch = 42, .count = 2, .turns = turns}},
         {.type = WIRE_STATE_GET, .seq = 4, .state_get = {.epoch = 1, .batches = 3, .timeout_ms = 10000}},
         {.type = WIRE_STATE, .seq = 4, .state = {.n_bytes = 4096}},
+        {.type = WIRE_NEXT, .next = {.epoch = 1, .awaited = 2}},
+        {.type = WIRE_NEXT, .version = 5, .next = {.epoch = 1, .credits = 2}},
     };
     const size_t count = sizeof messages / sizeof *messages, count_4 = WIRE_BYE;
     size_t len = 0;

@@ -99,7 +99,7 @@ static void send_lawful(struct party *party)
     struct wire_message msg = {.type = types[which], .version = party->version, .seq = a % 4};
     switch (msg.type) {
     case WIRE_HELLO:
-        msg.version = a % 2 ? 4 : 5;
+        msg.version = (uint16_t)(WIRE_VERSION_OLDEST + a % (WIRE_VERSION - WIRE_VERSION_OLDEST + 1));
         party->version = party->spoke ? party->version : msg.version;
         msg.hello.client = (struct wire_text){.data = "fuzz", .len_bytes = 4};
         break;
@@ -107,12 +107,15 @@ static void send_lawful(struct party *party)
         msg.reg = (struct wire_register){.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1, .epochs = b % 4};
         msg.reg.flags = with_state ? WIRE_WITH_STATE : 0;
         break;
-    case WIRE_NEXT: msg.next = (struct wire_next){.epoch = a / 4 % 8, .credits = 1 + b % WIRE_CREDITS_MAX}; break;
+    case WIRE_NEXT:
+        msg.next = (struct wire_next){.epoch = a / 4 % 8, .credits = b % (WIRE_CREDITS_MAX + 1)};
+        msg.next.awaited = b < 128 ? WIRE_AHEAD : msg.next.credits + a % 4;
+        break;
     case WIRE_RELEASE: msg.release.batch = b; break;
     case WIRE_STATE_GET: msg.state_get = (struct wire_state_get){.epoch = b, .batches = a, .timeout_ms = 5}; break;
     default: break;
     }
-    if (wire_encode(&msg, buf, sizeof buf, &len) == 0) /* version 4 has not all of them */
+    if (wire_encode(&msg, buf, sizeof buf, &len) == 0) /* version 4 has not all of them, and not all are right */
         send_bytes(party, buf, len, with_state != (b == 255));
 }
 

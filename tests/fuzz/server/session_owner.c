@@ -42,18 +42,20 @@ static void on_classes(void *ctx, uint64_t client, uint32_t seq, uint32_t first)
     party->classes_seq = seq;
 }
 
-static void on_next(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits)
+static void on_next(void *ctx, uint64_t client, const struct wire_next *next)
 {
     struct party *party = registered(ctx, client);
-    CHECK(!party->begun || epoch > party->epoch || (epoch == party->epoch && !party->over));
-    if (!party->begun || epoch > party->epoch) {
+    bool begins = !party->begun || next->epoch > party->epoch;
+    CHECK(begins || (next->epoch == party->epoch && !party->over));
+    CHECK(next->credits > 0 || (!begins && next->awaited > 0 && next->awaited <= WIRE_CREDITS_MAX));
+    if (begins) {
         party->begun = true;
         party->over = false;
-        party->epoch = epoch;
+        party->epoch = next->epoch;
         party->credits = 0;
     }
-    party->credits += credits;
-    CHECK(credits > 0 && party->credits <= WIRE_CREDITS_MAX);
+    party->credits += next->credits;
+    CHECK(party->credits <= WIRE_CREDITS_MAX);
 }
 
 static void on_release(void *ctx, uint64_t client, uint64_t batch)

@@ -184,8 +184,8 @@ class Client:
         self.info = fields
         return fields
 
-    def next(self, epoch, credits=1):
-        self.send(NEXT, struct.pack("<II", epoch, credits))
+    def next(self, epoch, credits=1, awaited=0):
+        self.send(NEXT, struct.pack("<II", epoch, credits) + (struct.pack("<I", awaited) if self.version >= 6 else b""))
 
     def release(self, batch):
         self.send(RELEASE, struct.pack("<Q", batch))

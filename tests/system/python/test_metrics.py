@@ -1,9 +1,11 @@
 """What the metrics say against what is known: a source that is slow, a pipeline that is dear, a rank that is late."""
 
+import collections
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -14,9 +16,12 @@ sys.path.insert(0, os.path.join(HERE, "..", "store"))
 from stores import pack  # noqa: E402
 
 DELAY_MS = 60
+STEP_S = 0.02
+SHORT = "3MiB"
 LINE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 CAUSES = ("load", "prepare", "room", "rank")
+WAITER = os.path.join(BIN, "larder_waiter")
 DEAR = [{"random_resized_crop": {"size": 600}}, {"gaussian_blur": {"kernel_size": 23}}]
 
 
@@ -49,17 +54,17 @@ class Metrics(Case):
         return {cause: self.of(found, "larder_job_stall_seconds_total", job=job, rank=rank, cause=cause)
                 for cause in CAUSES}
 
-    def adds_up(self, loader, found, cause, part):
-        """The causes add up to what the client measured, within 5 % (and a millisecond a batch, for what lies between
-        its clock and the daemon's); `part` of it or more has the cause."""
-        waited, stall = loader.stats()["wait_s"], self.stall(found, loader.name)
-        batches = self.of(found, "larder_job_batches_delivered_total", job=loader.name, rank=0)
+    def adds_up(self, name, waited, found, cause, part):
+        """The causes add up to what the job's client measured, within 5 % (and a millisecond a batch, for what lies
+        between its clock and the daemon's); `part` of it or more has the cause."""
+        stall = self.stall(found, name)
+        batches = self.of(found, "larder_job_batches_delivered_total", job=name, rank=0)
         print(f"waited {waited:.3f} s, stall {stall}, {batches:.0f} batches", flush=True)
         self.assertLess(abs(sum(stall.values()) - waited), 0.05 * waited + 0.001 * SLOW * batches)
         self.assertGreater(stall[cause], part * sum(stall.values()))
-        self.assertAlmostEqual(self.of(found, "larder_job_batch_wait_seconds_sum", job=loader.name),
+        self.assertAlmostEqual(self.of(found, "larder_job_batch_wait_seconds_sum", job=name),
                                sum(stall.values()), delta=0.05 * waited + 0.001 * batches)
-        self.assertEqual(self.of(found, "larder_job_batch_wait_seconds_count", job=loader.name), batches)
+        self.assertEqual(self.of(found, "larder_job_batch_wait_seconds_count", job=name), batches)
 
     def test_slow_source(self):
         """With reads that take 60 ms longer the client waits for loading. Every read is in the histogram, in a bucket
@@ -71,7 +76,7 @@ class Metrics(Case):
             if number == 25:
                 break
         found = self.fresh()
-        self.adds_up(loader, found, "load", 0.7)
+        self.adds_up(loader.name, loader.stats()["wait_s"], found, "load", 0.7)
         reads = self.of(found, "larder_reads_total")
         self.assertEqual(self.of(found, "larder_load_seconds_count"), reads)
         self.assertEqual(self.of(found, "larder_load_seconds_bucket", le="0.05"), 0)
@@ -87,6 +92,41 @@ class Metrics(Case):
         self.assertGreater(told["load"], 0.7 * sum(told.values()))
         self.assertAlmostEqual(sum(told.values()), sum(self.stall(found, loader.name).values()), delta=0.01)
 
+    def slow(self, arena):
+        """A daemon whose reads take 60 ms longer, in an arena of so many batches, and a store."""
+        server = self.start(f"threads: {{workers: 1, loaders: 1}}\ndebug: {{load_delay: {DELAY_MS}}}\n", arena=arena)
+        return server, pack(tree(1200), os.path.join(self.folder, "store"), "--chunk-size", 16)
+
+    def test_batches_that_are_kept(self):
+        """A script that keeps zero-copy batches in a short arena, so that it may ask for fewer than its look-ahead,
+        waits as long as the daemon says."""
+        server, store = self.slow(SHORT)
+        for keep in (1, 2):
+            loader = self.loader(server, store, batch_size=32, zero_copy=True, prefetch=2, name=f"keeps {keep}")
+            kept = collections.deque(maxlen=keep)
+            for number, batch in enumerate(loader):
+                kept.append(batch)
+                time.sleep(STEP_S)
+                if number == 25:
+                    break
+            self.adds_up(loader.name, loader.stats()["wait_s"], self.fresh(), "load", 0.7)
+            kept.clear()
+            del batch
+            loader.close()
+
+    def test_programs_in_c(self):
+        """The same of C programs, which ask ahead: one that copies its batches and those that keep them."""
+        server, store = self.slow(SHORT)
+        for keep in (0, 1, 2):
+            name = f"keeps {keep}"
+            with subprocess.Popen([WAITER, server.socket, store, name, "26", str(keep), str(int(1000 * STEP_S))],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+                waited, batches = program.stdout.readline().split()
+                self.assertEqual(batches, "26")
+                self.adds_up(name, float(waited), self.fresh(), "load", 0.7)
+                program.stdin.close()
+                self.assertEqual(program.wait(), 0)
+
     def test_dear_pipeline(self):
         """With one thread and a pipeline that is dear, the client waits for preparing; once all encoded samples are in
         memory nothing is read, and the load rate is not known."""
@@ -97,7 +137,7 @@ class Metrics(Case):
             for _ in loader:
                 pass
         found = self.fresh()
-        self.adds_up(loader, found, "prepare", 0.8)
+        self.adds_up(loader.name, loader.stats()["wait_s"], found, "prepare", 0.8)
         self.assertEqual(self.of(found, "larder_samples_loaded_total"), 200)
         rate = "larder_governor_load_rate", ()
         self.assertTrue(until(lambda: self.trained(loader) and rate not in self.look(), 30))
@@ -126,7 +166,8 @@ class Metrics(Case):
         loader = self.loader(server, tree(120), batch_size=10, name="two", rank=0, world_size=2, epochs=2)
         self.whole_epoch(loader)
         self.assertTrue(until(lambda: len(slow.batches) >= 3, 60))
-        first = iter(loader)
+        first = threading.Thread(target=next, args=(iter(loader),))
+        first.start()
 
         def waits():
             return self.stall(self.look(), "two")["rank"] > 1.0
@@ -134,7 +175,7 @@ class Metrics(Case):
         self.assertTrue(until(waits, 60), self.stall(self.look(), "two"))
         open(go, "w").close()
         self.assertEqual(slow.wait(), 0)
-        del first
+        first.join()
 
     def whole_epoch(self, loader):
         self.assertEqual(len([None for _ in loader]), 6)

@@ -91,6 +91,10 @@ static void note(struct fake_daemon *daemon, const struct wire_message *msg)
         daemon->epoch = msg->next.epoch;
         daemon->credits += msg->next.credits;
         daemon->ended = false;
+        if (msg->next.credits == 0) {
+            daemon->waits++;
+            daemon->awaited = msg->next.awaited;
+        }
     } else if (msg->type == WIRE_BYE) {
         daemon->bye = true;
     }

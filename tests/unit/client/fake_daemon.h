@@ -47,6 +47,7 @@ struct fake_daemon {
     char dataset[WIRE_PATH_MAX + 1], pipeline[256], client[WIRE_CLIENT_MAX + 1];
     uint64_t released[256];
     uint32_t n_released, credits, epoch, connections;
+    uint32_t waits, awaited; /* so many NEXT without credits came, the last one for so many batches */
     bool bye, ended;
     char name[WIRE_NAME_MAX + 1], refused_name[WIRE_NAME_MAX + 1]; /* of the job, as REGISTER had it */
     bool presents;                                                 /* REGISTER came with a record: */

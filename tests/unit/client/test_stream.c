@@ -122,6 +122,43 @@ static void asks_ahead(void **state)
     close_both();
 }
 
+/* Sends the second batch and the third when the client has given the first one back, and so has asked for one more. */
+static void serve_who_waits(struct fake_daemon *daemon)
+{
+    if (!fake_wait_credits(daemon, 0, 2))
+        return;
+    fake_batch(daemon, 11, 0, 0, 0, FAKE_BATCH_SIZE, false);
+    if (!fake_wait_credits(daemon, 0, 1))
+        return;
+    CHECK(daemon->waits == 1 && daemon->awaited == 1);
+    fake_batch(daemon, 12, 0, 1, FAKE_BATCH_SIZE, FAKE_BATCH_SIZE, false);
+    fake_batch(daemon, 13, 0, 2, 2 * FAKE_BATCH_SIZE, FAKE_BATCH_SIZE, true);
+    fake_until_closed(daemon);
+}
+
+/* A program that keeps a batch, and so may ask for no more, has the daemon know that it stands still: for a batch that
+ * is not there, once, and for none that is. */
+static void says_when_it_stands(void **state)
+{
+    (void)state;
+    struct larder_batch *first = NULL, *batch = NULL;
+    open_with(2, 2, 0, serve_who_waits);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_true(readable_within(60000));
+    assert_int_equal(larder_next(loader, 60000, &first), 0);
+    assert_int_equal(larder_next(loader, 0, &batch), LARDER_ETIMEOUT);
+    assert_int_equal(larder_next(loader, 1, &batch), LARDER_ETIMEOUT);
+    assert_int_equal(larder_batch_release(&first), 0);
+    for (uint32_t i = 1; i < 3; i++) {
+        assert_true(readable_within(60000));
+        assert_int_equal(larder_next(loader, 60000, &batch), 0);
+        assert_batch(batch, 0, i);
+        assert_int_equal(larder_batch_release(&batch), 0);
+    }
+    close_both();
+    assert_int_equal(fake.waits, 1);
+}
+
 static void serve_odd_ends(struct fake_daemon *daemon)
 {
     if (!fake_wait_credits(daemon, 0, 2))
@@ -360,6 +397,7 @@ int main(void)
         cmocka_unit_test(goes_on_after_signals),
         cmocka_unit_test(refuses_misuse),
         cmocka_unit_test(asks_ahead),
+        cmocka_unit_test(says_when_it_stands),
         cmocka_unit_test(passes_over_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

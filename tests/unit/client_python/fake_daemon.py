@@ -18,8 +18,8 @@ import threading
 
 from fake_job import DEPENDENT, Job, parse
 
-MAGIC, VERSION = 0x3152444C, 5
-TURN_NONE = 0xFFFFFFFF
+MAGIC, VERSION = 0x3152444C, 6
+TURN_NONE = AHEAD = 0xFFFFFFFF
 (HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
  STATE) = range(1, 15)
 F_ADD_SEALS = 1033
@@ -215,8 +215,8 @@ class Connection(threading.Thread):
             packed = b"".join(struct.pack("<H", len(name)) + name for name in names)
             self.send(CLASSES, seq, struct.pack("<III", first, len(names), len(daemon.classes)) + text(packed))
         elif kind == NEXT:
-            epoch, credits = struct.unpack("<II", body)
-            daemon.log.append(("next", epoch, credits))
+            epoch, credits, awaited = struct.unpack("<III", body)
+            daemon.log.append(("next", epoch, credits, awaited))
             self.on_next(epoch, credits)
         elif kind == STATE_GET:
             self.questions.append((seq, *struct.unpack("<III", body)))

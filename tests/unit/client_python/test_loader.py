@@ -122,7 +122,7 @@ class Epochs(Case):
         daemon = self.daemon()
         loader = self.loader(epochs=2, with_ids=True)
         self.assertEqual(len(list(loader)), 4)
-        self.assertTrue(until(lambda: ("next", 1, 2) in daemon.log))
+        self.assertTrue(until(lambda: ("next", 1, 2, fake.AHEAD) in daemon.log))
         self.assertEqual(sorted(i for _, _, indices in loader for i in indices.tolist()), list(range(20)))
         with self.assertRaisesRegex(larder.EpochsOver, "all 2 epochs"):
             iter(loader)

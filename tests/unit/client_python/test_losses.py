@@ -404,7 +404,7 @@ class Full(Reconnecting):
             while True:
                 data = far.recv(4096, socket.MSG_DONTWAIT)
                 kind, = struct.unpack_from("<H", data, 6)
-                requests.append((kind, *struct.unpack("<Q" if kind == fake.RELEASE else "<II", data[16:])))
+                requests.append((kind, *struct.unpack("<Q" if kind == fake.RELEASE else "<III", data[16:])))
         return requests
 
     def test_both_sides(self):
@@ -427,7 +427,7 @@ class Full(Reconnecting):
         requests = []
         self.assertTrue(until(lambda: requests.extend(self.read(far)) or not thread.is_alive()))
         requests += self.read(far)
-        self.assertEqual(requests, [(fake.NEXT, epoch, 2) for epoch in range(40)])
+        self.assertEqual(requests, [(fake.NEXT, epoch, 2, fake.AHEAD) for epoch in range(40)])
         self.assertEqual([batch.index for _, batch in session._came], list(range(5)))
 
     def test_in_time(self):
@@ -445,7 +445,8 @@ class Full(Reconnecting):
             with contextlib.suppress(larder.Timeout):
                 session.ask(3)
             requests += self.read(far)
-        self.assertEqual(requests, [(fake.RELEASE, number) for number in range(30)] + [(fake.NEXT, 0, 3)])
+        self.assertEqual(requests, [(fake.RELEASE, number) for number in range(30)] +
+                         [(fake.NEXT, 0, 3, fake.AHEAD)])
 
     def test_its_end(self):
         """The end of the connection ends it, with the daemon's last words."""
@@ -474,11 +475,11 @@ class Full(Reconnecting):
         """Such a Timeout loses nothing, at an epoch's beginning, in it and at its end."""
         ask, counts = larder._session.Session.ask, {"asks": 0}
 
-        def times_out(session, prefetch):
+        def times_out(session, prefetch, **said):
             counts["asks"] += 1
             if counts["asks"] % 3:
                 raise larder.Timeout("the daemon does not read")
-            ask(session, prefetch)
+            ask(session, prefetch, **said)
         self.serve(n_samples=60)
         loader, seen, timeouts = self.loader(epochs=3), [], 0
         with mock.patch.object(larder._session.Session, "ask", times_out):

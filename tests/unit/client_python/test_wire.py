@@ -38,7 +38,7 @@ class Wire(Case):
         for name in ("MAGIC", "VERSION", "VERSION_OLDEST", "REQUEST_MAX", "REPLY_MAX", "BATCH_MAX", "CREDITS_MAX",
                      "NAME_MAX", "PATH_MAX", "SPEC_MAX", "HELLO", "WELCOME", "REGISTER", "REGISTERED", "CLASSES_GET",
                      "CLASSES", "NEXT", "BATCH", "RELEASE", "ERROR", "BYE", "TURNS", "STATE_GET", "STATE", "DROP_LAST",
-                     "RELABEL", "PRIVATE_AUGMENT", "ORDERED", "ALL_FILES", "HOLD", "WITH_STATE"):
+                     "RELABEL", "PRIVATE_AUGMENT", "ORDERED", "ALL_FILES", "HOLD", "WITH_STATE", "AHEAD"):
             self.assertEqual(getattr(_wire, name), stated[name], name)
         self.assertEqual(_wire.ENTRY.itemsize, stated["ENTRY_BYTES"])
         self.assertEqual(_wire.TURN.itemsize, stated["TURN_BYTES"])
@@ -49,11 +49,13 @@ class Wire(Case):
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
-                         bytes.fromhex("4c445231 0500 0100 01000000 1a000000 02010000 02000000") + b"py")
+                         bytes.fromhex("4c445231 0600 0100 01000000 1a000000 02010000 02000000") + b"py")
         self.assertEqual(_wire.next_batches(3, 2),
-                         bytes.fromhex("4c445231 0500 0700 00000000 18000000 03000000 02000000"))
-        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0500 0900 00000000 18000000 0500000000000000"))
-        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0500 0b00 00000000 10000000"))
+                         bytes.fromhex("4c445231 0600 0700 00000000 1c000000 03000000 02000000 ffffffff"))
+        self.assertEqual(_wire.next_batches(3, 0, 2),
+                         bytes.fromhex("4c445231 0600 0700 00000000 1c000000 03000000 00000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0600 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0600 0b00 00000000 10000000"))
         job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, b"n", b"/d", b"[]", b"")
         packed = _wire.register(2, job)
         self.assertEqual(packed[16:72], struct.pack("<8IQd2I", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0))
@@ -62,7 +64,7 @@ class Wire(Case):
         self.assertEqual(with_state[16:72], struct.pack("<8IQd2I", 1, 2, 3, 0, 4, 1, 2, 1 | 64, 9, 2.5, 2, 0))
         self.assertEqual(with_state[72:], packed[72:])
         self.assertEqual(_wire.state_get(9, 3, 17, 10000), bytes.fromhex(
-            "4c445231 0500 0d00 09000000 1c000000 03000000 11000000 10270000"))
+            "4c445231 0600 0d00 09000000 1c000000 03000000 11000000 10270000"))
 
     def test_replies_are_read(self):
         """Every kind of reply comes back with the values it was packed from."""

@@ -67,6 +67,10 @@ static void add_requests(void)
                                       .subset = text_of(1)}});
     add((struct wire_message){.type = WIRE_CLASSES_GET, .classes_get = {.first = UINT32_MAX}});
     add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = 0, .credits = 1}});
+    add((struct wire_message){.type = WIRE_NEXT, .version = 5, .next = {.epoch = 7, .credits = 2}});
+    add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = 0, .credits = 1, .awaited = WIRE_AHEAD}});
+    add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = 3, .credits = 0, .awaited = WIRE_CREDITS_MAX}});
+    add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = 3, .credits = 5, .awaited = 5}});
     add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = UINT32_MAX, .credits = WIRE_CREDITS_MAX}});
     add((struct wire_message){.type = WIRE_RELEASE, .release = {.batch = UINT64_MAX}});
     add((struct wire_message){.type = WIRE_STATE_GET});
@@ -192,7 +196,7 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
     case WIRE_CLASSES:
         return SAME(classes.first) && SAME(classes.count) && SAME(classes.total) &&
                same_text(&a->classes.names, &b->classes.names);
-    case WIRE_NEXT: return SAME(next.epoch) && SAME(next.credits);
+    case WIRE_NEXT: return SAME(next.epoch) && SAME(next.credits) && SAME(next.awaited);
     case WIRE_BATCH:
         return SAME(batch.batch) && SAME(batch.epoch) && SAME(batch.index) && SAME(batch.flags) && SAME(batch.count) &&
                SAME(batch.lost) && SAME(batch.through) && SAME(batch.weight) &&
@@ -246,26 +250,29 @@ static void assert_bytes(const struct wire_message *msg, const uint8_t *expected
     assert_memory_equal(buf, expected, len);
 }
 
-/* The bytes themselves are as wire.c says, in both versions: other implementations (the Python package, an older
+/* The bytes themselves are as wire.c says, in each version: other implementations (the Python package, an older
  * release) rely on them. */
 static void has_known_bytes(void **state)
 {
     (void)state;
-    uint8_t hello[] = {'L', 'D',  'R',  '1',  5,    0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
+    uint8_t hello[] = {'L', 'D',  'R',  '1',  6,    0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
                        0,   0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
     static const uint8_t batch[] = {
-        'L', 'D',  'R', '1',  5, 0, 8, 0, 0, 0, 0, 0,    80, 0, 0,  0, 8, 7,  6,  5, 4, 3, 2,    1,    9,    0,   0,
+        'L', 'D',  'R', '1',  6, 0, 8, 0, 0, 0, 0, 0,    80, 0, 0,  0, 8, 7,  6,  5, 4, 3, 2,    1,    9,    0,   0,
         0,   10,   0,   0,    0, 1, 0, 0, 0, 1, 0, 0,    0,  7, 0,  0, 0, 13, 0,  0, 0, 0, 0,    0,    0,    0,   0,
         4,   0x40, 0,   0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2,  0, 11, 0, 0, 0,  12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
     static const uint8_t batch_4[] = {
         'L', 'D',  'R', '1', 4, 0, 8, 0, 0, 0,    0, 0, 76, 0, 0, 0, 8,  7, 6, 5, 4,    3,    2,    1,   9, 0,
         0,   0,    10,  0,   0, 0, 1, 0, 0, 0,    1, 0, 0,  0, 7, 0, 0,  0, 0, 0, 0,    0,    0,    0,   4, 0x40,
         0,   0x10, 0,   0,   1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
-    static const uint8_t turn[] = {'L', 'D', 'R', '1', 5, 0, 12, 0, 0, 0, 0, 0, 36, 0, 0, 0, 9, 0,
+    static const uint8_t turn[] = {'L', 'D', 'R', '1', 6, 0, 12, 0, 0, 0, 0, 0, 36, 0, 0, 0, 9, 0,
                                    0,   0,   0,   0,   0, 0, 1,  0, 0, 0, 4, 0, 0,  0, 8, 0, 0, 0};
-    static const uint8_t get[] = {'L', 'D', 'R', '1', 5, 0, 13, 0, 3, 0, 0, 0, 28, 0,
+    static const uint8_t get[] = {'L', 'D', 'R', '1', 6, 0, 13, 0, 3, 0, 0, 0, 28, 0,
                                   0,   0,   1,   0,   0, 0, 2,  0, 0, 0, 4, 0, 0,  0};
-    static const uint8_t token[] = {'L', 'D', 'R', '1', 5, 0, 14, 0, 3, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0};
+    static const uint8_t next[] = {'L', 'D', 'R', '1', 6, 0, 7, 0, 0, 0, 0, 0, 28, 0,
+                                   0,   0,   9,   0,   0, 0, 2, 0, 0, 0, 3, 0, 0,  0};
+    static const uint8_t next_5[] = {'L', 'D', 'R', '1', 5, 0, 7, 0, 0, 0, 0, 0, 24, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0};
+    static const uint8_t token[] = {'L', 'D', 'R', '1', 6, 0, 14, 0, 3, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0};
     struct wire_message msg = {.type = WIRE_HELLO, .seq = 0x01020304, .hello = {.pid = 0x12345678}};
     msg.hello.client = (struct wire_text){.data = "c/0.1!", .len_bytes = 6};
     assert_bytes(&msg, hello, sizeof hello);
@@ -301,6 +308,10 @@ static void has_known_bytes(void **state)
     assert_bytes(&msg, get, sizeof get);
     msg = (struct wire_message){.type = WIRE_STATE, .seq = 3, .state = {5}};
     assert_bytes(&msg, token, sizeof token);
+    msg = (struct wire_message){.type = WIRE_NEXT, .next = {9, 2, 3}};
+    assert_bytes(&msg, next, sizeof next);
+    msg.version = 5;
+    assert_bytes(&msg, next_5, sizeof next_5);
 }
 
 /* A message of version 4 is decoded without what version 5 brought, and REGISTERED differs in just these bytes. */

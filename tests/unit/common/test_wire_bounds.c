@@ -98,6 +98,10 @@ static void refuses_to_send_beyond_bounds(void **state)
         {.type = WIRE_CLASSES, .classes = {.count = 1, .total = 2, .names = {.data = "\2\0a", .len_bytes = 3}}},
         {.type = WIRE_NEXT},
         {.type = WIRE_NEXT, .next = {.credits = WIRE_CREDITS_MAX + 1}},
+        {.type = WIRE_NEXT, .next = {.awaited = WIRE_AHEAD}},
+        {.type = WIRE_NEXT, .next = {.awaited = WIRE_CREDITS_MAX + 1}},
+        {.type = WIRE_NEXT, .next = {.credits = 2, .awaited = 1}},
+        {.type = WIRE_NEXT, .version = 5, .next = {.awaited = 1}},
         {.type = WIRE_BATCH, .batch = {.flags = 2}},
         {.type = WIRE_BATCH, .batch = {.weight = 0.001}},
         {.type = WIRE_BATCH, .batch = {.weight = JOB_WEIGHT_MAX + 1}},
@@ -146,7 +150,7 @@ static void tells_versions_apart(void **state)
     bye[4] = 1;
     bye[6] = 200;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
-    assert_non_null(strstr(err.text, "version 1, this side versions 4 to 5"));
+    assert_non_null(strstr(err.text, "version 1, this side versions 4 to 6"));
     bye[4] = WIRE_VERSION + 1;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
     bye[4] = 4;

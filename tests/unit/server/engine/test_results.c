@@ -53,7 +53,7 @@ static void test_outputs_fail_apart(void **state)
             desc.variant = i / 2;
             desc.bad_policy = i > 0 ? (enum bad_policy)policy : BAD_ERROR;
             jobs[i] = scene_add(scene, &desc);
-            next[i] = (struct engine_event){.type = ENGINE_NEXT, .next = {jobs[i], 0, 10}};
+            next[i] = (struct engine_event){.type = ENGINE_NEXT, .next = {jobs[i], 0, 10, 0}};
         }
         scene_step_all(scene, next, 3); /* all plan together, and share what is decoded */
         uint32_t total[3] = {0};

@@ -36,12 +36,12 @@ static bool see(void *ctx, const struct engine_action *action)
     }
 }
 
-static void begin(struct scene *scene)
+static void begin_with(struct scene *scene, uint32_t loads)
 {
     struct engine_config config = {.seed = 1,
                                    .arena_bytes = 64 * 1024,
                                    .encoded_bytes = 100000,
-                                   .inflight_loads = 64,
+                                   .inflight_loads = loads,
                                    .inflight_prepares = 64,
                                    .rank_timeout_ns = 1000 * SECOND};
     memset(scene, 0, sizeof *scene);
@@ -50,6 +50,11 @@ static void begin(struct scene *scene)
     scene->play.see = see;
     scene->play.ctx = scene;
     scene->play.check_every = 1;
+}
+
+static void begin(struct scene *scene)
+{
+    begin_with(scene, 64);
 }
 
 static void end(struct scene *scene)
@@ -144,6 +149,64 @@ static void asking_ahead_is_no_stall(void **state)
     end(&scene);
 }
 
+static void say(struct scene *scene, uint32_t job, uint32_t credits, uint32_t awaited)
+{
+    play_event(&scene->play, (struct engine_event){.type = ENGINE_NEXT, .next = {job, 0, credits, awaited}});
+}
+
+/* A client stands still from when it says so, with no credit to give even, until it gets a batch. One that asks ahead
+ * does not, though it has asked for all that it may. One that is owed fewer batches than it says has one on its way,
+ * and goes on with that. */
+static void says_when_it_stands(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene);
+    scene.keep = true;
+    uint32_t job = add(&scene, "a", 0, 1);
+    say(&scene, job, 2, ENGINE_ASKS_AHEAD);
+    wait_s(&scene, 1);
+    assert_stall(&scene, job, 0, 0, 0, 0);
+    say(&scene, job, 0, 2);
+    wait_s(&scene, 50);
+    assert_int_equal(scene.delivered, 2);
+    assert_stall(&scene, job, 0, LOAD_S - 1, PREPARE_S, 0);
+    assert_int_equal(scene.delivered, 2);
+    wait_s(&scene, 50);
+    play_release(&scene.play, job, 0, 1);
+    scene.stall_ns = 1;
+    say(&scene, job, 1, 1); /* it stands still, but a batch is ready */
+    assert_int_equal(scene.delivered, 3);
+    assert_true(scene.stall_ns == 0);
+    say(&scene, job, 0, 1); /* it has not read that one */
+    wait_s(&scene, 50);
+    assert_stall(&scene, job, 0, LOAD_S - 1, PREPARE_S, 0);
+    play_gone(&scene.play, job, 0);
+    end(&scene);
+}
+
+/* So does a client that holds a batch, and is owed less than its look-ahead. Samples are read a batch at a time: the
+ * second batch is there LOAD_S after the first. */
+static void stands_with_a_batch(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin_with(&scene, BATCH);
+    scene.keep = true;
+    uint32_t job = add(&scene, "a", 0, 1);
+    say(&scene, job, 2, ENGINE_ASKS_AHEAD);
+    wait_s(&scene, LOAD_S + PREPARE_S);
+    assert_int_equal(scene.delivered, 1);
+    wait_s(&scene, 1);
+    say(&scene, job, 0, 1);
+    wait_s(&scene, 50);
+    assert_int_equal(scene.delivered, 2);
+    assert_true(scene.stall_ns == (LOAD_S - 1) * SECOND);
+    assert_stall(&scene, job, 0, 0, LOAD_S - 1, 0);
+    play_gone(&scene.play, job, 0);
+    end(&scene);
+}
+
 /* A rank that is through with the epoch and asks for the next one waits for the other rank. */
 static void waits_for_ranks(void **state)
 {
@@ -196,10 +259,9 @@ static void counts_for_whom(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_by_cause),
-        cmocka_unit_test(asking_ahead_is_no_stall),
-        cmocka_unit_test(waits_for_ranks),
-        cmocka_unit_test(counts_for_whom),
+        cmocka_unit_test(counts_by_cause),     cmocka_unit_test(asking_ahead_is_no_stall),
+        cmocka_unit_test(says_when_it_stands), cmocka_unit_test(stands_with_a_batch),
+        cmocka_unit_test(waits_for_ranks),     cmocka_unit_test(counts_for_whom),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,8 +58,8 @@ static bool see(void *ctx, const struct engine_action *action)
         play_answer_at(&world->play, world->play.now_ns, action);
         world->epoch[action->job] += action->deliver.last;
         if (!world->idle[action->job])
-            play_push(&world->play,
-                      (struct engine_event){.type = ENGINE_NEXT, .next = {action->job, world->epoch[action->job], 1}});
+            play_push(&world->play, (struct engine_event){.type = ENGINE_NEXT,
+                                                          .next = {action->job, world->epoch[action->job], 1, 0}});
         return true;
     default: return false;
     }

@@ -107,12 +107,12 @@ static void on_classes(void *ctx, uint64_t client, uint32_t seq, uint32_t first)
     count(owner, &owner->counts.classes, 1);
 }
 
-static void on_next(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits)
+static void on_next(void *ctx, uint64_t client, const struct wire_next *next)
 {
     struct owner *owner = ctx;
-    for (uint32_t i = 0; i < credits && client != owner->silent; i++)
-        send_batch(owner, client, epoch);
-    count(owner, &owner->counts.credits, credits);
+    for (uint32_t i = 0; i < next->credits && client != owner->silent; i++)
+        send_batch(owner, client, next->epoch);
+    count(owner, &owner->counts.credits, next->credits);
     count(owner, &owner->counts.nexts, 1);
 }
 
@@ -326,7 +326,7 @@ bool client_open(int fd, const char *name)
 
 bool client_next(int fd, uint32_t epoch, uint32_t credits)
 {
-    struct wire_message msg = {.type = WIRE_NEXT, .seq = 9, .next = {epoch, credits}};
+    struct wire_message msg = {.type = WIRE_NEXT, .seq = 9, .next = {epoch, credits, 0}};
     return client_send(fd, &msg);
 }
 

@@ -123,10 +123,11 @@ static void test_protocol_errors(void **state)
     const struct wire_message reg = {.type = WIRE_REGISTER,
                                      .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1}};
     const struct wire_message classes = {.type = WIRE_CLASSES_GET};
-    const struct wire_message next_early = {.type = WIRE_NEXT, .next = {0, 1}};
-    const struct wire_message next_all = {.type = WIRE_NEXT, .next = {3, WIRE_CREDITS_MAX}};
-    const struct wire_message next_one = {.type = WIRE_NEXT, .next = {3, 1}};
-    const struct wire_message next_back = {.type = WIRE_NEXT, .next = {2, 1}};
+    const struct wire_message next_early = {.type = WIRE_NEXT, .next = {0, 1, 0}};
+    const struct wire_message next_all = {.type = WIRE_NEXT, .next = {3, WIRE_CREDITS_MAX, 0}};
+    const struct wire_message next_one = {.type = WIRE_NEXT, .next = {3, 1, 0}};
+    const struct wire_message next_back = {.type = WIRE_NEXT, .next = {2, 1, 0}};
+    const struct wire_message next_none = {.type = WIRE_NEXT, .next = {3, 0, 1}};
     const struct wire_message release = {.type = WIRE_RELEASE, .release = {12345}};
     const struct crime crimes[] = {
         {"NEXT before HELLO", NULL, 1, {next_early}},
@@ -139,6 +140,7 @@ static void test_protocol_errors(void **state)
         {"NEXT before REGISTERED", "quiet", 1, {next_one}},
         {"too many credits", "silent", 2, {next_all, next_one}},
         {"an earlier epoch", "silent", 2, {next_one, next_back}},
+        {"waiting for an epoch of which nothing was asked", "silent", 1, {next_none}},
         {"release of nothing", "a", 1, {release}},
         {"HELLO late", "a", 1, {hello}},
         {"two questions at once", "silent", 2, {classes, classes}},

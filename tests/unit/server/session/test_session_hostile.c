@@ -33,7 +33,7 @@ static size_t noise(struct rng *rng, uint8_t *buffer)
         msg = (struct wire_message){
             .type = WIRE_REGISTER, .reg = {.batch_size = 3, .prefetch = 2, .world_size = 1, .weight = 1, .name = text}};
         break;
-    case 2: msg = (struct wire_message){.type = WIRE_NEXT, .next = {epoch, credits}}; break;
+    case 2: msg = (struct wire_message){.type = WIRE_NEXT, .next = {epoch, credits, 0}}; break;
     case 3: msg = (struct wire_message){.type = WIRE_RELEASE, .release = {random_below(rng, 400)}}; break;
     case 4: msg = (struct wire_message){.type = WIRE_CLASSES_GET, .classes_get = {epoch}}; break;
     case 5: msg = (struct wire_message){.type = WIRE_BYE}; break;
@@ -220,7 +220,7 @@ static void test_asks_and_never_reads(void **state)
     size_t len;
     uint32_t epoch = 0;
     for (uint64_t until = clock_now_ns() + CLOCK_NS_PER_S; clock_now_ns() < until;) {
-        struct wire_message next = {.type = WIRE_NEXT, .next = {epoch, 1}};
+        struct wire_message next = {.type = WIRE_NEXT, .next = {epoch, 1, 0}};
         assert_int_equal(wire_encode(&next, request, sizeof request, &len), 0);
         if (send(greedy, request, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
             epoch++;
@@ -251,7 +251,7 @@ static void test_flood_is_slowed(void **state)
     uint64_t begin = clock_now_ns(), sent = 0, slowest = 0, now = begin;
     while (now < begin + CLOCK_NS_PER_S) {
         for (int i = 0; i < 200; i++) {
-            struct wire_message next = {.type = WIRE_NEXT, .next = {(uint32_t)sent, 1}};
+            struct wire_message next = {.type = WIRE_NEXT, .next = {(uint32_t)sent, 1, 0}};
             assert_int_equal(wire_encode(&next, request, sizeof request, &len), 0);
             sent += send(flood, request, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
         }
