@@ -85,3 +85,11 @@ double demand_job_rate(const struct jobs *jobs, const struct job *job)
 {
     return (double)job->tallies.samples_delivered / (double)(jobs->env->now_ns - job->tallies.came_ns + 1);
 }
+
+double demand_draw_rate(const struct jobs *jobs, const struct job *job)
+{
+    double rate = demand_job_rate(jobs, job);
+    if (!job->progress.here || rate == 0)
+        return rate;
+    return rate * (double)idset_count(job->progress.here) / (double)job->shape.view_samples;
+}

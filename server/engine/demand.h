@@ -55,5 +55,7 @@ uint32_t demand_count(const struct jobs *jobs, const struct form *form);
 uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id);
 /* demand_job_rate gives the samples a nanosecond that the job was given since it came. */
 double demand_job_rate(const struct jobs *jobs, const struct job *job);
+/* demand_draw_rate gives those of them that this engine drew: what other nodes gave is no use of memory here. */
+double demand_draw_rate(const struct jobs *jobs, const struct job *job);
 
 #endif

@@ -39,6 +39,26 @@ struct claim {
     uint32_t level; /* jobs that want a sample of it, on the mean */
 };
 
+/* first_known and after_known go over the jobs of which is known what the engine draws for them. Of a job with homes it
+ * is known from its first epoch on. Before that it would count as one that draws all of its view here, and what is kept
+ * for others would make way for it. */
+static const struct job *known_from(const struct encoded_store *store, const struct job *job)
+{
+    while (job && job->terms.homes.elsewhere && !job->progress.here)
+        job = jobs_after(store->jobs, job);
+    return job;
+}
+
+static const struct job *first_known(const struct encoded_store *store)
+{
+    return known_from(store, jobs_first(store->jobs));
+}
+
+static const struct job *after_known(const struct encoded_store *store, const struct job *job)
+{
+    return known_from(store, jobs_after(store->jobs, job));
+}
+
 static int add_view(const struct job *job, struct wanted *wanted)
 {
     struct idset *more;
@@ -55,7 +75,7 @@ static int add_view(const struct job *job, struct wanted *wanted)
 static int add_views(const struct encoded_store *store, struct wanted *wanted)
 {
     int code = idset_create(&wanted->all);
-    for (const struct job *job = jobs_first(store->jobs); !code && job; job = jobs_after(store->jobs, job))
+    for (const struct job *job = first_known(store); !code && job; job = after_known(store, job))
         code = add_view(job, wanted);
     return code;
 }
@@ -88,7 +108,7 @@ static uint32_t count_alike(const struct encoded_store *store, const struct job 
 {
     uint32_t count = 0;
     bool before = true;
-    for (const struct job *other = jobs_first(store->jobs); other; other = jobs_after(store->jobs, other)) {
+    for (const struct job *other = first_known(store); other; other = after_known(store, other)) {
         before = before && other != job;
         if (other != job && !idset_equal(job_drawn(other), job_drawn(job)))
             continue;
@@ -104,7 +124,7 @@ static int make_claims(const struct encoded_store *store, const struct wanted *w
 {
     const struct chunks *chunks = store->chunks;
     int code = count_in_chunks(store, wanted->all, 0, claims);
-    for (const struct job *job = jobs_first(store->jobs); !code && job; job = jobs_after(store->jobs, job)) {
+    for (const struct job *job = first_known(store); !code && job; job = after_known(store, job)) {
         uint32_t alike = count_alike(store, job);
         if (alike)
             code = count_in_chunks(store, job_drawn(job), alike, claims);

@@ -43,7 +43,7 @@ static double read_part(const struct encoded_store *store, const struct shortage
     if (demand_apart(store->jobs, room->takers, room->n_takers, here) <= DEMAND_IN_STEP)
         return READ_PART;
     for (uint32_t i = 0; i < room->n_takers; i++) {
-        double rate = here[i] ? demand_job_rate(store->jobs, job_at(store->jobs, room->takers[i])) : 0;
+        double rate = here[i] ? demand_draw_rate(store->jobs, job_at(store->jobs, room->takers[i])) : 0;
         slowest = rate > 0 && (slowest == 0 || rate < slowest) ? rate : slowest;
         fastest = rate > fastest ? rate : fastest;
     }

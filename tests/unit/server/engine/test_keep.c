@@ -16,6 +16,7 @@ enum { CHUNKS = 128, CHUNK = 16, SAMPLES = CHUNKS * CHUNK, BATCH = 16, ENCODED =
 
 static struct play play;
 static sample_id order[SAMPLES];
+static struct engine_homes homes; /* of the jobs that are added */
 
 static uint64_t encoded_bytes(const void *dataset, sample_id id)
 {
@@ -52,6 +53,7 @@ static uint32_t add(const char *name, uint32_t first, uint32_t end, enum shuffle
                                    .batch_size = BATCH,
                                    .prefetch = 1,
                                    .pipeline = pipeline,
+                                   .homes = homes,
                                    .sampled = {.view = view, .shuffle = shuffle, .order = order},
                                    .chunks = {.places = places, .count = CHUNKS, .samples = CHUNK}};
     uint32_t job = play_add(&play, &desc);
@@ -121,6 +123,30 @@ static void test_half(void **state)
     struct engine_totals totals;
     engine_totals(play.engine, &totals);
     assert_int_equal(totals.encoded.used_bytes, 0);
+    play_end(&play);
+}
+
+static int other_half(const void *map, uint32_t epoch, struct idset **out)
+{
+    (void)map, (void)epoch;
+    return idset_from_range(SAMPLES / 2, SAMPLES, out);
+}
+
+/* A job of which other nodes give the half that memory has no room for takes no room from what is kept for another job,
+ * either before its first epoch, when nobody has asked yet what they give. */
+static void test_homes(void **state)
+{
+    (void)state;
+    begin(SAMPLES / 2);
+    uint32_t job = add("guest", 0, SAMPLES / 2, SHUFFLE_DEPENDENT, 0);
+    run_epoch(job, 0, SAMPLES / 2);
+    assert_int_equal(loaded(), SAMPLES / 2);
+    homes.elsewhere = other_half;
+    add("homes", 0, SAMPLES, SHUFFLE_DEPENDENT, 0);
+    homes.elsewhere = NULL;
+    run_epoch(job, 1, SAMPLES / 2);
+    assert_int_equal(loaded(), SAMPLES / 2);
+    engine_check(play.engine);
     play_end(&play);
 }
 
@@ -228,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half),
+        cmocka_unit_test(test_homes),
         cmocka_unit_test(test_jobs_come_and_go),
         cmocka_unit_test(test_all_and_nothing),
         cmocka_unit_test(test_known_orders),
