@@ -292,6 +292,7 @@ def arguments():
     parser.add_argument("--bin", default=os.environ.get("LARDER_BIN", os.path.join(SOURCE, "build", "bin")))
     parser.add_argument("--data", default=os.environ.get("LARDER_CIFAR"))
     parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--nodes", type=int, default=1, help="daemons that share as a cluster")
     parser.add_argument("--images", type=int, default=2000, help="how many to generate without --data")
@@ -348,11 +349,11 @@ def report(options, folder):
         return (torch.from_numpy(array).permute(0, 3, 1, 2).float() / 255 - 0.5) / 0.25
     data = [tensor(pixels), torch.from_numpy(labels), tensor(test_pixels), torch.from_numpy(test_labels)]
     accuracies = {"full": [], "larder": []}
-    for seed in range(options.seeds):
+    for order, seed in zip(orders, range(options.first, options.first + options.seeds)):
         rng = np.random.default_rng(seed)
         shuffled = [rng.permutation(len(labels)) for _ in range(options.epochs)]
         accuracies["full"].append(train(*data, shuffled, seed))
-        accuracies["larder"].append(train(*data, orders[seed], seed))
+        accuracies["larder"].append(train(*data, order, seed))
         print(f"seed {seed}: full {accuracies['full'][-1]:.4f} larder {accuracies['larder'][-1]:.4f}", flush=True)
     result = compare(accuracies["full"], accuracies["larder"], options.margin)
     result.update({
