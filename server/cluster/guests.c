@@ -94,6 +94,7 @@ static void on_delivered(struct guests *guests, const struct guests_event *event
     uint32_t held = 0;
     if (!guest)
         return; /* the engine was told that it is gone */
+    guest->came_ns = guests->now_ns;
     guest->credits -= guest->credits > 0;
     guest->last = guest->last || event->delivered.last;
     for (uint32_t i = 0; i < event->delivered.count; i++) {
@@ -206,8 +207,11 @@ uint64_t guests_alarm(const struct guests *guests)
         alarm = guest->lease_until_ns < alarm ? guest->lease_until_ns : alarm;
         alarm = guests->leaving && guests->leave_until_ns < alarm ? guests->leave_until_ns : alarm;
         for (int at = 0; at < GUESTS_ASKED_MAX; at++) {
-            if (guest->asked[at].seq && guest->asked[at].until_ns < alarm)
-                alarm = guest->asked[at].until_ns;
+            uint64_t still_at = guests_still_at(guest), until_ns = guest->asked[at].until_ns;
+            if (guest->asked[at].seq && until_ns < alarm)
+                alarm = until_ns;
+            if (guest->asked[at].seq && still_at < alarm)
+                alarm = still_at;
         }
     }
     return alarm;

@@ -7,6 +7,10 @@
  * a request takes it. What a request took is kept until the anchor says that it has it, so that the request may come
  * again: all requests are safe to repeat.
  *
+ * Where the arena has little room, the engine delivers nothing more until some of what is held here goes. So a request
+ * for more waits GUESTS_STILL_NS at most after the last delivery, if anything is held. It gets what is ready, and the
+ * next one tells what the anchor has.
+ *
  *   RESOLVING ── ADDED ──▶ THERE ── a higher term or boot, DETACH, no request for a lease, ENDED ──▶ gone
  *
  * One that has given all its part stays for GUESTS_THROUGH_LEASES leases, for the next epoch. On a node that leaves no
@@ -32,6 +36,7 @@
 #define GUESTS_HOLD 8          /* and that may be kept for the anchor */
 #define GUESTS_SAMPLES_MAX 256 /* of an answer */
 #define GUESTS_WAIT_MAX_MS 5000
+#define GUESTS_STILL_NS UINT64_C(250000000)
 #define GUESTS_THROUGH_LEASES 20
 #define GUESTS_LEAVE_NS UINT64_C(30000000000)
 #define GUESTS_NO_JOB UINT32_MAX

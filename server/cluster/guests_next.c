@@ -76,13 +76,26 @@ static struct asked *first_asked(struct guest *guest)
     return first;
 }
 
+uint64_t guests_still_at(const struct guest *guest)
+{
+    bool holds = guest->ready.count > 0;
+    for (int i = 0; i < GUESTS_ASKED_MAX; i++)
+        holds = holds || guest->kept[i].seq;
+    return holds ? guest->came_ns + GUESTS_STILL_NS : UINT64_MAX;
+}
+
+static bool waited(const struct guests *guests, const struct guest *guest, const struct asked *asked)
+{
+    return guests->now_ns >= asked->until_ns || guests->now_ns >= guests_still_at(guest);
+}
+
 /* serve answers the requests that can be, in the order of their numbers, and those that have waited long enough. An
  * anchor that acknowledges nothing gets nothing more. */
 void guests_serve(struct guests *guests, struct guest *guest)
 {
     for (struct asked *asked; (asked = first_asked(guest));) {
         struct kept *kept = find_kept(guest, 0);
-        bool over = guests->now_ns >= asked->until_ns, some = guest->ready.count > 0 || guest->last;
+        bool over = waited(guests, guest, asked), some = guest->ready.count > 0 || guest->last;
         if (!kept || !(guest->ready.count >= asked->n || guest->last || (over && some)))
             break;
         fill(guest, asked, kept);
@@ -91,7 +104,7 @@ void guests_serve(struct guests *guests, struct guest *guest)
     }
     for (int i = 0; i < GUESTS_ASKED_MAX; i++) {
         struct asked *asked = &guest->asked[i];
-        if (!asked->seq || (guests->now_ns < asked->until_ns && find_kept(guest, 0)))
+        if (!asked->seq || (!waited(guests, guest, asked) && find_kept(guest, 0)))
             continue;
         guests_reply(guests, guest, asked->request, GUESTS_EMPTY);
         *asked = (struct asked){0};
@@ -140,6 +153,7 @@ struct guest *guests_asker(struct guests *guests, const struct guests_event *eve
         return NULL;
     }
     guest->lease_until_ns = guests->now_ns + guests->config.lease_ns;
+    guest->came_ns = guests->now_ns;
     return guest;
 }
 

@@ -56,6 +56,7 @@ struct guest {
     bool last;            /* The engine has no more. */
     bool stays;           /* It was through when its lease was over. */
     uint64_t lease_until_ns;
+    uint64_t came_ns; /* the last delivery or request */
 };
 
 struct guests {
@@ -91,6 +92,7 @@ void guests_on_refused(struct guests *guests, const struct guests_event *event);
 
 /* guests_next.c: requests for samples, and what answers them. guests_asker: NULL when the request has its answer. */
 void guests_serve(struct guests *guests, struct guest *guest);
+uint64_t guests_still_at(const struct guest *guest); /* Then requests wait no longer, unless something comes. */
 void guests_ask_engine(struct guests *guests, struct guest *guest);
 struct guest *guests_asker(struct guests *guests, const struct guests_event *event, uint64_t term);
 void guests_on_next(struct guests *guests, const struct guests_event *event);

@@ -62,6 +62,7 @@ static struct part *new_part(struct merge *merge, uint32_t node, struct idset *i
         part = merge->parts[merge->n_parts++] = xcalloc(1, sizeof *part);
     }
     part->node = node;
+    part->most = MERGE_SAMPLES_MOST;
     part->left = ids;
     part->state = PART_DONE;
     return part;
@@ -158,6 +159,27 @@ static void on_moved(struct merge *merge, const struct merge_event *event)
     tend_all(merge);
 }
 
+/* fit learns how many samples a node has at once. One with little room that is asked for more waits for the rest in
+ * vain, and the samples that it has wait with it. */
+static void fit(struct part *part, const struct request *answered, uint32_t count, bool last)
+{
+    if (count < answered->n && !last && !answered->again) {
+        part->most = count > MERGE_SAMPLES_LEAST ? count : MERGE_SAMPLES_LEAST;
+        part->whole = 0;
+    } else if (count >= part->most && ++part->whole == MERGE_WHOLE) {
+        part->most = 2 * part->most < MERGE_SAMPLES_MOST ? 2 * part->most : MERGE_SAMPLES_MOST;
+        part->whole = 0;
+    }
+}
+
+/* back puts slots that an answer had nothing for where they wait. They have waited for company before. */
+static void back(struct part *part, const struct request *request, uint32_t from)
+{
+    merge_put_slots(&part->waiting, request, from);
+    if (from < request->n)
+        part->since_ns = 0;
+}
+
 static void on_batch(struct merge *merge, struct part *part, struct request *request, const struct merge_event *event)
 {
     struct request answered = *request;
@@ -165,13 +187,14 @@ static void on_batch(struct merge *merge, struct part *part, struct request *req
     part->starved_ns = merge->now_ns + MERGE_STARVED_NS;
     uint32_t count = event->batch.count < answered.n ? event->batch.count : answered.n;
     *request = (struct request){0};
+    fit(part, &answered, count, event->batch.last);
     part->dry = part->dry || event->batch.last;
     for (uint32_t i = 0; i < count; i++)
         merge_arrive(merge, part, (struct slot){.task = answered.tasks[i], .id = answered.ids[i]},
                      event->batch.samples[i]);
     if (count == 0 && !event->batch.last) /* as good as EMPTY */
         part->again_ns = merge->now_ns + MERGE_EMPTY_NS;
-    merge_put_slots(&part->waiting, &answered, count);
+    back(part, &answered, count);
 }
 
 static void on_failed(struct merge *merge, struct part *part, struct request *request, bool refused)
@@ -219,7 +242,7 @@ static void on_answer(struct merge *merge, const struct merge_event *event)
     } else if (event->type == MERGE_BATCH && !attaches) {
         on_batch(merge, part, request, event);
     } else if (event->type == MERGE_EMPTY && !attaches) {
-        merge_put_slots(&part->waiting, request, 0);
+        back(part, request, 0);
         merge_seq_leave(part, request->seq);
         if (part->starved_ns < merge->now_ns + MERGE_EMPTY_MORE_NS)
             part->starved_ns = merge->now_ns + MERGE_EMPTY_MORE_NS;

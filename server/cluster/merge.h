@@ -23,7 +23,9 @@
 #include "sampler/idset.h"
 
 #define MERGE_ASKED_MAX 4                     /* requests of a part under way at once */
-#define MERGE_SAMPLES_MOST 32                 /* in a request */
+#define MERGE_SAMPLES_MOST 32                 /* in a request, */
+#define MERGE_SAMPLES_LEAST 8                 /* where the node has had little room; fewer if fewer wait */
+#define MERGE_WHOLE 32                        /* whole answers in a row after which a node is asked for more */
 #define MERGE_GATHER_NS UINT64_C(500000000)   /* that an expected sample waits for company at most */
 #define MERGE_WAIT_MS 2000                    /* that a node may take until a sample is ready, when it is asked first */
 #define MERGE_ANSWER_MS 2000                  /* that an answer may take beyond that */

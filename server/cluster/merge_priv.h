@@ -45,6 +45,8 @@ struct part {
     uint64_t again_ns;                /* It is not asked before. */
     uint64_t since_ns;                /* since when slots have waited */
     uint64_t starved_ns;              /* when it is given up, unless it answers */
+    uint32_t most;                    /* samples of a request, as the node has room for, */
+    uint32_t whole;                   /* and whole answers since that was found out */
     uint32_t arriving;                /* ARRIVEs of its slots whose results have not come */
     struct slots waiting;
     struct request attach, asked[MERGE_ASKED_MAX];

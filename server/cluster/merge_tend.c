@@ -8,7 +8,7 @@ static bool enough(const struct merge *merge, const struct part *part)
 {
     uint64_t window = merge->left ? merge->ahead * idset_count(part->left) / merge->left : 0;
     uint64_t least = 3 * window / 4;
-    return part->waiting.count >= (least < MERGE_SAMPLES_MOST ? least : MERGE_SAMPLES_MOST) || merge->closing ||
+    return part->waiting.count >= (least < part->most ? least : part->most) || merge->closing ||
            merge->now_ns >= part->since_ns + MERGE_GATHER_NS;
 }
 
@@ -26,16 +26,18 @@ void merge_send_next(struct merge *merge, struct part *part, struct request *req
     action->next.tasks = request->tasks;
 }
 
-/* ask sends requests for the slots that wait, in bundles. */
+/* ask sends requests for the slots that wait, in bundles. A node with little room is asked once at a time: only a
+ * request tells it what has come, so that it has room for the next. */
 static void ask(struct merge *merge, struct part *part)
 {
     for (uint32_t at = 0; at < MERGE_ASKED_MAX && part->waiting.count; at++) {
         struct request *request = &part->asked[at];
         if (request->number)
             continue;
-        if (!enough(merge, part) || !merge_seq_has(part))
+        bool tight = part->most < MERGE_SAMPLES_MOST && merge_under_way(part);
+        if (tight || !enough(merge, part) || !merge_seq_has(part))
             return;
-        size_t n = part->waiting.count < MERGE_SAMPLES_MOST ? part->waiting.count : MERGE_SAMPLES_MOST;
+        size_t n = part->waiting.count < part->most ? part->waiting.count : part->most;
         *request = (struct request){.seq = merge_seq_next(part), .n = (uint32_t)n};
         for (size_t i = 0; i < n; i++) {
             request->tasks[i] = part->waiting.all[i].task;
@@ -46,6 +48,7 @@ static void ask(struct merge *merge, struct part *part)
         for (size_t i = 0; i < part->waiting.count; i++)
             part->waiting.all[i] = part->waiting.all[i + n];
         merge_send_next(merge, part, request);
+        part->since_ns = part->since_ns ? part->since_ns : merge->now_ns; /* those that came back are asked for */
     }
 }
 

@@ -2,11 +2,12 @@
 """A sweep over several daemons, as a cluster and alone: what is prepared, read, asked and computed for a sample.
 
     cluster_nodes.py FOLDER [--nodes 4] [--copies 6] [--epochs 3] [--rounds 2] [--batch-size 64] [--prefetch 4]
-                     [--security bundle]
+                     [--security bundle] [--namespaces]
 
 Each node of this machine is a daemon with one worker and one loader. By turns the daemons share as a cluster, with a
 certificate each, or know nothing of the others. A job trains at each, all on the same files: those of FOLDER, under
---copies names. For each round a line has, for a sample that a job received:
+--copies names. With --namespaces each node has a network namespace of its own, and all are on one bridge; else they
+have ports of one. For each round a line has, for a sample that a job received:
 
     prepared, read   samples that the daemons prepared, and read, all together
     requests         between the daemons, with those that attach; probes go by time, two seconds each
@@ -30,6 +31,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "system", "python"))
 
 import bundles  # noqa: E402
+import namespaces  # noqa: E402
 import system  # noqa: E402
 
 PIPELINE = [{"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]
@@ -40,6 +42,7 @@ catalog: {checkpoint: none}
 metrics: {enabled: false}
 """
 NETWORK = ("network", "larder-serve")
+PORT = 9451
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 
@@ -76,25 +79,31 @@ class Nodes:
 
     def __init__(self, options, scratch, shared):
         self.folder = tempfile.mkdtemp(dir=scratch)
-        ports = [system.free_port() for _ in range(options.nodes)]
+        self.network = options.network
+        addresses = [f"{self.network.address(number)}:{PORT}" if self.network else f"127.0.0.1:{system.free_port()}"
+                     for number in range(options.nodes)]
         secure = options.security == "bundle"
         authority = bundles.authority(os.path.join(self.folder, "authority.pem"), "bench") if secure else None
         self.daemons = []
-        for number, port in enumerate(ports):
+        for number, address in enumerate(addresses):
             home = os.path.join(self.folder, f"node-{number}")
             os.mkdir(home)
             text = CONFIG
             if shared:
                 text += (f"cluster:\n  name: bench\n  node: node-{number}\n  security: {options.security}\n"
-                         f"  listen: 127.0.0.1:{port}\n  advertise: 127.0.0.1:{port}\n"
-                         f"  nodes: [{', '.join(f'127.0.0.1:{other}' for other in ports)}]\n")
+                         f"  listen: {address}\n  advertise: {address}\n  nodes: [{', '.join(addresses)}]\n"
+                         f"  insecure: {str(not secure).lower()}\n")
                 if secure:
                     bundle = bundles.issue(authority, f"node-{number}", os.path.join(home, "bundle.pem"))
                     text += f"  bundle: {bundle}\n"
-            self.daemons.append(system.Daemon(home, text))
+            self.daemons.append(system.Daemon(home, text, before=self.enter(number)))
         for daemon in self.daemons if shared else ():
             if not system.until(lambda daemon=daemon: f"nodes={options.nodes}" in daemon.log(), 60):
                 raise SystemExit("the daemons did not find each other: " + daemon.log())
+
+    def enter(self, number):
+        """What begins a command that runs at a node."""
+        return self.network.enter(number) if self.network else []
 
     def counts(self):
         rows = [daemon.status() for daemon in self.daemons]
@@ -116,10 +125,10 @@ class Nodes:
 def train(options, folder, nodes):
     """A script a node. Gives the samples they received, and the CPU that they took."""
     before = sum(os.times()[2:4])
-    scripts = [subprocess.Popen([sys.executable, os.path.abspath(__file__), folder, "--script-of", daemon.socket,
-                                 "--epochs", str(options.epochs), "--batch-size", str(options.batch_size),
-                                 "--prefetch", str(options.prefetch)],
-                                stdout=subprocess.PIPE, text=True) for daemon in nodes.daemons]
+    scripts = [subprocess.Popen([*nodes.enter(number), sys.executable, os.path.abspath(__file__), folder, "--script-of",
+                                 daemon.socket, "--epochs", str(options.epochs), "--batch-size",
+                                 str(options.batch_size), "--prefetch", str(options.prefetch)],
+                                stdout=subprocess.PIPE, text=True) for number, daemon in enumerate(nodes.daemons)]
     received = [json.loads(script.communicate()[0] or "null") for script in scripts]
     if any(script.returncode for script in scripts) or not all(received):
         raise SystemExit("a script failed, or did not get each sample once an epoch")
@@ -169,15 +178,24 @@ def main():
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--prefetch", type=int, default=4)
     parser.add_argument("--security", choices=("bundle", "none"), default="bundle")
+    parser.add_argument("--namespaces", action="store_true")
     parser.add_argument("--script-of", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.script_of:
         return script(options)
+    if options.namespaces:
+        if not namespaces.can():
+            print("skipped: nobody may have a network of their own here")
+            return 77
+        namespaces.ready()
+    options.network = namespaces.Network(options.nodes) if options.namespaces else None
     scratch = tempfile.mkdtemp(prefix="larder-cluster-")
     try:
         folder = copies(options.folder, options.copies, scratch)
         rows = [[measure(options, folder, scratch, shared) for shared in (False, True)] for _ in range(options.rounds)]
     finally:
+        if options.network:
+            options.network.close()
         shutil.rmtree(scratch, ignore_errors=True)
     alone, shared = ({name: statistics.median(row[at][name] for row in rows) for name in rows[0][0]} for at in (0, 1))
     print(f"medians  prepared {shared['prepared']:.4f} a sample; read {shared['read'] * options.nodes:.3f} times an "

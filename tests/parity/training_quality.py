@@ -13,7 +13,12 @@ is tested two-sidedly by permutation of the signs of the paired differences; tha
 by TOST (two one-sided t tests) on the pairs. The report tells the power: the difference that the sign test would have
 found with probability 0.8, from the pairs' spread.
 
-  training_quality.py --bin BUILD/bin [--data cifar-small] [--seeds 12] [--epochs 8]
+  training_quality.py --bin BUILD/bin [--data cifar-small] [--seeds 12] [--epochs 8] [--nodes 1]
+
+With --nodes so many daemons share as a cluster, with that memory all together, and each job is at another one. It
+prints the orders' echo: how a sample's place in an epoch correlates with its place in the epoch before. Where homes
+have hardly more memory for prepared samples than their own jobs are sure of, guests wait seconds for a request's
+samples: --prepared-share .8 is enough for four nodes.
 
 Without --data (or LARDER_CIFAR) images are generated: ten classes of coloured, noisy gratings. Exit 77: something is
 missing. Exit 1: the arms differ at the 1 % level, or an epoch was not exactly once."""
@@ -24,6 +29,7 @@ import math
 import os
 import select
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -43,7 +49,9 @@ SOURCE = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(SOURCE, "client", "python"))
 import larder  # noqa: E402
 
-SIDE, CLASSES, BATCH = 32, 10, 50
+SIDE, CLASSES, BATCH, LOADED = 32, 10, 50, 25  # LOADED: a loader's batch
+JOBS = 3  # that run at a time
+PIPELINE = [{"resize": {"size": [2 * SIDE, 2 * SIDE]}}]  # each pixel four times, as in the files
 CONFIG = """\
 memory:
   arena: {arena}
@@ -52,6 +60,15 @@ catalog:
   checkpoint: none
 metrics:
   enabled: false
+"""
+CLUSTER = """\
+cluster:
+  name: quality
+  node: node-{number}
+  listen: {address}
+  advertise: {address}
+  nodes: [{nodes}]
+  security: none
 """
 
 
@@ -71,7 +88,7 @@ def generate(folder, count, seed):
 
 def split(source, folder, test_share, seed):
     """Copies the tree into train/ and test/, by a seeded draw in each class: as uncompressed PNG of twice the side, so
-    that a tenth of a small dataset is more than the least that memory.encoded may be."""
+    that parts of a small dataset are more than the least that memory may have."""
     rng = np.random.default_rng(seed)
     size = 0
     for label in sorted(os.listdir(source)):
@@ -94,7 +111,7 @@ class Daemon:
         with open(path, "w") as file:
             file.write(config)
         ready, far = os.pipe()
-        self.log = open(os.path.join(folder, "log"), "wb")
+        self.bin, self.log = bin_folder, open(os.path.join(folder, "log"), "wb")
         self.process = subprocess.Popen(
             [os.path.join(bin_folder, "larderd"), "--config", path, "--socket", self.socket, "--ready-fd", str(far)],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, pass_fds=(far,))
@@ -102,7 +119,15 @@ class Daemon:
         came, _, _ = select.select([ready], [], [], 30)
         if not came or not os.read(ready, 1):
             self.process.kill()
-            raise SystemExit("larderd did not start: " + open(self.log.name, errors="replace").read())
+            raise SystemExit("larderd did not start: " + self.logged())
+
+    def logged(self):
+        with open(self.log.name, errors="replace") as file:
+            return file.read()
+
+    def status(self):
+        command = [os.path.join(self.bin, "larder"), "status", "--json", "--socket", self.socket]
+        return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
     def stop(self):
         self.process.terminate()
@@ -110,30 +135,58 @@ class Daemon:
         self.log.close()
 
 
-def load_all(socket, folder):
+def addresses(count):
+    """Free ports of 127.0.0.1."""
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    found = [f"127.0.0.1:{probe.getsockname()[1]}" for probe in probes]
+    for probe in probes:
+        probe.close()
+    return found
+
+
+def start(daemons, folder, options, arena, encoded):
+    """Adds the daemons, all of which have found each other."""
+    nodes = addresses(options.nodes)
+    for number, address in enumerate(nodes):
+        home = os.path.join(folder, f"node-{number}")
+        os.mkdir(home)
+        config = CONFIG.format(arena=f"{arena}B", encoded=f"{encoded}B")
+        if options.nodes > 1:
+            config += CLUSTER.format(number=number, address=address, nodes=", ".join(nodes))
+        daemons.append(Daemon(home, options.bin, config))
+    deadline = time.monotonic() + 60
+    for daemon in daemons if options.nodes > 1 else ():
+        while f"nodes={options.nodes}" not in daemon.logged():
+            if time.monotonic() > deadline:
+                raise SystemExit("the daemons did not find each other: " + daemon.logged())
+            time.sleep(0.05)
+
+
+def load_all(daemon, folder):
     """Every sample's pixels and label, as the daemon prepares them, by index."""
-    with larder.Loader(folder, PIPELINE, BATCH, shuffle="none", epochs=1, output="numpy", with_ids=True,
-                       socket=socket) as loader:
+    with larder.Loader(folder, PIPELINE, LOADED, shuffle="none", epochs=1, output="numpy", with_ids=True,
+                       socket=daemon.socket) as loader:
         parts = [(i, x, y) for x, y, i in loader]
     at = np.concatenate([p[0] for p in parts])
-    pixels, labels = np.concatenate([p[1] for p in parts]), np.concatenate([p[2] for p in parts])
+    pixels, labels = np.concatenate([p[1][:, ::2, ::2] for p in parts]), np.concatenate([p[2] for p in parts])
     back = np.argsort(at)
     return pixels[back], labels[back]
 
 
-PIPELINE = [{"resize": {"size": [SIDE, SIDE]}}]
-
-
-def larder_orders(socket, folder, count, epochs, runs):
-    """`runs` orders of `epochs` epochs: indices by epoch. Three jobs run at a time, each at a pace of its own; their
-    orders are all used, since each is a job beside two others."""
+def larder_orders(daemons, folder, count, options):
+    """An order for each seed: indices by epoch. JOBS jobs run at a time, each at a pace of its own and at the next
+    daemon; their orders are all used, since each is a job beside two others."""
+    epochs, runs = options.epochs, options.seeds
     orders, errors = [], []
     lock = threading.Lock()
 
     def job(number, pause_s):
         try:
-            with larder.Loader(folder, PIPELINE, BATCH, epochs=epochs, output="numpy", with_ids=True, socket=socket,
-                               name=f"run-{number}", prefetch=1) as loader:
+            with larder.Loader(folder, PIPELINE, LOADED, epochs=epochs, output="numpy", with_ids=True,
+                               socket=daemons[number % len(daemons)].socket, name=f"run-{number}",
+                               prefetch=1) as loader:
                 mine = []
                 for _ in range(epochs):
                     epoch = []
@@ -146,8 +199,8 @@ def larder_orders(socket, folder, count, epochs, runs):
         except Exception as error:  # noqa: BLE001 - told by the main thread
             errors.append(error)
 
-    for first in range(0, runs, 3):
-        threads = [threading.Thread(target=job, args=(first + n, 0.002 * (1 + n))) for n in range(3)]
+    for first in range(0, runs, JOBS):
+        threads = [threading.Thread(target=job, args=(first + n, options.pace / 1000 * (1 + n))) for n in range(JOBS)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -159,6 +212,12 @@ def larder_orders(socket, folder, count, epochs, runs):
             if not np.array_equal(np.sort(epoch), np.arange(count)):
                 raise SystemExit("an epoch was not exactly once")
     return orders[:runs]
+
+
+def echo(order):
+    """How a sample's place in an epoch correlates with that in the epoch before; 0 in a full shuffle."""
+    places = [np.argsort(epoch) - (len(epoch) - 1) / 2 for epoch in order]
+    return float(sum((a * b).sum() for a, b in zip(places, places[1:])) / sum((b * b).sum() for b in places[1:]))
 
 
 def network():
@@ -233,13 +292,28 @@ def arguments():
     parser.add_argument("--bin", default=os.environ.get("LARDER_BIN", os.path.join(SOURCE, "build", "bin")))
     parser.add_argument("--data", default=os.environ.get("LARDER_CIFAR"))
     parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--nodes", type=int, default=1, help="daemons that share as a cluster")
     parser.add_argument("--images", type=int, default=2000, help="how many to generate without --data")
     parser.add_argument("--margin", type=float, default=0.02)
     parser.add_argument("--encoded-share", type=float, default=0.35)
+    parser.add_argument("--prepared-share", type=float, default=0.45)
+    parser.add_argument("--pace", type=float, default=1, help="ms that the first job takes for a batch of its loader; "
+                        "the others take 2 and 3 times that")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", help="write the report there too")
     return parser.parse_args()
+
+
+def tell_shared(before, after, received):
+    """What the daemons did for the orders."""
+    def grew(section, name):
+        return sum(row.get(section, {}).get(name, 0) for row in after) - sum(
+            row.get(section, {}).get(name, 0) for row in before)
+    print(f"the daemons prepared {grew('samples', 'prepared') / received:.3f} a sample and loaded "
+          f"{grew('samples', 'loaded') / received:.3f}; {grew('cluster', 'received') / received:.3f} came from another "
+          f"node", flush=True)
 
 
 def report(options, folder):
@@ -248,31 +322,38 @@ def report(options, folder):
         data = os.path.join(folder, "generated")
         generate(data, options.images, 1)
     train_folder, test_folder, size = split(data, folder, 0.25, 1)
-    encoded = max(int(size * options.encoded_share), 1 << 20)
-    daemon = Daemon(folder, options.bin, CONFIG.format(arena="2MiB", encoded=f"{encoded}B"))
+    prepared = 12 * SIDE * SIDE * sum(len(files) for _, _, files in os.walk(train_folder))
+    encoded = max(int(size * options.encoded_share / options.nodes), 1 << 20)
+    arena = max(int(prepared * options.prepared_share / options.nodes), 1 << 20)
+    daemons = []
     try:
-        pixels, labels = load_all(daemon.socket, train_folder)
-        test_pixels, test_labels = load_all(daemon.socket, test_folder)
-        began = time.monotonic()
-        orders = larder_orders(daemon.socket, train_folder, len(labels), options.epochs, options.seeds)
-        status = json.loads(
-            subprocess.run([os.path.join(options.bin, "larder"), "status", "--json", "--socket", daemon.socket],
-                           stdout=subprocess.PIPE, check=True).stdout)
+        start(daemons, folder, options, arena, encoded)
+        pixels, labels = load_all(daemons[0], train_folder)
+        test_pixels, test_labels = load_all(daemons[0], test_folder)
+        began, before = time.monotonic(), [daemon.status() for daemon in daemons]
+        orders = larder_orders(daemons, train_folder, len(labels), options)
+        took_s, after = time.monotonic() - began, [daemon.status() for daemon in daemons]
     finally:
-        daemon.stop()
-    print(f"{len(labels)} training and {len(test_labels)} test images, encoded memory {encoded} of {size} bytes; "
-          f"{len(orders)} orders of {options.epochs} epochs in {time.monotonic() - began:.1f} s; "
-          f"daemon: {json.dumps(status['samples'])}", flush=True)
+        for daemon in daemons:
+            daemon.stop()
+    print(f"{len(labels)} training and {len(test_labels)} test images, {options.nodes} nodes, encoded memory "
+          f"{options.nodes * encoded} of {size} bytes, prepared {options.nodes * arena} of {prepared}; "
+          f"{len(orders)} orders of {options.epochs} epochs in {took_s:.1f} s", flush=True)
+    tell_shared(before, after, sum(len(epoch) for order in orders for epoch in order))
+    if options.epochs > 1:
+        echoes = [echo(order) for order in orders]
+        print(f"echo of the orders: mean {np.mean(echoes):.3f}, least {min(echoes):.3f}, most {max(echoes):.3f}",
+              flush=True)
 
     def tensor(array):
         return (torch.from_numpy(array).permute(0, 3, 1, 2).float() / 255 - 0.5) / 0.25
     data = [tensor(pixels), torch.from_numpy(labels), tensor(test_pixels), torch.from_numpy(test_labels)]
     accuracies = {"full": [], "larder": []}
-    for seed in range(options.seeds):
+    for order, seed in zip(orders, range(options.first, options.first + options.seeds)):
         rng = np.random.default_rng(seed)
         shuffled = [rng.permutation(len(labels)) for _ in range(options.epochs)]
         accuracies["full"].append(train(*data, shuffled, seed))
-        accuracies["larder"].append(train(*data, orders[seed], seed))
+        accuracies["larder"].append(train(*data, order, seed))
         print(f"seed {seed}: full {accuracies['full'][-1]:.4f} larder {accuracies['larder'][-1]:.4f}", flush=True)
     result = compare(accuracies["full"], accuracies["larder"], options.margin)
     result.update({

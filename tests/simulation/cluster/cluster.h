@@ -38,7 +38,7 @@ enum cluster_rule {
     RULE_BYTES = 10,   /* a sample's pixels are its own */
     RULE_UNIFORM = 11, /* what is drawn is uniform over what is left, and homes are drawn in proportion */
     RULE_SAME = 12,    /* a seed is a run */
-    RULE_ETCD = 13,    /* without etcd nothing moves */
+    RULE_ETCD = 13,    /* whatever etcd says, a node that answers is seen until it leaves */
     RULE_LEFT = 14,    /* a node that has left gives nothing */
     RULES
 };
@@ -80,6 +80,12 @@ struct etcd {
         uint64_t boot, lease_until_ns;
         bool leaving;
     } keys[CLUSTER_NODES_MAX];
+};
+
+/* What a node's membership asked another node, and heard of it. */
+struct asked {
+    bool probing;        /* a probe is under way */
+    uint32_t unanswered; /* probes in a row, since the node last answered anything */
 };
 
 /* What a trainer's job was about to draw, when it was last looked at. */
@@ -147,6 +153,7 @@ struct cluster {
     struct uniform uniform;
     struct etcd etcd;
     struct members members[CLUSTER_NODES_MAX];
+    struct asked asked[CLUSTER_NODES_MAX][CLUSTER_NODES_MAX];
     uint64_t told_revision[CLUSTER_NODES_MAX];
     uint64_t booted_ns[CLUSTER_NODES_MAX]; /* when it comes again, of a dead one; 0: never */
     uint64_t stands_until_ns[CLUSTER_NODES_MAX];
@@ -165,7 +172,6 @@ struct cluster {
     size_t had_cap;
     enum cluster_rule broken;
     char text[256];
-    uint32_t view_most[CLUSTER_NODES_MAX];
     uint64_t hash, most_stall_ns, samples, events;
 };
 
@@ -212,7 +218,8 @@ void uniform_look(struct cluster *cluster, struct trainer *trainer, const struct
 void uniform_add(struct uniform *sum, const struct uniform *more);
 double uniform_chi_square(const struct uniform *sum);
 
-/* etcd.c: memberships, and the store that tells them */
+/* etcd.c: memberships, and the store that tells them. etcd_sees: whether the other is in the node's view. */
+bool etcd_sees(const struct cluster *cluster, uint32_t node, uint32_t of);
 void etcd_begin_node(struct cluster *cluster, uint32_t node);
 void etcd_happens(struct cluster *cluster);
 uint64_t etcd_alarm(const struct cluster *cluster);

@@ -68,15 +68,62 @@ static void ask(struct cluster *cluster, uint32_t node, bool keeps)
             .what = ETCD_ANSWERS, .node = node, .result = granted ? MEMBERS_LEASE_GRANTED : MEMBERS_LEASE_LOST});
 }
 
+/* ── what a node sees ── */
+
+bool etcd_sees(const struct cluster *cluster, uint32_t node, uint32_t of)
+{
+    const struct members_view *view = &fleet_peers(cluster->fleet, node)->view;
+    for (uint32_t i = 0; i < view->n_nodes; i++) {
+        if (fleet_node(view->nodes[i].id) == of)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the node has left at some time. Then it may go out of views, though it answers. */
+static bool leaves(const struct cluster *cluster, uint32_t node)
+{
+    return cluster->leaves && !cluster->leave_ns && node == cluster->leaver;
+}
+
+/* see gives the node another view. Who is no longer in it either leaves, or has answered none of the last probes,
+ * whatever has become of its key. */
+static void see(struct cluster *cluster, uint32_t node, const struct members_view *view)
+{
+    bool before[CLUSTER_NODES_MAX];
+    for (uint32_t of = 0; of < cluster->n_nodes; of++)
+        before[of] = etcd_sees(cluster, node, of);
+    fleet_see(cluster->fleet, node, view);
+    for (uint32_t of = 0; of < cluster->n_nodes; of++) {
+        const struct asked *asked = &cluster->asked[node][of];
+        if (before[of] && !leaves(cluster, of) && asked->unanswered < MEMBERS_UNANSWERED &&
+            !etcd_sees(cluster, node, of))
+            cluster_break(cluster, RULE_ETCD, "node %u no longer sees node %u, which left %u probes unanswered", node,
+                          of, asked->unanswered);
+    }
+}
+
+static void probe(struct cluster *cluster, uint32_t node, uint32_t of)
+{
+    cluster->asked[node][of].probing = true;
+    fleet_probe(cluster->fleet, node, of);
+}
+
+static void forget(struct cluster *cluster, uint32_t node, const struct members_action *action)
+{
+    cluster->asked[node][fleet_node(action->id)] = (struct asked){0};
+    fleet_forget(cluster->fleet, node, action->id);
+}
+
 static void act(struct cluster *cluster, uint32_t node, const struct members_action *actions, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         switch (actions[i].type) {
-        case MEMBERS_PROBE: fleet_probe(cluster->fleet, node, fleet_node(actions[i].id)); break;
+        case MEMBERS_PROBE: probe(cluster, node, fleet_node(actions[i].id)); break;
         case MEMBERS_REGISTER: ask(cluster, node, false); break;
         case MEMBERS_KEEPALIVE: ask(cluster, node, true); break;
-        case MEMBERS_FORGOTTEN: fleet_forget(cluster->fleet, node, actions[i].id); break;
-        case MEMBERS_CHANGED: fleet_see(cluster->fleet, node, &cluster->members[node].view); break;
+        case MEMBERS_FORGOTTEN: forget(cluster, node, &actions[i]); break;
+        case MEMBERS_CHANGED: see(cluster, node, &cluster->members[node].view); break;
         case MEMBERS_REBOOTED: break;
         }
     }
@@ -86,6 +133,7 @@ void etcd_begin_node(struct cluster *cluster, uint32_t node)
 {
     struct map_node self = {.weight = 1};
     fleet_id(node, self.id);
+    memset(cluster->asked[node], 0, sizeof cluster->asked[node]);
     members_init(&cluster->members[node], &self, true, CLUSTER_LEASE_NS, fleet_now(cluster->fleet));
     tell(cluster, node, (struct members_event){.type = MEMBERS_TICK});
     put(cluster, ANSWER_MS * CLUSTER_MS, (struct etcd_due){.what = ETCD_TELLS, .node = node});
@@ -100,9 +148,9 @@ static void spoil_keys(struct cluster *cluster, uint32_t node, uint32_t of)
         if (fleet_node(view.nodes[i].id) != of)
             view.nodes[kept++] = view.nodes[i];
     }
-    cluster->spoiled = cluster->spoiled || kept < view.n_nodes;
+    cluster->spoiled = cluster->spoiled || (kept < view.n_nodes && !leaves(cluster, of));
     view.n_nodes = kept;
-    fleet_see(cluster->fleet, node, &view);
+    see(cluster, node, &view);
 }
 
 static void tell_list(struct cluster *cluster, uint32_t node)
@@ -127,6 +175,18 @@ static void tell_list(struct cluster *cluster, uint32_t node)
     }
 }
 
+/* count_answer counts as a membership does: only what came after one of its own probes. */
+static void count_answer(struct asked *asked, bool probe, bool answered)
+{
+    if (probe && !asked->probing)
+        return;
+    asked->probing = asked->probing && !probe;
+    if (answered)
+        asked->unanswered = 0;
+    else if (probe)
+        asked->unanswered++;
+}
+
 void etcd_heard(void *ctx, uint32_t node, uint32_t of, bool probe, bool answered)
 {
     struct cluster *cluster = ctx;
@@ -136,6 +196,7 @@ void etcd_heard(void *ctx, uint32_t node, uint32_t of, bool probe, bool answered
                                   .boot = fleet_boot(cluster->fleet, of),
                                   .leaving = probe && cluster->members[of].members[0].leaving};
     fleet_id(of, event.id);
+    count_answer(&cluster->asked[node][of], probe, answered);
     if (answered || probe)
         tell(cluster, node, event);
 }

@@ -153,7 +153,6 @@ static void boot(struct cluster *cluster, uint32_t node)
 {
     cluster->booted_ns[node] = 0;
     cluster->left_ns = cluster->leaver == node ? 0 : cluster->left_ns; /* it is back */
-    cluster->view_most[node] = 0;
     fleet_start(cluster->fleet, node);
     etcd_begin_node(cluster, node);
     cluster->last_fault_ns = fleet_now(cluster->fleet);

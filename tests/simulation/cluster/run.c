@@ -241,34 +241,13 @@ static void check_stalls(struct cluster *cluster)
     }
 }
 
-static void check_views(struct cluster *cluster)
-{
-    for (uint32_t node = 0; node < cluster->n_nodes; node++) {
-        uint32_t seen = fleet_lives(cluster->fleet, node) ? fleet_peers(cluster->fleet, node)->view.n_nodes : 0;
-        if (seen < cluster->view_most[node] && (cluster->faults & ~FAULT_ETCD) == 0 && !cluster->leaves)
-            cluster_break(cluster, RULE_ETCD, "node %u sees %u nodes, and saw %u: all of them answer", node, seen,
-                          cluster->view_most[node]);
-        cluster->view_most[node] = seen;
-    }
-}
-
-static bool in_view(const struct cluster *cluster, uint32_t node, uint32_t of)
-{
-    const struct members_view *view = &fleet_peers(cluster->fleet, node)->view;
-    for (uint32_t i = 0; i < view->n_nodes; i++) {
-        if (fleet_node(view->nodes[i].id) == of)
-            return true;
-    }
-    return false;
-}
-
 /* check_left: a node that has left is in nobody's view soon, and has no guests when their time is over. */
 static void check_left(struct cluster *cluster)
 {
     bool seen = cluster->faults == 0 && cluster->left_ns &&
                 fleet_now(cluster->fleet) > cluster->left_ns + CLUSTER_LEFT_NS;
     for (uint32_t node = 0; seen && node < cluster->n_nodes; node++) {
-        if (fleet_lives(cluster->fleet, node) && in_view(cluster, node, cluster->leaver))
+        if (fleet_lives(cluster->fleet, node) && etcd_sees(cluster, node, cluster->leaver))
             cluster_break(cluster, RULE_LEFT, "node %u has left, and node %u sees it", cluster->leaver, node);
     }
     uint32_t node = cluster->leaver;
@@ -302,7 +281,6 @@ static void advance(struct cluster *cluster, uint64_t until_ns)
         train(cluster, &cluster->trainers[i]);
     shares_check(cluster); /* first: it says more than that a job stands still */
     check_stalls(cluster);
-    check_views(cluster);
     check_left(cluster);
 }
 
