@@ -1,5 +1,5 @@
 """Asks one peer whether it is there, and has it write what it keeps. In a process of its own, because libraries of two
-peers can make one process crash: TensorFlow's and DALI's, for one.
+peers can make one process crash: TensorFlow's and torchvision's, for one.
 
 usage: ask.py SPEC
 
