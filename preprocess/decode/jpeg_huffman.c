@@ -194,26 +194,28 @@ static INLINE enum state pass(struct huffman_place *place, uint32_t step)
     return __builtin_expect(place->k < 64, 1) ? GOES_ON : place->k == 64 ? ENDS : FAILS;
 }
 
-static INLINE enum state put(struct huffman_place *place, uint32_t step, int32_t value)
+/* What stores says is known where this is compiled, here and below. */
+static INLINE enum state put(struct huffman_place *place, uint32_t step, int32_t value, bool stores)
 {
     enum state state = pass(place, step);
-    place->block[natural[place->k - 1]] = (int16_t)value;
+    if (stores)
+        place->block[natural[place->k - 1]] = (int16_t)value;
     return state;
 }
 
-static INLINE enum state read_one_slowly(struct huffman_place *place)
+static INLINE enum state read_one_slowly(struct huffman_place *place, bool stores)
 {
     int32_t symbol, value;
     place->bits = read_slowly(place->bits, place->ac, &symbol, &value);
     if (symbol < 0)
         return FAILS;
     if (symbol & 15)
-        return put(place, ((uint32_t)symbol >> 4) + 1, value);
+        return put(place, ((uint32_t)symbol >> 4) + 1, value, stores);
     return symbol >> 4 == RUN_OF_ZEROS ? pass(place, RUN_OF_ZEROS + 1) : ENDS;
 }
 
 /* Reads some coefficients. */
-static INLINE enum state read_some(struct huffman_place *place)
+static INLINE enum state read_some(struct huffman_place *place, bool stores)
 {
     enum state state = GOES_ON;
     refill(&place->bits);
@@ -221,9 +223,9 @@ static INLINE enum state read_some(struct huffman_place *place)
         uint32_t entry = look_up(&place->bits, place->ac);
         if (__builtin_expect(entry >= 1u << 24, 1)) { /* it has a step */
             int32_t value = read_value(&place->bits, entry);
-            state = put(place, STEP_OF(entry), value);
+            state = put(place, STEP_OF(entry), value, stores);
         } else if (entry == 0) {
-            return read_one_slowly(place);
+            return read_one_slowly(place, stores);
         } else {
             drop(&place->bits, LENGTH_OF(entry));
             state = entry & END ? ENDS : pass(place, RUN_OF_ZEROS + 1);
@@ -283,9 +285,10 @@ static INLINE bool next_block(struct huffman_lane *lane, const struct huffman_mc
     return begin_block(lane, mcu, place);
 }
 
-static INLINE bool go_on(struct huffman_lane *lane, const struct huffman_mcu *mcu, struct huffman_place *place)
+static INLINE bool go_on(struct huffman_lane *lane, const struct huffman_mcu *mcu, struct huffman_place *place,
+                         bool stores)
 {
-    enum state state = read_some(place);
+    enum state state = read_some(place, stores);
     return __builtin_expect(state == GOES_ON, 1) || (state == ENDS && next_block(lane, mcu, place));
 }
 
@@ -340,8 +343,10 @@ bool huffman_read(struct huffman_lane *lane, const struct huffman_mcu *mcu)
 {
     struct huffman_place place = lane->place; /* which the compiler keeps in registers */
     bool fine = true;
+    while (fine && lane->skip)
+        fine = go_on(lane, mcu, &place, false);
     while (fine && lane->left)
-        fine = go_on(lane, mcu, &place);
+        fine = go_on(lane, mcu, &place, true);
     lane->place = place;
     return fine;
 }
@@ -351,7 +356,7 @@ bool huffman_read_both(struct huffman_lane *a, struct huffman_lane *b, const str
     struct huffman_place first = a->place, second = b->place;
     bool fine = true;
     while (fine && a->left && b->left)
-        fine = go_on(a, mcu, &first) && go_on(b, mcu, &second);
+        fine = go_on(a, mcu, &first, true) && go_on(b, mcu, &second, true);
     a->place = first, b->place = second;
     return fine;
 }

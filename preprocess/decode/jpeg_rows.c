@@ -124,7 +124,7 @@ bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct
     rows->end = cinfo->src->next_input_byte + cinfo->src->bytes_in_buffer;
     rows->segment = 0;
     rows->front = &rows->lanes[0];
-    rows->lanes[1].left = 0;
+    rows->lanes[1].skip = rows->lanes[1].left = 0; /* the JPEG before may have failed */
     return begin_segment(rows, cinfo->src->next_input_byte) && marker_fits(rows);
 }
 
