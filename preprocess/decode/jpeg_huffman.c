@@ -2,19 +2,26 @@
 
 #include <string.h>
 
-/* An entry: what a symbol means, from the lowest bit: the bits that it takes (6), whether its value is in the entry, a
- * bit without use, how many zero coefficients come before it (4), the size of its value in bits (4), the value (16). */
-#define LENGTH_OF(entry) ((int)((entry)&63))
-#define WHOLE 0x40u
-#define RUN_OF(entry) ((int)((entry) >> 8 & 15))
-#define SIZE_OF(entry) ((int)((entry) >> 12 & 15))
-#define VALUE_OF(entry) ((int16_t)((entry) >> 16))
+/* An entry says what the next bits mean. From the lowest bit: the bits that the symbol takes, those of its value
+ * included (8), the bits of its code (8), 64 less the bits of its value (8), how far it leads in the zigzag (8): one
+ * more than the zero coefficients before it. A step of 0 marks what is no coefficient: END, ZEROS, which stand where
+ * others have the bits of their code, or nothing, where a code is not in the look-up or takes too many bits with its
+ * value. */
+#define LENGTH_OF(entry) ((entry)&63)
+#define CODE_LENGTH_OF(entry) ((entry) >> 8 & 63)
+#define SHIFT_OF(entry) ((entry) >> 16 & 127)
+#define STEP_OF(entry) ((entry) >> 24)
+#define END 0x100u   /* the rest of the block is zero */
+#define ZEROS 0x200u /* so are the next sixteen coefficients */
 
 #define RUN_OF_ZEROS 15  /* with size 0: sixteen zero coefficients. Any other run with size 0 ends the block. */
 #define DC_MAX (1 << 20) /* far above what eight bits of precision give */
-/* The 56 bits that refill leaves are enough for so many whole symbols, and one more of any kind (31 bits at most). */
-#define WHOLE_AT_ONCE 2
-_Static_assert(WHOLE_AT_ONCE *HUFFMAN_LOOK_BITS + 31 <= 56, "symbols between two refills");
+/* The 56 bits that a refill leaves are enough for so many symbols of the look-up. */
+#define SYMBOLS_AT_ONCE 3
+#define SYMBOL_BITS_MAX 18
+_Static_assert(SYMBOLS_AT_ONCE *SYMBOL_BITS_MAX <= 56, "symbols between two refills");
+
+#define INLINE inline __attribute__((always_inline))
 
 /* Where the coefficients of a zigzag stand. A run can lead up to 15 places past the end, which is refused after. */
 static const uint8_t natural[64 + 16] = {
@@ -24,35 +31,14 @@ static const uint8_t natural[64 + 16] = {
 
 /* ── codes ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-static uint32_t entry_of(uint8_t symbol, int length)
+static uint32_t entry_of(uint8_t symbol, uint32_t length, bool dc)
 {
-    return (uint32_t)symbol >> 4 << 8 | (uint32_t)(symbol & 15) << 12 | (uint32_t)length;
-}
-
-/* The value that `size` bits stand for: the lower half of them stands for the negative ones. */
-static int32_t extend(uint32_t bits, int size)
-{
-    int32_t value = (int32_t)bits;
-    return value < (1 << (size - 1)) ? value - (1 << size) + 1 : value;
-}
-
-/* Fills the entries of all bits that begin with the code. */
-static void fill_entries(struct huffman *code, uint32_t bits, int length, uint8_t symbol, bool dc)
-{
-    int spare = HUFFMAN_LOOK_BITS - length, size = symbol & 15;
-    uint32_t *entries = &code->look[bits << spare], entry = entry_of(symbol, length);
-    if (size > spare || (size == 0 && !dc)) {
-        for (uint32_t i = 0; i < 1u << spare; i++)
-            entries[i] = entry;
-        return;
-    }
-    uint32_t each = 1u << (spare - size);
-    for (uint32_t value = 0; value < 1u << size; value++) {
-        uint32_t signed_value = size ? (uint32_t)extend(value, size) : 0;
-        uint32_t whole = (entry + (uint32_t)size) | WHOLE | signed_value << 16;
-        for (uint32_t i = 0; i < each; i++)
-            *entries++ = whole;
-    }
+    uint32_t run = symbol >> 4, size = symbol & 15;
+    if (size == 0 && !dc)
+        return length | (run == RUN_OF_ZEROS ? ZEROS : END);
+    if (length + size > SYMBOL_BITS_MAX)
+        return 0;
+    return (length + size) | length << 8 | (64 - size) << 16 | (run + 1) << 24;
 }
 
 bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *values, bool dc)
@@ -60,7 +46,7 @@ bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *v
     uint32_t bits = 0, used = 0;
     memset(code->look, 0, sizeof code->look);
     memcpy(code->values, values, sizeof code->values);
-    for (int length = 1; length <= HUFFMAN_LONGEST; length++, bits <<= 1) {
+    for (uint32_t length = 1; length <= HUFFMAN_LONGEST; length++, bits <<= 1) {
         uint32_t end = bits + counts[length];
         if (end > 1u << length || used + counts[length] > sizeof code->values)
             return false;
@@ -69,8 +55,11 @@ bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *v
         for (; bits < end; bits++, used++) {
             if (dc && values[used] > 15)
                 return false;
-            if (length <= HUFFMAN_LOOK_BITS)
-                fill_entries(code, bits, length, values[used], dc);
+            if (length > HUFFMAN_LOOK_BITS)
+                continue;
+            uint32_t spare = HUFFMAN_LOOK_BITS - length, entry = entry_of(values[used], length, dc);
+            for (uint32_t i = 0; i < 1u << spare; i++)
+                code->look[(bits << spare) + i] = entry;
         }
     }
     return true;
@@ -78,175 +67,296 @@ bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *v
 
 /* ── bits ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-void huffman_bits_begin(struct huffman_bits *bits, const uint8_t *at, const uint8_t *end)
-{
-    *bits = (struct huffman_bits){.at = at, .end = end};
-}
-
-bool huffman_bits_fine(const struct huffman_bits *bits)
+/* Whether nothing behind the end was used; and whether nothing but padding is left. */
+static INLINE bool is_fine(const struct huffman_bits *bits)
 {
     return bits->count >= bits->padded;
 }
 
-bool huffman_bits_done(const struct huffman_bits *bits)
+static INLINE bool is_done(const struct huffman_bits *bits)
 {
-    return bits->at == bits->end && huffman_bits_fine(bits) && bits->count - bits->padded < 8;
+    return bits->at == bits->end && is_fine(bits) && bits->count - bits->padded < 8;
 }
 
-static void refill_bytewise(struct huffman_bits *bits)
+/* By value, as read_slowly is, so that the compiler keeps the caller's bits in registers. */
+static struct huffman_bits refill_bytewise(struct huffman_bits bits)
 {
-    for (; bits->count <= 56; bits->count += 8) {
-        if (bits->at == bits->end) {
-            bits->padded += 8;
+    for (; bits.count <= 56; bits.count += 8) {
+        if (bits.at == bits.end) {
+            bits.padded += 8;
             continue;
         }
-        uint8_t byte = *bits->at++;
+        uint8_t byte = *bits.at++;
         if (byte == 0xff)
-            bits->at++;
-        bits->buffer |= (uint64_t)byte << (56 - bits->count);
+            bits.at++;
+        bits.buffer |= (uint64_t)byte << (56 - bits.count);
     }
+    return bits;
 }
 
-/* Leaves 56 bits in the buffer, or more. Of the bits below `count` some are there already; they are put there again. */
-static inline void refill(struct huffman_bits *bits)
+/* The uppermost bit of each byte that is 0xff. */
+static INLINE uint64_t find_stuffed(uint64_t bytes)
+{
+    const uint64_t low = UINT64_C(0x7f7f7f7f7f7f7f7f);
+    return ~(((~bytes & low) + low) | ~bytes | low);
+}
+
+/* Leaves 56 bits in the buffer, or more. It had 63 at most. */
+static INLINE void refill(struct huffman_bits *bits)
 {
     uint64_t next;
-    if (bits->end - bits->at < (ptrdiff_t)sizeof next) {
-        refill_bytewise(bits);
+    if (__builtin_expect(bits->end - bits->at < (ptrdiff_t)sizeof next, 0)) {
+        *bits = refill_bytewise(*bits);
         return;
     }
     memcpy(&next, bits->at, sizeof next);
-    if (next & ~(next + UINT64_C(0x0101010101010101)) & UINT64_C(0x8080808080808080)) { /* a byte may be 0xff */
-        refill_bytewise(bits);
-        return;
-    }
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     next = __builtin_bswap64(next);
 #endif
+    uint64_t stuffed = find_stuffed(next);
+    uint32_t wanted = (63 - bits->count) >> 3;
+    if (__builtin_expect(stuffed != 0, 0)) {
+        uint32_t before = (uint32_t)__builtin_clzll(stuffed) >> 3;
+        if (before < wanted) { /* all up to it, and then byte by byte */
+            bits->buffer |= (next & ~(~UINT64_C(0) >> 8 >> 8 * before)) >> bits->count;
+            bits->at += before + 2;
+            bits->count += 8 * (before + 1);
+            if (bits->count <= 56)
+                *bits = refill_bytewise(*bits);
+            return;
+        }
+    }
     bits->buffer |= next >> bits->count;
-    bits->at += (63 - bits->count) >> 3;
+    bits->at += wanted;
     bits->count |= 56;
 }
 
-static inline void drop(struct huffman_bits *bits, int count)
+static INLINE void drop(struct huffman_bits *bits, uint32_t count)
 {
     bits->buffer <<= count;
     bits->count -= count;
 }
 
+/* ── symbols ────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static INLINE uint32_t look_up(const struct huffman_bits *bits, const struct huffman *code)
+{
+    return code->look[bits->buffer >> (64 - HUFFMAN_LOOK_BITS)];
+}
+
+/* The value that the uppermost bits stand for, 64 - shift of them and one at least: the lower half of what they can
+ * say stands for the negative ones. Without a branch, which would often be foretold wrongly. */
+static INLINE int32_t value_of(uint64_t bits, uint32_t shift)
+{
+    uint64_t negative = (uint64_t)((int64_t)~bits >> 63);
+    return (int32_t)((((bits ^ negative) >> (shift & 63)) ^ negative) - negative);
+}
+
+/* Reads what an entry with a step stands for. */
+static INLINE int32_t read_value(struct huffman_bits *bits, uint32_t entry)
+{
+    int32_t value = value_of(bits->buffer << CODE_LENGTH_OF(entry), SHIFT_OF(entry));
+    drop(bits, LENGTH_OF(entry));
+    return value;
+}
+
+/* Reads a symbol that has no entry. The bits come and go by value, so that the compiler keeps them in registers
+ * elsewhere. *symbol gets -1 where there is no such code. */
+static struct huffman_bits read_slowly(struct huffman_bits bits, const struct huffman *code, int32_t *symbol,
+                                       int32_t *value)
+{
+    if (bits.count < HUFFMAN_LONGEST + 15)
+        refill(&bits);
+    uint32_t next = (uint32_t)(bits.buffer >> (64 - HUFFMAN_LONGEST)), length = 1;
+    while (length <= HUFFMAN_LONGEST && next >= code->limit[length])
+        length++;
+    *symbol = -1;
+    *value = 0;
+    if (length > HUFFMAN_LONGEST)
+        return bits;
+    int32_t index = code->offset[length] + (int32_t)(next >> (HUFFMAN_LONGEST - length));
+    *symbol = code->values[index & 255];
+    uint32_t size = *symbol & 15;
+    drop(&bits, length);
+    if (size)
+        *value = value_of(bits.buffer, 64 - size);
+    drop(&bits, size);
+    return bits;
+}
+
 /* ── blocks ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* The entry of a code that is longer than the look-up; 0: there is no such code. */
-static uint32_t find_long(const struct huffman *code, uint64_t buffer)
+enum state { GOES_ON, ENDS, FAILS }; /* of a block */
+
+static INLINE enum state pass(struct huffman_place *place, uint32_t step)
 {
-    uint32_t next = (uint32_t)(buffer >> (64 - HUFFMAN_LONGEST));
-    for (int length = HUFFMAN_LOOK_BITS + 1; length <= HUFFMAN_LONGEST; length++) {
-        if (next < code->limit[length]) {
-            int32_t index = code->offset[length] + (int32_t)(next >> (HUFFMAN_LONGEST - length));
-            return entry_of(code->values[index & 255], length);
+    place->k += step;
+    return __builtin_expect(place->k < 64, 1) ? GOES_ON : place->k == 64 ? ENDS : FAILS;
+}
+
+/* What stores says is known where this is compiled, here and below. */
+static INLINE enum state put(struct huffman_place *place, uint32_t step, int32_t value, bool stores)
+{
+    enum state state = pass(place, step);
+    if (stores)
+        place->block[natural[place->k - 1]] = (int16_t)value;
+    return state;
+}
+
+static INLINE enum state read_one_slowly(struct huffman_place *place, bool stores)
+{
+    int32_t symbol, value;
+    place->bits = read_slowly(place->bits, place->ac, &symbol, &value);
+    if (symbol < 0)
+        return FAILS;
+    if (symbol & 15)
+        return put(place, ((uint32_t)symbol >> 4) + 1, value, stores);
+    return symbol >> 4 == RUN_OF_ZEROS ? pass(place, RUN_OF_ZEROS + 1) : ENDS;
+}
+
+/* Reads some coefficients. */
+static INLINE enum state read_some(struct huffman_place *place, bool stores)
+{
+    enum state state = GOES_ON;
+    refill(&place->bits);
+    for (int i = 0; i < SYMBOLS_AT_ONCE && state == GOES_ON; i++) {
+        uint32_t entry = look_up(&place->bits, place->ac);
+        if (__builtin_expect(entry >= 1u << 24, 1)) { /* it has a step */
+            int32_t value = read_value(&place->bits, entry);
+            state = put(place, STEP_OF(entry), value, stores);
+        } else if (entry == 0) {
+            return read_one_slowly(place, stores);
+        } else {
+            drop(&place->bits, LENGTH_OF(entry));
+            state = entry & END ? ENDS : pass(place, RUN_OF_ZEROS + 1);
         }
     }
-    return 0;
+    return state;
 }
 
-/* Reads a symbol, without the bits of its value where these are not in the entry. 0: there is no such code. */
-static inline uint32_t read_symbol(struct huffman_bits *bits, const struct huffman *code)
-{
-    uint32_t entry = code->look[bits->buffer >> (64 - HUFFMAN_LOOK_BITS)];
-    if (__builtin_expect(entry == 0, 0))
-        entry = find_long(code, bits->buffer);
-    drop(bits, LENGTH_OF(entry));
-    return entry;
-}
-
-static inline int32_t read_value(struct huffman_bits *bits, int size)
-{
-    uint32_t value = (uint32_t)(bits->buffer >> (64 - size));
-    drop(bits, size);
-    return extend(value, size);
-}
-
-static inline bool read_dc(struct huffman_bits *bits, struct huffman_part *part)
+static INLINE bool read_dc(struct huffman_bits *bits, const struct huffman *code, int32_t *value)
 {
     refill(bits);
-    uint32_t entry = read_symbol(bits, part->dc);
-    if (entry & WHOLE)
-        part->last_dc += VALUE_OF(entry);
-    else if (entry == 0)
-        return false;
-    else if (SIZE_OF(entry))
-        part->last_dc += read_value(bits, SIZE_OF(entry));
-    return part->last_dc < DC_MAX && part->last_dc > -DC_MAX;
-}
-
-static inline bool read_ac(struct huffman_bits *bits, const struct huffman *code, int16_t *block, bool skip)
-{
-    int k = 1;
-    do {
-        refill(bits);
-        uint32_t entry = read_symbol(bits, code);
-        for (int i = 0; i < WHOLE_AT_ONCE && entry & WHOLE; i++) {
-            k += RUN_OF(entry);
-            if (!skip)
-                block[natural[k]] = VALUE_OF(entry);
-            if (++k >= 64)
-                return k == 64;
-            entry = read_symbol(bits, code);
-        }
-        k += RUN_OF(entry) + 1;
-        if (entry & WHOLE) {
-            if (!skip)
-                block[natural[k - 1]] = VALUE_OF(entry);
-        } else if (SIZE_OF(entry)) {
-            int32_t value = read_value(bits, SIZE_OF(entry));
-            if (!skip)
-                block[natural[k - 1]] = (int16_t)value;
-        } else if (entry == 0) {
-            return false;
-        } else if (RUN_OF(entry) != RUN_OF_ZEROS) {
-            return true;
-        }
-    } while (k < 64);
-    return k == 64;
-}
-
-static inline __attribute__((always_inline)) bool read_block(struct huffman_bits *bits, struct huffman_part *part,
-                                                             int16_t *block, bool skip)
-{
-    if (skip)
-        return read_dc(bits, part) && read_ac(bits, part->ac, NULL, true);
-    memset(block, 0, 64 * sizeof *block);
-    if (!read_dc(bits, part) || !read_ac(bits, part->ac, block, false))
-        return false;
-    block[0] = (int16_t)part->last_dc;
+    uint32_t entry = look_up(bits, code);
+    if (__builtin_expect(entry == 0, 0)) {
+        int32_t symbol;
+        *bits = read_slowly(*bits, code, &symbol, value);
+        return symbol >= 0;
+    }
+    *value = read_value(bits, entry);
+    if (SHIFT_OF(entry) == 64)
+        *value = 0;
     return true;
 }
 
-static inline __attribute__((always_inline)) bool read_mcus(struct huffman_bits *bits, struct huffman_part *parts,
-                                                            size_t n_parts, uint32_t column, uint32_t count, bool skip)
+static INLINE bool begin_block(struct huffman_lane *lane, const struct huffman_mcu *mcu, struct huffman_place *place)
 {
-    for (; count > 0; count--, column++) {
-        for (struct huffman_part *part = parts; part < parts + n_parts; part++) {
-            for (uint32_t y = 0; y < part->height; y++) {
-                int16_t(*blocks)[64] = skip ? NULL : part->rows[y] + (size_t)column * part->width;
-                for (uint32_t x = 0; x < part->width; x++) {
-                    if (!read_block(bits, part, skip ? NULL : blocks[x], skip))
-                        return false;
-                }
-            }
-        }
-        if (!huffman_bits_fine(bits))
+    uint32_t index = mcu->blocks[lane->at].part;
+    const struct huffman_part *part = &mcu->parts[index];
+    int32_t value;
+    if (!read_dc(&place->bits, part->dc, &value))
+        return false;
+    value += lane->last_dc[index];
+    lane->last_dc[index] = value;
+    place->ac = part->ac;
+    place->k = 1;
+    place->block =
+        lane->skip ? lane->nowhere
+                   : part->rows[mcu->blocks[lane->at].y][(size_t)lane->column * part->width + mcu->blocks[lane->at].x];
+    place->block[0] = (int16_t)value;
+    return value < DC_MAX && value > -DC_MAX;
+}
+
+/* Goes on behind a block. */
+static INLINE bool next_block(struct huffman_lane *lane, const struct huffman_mcu *mcu, struct huffman_place *place)
+{
+    if (++lane->at == mcu->n_blocks) {
+        lane->at = 0;
+        if (!is_fine(&place->bits))
             return false;
+        if (lane->skip) {
+            lane->skip--;
+        } else {
+            lane->column++;
+            if (--lane->left == 0)
+                return !lane->to_end || is_done(&place->bits);
+        }
+    }
+    return begin_block(lane, mcu, place);
+}
+
+static INLINE bool go_on(struct huffman_lane *lane, const struct huffman_mcu *mcu, struct huffman_place *place,
+                         bool stores)
+{
+    enum state state = read_some(place, stores);
+    return __builtin_expect(state == GOES_ON, 1) || (state == ENDS && next_block(lane, mcu, place));
+}
+
+/* ── lanes ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+bool huffman_mcu_order(struct huffman_mcu *mcu)
+{
+    mcu->n_blocks = 0;
+    for (uint32_t i = 0; i < mcu->n_parts; i++) {
+        const struct huffman_part *part = &mcu->parts[i];
+        uint32_t count = part->width * part->height;
+        if (count > HUFFMAN_BLOCKS_MAX - mcu->n_blocks)
+            return false;
+        for (uint32_t at = 0; at < count; at++, mcu->n_blocks++) {
+            mcu->blocks[mcu->n_blocks].part = i;
+            mcu->blocks[mcu->n_blocks].x = at % part->width;
+            mcu->blocks[mcu->n_blocks].y = at / part->width;
+        }
     }
     return true;
 }
 
-bool huffman_read(struct huffman_bits *bits, struct huffman_part *parts, size_t n_parts, uint32_t column,
-                  uint32_t count, bool skip)
+void huffman_lane_begin(struct huffman_lane *lane, const uint8_t *from, const uint8_t *to)
 {
-    struct huffman_bits local = *bits; /* which the compiler may keep in registers */
-    bool fine = skip ? read_mcus(&local, parts, n_parts, column, count, true)
-                     : read_mcus(&local, parts, n_parts, column, count, false);
-    *bits = local;
+    lane->at = lane->skip = lane->left = 0;
+    memset(lane->last_dc, 0, sizeof lane->last_dc);
+    lane->place.bits = (struct huffman_bits){.at = from, .end = to};
+}
+
+/* The blocks that will be stored, all at once: one by one takes longer. */
+static void clear_blocks(const struct huffman_mcu *mcu, uint32_t column, uint32_t count)
+{
+    for (uint32_t i = 0; i < mcu->n_parts; i++) {
+        const struct huffman_part *part = &mcu->parts[i];
+        for (uint32_t y = 0; y < part->height; y++)
+            memset(part->rows[y][(size_t)column * part->width], 0, (size_t)count * part->width * sizeof **part->rows);
+    }
+}
+
+bool huffman_lane_aim(struct huffman_lane *lane, const struct huffman_mcu *mcu, uint32_t skip, uint32_t column,
+                      uint32_t count, bool to_end)
+{
+    lane->skip = skip;
+    lane->column = column;
+    lane->left = count;
+    lane->to_end = to_end;
+    clear_blocks(mcu, column, count);
+    return begin_block(lane, mcu, &lane->place);
+}
+
+bool huffman_read(struct huffman_lane *lane, const struct huffman_mcu *mcu)
+{
+    struct huffman_place place = lane->place; /* which the compiler keeps in registers */
+    bool fine = true;
+    while (fine && lane->skip)
+        fine = go_on(lane, mcu, &place, false);
+    while (fine && lane->left)
+        fine = go_on(lane, mcu, &place, true);
+    lane->place = place;
+    return fine;
+}
+
+bool huffman_read_both(struct huffman_lane *a, struct huffman_lane *b, const struct huffman_mcu *mcu)
+{
+    struct huffman_place first = a->place, second = b->place;
+    bool fine = true;
+    while (fine && a->left && b->left)
+        fine = go_on(a, mcu, &first, true) && go_on(b, mcu, &second, true);
+    a->place = first, b->place = second;
     return fine;
 }

@@ -1,7 +1,10 @@
 /* jpeg_huffman.h: Huffman codes of a baseline JPEG, and blocks of coefficients read with them.
  *
- * Pure, and free of libjpeg. A look-up of the next bits gives, for nearly all symbols, the coefficient itself: its
- * place, its value, and how many bits both took. What no valid stream contains is refused, not repaired. */
+ * Pure, and free of libjpeg. A look-up of the next bits says what nearly all symbols mean. What no valid stream
+ * contains is refused, not repaired.
+ *
+ * The bits of a symbol say where the next one begins, so a processor mostly waits. Therefore two lanes, each a segment
+ * of its own, can be read together: while one waits, the other is worked for. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_HUFFMAN_H
 #define LARDER_PREPROCESS_DECODE_JPEG_HUFFMAN_H
 
@@ -11,9 +14,11 @@
 
 #define HUFFMAN_LOOK_BITS 10
 #define HUFFMAN_LONGEST 16
+#define HUFFMAN_PARTS_MAX 4   /* components of a scan */
+#define HUFFMAN_BLOCKS_MAX 10 /* of an MCU */
 
 struct huffman {
-    uint32_t look[1 << HUFFMAN_LOOK_BITS]; /* an entry (jpeg_huffman.c) for each next bits; 0: the code is longer */
+    uint32_t look[1 << HUFFMAN_LOOK_BITS]; /* an entry (jpeg_huffman.c) for each next bits */
     uint32_t limit[HUFFMAN_LONGEST + 1];   /* the first 16 bits that no code of this length or shorter begins */
     int32_t offset[HUFFMAN_LONGEST + 1];   /* of a length's codes in values */
     uint8_t values[256];
@@ -25,28 +30,60 @@ bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *v
 
 /* Entropy-coded bytes between two markers, each 0xff in them followed by a stuffed 0. */
 struct huffman_bits {
-    uint64_t buffer; /* the next bits, the first uppermost; zeros below them */
-    int count;       /* of bits in the buffer */
-    int padded;      /* bits of these that stand behind the end of the bytes */
+    uint64_t buffer; /* the next bits, the first uppermost; below `count` some that will be put there again, or zeros */
+    uint32_t count;  /* of bits in the buffer */
+    uint32_t padded; /* bits of these that stand behind the end of the bytes */
     const uint8_t *at, *end;
 };
-
-void huffman_bits_begin(struct huffman_bits *bits, const uint8_t *at, const uint8_t *end);
-/* huffman_bits_fine: nothing behind the end was used. huffman_bits_done: and nothing but padding is left. */
-bool huffman_bits_fine(const struct huffman_bits *bits);
-bool huffman_bits_done(const struct huffman_bits *bits);
 
 /* One component's part of an MCU: width × height blocks, which two codes describe. */
 struct huffman_part {
     const struct huffman *dc, *ac;
     uint32_t width, height;
-    int32_t last_dc;            /* of the block before; 0 where a segment begins */
     int16_t (*const *rows)[64]; /* height rows of blocks, in natural order, borrowed */
 };
 
-/* huffman_read reads MCUs, each of n_parts parts. Those from `column` on are stored in the parts' rows; skip: none is
- * stored, and only the DC coefficients are followed. False: the bytes are not valid, and part of them was read. */
-bool huffman_read(struct huffman_bits *bits, struct huffman_part *parts, size_t n_parts, uint32_t column,
-                  uint32_t count, bool skip);
+/* What an MCU consists of: blocks in the order in which they are coded. */
+struct huffman_mcu {
+    struct huffman_part parts[HUFFMAN_PARTS_MAX];
+    uint32_t n_parts, n_blocks;
+    struct {
+        uint32_t part, x, y; /* and where in the part it stands */
+    } blocks[HUFFMAN_BLOCKS_MAX];
+};
+
+/* huffman_mcu_order fills in the blocks. False: they are too many. */
+bool huffman_mcu_order(struct huffman_mcu *mcu);
+
+/* Where in a block a lane is. */
+struct huffman_place {
+    struct huffman_bits bits;
+    const struct huffman *ac;
+    int16_t *block;
+    uint32_t k; /* the next coefficient, in zigzag */
+};
+
+/* A segment that is read. */
+struct huffman_lane {
+    struct huffman_place place;
+    uint32_t at;         /* the block of the MCU */
+    uint32_t skip, left; /* MCUs that go nowhere, and MCUs behind them that are stored */
+    uint32_t column;     /* of the next one that is stored, in MCUs */
+    bool to_end;         /* the segment ends with them */
+    int32_t last_dc[HUFFMAN_PARTS_MAX];
+    int16_t nowhere[64];
+};
+
+/* huffman_lane_begin begins with a segment's bytes, which it borrows. Nothing is to be read of it yet. */
+void huffman_lane_begin(struct huffman_lane *lane, const uint8_t *from, const uint8_t *to);
+/* huffman_lane_aim says what to read next of it: `skip` MCUs that go nowhere, and then `count`, one at least, that are
+ * stored from `column` on. to_end: then nothing but padding may be left. False: the bytes are not valid. */
+bool huffman_lane_aim(struct huffman_lane *lane, const struct huffman_mcu *mcu, uint32_t skip, uint32_t column,
+                      uint32_t count, bool to_end);
+
+/* huffman_read reads all that the lane was told. huffman_read_both does this for two, until one of them has read all.
+ * False: the bytes are not valid, and part of them was read. */
+bool huffman_read(struct huffman_lane *lane, const struct huffman_mcu *mcu);
+bool huffman_read_both(struct huffman_lane *a, struct huffman_lane *b, const struct huffman_mcu *mcu);
 
 #endif

@@ -26,8 +26,8 @@ static bool build_code(struct huffman *codes, JHUFF_TBL *const *tables, int inde
 static bool begin_parts(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo)
 {
     unsigned built_dc = 0, built_ac = 0;
-    rows->n_parts = (size_t)cinfo->comps_in_scan;
-    for (size_t i = 0; i < rows->n_parts; i++) {
+    rows->mcu.n_parts = (uint32_t)cinfo->comps_in_scan;
+    for (uint32_t i = 0; i < rows->mcu.n_parts; i++) {
         const jpeg_component_info *component = cinfo->cur_comp_info[i];
         int dc = component->dc_tbl_no, ac = component->ac_tbl_no;
         if (!(built_dc >> dc & 1) && !build_code(rows->dc, cinfo->dc_huff_tbl_ptrs, dc, true))
@@ -36,12 +36,12 @@ static bool begin_parts(struct jpeg_rows *rows, const struct jpeg_decompress_str
             return false;
         built_dc |= 1u << dc, built_ac |= 1u << ac;
         rows->components[i] = component->component_index;
-        rows->parts[i] = (struct huffman_part){.dc = &rows->dc[dc],
-                                               .ac = &rows->ac[ac],
-                                               .width = (uint32_t)component->h_samp_factor,
-                                               .height = (uint32_t)component->v_samp_factor};
+        rows->mcu.parts[i] = (struct huffman_part){.dc = &rows->dc[dc],
+                                                   .ac = &rows->ac[ac],
+                                                   .width = (uint32_t)component->h_samp_factor,
+                                                   .height = (uint32_t)component->v_samp_factor};
     }
-    return true;
+    return huffman_mcu_order(&rows->mcu);
 }
 
 /* Where a 0xff stands that no 0 follows, or the last bytes begin, which are fewer than are looked at together. Nearly
@@ -75,17 +75,15 @@ static const uint8_t *find_marker(const uint8_t *at, const uint8_t *end)
     return NULL;
 }
 
-/* Begins to read the segment that starts at `at`. */
+/* Begins to read the segment that starts at `at`, in the front lane. */
 static bool begin_segment(struct jpeg_rows *rows, const uint8_t *at)
 {
     const uint8_t *marker = find_marker(at, rows->end);
     if (!marker)
         return false;
-    huffman_bits_begin(&rows->bits, at, marker);
+    huffman_lane_begin(rows->front, at, marker);
     rows->at = marker;
     rows->done = 0;
-    for (size_t i = 0; i < rows->n_parts; i++)
-        rows->parts[i].last_dc = 0;
     return true;
 }
 
@@ -98,7 +96,7 @@ static bool marker_fits(const struct jpeg_rows *rows)
     return rows->at[1] == JPEG_RST0 + rows->segment % MARKER_MODULO;
 }
 
-/* Goes on to a segment, which is not before the one being read. */
+/* Goes on to a segment, which is not before the one that the front lane reads. */
 static bool seek_segment(struct jpeg_rows *rows, uint64_t segment)
 {
     if (segment == rows->segment)
@@ -125,14 +123,16 @@ bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct
     jpeg_rows_want(rows, 0, rows->per_row);
     rows->end = cinfo->src->next_input_byte + cinfo->src->bytes_in_buffer;
     rows->segment = 0;
+    rows->front = &rows->lanes[0];
+    rows->lanes[1].skip = rows->lanes[1].left = 0; /* the JPEG before may have failed */
     return begin_segment(rows, cinfo->src->next_input_byte) && marker_fits(rows);
 }
 
 void jpeg_rows_place(struct jpeg_rows *rows, int component, JBLOCKARRAY blocks)
 {
-    for (size_t i = 0; i < rows->n_parts; i++) {
+    for (uint32_t i = 0; i < rows->mcu.n_parts; i++) {
         if (rows->components[i] == component)
-            rows->parts[i].rows = blocks;
+            rows->mcu.parts[i].rows = blocks;
     }
 }
 
@@ -142,34 +142,49 @@ void jpeg_rows_want(struct jpeg_rows *rows, uint32_t first, uint32_t count)
     rows->count = count;
 }
 
-/* Reads MCUs of the segment, up to its end or `count`; *count gets how many they were. */
-static bool read_some(struct jpeg_rows *rows, uint32_t column, uint32_t *count, bool skip)
+/* Tells the front lane to read its segment's MCUs from `before` on, `count` or as many as there are, and to store them
+ * from `column` on. *count gets how many they are. */
+static bool aim_front(struct jpeg_rows *rows, uint32_t before, uint32_t column, uint32_t *count)
 {
-    uint32_t left = rows->interval - rows->done;
-    *count = *count < left ? *count : left;
-    if (!huffman_read(&rows->bits, rows->parts, rows->n_parts, column, *count, skip))
+    uint32_t left = rows->interval - before;
+    if (rows->done > before)
         return false;
-    rows->done += *count;
-    return rows->done < rows->interval || huffman_bits_done(&rows->bits);
+    *count = *count < left ? *count : left;
+    uint32_t skip = before - rows->done;
+    rows->done = before + *count;
+    return huffman_lane_aim(rows->front, &rows->mcu, skip, column, *count, rows->done == rows->interval);
+}
+
+/* Reads until a lane has nothing left to do, which then is the front lane. */
+static bool free_lane(struct jpeg_rows *rows)
+{
+    struct huffman_lane *a = &rows->lanes[0], *b = &rows->lanes[1];
+    if (a->left && b->left && !huffman_read_both(a, b, &rows->mcu))
+        return false;
+    rows->front = a->left ? b : a;
+    return true;
 }
 
 bool jpeg_rows_load(struct jpeg_rows *rows, uint32_t row)
 {
-    uint64_t at = (uint64_t)row * rows->per_row + rows->first, end = at + rows->count;
+    uint64_t begin = (uint64_t)row * rows->per_row, at = begin + rows->first, end = at + rows->count;
     if (row >= rows->n_rows || at / rows->interval < rows->segment)
         return false;
+    struct huffman_lane *last = rows->front; /* the row below may go on with it */
     while (at < end) {
+        uint64_t segment = at / rows->interval;
         uint32_t before = (uint32_t)(at % rows->interval), count = (uint32_t)(end - at);
-        if (!seek_segment(rows, at / rows->interval) || rows->done > before)
+        if (segment != rows->segment && !free_lane(rows))
             return false;
-        before -= rows->done;
-        if (before > 0 && !read_some(rows, 0, &before, true))
+        if (!seek_segment(rows, segment) || !aim_front(rows, before, (uint32_t)(at - begin), &count))
             return false;
-        if (!read_some(rows, (uint32_t)(at - (uint64_t)row * rows->per_row), &count, false))
-            return false;
+        last = rows->front;
         at += count;
     }
-    return true;
+    bool fine = free_lane(rows) && huffman_read(&rows->lanes[0], &rows->mcu) &&
+                huffman_read(&rows->lanes[1], &rows->mcu);
+    rows->front = last;
+    return fine;
 }
 
 size_t jpeg_rows_bytes(const struct jpeg_decompress_struct *cinfo)

@@ -20,19 +20,21 @@
 
 #include "preprocess/decode/jpeg_huffman.h"
 
+_Static_assert(MAX_COMPS_IN_SCAN <= HUFFMAN_PARTS_MAX && D_MAX_BLOCKS_IN_MCU <= HUFFMAN_BLOCKS_MAX, "libjpeg's limits");
+
 struct jpeg_rows {
     uint32_t per_row, n_rows; /* MCUs, and rows of them */
     uint32_t interval;        /* MCUs of a segment */
     uint32_t first, count;    /* columns of MCUs that are wanted */
 
-    uint64_t segment; /* that bits reads; segments follow each other, and none is read twice */
-    uint32_t done;    /* MCUs of it that were read */
-    struct huffman_bits bits;
+    /* Neighbouring segments of a row are read together, in two lanes. The front lane has the last that was begun. */
+    struct huffman_lane lanes[2], *front;
+    uint64_t segment;        /* of the front lane; segments follow each other, and none is read twice */
+    uint32_t done;           /* MCUs of it that were read, or that the lane was told to read */
     const uint8_t *at, *end; /* behind the segment, where its marker is; and behind the file */
 
-    size_t n_parts;
-    int components[MAX_COMPS_IN_SCAN]; /* of the parts, in the order of the scan */
-    struct huffman_part parts[MAX_COMPS_IN_SCAN];
+    struct huffman_mcu mcu;
+    int components[MAX_COMPS_IN_SCAN]; /* of the MCU's parts */
     struct huffman dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS];
 };
 

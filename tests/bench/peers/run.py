@@ -136,11 +136,25 @@ class Results:
             os.rename(self.path + ".new", self.path)
 
 
+def ask(peer, options):
+    """(version, None), or (None, why it is not there). A peer that is there has written what it keeps."""
+    spec = specs_of(peer, {"jobs": 1, "speeds": None, "step_s": 0}, options, options.data, None)[0]
+    asked = subprocess.run([sys.executable, "-B", os.path.join(HERE, "ask.py"), json.dumps(dataclasses.asdict(spec))],
+                           cwd=HERE, env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2"), stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    answers = [line.partition(" ")[2] for line in asked.stdout.split("\n") if line.startswith("answer ")]
+    if not answers:
+        return None, f"ended with {asked.returncode}: {asked.stderr.strip()[-500:]}"
+    if asked.returncode:
+        raise SystemExit(f"{peer} is there, and could not write what it keeps: {asked.stderr[-2000:]}")
+    return json.loads(answers[-1])
+
+
 def choose(options, results):
     """The peers that are there; of the others, why not."""
     chosen = []
     for peer in options.peers:
-        version, reason = job.peer_module(peer).available()
+        version, reason = ask(peer, options)
         if version:
             results.all["versions"][peer] = version
             results.all["missing"].pop(peer, None)
@@ -154,10 +168,6 @@ def choose(options, results):
 def measure_all(options, results):
     """Every cell, round by round, the peers in turn. True when nothing failed."""
     peers = choose(options, results)
-    for peer in peers:
-        module = job.peer_module(peer)
-        if hasattr(module, "prepare"):
-            module.prepare(specs_of(peer, {"jobs": 1, "speeds": None, "step_s": 0}, options, options.data, None)[0])
     fine = True
     for cell in options.cells:
         for number in range(options.rounds):

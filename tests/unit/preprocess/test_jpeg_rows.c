@@ -18,6 +18,8 @@
 
 static uint64_t seed = 1;
 
+#define LEFT_BEHIND 0xa5 /* the bytes of a jpeg_rows that was in use: what failed may have left any */
+
 /* A JPEG, open for jpeg_rows, with room for one row of MCUs that nothing was written to yet. */
 struct opened {
     struct jpeg_decompress_struct cinfo;
@@ -33,7 +35,8 @@ static void open_rows(struct opened *opened, const struct encoded *jpeg)
     jpeg_create_decompress(cinfo);
     jpeg_mem_src(cinfo, jpeg->data, jpeg->len_bytes);
     jpeg_read_header(cinfo, TRUE);
-    opened->rows = xcalloc(1, sizeof *opened->rows);
+    opened->rows = xmalloc(sizeof *opened->rows);
+    memset(opened->rows, LEFT_BEHIND, sizeof *opened->rows);
 }
 
 static void place_rows(struct opened *opened)
