@@ -119,10 +119,8 @@ static void see_added(struct plan_run *run, const struct engine_action *action)
     struct plan_job *job = run->adding;
     job->place = action->job;
     job->credits = run->plan->prefetch < action->job_added.held_max ? run->plan->prefetch : action->job_added.held_max;
-    job->idle_ns = job->epoch_ns = run->play.now_ns;
     run->at[action->job] = job;
     run->running++;
-    ask(run, job, 0, job->credits);
 }
 
 static bool see(void *ctx, const struct engine_action *action)
@@ -169,12 +167,24 @@ static void join(struct plan_run *run)
     play_settle(&run->play);
 }
 
-/* The next job joins when the first has had enough, or has gone. */
+static void begin_training(struct plan_run *run, struct plan_job *job)
+{
+    job->idle_ns = job->epoch_ns = run->play.now_ns;
+    ask(run, job, 0, job->credits);
+    play_settle(&run->play);
+}
+
+/* The next job joins when the first has had enough, or has gone. Jobs that begin together have all joined before one of
+ * them asks, so none looks ahead with memory that another gets. They ask one after the other: two programs hardly ask
+ * within one step of the engine. */
 static void join_due(struct plan_run *run)
 {
+    uint32_t before = run->joined;
     while (run->joined < run->plan->jobs && !run->play.refused &&
            ((double)run->jobs[0].had >= run->joined * run->plan->apart * run->plan->played - 1e-9 || run->jobs[0].done))
         join(run);
+    for (uint32_t i = before; i < run->joined && !run->play.refused; i++)
+        begin_training(run, &run->jobs[i]);
 }
 
 /* happen_next takes what comes next in virtual time. False: nothing comes any more. */

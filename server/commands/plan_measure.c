@@ -20,6 +20,7 @@ enum {
     READS = 24,       /* of the sample; each of one chunk */
     READ_SAMPLES = 8, /* of one read, at most */
     THREADS_MAX = 64, /* that measure */
+    CLOSE = 4,        /* up to so many, twice as many threads follow. With little memory few reads are under way */
     KEY_FILES = 1
 };
 
@@ -165,7 +166,8 @@ static int measure_reads(struct bench *bench, struct plan_measured *out, struct 
         double bytes = (double)atomic_load(&bench->done);
         out->unreadable = (uint32_t)atomic_load(&bench->failed);
         plan_curve_add(&out->source, ran, took_s > 0 ? bytes / took_s : 0);
-        threads = threads >= most ? 0 : threads * 4 < most ? threads * 4 : most;
+        uint32_t next = threads < CLOSE ? threads * 2 : threads * 4;
+        threads = threads >= most ? 0 : next < most ? next : most;
     }
     return out->source.count ? 0
                              : error_set(err, LARDER_EIO, "%s: none of its files can be read: %s",

@@ -75,20 +75,32 @@ def planned(options, row, config, environment):
     return sums, told["bytes"]
 
 
+def expect(condition, seconds, what):
+    if not until(condition, seconds):
+        raise SystemExit(what)
+
+
+def touch(path):
+    with open(path, "w"):
+        pass
+
+
 def begin(options, row, daemon, go):
+    """Scripts that begin together wait with their Loaders made; those apart are up, and make theirs when it is time."""
     jobs, step_ms, apart, epochs, batch, _, _, pipeline = row
-    scripts = []
-    for job in range(jobs):
-        scripts.append(Script(daemon.socket, dataset=options.folder, pipeline=pipeline, batch_size=batch,
-                              epochs=epochs, step_s=step_ms / 1000, name=f"job{job}",
-                              **({"start_after": go} if jobs > 1 and not apart else {})))
-        ahead = apart * 500 / batch
-        if not until(lambda script=scripts[-1], ahead=ahead: script.end or len(script.batches) >= ahead, 600):
-            raise SystemExit("a script stands still")
-    if not until(lambda: len(daemon.jobs()) == jobs or apart, 60):
-        raise SystemExit("jobs do not come")
-    with open(go, "w"):
-        return scripts
+    files = [f"{go}-{job}" for job in range(jobs)]
+    scripts = [Script(daemon.socket, dataset=options.folder, pipeline=pipeline, batch_size=batch, epochs=epochs,
+                      step_s=step_ms / 1000, name=f"job{job}", **{"load_after" if apart else "start_after": file})
+               for job, file in enumerate(files)]
+    if apart:
+        expect(lambda: all(os.path.exists(file + "-up") for file in files), 60, "scripts do not start")
+    else:
+        expect(lambda: len(daemon.jobs()) == jobs, 60, "jobs do not come")
+    for script, file in zip(scripts, files):
+        touch(file)
+        expect(lambda script=script: script.end or len(script.batches) >= apart * 500 / batch, 600,
+               "a script stands still")
+    return scripts
 
 
 def really(options, row, config, faults, folder):
@@ -137,7 +149,7 @@ def main():
     wanted = [int(number) for number in options.rows.split(",") if number] or range(1, len(ROWS) + 1)
     right = {"counts": 0, "stall": 0}
     print("row jobs step encoded class | of the source     | of the class      | decoded/delivered | stall, s       "
-          "off   | MB/s with 1/4/8 reads")
+          "off   | MB/s with 1/2/4/8 reads")
     for number in wanted:
         row = ROWS[number - 1]
         plan, there, total, seconds = compare(options, row)

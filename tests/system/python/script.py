@@ -2,7 +2,8 @@
 
 dataset, pipeline, batch_size, epochs and all other arguments of larder.Loader; besides: step_s, how long a training
 step takes; burst, of how many steps only the last takes that long; hold, how many zero-copy batches to hold on to;
-start_after, a file to wait for before the first epoch; pause, [number, file]: after so many batches wait for the file.
+start_after, a file to wait for before the first epoch; pause, [number, file]: after so many batches wait for the file;
+load_after, a file to wait for before it makes its Loader, beside which it makes one named …-up as soon as it waits.
 """
 
 import json
@@ -22,10 +23,13 @@ def wait_for(path):
 def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
     options = json.loads(sys.argv[1])
-    step_s, burst, hold, start_after, pause = (options.pop(key, None)
-                                               for key in ("step_s", "burst", "hold", "start_after", "pause"))
+    step_s, burst, hold, start_after, pause, load_after = (
+        options.pop(key, None) for key in ("step_s", "burst", "hold", "start_after", "pause", "load_after"))
     epochs = options["epochs"]
     kept = []
+    if load_after:
+        with open(load_after + "-up", "w"):
+            wait_for(load_after)
     try:
         loader = larder.Loader(output="numpy", with_ids=True, zero_copy=bool(hold), **options)
         if start_after:
