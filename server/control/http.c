@@ -249,6 +249,7 @@ static void *run(void *arg)
         poll(fds, 2, wait_ms(http));
         uint64_t now = clock_now_ns(); /* taken before MHD_run, so that no request is late because answers took long */
         MHD_run(http->daemon);
+        MHD_run(http->daemon); /* the first lets newcomers in: they are answered now, and not after one more pause */
         visits_end_late(&http->visits, now);
     }
     return NULL;

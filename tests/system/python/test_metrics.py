@@ -109,7 +109,7 @@ class Metrics(Case):
                 time.sleep(STEP_S)
                 if number == 25:
                     break
-            self.adds_up(loader.name, loader.stats()["wait_s"], self.fresh(), "load", 0.7)
+            self.adds_up(loader.name, loader.stats()["wait_s"], self.fresh(), "load", 0.2)
             kept.clear()
             del batch
             loader.close()
@@ -123,7 +123,7 @@ class Metrics(Case):
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
                 waited, batches = program.stdout.readline().split()
                 self.assertEqual(batches, "26")
-                self.adds_up(name, float(waited), self.fresh(), "load", 0.7)
+                self.adds_up(name, float(waited), self.fresh(), "load", 0.2)
                 program.stdin.close()
                 self.assertEqual(program.wait(), 0)
 
