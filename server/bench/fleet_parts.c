@@ -388,7 +388,7 @@ void fleet_settle(struct fleet *fleet)
         }
         for (uint32_t i = 0; i < fleet->config.n_nodes; i++) { /* an anchor's action may have its engine expect more */
             const struct fleet_node *node = &fleet->nodes[i];
-            more = more || (node->lives && !node->stands && node->n_expects > 0);
+            more = more || (node->lives && !node->stands && (node->n_expects || node->home.n_notes));
         }
     }
 }
