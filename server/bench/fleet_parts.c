@@ -386,5 +386,9 @@ void fleet_settle(struct fleet *fleet)
             if (anchor_alarm(job->anchor) <= fleet->now_ns)
                 fleet_tell_anchor(fleet, job, (struct merge_event){.type = MERGE_TICK});
         }
+        for (uint32_t i = 0; i < fleet->config.n_nodes; i++) { /* an anchor's action may have its engine expect more */
+            const struct fleet_node *node = &fleet->nodes[i];
+            more = more || (node->lives && !node->stands && (node->n_expects || node->home.n_notes));
+        }
     }
 }
