@@ -7,8 +7,9 @@
 #include "server/engine/encoded.h"
 
 enum { SHARED_STOCKS = 2 }; /* stocks that all jobs out of step together may fill by eviction */
-/* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. */
-static const double READ_PART = 0.75;
+/* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. Jobs out of
+ * step spread a chunk's samples more than one alone. */
+static const double READ_PART = 0.75, READ_PART_APART = 0.8;
 /* The part by which a job may be slower and still find most of what a faster job's read brings. */
 static const double LIKE_SPEED = 0.1;
 /* What is left of a chunk to a job comes with a read for another job, if it is less than this part of the chunk. */
@@ -50,7 +51,7 @@ static double read_part(const struct encoded_store *store, const struct shortage
         fastest = rate > fastest ? rate : fastest;
     }
     double part = fastest > 0 ? slowest / fastest + LIKE_SPEED : 1;
-    return part < READ_PART ? READ_PART : part < 1 ? part : 1;
+    return part < READ_PART_APART ? READ_PART_APART : part < 1 ? part : 1;
 }
 
 /* measure_parts fills in how many samples the takers' views have in a chunk of the group, for the taker that has most,
