@@ -126,17 +126,22 @@ static uint32_t count_needs(const struct encoded_store *store, const struct chun
 }
 
 /* What a read leaves behind of the job that it is for, the job reads the chunk for once more, at the end of its epoch.
- * So does another job to which few samples of the chunk are left. A slower job would keep the room for long. */
+ * So does another job to which few samples of the chunk are left. A slower job would keep the room for long. And jobs
+ * that share no chunks would only push out each other's stocks. */
 void encoded_measure_whole(struct encoded_store *store, const struct chunk *chunk, uint32_t job)
 {
     struct shortage *room = &store->shortage;
     double rate = demand_draw_rate(store->jobs, job_at(store->jobs, job));
+    bool shared = false;
     for (uint32_t i = 0; i < room->n_takers; i++) {
         const struct job *taker = job_at(store->jobs, room->takers[i]);
-        room->whole[i] = room->takers[i] == job ||
-                         (demand_draw_rate(store->jobs, taker) >= rate * (1 - LIKE_SPEED) &&
-                          count_needs(store, chunk, taker->no) < FEW_LEFT * taker->shape.chunk_samples);
+        uint32_t needs = taker->no == job ? 0 : count_needs(store, chunk, taker->no);
+        shared = shared || needs > 0;
+        room->whole[i] = needs > 0 && needs < FEW_LEFT * taker->shape.chunk_samples &&
+                         demand_draw_rate(store->jobs, taker) >= rate * (1 - LIKE_SPEED);
     }
+    for (uint32_t i = 0; i < room->n_takers; i++)
+        room->whole[i] = room->whole[i] || (shared && room->takers[i] == job);
 }
 
 /* A read would bring the samples for which some taker has room, and would answer the wants of all takers that have
