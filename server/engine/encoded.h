@@ -52,6 +52,7 @@ struct shortage {
      * array. */
     uint32_t *left;
     uint32_t most[ENGINE_TAKERS_MAX]; /* how many samples a read of one chunk may bring each taker */
+    bool whole[ENGINE_TAKERS_MAX];    /* eviction may fill a whole stock of the taker's; see encoded_measure_whole */
     size_t cap;
     /* How many samples a taker's view has in a chunk of this dataset, on the mean, for the taker that has most. */
     double chunk_samples;
@@ -225,6 +226,12 @@ void encoded_read_ahead_again(struct encoded_store *store);
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id);
 /* encoded_measure_shortage fills in store->shortage for the group. */
 void encoded_measure_shortage(struct encoded_store *store, const struct group *group);
+/* encoded_measure_for does the same for a read that these jobs need. When memory has no room for a chunk, the others
+ * count with what eviction would fill for them. */
+void encoded_measure_for(struct encoded_store *store, const struct group *group, const struct jobset *jobs);
+/* encoded_measure_whole finds out whose stocks a read of the chunk for the job may fill whole, after
+ * encoded_measure_shortage. */
+void encoded_measure_whole(struct encoded_store *store, const struct chunk *chunk, uint32_t job);
 /* encoded_fill tells what a read of the chunk would bring, after encoded_measure_shortage of its group. */
 struct fill encoded_fill(const struct encoded_store *store, const struct chunk *chunk);
 /* encoded_lacks tells whether some taker that may still get something of this read needs the sample and has fewer than
@@ -232,7 +239,8 @@ struct fill encoded_fill(const struct encoded_store *store, const struct chunk *
 bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
 /* encoded_count_brought counts the sample, which a read brings, against what the read may bring each taker. */
 void encoded_count_brought(const struct encoded_store *store, struct shortage *room, sample_id id);
-/* encoded_may_evict tells whether the sample may take the place of the one that would be evicted next. */
+/* encoded_may_evict tells whether the sample may take the place of the one that would be evicted next, after
+ * encoded_measure_whole. */
 bool encoded_may_evict(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
 /* encoded_most_fill gives the most that a read of any chunk of the group could bring, after
  * encoded_measure_shortage. */

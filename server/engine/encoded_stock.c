@@ -7,10 +7,13 @@
 #include "server/engine/encoded.h"
 
 enum { SHARED_STOCKS = 2 }; /* stocks that all jobs out of step together may fill by eviction */
-/* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. */
-static const double READ_PART = 0.75;
+/* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. Jobs out of
+ * step spread a chunk's samples more than one alone. */
+static const double READ_PART = 0.75, READ_PART_APART = 0.8;
 /* The part by which a job may be slower and still find most of what a faster job's read brings. */
 static const double LIKE_SPEED = 0.1;
+/* What is left of a chunk to a job comes with a read for another job, if it is less than this part of the chunk. */
+static const double FEW_LEFT = 0.3;
 
 /* The bytes are of no use when they could not be read last time, or when a form that the job may get is READY. */
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id)
@@ -48,7 +51,7 @@ static double read_part(const struct encoded_store *store, const struct shortage
         fastest = rate > fastest ? rate : fastest;
     }
     double part = fastest > 0 ? slowest / fastest + LIKE_SPEED : 1;
-    return part < READ_PART ? READ_PART : part < 1 ? part : 1;
+    return part < READ_PART_APART ? READ_PART_APART : part < 1 ? part : 1;
 }
 
 /* measure_parts fills in how many samples the takers' views have in a chunk of the group, for the taker that has most,
@@ -90,6 +93,57 @@ void encoded_measure_shortage(struct encoded_store *store, const struct group *g
     measure_parts(store, group, room);
 }
 
+/* even_share gives what eviction fills of a stock: an even share of SHARED_STOCKS stocks, and at most a whole one. */
+static uint32_t even_share(const struct shortage *room, uint32_t max)
+{
+    uint32_t share = SHARED_STOCKS * max / room->n_takers;
+    return share < 1 ? 1 : share > max ? max : share;
+}
+
+void encoded_measure_for(struct encoded_store *store, const struct group *group, const struct jobset *jobs)
+{
+    struct shortage *room = &store->shortage;
+    encoded_measure_shortage(store, group);
+    if (room->n_takers == 0 ||
+        encoded_room(store, group->kept, 1) >= (double)(encoded_mean_bytes(store) * group->chunk_samples))
+        return;
+    uint32_t beyond = group->stock_max - even_share(room, group->stock_max);
+    for (uint32_t at = 0; at < room->n_fibers * room->n_takers; at++) {
+        if (!jobset_has(jobs, room->takers[at % room->n_takers]))
+            room->left[at] -= room->left[at] < beyond ? room->left[at] : beyond;
+    }
+}
+
+/* count_needs gives how many samples of the chunk that are not in memory would serve the job. */
+static uint32_t count_needs(const struct encoded_store *store, const struct chunk *chunk, uint32_t job)
+{
+    uint32_t count = 0;
+    for (uint32_t slot = 0; slot < store->chunks->groups[chunk->group].chunk_samples; slot++) {
+        sample_id id = chunk->members[slot];
+        count += id != SAMPLE_NONE && store->samples[id].encoded == ENGINE_NONE && encoded_needs_bytes(store, job, id);
+    }
+    return count;
+}
+
+/* What a read leaves behind of the job that it is for, the job reads the chunk for once more, at the end of its epoch.
+ * So does another job to which few samples of the chunk are left. A slower job would keep the room for long. And jobs
+ * that share no chunks would only push out each other's stocks. */
+void encoded_measure_whole(struct encoded_store *store, const struct chunk *chunk, uint32_t job)
+{
+    struct shortage *room = &store->shortage;
+    double rate = demand_draw_rate(store->jobs, job_at(store->jobs, job));
+    bool shared = false;
+    for (uint32_t i = 0; i < room->n_takers; i++) {
+        const struct job *taker = job_at(store->jobs, room->takers[i]);
+        uint32_t needs = taker->no == job ? 0 : count_needs(store, chunk, taker->no);
+        shared = shared || needs > 0;
+        room->whole[i] = needs > 0 && needs < FEW_LEFT * taker->shape.chunk_samples &&
+                         demand_draw_rate(store->jobs, taker) >= rate * (1 - LIKE_SPEED);
+    }
+    for (uint32_t i = 0; i < room->n_takers; i++)
+        room->whole[i] = room->whole[i] || (shared && room->takers[i] == job);
+}
+
 /* A read would bring the samples for which some taker has room, and would answer the wants of all takers that have
  * room. */
 struct fill encoded_fill(const struct encoded_store *store, const struct chunk *chunk)
@@ -119,15 +173,22 @@ struct fill encoded_fill(const struct encoded_store *store, const struct chunk *
     return fill;
 }
 
-bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max)
+/* lacks tells whether a taker lacks the sample whose stocks may have `share` samples, or `max` if they may be whole. */
+static bool lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t share,
+                  uint32_t max)
 {
     for (uint32_t i = 0; i < room->n_takers; i++) {
         uint32_t job = room->takers[i];
         if (room->most[i] && encoded_needs_bytes(store, job, id) &&
-            stock_of(store, job, chunks_fiber_no(store->chunks, id)) < max)
+            stock_of(store, job, chunks_fiber_no(store->chunks, id)) < (room->whole[i] ? max : share))
             return true;
     }
     return false;
+}
+
+bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max)
+{
+    return lacks(store, room, id, max, max);
 }
 
 void encoded_count_brought(const struct encoded_store *store, struct shortage *room, sample_id id)
@@ -136,16 +197,14 @@ void encoded_count_brought(const struct encoded_store *store, struct shortage *r
         room->most[i] -= room->most[i] && encoded_needs_bytes(store, room->takers[i], id);
 }
 
-/* Eviction fills a taker's stock up to an even share of SHARED_STOCKS stocks. The victim must not be wanted by more
- * jobs than the sample. Nothing that is kept goes. */
+/* Eviction fills a taker's stock up to an even share, or whole. The victim must not be wanted by more jobs than the
+ * sample. Nothing that is kept goes. */
 bool encoded_may_evict(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max)
 {
-    uint32_t share = SHARED_STOCKS * max / room->n_takers;
     uint32_t victim = residency_victim(store->residency);
-    share = share < 1 ? 1 : share > max ? max : share;
     uint32_t most = encoded_keeps(store, id) ? KEPT_WANT - 1 : demand_count_encoded(store->jobs, id);
     return victim != RESIDENT_NONE && residency_want(store->residency, victim) <= most &&
-           encoded_lacks(store, room, id, share);
+           lacks(store, room, id, even_share(room, max), max);
 }
 
 /* A read brings at most all that there is room for. */

@@ -131,7 +131,7 @@ static sample_id find_load(struct plan *plan, const struct jobset *jobs, sample_
     sample_id best = pick;
     uint64_t best_fill = 0;
     uint32_t compared = 0, from = (uint32_t)random_below(&plan->env->rng, group->n_chunks);
-    encoded_measure_shortage(plan->encoded, group);
+    encoded_measure_for(plan->encoded, group, jobs);
     for (uint32_t i = 0; i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX; i++) {
         const struct chunk *chunk = chunks_at(plan->chunks, group, (from + i) % group->n_chunks);
         sample_id id = member_for(plan, chunk, jobs, pick, first, end);

@@ -54,14 +54,14 @@ def step():
 
 
 def apart():
-    for nodes, prepared, reads in ((2, .577, 2.32), (4, .336, 2.85)):
+    for nodes, prepared, reads in ((2, .577, 1.84), (4, .336, 2.19)):
         jobs = [f"start: {.3 * i:.1f}, epochs: 4" for i in range(nodes)]
         expect(f"{nodes} nodes .3 apart", run(scenario(nodes, jobs)),
                prepared_per_delivered=prepared, loads_per_chunk_per_epoch=reads)
 
 
 def speeds():
-    for nodes, prepared, reads in ((2, .601, 1.96), (4, .421, 1.99)):
+    for nodes, prepared, reads in ((2, .601, 1.79), (4, .421, 1.62)):
         expect(f"{nodes} nodes, speeds 1, .8, .5, .25",
                run(scenario(nodes, ["rate: %g, epochs: %d" % SPEEDS[i % 4] for i in range(nodes)])),
                prepared_per_delivered=prepared, loads_per_chunk_per_epoch=reads)
