@@ -16,7 +16,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "store"))
 from stores import pack  # noqa: E402
 
 DELAY_MS = 60
-STEP_S = 0.02
+# Long against what a busy machine takes to tell a client of its batch.
+LONG_MS, STEP_S, STEPS = 250, 0.1, 10
 SHORT = "3MiB"
 LINE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -93,8 +94,8 @@ class Metrics(Case):
         self.assertAlmostEqual(sum(told.values()), sum(self.stall(found, loader.name).values()), delta=0.01)
 
     def slow(self, arena):
-        """A daemon whose reads take 60 ms longer, in an arena of so many batches, and a store."""
-        server = self.start(f"threads: {{workers: 1, loaders: 1}}\ndebug: {{load_delay: {DELAY_MS}}}\n", arena=arena)
+        """A daemon whose reads take LONG_MS longer, with an arena of a size, and a store: a batch is two reads."""
+        server = self.start(f"threads: {{workers: 1, loaders: 1}}\ndebug: {{load_delay: {LONG_MS}}}\n", arena=arena)
         return server, pack(tree(1200), os.path.join(self.folder, "store"), "--chunk-size", 16)
 
     def test_batches_that_are_kept(self):
@@ -107,7 +108,7 @@ class Metrics(Case):
             for number, batch in enumerate(loader):
                 kept.append(batch)
                 time.sleep(STEP_S)
-                if number == 25:
+                if number == STEPS - 1:
                     break
             self.adds_up(loader.name, loader.stats()["wait_s"], self.fresh(), "load", 0.2)
             kept.clear()
@@ -119,10 +120,10 @@ class Metrics(Case):
         server, store = self.slow(SHORT)
         for keep in (0, 1, 2):
             name = f"keeps {keep}"
-            with subprocess.Popen([WAITER, server.socket, store, name, "26", str(keep), str(int(1000 * STEP_S))],
+            with subprocess.Popen([WAITER, server.socket, store, name, str(STEPS), str(keep), str(int(1000 * STEP_S))],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
                 waited, batches = program.stdout.readline().split()
-                self.assertEqual(batches, "26")
+                self.assertEqual(int(batches), STEPS)
                 self.adds_up(name, float(waited), self.fresh(), "load", 0.2)
                 program.stdin.close()
                 self.assertEqual(program.wait(), 0)
