@@ -14,6 +14,7 @@ from proxy import Proxy
 from system import SLOW
 
 SEED, REQUESTS = 20240, 2000
+LATE = 150  # batches of 189, after which a job waits until all was asked
 GROWTH_MAX = 64 << 20
 SANITIZED = system.PATIENCE > 1  # its own memory is many times the program's
 HEAD = peer.Sender.HEAD.size
@@ -172,18 +173,21 @@ class Hostile(ClusterCase):
         return attach, sender
 
     def begun(self, **options):
-        """Both nodes have run a job, which has filled what they fill. Gives a real request and jobs that train."""
+        """Both nodes have run a job, which has filled what they fill. Gives a real request and jobs that train, which
+        do not end before `unharmed`."""
         self.cluster(2)
         self.check(self.scripts())
         attach, sender = self.real()
-        scripts = self.scripts(**options)
+        scripts = self.scripts(pause=[LATE, os.path.join(self.folder, "over")], **options)
         self.in_the_middle(scripts)
         asker = peer.Peer(self.ports[1], 60 * SLOW)
         self.addCleanup(asker.close)
         return attach, sender, scripts, asker
 
     def unharmed(self, scripts, before):
-        self.assertTrue(any(script.process.poll() is None for script in scripts), "the jobs ended too soon")
+        self.assertTrue(all(script.process.poll() is None for script in scripts), "a job has ended")
+        with open(os.path.join(self.folder, "over"), "w"):
+            pass
         self.check(scripts)
         self.assertIsNone(self.nodes[1].process.poll(), self.nodes[1].log()[-4000:])
         if not SANITIZED:
