@@ -7,7 +7,8 @@
 #include "prepare_fixture.h"
 #include "preprocess/decode/jpeg_color.h"
 
-#define PADDED (JPEG_COLOR_WIDTH_MAX + JPEG_COLOR_COLUMNS)
+#define WIDTH_MAX 150
+#define PADDED (WIDTH_MAX + JPEG_COLOR_COLUMNS + JPEG_COLOR_BEHIND)
 
 static void fill(struct rng *rng, uint8_t *row)
 {
@@ -27,9 +28,11 @@ static void test_versions(void **state)
     random_seed(&rng, 20261126);
     uint8_t rows[5][PADDED], expected[PADDED * 3], made[PADDED * 3];
     for (uint32_t round = 0; round < 20000; round++) {
-        uint32_t width = 1 + round % JPEG_COLOR_WIDTH_MAX;
+        uint32_t width = 1 + round % WIDTH_MAX;
         for (int i = 0; i < 5; i++)
             fill(&rng, rows[i]);
+        for (int i = 1; i < 5; i++)
+            rows[i][(width + 1) / 2] = rows[i][(width - 1) / 2];
         struct jpeg_color_row row = {rows[0], {rows[1], rows[2]}, {rows[3], rows[4]}};
         size_t written = (width + JPEG_COLOR_COLUMNS - 1) / JPEG_COLOR_COLUMNS * JPEG_COLOR_COLUMNS * 3;
         memset(made, 0x5a, sizeof made);
