@@ -1,6 +1,7 @@
-/* command_bench.c: larder bench prepare. Ours, with and without restart markers, and the reference take turns image by
- * image, so that what disturbs the machine disturbs all; a pass goes over all images once, and medians are over
- * passes. */
+/* command_bench.c: larder bench prepare. Ours, with and without restart markers, and the reference take turns, some
+ * images each, so that what disturbs the machine disturbs all; a pass goes over all images once, and medians are over
+ * passes. Image by image they would help each other: a processor that has just decoded an image foretells its
+ * branches. */
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #define IMAGES_MAX_BYTES ((uint64_t)4 << 30)
 #define PASSES_MAX 10000
 #define THREADS_MAX 64
+#define IMAGES_A_TURN 64
 
 static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max = 100};
 
@@ -113,24 +115,6 @@ static bool ours(const struct bench *bench, enum side side, size_t image, struct
     return rc == 0;
 }
 
-/* The same, and where the time goes. */
-static bool ours_in_parts(const struct bench *bench, enum side side, size_t image, struct turn *turn, uint64_t instance,
-                          struct result *result)
-{
-    struct spent *spent = &result->spent[side];
-    const struct command_file *file = side == MARKED ? &bench->marked.items[image] : &bench->files.items[image];
-    uint64_t before = spent->times.transform_ns;
-    struct rect rect;
-    bool resized = true;
-    prepare_scratch_time(turn->scratch, &spent->times);
-    bool ok = ours(bench, side, image, turn, instance, &result->passes[result->n_passes].ours_ns[side]);
-    prepare_scratch_time(turn->scratch, NULL);
-    if (source_rect(bench, image, (uint64_t[3]){1, image, instance}, &rect, &resized))
-        reference_time(file->data, file->len_bytes, rect, &turn->buffer, &turn->capacity, &spent->parts);
-    *(resized ? &spent->resample_ns : &spent->copy_ns) += spent->times.transform_ns - before;
-    return ok;
-}
-
 static bool reference(const struct bench *bench, size_t image, struct turn *turn, uint64_t instance, uint64_t *ns)
 {
     const struct command_file *file = &bench->files.items[image];
@@ -144,25 +128,55 @@ static bool reference(const struct bench *bench, size_t image, struct turn *turn
     return ok;
 }
 
-static void one_pass(const struct bench *bench, struct turn *turn, struct result *result)
+/* Where ours takes its time, and libjpeg its own. */
+static void look_into(const struct bench *bench, enum side side, size_t image, struct turn *turn, uint64_t instance,
+                      struct spent *spent)
+{
+    const struct command_file *file = side == MARKED ? &bench->marked.items[image] : &bench->files.items[image];
+    uint64_t before = spent->times.transform_ns, ns = 0;
+    struct rect rect;
+    bool resized = true;
+    prepare_scratch_time(turn->scratch, &spent->times);
+    ours(bench, side, image, turn, instance, &ns);
+    prepare_scratch_time(turn->scratch, NULL);
+    if (source_rect(bench, image, (uint64_t[3]){1, image, instance}, &rect, &resized))
+        reference_time(file->data, file->len_bytes, rect, &turn->buffer, &turn->capacity, &spent->parts);
+    *(resized ? &spent->resample_ns : &spent->copy_ns) += spent->times.transform_ns - before;
+}
+
+/* What is done to an image, in turns. */
+enum task { REFERENCE, OURS, OURS_MARKED, LOOK, LOOK_MARKED, TASKS };
+
+static void one_task(const struct bench *bench, enum task task, size_t image, struct turn *turn, struct result *result)
 {
     struct pass *pass = &result->passes[result->n_passes];
-    *pass = (struct pass){0};
+    uint64_t instance = result->n_passes;
+    switch (task) {
+    case REFERENCE: result->reference_images += reference(bench, image, turn, instance, &pass->reference_ns); return;
+    case OURS: result->images += ours(bench, PLAIN, image, turn, instance, &pass->ours_ns[PLAIN]); return;
+    case OURS_MARKED: ours(bench, MARKED, image, turn, instance, &pass->ours_ns[MARKED]); return;
+    case LOOK: look_into(bench, PLAIN, image, turn, instance, &result->spent[PLAIN]); return;
+    case LOOK_MARKED: look_into(bench, MARKED, image, turn, instance, &result->spent[MARKED]); return;
+    case TASKS: CHECK(!"a task");
+    }
+}
+
+static void one_pass(const struct bench *bench, struct turn *turn, struct result *result)
+{
+    result->passes[result->n_passes] = (struct pass){0};
     result->images = result->reference_images = 0;
-    for (size_t i = 0; i < bench->files.count; i++) {
-        if (bench->sizes[i].width == 0)
-            continue;
-        uint64_t instance = result->n_passes;
-        bool first = (i + instance) & 1;
-        if (first)
-            result->reference_images += reference(bench, i, turn, instance, &pass->reference_ns);
-        if (bench->interval && first)
-            ours_in_parts(bench, MARKED, i, turn, instance, result);
-        result->images += ours_in_parts(bench, PLAIN, i, turn, instance, result);
-        if (bench->interval && !first)
-            ours_in_parts(bench, MARKED, i, turn, instance, result);
-        if (!first)
-            result->reference_images += reference(bench, i, turn, instance, &pass->reference_ns);
+    for (size_t from = 0; from < bench->files.count; from += IMAGES_A_TURN) {
+        size_t end = bench->files.count - from < IMAGES_A_TURN ? bench->files.count : from + IMAGES_A_TURN;
+        size_t begin = from / IMAGES_A_TURN + result->n_passes; /* each comes first now and then */
+        for (size_t i = 0; i < TASKS; i++) {
+            enum task task = (enum task)((begin + i) % TASKS);
+            if (!bench->interval && (task == OURS_MARKED || task == LOOK_MARKED))
+                continue;
+            for (size_t image = from; image < end; image++) {
+                if (bench->sizes[image].width > 0)
+                    one_task(bench, task, image, turn, result);
+            }
+        }
     }
     result->n_passes++;
 }

@@ -234,11 +234,16 @@ struct rect resample_needs(const struct geometry *geometry)
 
 static void mirror_row(const uint8_t *from, uint8_t *to, uint32_t width)
 {
-    const uint8_t *in = from + (size_t)width * IMAGE_CHANNELS;
-    for (uint32_t x = 0; x < width; x++, to += IMAGE_CHANNELS) {
-        in -= IMAGE_CHANNELS;
-        memcpy(to, in, IMAGE_CHANNELS);
+    const uint8_t *in = from + (size_t)(width - 1) * IMAGE_CHANNELS;
+    memcpy(to, in, IMAGE_CHANNELS);
+    for (uint32_t x = 1; x + 1 < width; x++) {
+        uint32_t four; /* the pixel, and a byte that the next one replaces: faster than three */
+        to += IMAGE_CHANNELS, in -= IMAGE_CHANNELS;
+        memcpy(&four, in, sizeof four);
+        memcpy(to, &four, sizeof four);
     }
+    if (width > 1)
+        memcpy(to + IMAGE_CHANNELS, in - IMAGE_CHANNELS, IMAGE_CHANNELS);
 }
 
 static void copy(const struct geometry *geometry, const uint8_t *from, size_t stride, const struct image *out)

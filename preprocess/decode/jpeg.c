@@ -9,8 +9,8 @@
  *
  * Of a baseline JPEG jpeg_rows.c reads the coefficients: faster than libjpeg, and where there are restart markers none
  * that the rectangle does not need. libjpeg is in buffered-image mode, believes that the whole file was read, and gets
- * the coefficients from its memory manager. What cannot be read that way is decoded the ordinary way, which also says
- * what is wrong with it. */
+ * the coefficients from its memory manager. Of a small one it makes no more than the planes (jpeg_small.h). What cannot
+ * be read that way is decoded the ordinary way, which also says what is wrong with it. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@
 #include "preprocess/decode/decode_priv.h"
 #include "preprocess/decode/jpeg_memory.h"
 #include "preprocess/decode/jpeg_rows.h"
+#include "preprocess/decode/jpeg_small.h"
 
 #define ROWS_AT_ONCE 16
 /* Memory, see jpeg_reader_needs. */
@@ -31,8 +32,6 @@
 #define WORKING_BYTES ((size_t)64 << 10)
 #define CROP_ROUNDING 128 /* pixels to the sides of a rectangle, alignment included */
 #define ROW_ROUNDING 64
-/* Below this, making the tables of the codes takes more than reading faster saves. */
-#define ROWS_PIXELS_MIN (UINT64_C(128) * 128)
 
 struct jpeg_reader {
     struct jpeg_decompress_struct cinfo;
@@ -47,6 +46,7 @@ struct jpeg_reader {
     struct rect rect;   /* asked for */
     struct image image; /* and what was made of it; data NULL: no memory was taken yet */
     bool by_rows;       /* the coefficients come from rows */
+    bool small;         /* and the pixels from planes */
     struct jpeg_rows rows;
 };
 
@@ -250,17 +250,29 @@ static void read_cmyk_rows(struct jpeg_reader *reader, uint32_t skip)
     }
 }
 
+/* libjpeg makes tables of its own from each code, which takes long for a small image. Where it reads nothing itself it
+ * gets codes without symbols. */
+static void spare_codes(struct jpeg_decompress_struct *cinfo)
+{
+    static JHUFF_TBL nothing;
+    for (int i = 0; i < NUM_HUFF_TBLS; i++)
+        cinfo->dc_huff_tbl_ptrs[i] = cinfo->ac_huff_tbl_ptrs[i] = &nothing;
+}
+
 static void start(struct jpeg_reader *reader)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     cinfo->out_color_space = cinfo->num_components == 4 ? JCS_CMYK : JCS_RGB;
     cinfo->dct_method = JDCT_ISLOW;
     cinfo->buffered_image = reader->by_rows;
-    if (reader->by_rows)
-        jpeg_memory_rows(&reader->memory, &reader->rows);
-    jpeg_start_decompress(cinfo);
-    if (!reader->by_rows)
+    cinfo->raw_data_out = reader->small;
+    if (!reader->by_rows) {
+        jpeg_start_decompress(cinfo);
         return;
+    }
+    jpeg_memory_rows(&reader->memory, &reader->rows);
+    spare_codes(cinfo);
+    jpeg_start_decompress(cinfo);
     cinfo->input_iMCU_row = cinfo->total_iMCU_rows; /* so that libjpeg reads nothing itself */
     jpeg_start_output(cinfo, cinfo->input_scan_number);
 }
@@ -297,11 +309,25 @@ static void take_image(struct jpeg_reader *reader, uint32_t width)
         ERREXIT1(&reader->cinfo, JERR_OUT_OF_MEMORY, 0);
 }
 
+/* The rectangle of a small JPEG; the other columns of its rows are made too. */
+static void read_small(struct jpeg_reader *reader)
+{
+    struct rect rect = reader->rect;
+    take_image(reader, jpeg_small_columns(&reader->cinfo));
+    jpeg_small_read(&reader->cinfo, rect.y, &reader->image);
+    reader->image.data += (size_t)rect.x * IMAGE_CHANNELS;
+    reader->image.width = rect.width;
+}
+
 static void region_body(struct jpeg_reader *reader)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     struct rect rect = reader->rect;
     start(reader);
+    if (reader->small) {
+        read_small(reader);
+        return;
+    }
 
     uint32_t side = margin(cinfo);
     JDIMENSION left = rect.x > side ? rect.x - side : 0;
@@ -327,19 +353,13 @@ static void region_body(struct jpeg_reader *reader)
     reader->image.width = rect.width;
 }
 
-static bool fits_rows(const struct jpeg_decompress_struct *cinfo)
-{
-    uint64_t pixels = (uint64_t)cinfo->image_width * cinfo->image_height;
-    return jpeg_rows_fit(cinfo) && (cinfo->restart_interval > 0 || pixels >= ROWS_PIXELS_MIN);
-}
-
 /* The coefficients of a JPEG in several scans, whole; the rectangle; and the rows that libjpeg works on. */
 size_t jpeg_reader_needs(struct jpeg_reader *reader, struct rect rect)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     size_t bytes = (size_t)cinfo->image_width * (size_t)cinfo->num_components * WORKING_ROWS + WORKING_BYTES;
     bytes += ((size_t)rect.width + CROP_ROUNDING) * IMAGE_CHANNELS * rect.height;
-    if (fits_rows(cinfo))
+    if (jpeg_rows_fit(cinfo))
         bytes += jpeg_rows_bytes(cinfo);
     bool whole = jpeg_has_multiple_scans(cinfo);
     for (int i = 0; whole && i < cinfo->num_components; i++) {
@@ -355,10 +375,11 @@ int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct imag
 {
     reader->rect = rect;
     reader->image.data = NULL;
-    reader->by_rows = fits_rows(&reader->cinfo) && jpeg_rows_begin(&reader->rows, &reader->cinfo);
+    reader->by_rows = jpeg_rows_fit(&reader->cinfo) && jpeg_rows_begin(&reader->rows, &reader->cinfo);
+    reader->small = reader->by_rows && jpeg_small_fits(&reader->cinfo);
     bool made = guarded(reader, fault, region_body);
     if (!made && reader->by_rows && fault->reason != BAD_NO_MEMORY) {
-        reader->by_rows = false;
+        reader->by_rows = reader->small = false;
         made = guarded(reader, fault, open_again) && guarded(reader, fault, region_body);
     }
     if (!made)

@@ -41,10 +41,20 @@ static uint32_t entry_of(uint8_t symbol, uint32_t length, bool dc)
     return (length + size) | length << 8 | (64 - size) << 16 | (run + 1) << 24;
 }
 
+static bool is_made_from(const struct huffman *code, const uint8_t *counts, const uint8_t *values, bool dc)
+{
+    return code->made == (dc ? HUFFMAN_DC : HUFFMAN_AC) && memcmp(code->counts + 1, counts + 1, HUFFMAN_LONGEST) == 0 &&
+           memcmp(code->values, values, sizeof code->values) == 0;
+}
+
 bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *values, bool dc)
 {
     uint32_t bits = 0, used = 0;
+    if (is_made_from(code, counts, values, dc))
+        return true;
+    code->made = HUFFMAN_NOTHING;
     memset(code->look, 0, sizeof code->look);
+    memcpy(code->counts, counts, sizeof code->counts);
     memcpy(code->values, values, sizeof code->values);
     for (uint32_t length = 1; length <= HUFFMAN_LONGEST; length++, bits <<= 1) {
         uint32_t end = bits + counts[length];
@@ -62,6 +72,7 @@ bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *v
                 code->look[(bits << spare) + i] = entry;
         }
     }
+    code->made = dc ? HUFFMAN_DC : HUFFMAN_AC;
     return true;
 }
 

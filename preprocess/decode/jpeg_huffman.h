@@ -21,10 +21,12 @@ struct huffman {
     uint32_t look[1 << HUFFMAN_LOOK_BITS]; /* an entry (jpeg_huffman.c) for each next bits */
     uint32_t limit[HUFFMAN_LONGEST + 1];   /* the first 16 bits that no code of this length or shorter begins */
     int32_t offset[HUFFMAN_LONGEST + 1];   /* of a length's codes in values */
-    uint8_t values[256];
+    uint8_t counts[HUFFMAN_LONGEST + 1], values[256]; /* what it was made from */
+    enum { HUFFMAN_NOTHING, HUFFMAN_DC, HUFFMAN_AC } made;
 };
 
-/* huffman_build makes a code from a DHT segment's counts by length (counts[1] to counts[16]) and 256 values. False:
+/* huffman_build makes a code from a DHT segment's counts by length (counts[1] to counts[16]) and 256 values. A code
+ * that was made from the same before stays as it is, which is much faster; one that was never made is all zeros. False:
  * it is no code, or (dc) not one for DC coefficients. */
 bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *values, bool dc);
 

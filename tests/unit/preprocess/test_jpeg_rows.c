@@ -226,12 +226,42 @@ static void test_codes(void **state)
     free(code);
 }
 
+/* Proves: a code made again is what it was the first time, whatever was made in between: another code, the same for
+ * coefficients of the other kind, or none. */
+static void test_codes_again(void **state)
+{
+    (void)state;
+    struct huffman *code = xcalloc(1, sizeof *code), *first = xcalloc(1, sizeof *first);
+    const uint8_t counts[17] = {0, 1, 1, 2}, other_counts[17] = {0, 0, 3}, wrong[17] = {0, 3};
+    const uint8_t values[256] = {0, 1, 2, 3}, other_values[256] = {0, 1, 2, 4};
+    assert_true(huffman_build(first, counts, values, true));
+    for (int between = 0; between < 5; between++) {
+        assert_true(huffman_build(code, counts, values, true));
+        assert_memory_equal(code->look, first->look, sizeof code->look);
+        if (between == 1)
+            assert_true(huffman_build(code, other_counts, values, true));
+        else if (between == 2)
+            assert_true(huffman_build(code, counts, other_values, true));
+        else if (between == 3)
+            assert_true(huffman_build(code, counts, values, false));
+        else if (between == 4)
+            assert_false(huffman_build(code, wrong, values, true));
+        if (between > 0)
+            assert_memory_not_equal(code->look, first->look, sizeof code->look);
+    }
+    assert_true(huffman_build(code, counts, values, true));
+    assert_memory_equal(code->look, first->look, sizeof code->look);
+    free(code);
+    free(first);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_coefficients),
         cmocka_unit_test(test_lies),
         cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_codes_again),
     };
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 10);

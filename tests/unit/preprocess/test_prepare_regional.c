@@ -17,9 +17,9 @@ static void test_regional(void **state)
         {3, 4, 1, false, 80, 0, 0}, {3, 2, 2, true, 75, 0, 0},  {3, 2, 1, true, 75, 0, 0},  {3, 2, 2, false, 80, 1, 0},
         {1, 1, 1, false, 90, 0, 0}, {3, 4, 2, false, 80, 0, 0}, {3, 1, 1, true, 75, 0, 0},
     };
-    static const uint32_t sizes[][2] = {{160, 120}, {97, 131}};
+    static const uint32_t sizes[][2] = {{160, 120}, {97, 131}, {32, 32}, {61, 128}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        for (size_t s = 0; s < 2; s++) {
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             uint8_t *pixels = picture(sizes[s][0], sizes[s][1], (unsigned)forms[i].components, i);
             struct encoded jpeg = encode_jpeg(pixels, sizes[s][0], sizes[s][1], &forms[i]);
             char name[64];
