@@ -57,7 +57,9 @@ struct plan_case {
     double apart;  /* the next job begins when the first one has had so much of an epoch, or so many */
     enum shuffle_mode shuffle;
     uint64_t seed;
-    uint32_t runs; /* that each setting is played, with seeds in a row: orders differ. A row is their mean */
+    /* The most that each setting is played, with seeds in a row: orders differ. A row is the mean, and they end sooner
+     * where chance is hardly left in it. */
+    uint32_t runs;
 };
 
 /* plan_fail_case says what of a case is out of bounds; 0: nothing is. */
@@ -80,6 +82,8 @@ struct plan_part {
 struct plan_row {
     struct plan_setting setting;
     struct plan_part first, later; /* the first job's first epoch, and those after it */
+    uint32_t runs;                 /* that these are the mean of */
+    double stall_sd_s;             /* the standard deviation, from run to run, of what all jobs wait in all epochs */
 };
 
 /* plan_play runs the jobs with one setting. LARDER_EINVAL, or the code with which the engine refuses a job. */

@@ -12,7 +12,11 @@
 #include "server/bench/plan_priv.h"
 #include "server/config/config.h"
 
-enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64, PLAYED_BATCH_MIN = 8 };
+enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64, PLAYED_BATCH_MIN = 8, RUNS_LEAST = 8 };
+
+/* Runs are enough when the standard error of their mean stall is so small a part of it, or of the jobs' time. */
+#define CERTAIN_STALL 0.03
+#define CERTAIN_TIME 0.001
 
 #define AHEAD_WINDOW_NS (UINT64_C(30) * CLOCK_NS_PER_S)
 
@@ -331,17 +335,44 @@ static void divide(struct plan_part *part, uint32_t runs)
     part->epochs /= runs;
 }
 
+static double stall_s(const struct plan_row *row)
+{
+    return row->first.stall_s + row->later.stall_s;
+}
+
+/* The standard deviation of a run's stall, from the sums over all runs: the row's, and that of the stalls' squares. */
+static double stall_sd_s(const struct plan_row *row, double squares)
+{
+    double sum = stall_s(row), runs = row->runs;
+    return row->runs < 2 ? 0 : sqrt(fmax(0, squares - sum * sum / runs) / (runs - 1));
+}
+
+/* certain says whether more runs would hardly change the mean stall of a row of sums. */
+static bool certain(const struct plan_row *row, double squares)
+{
+    double sum = stall_s(row), time = sum + row->first.train_s + row->later.train_s;
+    double error_of_sum = stall_sd_s(row, squares) * sqrt(row->runs);
+    return row->runs >= RUNS_LEAST && error_of_sum <= fmax(CERTAIN_STALL * sum, CERTAIN_TIME * time);
+}
+
 int plan_play(const struct plan_case *plan, const struct plan_setting *setting, struct plan_row *out, struct error *err)
 {
     struct plan_row row = {.setting = *setting};
     struct plan_case seeded = *plan;
+    double squares = 0;
     int code = plan_fail_case(plan, err);
-    for (uint32_t run = 0; !code && run < plan->runs; run++, seeded.seed++)
+    while (!code && row.runs < plan->runs && !certain(&row, squares)) {
+        double before_s = stall_s(&row);
         code = play_once(&seeded, setting, &row, err);
+        row.runs++;
+        seeded.seed++;
+        squares += (stall_s(&row) - before_s) * (stall_s(&row) - before_s);
+    }
     if (code)
         return code;
-    divide(&row.first, plan->runs);
-    divide(&row.later, plan->runs);
+    row.stall_sd_s = stall_sd_s(&row, squares);
+    divide(&row.first, row.runs);
+    divide(&row.later, row.runs);
     *out = row;
     return 0;
 }

@@ -17,7 +17,7 @@
 #include "server/config/config_priv.h"
 #include "server/workers/one_size.h"
 
-enum { PLAYED_MIN = 4000, RUNS_MAX = 8, PIPELINE_MAX = 1 << 16, KEY_CHUNKS = 1 };
+enum { PLAYED_MIN = 4000, RUNS_MAX = 32, PIPELINE_MAX = 1 << 16, KEY_CHUNKS = 1 };
 
 #define WORK_MAX 200000u         /* samples that are delivered for one setting in virtual time */
 #define MEMORY_SHARE 0.8         /* of the machine's memory, that larderd may have besides its scratch memory */

@@ -220,9 +220,10 @@ static json_t *json_rows(const struct plan_told *told)
     for (uint32_t i = 0; i < told->count; i++) {
         const struct plan_row *row = &told->rows[i];
         json_array_append_new(
-            rows, json_pack("{s:I, s:I, s:I, s:o, s:o}", "encoded_bytes", (json_int_t)row->setting.encoded_bytes,
-                            "arena_bytes", (json_int_t)row->setting.arena_bytes, "class_bytes",
-                            (json_int_t)row->setting.class_bytes, "first", json_part(told->plan, &row->first), "later",
+            rows, json_pack("{s:I, s:I, s:I, s:I, s:f, s:o, s:o}", "encoded_bytes",
+                            (json_int_t)row->setting.encoded_bytes, "arena_bytes", (json_int_t)row->setting.arena_bytes,
+                            "class_bytes", (json_int_t)row->setting.class_bytes, "runs", (json_int_t)row->runs,
+                            "stall_sd_s", row->stall_sd_s, "first", json_part(told->plan, &row->first), "later",
                             json_part(told->plan, &row->later)));
     }
     return rows;

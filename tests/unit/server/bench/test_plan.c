@@ -233,6 +233,30 @@ static void test_same(void **state)
     near(both.later.stall_s, (one.later.stall_s + two.later.stall_s) / 2, 1e-9);
     near((double)both.first.source_bytes, (double)(one.first.source_bytes + two.first.source_bytes) / 2, 1e-6);
     assert_int_equal(both.later.epochs, one.later.epochs);
+    assert_int_equal(both.runs, 2);
+    double apart_s = one.first.stall_s + one.later.stall_s - two.first.stall_s - two.later.stall_s;
+    near(both.stall_sd_s, fabs(apart_s) / sqrt(2), 1e-6);
+    assert_true(both.stall_sd_s > 0 && one.stall_sd_s == 0);
+}
+
+/* Runs end when the mean stall is certain: soon where chance decides little, late or never where it decides much. */
+static void test_runs(void **state)
+{
+    (void)state;
+    struct plan_case plan = some_case();
+    plan.runs = 200;
+    assert_int_equal(play(&plan, little).runs, 8);
+    plan.samples = plan.played = 512;
+    plan.dataset_bytes = (uint64_t)512 * BYTES;
+    plan.jobs = 4;
+    plan.batch = 50;
+    plan.step_s = 0.4;
+    struct plan_setting chance = {.encoded_bytes = 10 * MIB, .arena_bytes = 128 * MIB};
+    struct plan_row row = play(&plan, chance);
+    assert_in_range(row.runs, 9, 199);
+    assert_true(row.stall_sd_s / sqrt(row.runs) <= 0.03 * (row.first.stall_s + row.later.stall_s));
+    plan.runs = row.runs - 1;
+    assert_int_equal(play(&plan, chance).runs, plan.runs);
 }
 
 static uint32_t try_all(const struct plan_case *plan, const struct plan_machine *machine,
@@ -341,7 +365,7 @@ int main(void)
         cmocka_unit_test(test_steps),    cmocka_unit_test(test_class),          cmocka_unit_test(test_repeatable),
         cmocka_unit_test(test_raw),      cmocka_unit_test(test_part),           cmocka_unit_test(test_together),
         cmocka_unit_test(test_same),     cmocka_unit_test(test_advice_reading), cmocka_unit_test(test_advice_preparing),
-        cmocka_unit_test(test_settings), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_settings), cmocka_unit_test(test_refused),        cmocka_unit_test(test_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
