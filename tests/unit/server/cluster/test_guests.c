@@ -85,7 +85,7 @@ static void attach(struct home *home, uint64_t request, uint64_t boot, uint32_t 
 
 static void added(struct home *home)
 {
-    step(home, (struct guests_event){.type = GUESTS_ADDED, .guest = home->resolving, .added.job = 5});
+    step(home, (struct guests_event){.type = GUESTS_ADDED, .guest = home->resolving, .added = {5, GUESTS_HOLD}});
     home->guest = home->resolving;
 }
 
