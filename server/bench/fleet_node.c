@@ -87,8 +87,10 @@ static void see_guest_job(struct fleet_node *node, const struct engine_action *a
 {
     bool added = action->type == ENGINE_JOB_ADDED;
     struct guests_event event = {.type = added ? GUESTS_ADDED : GUESTS_ENDED, .guest = guest_of(action)};
-    if (added)
+    if (added) {
         event.added.job = action->job;
+        event.added.hold = action->job_added.held_max;
+    }
     node->guest_at[action->job] = added;
     home_note(&node->home, event);
 }

@@ -7,15 +7,15 @@
  * a request takes it. What a request took is kept until the anchor says that it has it, so that the request may come
  * again: all requests are safe to repeat.
  *
- * Where the arena has little room, the engine delivers nothing more until some of what is held here goes. So a request
- * for more waits GUESTS_STILL_NS at most after the last delivery, if anything is held. It gets what is ready, and the
- * next one tells what the anchor has.
+ * Where as many batches are held here as the engine lets a guest hold, it delivers nothing more until one goes. Then a
+ * request for more waits GUESTS_STILL_NS at most after the last delivery. It gets what is ready, and the next one tells
+ * what the anchor has. Where fewer are held, the engine is only slow, and the request waits as long as it may.
  *
  *   RESOLVING ── ADDED ──▶ THERE ── a higher term or boot, DETACH, no request for a lease, ENDED ──▶ gone
  *
  * One that has given all its part stays for GUESTS_THROUGH_LEASES leases, for the next epoch. On a node that leaves no
- * other is attached, and those that are there go on until their anchors have what they want of the epoch, for
- * GUESTS_LEAVE_NS at most.
+ * other is attached, and those that are there go on until they have given all their part and nobody has asked for
+ * GUESTS_LAST_NS whether it came, for GUESTS_LEAVE_NS at most.
  *
  * An anchor can make a guest hold no more than some hundreds of samples, and the home no more guests than it allows. */
 #ifndef LARDER_SERVER_CLUSTER_GUESTS_H
@@ -33,12 +33,13 @@
 #define GUESTS_ASKED_MAX 4     /* requests of a guest that wait at once, and answers that are kept */
 #define GUESTS_BATCH 8         /* samples of a batch of a guest's engine job */
 #define GUESTS_PREFETCH 4      /* batches ahead that its engine job prepares, */
-#define GUESTS_HOLD 8          /* and that may be kept for the anchor */
+#define GUESTS_HOLD 9          /* and that may be kept for the anchor: 64 samples that begin within a batch */
 #define GUESTS_SAMPLES_MAX 256 /* of an answer */
 #define GUESTS_WAIT_MAX_MS 5000
 #define GUESTS_STILL_NS UINT64_C(250000000)
 #define GUESTS_THROUGH_LEASES 20
 #define GUESTS_LEAVE_NS UINT64_C(30000000000)
+#define GUESTS_LAST_NS UINT64_C(4000000000)
 #define GUESTS_NO_JOB UINT32_MAX
 #define GUESTS_AHEAD 32 /* samples that the engine is asked for beyond what is waited for */
 
@@ -91,7 +92,8 @@ struct guests_event {
             struct idset *part;     /* of one epoch. Becomes the guests'. */
         } attach;
         struct {
-            uint32_t job; /* the engine's number */
+            uint32_t job;  /* the engine's number */
+            uint32_t hold; /* batches of its that may be held */
         } added;
         struct {
             int32_t code; /* a larder_err, for the ANSWER */

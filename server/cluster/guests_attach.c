@@ -176,6 +176,7 @@ void guests_on_added(struct guests *guests, const struct guests_event *event)
     guest->predecessor = GUESTS_NO_JOB;
     guest->there = true;
     guest->job = event->added.job;
+    guest->hold = event->added.hold;
     tell_attached(guests, guest, guest->attaching);
     guest->attaching = 0;
 }

@@ -78,10 +78,7 @@ static struct asked *first_asked(struct guest *guest)
 
 uint64_t guests_still_at(const struct guest *guest)
 {
-    bool holds = guest->ready.count > 0;
-    for (int i = 0; i < GUESTS_ASKED_MAX; i++)
-        holds = holds || guest->kept[i].seq;
-    return holds ? guest->came_ns + GUESTS_STILL_NS : UINT64_MAX;
+    return guest->n_batches >= guest->hold ? guest->came_ns + GUESTS_STILL_NS : UINT64_MAX;
 }
 
 static bool waited(const struct guests *guests, const struct guest *guest, const struct asked *asked)

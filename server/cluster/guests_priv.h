@@ -39,8 +39,8 @@ struct kept {
 struct guest {
     uint64_t number, term; /* number 0: an unused place */
     struct guests_key key;
-    bool there; /* The engine has its job. */
-    uint32_t job;
+    bool there;              /* The engine has its job. */
+    uint32_t job, hold;      /* its number, and how many of its batches may be held */
     uint32_t predecessor;    /* the engine's job that it takes the place of, until it is there; GUESTS_NO_JOB: none */
     uint64_t attaching;      /* the request that waits for the engine's answer */
     uint64_t count;          /* samples of its part */

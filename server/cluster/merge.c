@@ -5,6 +5,8 @@
 #include "common/check.h"
 #include "server/cluster/merge_priv.h"
 
+#define MS UINT64_C(1000000)
+
 int merge_create(uint64_t term, struct merge **out)
 {
     struct merge *merge = xcalloc(1, sizeof *merge);
@@ -160,10 +162,11 @@ static void on_moved(struct merge *merge, const struct merge_event *event)
 }
 
 /* fit learns how many samples a node has at once. One with little room that is asked for more waits for the rest in
- * vain, and the samples that it has wait with it. */
-static void fit(struct part *part, const struct request *answered, uint32_t count, bool last)
+ * vain, and the samples that it has wait with it. One that gave what it had when its time was over is only slow. */
+static void fit(const struct merge *merge, struct part *part, const struct request *answered, uint32_t count, bool last)
 {
-    if (count < answered->n && !last && !answered->again) {
+    bool over = merge->now_ns >= answered->asked_ns + MERGE_WAIT_MS * MS;
+    if (count < answered->n && !last && !answered->again && !over) {
         part->most = count > MERGE_SAMPLES_LEAST ? count : MERGE_SAMPLES_LEAST;
         part->whole = 0;
     } else if (count >= part->most && ++part->whole == MERGE_WHOLE) {
@@ -187,7 +190,7 @@ static void on_batch(struct merge *merge, struct part *part, struct request *req
     part->starved_ns = merge->now_ns + MERGE_STARVED_NS;
     uint32_t count = event->batch.count < answered.n ? event->batch.count : answered.n;
     *request = (struct request){0};
-    fit(part, &answered, count, event->batch.last);
+    fit(merge, part, &answered, count, event->batch.last);
     part->dry = part->dry || event->batch.last;
     for (uint32_t i = 0; i < count; i++)
         merge_arrive(merge, part, (struct slot){.task = answered.tasks[i], .id = answered.ids[i]},

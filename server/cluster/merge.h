@@ -22,16 +22,17 @@
 #include "common/types.h"
 #include "sampler/idset.h"
 
-#define MERGE_ASKED_MAX 4                     /* requests of a part under way at once */
-#define MERGE_SAMPLES_MOST 32                 /* in a request, */
-#define MERGE_SAMPLES_LEAST 8                 /* where the node has had little room; fewer if fewer wait */
-#define MERGE_WHOLE 32                        /* whole answers in a row after which a node is asked for more */
-#define MERGE_GATHER_NS UINT64_C(500000000)   /* that an expected sample waits for company at most */
-#define MERGE_WAIT_MS 2000                    /* that a node may take until a sample is ready, when it is asked first */
-#define MERGE_ANSWER_MS 2000                  /* that an answer may take beyond that */
-#define MERGE_EMPTY_NS UINT64_C(50000000)     /* before a part that had none is asked again */
-#define MERGE_TRIES 3                         /* attachments in a row that bring nothing */
-#define MERGE_STARVED_NS UINT64_C(6000000000) /* in which a part that is asked gives nothing, */
+#define MERGE_ASKED_MAX 4                   /* requests of a part under way at once */
+#define MERGE_SAMPLES_MOST 32               /* in a request, */
+#define MERGE_SAMPLES_LEAST 8               /* where the node has had little room; fewer if fewer wait */
+#define MERGE_UNDER_WAY_MOST 64             /* samples of a part under way at once: a home keeps no more for a guest */
+#define MERGE_WHOLE 32                      /* whole answers in a row after which a node is asked for more */
+#define MERGE_GATHER_NS UINT64_C(500000000) /* that an expected sample waits for company at most */
+#define MERGE_WAIT_MS 2000                  /* that a node may take until a sample is ready, when it is asked first */
+#define MERGE_ANSWER_MS 2000                /* that an answer may take beyond that */
+#define MERGE_EMPTY_NS UINT64_C(50000000)   /* before a part that had none is asked again */
+#define MERGE_TRIES 3                       /* attachments in a row that bring nothing */
+#define MERGE_STARVED_NS UINT64_C(6000000000)    /* in which a part that is asked gives nothing, */
 #define MERGE_EMPTY_MORE_NS UINT64_C(4000000000) /* or in which it does not even say so */
 #define MERGE_PARTS_MAX 256                      /* of an epoch, those that were given up included */
 #define MERGE_NODE_SELF UINT32_MAX

@@ -24,6 +24,7 @@ struct slots {
 /* A request under way; number 0: none. */
 struct request {
     uint64_t number, seq; /* seq 0: an ATTACH */
+    uint64_t asked_ns;    /* when it was sent; of a NEXT */
     bool again;           /* It has failed once, */
     bool failed;          /* or one that had some of its slots before. */
     uint32_t n;

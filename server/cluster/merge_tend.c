@@ -15,6 +15,7 @@ static bool enough(const struct merge *merge, const struct part *part)
 void merge_send_next(struct merge *merge, struct part *part, struct request *request)
 {
     request->number = ++merge->requests;
+    request->asked_ns = merge->now_ns;
     struct merge_action *action = merge_act(merge, MERGE_NEXT, part);
     action->request = request->number;
     action->next.seq = request->seq;
@@ -26,8 +27,8 @@ void merge_send_next(struct merge *merge, struct part *part, struct request *req
     action->next.tasks = request->tasks;
 }
 
-/* ask sends requests for the slots that wait, in bundles. A node with little room is asked once at a time: only a
- * request tells it what has come, so that it has room for the next. */
+/* ask sends requests for the slots that wait, in bundles. Only a request tells a node what has come, so that it has
+ * room for more. So no more are under way than a node keeps, and one with little room is asked once at a time. */
 static void ask(struct merge *merge, struct part *part)
 {
     for (uint32_t at = 0; at < MERGE_ASKED_MAX && part->waiting.count; at++) {
@@ -38,6 +39,8 @@ static void ask(struct merge *merge, struct part *part)
         if (tight || !enough(merge, part) || !merge_seq_has(part))
             return;
         size_t n = part->waiting.count < part->most ? part->waiting.count : part->most;
+        if (merge_under_way(part) + n > MERGE_UNDER_WAY_MOST)
+            return;
         *request = (struct request){.seq = merge_seq_next(part), .n = (uint32_t)n};
         for (size_t i = 0; i < n; i++) {
             request->tasks[i] = part->waiting.all[i].task;

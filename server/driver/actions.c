@@ -45,7 +45,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                                                                       .weight = reg->asked.weight});
     }
     if (!action->job_added.attached)
-        cluster_job_added(driver, action->job, reg);
+        cluster_job_added(driver, action, reg);
     else
         cluster_job_refused(driver, reg, 0);
     if (reg->guest.number) {

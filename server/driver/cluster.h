@@ -41,7 +41,7 @@ void cluster_alone(struct driver *driver);
 /* For a job that is to be made: cluster_anchor makes its anchor, and fills in desc.homes, when others may give samples
  * to it. cluster_job_added and cluster_job_ended tell what became of it. */
 void cluster_anchor(struct driver *driver, const struct registration *reg, struct engine_job_desc *desc);
-void cluster_job_added(struct driver *driver, uint32_t job, const struct registration *reg);
+void cluster_job_added(struct driver *driver, const struct engine_action *action, const struct registration *reg);
 void cluster_job_refused(struct driver *driver, const struct registration *reg, int code);
 void cluster_job_ended(struct driver *driver, uint32_t job);
 /* cluster_expect takes an EXPECT. */

@@ -64,16 +64,17 @@ void cluster_anchor(struct driver *driver, const struct registration *reg, struc
     free(chunk_of);
 }
 
-void cluster_job_added(struct driver *driver, uint32_t job, const struct registration *reg)
+void cluster_job_added(struct driver *driver, const struct engine_action *action, const struct registration *reg)
 {
     struct driver_cluster *cluster = driver->cluster;
     if (!cluster)
         return;
     if (reg->guest.number) {
-        home_note(&cluster->home,
-                  (struct guests_event){.type = GUESTS_ADDED, .guest = reg->guest.number, .added.job = job});
+        home_note(&cluster->home, (struct guests_event){.type = GUESTS_ADDED,
+                                                        .guest = reg->guest.number,
+                                                        .added = {action->job, action->job_added.held_max}});
     } else if (cluster->adding) {
-        cluster->anchors[job] = (struct cluster_anchor){cluster->adding, ++cluster->serials};
+        cluster->anchors[action->job] = (struct cluster_anchor){cluster->adding, ++cluster->serials};
         cluster->adding = NULL;
     }
 }

@@ -2,7 +2,7 @@
 """A sweep over several daemons, as a cluster and alone: what is prepared, read, asked and computed for a sample.
 
     cluster_nodes.py FOLDER [--nodes 4] [--copies 6] [--epochs 3] [--rounds 2] [--batch-size 64] [--prefetch 4]
-                     [--security bundle] [--namespaces]
+                     [--arena 128MiB] [--security bundle] [--namespaces]
 
 Each node of this machine is a daemon with one worker and one loader. By turns the daemons share as a cluster, with a
 certificate each, or know nothing of the others. A job trains at each, all on the same files: those of FOLDER, under
@@ -36,7 +36,7 @@ import system  # noqa: E402
 
 PIPELINE = [{"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]
 CONFIG = """\
-memory: {arena: 128MiB, encoded: 32MiB}
+memory: {arena: ARENA, encoded: 32MiB}
 threads: {loaders: 1, workers: 1}
 catalog: {checkpoint: none}
 metrics: {enabled: false}
@@ -88,7 +88,7 @@ class Nodes:
         for number, address in enumerate(addresses):
             home = os.path.join(self.folder, f"node-{number}")
             os.mkdir(home)
-            text = CONFIG
+            text = CONFIG.replace("ARENA", options.arena)
             if shared:
                 text += (f"cluster:\n  name: bench\n  node: node-{number}\n  security: {options.security}\n"
                          f"  listen: {address}\n  advertise: {address}\n  nodes: [{', '.join(addresses)}]\n"
@@ -177,6 +177,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--prefetch", type=int, default=4)
+    parser.add_argument("--arena", default="128MiB")
     parser.add_argument("--security", choices=("bundle", "none"), default="bundle")
     parser.add_argument("--namespaces", action="store_true")
     parser.add_argument("--script-of", help=argparse.SUPPRESS)

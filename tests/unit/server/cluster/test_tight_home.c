@@ -16,9 +16,14 @@
 
 enum {
     SAMPLES = 2000,
-    AHEAD = 64,      /* that the anchor's engine expects at once */
+    AHEAD = 64,      /* that the anchor's engine expects at once, */
+    FAR_AHEAD = 96,  /* or where its script has more batches ahead */
+    FIRST = 13,      /* that it expects first, when not all at once */
     TRAVELS_MS = 1,  /* a message */
-    PREPARES_MS = 1, /* the home's engine, a batch */
+    PREPARES_MS = 1, /* the home's engine, a batch, */
+    SLOW_MS = 300,   /* or where it is slow */
+    STEP_MS = 600,   /* of a script that takes STEP samples of this home's in a step */
+    STEP = 32,
     MESSAGES = 64,
     NODE = 1,
 };
@@ -31,12 +36,19 @@ struct message {
     struct merge_sample samples[GUESTS_SAMPLES_MAX];
 };
 
+/* What differs from test to test. */
+struct setting {
+    uint32_t room, prepares_ms, ahead; /* room: batches that the home may hold */
+    uint32_t first, step_ms; /* step_ms 0: the script takes all that has come at once, and `first` says nothing */
+};
+
 struct world {
+    struct setting of;
     struct guests *guests;
     struct merge *merge;
     uint64_t now_ns;
     struct message net[MESSAGES];
-    uint32_t room, out, credits, prepared; /* batches: there is room for, that are not released, asked for; samples */
+    uint32_t out, credits, prepared; /* batches: that are not released, asked for; samples */
     uint64_t batch, ready_ns, guest;
     bool expected[SAMPLES], received[SAMPLES];
     sample_id slots[SAMPLES]; /* by task: what it expects */
@@ -95,13 +107,14 @@ static void deliver(struct world *world)
 {
     struct guests_sample samples[GUESTS_BATCH];
     uint32_t count = 0;
-    if (!world->credits || world->out == world->room || world->now_ns < world->ready_ns || world->prepared == SAMPLES)
+    if (!world->credits || world->out == world->of.room || world->now_ns < world->ready_ns ||
+        world->prepared == SAMPLES)
         return;
     for (; count < GUESTS_BATCH && world->prepared < SAMPLES; count++)
         samples[count] = (struct guests_sample){.id = world->prepared++, .bytes = 1};
     world->credits--;
     world->out++;
-    world->ready_ns = world->now_ns + PREPARES_MS * MS;
+    world->ready_ns = world->now_ns + world->of.prepares_ms * MS;
     tell_home(world, (struct guests_event){.type = GUESTS_DELIVERED,
                                            .guest = world->guest,
                                            .delivered = {.batch = ++world->batch,
@@ -173,18 +186,29 @@ static void tell_anchor(struct world *world, struct merge_event event)
     }
 }
 
+/* may_expect gives how many the engine may have expected by now. */
+static uint64_t may_expect(const struct world *world)
+{
+    uint64_t steps = world->of.step_ms ? world->now_ns / (world->of.step_ms * MS) : 0;
+    if (!world->of.step_ms)
+        return SAMPLES;
+    return steps ? world->of.ahead + (steps - 1) * STEP : world->of.first;
+}
+
 /* The engine expects as many as its look-ahead has. */
 static void expect(struct world *world)
 {
-    for (sample_id id = 0; id < SAMPLES && world->n_expected < AHEAD; id++) {
+    uint64_t most = may_expect(world);
+    for (sample_id id = 0; id < SAMPLES && world->n_expected < world->of.ahead && world->n_tasks < most; id++) {
         if (world->received[id] || world->expected[id])
             continue;
         assert_true(world->n_tasks < SAMPLES);
         world->expected[id] = true;
         world->n_expected++;
         world->slots[world->n_tasks] = id;
-        tell_anchor(world, (struct merge_event){.type = MERGE_EXPECT,
-                                                .expect = {.task = world->n_tasks++, .id = id, .ahead = AHEAD}});
+        tell_anchor(world,
+                    (struct merge_event){.type = MERGE_EXPECT,
+                                         .expect = {.task = world->n_tasks++, .id = id, .ahead = world->of.ahead}});
     }
 }
 
@@ -203,7 +227,9 @@ static void carry(struct world *world)
         else
             tell_home(world, got.asks);
         if (got.to_home && got.asks.type == GUESTS_ATTACH)
-            tell_home(world, (struct guests_event){.type = GUESTS_ADDED, .guest = world->guest, .added.job = 1});
+            tell_home(world, (struct guests_event){.type = GUESTS_ADDED,
+                                                   .guest = world->guest,
+                                                   .added = {.job = 1, .hold = world->of.room}});
     }
 }
 
@@ -220,19 +246,19 @@ static void pass(struct world *world)
 }
 
 /* run gives the time in ms in which the anchor has all samples, each of them once. */
-static uint64_t run(uint32_t room, uint64_t most_ms, uint32_t *requests)
+static uint64_t run(struct setting setting, uint64_t most_ms, uint32_t *requests)
 {
     static struct world world;
     struct guests_config config = {.guests = 1, .lease_ns = 30000 * MS};
     struct idset *ids;
-    world = (struct world){.now_ns = MS, .room = room};
+    world = (struct world){.of = setting, .now_ns = MS};
     assert_int_equal(guests_create(&config, &world.guests), 0);
     assert_int_equal(merge_create(0, &world.merge), 0);
     assert_int_equal(idset_from_range(0, SAMPLES, &ids), 0);
     tell_anchor(&world, (struct merge_event){.type = MERGE_PART, .part = {.node = NODE, .ids = ids}});
     while (world.n_received < SAMPLES && world.now_ns < most_ms * MS)
         pass(&world);
-    print_message("room for %u batches: %u samples in %u ms and %u requests\n", room, world.n_received,
+    print_message("room for %u batches: %u samples in %u ms and %u requests\n", setting.room, world.n_received,
                   (unsigned)(world.now_ns / MS), world.requests);
     assert_int_equal(world.n_received, SAMPLES);
     *requests = world.requests;
@@ -248,7 +274,7 @@ static void test_little_room(void **state)
     (void)state;
     uint32_t requests;
     for (uint32_t room = 2; room <= 8; room++) {
-        assert_true(run(room, 8000, &requests) < 8000);
+        assert_true(run((struct setting){room, PREPARES_MS, AHEAD, 0, 0}, 8000, &requests) < 8000);
         assert_true(requests <= SAMPLES / 6);
     }
 }
@@ -258,12 +284,32 @@ static void test_room(void **state)
 {
     (void)state;
     uint32_t requests;
-    assert_true(run(16, 8000, &requests) < 2000);
+    assert_true(run((struct setting){16, PREPARES_MS, AHEAD, 0, 0}, 8000, &requests) < 2000);
+    assert_true(requests <= SAMPLES / 28);
+}
+
+/* Where the home is slow, they bring about as much as it prepares while they wait, and not each batch by itself. */
+static void test_slow_home(void **state)
+{
+    (void)state;
+    uint32_t requests;
+    assert_true(run((struct setting){16, SLOW_MS, AHEAD, 0, 0}, 80000, &requests) > 0);
+    assert_true(requests <= SAMPLES / 15);
+}
+
+/* They do so where more is expected than a home holds for a guest, and answers end within the engine's batches: no
+ * request waits in a home that can give nothing until another request says what has come. */
+static void test_far_ahead(void **state)
+{
+    (void)state;
+    uint32_t requests;
+    assert_true(run((struct setting){GUESTS_HOLD, PREPARES_MS, FAR_AHEAD, FIRST, STEP_MS}, 80000, &requests) > 0);
     assert_true(requests <= SAMPLES / 28);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_little_room), cmocka_unit_test(test_room)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_little_room), cmocka_unit_test(test_room),
+                                       cmocka_unit_test(test_slow_home), cmocka_unit_test(test_far_ahead)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
