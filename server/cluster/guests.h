@@ -33,7 +33,7 @@
 #define GUESTS_ASKED_MAX 4     /* requests of a guest that wait at once, and answers that are kept */
 #define GUESTS_BATCH 8         /* samples of a batch of a guest's engine job */
 #define GUESTS_PREFETCH 4      /* batches ahead that its engine job prepares, */
-#define GUESTS_HOLD 9          /* and that may be kept for the anchor: 64 samples that begin within a batch */
+#define GUESTS_HOLD 8          /* and that may be kept for the anchor */
 #define GUESTS_SAMPLES_MAX 256 /* of an answer */
 #define GUESTS_WAIT_MAX_MS 5000
 #define GUESTS_STILL_NS UINT64_C(250000000)

@@ -162,15 +162,19 @@ static void on_moved(struct merge *merge, const struct merge_event *event)
 }
 
 /* fit learns how many samples a node has at once. One with little room that is asked for more waits for the rest in
- * vain, and the samples that it has wait with it. One that gave what it had when its time was over is only slow. */
+ * vain, and the samples that it has wait with it. Where it had another request, it is asked once at a time before it is
+ * asked for less. One that gave what it had when its time was over is only slow. */
 static void fit(const struct merge *merge, struct part *part, const struct request *answered, uint32_t count, bool last)
 {
     bool over = merge->now_ns >= answered->asked_ns + MERGE_WAIT_MS * MS;
     if (count < answered->n && !last && !answered->again && !over) {
-        part->most = count > MERGE_SAMPLES_LEAST ? count : MERGE_SAMPLES_LEAST;
+        if (answered->alone)
+            part->most = count > MERGE_SAMPLES_LEAST ? count : MERGE_SAMPLES_LEAST;
+        part->tight = true;
         part->whole = 0;
     } else if (count >= part->most && ++part->whole == MERGE_WHOLE) {
         part->most = 2 * part->most < MERGE_SAMPLES_MOST ? 2 * part->most : MERGE_SAMPLES_MOST;
+        part->tight = part->most < MERGE_SAMPLES_MOST;
         part->whole = 0;
     }
 }

@@ -27,6 +27,7 @@ struct request {
     uint64_t asked_ns;    /* when it was sent; of a NEXT */
     bool again;           /* It has failed once, */
     bool failed;          /* or one that had some of its slots before. */
+    bool alone;           /* No other was under way: the node hears that all has come. */
     uint32_t n;
     uint32_t tasks[MERGE_SAMPLES_MOST];
     sample_id ids[MERGE_SAMPLES_MOST];
@@ -48,6 +49,7 @@ struct part {
     uint64_t starved_ns;              /* when it is given up, unless it answers */
     uint32_t most;                    /* samples of a request, as the node has room for, */
     uint32_t whole;                   /* and whole answers since that was found out */
+    bool tight;                       /* It had no room for as many in several requests. */
     uint32_t arriving;                /* ARRIVEs of its slots whose results have not come */
     struct slots waiting;
     struct request attach, asked[MERGE_ASKED_MAX];

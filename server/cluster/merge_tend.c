@@ -35,13 +35,13 @@ static void ask(struct merge *merge, struct part *part)
         struct request *request = &part->asked[at];
         if (request->number)
             continue;
-        bool tight = part->most < MERGE_SAMPLES_MOST && merge_under_way(part);
+        bool tight = part->tight && merge_under_way(part);
         if (tight || !enough(merge, part) || !merge_seq_has(part))
             return;
         size_t n = part->waiting.count < part->most ? part->waiting.count : part->most;
         if (merge_under_way(part) + n > MERGE_UNDER_WAY_MOST)
             return;
-        *request = (struct request){.seq = merge_seq_next(part), .n = (uint32_t)n};
+        *request = (struct request){.seq = merge_seq_next(part), .alone = merge_under_way(part) == 0, .n = (uint32_t)n};
         for (size_t i = 0; i < n; i++) {
             request->tasks[i] = part->waiting.all[i].task;
             request->ids[i] = part->waiting.all[i].id;
