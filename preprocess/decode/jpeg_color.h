@@ -10,16 +10,15 @@
 #define JPEG_COLOR_COLUMNS 16 /* that are made at once */
 #define JPEG_COLOR_BEHIND (JPEG_COLOR_COLUMNS / 2)
 
-/* What a row of pixels is made of. Behind the last sample of a row of chroma it stands once more. Rows can be read up to
- * a multiple of JPEG_COLOR_COLUMNS, of chroma half of it and JPEG_COLOR_BEHIND more; the rest of what stands there
+/* What a row of pixels is made of. Behind the last sample of a row of chroma it stands once more. Rows can be read up
+ * to a multiple of JPEG_COLOR_COLUMNS, of chroma half of it and JPEG_COLOR_BEHIND more; the rest of what stands there
  * changes no pixel of the width. */
 struct jpeg_color_row {
     const uint8_t *luma;
     const uint8_t *blue[2], *red[2]; /* chroma: the row that this one lies in, and its neighbour on the nearer side */
 };
 
-/* jpeg_color_row makes `width` pixels, 1 at least. It writes up to a multiple of
- * JPEG_COLOR_COLUMNS pixels. */
+/* jpeg_color_row makes `width` pixels, 1 at least. It writes up to a multiple of JPEG_COLOR_COLUMNS pixels. */
 void jpeg_color_row(const struct jpeg_color_row *row, uint32_t width, uint8_t *rgb);
 /* jpeg_color_row_portable does the same in plain C: the definition that the vector version is tested against. */
 void jpeg_color_row_portable(const struct jpeg_color_row *row, uint32_t width, uint8_t *rgb);
