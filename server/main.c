@@ -212,16 +212,13 @@ static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
     }
 }
 
-/* Other nodes' jobs get what is left of their epochs first, unless another signal comes or somebody asks for the end.
- * Whoever asks, here too, gets the answer. */
+/* Other nodes' jobs get what is left of their epochs first, unless another signal comes. */
 static void leave(struct daemon *daemon, int signals)
 {
     struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = daemon_end_fd(daemon), .events = POLLIN}};
     daemon_leave(daemon);
     if (poll(fds, 2, LEAVE_MS) > 0 && fds[0].revents)
         log_signal(signals);
-    else
-        poll(NULL, 0, END_GRACE_MS);
 }
 
 /* A pipe that somebody else has filled, and that nobody reads, would hold the daemon for ever. */
@@ -289,8 +286,8 @@ static int serve(const struct options *options)
             tell_ready(options->ready_fd);
         }
         service_notify("READY=1");
-        bool leaves = wait_for_the_end(daemon, signals, config->idle_exit_s) && *config->cluster_name;
-        service_notify(leaves ? "STOPPING=1\n" EXTEND_STOP : "STOPPING=1");
+        bool leaves = wait_for_the_end(daemon, signals, config->idle_exit_s);
+        service_notify(*config->cluster_name ? "STOPPING=1\n" EXTEND_STOP : "STOPPING=1");
         if (leaves)
             leave(daemon, signals);
         daemon_stop(daemon);
