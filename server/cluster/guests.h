@@ -39,7 +39,7 @@
 #define GUESTS_STILL_NS UINT64_C(250000000)
 #define GUESTS_THROUGH_LEASES 20
 #define GUESTS_LEAVE_NS UINT64_C(30000000000)
-#define GUESTS_LAST_NS UINT64_C(6000000000) /* longer than an anchor waits for an answer before it asks again */
+#define GUESTS_LAST_NS UINT64_C(4000000000)
 #define GUESTS_NO_JOB UINT32_MAX
 #define GUESTS_AHEAD 32 /* samples that the engine is asked for beyond what is waited for */
 

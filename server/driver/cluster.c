@@ -10,7 +10,6 @@
 
 enum { PROBE_MS = 2000, GUESTS_AT_ONCE = 128 };
 #define LEASE_NS (UINT64_C(30) * CLOCK_NS_PER_S) /* of a guest */
-_Static_assert(GUESTS_LAST_NS > (MERGE_WAIT_MS + MERGE_ANSWER_MS) * CLOCK_NS_PER_MS, "lost answers come again");
 
 int cluster_create(const struct driver_node *node, uint64_t boot, struct driver_cluster **out)
 {

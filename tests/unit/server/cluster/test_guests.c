@@ -12,12 +12,9 @@
 #include "common/larder_err.h"
 #include "common/random.h"
 #include "server/cluster/guests.h"
-#include "server/cluster/merge.h"
 
 enum { LEASE_S = 30, PART_MAX = 200, SEEDS = 400, SEQS = 4096, PREP = 77 };
 #define SECOND UINT64_C(1000000000)
-/* From a request until its anchor asks again, on a new connection, when no answer has come. */
-#define ASKED_AGAIN_NS ((MERGE_WAIT_MS + MERGE_ANSWER_MS) * UINT64_C(1000000) + SECOND / 10)
 
 /* The guests, and an engine that gives the samples of a part in ascending order, in batches. */
 struct home {
@@ -212,7 +209,7 @@ static void test_leave_through(void **state)
     deliver(&home);
     assert_true(answer_to(&home, 2, GUESTS_BATCH_IS)->answer.last);
     step(&home, (struct guests_event){.type = GUESTS_LEAVE});
-    home.now_ns += ASKED_AGAIN_NS;
+    home.now_ns += GUESTS_LAST_NS - 1;
     step(&home, (struct guests_event){.type = GUESTS_TICK});
     next(&home, 3, 1, 1, 0, 8); /* its answer was lost: the same again */
     assert_int_equal(answer_to(&home, 3, GUESTS_BATCH_IS)->answer.n_samples, 8);
