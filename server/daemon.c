@@ -83,12 +83,6 @@ static void drained(void *ctx)
     CHECK(eventfd_write(daemon->end_fd, 1) == 0);
 }
 
-static void left(void *ctx)
-{
-    struct daemon *daemon = ctx;
-    CHECK(eventfd_write(daemon->end_fd, 1) == 0);
-}
-
 static void hand_over(void *ctx)
 {
     struct daemon *daemon = ctx;
@@ -185,7 +179,6 @@ static int create_driver(struct daemon *daemon, const struct driver_node *node, 
                                    .rates = *config->checkpoint_dir ? rates : NULL,
                                    .node = node,
                                    .drained = drained,
-                                   .left = left,
                                    .ctx = daemon};
     return driver_create(&driver, &daemon->driver, err);
 }
@@ -334,11 +327,6 @@ void daemon_check(struct daemon *daemon)
 int daemon_end_fd(const struct daemon *daemon)
 {
     return daemon->end_fd;
-}
-
-void daemon_leave(struct daemon *daemon)
-{
-    driver_leave_then(daemon->driver);
 }
 
 double daemon_idle_s(struct daemon *daemon)

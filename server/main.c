@@ -28,7 +28,6 @@ enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BUSY = 3 }
 enum { MALLOC_ARENAS = 4, MALLOC_PAGES_FROM = 64 << 10, MALLOC_PAGES_BLOCKS = 32768, MALLOC_TRIM_FROM = 1 << 20 };
 
 enum { END_GRACE_MS = 200 }; /* time for whoever asked to get the answer */
-enum { LEAVE_MS = 35000 };   /* for leaving a cluster; the guests of other nodes end before that */
 
 struct options {
     const char *config, *user_config, *socket, *idle_exit;
@@ -153,7 +152,6 @@ static void log_signal(int signals)
 }
 
 #define EXTEND_START "EXTEND_TIMEOUT_USEC=30000000" /* what a service manager waits from each sign of progress on */
-#define EXTEND_STOP "EXTEND_TIMEOUT_USEC=60000000"  /* leaving a cluster, and then stopping, take less */
 
 struct starting {
     int signals, progress_fd;
@@ -179,9 +177,8 @@ static bool go_on(void *ctx)
 }
 
 /* This waits until SIGTERM or SIGINT comes, the daemon has come to its end, or nobody has been connected for
- * idle_exit_s. Meanwhile the service manager's watchdog hears of a daemon that works. False: the daemon has come to its
- * end, and waits for nothing. */
-static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_exit_s)
+ * idle_exit_s. Meanwhile the service manager's watchdog hears of a daemon that works. */
+static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_exit_s)
 {
     unsigned watchdog_ms = service_watchdog_ms();
     for (;;) {
@@ -194,7 +191,7 @@ static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
             double left = (double)idle_exit_s - daemon_idle_s(daemon);
             if (left <= 0) {
                 log_info("msg=\"no client for a while, stopping\" idle_exit_s=%llu", (unsigned long long)idle_exit_s);
-                return true;
+                return;
             }
             timeout_ms = left > 3600 ? 3600000 : (int)(left * 1000) + 1;
         }
@@ -204,21 +201,12 @@ static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
         if (poll(fds, 2, timeout_ms) > 0) {
             if (fds[1].revents) {
                 poll(NULL, 0, END_GRACE_MS);
-                return false;
+                return;
             }
             log_signal(signals);
-            return true;
+            return;
         }
     }
-}
-
-/* Other nodes' jobs get what is left of their epochs first, unless another signal comes. */
-static void leave(struct daemon *daemon, int signals)
-{
-    struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = daemon_end_fd(daemon), .events = POLLIN}};
-    daemon_leave(daemon);
-    if (poll(fds, 2, LEAVE_MS) > 0 && fds[0].revents)
-        log_signal(signals);
 }
 
 /* A pipe that somebody else has filled, and that nobody reads, would hold the daemon for ever. */
@@ -286,10 +274,8 @@ static int serve(const struct options *options)
             tell_ready(options->ready_fd);
         }
         service_notify("READY=1");
-        bool leaves = wait_for_the_end(daemon, signals, config->idle_exit_s);
-        service_notify(*config->cluster_name ? "STOPPING=1\n" EXTEND_STOP : "STOPPING=1");
-        if (leaves)
-            leave(daemon, signals);
+        wait_for_the_end(daemon, signals, config->idle_exit_s);
+        service_notify("STOPPING=1");
         daemon_stop(daemon);
         log_info("msg=\"stopped\"");
         status = EXIT_FINE;

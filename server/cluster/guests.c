@@ -142,15 +142,6 @@ static void lease_over(struct guests *guests, struct guest *guest)
     guest->lease_until_ns = guests->now_ns + GUESTS_THROUGH_LEASES * guests->config.lease_ns;
 }
 
-/* leaves_at gives when the guest ends, as this node leaves. */
-static uint64_t leaves_at(const struct guests *guests, const struct guest *guest)
-{
-    uint64_t last_ns = is_through(guest) ? guest->came_ns + GUESTS_LAST_NS : UINT64_MAX;
-    if (!guests->leaving)
-        return UINT64_MAX;
-    return last_ns < guests->leave_until_ns ? last_ns : guests->leave_until_ns;
-}
-
 static void on_leave(struct guests *guests)
 {
     if (!guests->leaving)
@@ -160,11 +151,12 @@ static void on_leave(struct guests *guests)
 
 static void on_tick(struct guests *guests)
 {
+    bool left = guests->leaving && guests->now_ns >= guests->leave_until_ns;
     for (int i = 0; i < guests->used; i++) {
         struct guest *guest = &guests->all[i];
         if (!guest->number)
             continue;
-        if (guests->now_ns >= leaves_at(guests, guest))
+        if (left)
             guests_end(guests, guest, true);
         else if (guests->now_ns >= guest->lease_until_ns)
             lease_over(guests, guest);
@@ -213,7 +205,7 @@ uint64_t guests_alarm(const struct guests *guests)
         if (!guest->number)
             continue;
         alarm = guest->lease_until_ns < alarm ? guest->lease_until_ns : alarm;
-        alarm = leaves_at(guests, guest) < alarm ? leaves_at(guests, guest) : alarm;
+        alarm = guests->leaving && guests->leave_until_ns < alarm ? guests->leave_until_ns : alarm;
         for (int at = 0; at < GUESTS_ASKED_MAX; at++) {
             uint64_t still_at = guests_still_at(guest), until_ns = guest->asked[at].until_ns;
             if (guest->asked[at].seq && until_ns < alarm)

@@ -14,8 +14,8 @@
  *   RESOLVING ── ADDED ──▶ THERE ── a higher term or boot, DETACH, no request for a lease, ENDED ──▶ gone
  *
  * One that has given all its part stays for GUESTS_THROUGH_LEASES leases, for the next epoch. On a node that leaves no
- * other is attached, and those that are there go on until they have given all their part and nobody has asked for
- * GUESTS_LAST_NS whether it came, for GUESTS_LEAVE_NS at most.
+ * other is attached, and those that are there go on until their anchors have what they want of the epoch, for
+ * GUESTS_LEAVE_NS at most.
  *
  * An anchor can make a guest hold no more than some hundreds of samples, and the home no more guests than it allows. */
 #ifndef LARDER_SERVER_CLUSTER_GUESTS_H
@@ -39,7 +39,6 @@
 #define GUESTS_STILL_NS UINT64_C(250000000)
 #define GUESTS_THROUGH_LEASES 20
 #define GUESTS_LEAVE_NS UINT64_C(30000000000)
-#define GUESTS_LAST_NS UINT64_C(4000000000)
 #define GUESTS_NO_JOB UINT32_MAX
 #define GUESTS_AHEAD 32 /* samples that the engine is asked for beyond what is waited for */
 

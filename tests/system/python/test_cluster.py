@@ -82,32 +82,6 @@ class Cluster(ClusterCase):
         self.check(scripts)
         self.taken_from_nobody(self.nodes[:2])
 
-    def test_a_home_is_stopped(self):
-        """After SIGTERM it gives what is left of the epochs under way, and ends."""
-        self.cluster(3)
-        scripts = self.scripts(self.nodes[:2], step_s=.1)
-        self.in_the_middle(scripts)
-        self.assertTrue(system.until(lambda: self.guests(self.nodes[2]) == 2, 60), self.nodes[2].status())
-        self.nodes[2].process.terminate()
-        self.assertTrue(self.nodes[2].logged("leaving the cluster"), self.nodes[2].log())
-        given = self.nodes[2].status()["cluster"]["given"]
-        self.assertTrue(system.until(lambda: self.nodes[2].status()["cluster"]["given"] > given, 60))
-        self.assertEqual(self.nodes[2].process.wait(60 * SLOW), 0)
-        self.check(scripts)
-        self.taken_from_nobody(self.nodes[:2])
-
-    def test_stopped_at_once(self):
-        """A second signal is not made to wait."""
-        self.cluster(2)
-        script = self.scripts(self.nodes[:1], step_s=.1)
-        self.in_the_middle(script)
-        self.nodes[1].process.terminate()
-        self.assertTrue(self.nodes[1].logged("leaving the cluster"))
-        self.nodes[1].process.terminate()
-        self.assertEqual(self.nodes[1].process.wait(60 * SLOW), 0)
-        self.assertEqual(self.nodes[1].log().count('msg="stopping" signal=SIGTERM'), 2)
-        self.check(script)
-
     def test_nobody_to_leave(self):
         node = self.daemon()
         result = subprocess.run([os.path.join(system.BIN, "larder"), "cluster", "leave", "--socket", node.socket],

@@ -196,31 +196,6 @@ static void test_leave(void **state)
     end(&home);
 }
 
-/* A guest that has given all its part is not waited for longer than its anchor may ask again. */
-static void test_leave_through(void **state)
-{
-    (void)state;
-    struct home home;
-    begin(&home, 2);
-    home.end = 8;
-    attach(&home, 1, 9, 0, 1, 8);
-    added(&home);
-    next(&home, 2, 1, 1, 0, 8);
-    deliver(&home);
-    assert_true(answer_to(&home, 2, GUESTS_BATCH_IS)->answer.last);
-    step(&home, (struct guests_event){.type = GUESTS_LEAVE});
-    home.now_ns += GUESTS_LAST_NS - 1;
-    step(&home, (struct guests_event){.type = GUESTS_TICK});
-    next(&home, 3, 1, 1, 0, 8); /* its answer was lost: the same again */
-    assert_int_equal(answer_to(&home, 3, GUESTS_BATCH_IS)->answer.n_samples, 8);
-    assert_int_equal(guests_alarm(home.guests), home.now_ns + GUESTS_LAST_NS);
-    home.now_ns += GUESTS_LAST_NS;
-    step(&home, (struct guests_event){.type = GUESTS_TICK});
-    assert_true(home.gone);
-    assert_int_equal(guests_count(home.guests), 0);
-    end(&home);
-}
-
 /* The engine's answer comes when the guest has ended: the engine's job ends too. */
 static void test_added_too_late(void **state)
 {
@@ -381,9 +356,8 @@ static void test_anchor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attach),         cmocka_unit_test(test_leave), cmocka_unit_test(test_leave_through),
-        cmocka_unit_test(test_added_too_late), cmocka_unit_test(test_next),  cmocka_unit_test(test_withdraw),
-        cmocka_unit_test(test_anchor),
+        cmocka_unit_test(test_attach), cmocka_unit_test(test_leave),    cmocka_unit_test(test_added_too_late),
+        cmocka_unit_test(test_next),   cmocka_unit_test(test_withdraw), cmocka_unit_test(test_anchor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
