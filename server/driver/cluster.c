@@ -10,6 +10,7 @@
 
 enum { PROBE_MS = 2000, GUESTS_AT_ONCE = 128 };
 #define LEASE_NS (UINT64_C(30) * CLOCK_NS_PER_S) /* of a guest */
+_Static_assert(MERGE_UNDER_WAY_MOST <= GUESTS_HOLD * GUESTS_BATCH, "a home keeps what is under way from it");
 
 int cluster_create(const struct driver_node *node, uint64_t boot, struct driver_cluster **out)
 {
