@@ -7,7 +7,6 @@ import subprocess
 from system import BIN, CONFIG, PIPELINE, SLOW, Case, main, tree, until
 
 FEW_THREADS = CONFIG + "threads: {workers: 1, loaders: 1}\n"
-LARGE = [{"resize": {"size": [256, 256]}}, {"gaussian_blur": {"kernel_size": 9}}]
 DEAR = [{"random_resized_crop": {"size": 600}}, {"gaussian_blur": {"kernel_size": 23}}]
 QUOTA_US, PERIOD_US = 10000, 100000
 ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
@@ -101,8 +100,8 @@ class Explain(Case):
     def test_small_arena(self):
         """Where a script takes eight batches at once and then trains, and the arena has room for three, threads are
         idle while it trains, and it waits for the others: for want of memory."""
-        server = self.daemon(CONFIG.replace("128MiB", "16MiB") + "jobs: {quota: 100%}\n")
-        self.train(server, dataset=tree(200), name="large", pipeline=LARGE, batch_size=16, prefetch=8, step_s=1,
+        server = self.daemon(FEW_THREADS.replace("128MiB", "16MiB") + "jobs: {quota: 100%}\n")
+        self.train(server, dataset=tree(200), name="large", pipeline=DEAR, batch_size=4, prefetch=8, step_s=0.2,
                    burst=8, augment="private")
         told = self.told(server, "large", "memory")
         self.assertIn("raise memory.arena from 16.0 MiB to ", told["change"])
