@@ -226,8 +226,8 @@ void encoded_read_ahead_again(struct encoded_store *store);
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id);
 /* encoded_measure_shortage fills in store->shortage for the group. */
 void encoded_measure_shortage(struct encoded_store *store, const struct group *group);
-/* encoded_measure_for does the same for a read that these jobs need. When memory has no room for a chunk, the others
- * count with what eviction would fill for them. */
+/* encoded_measure_for does the same for a read that these jobs need. When a home's memory has no room for a chunk, the
+ * others count with what eviction would fill for them. */
 void encoded_measure_for(struct encoded_store *store, const struct group *group, const struct jobset *jobs);
 /* encoded_measure_whole finds out whose stocks a read of the chunk for the job may fill whole, after
  * encoded_measure_shortage. */

@@ -7,8 +7,8 @@
 #include "server/engine/encoded.h"
 
 enum { SHARED_STOCKS = 2 }; /* stocks that all jobs out of step together may fill by eviction */
-/* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. Jobs out of
- * step spread a chunk's samples more than one alone. */
+/* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. At a home
+ * the jobs of several nodes, out of step, spread a chunk's samples more than one alone. */
 static const double READ_PART = 0.75, READ_PART_APART = 0.8;
 /* The part by which a job may be slower and still find most of what a faster job's read brings. */
 static const double LIKE_SPEED = 0.1;
@@ -42,7 +42,7 @@ static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32
  * whether the chunk is of its dataset. */
 static double read_part(const struct encoded_store *store, const struct shortage *room, const bool *here)
 {
-    double slowest = 0, fastest = 0;
+    double slowest = 0, fastest = 0, least = store->env->config.home ? READ_PART_APART : READ_PART;
     if (demand_apart(store->jobs, room->takers, room->n_takers, here) <= DEMAND_IN_STEP)
         return READ_PART;
     for (uint32_t i = 0; i < room->n_takers; i++) {
@@ -51,7 +51,7 @@ static double read_part(const struct encoded_store *store, const struct shortage
         fastest = rate > fastest ? rate : fastest;
     }
     double part = fastest > 0 ? slowest / fastest + LIKE_SPEED : 1;
-    return part < READ_PART_APART ? READ_PART_APART : part < 1 ? part : 1;
+    return part < least ? least : part < 1 ? part : 1;
 }
 
 /* measure_parts fills in how many samples the takers' views have in a chunk of the group, for the taker that has most,
@@ -104,7 +104,7 @@ void encoded_measure_for(struct encoded_store *store, const struct group *group,
 {
     struct shortage *room = &store->shortage;
     encoded_measure_shortage(store, group);
-    if (room->n_takers == 0 ||
+    if (!store->env->config.home || room->n_takers == 0 ||
         encoded_room(store, group->kept, 1) >= (double)(encoded_mean_bytes(store) * group->chunk_samples))
         return;
     uint32_t beyond = group->stock_max - even_share(room, group->stock_max);
@@ -127,12 +127,16 @@ static uint32_t count_needs(const struct encoded_store *store, const struct chun
 
 /* What a read leaves behind of the job that it is for, the job reads the chunk for once more, at the end of its epoch.
  * So does another job to which few samples of the chunk are left. A slower job would keep the room for long. And jobs
- * that share no chunks would only push out each other's stocks. */
+ * that share no chunks would only push out each other's stocks. Nothing of this on a machine of its own: there fewer
+ * reads are not worth that a chunk's samples are spread less. */
 void encoded_measure_whole(struct encoded_store *store, const struct chunk *chunk, uint32_t job)
 {
     struct shortage *room = &store->shortage;
-    double rate = demand_draw_rate(store->jobs, job_at(store->jobs, job));
     bool shared = false;
+    memset(room->whole, 0, sizeof room->whole);
+    if (!store->env->config.home)
+        return;
+    double rate = demand_draw_rate(store->jobs, job_at(store->jobs, job));
     for (uint32_t i = 0; i < room->n_takers; i++) {
         const struct job *taker = job_at(store->jobs, room->takers[i]);
         uint32_t needs = taker->no == job ? 0 : count_needs(store, chunk, taker->no);
