@@ -16,6 +16,7 @@ int fleet_create(const struct fleet_config *config, struct fleet **out, struct e
     play_end(&probe);
     struct fleet *fleet = xcalloc(1, sizeof *fleet);
     fleet->config = *config;
+    fleet->config.engine.home = true;
     fleet->now_ns = 1;
     fleet->agenda.row_bytes = sizeof(struct fleet_due);
     fleet->nodes = xcalloc(config->n_nodes, sizeof *fleet->nodes);

@@ -58,6 +58,7 @@ struct shortage {
     double chunk_samples;
     /* How far the takers with a stock in the group are apart in their epochs: 0 in step, 1 half an epoch. */
     double apart;
+    bool one_speed; /* the takers are out of step, and none draws much faster than another */
 };
 
 /* What a read of a chunk would bring. */
@@ -205,8 +206,9 @@ void encoded_next_destroy(struct encoded_store *store);
 void encoded_next_check(const struct encoded_store *store); /* CHECKs the heap */
 
 /* encoded_read.c */
-/* encoded_shuffled_slots gives the slots of a chunk in random order; valid until the next call. */
-const uint32_t *encoded_shuffled_slots(struct encoded_store *store, uint32_t samples);
+/* encoded_slots gives the slots of a chunk in the order in which a read is to bring them, after
+ * encoded_measure_shortage; valid until the next call. */
+const uint32_t *encoded_slots(struct encoded_store *store, const struct chunk *chunk);
 /* encoded_job_for gives a job that needs something of the chunk and whose source answers; ENGINE_NONE when there is
  * none. */
 uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *chunk, uint32_t chunk_samples);
@@ -226,14 +228,16 @@ void encoded_read_ahead_again(struct encoded_store *store);
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id);
 /* encoded_measure_shortage fills in store->shortage for the group. */
 void encoded_measure_shortage(struct encoded_store *store, const struct group *group);
-/* encoded_measure_for does the same for a read that these jobs need. When memory has no room for a chunk, the others
- * count with what eviction would fill for them. */
+/* encoded_measure_for does the same for a read that these jobs need. When a home's memory has no room for a chunk, the
+ * others count with what eviction would fill for them. */
 void encoded_measure_for(struct encoded_store *store, const struct group *group, const struct jobset *jobs);
 /* encoded_measure_whole finds out whose stocks a read of the chunk for the job may fill whole, after
  * encoded_measure_shortage. */
 void encoded_measure_whole(struct encoded_store *store, const struct chunk *chunk, uint32_t job);
 /* encoded_fill tells what a read of the chunk would bring, after encoded_measure_shortage of its group. */
 struct fill encoded_fill(const struct encoded_store *store, const struct chunk *chunk);
+/* encoded_count_wants gives how many takers need the sample. */
+uint32_t encoded_count_wants(const struct encoded_store *store, sample_id id);
 /* encoded_lacks tells whether some taker that may still get something of this read needs the sample and has fewer than
  * `max` samples in the stock of its fiber. */
 bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);

@@ -30,16 +30,29 @@ static const double AHEAD_SHARE[] = {0.9, 0.85};
 /* The part of what views have in a chunk that a read ahead must bring at the least. */
 static const double AHEAD_LEAST[] = {0.5, 0.8};
 
-/* The order is random because what a stock has no room for comes later, and no sample may always be the late one. */
-const uint32_t *encoded_shuffled_slots(struct encoded_store *store, uint32_t samples)
+/* The order is random because what a stock has no room for comes later, and no sample may always be the late one. To
+ * jobs of one speed comes first what most of them need: what they take at about the same time makes room together. */
+const uint32_t *encoded_slots(struct encoded_store *store, const struct chunk *chunk)
 {
-    store->slots = xgrow(store->slots, sizeof *store->slots, &store->slots_cap, samples);
+    uint32_t samples = store->chunks->groups[chunk->group].chunk_samples, sorted = 0;
+    store->slots = xgrow(store->slots, sizeof *store->slots, &store->slots_cap, (size_t)samples * 3);
+    uint32_t *slots = store->slots, *wants = slots + samples, *most_first = wants + samples;
     for (uint32_t i = 0; i < samples; i++) {
         uint32_t j = (uint32_t)random_below(&store->env->rng, i + 1);
-        store->slots[i] = store->slots[j];
-        store->slots[j] = i;
+        slots[i] = slots[j];
+        slots[j] = i;
     }
-    return store->slots;
+    if (!store->shortage.one_speed)
+        return slots;
+    for (uint32_t slot = 0; slot < samples; slot++)
+        wants[slot] = chunk->members[slot] == SAMPLE_NONE ? 0 : encoded_count_wants(store, chunk->members[slot]);
+    for (uint32_t want = store->shortage.n_takers + 1; want-- > 0;) {
+        for (uint32_t i = 0; i < samples; i++) {
+            if (wants[slots[i]] == want)
+                most_first[sorted++] = slots[i];
+        }
+    }
+    return most_first;
 }
 
 /* ── ahead ── */

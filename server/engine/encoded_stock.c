@@ -8,8 +8,10 @@
 
 enum { SHARED_STOCKS = 2 }; /* stocks that all jobs out of step together may fill by eviction */
 /* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. Jobs out of
- * step spread a chunk's samples more than one alone. */
-static const double READ_PART = 0.75, READ_PART_APART = 0.8;
+ * step spread a chunk's samples more than one alone, and the jobs of several nodes more than those of one. */
+static const double READ_PART = 0.7, READ_PART_APART = 0.75, READ_PART_HOME = 0.8;
+/* In halves of an epoch: jobs of several nodes no farther apart are in step, for they get samples by the bundle. */
+static const double IN_STEP_HOME = 0.1;
 /* The part by which a job may be slower and still find most of what a faster job's read brings. */
 static const double LIKE_SPEED = 0.1;
 /* What is left of a chunk to a job comes with a read for another job, if it is less than this part of the chunk. */
@@ -38,20 +40,30 @@ static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32
     return stock;
 }
 
-/* read_part gives the part of what a view has in a chunk that one read may bring a job. `here` tells of each taker
+/* slowest_rate gives the rate of the slowest taker of a chunk, over that of the fastest. `here` tells of each taker
  * whether the chunk is of its dataset. */
-static double read_part(const struct encoded_store *store, const struct shortage *room, const bool *here)
+static double slowest_rate(const struct encoded_store *store, const struct shortage *room, const bool *here)
 {
     double slowest = 0, fastest = 0;
-    if (demand_apart(store->jobs, room->takers, room->n_takers, here) <= DEMAND_IN_STEP)
-        return READ_PART;
     for (uint32_t i = 0; i < room->n_takers; i++) {
         double rate = here[i] ? demand_draw_rate(store->jobs, job_at(store->jobs, room->takers[i])) : 0;
         slowest = rate > 0 && (slowest == 0 || rate < slowest) ? rate : slowest;
         fastest = rate > fastest ? rate : fastest;
     }
-    double part = fastest > 0 ? slowest / fastest + LIKE_SPEED : 1;
-    return part < READ_PART_APART ? READ_PART_APART : part < 1 ? part : 1;
+    return fastest > 0 ? slowest / fastest : 1;
+}
+
+/* measure_apart gives the part of what a view has in a chunk that one read may bring a job. It finds out whether the
+ * takers are of one speed. */
+static double measure_apart(const struct encoded_store *store, struct shortage *room, const bool *here)
+{
+    bool home = store->env->config.home;
+    room->one_speed = false;
+    if (demand_apart(store->jobs, room->takers, room->n_takers, here) <= (home ? IN_STEP_HOME : DEMAND_IN_STEP))
+        return READ_PART;
+    double part = slowest_rate(store, room, here) + LIKE_SPEED, least = home ? READ_PART_HOME : READ_PART_APART;
+    room->one_speed = part >= 1;
+    return part < least ? least : part < 1 ? part : 1;
 }
 
 /* measure_parts fills in how many samples the takers' views have in a chunk of the group, for the taker that has most,
@@ -65,7 +77,7 @@ static void measure_parts(const struct encoded_store *store, const struct group 
         here[i] = chunks_is_here(job_at(store->jobs, room->takers[i]), group);
         room->chunk_samples = here[i] && samples > room->chunk_samples ? samples : room->chunk_samples;
     }
-    double part = read_part(store, room, here);
+    double part = measure_apart(store, room, here);
     for (uint32_t i = 0; i < room->n_takers; i++) {
         const struct job *job = job_at(store->jobs, room->takers[i]);
         double most = job->shape.chunk_samples * part;
@@ -104,7 +116,7 @@ void encoded_measure_for(struct encoded_store *store, const struct group *group,
 {
     struct shortage *room = &store->shortage;
     encoded_measure_shortage(store, group);
-    if (room->n_takers == 0 ||
+    if (!store->env->config.home || room->n_takers == 0 ||
         encoded_room(store, group->kept, 1) >= (double)(encoded_mean_bytes(store) * group->chunk_samples))
         return;
     uint32_t beyond = group->stock_max - even_share(room, group->stock_max);
@@ -127,12 +139,16 @@ static uint32_t count_needs(const struct encoded_store *store, const struct chun
 
 /* What a read leaves behind of the job that it is for, the job reads the chunk for once more, at the end of its epoch.
  * So does another job to which few samples of the chunk are left. A slower job would keep the room for long. And jobs
- * that share no chunks would only push out each other's stocks. */
+ * that share no chunks would only push out each other's stocks. Nothing of this on a machine of its own: there fewer
+ * reads are not worth that a chunk's samples are spread less. */
 void encoded_measure_whole(struct encoded_store *store, const struct chunk *chunk, uint32_t job)
 {
     struct shortage *room = &store->shortage;
-    double rate = demand_draw_rate(store->jobs, job_at(store->jobs, job));
     bool shared = false;
+    memset(room->whole, 0, sizeof room->whole);
+    if (!store->env->config.home)
+        return;
+    double rate = demand_draw_rate(store->jobs, job_at(store->jobs, job));
     for (uint32_t i = 0; i < room->n_takers; i++) {
         const struct job *taker = job_at(store->jobs, room->takers[i]);
         uint32_t needs = taker->no == job ? 0 : count_needs(store, chunk, taker->no);
@@ -171,6 +187,14 @@ struct fill encoded_fill(const struct encoded_store *store, const struct chunk *
         fill.wants += wants;
     }
     return fill;
+}
+
+uint32_t encoded_count_wants(const struct encoded_store *store, sample_id id)
+{
+    uint32_t wants = 0;
+    for (uint32_t i = 0; i < store->shortage.n_takers; i++)
+        wants += encoded_needs_bytes(store, store->shortage.takers[i], id);
+    return wants;
 }
 
 /* lacks tells whether a taker lacks the sample whose stocks may have `share` samples, or `max` if they may be whole. */

@@ -21,9 +21,9 @@ static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk
     const struct group *group = &tasks->chunks->groups[chunk->group];
     uint32_t samples = group->chunk_samples, max = group->stock_max, came = 0;
     struct shortage *room = &tasks->encoded->shortage;
-    const uint32_t *slots = encoded_shuffled_slots(tasks->encoded, samples);
     encoded_measure_shortage(tasks->encoded, group);
     encoded_measure_whole(tasks->encoded, chunk, job);
+    const uint32_t *slots = encoded_slots(tasks->encoded, chunk);
     for (int stocked = 0; stocked <= 1; stocked++) {
         for (uint32_t i = 0; i < samples && tasks->encoded->loading < tasks->env->config.inflight_loads; i++) {
             sample_id id = chunk->members[slots[i]];
