@@ -230,9 +230,8 @@ struct engine_job_desc {
 enum engine_event_type {
     /* Time has passed, and nothing else has happened. Ticks find out that a rank has been away for too long. */
     ENGINE_TICK,
-    /* A rank registers; JOB_ADDED or JOB_REFUSED is the answer. Where no rank of a job of its name is there, a rank
-     * with a resume ends that job, and any rank does if it is restoring: JOB_ENDED comes before the answer, and the new
-     * job may have the same number. */
+    /* A rank registers; JOB_ADDED or JOB_REFUSED is the answer. A rank with a resume ends a job of its name of which no
+     * rank is there: JOB_ENDED comes before the answer, and the new job may have the same number. */
     ENGINE_JOB_ADD,
     /* The rank's client has left, whatever the reason: everything that it held is returned. For a rank that is not
      * there it ends the job, if no rank of the job is there. */

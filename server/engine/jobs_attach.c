@@ -54,14 +54,31 @@ void jobs_answer(struct engine *engine, uint32_t no, const struct engine_job_des
 
 /* ── a job that is restoring ── */
 
+/* forget_those_before forgets what the ranks have told that are away, unless one is there that has had something. */
+static void forget_those_before(struct job *job)
+{
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        if (job->queues[rank].client.presence == RANK_THERE && resume_had(job->resume, rank))
+            return;
+    }
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        if (job->queues[rank].client.presence != RANK_THERE)
+            resume_forget(job->resume, rank);
+    }
+}
+
 /* attach_restoring attaches a rank to a job that waits for all its ranks to tell what they have had, or refuses. The
- * daemon may have died before the rank came for the first time. Then it brings nothing, and has had nothing. */
+ * daemon may have died before the rank came for the first time. Then it brings nothing, and has had nothing. If it had
+ * something when it came before, its job has been started again since, without a checkpoint. */
 static void attach_restoring(struct engine *engine, struct job *job, const struct engine_job_desc *asked)
 {
     const struct engine_resume nothing = {.key = job->resume->key, .presented = true};
     struct engine_job_desc with_nothing = *asked, *desc = &with_nothing;
-    if (!desc->resume && resume_is_of_the_start(job->resume))
+    if (!desc->resume && resume_is_of_the_start(job->resume)) {
         desc->resume = &nothing;
+        if (resume_had(job->resume, desc->rank))
+            forget_those_before(job);
+    }
     const char *clash = desc->resume ? resume_clash(job->resume, desc) : "brings no state, and the other ranks do";
     if (clash)
         jobs_refuse(&engine->outbox, desc, LARDER_EINVAL, "rank %u %s: start all ranks from the same checkpoint",

@@ -241,8 +241,8 @@ void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
     if (check_job(&engine->outbox, desc))
         return;
     const struct job *known = job_find_name(&engine->jobs, desc->name);
-    if (known && known->attached == 0 && (desc->resume || known->resume) && !engine->draining) {
-        jobs_end(engine, known->no); /* its ranks have begun again, from a checkpoint or from the start */
+    if (known && known->attached == 0 && desc->resume && !engine->draining) {
+        jobs_end(engine, known->no); /* its ranks have begun again from a checkpoint */
         known = NULL;
     }
     if (known) {

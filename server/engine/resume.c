@@ -133,7 +133,19 @@ bool resume_is_of_the_start(const struct resume *resume)
            count_of(resume->base) == 0;
 }
 
+bool resume_had(const struct resume *resume, uint32_t rank)
+{
+    const struct resume_rank *told = &resume->ranks[rank];
+    return told->told && (told->epoch || told->batches || told->delivered || told->through || count_of(told->turns));
+}
+
 /* ── keeping ── */
+
+void resume_forget(struct resume *resume, uint32_t rank)
+{
+    idset_destroy(resume->ranks[rank].turns);
+    resume->ranks[rank] = (struct resume_rank){.told = false};
+}
 
 /* copy_segments makes the segments those of the base. All their numbers are in one array. */
 static void copy_segments(struct resume *resume, const struct engine_segment *segments, uint32_t n_segments)

@@ -39,6 +39,9 @@ const char *resume_clash(const struct resume *resume, const struct engine_job_de
 /* resume_is_of_the_start tells whether all ranks so far come back to epoch 0, and have had nothing of it before this
  * job. */
 bool resume_is_of_the_start(const struct resume *resume);
+/* resume_had tells whether the rank has told that it had something. resume_forget forgets what the rank has told. */
+bool resume_had(const struct resume *resume, uint32_t rank);
+void resume_forget(struct resume *resume, uint32_t rank);
 /* resume_create makes it from the first rank's description; resume_add adds that of another rank, which has no clash.
  * They copy what they keep. LARDER_ENOMEM, and then nothing has changed. */
 int resume_create(const struct engine_job_desc *desc, struct resume **out);
