@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """./run demo: one larderd on a private socket feeds three training scripts at once, and the figures afterwards. In the
-middle of the first epoch larderd is killed and started again, and the scripts go on as if nothing had been. With
---watch nothing is killed, and the scripts train until Ctrl-C.
+middle of an epoch larderd is killed and started again, and the scripts go on as if nothing had been. With --watch
+nothing is killed, and the scripts train until Ctrl-C.
 
 Everything lives in one temporary folder, and every process in a session of its own that ends with this program, by
 Ctrl-C as well. Progress is drawn on a terminal; elsewhere there are plain lines.
@@ -28,7 +28,7 @@ BATCH_SIZE = 64
 IMAGES = 600
 GRACE_S = 5
 READY_S = 60
-KILL_AT = 0.4  # of the first epoch, by the script that is furthest
+KILL_AT = 0.4  # of the first epoch, by the script that is furthest, and once all have begun
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 CONFIG = """\
@@ -215,6 +215,10 @@ class Script:
         elif self.epochs != EPOCHS_WATCHED and not self.quiet:
             screen.line(f"{self.name}: {line}")
 
+    @property
+    def begun(self):
+        return self._batches > 0
+
     def progress(self):
         epoch = f" epoch {self.epoch + 1}" if self.epochs == EPOCHS_WATCHED else ""
         return f"{self.name}{epoch} {bar(self.share)} {self.share:4.0%}"
@@ -224,6 +228,12 @@ class Script:
             raise Failed(f"{self.name} failed: {read(self._errors) or 'status %d' % self.process.returncode}")
         with open(self.report) as file:
             return json.load(file)
+
+
+def far_enough(scripts):
+    """Whether the daemon may be killed: a script that begins while none is there would fail."""
+    farthest = max(script.share * script.epochs for script in scripts)
+    return farthest >= KILL_AT and all(script.begun for script in scripts)
 
 
 class Served:
@@ -243,13 +253,13 @@ class Served:
 
     def look(self, scripts):
         """Kills the daemon and starts another, once a script has come far enough."""
-        if self._spared or self.killed or max(script.share * script.epochs for script in scripts) < KILL_AT:
+        if self._spared or self.killed or not far_enough(scripts):
             return
         self._before = daemon_status(self._bin, self.socket)["samples"]
         self.process.kill()
         self.process.wait()
         self.killed = True
-        self._screen.line(f"killed larderd (pid {self.process.pid}) in the middle of the first epoch")
+        self._screen.line(f"killed larderd (pid {self.process.pid}) in the middle of an epoch")
         self._start()
         self._screen.line(f"started larderd again (pid {self.process.pid})")
 

@@ -2,8 +2,8 @@
 """./run demo --nodes N: N daemons of one cluster on this machine, each with a folder, memory and name of its own. They
 find each other by etcd where that is installed, else by a list, and talk over TLS.
 
-A sweep of three jobs runs over them, and one job of four ranks on two of them. In the middle of the first epoch one
-daemon is killed and started again. Then the ledger is counted from what the scripts received: each sample once an epoch
+A sweep of three jobs runs over them, and one job of four ranks on two of them. In the middle of an epoch one daemon
+is killed and started again. Then the ledger is counted from what the scripts received: each sample once an epoch
 for each job, or the exit status is 1. Everything lives in one temporary folder, and goes with this program.
 """
 
@@ -142,12 +142,12 @@ class Cluster:
     def look(self, scripts):
         """Kills the third node's daemon, where no rank of the job of four is; of two nodes the second's."""
         self.check()
-        if self.killed or max(script.share * script.epochs for script in scripts) < demo.KILL_AT:
+        if self.killed or not demo.far_enough(scripts):
             return
         self.killed = self.nodes[min(2, len(self.nodes) - 1)]
         self.killed.kill()
-        self._screen.line(f"killed {self.killed.name}'s larderd (pid {self.killed.process.pid}) in the middle of the "
-                          "first epoch")
+        self._screen.line(f"killed {self.killed.name}'s larderd (pid {self.killed.process.pid}) in the middle of an "
+                          "epoch")
         self.killed.start()
         self._screen.line(f"started it again (pid {self.killed.process.pid})")
 

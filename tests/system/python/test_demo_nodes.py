@@ -55,7 +55,7 @@ class DemoNodes(Case):
             self.assertRegex(output, rf"sweep-{number} +node-{node} +{RECEIVED:,} +0 +0 +0\n")
         self.assertRegex(output, rf"ddp, 4 ranks +node-1, node-2 +{RANKS_RECEIVED:,} +0 +0 +0\n")
         killed = min(3, nodes)
-        self.assertRegex(output, rf"killed node-{killed}'s larderd \(pid \d+\) in the middle of the first epoch\n"
+        self.assertRegex(output, rf"killed node-{killed}'s larderd \(pid \d+\) in the middle of an epoch\n"
                                  r"started it again")
         self.assertIn(f"node-{killed}'s larderd was killed once: each job still got each sample exactly once", output)
         prepared, received = (int(figure.replace(",", "")) for figure in re.search(
