@@ -180,7 +180,7 @@ static int create_driver(struct daemon *daemon, const struct driver_node *node, 
                                    .node = node,
                                    .drained = drained,
                                    .ctx = daemon};
-    driver.engine.home = node;
+    driver.engine.home = node != NULL;
     return driver_create(&driver, &daemon->driver, err);
 }
 

@@ -105,3 +105,10 @@ void given_gone(struct given *given, uint32_t rank)
     if (given_running(given, &epoch))
         history_rank_gone(given->now, rank);
 }
+
+void given_forgotten(struct given *given, uint32_t rank)
+{
+    uint32_t epoch;
+    if (given_running(given, &epoch))
+        history_forget(given->now, rank);
+}

@@ -31,5 +31,7 @@ void given_asked(struct given *given, uint32_t rank, uint32_t epoch);
  * the one before all is taken, or the running one would not have begun. */
 void given_released(struct given *given, uint32_t rank, uint64_t batch);
 void given_gone(struct given *given, uint32_t rank);
+/* given_forgotten: the rank comes with nothing to a job that waits for what its ranks had. */
+void given_forgotten(struct given *given, uint32_t rank);
 
 #endif

@@ -215,8 +215,10 @@ void states_begin(struct driver *driver, uint32_t place, const struct registrati
 
 void states_came(struct driver *driver, uint32_t place, const struct registration *reg)
 {
-    if (!reg->found.restore)
+    if (!reg->found.restore) {
+        given_forgotten(&driver->tables.jobs[place].given, reg->asked.rank);
         return;
+    }
     given_presented(&driver->tables.jobs[place].given, &reg->found.restore->record, reg->found.view.indices,
                     reg->found.view.count);
     try_answers(driver, place);

@@ -116,7 +116,7 @@ struct encoded_store {
      * queue_rank_planned, of a later module. */
     uint64_t (*rank_planned)(const struct job *job, uint32_t rank);
     uint64_t kept_most, kept_bytes; /* about what they have together, and what of that is in memory */
-    uint32_t *slots;                /* scratch of encoded_read.c: the slots of a chunk in random order */
+    uint32_t *slots;                /* scratch of encoded_slots: three arrays of a chunk's samples */
     size_t slots_cap;
 };
 

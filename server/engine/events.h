@@ -63,8 +63,8 @@ struct engine_config {
     uint64_t copy_bytes;
     uint32_t redirect_width; /* w, the neighbouring slots of a fiber, or ENGINE_REDIRECT_HALF; 0: no redirection */
     uint32_t redirect_group; /* n, the chunks that share one place in memory; 0: the budgets decide */
-    /* The node is one of a cluster, and prepares its chunks for the jobs of all nodes. Then reads of jobs out of step
-     * are fewer and bring more, for which the samples of a chunk are spread less. */
+    /* The node is one of a cluster, and prepares its chunks for the jobs of all nodes. Then jobs out of step need fewer
+     * reads, and a chunk's samples are spread less. */
     bool home;
     /* How long a window is. The last ENGINE_AHEAD_WINDOWS windows tell how much look-ahead a queue needs. 0: need is
      * not measured, and each queue looks as far ahead as its quota lets it. */

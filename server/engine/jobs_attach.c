@@ -69,7 +69,7 @@ static void forget_those_before(struct job *job)
 
 /* attach_restoring attaches a rank to a job that waits for all its ranks to tell what they have had, or refuses. The
  * daemon may have died before the rank came for the first time. Then it brings nothing, and has had nothing. If it had
- * something when it came before, its job has been started again since, without a checkpoint. */
+ * something when it came before, it has been started again since, without a checkpoint. */
 static void attach_restoring(struct engine *engine, struct job *job, const struct engine_job_desc *asked)
 {
     const struct engine_resume nothing = {.key = job->resume->key, .presented = true};

@@ -276,6 +276,13 @@ int history_presented(struct history *history, const struct record *record)
     return 0;
 }
 
+void history_forget(struct history *history, uint32_t number)
+{
+    struct rank *rank = rank_of(history, number);
+    move_to(history, 0);
+    rank->n_items = rank->n_turns = rank->n_released = 0;
+}
+
 void history_released(struct history *history, uint32_t number, uint64_t batch)
 {
     struct rank *rank = rank_of(history, number);

@@ -52,6 +52,9 @@ void history_rank_through(struct history *history, uint32_t rank);
 /* history_rank_gone takes back what the rank had not released. */
 void history_rank_gone(struct history *history, uint32_t rank);
 
+/* history_forget: the rank has begun anew, with nothing: it has had nothing since the base. */
+void history_forget(struct history *history, uint32_t rank);
+
 /* history_epoch_over: all of the epoch's samples are over, though the batches of some ranks are not known, because they
  * came with what they had of a later epoch. `view` has the indices of the job's samples, and is borrowed for the call.
  * From then on a rank without batches is taken to have had as many as any other, and a token says that all is over. */

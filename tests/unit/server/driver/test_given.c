@@ -159,6 +159,29 @@ static void test_between_epochs(void **state)
     }
 }
 
+/* A job begins anew without a checkpoint while it waits for its ranks: what the rank of the life before had counts no
+ * more, whether its state was asked for before or not. */
+static void test_a_rank_begins_anew(void **state)
+{
+    (void)state;
+    for (uint32_t asked = 0; asked <= 1; asked++) {
+        tear_down(state);
+        assert_int_equal(set_up(state), 0);
+        come(0, 0, 1);
+        come(0, 1, 9);
+        if (asked)
+            expect_over(0, 1, 1 << 1 | 1 << 9);
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            given_gone(&given, rank);
+            given_forgotten(&given, rank);
+        }
+        expect(0, 0, 0);
+        deliver(0, 0, 3);
+        deliver(0, 1, 4);
+        expect_over(0, 1, 1 << 3 | 1 << 4);
+    }
+}
+
 /* Without memory nothing is known, and nothing is wrong. */
 static void test_nothing_known(void **state)
 {
@@ -181,6 +204,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_asked_for_the_next, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_epoch_before, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_between_epochs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_rank_begins_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_known, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

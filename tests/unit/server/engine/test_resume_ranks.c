@@ -387,8 +387,8 @@ static void test_a_lingering_job_is_replaced(void **state)
 }
 
 /* A job is started again before it has a checkpoint, just after the daemon was: its ranks bring nothing. What those
- * told that had come back to the daemon before is forgotten, in whatever order the new ones come. While one of those is
- * there, nothing is. */
+ * told that had come back to the daemon before is forgotten, whichever of the new ones comes first. While one of those
+ * is there, nothing is. */
 static void test_a_job_that_began_anew_without_a_checkpoint(void **state)
 {
     (void)state;
