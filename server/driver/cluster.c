@@ -223,8 +223,25 @@ int cluster_leave(struct driver *driver)
     return 0;
 }
 
+/* A node that leaves as well is not waited for: nodes that are stopped together would hold each other up. */
 bool cluster_gives(const struct driver *driver)
 {
     const struct driver_cluster *cluster = driver->cluster;
-    return cluster && cluster->peering && guests_count(cluster->home.guests) > 0;
+    const struct guests_key *key;
+    int cursor = 0;
+    if (!cluster || !cluster->peering)
+        return false;
+    while ((key = guests_wanted(cluster->home.guests, &cursor))) {
+        if (members_lives(&cluster->members, key->anchor, key->boot))
+            return true;
+    }
+    return false;
+}
+
+void cluster_has_left(const struct driver *driver)
+{
+    const struct driver_cluster *cluster = driver->cluster;
+    if (cluster && cluster->peering)
+        log_info_limited("msg=\"has left the cluster\" left_behind=%u cut_short=%u", guests_count(cluster->home.guests),
+                         guests_cut(cluster->home.guests));
 }
