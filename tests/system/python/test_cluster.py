@@ -82,6 +82,70 @@ class Cluster(ClusterCase):
         self.check(scripts)
         self.taken_from_nobody(self.nodes[:2])
 
+    def left(self, node, behind):
+        """The node has ended by itself, and guests that it did not wait for were so many. None was cut short."""
+        self.assertEqual(node.process.wait(60 * SLOW), 0)
+        self.assertIn(f'msg="has left the cluster" left_behind={behind} cut_short=0', node.log())
+
+    def test_a_home_is_stopped(self):
+        """After SIGTERM it gives what is left of the epochs under way, and ends."""
+        self.cluster(3)
+        scripts = self.scripts(self.nodes[:2], step_s=.2, epochs=2)
+        self.in_the_middle(scripts)
+        self.assertTrue(system.until(lambda: self.guests(self.nodes[2]) == 2, 60), self.nodes[2].status())
+        self.nodes[2].process.terminate()
+        self.assertTrue(self.nodes[2].logged("leaving the cluster"), self.nodes[2].log())
+        given = self.nodes[2].status()["cluster"]["given"]
+        self.assertTrue(system.until(lambda: self.nodes[2].status()["cluster"]["given"] > given, 60))
+        self.assertEqual(self.nodes[2].process.wait(60 * SLOW), 0)
+        self.check(scripts, epochs=2)
+        self.taken_from_nobody(self.nodes[:2])
+
+    def test_stopped_at_once(self):
+        """A second signal is not made to wait."""
+        self.cluster(2)
+        script = self.scripts(self.nodes[:1], step_s=.1)
+        self.in_the_middle(script)
+        self.nodes[1].process.terminate()
+        self.assertTrue(self.nodes[1].logged("leaving the cluster"))
+        self.nodes[1].process.terminate()
+        self.assertEqual(self.nodes[1].process.wait(60 * SLOW), 0)
+        self.assertEqual(self.nodes[1].log().count('msg="stopping" signal=SIGTERM'), 2)
+        self.assertNotIn("has left the cluster", self.nodes[1].log())
+        self.check(script)
+
+    def test_guests_of_a_killed_node(self):
+        """They hold no other node up that is stopped: neither while their node is away, nor when it is there again."""
+        self.cluster(3)
+        script = self.scripts(self.nodes[:1], step_s=.2)[0]
+        self.in_the_middle([script])
+        for node in self.nodes[1:]:
+            self.assertTrue(system.until(lambda node=node: self.guests(node) == 1, 60), node.status())
+        self.nodes[0].kill()
+        script.kill()
+        script.wait()
+        self.nodes[1].process.terminate()
+        self.left(self.nodes[1], 1)
+        self.nodes[0] = self.start(0)
+        self.assertTrue(system.until(lambda: self.state_of(self.nodes[2], 0) == ["UP"], 60), self.nodes[2].status())
+        self.nodes[2].process.terminate()
+        self.left(self.nodes[2], 1)
+
+    def test_nodes_are_stopped_together(self):
+        """Each has a guest of the other, and they do not hold each other up."""
+        self.cluster(2)
+        scripts = self.scripts(step_s=.2)
+        self.in_the_middle(scripts)
+        for node in self.nodes:
+            self.assertTrue(system.until(lambda node=node: self.guests(node) == 1, 60), node.status())
+        for node in self.nodes:
+            node.process.terminate()
+        for node in self.nodes:
+            self.left(node, 1)
+        for script in scripts:
+            script.kill()
+            script.wait()
+
     def test_nobody_to_leave(self):
         node = self.daemon()
         result = subprocess.run([os.path.join(system.BIN, "larder"), "cluster", "leave", "--socket", node.socket],
