@@ -26,8 +26,8 @@ void cluster_destroy(struct driver_cluster *cluster); /* accepts NULL */
 void cluster_peering(struct driver_cluster *cluster, struct peering *peering);
 
 /* cluster_leave has this node give nothing more to others, as driver_leave says. LARDER_ENOENT: there is no cluster.
- * cluster_gives tells whether another node's job may still want something of its epoch here, and its node is UP in the
- * same life. cluster_has_left logs what this node leaves behind. */
+ * cluster_gives tells whether another node's job may still want something of its epoch here, and its node is not known
+ * to be away. cluster_has_left logs what this node leaves behind. */
 int cluster_leave(struct driver *driver);
 bool cluster_gives(const struct driver *driver);
 void cluster_has_left(const struct driver *driver);

@@ -7,21 +7,28 @@ import os
 import signal
 import socket
 import subprocess
+import time
 import urllib.request
 
 import system
 from cluster_case import COUNT, ClusterCase
 from system import SLOW
 
+LEASE_S = 30  # of a guest
+
 
 class Cluster(ClusterCase):
     def setUp(self):
         super().setUp()
         self.metrics_ports = []  # of the nodes; empty: they have no metrics
+        self.lists_nobody = []  # the numbers of the nodes that others have to find
 
     def config(self, number):
         metrics = f"port: {self.metrics_ports[number]}" if self.metrics_ports else "enabled: false"
         return super().config(number).replace("enabled: false", metrics)
+
+    def settings(self, number):
+        return {**super().settings(number), **({"nodes": "[]"} if number in self.lists_nobody else {})}
 
     def test_each_sample_is_prepared_once_for_all(self):
         self.cluster(2)
@@ -82,66 +89,88 @@ class Cluster(ClusterCase):
         self.check(scripts)
         self.taken_from_nobody(self.nodes[:2])
 
-    def left(self, node, behind):
-        """The node has ended by itself, and guests that it did not wait for were so many. None was cut short."""
+    def left(self, node, since):
+        """The node has ended by itself, and did not wait for the guest that it had. `since` is a moment before that
+        guest's last request. Where a lease has passed since, it may have ended by that."""
         self.assertEqual(node.process.wait(60 * SLOW), 0)
-        self.assertIn(f'msg="has left the cluster" left_behind={behind} cut_short=0', node.log())
+        if time.monotonic() - since < LEASE_S:
+            self.assertIn('msg="has left the cluster" left_behind=1 cut_short=0', node.log())
+
+    def stand_still(self, nodes):
+        """A script at each of the nodes, which stands still in the middle of its first epoch until the file is there,
+        when all other nodes have guests of theirs: (scripts, file)."""
+        file = os.path.join(self.folder, "go-on")
+        scripts = self.scripts(nodes, pause=[25, file])
+        self.in_the_middle(scripts)
+        for node in self.nodes:
+            guests = len(nodes) - (node in nodes)
+            self.assertTrue(system.until(lambda node=node, n=guests: self.guests(node) == n, 60), node.status())
+        return scripts, file
+
+    def stopped_in_the_middle(self, home, others):
+        """SIGTERM ends the home, once it has given to jobs of the other nodes."""
+        scripts = self.scripts(others, step_s=.2, epochs=2)
+        self.in_the_middle(scripts)
+        self.assertTrue(system.until(lambda: self.guests(home) == len(others), 60), home.status())
+        home.process.terminate()
+        self.assertTrue(home.logged("leaving the cluster"), home.log())
+        given = home.status()["cluster"]["given"]
+        self.assertTrue(system.until(lambda: home.status()["cluster"]["given"] > given, 60))
+        self.assertEqual(home.process.wait(60 * SLOW), 0)
+        self.check(scripts, epochs=2)
+        self.taken_from_nobody(others)
 
     def test_a_home_is_stopped(self):
         """After SIGTERM it gives what is left of the epochs under way, and ends."""
         self.cluster(3)
-        scripts = self.scripts(self.nodes[:2], step_s=.2, epochs=2)
-        self.in_the_middle(scripts)
-        self.assertTrue(system.until(lambda: self.guests(self.nodes[2]) == 2, 60), self.nodes[2].status())
-        self.nodes[2].process.terminate()
-        self.assertTrue(self.nodes[2].logged("leaving the cluster"), self.nodes[2].log())
-        given = self.nodes[2].status()["cluster"]["given"]
-        self.assertTrue(system.until(lambda: self.nodes[2].status()["cluster"]["given"] > given, 60))
-        self.assertEqual(self.nodes[2].process.wait(60 * SLOW), 0)
-        self.check(scripts, epochs=2)
-        self.taken_from_nobody(self.nodes[:2])
+        self.stopped_in_the_middle(self.nodes[2], self.nodes[:2])
+
+    def test_a_home_that_lists_nobody_is_stopped(self):
+        """It does so for nodes too of which it knows only that they ask."""
+        self.lists_nobody = [1]
+        self.ports = [system.free_port() for _ in range(2)]
+        self.nodes = [self.start(number) for number in range(2)]
+        self.assertTrue(system.until(lambda: self.state_of(self.nodes[0], 1) == ["UP"], 60), self.nodes[0].log())
+        self.stopped_in_the_middle(self.nodes[1], self.nodes[:1])
 
     def test_stopped_at_once(self):
         """A second signal is not made to wait."""
         self.cluster(2)
-        script = self.scripts(self.nodes[:1], step_s=.1)
-        self.in_the_middle(script)
+        scripts, go_on = self.stand_still(self.nodes[:1])
         self.nodes[1].process.terminate()
         self.assertTrue(self.nodes[1].logged("leaving the cluster"))
         self.nodes[1].process.terminate()
         self.assertEqual(self.nodes[1].process.wait(60 * SLOW), 0)
         self.assertEqual(self.nodes[1].log().count('msg="stopping" signal=SIGTERM'), 2)
         self.assertNotIn("has left the cluster", self.nodes[1].log())
-        self.check(script)
+        with open(go_on, "w"):
+            pass
+        self.check(scripts)
 
     def test_guests_of_a_killed_node(self):
         """They hold no other node up that is stopped: neither while their node is away, nor when it is there again."""
         self.cluster(3)
-        script = self.scripts(self.nodes[:1], step_s=.2)[0]
-        self.in_the_middle([script])
-        for node in self.nodes[1:]:
-            self.assertTrue(system.until(lambda node=node: self.guests(node) == 1, 60), node.status())
+        since = time.monotonic()
+        (script,), _ = self.stand_still(self.nodes[:1])
         self.nodes[0].kill()
         script.kill()
         script.wait()
         self.nodes[1].process.terminate()
-        self.left(self.nodes[1], 1)
+        self.left(self.nodes[1], since)
         self.nodes[0] = self.start(0)
         self.assertTrue(system.until(lambda: self.state_of(self.nodes[2], 0) == ["UP"], 60), self.nodes[2].status())
         self.nodes[2].process.terminate()
-        self.left(self.nodes[2], 1)
+        self.left(self.nodes[2], since)
 
     def test_nodes_are_stopped_together(self):
         """Each has a guest of the other, and they do not hold each other up."""
         self.cluster(2)
-        scripts = self.scripts(step_s=.2)
-        self.in_the_middle(scripts)
-        for node in self.nodes:
-            self.assertTrue(system.until(lambda node=node: self.guests(node) == 1, 60), node.status())
+        since = time.monotonic()
+        scripts, _ = self.stand_still(self.nodes)
         for node in self.nodes:
             node.process.terminate()
         for node in self.nodes:
-            self.left(node, 1)
+            self.left(node, since)
         for script in scripts:
             script.kill()
             script.wait()
