@@ -7,14 +7,11 @@ import os
 import signal
 import socket
 import subprocess
-import time
 import urllib.request
 
 import system
 from cluster_case import COUNT, ClusterCase
 from system import SLOW
-
-LEASE_S = 30  # of a guest
 
 
 class Cluster(ClusterCase):
@@ -89,23 +86,19 @@ class Cluster(ClusterCase):
         self.check(scripts)
         self.taken_from_nobody(self.nodes[:2])
 
-    def left(self, node, since):
-        """The node has ended by itself, and did not wait for the guest that it had. `since` is a moment before that
-        guest's last request. Where a lease has passed since, it may have ended by that."""
-        self.assertEqual(node.process.wait(60 * SLOW), 0)
-        if time.monotonic() - since < LEASE_S:
-            self.assertIn('msg="has left the cluster" left_behind=1 cut_short=0', node.log())
-
-    def stand_still(self, nodes):
-        """A script at each of the nodes, which stands still in the middle of its first epoch until the file is there,
-        when all other nodes have guests of theirs: (scripts, file)."""
-        file = os.path.join(self.folder, "go-on")
-        scripts = self.scripts(nodes, pause=[25, file])
-        self.in_the_middle(scripts)
+    def in_a_long_epoch(self, nodes):
+        """Scripts at the nodes, in an epoch that takes far longer than 30 s; each other node has guests of theirs."""
+        scripts = self.scripts(nodes, step_s=2)
         for node in self.nodes:
             guests = len(nodes) - (node in nodes)
             self.assertTrue(system.until(lambda node=node, n=guests: self.guests(node) == n, 60), node.status())
-        return scripts, file
+        self.assertTrue(system.until(lambda: all(script.batches for script in scripts), 60))
+        return scripts
+
+    def left(self, node, behind):
+        """The node has ended by itself, when so many guests were there still."""
+        self.assertEqual(node.process.wait(60 * SLOW), 0)
+        self.assertIn(f'msg="has left the cluster" left_behind={behind} ', node.log())
 
     def stopped_in_the_middle(self, home, others):
         """SIGTERM ends the home, once it has given to jobs of the other nodes."""
@@ -116,7 +109,7 @@ class Cluster(ClusterCase):
         self.assertTrue(home.logged("leaving the cluster"), home.log())
         given = home.status()["cluster"]["given"]
         self.assertTrue(system.until(lambda: home.status()["cluster"]["given"] > given, 60))
-        self.assertEqual(home.process.wait(60 * SLOW), 0)
+        self.left(home, 0)
         self.check(scripts, epochs=2)
         self.taken_from_nobody(others)
 
@@ -136,44 +129,37 @@ class Cluster(ClusterCase):
     def test_stopped_at_once(self):
         """A second signal is not made to wait."""
         self.cluster(2)
-        scripts, go_on = self.stand_still(self.nodes[:1])
+        self.in_a_long_epoch(self.nodes[:1])
         self.nodes[1].process.terminate()
         self.assertTrue(self.nodes[1].logged("leaving the cluster"))
         self.nodes[1].process.terminate()
         self.assertEqual(self.nodes[1].process.wait(60 * SLOW), 0)
         self.assertEqual(self.nodes[1].log().count('msg="stopping" signal=SIGTERM'), 2)
         self.assertNotIn("has left the cluster", self.nodes[1].log())
-        with open(go_on, "w"):
-            pass
-        self.check(scripts)
 
     def test_guests_of_a_killed_node(self):
-        """They hold no other node up that is stopped: neither while their node is away, nor when it is there again."""
+        """They hold no other node up that is stopped: neither while their node is away, nor when it is there again. One
+        that was waited for would be gone when the node ends, by its lease."""
         self.cluster(3)
-        since = time.monotonic()
-        (script,), _ = self.stand_still(self.nodes[:1])
+        script = self.in_a_long_epoch(self.nodes[:1])[0]
         self.nodes[0].kill()
         script.kill()
         script.wait()
         self.nodes[1].process.terminate()
-        self.left(self.nodes[1], since)
+        self.left(self.nodes[1], 1)
         self.nodes[0] = self.start(0)
         self.assertTrue(system.until(lambda: self.state_of(self.nodes[2], 0) == ["UP"], 60), self.nodes[2].status())
         self.nodes[2].process.terminate()
-        self.left(self.nodes[2], since)
+        self.left(self.nodes[2], 1)
 
     def test_nodes_are_stopped_together(self):
-        """Each has a guest of the other, and they do not hold each other up."""
+        """Each has a guest of the other, and they do not hold each other up for 30 s, when guests are ended."""
         self.cluster(2)
-        since = time.monotonic()
-        scripts, _ = self.stand_still(self.nodes)
+        self.in_a_long_epoch(self.nodes)
         for node in self.nodes:
             node.process.terminate()
         for node in self.nodes:
-            self.left(node, since)
-        for script in scripts:
-            script.kill()
-            script.wait()
+            self.left(node, 1)
 
     def test_nobody_to_leave(self):
         node = self.daemon()
