@@ -38,7 +38,9 @@ struct options {
 };
 
 static const struct manual_row options_rows[] = {
-    {"larderd", "serve, in the foreground; SIGTERM or SIGINT stop it. It logs to standard error"},
+    {"larderd",
+     "serve, in the foreground, and log to standard error. SIGTERM or SIGINT stop it: a node of a cluster once others "
+     "have what is left of their epochs, after 30 s at most, or at a second one"},
     {"--config FILE", "settings (YAML); without it, defaults"},
     {"--user-config FILE", "the same, where that file is there"},
     {"--socket PATH", "socket.path"},
