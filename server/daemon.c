@@ -83,6 +83,12 @@ static void drained(void *ctx)
     CHECK(eventfd_write(daemon->end_fd, 1) == 0);
 }
 
+static void left(void *ctx)
+{
+    struct daemon *daemon = ctx;
+    CHECK(eventfd_write(daemon->end_fd, 1) == 0);
+}
+
 static void hand_over(void *ctx)
 {
     struct daemon *daemon = ctx;
@@ -179,6 +185,7 @@ static int create_driver(struct daemon *daemon, const struct driver_node *node, 
                                    .rates = *config->checkpoint_dir ? rates : NULL,
                                    .node = node,
                                    .drained = drained,
+                                   .left = left,
                                    .ctx = daemon};
     driver.engine.home = node != NULL;
     return driver_create(&driver, &daemon->driver, err);
@@ -328,6 +335,11 @@ void daemon_check(struct daemon *daemon)
 int daemon_end_fd(const struct daemon *daemon)
 {
     return daemon->end_fd;
+}
+
+void daemon_leave(struct daemon *daemon)
+{
+    driver_leave_then(daemon->driver);
 }
 
 double daemon_idle_s(struct daemon *daemon)

@@ -28,8 +28,12 @@ double daemon_idle_s(struct daemon *daemon);
 /* daemon_check comes back once the engine has dealt with all that was waiting for it. One that hangs, hangs here. */
 void daemon_check(struct daemon *daemon);
 /* daemon_end_fd gives a descriptor that poll finds readable once the daemon should be stopped: it was drained and no
- * job is left, or it is to make room for another. The daemon owns the descriptor. */
+ * job is left, it has left its cluster, or it is to make room for another. The daemon owns the descriptor. */
 int daemon_end_fd(const struct daemon *daemon);
+/* daemon_leave has a node of a cluster leave it: it gives to no further epoch of other nodes' jobs. When they have what
+ * they want of those under way, after GUESTS_LEAVE_NS at the latest, daemon_end_fd tells. All else goes on. A daemon
+ * that is in no cluster has left at once. */
+void daemon_leave(struct daemon *daemon);
 /* daemon_stop tells the clients, ends what is under way, and frees everything. Accepts NULL. */
 void daemon_stop(struct daemon *daemon);
 

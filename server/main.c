@@ -28,6 +28,7 @@ enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BUSY = 3 }
 enum { MALLOC_ARENAS = 4, MALLOC_PAGES_FROM = 64 << 10, MALLOC_PAGES_BLOCKS = 32768, MALLOC_TRIM_FROM = 1 << 20 };
 
 enum { END_GRACE_MS = 200 }; /* time for whoever asked to get the answer */
+enum { LEAVE_MS = 31000 };   /* for leaving a cluster; by then the guests of other nodes have ended */
 
 struct options {
     const char *config, *user_config, *socket, *idle_exit;
@@ -37,7 +38,9 @@ struct options {
 };
 
 static const struct manual_row options_rows[] = {
-    {"larderd", "serve, in the foreground; SIGTERM or SIGINT stop it. It logs to standard error"},
+    {"larderd",
+     "serve, in the foreground, and log to standard error. SIGTERM or SIGINT stop it: a node of a cluster once others "
+     "have what is left of their epochs, after 30 s at most, or at a second one"},
     {"--config FILE", "settings (YAML); without it, defaults"},
     {"--user-config FILE", "the same, where that file is there"},
     {"--socket PATH", "socket.path"},
@@ -177,8 +180,9 @@ static bool go_on(void *ctx)
 }
 
 /* This waits until SIGTERM or SIGINT comes, the daemon has come to its end, or nobody has been connected for
- * idle_exit_s. Meanwhile the service manager's watchdog hears of a daemon that works. */
-static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_exit_s)
+ * idle_exit_s. Meanwhile the service manager's watchdog hears of a daemon that works. This tells whether a signal
+ * came. */
+static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_exit_s)
 {
     unsigned watchdog_ms = service_watchdog_ms();
     for (;;) {
@@ -191,7 +195,7 @@ static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
             double left = (double)idle_exit_s - daemon_idle_s(daemon);
             if (left <= 0) {
                 log_info("msg=\"no client for a while, stopping\" idle_exit_s=%llu", (unsigned long long)idle_exit_s);
-                return;
+                return false;
             }
             timeout_ms = left > 3600 ? 3600000 : (int)(left * 1000) + 1;
         }
@@ -201,12 +205,24 @@ static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
         if (poll(fds, 2, timeout_ms) > 0) {
             if (fds[1].revents) {
                 poll(NULL, 0, END_GRACE_MS);
-                return;
+                return false;
             }
             log_signal(signals);
-            return;
+            return true;
         }
     }
+}
+
+/* Other nodes' jobs get what is left of their epochs first, unless another signal comes or somebody asks for the end.
+ * Whoever asks, here too, gets the answer. */
+static void leave(struct daemon *daemon, int signals)
+{
+    struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = daemon_end_fd(daemon), .events = POLLIN}};
+    daemon_leave(daemon);
+    if (poll(fds, 2, LEAVE_MS) > 0 && fds[0].revents)
+        log_signal(signals);
+    else
+        poll(NULL, 0, END_GRACE_MS);
 }
 
 /* A pipe that somebody else has filled, and that nobody reads, would hold the daemon for ever. */
@@ -274,8 +290,10 @@ static int serve(const struct options *options)
             tell_ready(options->ready_fd);
         }
         service_notify("READY=1");
-        wait_for_the_end(daemon, signals, config->idle_exit_s);
+        bool by_signal = wait_for_the_end(daemon, signals, config->idle_exit_s);
         service_notify("STOPPING=1");
+        if (by_signal && *config->cluster_name)
+            leave(daemon, signals);
         daemon_stop(daemon);
         log_info("msg=\"stopped\"");
         status = EXIT_FINE;

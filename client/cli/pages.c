@@ -66,8 +66,8 @@ static const char notes[] =
     "drain: the daemon stops when its last job has ended, however long that takes, and a node of a cluster leaves it. "
     "drain --for-restart is for a new "
     "version: the daemon stops now, and scripts keep what they have taken, wait for the next daemon and go on in the "
-    "same epoch. It returns when the daemon has gone. SIGTERM does the same, and whoever sends it does not learn when "
-    "that is.\n"
+    "same epoch. It returns when the daemon has gone. SIGTERM does the same, on a node of a cluster once others have "
+    "what is left of their epochs, and whoever sends it does not learn when that is.\n"
     "poison needs no daemon: without one it takes what the last one has left.";
 
 static const struct manual_row statuses[] = {{"0", "done"},

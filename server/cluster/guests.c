@@ -156,6 +156,7 @@ static void on_tick(struct guests *guests)
         struct guest *guest = &guests->all[i];
         if (!guest->number)
             continue;
+        guests->cut += left;
         if (left)
             guests_end(guests, guest, true);
         else if (guests->now_ns >= guest->lease_until_ns)

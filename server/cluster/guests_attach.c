@@ -94,6 +94,21 @@ uint32_t guests_count(const struct guests *guests)
     return count;
 }
 
+uint32_t guests_cut(const struct guests *guests)
+{
+    return guests->cut;
+}
+
+const struct guests_key *guests_wanted(const struct guests *guests, int *cursor)
+{
+    while (*cursor < guests->used) {
+        const struct guest *guest = &guests->all[(*cursor)++];
+        if (guest->number && !guest->stays && !guest->past)
+            return &guest->key;
+    }
+    return NULL;
+}
+
 static void make_guest(struct guests *guests, const struct guests_event *event, uint32_t predecessor)
 {
     int at = 0;
@@ -156,6 +171,8 @@ void guests_on_attach(struct guests *guests, const struct guests_event *event)
     if (guest && known(guests, guest, event)) {
         idset_destroy(event->attach.part);
     } else if (code) {
+        if (guest)
+            guest->past = true;
         idset_destroy(event->attach.part);
         guests_refuse(guests, event->request, code);
     } else {

@@ -55,6 +55,7 @@ struct guest {
     uint32_t credits;     /* batches that the engine was asked for and has not delivered */
     bool last;            /* The engine has no more. */
     bool stays;           /* It was through when its lease was over. */
+    bool past;            /* Its anchor wanted another one in its place, and was refused. */
     uint64_t lease_until_ns;
     uint64_t came_ns; /* the last delivery or request */
 };
@@ -63,7 +64,8 @@ struct guests {
     struct guests_config config;
     uint64_t now_ns, numbers;
     bool leaving;
-    uint64_t leave_until_ns; /* while it is leaving: then all guests end */
+    uint64_t leave_until_ns; /* while it is leaving: then all guests end, */
+    uint32_t cut;            /* and so many did */
     struct guest all[GUESTS_MAX];
     int used;                      /* places from here on are unused */
     struct idset *told;            /* what an ANSWER of this step points to */

@@ -34,6 +34,12 @@ enum member_state members_state(const struct members *members, const uint8_t id[
     return member ? member->state : MEMBER_UNKNOWN;
 }
 
+bool members_away(const struct members *members, const uint8_t id[MAP_NODE_ID_BYTES], uint64_t boot)
+{
+    const struct member *member = find(members, id);
+    return member && (member->state != MEMBER_UP || (member->boot != boot && member->boot != 0));
+}
+
 static bool is_self(const struct members *members, const struct member *member)
 {
     return member == &members->members[0];

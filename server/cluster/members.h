@@ -107,5 +107,8 @@ size_t members_step(struct members *members, const struct members_event *event, 
 uint64_t members_alarm(const struct members *members);
 /* members_state gives the node's state now, which the view may learn later. */
 enum member_state members_state(const struct members *members, const uint8_t id[MAP_NODE_ID_BYTES]);
+/* members_away tells whether the node is LOST or LEAVING, or has started anew since it had this boot. Of a node that is
+ * UNKNOWN it is not known: it may have this node in its list, and not be in this node's. */
+bool members_away(const struct members *members, const uint8_t id[MAP_NODE_ID_BYTES], uint64_t boot);
 
 #endif

@@ -10,6 +10,7 @@
 
 enum { PROBE_MS = 2000, GUESTS_AT_ONCE = 128 };
 #define LEASE_NS (UINT64_C(30) * CLOCK_NS_PER_S) /* of a guest */
+_Static_assert(LEASE_NS < MEMBERS_FORGET_NS, "no node is waited for again when it is forgotten");
 _Static_assert(MERGE_UNDER_WAY_MOST <= GUESTS_HOLD * GUESTS_BATCH, "a home keeps what is under way from it");
 
 int cluster_create(const struct driver_node *node, uint64_t boot, struct driver_cluster **out)
@@ -223,8 +224,26 @@ int cluster_leave(struct driver *driver)
     return 0;
 }
 
+/* A node that leaves as well is not waited for: nodes that are stopped together would hold each other up. One that this
+ * node has forgotten holds nobody up, because its guests' leases are over before that. */
 bool cluster_gives(const struct driver *driver)
 {
     const struct driver_cluster *cluster = driver->cluster;
-    return cluster && cluster->peering && guests_count(cluster->home.guests) > 0;
+    const struct guests_key *key;
+    int cursor = 0;
+    if (!cluster || !cluster->peering)
+        return false;
+    while ((key = guests_wanted(cluster->home.guests, &cursor))) {
+        if (!members_away(&cluster->members, key->anchor, key->boot))
+            return true;
+    }
+    return false;
+}
+
+void cluster_has_left(const struct driver *driver)
+{
+    const struct driver_cluster *cluster = driver->cluster;
+    if (cluster && cluster->peering)
+        log_info_limited("msg=\"has left the cluster\" left_behind=%u cut_short=%u", guests_count(cluster->home.guests),
+                         guests_cut(cluster->home.guests));
 }

@@ -26,9 +26,11 @@ void cluster_destroy(struct driver_cluster *cluster); /* accepts NULL */
 void cluster_peering(struct driver_cluster *cluster, struct peering *peering);
 
 /* cluster_leave has this node give nothing more to others, as driver_leave says. LARDER_ENOENT: there is no cluster.
- * cluster_gives tells whether other nodes' jobs are here still. */
+ * cluster_gives tells whether another node's job may still want something of its epoch here, and its node is not known
+ * to be away. cluster_has_left logs what this node leaves behind. */
 int cluster_leave(struct driver *driver);
 bool cluster_gives(const struct driver *driver);
+void cluster_has_left(const struct driver *driver);
 
 /* cluster_told takes over what the peering tells. cluster_settle goes on until nothing is left to do now.
  * cluster_wait_ms gives when it is next to be called; below 0: when something comes. cluster_alone ends other nodes'

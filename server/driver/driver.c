@@ -109,6 +109,15 @@ static void tell_drained(struct driver *driver)
     driver->config.drained(driver->config.ctx);
 }
 
+static void tell_left(struct driver *driver)
+{
+    if (!driver->leave.asked || driver->leave.told || cluster_gives(driver))
+        return;
+    driver->leave.told = true;
+    cluster_has_left(driver);
+    driver->config.left(driver->config.ctx);
+}
+
 static struct engine_event next_event(const struct driver_client *row, const struct wire_next *next)
 {
     uint32_t awaited = next->awaited == WIRE_AHEAD ? ENGINE_ASKS_AHEAD : next->awaited;
@@ -271,6 +280,7 @@ static void *run(void *arg)
         cluster_settle(driver);
         states_expire(driver);
         tell_drained(driver);
+        tell_left(driver);
         forget_retired(driver);
         govern(driver);
     }

@@ -41,6 +41,8 @@ struct driver_config {
     const struct driver_node *node; /* NULL: this daemon is in no cluster. Borrowed by driver_create */
     /* called once, in the engine's thread: no job is left, of this node or another, and none can come */
     void (*drained)(void *ctx);
+    /* called once after driver_leave_then, in the engine's thread: no guest of another node is waited for */
+    void (*left)(void *ctx);
     void *ctx;
 };
 
@@ -67,7 +69,7 @@ void driver_halt(struct driver *driver);
  * driver_stop. */
 void driver_settle(struct driver *driver);
 
-/* Any thread but the engine's may call the following six until driver_stop. Each waits for its answer.
+/* Any thread but the engine's may call the following seven until driver_stop. Each waits for its answer.
  *
  * driver_status fills what the engine's thread knows: whether the daemon is draining, the totals, the jobs, and what
  * the governor decided. */
@@ -85,6 +87,9 @@ int driver_set_weight(struct driver *driver, const char *name, double weight, st
  * there end with their epoch, or after GUESTS_LEAVE_NS. Its own jobs go on, and other nodes give to them. A second call
  * does nothing. LARDER_ENOENT: this daemon is in no cluster. */
 int driver_leave(struct driver *driver, struct error *err);
+/* driver_leave_then does the same for a daemon that is to end, and has config.left called when no guest is waited for.
+ * Where the daemon is in no cluster, that is at once. */
+void driver_leave_then(struct driver *driver);
 /* driver_drain makes the engine refuse new jobs from this moment on. A node of a cluster leaves it. A second call does
  * nothing. */
 void driver_drain(struct driver *driver);

@@ -32,6 +32,11 @@ struct driver_drain {
     bool told;         /* config.drained was called */
 };
 
+/* Whether the daemon's owner waits until nobody is given anything, and knows that nobody is. */
+struct driver_leave {
+    bool asked, told;
+};
+
 /* The registration for which the engine is stepped with JOB_ADD. reg is NULL at all other times, and as soon as a job
  * owns the registration. */
 struct driver_adding {
@@ -96,6 +101,7 @@ struct driver {
     pthread_t thread;
     bool running;
     struct driver_drain drain;
+    struct driver_leave leave;
 
     struct driver_observer observers[OBSERVERS]; /* the governor, the log, the times */
     struct tables tables;

@@ -20,6 +20,7 @@ struct driver_question {
     struct daemon_status *status; /* STATUS */
     const char *job;              /* CANCEL, WEIGHT: the job's name */
     double weight;                /* WEIGHT */
+    bool ends;                    /* LEAVE: the daemon is to end when it has left */
     uint32_t place;               /* LEFT: the job's number */
     struct driver_left *left;     /* LEFT */
     int code;
@@ -158,6 +159,7 @@ static void on_weight(struct driver *driver, struct driver_question *question)
 
 static void on_leave(struct driver *driver, struct driver_question *question)
 {
+    driver->leave.asked = driver->leave.asked || question->ends;
     answer(question, cluster_leave(driver));
 }
 
@@ -275,6 +277,11 @@ int driver_leave(struct driver *driver, struct error *err)
 {
     int code = ask(driver, INBOX_LEAVE, (struct driver_question){.job = NULL});
     return code ? error_set(err, code, "this daemon is in no cluster") : 0;
+}
+
+void driver_leave_then(struct driver *driver)
+{
+    ask(driver, INBOX_LEAVE, (struct driver_question){.ends = true});
 }
 
 void driver_drain(struct driver *driver)

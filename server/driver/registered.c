@@ -111,7 +111,7 @@ static void try_to_add(struct driver *driver, struct engine_job_desc *desc)
     struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = desc};
     if (reg->guest.number)
         cluster_guest_desc(reg, desc);
-    desc->homes = (struct engine_homes){NULL};
+    desc->homes = (struct engine_homes){0};
     if (!reg->guest.number)
         cluster_anchor(driver, reg, desc);
     driver_step(driver, &event, 1);

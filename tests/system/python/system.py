@@ -158,7 +158,7 @@ class Daemon:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(20 * SLOW)
+                self.process.wait(60 * SLOW)  # a node of a cluster may take half of it
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise AssertionError("larderd did not stop: " + self.log()) from None

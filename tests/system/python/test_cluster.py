@@ -18,10 +18,14 @@ class Cluster(ClusterCase):
     def setUp(self):
         super().setUp()
         self.metrics_ports = []  # of the nodes; empty: they have no metrics
+        self.lists_nobody = []  # the numbers of the nodes that others have to find
 
     def config(self, number):
         metrics = f"port: {self.metrics_ports[number]}" if self.metrics_ports else "enabled: false"
         return super().config(number).replace("enabled: false", metrics)
+
+    def settings(self, number):
+        return {**super().settings(number), **({"nodes": "[]"} if number in self.lists_nobody else {})}
 
     def test_each_sample_is_prepared_once_for_all(self):
         self.cluster(2)
@@ -81,6 +85,81 @@ class Cluster(ClusterCase):
         self.assertEqual(self.nodes[2].process.wait(60 * SLOW), 0)
         self.check(scripts)
         self.taken_from_nobody(self.nodes[:2])
+
+    def in_a_long_epoch(self, nodes):
+        """Scripts at the nodes, in an epoch that takes far longer than 30 s; each other node has guests of theirs."""
+        scripts = self.scripts(nodes, step_s=2)
+        for node in self.nodes:
+            guests = len(nodes) - (node in nodes)
+            self.assertTrue(system.until(lambda node=node, n=guests: self.guests(node) == n, 60), node.status())
+        self.assertTrue(system.until(lambda: all(script.batches for script in scripts), 60))
+        return scripts
+
+    def left(self, node, behind):
+        """The node has ended by itself, when so many guests were there still."""
+        self.assertEqual(node.process.wait(60 * SLOW), 0)
+        self.assertIn(f'msg="has left the cluster" left_behind={behind} ', node.log())
+
+    def stopped_in_the_middle(self, home, others):
+        """SIGTERM ends the home, once it has given to jobs of the other nodes."""
+        scripts = self.scripts(others, step_s=.2, epochs=2)
+        self.in_the_middle(scripts)
+        self.assertTrue(system.until(lambda: self.guests(home) == len(others), 60), home.status())
+        home.process.terminate()
+        self.assertTrue(home.logged("leaving the cluster"), home.log())
+        given = home.status()["cluster"]["given"]
+        self.assertTrue(system.until(lambda: home.status()["cluster"]["given"] > given, 60))
+        self.left(home, 0)
+        self.check(scripts, epochs=2)
+        self.taken_from_nobody(others)
+
+    def test_a_home_is_stopped(self):
+        """After SIGTERM it gives what is left of the epochs under way, and ends."""
+        self.cluster(3)
+        self.stopped_in_the_middle(self.nodes[2], self.nodes[:2])
+
+    def test_a_home_that_lists_nobody_is_stopped(self):
+        """It does so for nodes too of which it knows only that they ask."""
+        self.lists_nobody = [1]
+        self.ports = [system.free_port() for _ in range(2)]
+        self.nodes = [self.start(number) for number in range(2)]
+        self.assertTrue(system.until(lambda: self.state_of(self.nodes[0], 1) == ["UP"], 60), self.nodes[0].log())
+        self.stopped_in_the_middle(self.nodes[1], self.nodes[:1])
+
+    def test_stopped_at_once(self):
+        """A second signal is not made to wait."""
+        self.cluster(2)
+        self.in_a_long_epoch(self.nodes[:1])
+        self.nodes[1].process.terminate()
+        self.assertTrue(self.nodes[1].logged("leaving the cluster"))
+        self.nodes[1].process.terminate()
+        self.assertEqual(self.nodes[1].process.wait(60 * SLOW), 0)
+        self.assertEqual(self.nodes[1].log().count('msg="stopping" signal=SIGTERM'), 2)
+        self.assertNotIn("has left the cluster", self.nodes[1].log())
+
+    def test_guests_of_a_killed_node(self):
+        """They hold no other node up that is stopped: neither while their node is away, nor when it is there again. One
+        that was waited for would be gone when the node ends, by its lease."""
+        self.cluster(3)
+        script = self.in_a_long_epoch(self.nodes[:1])[0]
+        self.nodes[0].kill()
+        script.kill()
+        script.wait()
+        self.nodes[1].process.terminate()
+        self.left(self.nodes[1], 1)
+        self.nodes[0] = self.start(0)
+        self.assertTrue(system.until(lambda: self.state_of(self.nodes[2], 0) == ["UP"], 60), self.nodes[2].status())
+        self.nodes[2].process.terminate()
+        self.left(self.nodes[2], 1)
+
+    def test_nodes_are_stopped_together(self):
+        """Each has a guest of the other, and they do not hold each other up for 30 s, when guests are ended."""
+        self.cluster(2)
+        self.in_a_long_epoch(self.nodes)
+        for node in self.nodes:
+            node.process.terminate()
+        for node in self.nodes:
+            self.left(node, 1)
 
     def test_nobody_to_leave(self):
         node = self.daemon()

@@ -193,6 +193,52 @@ static void test_leave(void **state)
     answer_to(&home, 4, GUESTS_IS_GONE);
     assert_true(home.gone);
     assert_int_equal(guests_count(home.guests), 0);
+    assert_int_equal(guests_cut(home.guests), 1);
+    end(&home);
+}
+
+static bool is_wanted(const struct home *home)
+{
+    int cursor = 0;
+    const struct guests_key *key = guests_wanted(home->guests, &cursor);
+    if (key) {
+        assert_int_equal(key->boot, 9);
+        assert_null(guests_wanted(home->guests, &cursor));
+    }
+    return key;
+}
+
+/* A guest is wanted until its anchor wants to attach once more, or has not asked for a lease after it had all. */
+static void test_wanted(void **state)
+{
+    (void)state;
+    struct home home;
+    begin(&home, 2);
+    home.end = 8;
+    assert_false(is_wanted(&home));
+    attach(&home, 1, 9, 0, 1, 8);
+    assert_true(is_wanted(&home)); /* the engine has not even got it */
+    added(&home);
+    assert_true(is_wanted(&home));
+    assert_int_equal(guests_count(home.guests), 1);
+    next(&home, 2, 1, 1, 0, 8);
+    deliver(&home);
+    assert_true(answer_to(&home, 2, GUESTS_BATCH_IS)->answer.last);
+    assert_true(is_wanted(&home)); /* the answer may be lost, and come again */
+    home.now_ns += LEASE_S * SECOND;
+    step(&home, (struct guests_event){.type = GUESTS_TICK});
+    assert_int_equal(guests_count(home.guests), 1);
+    assert_false(is_wanted(&home));
+    attach(&home, 3, 9, 1, 1, 8);
+    added(&home);
+    step(&home, (struct guests_event){.type = GUESTS_LEAVE});
+    attach(&home, 4, 9, 1, 1, 8); /* the attachment that is there, again */
+    answer_to(&home, 4, GUESTS_ATTACHED);
+    assert_true(is_wanted(&home));
+    attach(&home, 5, 9, 1, 2, 8);
+    assert_int_equal(answer_to(&home, 5, GUESTS_IS_REFUSED)->answer.code, LARDER_EGONE);
+    assert_false(is_wanted(&home));
+    assert_int_equal(guests_cut(home.guests), 0);
     end(&home);
 }
 
@@ -356,8 +402,9 @@ static void test_anchor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attach), cmocka_unit_test(test_leave),    cmocka_unit_test(test_added_too_late),
-        cmocka_unit_test(test_next),   cmocka_unit_test(test_withdraw), cmocka_unit_test(test_anchor),
+        cmocka_unit_test(test_attach),         cmocka_unit_test(test_leave), cmocka_unit_test(test_wanted),
+        cmocka_unit_test(test_added_too_late), cmocka_unit_test(test_next),  cmocka_unit_test(test_withdraw),
+        cmocka_unit_test(test_anchor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

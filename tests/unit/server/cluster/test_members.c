@@ -53,6 +53,11 @@ static enum member_state state_of(const struct play *play, uint8_t id)
     return members_state(&play->members, (uint8_t[MAP_NODE_ID_BYTES]){id});
 }
 
+static bool away(const struct play *play, uint8_t id, uint64_t boot)
+{
+    return members_away(&play->members, (uint8_t[MAP_NODE_ID_BYTES]){id}, boot);
+}
+
 /* Listed: UP and in the view, in order. Vanished: probed at once and each 2 s, UP while it answers, LOST after two
  * unanswered probes, back by one answer, forgotten 60 s after. */
 static void test_life(void **state)
@@ -79,9 +84,11 @@ static void test_life(void **state)
     assert_int_equal(did(&play, MEMBERS_PROBE), 1);
     step(&play, 2, MEMBERS_PROBE_FAILED, 1, 0);
     assert_int_equal(state_of(&play, 1), MEMBER_LOST);
+    assert_true(away(&play, 1, 11));
     assert_int_equal(play.members.view.n_nodes, 1);
     step(&play, 1, MEMBERS_DATA_ANSWERED, 1, 11);
     assert_int_equal(state_of(&play, 1), MEMBER_UP);
+    assert_false(away(&play, 1, 11));
     for (int i = 0; i < 2; i++) {
         step(&play, 2, MEMBERS_PROBE_FAILED, 1, 0);
         step(&play, 2, MEMBERS_TICK, 0, 0);
@@ -94,6 +101,7 @@ static void test_life(void **state)
     assert_int_equal(state_of(&play, 1), MEMBER_UNKNOWN);
     step(&play, 1, MEMBERS_PROBE_ANSWERED, 1, 11);
     assert_int_equal(state_of(&play, 1), MEMBER_UNKNOWN);
+    assert_false(away(&play, 1, 11)); /* nobody knows */
 }
 
 /* A lease outweighs probes. A new boot is told. LEAVING leaves the view; events are gathered for 2 s. */
@@ -109,11 +117,14 @@ static void test_listed(void **state)
     step(&play, 0.5, MEMBERS_LISTED, 1, 12);
     assert_int_equal(did(&play, MEMBERS_REBOOTED), 1);
     assert_int_equal(did(&play, MEMBERS_CHANGED), 0);
+    assert_true(away(&play, 1, 11));
+    assert_false(away(&play, 1, 12));
     struct members_event leaving = {.type = MEMBERS_LISTED, .now_ns = play.now_ns, .id = {1}, .boot = 12, .weight = 1};
     leaving.leaving = true;
     play.n_actions = members_step(&play.members, &leaving, play.actions);
     step(&play, 0, MEMBERS_DATA_ANSWERED, 1, 12); /* to guests that it had before */
     assert_int_equal(state_of(&play, 1), MEMBER_LEAVING);
+    assert_true(away(&play, 1, 12));
     assert_int_equal(did(&play, MEMBERS_CHANGED), 0);
     assert_int_equal(play.members.view.n_nodes, 2);
     step(&play, 1.5, MEMBERS_LISTED, 2, 21);
@@ -135,6 +146,7 @@ static void test_static(void **state)
     struct play play;
     begin(&play, false);
     step(&play, 1, MEMBERS_LISTED, 1, 0);
+    assert_false(away(&play, 1, 11)); /* its boot is not known yet */
     assert_int_equal(did(&play, MEMBERS_PROBE), 1);
     assert_int_equal(did(&play, MEMBERS_REGISTER), 0);
     for (int i = 0; i < 60; i++)

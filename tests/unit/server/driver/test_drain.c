@@ -1,5 +1,5 @@
-/* test_drain.c: proves that the driver takes jobs until it is told to drain or to halt, and says at
- * once when it is drained. */
+/* test_drain.c: proves that the driver takes jobs until it is told to drain or to halt, and says at once when it is
+ * drained, or has left where there is no cluster to leave. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 
 #include "server/driver/driver.h"
 
-static atomic_uint times_drained;
+static atomic_uint times_drained, times_left;
 
 static uint64_t sample_bytes(const void *dataset, sample_id id)
 {
@@ -24,6 +24,12 @@ static void drained(void *ctx)
     atomic_fetch_add(&times_drained, 1);
 }
 
+static void left(void *ctx)
+{
+    (void)ctx;
+    atomic_fetch_add(&times_left, 1);
+}
+
 struct fixture {
     struct mailbox *inbox;
     struct driver *driver;
@@ -34,6 +40,7 @@ static int begin(void **state)
     static struct fixture fixture;
     struct error err;
     atomic_store(&times_drained, 0);
+    atomic_store(&times_left, 0);
     assert_int_equal(mailbox_create(INBOX_MESSAGES, sizeof(struct inbox_message), &fixture.inbox), 0);
     struct driver_config config = {.engine = {.seed = 1,
                                               .arena_bytes = 1 << 20,
@@ -46,7 +53,8 @@ static int begin(void **state)
                                    .jobs_max = 1,
                                    .workers = 1,
                                    .inbox = fixture.inbox,
-                                   .drained = drained};
+                                   .drained = drained,
+                                   .left = left};
     if (driver_create(&config, &fixture.driver, &err) || driver_start(fixture.driver, NULL, NULL, &err))
         fail_msg("%s", err.text);
     *state = &fixture;
@@ -84,11 +92,26 @@ static void test_halt(void **state)
     assert_false(driver_takes_jobs(fixture->driver));
 }
 
+/* A driver of no cluster has left at once, and once. It takes jobs all the same: only its owner ends it. */
+static void test_leave(void **state)
+{
+    struct fixture *fixture = *state;
+    driver_settle(fixture->driver);
+    assert_int_equal(atomic_load(&times_left), 0);
+    driver_leave_then(fixture->driver);
+    driver_leave_then(fixture->driver);
+    assert_true(driver_takes_jobs(fixture->driver));
+    driver_stop(fixture->driver);
+    assert_int_equal(atomic_load(&times_left), 1);
+    assert_int_equal(atomic_load(&times_drained), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_drain, begin, end),
         cmocka_unit_test_setup_teardown(test_halt, begin, end),
+        cmocka_unit_test_setup_teardown(test_leave, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
