@@ -5,13 +5,18 @@
  * MCUs are cut into segments of a few MCUs, each of which can be read by itself. Their lengths stand in front of them,
  * so a rectangle's segments are found without a search.
  *
- * No other program reads this, so it is only a store's, and jpeg_planes_restore gives the JPEG back. */
+ * No other program reads this, so it is only a store's, and jpeg_rewrite gives the JPEG back. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_PLANES_H
 #define LARDER_PREPROCESS_DECODE_JPEG_PLANES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+#include "preprocess/decode/planes_file.h"
 
 /* jpeg_planes_is says whether bytes begin as jpeg_planes_make writes them. */
 bool jpeg_planes_is(const uint8_t *bytes, size_t len_bytes);
@@ -21,8 +26,8 @@ bool jpeg_planes_is(const uint8_t *bytes, size_t len_bytes);
  */
 uint8_t *jpeg_planes_make(const uint8_t *jpeg, size_t len_bytes, size_t *new_bytes);
 
-/* jpeg_planes_restore gives the JPEG that jpeg_planes_make was given, byte for byte, if jpeg_rewrite made that. The
- * caller frees it. NULL: the bytes are damaged, or there is no memory. */
-uint8_t *jpeg_planes_restore(const uint8_t *bytes, size_t len_bytes, size_t *new_bytes);
+/* jpeg_planes_coefficients reads all coefficients of a file whose header `from` has read, into arrays as those of
+ * jpeg_read_coefficients. jpeg_rewrite makes a JPEG of them again. NULL: they are damaged. */
+jvirt_barray_ptr *jpeg_planes_coefficients(struct jpeg_decompress_struct *from, const struct planes_file *file);
 
 #endif

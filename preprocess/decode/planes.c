@@ -1,0 +1,265 @@
+#include "preprocess/decode/planes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "preprocess/decode/planes_priv.h"
+
+#define CLASS_BITS 2
+#define LAST_BITS 6
+#define FIT_ROUNDS 6
+#define SIZES (PLANES_LENGTH_MAX) /* lengths of a magnitude: 0 to 11 bits */
+
+const uint8_t planes_natural[PLANES_PLACES] = {
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,
+    14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60,
+    61, 54, 47, 55, 62, 63};
+
+/* ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static bool can(enum planes_way way)
+{
+#if defined(__x86_64__)
+    if (way == PLANES_AVX512)
+        return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    if (way == PLANES_BMI2)
+        return __builtin_cpu_supports("bmi2");
+#endif
+    return way == PLANES_PORTABLE;
+}
+
+static planes_read_fn *function_of(enum planes_way way)
+{
+#if defined(__x86_64__)
+    if (way == PLANES_AVX512)
+        return planes_read_avx512;
+    if (way == PLANES_BMI2)
+        return planes_read_bmi2;
+#endif
+    (void)way;
+    return planes_read_portable;
+}
+
+static planes_read_fn *reads = planes_read_portable;
+
+__attribute__((constructor)) static void choose_best(void)
+{
+    for (int way = PLANES_WAYS - 1; !planes_choose_way((enum planes_way)way);)
+        way--;
+}
+
+bool planes_choose_way(enum planes_way way)
+{
+    if (!can(way))
+        return false;
+    reads = function_of(way);
+    return true;
+}
+
+bool planes_read(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip, uint32_t column,
+                 uint32_t count)
+{
+    return reads(segment, mcu, skip, column, count);
+}
+
+bool planes_done(const struct planes_segment *segment)
+{
+    uint64_t left = segment->end - segment->at;
+    return segment->at <= segment->end && left < 8 &&
+           (left == 0 || segment->bytes[segment->at >> 3] >> (segment->at & 7) == 0);
+}
+
+/* ── tables ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static void complete(struct planes_class *class)
+{
+    class->n_low = 0;
+    memset(class->low, 0, sizeof class->low);
+    for (uint32_t place = 0; place < PLANES_PLACES; place++) {
+        for (uint32_t i = 0; i < class->shifts[place]; i++)
+            class->low[i] |= UINT64_C(1) << place;
+        if (class->shifts[place] > class->n_low)
+            class->n_low = class->shifts[place];
+    }
+}
+
+bool planes_table_read(struct planes_table *table, const uint8_t *bytes)
+{
+    for (uint32_t c = 0; c < PLANES_CLASSES; c++) {
+        struct planes_class *class = &table->classes[c];
+        for (uint32_t place = 0; place < PLANES_PLACES; place++) {
+            class->shifts[place] = bytes[(c * PLANES_PLACES + place) / 2] >> place % 2 * 4 & 15;
+            if (class->shifts[place] > PLANES_SHIFT_MAX)
+                return false;
+        }
+        complete(class);
+    }
+    return true;
+}
+
+void planes_table_write(const struct planes_table *table, uint8_t *bytes)
+{
+    memset(bytes, 0, PLANES_TABLE_BYTES);
+    for (uint32_t c = 0; c < PLANES_CLASSES; c++) {
+        for (uint32_t place = 0; place < PLANES_PLACES; place++)
+            bytes[(c * PLANES_PLACES + place) / 2] |= (uint8_t)(table->classes[c].shifts[place] << place % 2 * 4);
+    }
+}
+
+/* ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static uint32_t length_of(uint32_t value)
+{
+    return value ? 32 - (uint32_t)__builtin_clz(value) : 0;
+}
+
+static uint32_t magnitude_of(int16_t value)
+{
+    return (uint32_t)(value < 0 ? -(int32_t)value : value);
+}
+
+/* A block's lengths, in zigzag order; gives the last place that is not zero. */
+static uint32_t measure(const int16_t *block, uint8_t *lengths)
+{
+    uint32_t last = 0;
+    for (uint32_t place = 0; place < PLANES_PLACES; place++) {
+        lengths[place] = (uint8_t)length_of(magnitude_of(block[planes_natural[place]]));
+        if (lengths[place])
+            last = place;
+    }
+    return last;
+}
+
+/* The bits of a coefficient that is so long. */
+static uint32_t cost(uint32_t length, uint32_t shift)
+{
+    uint32_t above = length > shift ? length - shift : 0;
+    return shift + above + 1 + (above > 1 ? above - 1 : 0) + (length > 0);
+}
+
+static uint32_t cost_of_block(const struct planes_class *class, const uint8_t *lengths, uint32_t last)
+{
+    uint32_t bits = 0;
+    for (uint32_t place = 0; place <= last; place++)
+        bits += cost(lengths[place], class->shifts[place]);
+    return bits;
+}
+
+static uint32_t best_class(const struct planes_table *table, const uint8_t *lengths, uint32_t last)
+{
+    uint32_t best = 0, least = UINT32_MAX;
+    for (uint32_t c = 0; c < PLANES_CLASSES; c++) {
+        uint32_t bits = cost_of_block(&table->classes[c], lengths, last);
+        if (bits < least)
+            best = c, least = bits;
+    }
+    return best;
+}
+
+/* What is known of a block while a table is made. */
+struct measured {
+    uint8_t lengths[PLANES_PLACES];
+    uint32_t last, sum, class;
+};
+
+static int by_sum(const void *a, const void *b)
+{
+    uint32_t x = ((const struct measured *)a)->sum, y = ((const struct measured *)b)->sum;
+    return x < y ? -1 : x > y;
+}
+
+/* The shifts that are best for the blocks of a class. */
+static void fit_class(struct planes_class *class, uint32_t c, const struct measured *blocks, size_t n_blocks)
+{
+    uint32_t counts[PLANES_PLACES][SIZES + 1];
+    memset(counts, 0, sizeof counts);
+    for (size_t i = 0; i < n_blocks; i++) {
+        for (uint32_t place = 0; blocks[i].class == c && place <= blocks[i].last; place++)
+            counts[place][blocks[i].lengths[place] < SIZES ? blocks[i].lengths[place] : SIZES]++;
+    }
+    for (uint32_t place = 0; place < PLANES_PLACES; place++) {
+        uint64_t least = UINT64_MAX;
+        for (uint32_t shift = 0; shift <= PLANES_SHIFT_MAX; shift++) {
+            uint64_t bits = 0;
+            for (uint32_t length = 0; length <= SIZES; length++)
+                bits += (uint64_t)counts[place][length] * cost(length, shift);
+            if (bits < least)
+                least = bits, class->shifts[place] = (uint16_t)shift;
+        }
+    }
+}
+
+void planes_fit(struct planes_table *table, const int16_t (*blocks)[PLANES_PLACES], size_t n)
+{
+    struct measured *measured = calloc(n ? n : 1, sizeof *measured);
+    memset(table, 0, sizeof *table);
+    for (size_t i = 0; measured && i < n; i++) {
+        struct measured *one = &measured[i];
+        one->last = measure(blocks[i], one->lengths);
+        for (uint32_t place = 1; place < PLANES_PLACES; place++)
+            one->sum += one->lengths[place];
+    }
+    if (measured)
+        qsort(measured, n, sizeof *measured, by_sum);
+    for (size_t i = 0; measured && i < n; i++)
+        measured[i].class = (uint32_t)(i * PLANES_CLASSES / n);
+    for (uint32_t round = 0; measured && round < FIT_ROUNDS; round++) {
+        for (uint32_t c = 0; c < PLANES_CLASSES; c++)
+            fit_class(&table->classes[c], c, measured, n);
+        for (size_t i = 0; i < n; i++)
+            measured[i].class = best_class(table, measured[i].lengths, measured[i].last);
+    }
+    free(measured);
+    for (uint32_t c = 0; c < PLANES_CLASSES; c++)
+        complete(&table->classes[c]);
+}
+
+static void put_bits(struct planes_writer *writer, uint64_t bits, uint32_t count)
+{
+    for (; count; count--, bits >>= 1, writer->at++)
+        writer->bytes[writer->at >> 3] |= (uint8_t)((bits & 1) << (writer->at & 7));
+}
+
+/* Writes the bits of a plane that a mask names. */
+static void put_plane(struct planes_writer *writer, uint64_t plane, uint64_t mask)
+{
+    for (; mask; mask &= mask - 1)
+        put_bits(writer, plane >> __builtin_ctzll(mask) & 1, 1);
+}
+
+bool planes_write(struct planes_writer *writer, const struct planes_table *table, const int16_t *block)
+{
+    uint8_t lengths[PLANES_PLACES];
+    uint32_t last = measure(block, lengths), c = best_class(table, lengths, last), longest = 0;
+    const struct planes_class *class = &table->classes[c];
+    uint64_t within = UINT64_MAX >> (63 - last), nonzero = 0, negative = 0;
+    uint64_t low[PLANES_SHIFT_MAX] = {0}, high[PLANES_LENGTH_MAX] = {0}, longer[PLANES_LENGTH_MAX + 1] = {0};
+    for (uint32_t place = 0; place <= last; place++) {
+        int16_t value = block[planes_natural[place]];
+        uint32_t magnitude = magnitude_of(value), above = magnitude >> class->shifts[place];
+        uint64_t bit = UINT64_C(1) << place;
+        if (lengths[place] >= PLANES_LENGTH_MAX)
+            return false;
+        nonzero |= value ? bit : 0;
+        negative |= value < 0 ? bit : 0;
+        for (uint32_t i = 0; i < class->shifts[place]; i++)
+            low[i] |= magnitude >> i & 1 ? bit : 0;
+        for (uint32_t i = 0; i < length_of(above); i++) {
+            high[i] |= above >> i & 1 ? bit : 0;
+            longer[i] |= bit;
+        }
+        if (length_of(above) > longest)
+            longest = length_of(above);
+    }
+    put_bits(writer, c | last << CLASS_BITS, CLASS_BITS + LAST_BITS);
+    for (uint32_t i = 0; i < class->n_low; i++)
+        put_plane(writer, low[i], within & class->low[i]);
+    put_plane(writer, longer[0], within);
+    for (uint32_t i = 0; longer[i]; i++)
+        put_plane(writer, longer[i + 1], longer[i]);
+    for (uint32_t i = 0; i < longest; i++)
+        put_plane(writer, high[i], longer[i + 1]);
+    put_plane(writer, negative, nonzero);
+    return true;
+}

@@ -1,0 +1,92 @@
+/* planes.h: blocks of DCT coefficients in bit planes.
+ *
+ * A Huffman code's symbols must be read one after the other, because the bits of one say where the next begins. Here
+ * all coefficients of a block are read together: a field holds one bit of each of them, or of those that a mask names,
+ * and how many bits it has is a population count. A block of 18 coefficients takes about 12 fields.
+ *
+ * Coefficients are in zigzag order, with the difference of the DC coefficient to that of the component's block before
+ * in front. A class says of each place how many low bits of a magnitude are written as they are (its shift), because
+ * they say little. Of what is above them, u, the length in bits is written in unary, and the bits below its uppermost.
+ * An image has four classes for the first component and four for the others, which planes_fit finds. The fields:
+ *
+ *   8 bits     the class (2), and the last place that is not zero (6); m: the places up to it
+ *   low bits   for i = 0, 1, …: bit i of the magnitudes in m whose shift is above i
+ *   lengths    of u in m: is it 1 bit or longer? Of those where it is: 2 bits or longer? And so on, until none is
+ *   u          for i = 0, 1, …: bit i of each u that is longer than i + 1 bits; what is above is its length
+ *   signs      of what is not zero: 1 is negative
+ *
+ * Bits are taken from the lowest of a byte on. A field's first bit is the lowest place's. Pure. */
+#ifndef LARDER_PREPROCESS_DECODE_PLANES_H
+#define LARDER_PREPROCESS_DECODE_PLANES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PLANES_CLASSES 4
+#define PLANES_PLACES 64
+#define PLANES_SHIFT_MAX 7
+#define PLANES_LENGTH_MAX 12   /* of a magnitude, in bits; baseline JPEG has 11 */
+#define PLANES_TABLE_BYTES 128 /* four bits a shift */
+#define PLANES_PARTS_MAX 4     /* components of an image */
+#define PLANES_BLOCKS_MAX 10   /* of an MCU */
+/* A block takes fewer bytes than this, whatever its bits are. Reading looks so far behind the end of a segment. */
+#define PLANES_SLACK_BYTES 320
+
+struct planes_class {
+    uint64_t low[PLANES_SHIFT_MAX]; /* by i: the places whose shift is above i */
+    uint32_t n_low;                 /* of these that name any */
+    uint16_t shifts[PLANES_PLACES];
+};
+
+struct planes_table {
+    struct planes_class classes[PLANES_CLASSES];
+};
+
+/* planes_table_read gives the table that the bytes, PLANES_TABLE_BYTES of them, say. False: a shift is too large. */
+bool planes_table_read(struct planes_table *table, const uint8_t *bytes);
+void planes_table_write(const struct planes_table *table, uint8_t *bytes);
+
+/* One component's part of an MCU: width × height blocks, by rows. */
+struct planes_part {
+    const struct planes_table *table;
+    uint32_t width, height;
+    int16_t (*const *rows)[PLANES_PLACES]; /* height rows of blocks, in natural order, borrowed */
+};
+
+struct planes_mcu {
+    struct planes_part parts[PLANES_PARTS_MAX];
+    uint32_t n_parts;
+};
+
+/* A segment: its bits from `at` to `end`, counted from the lowest bit of bytes[0]. */
+struct planes_segment {
+    const uint8_t *bytes; /* PLANES_SLACK_BYTES more than it has can be read */
+    uint64_t at, end;
+};
+
+/* planes_read reads `skip` MCUs that go nowhere, and then `count` that are stored from `column` on. False: the bits are
+ * not valid, and part of them was read. */
+bool planes_read(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip, uint32_t column,
+                 uint32_t count);
+/* planes_done says whether nothing but padding, which is zeros, is left of a segment. */
+bool planes_done(const struct planes_segment *segment);
+
+/* The ways to read. All give the same. planes_choose_way is for tests and measurements, while nobody reads: false, and
+ * no change, if this processor cannot. */
+enum planes_way { PLANES_PORTABLE, PLANES_BMI2, PLANES_AVX512, PLANES_WAYS };
+bool planes_choose_way(enum planes_way way);
+
+/* planes_fit finds a good table for blocks, whose DC coefficients are differences, in natural order. */
+void planes_fit(struct planes_table *table, const int16_t (*blocks)[PLANES_PLACES], size_t n_blocks);
+
+/* Bits that are written to bytes, which have PLANES_SLACK_BYTES more than the caller counts on. */
+struct planes_writer {
+    uint8_t *bytes; /* zeros behind `at` */
+    uint64_t at;    /* in bits */
+};
+/* planes_write writes a block, whose DC coefficient is a difference. False: a coefficient is too large for a baseline
+ * JPEG. */
+bool planes_write(struct planes_writer *writer, const struct planes_table *table, const int16_t *block);
+
+#endif

@@ -1,0 +1,58 @@
+/* planes_x86.c: with BMI2 (Haswell, Zen 3 and later) pdep puts bits to their places, and with AVX-512 a block's 64
+ * coefficients are made together. */
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "preprocess/decode/planes_priv.h"
+
+#define BMI2 __attribute__((target("bmi,bmi2,popcnt,lzcnt")))
+#define AVX512 __attribute__((target("bmi,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512vl")))
+
+/* The place in the zigzag of each coefficient of a block. */
+static const _Alignas(64) uint16_t places[PLANES_PLACES] = {
+    0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16, 26, 29, 42, 3,  8,  12, 17, 25, 30, 41, 43, 9,  11, 18, 24, 31,
+    40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38, 46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36,
+    48, 49, 57, 58, 62, 63};
+
+BMI2 static PLANES_INLINE uint64_t deposit(uint64_t bits, uint64_t mask)
+{
+    return _pdep_u64(bits, mask);
+}
+
+BMI2 bool planes_read_bmi2(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip, uint32_t column,
+                           uint32_t count)
+{
+    return planes_read_with(segment, mcu, skip, column, count, deposit, planes_put_each);
+}
+
+/* Adds 1 << bit to the values of the places that the mask names. */
+AVX512 static PLANES_INLINE void add_bit(__m512i values[2], uint64_t mask, uint32_t bit)
+{
+    __m512i one = _mm512_set1_epi16((short)(1 << bit));
+    values[0] = _mm512_mask_add_epi16(values[0], (__mmask32)mask, values[0], one);
+    values[1] = _mm512_mask_add_epi16(values[1], (__mmask32)(mask >> 32), values[1], one);
+}
+
+AVX512 static PLANES_INLINE void put(const struct planes_sorted *sorted, const struct planes_class *class,
+                                     int16_t *block)
+{
+    __m512i values[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    for (uint32_t i = 0; i < sorted->n_high; i++)
+        add_bit(values, sorted->high[i], i);
+    values[0] = _mm512_sllv_epi16(values[0], _mm512_loadu_si512(class->shifts));
+    values[1] = _mm512_sllv_epi16(values[1], _mm512_loadu_si512(class->shifts + 32));
+    for (uint32_t i = 0; i < sorted->n_low; i++)
+        add_bit(values, sorted->low[i], i);
+    __m512i zero = _mm512_setzero_si512();
+    values[0] = _mm512_mask_sub_epi16(values[0], (__mmask32)sorted->negative, zero, values[0]);
+    values[1] = _mm512_mask_sub_epi16(values[1], (__mmask32)(sorted->negative >> 32), zero, values[1]);
+    _mm512_storeu_si512(block, _mm512_permutex2var_epi16(values[0], _mm512_load_si512(places), values[1]));
+    _mm512_storeu_si512(block + 32, _mm512_permutex2var_epi16(values[0], _mm512_load_si512(places + 32), values[1]));
+}
+
+AVX512 bool planes_read_avx512(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip,
+                               uint32_t column, uint32_t count)
+{
+    return planes_read_with(segment, mcu, skip, column, count, deposit, put);
+}
+#endif
