@@ -5,10 +5,8 @@
 
 #include "preprocess/decode/planes_priv.h"
 
-#define CLASS_BITS 2
-#define LAST_BITS 6
 #define FIT_ROUNDS 6
-#define SIZES (PLANES_LENGTH_MAX) /* lengths of a magnitude: 0 to 11 bits */
+#define SIZES (PLANES_LENGTH_MAX + 2) /* lengths of a magnitude: 0 to 11 bits, or more */
 
 const uint8_t planes_natural[PLANES_PLACES] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,
@@ -74,13 +72,11 @@ bool planes_done(const struct planes_segment *segment)
 
 static void complete(struct planes_class *class)
 {
-    class->n_low = 0;
     memset(class->low, 0, sizeof class->low);
     for (uint32_t place = 0; place < PLANES_PLACES; place++) {
+        class->units[place] = (uint8_t)(1u << class->shifts[place]);
         for (uint32_t i = 0; i < class->shifts[place]; i++)
             class->low[i] |= UINT64_C(1) << place;
-        if (class->shifts[place] > class->n_low)
-            class->n_low = class->shifts[place];
     }
 }
 
@@ -119,11 +115,12 @@ static uint32_t magnitude_of(int16_t value)
     return (uint32_t)(value < 0 ? -(int32_t)value : value);
 }
 
-/* A block's lengths, in zigzag order; gives the last place that is not zero. */
+/* A block's lengths, in zigzag order, without the DC's; gives the last place that is not zero, or 0. */
 static uint32_t measure(const int16_t *block, uint8_t *lengths)
 {
     uint32_t last = 0;
-    for (uint32_t place = 0; place < PLANES_PLACES; place++) {
+    lengths[0] = 0;
+    for (uint32_t place = 1; place < PLANES_PLACES; place++) {
         lengths[place] = (uint8_t)length_of(magnitude_of(block[planes_natural[place]]));
         if (lengths[place])
             last = place;
@@ -141,7 +138,7 @@ static uint32_t cost(uint32_t length, uint32_t shift)
 static uint32_t cost_of_block(const struct planes_class *class, const uint8_t *lengths, uint32_t last)
 {
     uint32_t bits = 0;
-    for (uint32_t place = 0; place <= last; place++)
+    for (uint32_t place = 1; place <= last; place++)
         bits += cost(lengths[place], class->shifts[place]);
     return bits;
 }
@@ -172,17 +169,17 @@ static int by_sum(const void *a, const void *b)
 /* The shifts that are best for the blocks of a class. */
 static void fit_class(struct planes_class *class, uint32_t c, const struct measured *blocks, size_t n_blocks)
 {
-    uint32_t counts[PLANES_PLACES][SIZES + 1];
+    uint32_t counts[PLANES_PLACES][SIZES];
     memset(counts, 0, sizeof counts);
     for (size_t i = 0; i < n_blocks; i++) {
-        for (uint32_t place = 0; blocks[i].class == c && place <= blocks[i].last; place++)
-            counts[place][blocks[i].lengths[place] < SIZES ? blocks[i].lengths[place] : SIZES]++;
+        for (uint32_t place = 1; blocks[i].class == c && place <= blocks[i].last; place++)
+            counts[place][blocks[i].lengths[place] < SIZES ? blocks[i].lengths[place] : SIZES - 1]++;
     }
-    for (uint32_t place = 0; place < PLANES_PLACES; place++) {
+    for (uint32_t place = 1; place < PLANES_PLACES; place++) {
         uint64_t least = UINT64_MAX;
         for (uint32_t shift = 0; shift <= PLANES_SHIFT_MAX; shift++) {
             uint64_t bits = 0;
-            for (uint32_t length = 0; length <= SIZES; length++)
+            for (uint32_t length = 0; length < SIZES; length++)
                 bits += (uint64_t)counts[place][length] * cost(length, shift);
             if (bits < least)
                 least = bits, class->shifts[place] = (uint16_t)shift;
@@ -228,18 +225,31 @@ static void put_plane(struct planes_writer *writer, uint64_t plane, uint64_t mas
         put_bits(writer, plane >> __builtin_ctzll(mask) & 1, 1);
 }
 
+static void put_head(struct planes_writer *writer, uint32_t class, uint32_t last, int16_t dc)
+{
+    uint32_t length = length_of(magnitude_of(dc));
+    put_bits(writer, class | last << PLANES_CLASS_BITS | length << (PLANES_CLASS_BITS + PLANES_LAST_BITS),
+             PLANES_HEAD_BITS);
+    if (length > 0) {
+        put_bits(writer, dc < 0, 1);
+        put_bits(writer, magnitude_of(dc), length - 1);
+    }
+}
+
 bool planes_write(struct planes_writer *writer, const struct planes_table *table, const int16_t *block)
 {
     uint8_t lengths[PLANES_PLACES];
     uint32_t last = measure(block, lengths), c = best_class(table, lengths, last), longest = 0;
     const struct planes_class *class = &table->classes[c];
-    uint64_t within = UINT64_MAX >> (63 - last), nonzero = 0, negative = 0;
+    uint64_t within = (UINT64_C(2) << last) - 2, nonzero = 0, negative = 0;
     uint64_t low[PLANES_SHIFT_MAX] = {0}, high[PLANES_LENGTH_MAX] = {0}, longer[PLANES_LENGTH_MAX + 1] = {0};
-    for (uint32_t place = 0; place <= last; place++) {
+    if (length_of(magnitude_of(block[0])) > PLANES_LENGTH_MAX)
+        return false;
+    for (uint32_t place = 1; place <= last; place++) {
         int16_t value = block[planes_natural[place]];
         uint32_t magnitude = magnitude_of(value), above = magnitude >> class->shifts[place];
         uint64_t bit = UINT64_C(1) << place;
-        if (lengths[place] >= PLANES_LENGTH_MAX)
+        if (lengths[place] > PLANES_LENGTH_MAX)
             return false;
         nonzero |= value ? bit : 0;
         negative |= value < 0 ? bit : 0;
@@ -252,8 +262,8 @@ bool planes_write(struct planes_writer *writer, const struct planes_table *table
         if (length_of(above) > longest)
             longest = length_of(above);
     }
-    put_bits(writer, c | last << CLASS_BITS, CLASS_BITS + LAST_BITS);
-    for (uint32_t i = 0; i < class->n_low; i++)
+    put_head(writer, c, last, block[0]);
+    for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++)
         put_plane(writer, low[i], within & class->low[i]);
     put_plane(writer, longer[0], within);
     for (uint32_t i = 0; longer[i]; i++)

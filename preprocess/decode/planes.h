@@ -4,16 +4,19 @@
  * all coefficients of a block are read together: a field holds one bit of each of them, or of those that a mask names,
  * and how many bits it has is a population count. A block of 18 coefficients takes about 12 fields.
  *
- * Coefficients are in zigzag order, with the difference of the DC coefficient to that of the component's block before
- * in front. A class says of each place how many low bits of a magnitude are written as they are (its shift), because
- * they say little. Of what is above them, u, the length in bits is written in unary, and the bits below its uppermost.
- * An image has four classes for the first component and four for the others, which planes_fit finds. The fields:
+ * Coefficients are in zigzag order, places 1 to 63; in place of the DC coefficient stands its difference to that of the
+ * component's block before. A class says of each place how many low bits of a magnitude are written as they are (its
+ * shift), because they say little. Of what is above them, u, the length in bits is written in unary, and the bits below
+ * its uppermost. An image has four classes for the first component and four for the others, which planes_fit finds.
+ * The fields:
  *
- *   8 bits     the class (2), and the last place that is not zero (6); m: the places up to it
- *   low bits   for i = 0, 1, …: bit i of the magnitudes in m whose shift is above i
- *   lengths    of u in m: is it 1 bit or longer? Of those where it is: 2 bits or longer? And so on, until none is
+ *   12 bits    the class (2); the last place that is not zero, or 0 (6); the length of the DC difference (4)
+ *   DC         the difference's sign (1 is negative), and its magnitude's bits below the uppermost; nothing if it is 0
+ *   low bits   for i = 0 to 3: bit i of the magnitudes whose shift is above i, up to the last place
+ *   lengths    of each u up to the last place: is it 1 bit or longer? Of those where it is: 2 bits or longer? And so
+ *              on, until none is
  *   u          for i = 0, 1, …: bit i of each u that is longer than i + 1 bits; what is above is its length
- *   signs      of what is not zero: 1 is negative
+ *   signs      of what is not zero
  *
  * Bits are taken from the lowest of a byte on. A field's first bit is the lowest place's. Pure. */
 #ifndef LARDER_PREPROCESS_DECODE_PLANES_H
@@ -25,8 +28,8 @@
 
 #define PLANES_CLASSES 4
 #define PLANES_PLACES 64
-#define PLANES_SHIFT_MAX 7
-#define PLANES_LENGTH_MAX 12   /* of a magnitude, in bits; baseline JPEG has 11 */
+#define PLANES_SHIFT_MAX 4
+#define PLANES_LENGTH_MAX 11   /* of a magnitude, in bits, as in baseline JPEG */
 #define PLANES_TABLE_BYTES 128 /* four bits a shift */
 #define PLANES_PARTS_MAX 4     /* components of an image */
 #define PLANES_BLOCKS_MAX 10   /* of an MCU */
@@ -35,8 +38,8 @@
 
 struct planes_class {
     uint64_t low[PLANES_SHIFT_MAX]; /* by i: the places whose shift is above i */
-    uint32_t n_low;                 /* of these that name any */
     uint16_t shifts[PLANES_PLACES];
+    uint8_t units[PLANES_PLACES]; /* 1 << shift */
 };
 
 struct planes_table {

@@ -2,6 +2,7 @@
 #ifndef LARDER_PREPROCESS_DECODE_PLANES_PRIV_H
 #define LARDER_PREPROCESS_DECODE_PLANES_PRIV_H
 
+#include <endian.h>
 #include <string.h>
 
 #include "preprocess/decode/planes.h"
@@ -15,107 +16,151 @@ typedef bool planes_read_fn(struct planes_segment *segment, const struct planes_
                             uint32_t column, uint32_t count);
 planes_read_fn planes_read_portable, planes_read_bmi2, planes_read_avx512;
 
+#define PLANES_CLASS_BITS 2
+#define PLANES_LAST_BITS 6
+#define PLANES_DC_BITS 4
+#define PLANES_HEAD_BITS (PLANES_CLASS_BITS + PLANES_LAST_BITS + PLANES_DC_BITS)
+/* A look gives so many bits at the least, … */
+#define PLANES_LOOK_BITS 57
+/* … so up to this last place it gives any field. */
+#define PLANES_NARROW_LAST 57
+/* Nearly all u are not longer. */
+#define PLANES_USUAL_LENGTH 3
+
 /* A block's bits, sorted: what its magnitudes are, by their bits, and which are negative. */
 struct planes_sorted {
     uint64_t low[PLANES_SHIFT_MAX], high[PLANES_LENGTH_MAX]; /* high: bits of u */
-    uint32_t n_low, n_high;
+    uint32_t n_high;                                         /* PLANES_USUAL_LENGTH, or more */
     uint64_t nonzero, negative;
 };
 
-/* The next 64 bits. Those behind the end of a segment are whatever stands there. */
-static PLANES_INLINE uint64_t planes_look(const uint8_t *bytes, uint64_t at)
+/* The next bits. Those behind the end of a segment are whatever stands there. wide: all of 64. */
+static PLANES_INLINE uint64_t planes_look(const uint8_t *bytes, uint64_t at, bool wide)
 {
     uint64_t bits;
     uint32_t shift = at & 7;
     memcpy(&bits, bytes + (at >> 3), sizeof bits);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    bits = __builtin_bswap64(bits);
-#endif
-    return bits >> shift | (uint64_t)bytes[(at >> 3) + 8] << 1 << (63 - shift);
+    bits = le64toh(bits) >> shift;
+    return wide ? bits | (uint64_t)bytes[(at >> 3) + 8] << 1 << (63 - shift) : bits;
 }
 
-/* Reads a block's fields. `deposit` puts the lowest bits of a word to the places of a mask. False: they are not
- * valid. */
-static PLANES_INLINE bool planes_sort(struct planes_segment *segment, const struct planes_table *table,
-                                      uint64_t (*deposit)(uint64_t bits, uint64_t mask), struct planes_sorted *sorted,
-                                      const struct planes_class **class)
+static PLANES_INLINE uint64_t planes_count(uint64_t mask)
 {
-    const uint8_t *bytes = segment->bytes;
-    uint64_t at = segment->at;
-    if (at >= segment->end)
-        return false;
-    uint64_t head = planes_look(bytes, at);
-    const struct planes_class *chosen = &table->classes[head & 3];
-    uint64_t within = UINT64_MAX >> (63 - (head >> 2 & 63));
-    at += 8;
-
-    uint64_t nonzero = 0;
-    sorted->n_low = chosen->n_low;
-    for (uint32_t i = 0; i < chosen->n_low; i++) {
-        uint64_t mask = within & chosen->low[i];
-        sorted->low[i] = deposit(planes_look(bytes, at), mask);
-        nonzero |= sorted->low[i];
-        at += (uint64_t)__builtin_popcountll(mask);
-    }
-
-    uint64_t longer[PLANES_LENGTH_MAX + 1];
-    uint32_t length = 0;
-    longer[0] = deposit(planes_look(bytes, at), within);
-    at += (uint64_t)__builtin_popcountll(within);
-    nonzero |= longer[0];
-    while (longer[length]) {
-        if (length == PLANES_LENGTH_MAX - 1)
-            return false;
-        longer[length + 1] = deposit(planes_look(bytes, at), longer[length]);
-        at += (uint64_t)__builtin_popcountll(longer[length]);
-        length++;
-    }
-
-    sorted->n_high = length;
-    for (uint32_t i = 0; i < length; i++) {
-        sorted->high[i] = deposit(planes_look(bytes, at), longer[i + 1]) | (longer[i] & ~longer[i + 1]);
-        at += (uint64_t)__builtin_popcountll(longer[i + 1]);
-    }
-
-    sorted->nonzero = nonzero;
-    sorted->negative = deposit(planes_look(bytes, at), nonzero);
-    at += (uint64_t)__builtin_popcountll(nonzero);
-    segment->at = at;
-    *class = chosen;
-    return at <= segment->end;
+    return (uint64_t)__builtin_popcountll(mask);
 }
 
-/* Reads an MCU. `put` makes a block of what was sorted. */
+typedef uint64_t planes_deposit_fn(uint64_t bits, uint64_t mask);
+typedef void planes_put_fn(const struct planes_sorted *sorted, const struct planes_class *class, int16_t *block);
+
+/* Reads on where some u are longer than usual: the rest of the lengths, of which *n_longer are read, the last not
+ * empty, and all bits of u. False: they are not valid. */
+static PLANES_INLINE bool planes_sort_long(const uint8_t *bytes, bool wide, planes_deposit_fn *deposit,
+                                           uint64_t *longer, struct planes_sorted *sorted, uint64_t *end)
+{
+    uint64_t at = *end;
+    uint32_t length = PLANES_USUAL_LENGTH;
+    for (; longer[length - 1]; length++) {
+        if (length > PLANES_LENGTH_MAX)
+            return false;
+        longer[length] = deposit(planes_look(bytes, at, wide), longer[length - 1]);
+        at += planes_count(longer[length - 1]);
+    }
+    sorted->n_high = length - 1;
+    for (uint32_t i = 0; i < sorted->n_high; i++) {
+        sorted->high[i] = deposit(planes_look(bytes, at, wide), longer[i + 1]) | (longer[i] & ~longer[i + 1]);
+        at += planes_count(longer[i + 1]);
+    }
+    *end = at;
+    return true;
+}
+
+/* Reads the fields of the places that `within` names, from *end on, which gets where they end. Usual lengths are read
+ * without a branch, because a processor cannot foretell it. False: they are not valid. */
+static PLANES_INLINE bool planes_sort(const uint8_t *bytes, const struct planes_class *class, uint64_t within, bool wide,
+                                      planes_deposit_fn *deposit, struct planes_sorted *sorted, uint64_t *end)
+{
+    uint64_t longer[PLANES_LENGTH_MAX + 2], nonzero = 0, at = *end, mask = within;
+    for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++) {
+        uint64_t places = within & class->low[i];
+        sorted->low[i] = deposit(planes_look(bytes, at, wide), places);
+        nonzero |= sorted->low[i];
+        at += planes_count(places);
+    }
+    for (uint32_t i = 0; i < PLANES_USUAL_LENGTH; i++) {
+        longer[i] = deposit(planes_look(bytes, at, wide), mask);
+        at += planes_count(mask);
+        mask = longer[i];
+    }
+    nonzero |= longer[0];
+    bool more = planes_look(bytes, at, wide) & ((UINT64_C(1) << planes_count(mask)) - 1); /* none is longer: zeros */
+    if (__builtin_expect(more, 0)) {
+        if (!planes_sort_long(bytes, wide, deposit, longer, sorted, &at))
+            return false;
+    } else {
+        at += planes_count(mask);
+        sorted->n_high = PLANES_USUAL_LENGTH;
+        for (uint32_t i = 0; i + 1 < PLANES_USUAL_LENGTH; i++) {
+            sorted->high[i] = deposit(planes_look(bytes, at, wide), longer[i + 1]) | (longer[i] & ~longer[i + 1]);
+            at += planes_count(longer[i + 1]);
+        }
+        sorted->high[PLANES_USUAL_LENGTH - 1] = longer[PLANES_USUAL_LENGTH - 1];
+    }
+    sorted->nonzero = nonzero;
+    sorted->negative = deposit(planes_look(bytes, at, wide), nonzero);
+    *end = at + planes_count(nonzero);
+    return true;
+}
+
+/* Reads a block. False: its bits are not valid. */
+static PLANES_INLINE bool planes_read_block(struct planes_segment *segment, const struct planes_table *table,
+                                            int16_t *last_dc, planes_deposit_fn *deposit, planes_put_fn *put,
+                                            int16_t *block)
+{
+    struct planes_sorted sorted;
+    if (segment->at >= segment->end)
+        return false;
+    uint64_t head = planes_look(segment->bytes, segment->at, false);
+    const struct planes_class *class = &table->classes[head & 3];
+    uint32_t last = head >> PLANES_CLASS_BITS & 63, dc_length = head >> (PLANES_CLASS_BITS + PLANES_LAST_BITS) & 15;
+    uint64_t at = segment->at + PLANES_HEAD_BITS + dc_length, within = (UINT64_C(2) << last) - 2;
+    head >>= PLANES_HEAD_BITS;
+    uint32_t top = (1u << dc_length) >> 1, dc = ((uint32_t)(head >> 1) & (top - (top > 0))) | top;
+    *last_dc = (int16_t)(*last_dc + (head & 1 ? -(int32_t)dc : (int32_t)dc));
+
+    bool fine = __builtin_expect(last <= PLANES_NARROW_LAST, 1)
+                    ? planes_sort(segment->bytes, class, within, false, deposit, &sorted, &at)
+                    : planes_sort(segment->bytes, class, within, true, deposit, &sorted, &at);
+    if (!fine || at > segment->end)
+        return false;
+    segment->at = at;
+    put(&sorted, class, block);
+    block[0] = *last_dc;
+    return true;
+}
+
+/* Reads an MCU; to nowhere if the column is negative. */
 static PLANES_INLINE bool planes_read_mcu(struct planes_segment *segment, const struct planes_mcu *mcu, int64_t column,
-                                          int16_t *last_dc, uint64_t (*deposit)(uint64_t bits, uint64_t mask),
-                                          void (*put)(const struct planes_sorted *sorted,
-                                                      const struct planes_class *class, int16_t *block))
+                                          int16_t *last_dc, planes_deposit_fn *deposit, planes_put_fn *put)
 {
     int16_t nowhere[PLANES_PLACES];
     for (uint32_t p = 0; p < mcu->n_parts; p++) {
         const struct planes_part *part = &mcu->parts[p];
         for (uint32_t y = 0; y < part->height; y++) {
             int16_t *block = column < 0 ? nowhere : part->rows[y][(uint64_t)column * part->width];
-            for (uint32_t x = 0; x < part->width; x++) {
-                struct planes_sorted sorted;
-                const struct planes_class *class;
-                if (!planes_sort(segment, part->table, deposit, &sorted, &class))
+            for (uint32_t x = 0; x < part->width; x++, block += column < 0 ? 0 : PLANES_PLACES) {
+                if (!planes_read_block(segment, part->table, &last_dc[p], deposit, put, block))
                     return false;
-                put(&sorted, class, block);
-                block[0] = last_dc[p] = (int16_t)(block[0] + last_dc[p]);
-                block += column < 0 ? 0 : PLANES_PLACES;
             }
         }
     }
     return true;
 }
 
-/* As planes_read. A segment is read from its beginning. */
+/* As planes_read. `deposit` puts the lowest bits of a word to the places of a mask; `put` makes a block, but for its DC
+ * coefficient, of what was sorted. */
 static PLANES_INLINE bool planes_read_with(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip,
-                                           uint32_t column, uint32_t count,
-                                           uint64_t (*deposit)(uint64_t bits, uint64_t mask),
-                                           void (*put)(const struct planes_sorted *sorted,
-                                                       const struct planes_class *class, int16_t *block))
+                                           uint32_t column, uint32_t count, planes_deposit_fn *deposit,
+                                           planes_put_fn *put)
 {
     int16_t last_dc[PLANES_PARTS_MAX] = {0};
     for (int64_t i = -(int64_t)skip; i < (int64_t)count; i++) {
@@ -125,19 +170,39 @@ static PLANES_INLINE bool planes_read_with(struct planes_segment *segment, const
     return true;
 }
 
-/* Makes a block coefficient by coefficient. */
-static PLANES_INLINE void planes_put_each(const struct planes_sorted *sorted, const struct planes_class *class,
-                                          int16_t *block)
+/* Eight coefficients, in the vectors that every processor has; the compiler makes of them what there is. */
+typedef uint16_t planes_lanes __attribute__((vector_size(16)));
+#define PLANES_LANES 8
+
+/* Adds 1 << bit to the lanes that the lowest bits of the mask name. */
+static PLANES_INLINE planes_lanes planes_add_bit(planes_lanes values, uint64_t mask, uint32_t bit)
 {
+    static const planes_lanes each = {1, 2, 4, 8, 16, 32, 64, 128};
+    planes_lanes all = {0};
+    all += (uint16_t)(mask & 255);
+    return values + ((planes_lanes)((all & each) == each) & (uint16_t)(1u << bit));
+}
+
+static PLANES_INLINE void planes_put_lanes(const struct planes_sorted *sorted, const struct planes_class *class,
+                                           int16_t *block)
+{
+    uint16_t made[PLANES_PLACES];
+    for (uint32_t first = 0; first < PLANES_PLACES && sorted->nonzero >> first; first += PLANES_LANES) {
+        planes_lanes values = {0}, shifts, signs = {0};
+        memcpy(&shifts, class->shifts + first, sizeof shifts);
+        for (uint32_t i = 0; i < sorted->n_high; i++)
+            values = planes_add_bit(values, sorted->high[i] >> first, i);
+        values <<= shifts;
+        for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++)
+            values = planes_add_bit(values, sorted->low[i] >> first, i);
+        signs -= planes_add_bit(signs, sorted->negative >> first, 0);
+        values = (values ^ signs) - signs;
+        memcpy(made + first, &values, sizeof values);
+    }
     memset(block, 0, PLANES_PLACES * sizeof *block);
     for (uint64_t left = sorted->nonzero; left; left &= left - 1) {
-        uint32_t place = (uint32_t)__builtin_ctzll(left), value = 0;
-        for (uint32_t i = sorted->n_high; i-- > 0;)
-            value = value << 1 | (sorted->high[i] >> place & 1);
-        value <<= class->shifts[place];
-        for (uint32_t i = 0; i < sorted->n_low; i++)
-            value |= (uint32_t)(sorted->low[i] >> place & 1) << i;
-        block[planes_natural[place]] = (int16_t)(sorted->negative >> place & 1 ? -(int32_t)value : (int32_t)value);
+        uint32_t place = (uint32_t)__builtin_ctzll(left);
+        block[planes_natural[place]] = (int16_t)made[place];
     }
 }
 

@@ -22,7 +22,7 @@ BMI2 static PLANES_INLINE uint64_t deposit(uint64_t bits, uint64_t mask)
 BMI2 bool planes_read_bmi2(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip, uint32_t column,
                            uint32_t count)
 {
-    return planes_read_with(segment, mcu, skip, column, count, deposit, planes_put_each);
+    return planes_read_with(segment, mcu, skip, column, count, deposit, planes_put_lanes);
 }
 
 /* Adds 1 << bit to the values of the places that the mask names. */
@@ -33,21 +33,50 @@ AVX512 static PLANES_INLINE void add_bit(__m512i values[2], uint64_t mask, uint3
     values[1] = _mm512_mask_add_epi16(values[1], (__mmask32)(mask >> 32), values[1], one);
 }
 
-AVX512 static PLANES_INLINE void put(const struct planes_sorted *sorted, const struct planes_class *class,
-                                     int16_t *block)
+/* Any values. */
+AVX512 static PLANES_INLINE void put_words(const struct planes_sorted *sorted, const struct planes_class *class,
+                                           int16_t *block)
 {
     __m512i values[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
     for (uint32_t i = 0; i < sorted->n_high; i++)
         add_bit(values, sorted->high[i], i);
     values[0] = _mm512_sllv_epi16(values[0], _mm512_loadu_si512(class->shifts));
     values[1] = _mm512_sllv_epi16(values[1], _mm512_loadu_si512(class->shifts + 32));
-    for (uint32_t i = 0; i < sorted->n_low; i++)
+    for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++)
         add_bit(values, sorted->low[i], i);
     __m512i zero = _mm512_setzero_si512();
     values[0] = _mm512_mask_sub_epi16(values[0], (__mmask32)sorted->negative, zero, values[0]);
     values[1] = _mm512_mask_sub_epi16(values[1], (__mmask32)(sorted->negative >> 32), zero, values[1]);
     _mm512_storeu_si512(block, _mm512_permutex2var_epi16(values[0], _mm512_load_si512(places), values[1]));
     _mm512_storeu_si512(block + 32, _mm512_permutex2var_epi16(values[0], _mm512_load_si512(places + 32), values[1]));
+}
+
+/* Where no u is longer than usual, a magnitude has seven bits at most. So all 64 fit into one register as bytes. */
+_Static_assert(PLANES_USUAL_LENGTH + PLANES_SHIFT_MAX == 7, "signed bytes");
+AVX512 static PLANES_INLINE void put_bytes(const struct planes_sorted *sorted, const struct planes_class *class,
+                                           int16_t *block)
+{
+    __m512i values = _mm512_setzero_si512(), unit = _mm512_loadu_si512(class->units);
+    for (uint32_t i = 0; i < PLANES_USUAL_LENGTH; i++) {
+        values = _mm512_mask_add_epi8(values, sorted->high[i], values, unit);
+        unit = _mm512_add_epi8(unit, unit);
+    }
+    for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++)
+        values = _mm512_mask_add_epi8(values, sorted->low[i], values, _mm512_set1_epi8((char)(1 << i)));
+    values = _mm512_mask_sub_epi8(values, sorted->negative, _mm512_setzero_si512(), values);
+    __m512i low = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(values));
+    __m512i high = _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(values, 1));
+    _mm512_storeu_si512(block, _mm512_permutex2var_epi16(low, _mm512_load_si512(places), high));
+    _mm512_storeu_si512(block + 32, _mm512_permutex2var_epi16(low, _mm512_load_si512(places + 32), high));
+}
+
+AVX512 static PLANES_INLINE void put(const struct planes_sorted *sorted, const struct planes_class *class,
+                                     int16_t *block)
+{
+    if (sorted->n_high == PLANES_USUAL_LENGTH)
+        put_bytes(sorted, class, block);
+    else
+        put_words(sorted, class, block);
 }
 
 AVX512 bool planes_read_avx512(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip,
