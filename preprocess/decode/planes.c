@@ -21,8 +21,9 @@ static bool can(enum planes_way way)
     if (way == PLANES_AVX512)
         return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    if (way == PLANES_BMI2)
-        return __builtin_cpu_supports("bmi2");
+    if (way == PLANES_AVX2) /* before Zen 3, pdep takes hundreds of cycles */
+        return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("avx2") && !__builtin_cpu_is("znver1") &&
+               !__builtin_cpu_is("znver2");
 #endif
     return way == PLANES_PORTABLE;
 }
@@ -32,8 +33,8 @@ static planes_read_fn *function_of(enum planes_way way)
 #if defined(__x86_64__)
     if (way == PLANES_AVX512)
         return planes_read_avx512;
-    if (way == PLANES_BMI2)
-        return planes_read_bmi2;
+    if (way == PLANES_AVX2)
+        return planes_read_avx2;
 #endif
     (void)way;
     return planes_read_portable;

@@ -77,7 +77,7 @@ bool planes_done(const struct planes_segment *segment);
 
 /* The ways to read. All give the same. planes_choose_way is for tests and measurements, while nobody reads: false, and
  * no change, if this processor cannot. */
-enum planes_way { PLANES_PORTABLE, PLANES_BMI2, PLANES_AVX512, PLANES_WAYS };
+enum planes_way { PLANES_PORTABLE, PLANES_AVX2, PLANES_AVX512, PLANES_WAYS };
 bool planes_choose_way(enum planes_way way);
 
 /* planes_fit finds a good table for blocks, whose DC coefficients are differences, in natural order. */

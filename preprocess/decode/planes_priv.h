@@ -14,7 +14,7 @@ extern const uint8_t planes_natural[PLANES_PLACES];
 
 typedef bool planes_read_fn(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip,
                             uint32_t column, uint32_t count);
-planes_read_fn planes_read_portable, planes_read_bmi2, planes_read_avx512;
+planes_read_fn planes_read_portable, planes_read_avx2, planes_read_avx512;
 
 #define PLANES_CLASS_BITS 2
 #define PLANES_LAST_BITS 6
@@ -86,18 +86,21 @@ static PLANES_INLINE bool planes_sort(const uint8_t *bytes, const struct planes_
         nonzero |= sorted->low[i];
         at += planes_count(places);
     }
+    uint64_t count = planes_count(within);
     for (uint32_t i = 0; i < PLANES_USUAL_LENGTH; i++) {
-        longer[i] = deposit(planes_look(bytes, at, wide), mask);
-        at += planes_count(mask);
+        uint64_t bits = planes_look(bytes, at, wide) & ((UINT64_C(1) << count) - 1);
+        longer[i] = deposit(bits, mask);
+        at += count;
+        count = planes_count(bits);
         mask = longer[i];
     }
     nonzero |= longer[0];
-    bool more = planes_look(bytes, at, wide) & ((UINT64_C(1) << planes_count(mask)) - 1); /* none is longer: zeros */
+    bool more = planes_look(bytes, at, wide) & ((UINT64_C(1) << count) - 1); /* none is longer: zeros */
     if (__builtin_expect(more, 0)) {
         if (!planes_sort_long(bytes, wide, deposit, longer, sorted, &at))
             return false;
     } else {
-        at += planes_count(mask);
+        at += count;
         sorted->n_high = PLANES_USUAL_LENGTH;
         for (uint32_t i = 0; i + 1 < PLANES_USUAL_LENGTH; i++) {
             sorted->high[i] = deposit(planes_look(bytes, at, wide), longer[i + 1]) | (longer[i] & ~longer[i + 1]);

@@ -1,12 +1,12 @@
-/* planes_x86.c: with BMI2 (Haswell, Zen 3 and later) pdep puts bits to their places, and with AVX-512 a block's 64
- * coefficients are made together. */
+/* planes_x86.c: pdep puts bits to their places, and a block's 64 magnitudes are made together: with AVX2 and BMI2
+ * (Haswell, Zen 3 and later) in two registers, with AVX-512 in one, which also puts them in order. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #include "preprocess/decode/planes_priv.h"
 
-#define BMI2 __attribute__((target("bmi,bmi2,popcnt,lzcnt")))
-#define AVX512 __attribute__((target("bmi,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512vl")))
+#define AVX2 __attribute__((target("bmi,bmi2,popcnt,lzcnt,avx2")))
+#define AVX512 __attribute__((target("bmi,bmi2,popcnt,lzcnt,avx2,avx512f,avx512bw,avx512vl")))
 
 /* The place in the zigzag of each coefficient of a block. */
 static const _Alignas(64) uint16_t places[PLANES_PLACES] = {
@@ -14,15 +14,60 @@ static const _Alignas(64) uint16_t places[PLANES_PLACES] = {
     40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38, 46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36,
     48, 49, 57, 58, 62, 63};
 
-BMI2 static PLANES_INLINE uint64_t deposit(uint64_t bits, uint64_t mask)
+AVX2 static PLANES_INLINE uint64_t deposit(uint64_t bits, uint64_t mask)
 {
     return _pdep_u64(bits, mask);
 }
 
-BMI2 bool planes_read_bmi2(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip, uint32_t column,
+/* Where no u is longer than usual, a magnitude has seven bits at most. So it is a signed byte. */
+_Static_assert(PLANES_USUAL_LENGTH + PLANES_SHIFT_MAX == 7, "signed bytes");
+
+/* Which of 32 bytes a mask names: 0xff. */
+AVX2 static PLANES_INLINE __m256i spread(uint32_t mask)
+{
+    const __m256i which = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i bits = _mm256_set1_epi64x((long long)0x8040201008040201);
+    __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32((int)mask), which);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bits), bits);
+}
+
+/* 32 places, from `first` on. */
+AVX2 static PLANES_INLINE __m256i add_up(const struct planes_sorted *sorted, const struct planes_class *class,
+                                         uint32_t first)
+{
+    __m256i values = _mm256_setzero_si256(), unit = _mm256_loadu_si256((const __m256i *)(class->units + first));
+    for (uint32_t i = 0; i < PLANES_USUAL_LENGTH; i++) {
+        values = _mm256_or_si256(values, _mm256_and_si256(spread((uint32_t)(sorted->high[i] >> first)), unit));
+        unit = _mm256_add_epi8(unit, unit);
+    }
+    for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++)
+        values = _mm256_or_si256(values, _mm256_and_si256(spread((uint32_t)(sorted->low[i] >> first)),
+                                                          _mm256_set1_epi8((char)(1 << i))));
+    __m256i negative = spread((uint32_t)(sorted->negative >> first));
+    return _mm256_sub_epi8(_mm256_xor_si256(values, negative), negative);
+}
+
+AVX2 static PLANES_INLINE void put_avx2(const struct planes_sorted *sorted, const struct planes_class *class,
+                                        int16_t *block)
+{
+    int8_t made[PLANES_PLACES];
+    if (sorted->n_high != PLANES_USUAL_LENGTH) {
+        planes_put_lanes(sorted, class, block);
+        return;
+    }
+    _mm256_storeu_si256((__m256i *)made, add_up(sorted, class, 0));
+    _mm256_storeu_si256((__m256i *)(made + 32), add_up(sorted, class, 32));
+    memset(block, 0, PLANES_PLACES * sizeof *block);
+    for (uint64_t left = sorted->nonzero; left; left &= left - 1) {
+        uint32_t place = (uint32_t)__builtin_ctzll(left);
+        block[planes_natural[place]] = made[place];
+    }
+}
+
+AVX2 bool planes_read_avx2(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip, uint32_t column,
                            uint32_t count)
 {
-    return planes_read_with(segment, mcu, skip, column, count, deposit, planes_put_lanes);
+    return planes_read_with(segment, mcu, skip, column, count, deposit, put_avx2);
 }
 
 /* Adds 1 << bit to the values of the places that the mask names. */
@@ -51,8 +96,6 @@ AVX512 static PLANES_INLINE void put_words(const struct planes_sorted *sorted, c
     _mm512_storeu_si512(block + 32, _mm512_permutex2var_epi16(values[0], _mm512_load_si512(places + 32), values[1]));
 }
 
-/* Where no u is longer than usual, a magnitude has seven bits at most. So all 64 fit into one register as bytes. */
-_Static_assert(PLANES_USUAL_LENGTH + PLANES_SHIFT_MAX == 7, "signed bytes");
 AVX512 static PLANES_INLINE void put_bytes(const struct planes_sorted *sorted, const struct planes_class *class,
                                            int16_t *block)
 {
@@ -70,7 +113,7 @@ AVX512 static PLANES_INLINE void put_bytes(const struct planes_sorted *sorted, c
     _mm512_storeu_si512(block + 32, _mm512_permutex2var_epi16(low, _mm512_load_si512(places + 32), high));
 }
 
-AVX512 static PLANES_INLINE void put(const struct planes_sorted *sorted, const struct planes_class *class,
+AVX512 static PLANES_INLINE void put_avx512(const struct planes_sorted *sorted, const struct planes_class *class,
                                      int16_t *block)
 {
     if (sorted->n_high == PLANES_USUAL_LENGTH)
@@ -82,6 +125,6 @@ AVX512 static PLANES_INLINE void put(const struct planes_sorted *sorted, const s
 AVX512 bool planes_read_avx512(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip,
                                uint32_t column, uint32_t count)
 {
-    return planes_read_with(segment, mcu, skip, column, count, deposit, put);
+    return planes_read_with(segment, mcu, skip, column, count, deposit, put_avx512);
 }
 #endif
