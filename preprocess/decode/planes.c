@@ -85,11 +85,17 @@ bool planes_table_read(struct planes_table *table, const uint8_t *bytes)
 {
     for (uint32_t c = 0; c < PLANES_CLASSES; c++) {
         struct planes_class *class = &table->classes[c];
+        class->last_shift = *bytes++;
+        class->dc_shift = bytes[0] & 15;
+        if (class->last_shift < PLANES_LAST_SHIFT_MIN || class->last_shift > PLANES_LAST_SHIFT_MAX ||
+            class->dc_shift > PLANES_DC_SHIFT_MAX)
+            return false;
         for (uint32_t place = 0; place < PLANES_PLACES; place++) {
-            class->shifts[place] = bytes[(c * PLANES_PLACES + place) / 2] >> place % 2 * 4 & 15;
+            class->shifts[place] = place ? bytes[place / 2] >> place % 2 * 4 & 15 : 0;
             if (class->shifts[place] > PLANES_SHIFT_MAX)
                 return false;
         }
+        bytes += PLANES_PLACES / 2;
         complete(class);
     }
     return true;
@@ -99,8 +105,12 @@ void planes_table_write(const struct planes_table *table, uint8_t *bytes)
 {
     memset(bytes, 0, PLANES_TABLE_BYTES);
     for (uint32_t c = 0; c < PLANES_CLASSES; c++) {
-        for (uint32_t place = 0; place < PLANES_PLACES; place++)
-            bytes[(c * PLANES_PLACES + place) / 2] |= (uint8_t)(table->classes[c].shifts[place] << place % 2 * 4);
+        const struct planes_class *class = &table->classes[c];
+        *bytes++ = (uint8_t)class->last_shift;
+        bytes[0] = (uint8_t)class->dc_shift;
+        for (uint32_t place = 1; place < PLANES_PLACES; place++)
+            bytes[place / 2] |= (uint8_t)(class->shifts[place] << place % 2 * 4);
+        bytes += PLANES_PLACES / 2;
     }
 }
 
@@ -116,12 +126,11 @@ static uint32_t magnitude_of(int16_t value)
     return (uint32_t)(value < 0 ? -(int32_t)value : value);
 }
 
-/* A block's lengths, in zigzag order, without the DC's; gives the last place that is not zero, or 0. */
+/* A block's lengths, in zigzag order; gives the last place that is not zero, or 0. */
 static uint32_t measure(const int16_t *block, uint8_t *lengths)
 {
     uint32_t last = 0;
-    lengths[0] = 0;
-    for (uint32_t place = 1; place < PLANES_PLACES; place++) {
+    for (uint32_t place = 0; place < PLANES_PLACES; place++) {
         lengths[place] = (uint8_t)length_of(magnitude_of(block[planes_natural[place]]));
         if (lengths[place])
             last = place;
@@ -136,9 +145,14 @@ static uint32_t cost(uint32_t length, uint32_t shift)
     return shift + above + 1 + (above > 1 ? above - 1 : 0) + (length > 0);
 }
 
+static uint32_t cost_of_last(uint32_t shift, uint32_t last)
+{
+    return (last >> shift) + 1 + shift;
+}
+
 static uint32_t cost_of_block(const struct planes_class *class, const uint8_t *lengths, uint32_t last)
 {
-    uint32_t bits = 0;
+    uint32_t bits = cost(lengths[0], class->dc_shift) + cost_of_last(class->last_shift, last);
     for (uint32_t place = 1; place <= last; place++)
         bits += cost(lengths[place], class->shifts[place]);
     return bits;
@@ -167,25 +181,48 @@ static int by_sum(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* The shift that is best for magnitudes, of which so many have each length. */
+static uint32_t best_shift(const uint32_t counts[SIZES], uint32_t shift_max)
+{
+    uint32_t best = 0;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t shift = 0; shift <= shift_max; shift++) {
+        uint64_t bits = 0;
+        for (uint32_t length = 0; length < SIZES; length++)
+            bits += (uint64_t)counts[length] * cost(length, shift);
+        if (bits < least)
+            best = shift, least = bits;
+    }
+    return best;
+}
+
+static uint32_t best_last_shift(uint32_t c, const struct measured *blocks, size_t n_blocks)
+{
+    uint32_t best = PLANES_LAST_SHIFT_MIN;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t shift = PLANES_LAST_SHIFT_MIN; shift <= PLANES_LAST_SHIFT_MAX; shift++) {
+        uint64_t bits = 0;
+        for (size_t i = 0; i < n_blocks; i++)
+            bits += blocks[i].class == c ? cost_of_last(shift, blocks[i].last) : 0;
+        if (bits < least)
+            best = shift, least = bits;
+    }
+    return best;
+}
+
 /* The shifts that are best for the blocks of a class. */
 static void fit_class(struct planes_class *class, uint32_t c, const struct measured *blocks, size_t n_blocks)
 {
     uint32_t counts[PLANES_PLACES][SIZES];
     memset(counts, 0, sizeof counts);
     for (size_t i = 0; i < n_blocks; i++) {
-        for (uint32_t place = 1; blocks[i].class == c && place <= blocks[i].last; place++)
+        for (uint32_t place = 0; blocks[i].class == c && place <= blocks[i].last; place++)
             counts[place][blocks[i].lengths[place] < SIZES ? blocks[i].lengths[place] : SIZES - 1]++;
     }
-    for (uint32_t place = 1; place < PLANES_PLACES; place++) {
-        uint64_t least = UINT64_MAX;
-        for (uint32_t shift = 0; shift <= PLANES_SHIFT_MAX; shift++) {
-            uint64_t bits = 0;
-            for (uint32_t length = 0; length < SIZES; length++)
-                bits += (uint64_t)counts[place][length] * cost(length, shift);
-            if (bits < least)
-                least = bits, class->shifts[place] = (uint16_t)shift;
-        }
-    }
+    class->dc_shift = best_shift(counts[0], PLANES_DC_SHIFT_MAX);
+    class->last_shift = best_last_shift(c, blocks, n_blocks);
+    for (uint32_t place = 1; place < PLANES_PLACES; place++)
+        class->shifts[place] = (uint16_t)best_shift(counts[place], PLANES_SHIFT_MAX);
 }
 
 void planes_fit(struct planes_table *table, const int16_t (*blocks)[PLANES_PLACES], size_t n)
@@ -226,15 +263,22 @@ static void put_plane(struct planes_writer *writer, uint64_t plane, uint64_t mas
         put_bits(writer, plane >> __builtin_ctzll(mask) & 1, 1);
 }
 
-static void put_head(struct planes_writer *writer, uint32_t class, uint32_t last, int16_t dc)
+static void put_ones(struct planes_writer *writer, uint32_t count)
 {
-    uint32_t length = length_of(magnitude_of(dc));
-    put_bits(writer, class | last << PLANES_CLASS_BITS | length << (PLANES_CLASS_BITS + PLANES_LAST_BITS),
-             PLANES_HEAD_BITS);
-    if (length > 0) {
-        put_bits(writer, dc < 0, 1);
-        put_bits(writer, magnitude_of(dc), length - 1);
-    }
+    put_bits(writer, (UINT64_C(1) << count) - 1, count + 1);
+}
+
+static void put_head(struct planes_writer *writer, const struct planes_class *class, uint32_t c, uint32_t last,
+                     int16_t dc)
+{
+    uint32_t magnitude = magnitude_of(dc), above = magnitude >> class->dc_shift, length = length_of(above);
+    put_bits(writer, c, PLANES_CLASS_BITS);
+    put_ones(writer, length);
+    put_ones(writer, last >> class->last_shift);
+    put_bits(writer, last, class->last_shift);
+    put_bits(writer, magnitude, class->dc_shift);
+    put_bits(writer, above, length > 0 ? length - 1 : 0);
+    put_bits(writer, dc < 0, magnitude > 0);
 }
 
 bool planes_write(struct planes_writer *writer, const struct planes_table *table, const int16_t *block)
@@ -244,7 +288,7 @@ bool planes_write(struct planes_writer *writer, const struct planes_table *table
     const struct planes_class *class = &table->classes[c];
     uint64_t within = (UINT64_C(2) << last) - 2, nonzero = 0, negative = 0;
     uint64_t low[PLANES_SHIFT_MAX] = {0}, high[PLANES_LENGTH_MAX] = {0}, longer[PLANES_LENGTH_MAX + 1] = {0};
-    if (length_of(magnitude_of(block[0])) > PLANES_LENGTH_MAX)
+    if (lengths[0] > PLANES_LENGTH_MAX)
         return false;
     for (uint32_t place = 1; place <= last; place++) {
         int16_t value = block[planes_natural[place]];
@@ -263,7 +307,7 @@ bool planes_write(struct planes_writer *writer, const struct planes_table *table
         if (length_of(above) > longest)
             longest = length_of(above);
     }
-    put_head(writer, c, last, block[0]);
+    put_head(writer, class, c, last, block[0]);
     for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++)
         put_plane(writer, low[i], within & class->low[i]);
     put_plane(writer, longer[0], within);

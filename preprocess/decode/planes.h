@@ -6,12 +6,15 @@
  *
  * Coefficients are in zigzag order, places 1 to 63; in place of the DC coefficient stands its difference to that of the
  * component's block before. A class says of each place how many low bits of a magnitude are written as they are (its
- * shift), because they say little. Of what is above them, u, the length in bits is written in unary, and the bits below
- * its uppermost. An image has four classes for the first component and four for the others, which planes_fit finds.
- * The fields:
+ * shift), because they say little. Of what is above them, u, the length in bits is written in unary (so many ones, and
+ * a zero), and the bits below its uppermost. The class has a shift for the DC difference too, and one for the last place
+ * that is not zero, of which what is above is written in unary. An image has four classes for the first component and
+ * four for the others, which planes_fit finds. The fields:
  *
- *   12 bits    the class (2); the last place that is not zero, or 0 (6); the length of the DC difference (4)
- *   DC         the difference's sign (1 is negative), and its magnitude's bits below the uppermost; nothing if it is 0
+ *   class      2 bits
+ *   DC length  in unary: of u of the difference
+ *   last       in unary: the last place that is not zero, or 0, above its shift; and its low bits
+ *   DC         its low bits, the bits of u below the uppermost, and the sign (1 is negative) unless it is 0
  *   low bits   for i = 0 to 3: bit i of the magnitudes whose shift is above i, up to the last place
  *   lengths    of each u up to the last place: is it 1 bit or longer? Of those where it is: 2 bits or longer? And so
  *              on, until none is
@@ -30,7 +33,10 @@
 #define PLANES_PLACES 64
 #define PLANES_SHIFT_MAX 4
 #define PLANES_LENGTH_MAX 11   /* of a magnitude, in bits, as in baseline JPEG */
-#define PLANES_TABLE_BYTES 128 /* four bits a shift */
+#define PLANES_DC_SHIFT_MAX 7
+#define PLANES_LAST_SHIFT_MIN 2 /* else a block's first fields could be longer than what is looked at together */
+#define PLANES_LAST_SHIFT_MAX 5
+#define PLANES_TABLE_BYTES (PLANES_CLASSES * 33) /* a class: the last place's shift, and four bits a place */
 #define PLANES_PARTS_MAX 4     /* components of an image */
 #define PLANES_BLOCKS_MAX 10   /* of an MCU */
 /* A block takes fewer bytes than this, whatever its bits are. Reading looks so far behind the end of a segment. */
@@ -38,7 +44,8 @@
 
 struct planes_class {
     uint64_t low[PLANES_SHIFT_MAX]; /* by i: the places whose shift is above i */
-    uint16_t shifts[PLANES_PLACES];
+    uint32_t dc_shift, last_shift;
+    uint16_t shifts[PLANES_PLACES]; /* of place 0: 0 */
     uint8_t units[PLANES_PLACES]; /* 1 << shift */
 };
 

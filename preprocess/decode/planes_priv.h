@@ -17,9 +17,6 @@ typedef bool planes_read_fn(struct planes_segment *segment, const struct planes_
 planes_read_fn planes_read_portable, planes_read_avx2, planes_read_avx512;
 
 #define PLANES_CLASS_BITS 2
-#define PLANES_LAST_BITS 6
-#define PLANES_DC_BITS 4
-#define PLANES_HEAD_BITS (PLANES_CLASS_BITS + PLANES_LAST_BITS + PLANES_DC_BITS)
 /* A look gives so many bits at the least, … */
 #define PLANES_LOOK_BITS 57
 /* … so up to this last place it gives any field. */
@@ -114,30 +111,71 @@ static PLANES_INLINE bool planes_sort(const uint8_t *bytes, const struct planes_
     return true;
 }
 
+/* The ones that the bits begin with. */
+static PLANES_INLINE uint32_t planes_ones(uint64_t bits)
+{
+    return (uint32_t)__builtin_ctzll(~bits | UINT64_C(1) << 63);
+}
+
+/* What a block begins with. */
+struct planes_head {
+    const struct planes_class *class;
+    uint32_t last;
+    int32_t dc; /* the difference */
+};
+
+/* The longest unary numbers of a block's first fields: with all that is between them they are within a look. */
+#define PLANES_DC_ONES_MAX PLANES_LENGTH_MAX
+#define PLANES_LAST_ONES_MAX ((PLANES_PLACES - 1) >> PLANES_LAST_SHIFT_MIN)
+_Static_assert(PLANES_CLASS_BITS + PLANES_DC_ONES_MAX + 1 + PLANES_LAST_ONES_MAX + 1 + PLANES_LAST_SHIFT_MIN +
+                       PLANES_DC_SHIFT_MAX + PLANES_LENGTH_MAX - 1 + 1 <= PLANES_LOOK_BITS,
+               "a block's first fields");
+
+/* Reads a block's first fields, up to those of its places. False: they are not valid. */
+static PLANES_INLINE bool planes_begin(const uint8_t *bytes, const struct planes_table *table, struct planes_head *head,
+                                       uint64_t *end)
+{
+    uint64_t bits = planes_look(bytes, *end, false);
+    const struct planes_class *class = &table->classes[bits & (PLANES_CLASSES - 1)];
+    bits >>= PLANES_CLASS_BITS;
+    uint32_t length = planes_ones(bits);
+    bits >>= length + 1;
+    uint32_t above = planes_ones(bits);
+    if (length > PLANES_DC_ONES_MAX || above > PLANES_LAST_ONES_MAX)
+        return false;
+    bits >>= above + 1;
+    head->class = class;
+    head->last = above << class->last_shift | ((uint32_t)bits & ((1u << class->last_shift) - 1));
+    bits >>= class->last_shift;
+    uint32_t low = class->dc_shift, top = (1u << length) >> 1, high = length - (length > 0);
+    uint32_t dc = (uint32_t)bits & ((1u << low) - 1);
+    bits >>= low;
+    dc |= (((uint32_t)bits & (top - (top > 0))) | top) << low;
+    bits >>= high;
+    head->dc = bits & 1 ? -(int32_t)dc : (int32_t)dc;
+    *end += PLANES_CLASS_BITS + length + 1 + above + 1 + class->last_shift + low + high + (dc > 0);
+    return head->last < PLANES_PLACES;
+}
+
 /* Reads a block. False: its bits are not valid. */
 static PLANES_INLINE bool planes_read_block(struct planes_segment *segment, const struct planes_table *table,
                                             int16_t *last_dc, planes_deposit_fn *deposit, planes_put_fn *put,
                                             int16_t *block)
 {
+    struct planes_head head;
     struct planes_sorted sorted;
-    if (segment->at >= segment->end)
+    uint64_t at = segment->at;
+    if (at >= segment->end || !planes_begin(segment->bytes, table, &head, &at))
         return false;
-    uint64_t head = planes_look(segment->bytes, segment->at, false);
-    const struct planes_class *class = &table->classes[head & 3];
-    uint32_t last = head >> PLANES_CLASS_BITS & 63, dc_length = head >> (PLANES_CLASS_BITS + PLANES_LAST_BITS) & 15;
-    uint64_t at = segment->at + PLANES_HEAD_BITS + dc_length, within = (UINT64_C(2) << last) - 2;
-    head >>= PLANES_HEAD_BITS;
-    uint32_t top = (1u << dc_length) >> 1, dc = ((uint32_t)(head >> 1) & (top - (top > 0))) | top;
-    *last_dc = (int16_t)(*last_dc + (head & 1 ? -(int32_t)dc : (int32_t)dc));
-
-    bool fine = __builtin_expect(last <= PLANES_NARROW_LAST, 1)
-                    ? planes_sort(segment->bytes, class, within, false, deposit, &sorted, &at)
-                    : planes_sort(segment->bytes, class, within, true, deposit, &sorted, &at);
+    uint64_t within = (UINT64_C(2) << head.last) - 2;
+    bool fine = __builtin_expect(head.last <= PLANES_NARROW_LAST, 1)
+                    ? planes_sort(segment->bytes, head.class, within, false, deposit, &sorted, &at)
+                    : planes_sort(segment->bytes, head.class, within, true, deposit, &sorted, &at);
     if (!fine || at > segment->end)
         return false;
     segment->at = at;
-    put(&sorted, class, block);
-    block[0] = *last_dc;
+    put(&sorted, head.class, block);
+    block[0] = *last_dc = (int16_t)(*last_dc + head.dc);
     return true;
 }
 
