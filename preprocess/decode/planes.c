@@ -74,6 +74,7 @@ bool planes_done(const struct planes_segment *segment)
 static void complete(struct planes_class *class)
 {
     memset(class->low, 0, sizeof class->low);
+    class->low[0] = 1;
     for (uint32_t place = 0; place < PLANES_PLACES; place++) {
         class->units[place] = (uint8_t)(1u << class->shifts[place]);
         for (uint32_t i = 0; i < class->shifts[place]; i++)
@@ -155,6 +156,7 @@ static uint32_t cost_of_block(const struct planes_class *class, const uint8_t *l
     uint32_t bits = cost(lengths[0], class->dc_shift) + cost_of_last(class->last_shift, last);
     for (uint32_t place = 1; place <= last; place++)
         bits += cost(lengths[place], class->shifts[place]);
+    bits -= last > 0 && class->shifts[last] == 0;
     return bits;
 }
 
@@ -310,7 +312,7 @@ bool planes_write(struct planes_writer *writer, const struct planes_table *table
     put_head(writer, class, c, last, block[0]);
     for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++)
         put_plane(writer, low[i], within & class->low[i]);
-    put_plane(writer, longer[0], within);
+    put_plane(writer, longer[0], within & ~planes_known(class, within));
     for (uint32_t i = 0; longer[i]; i++)
         put_plane(writer, longer[i + 1], longer[i]);
     for (uint32_t i = 0; i < longest; i++)

@@ -16,8 +16,8 @@
  *   last       in unary: the last place that is not zero, or 0, above its shift; and its low bits
  *   DC         its low bits, the bits of u below the uppermost, and the sign (1 is negative) unless it is 0
  *   low bits   for i = 0 to 3: bit i of the magnitudes whose shift is above i, up to the last place
- *   lengths    of each u up to the last place: is it 1 bit or longer? Of those where it is: 2 bits or longer? And so
- *              on, until none is
+ *   lengths    of each u up to the last place: is it 1 bit or longer? (Not of the last one, if its shift is 0: it is.)
+ *              Of those where it is: 2 bits or longer? And so on, until none is
  *   u          for i = 0, 1, …: bit i of each u that is longer than i + 1 bits; what is above is its length
  *   signs      of what is not zero
  *
@@ -43,7 +43,7 @@
 #define PLANES_SLACK_BYTES 320
 
 struct planes_class {
-    uint64_t low[PLANES_SHIFT_MAX]; /* by i: the places whose shift is above i */
+    uint64_t low[PLANES_SHIFT_MAX]; /* by i: the places whose shift is above i; place 0 is in the first */
     uint32_t dc_shift, last_shift;
     uint16_t shifts[PLANES_PLACES]; /* of place 0: 0 */
     uint8_t units[PLANES_PLACES]; /* 1 << shift */

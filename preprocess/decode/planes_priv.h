@@ -49,6 +49,12 @@ static PLANES_INLINE uint64_t planes_count(uint64_t mask)
 typedef uint64_t planes_deposit_fn(uint64_t bits, uint64_t mask);
 typedef void planes_put_fn(const struct planes_sorted *sorted, const struct planes_class *class, int16_t *block);
 
+/* Of the places up to the last one: the last, if it is known that its u is not 0. */
+static PLANES_INLINE uint64_t planes_known(const struct planes_class *class, uint64_t within)
+{
+    return (within ^ within >> 1) & ~class->low[0];
+}
+
 /* Reads on where some u are longer than usual: the rest of the lengths, of which *n_longer are read, the last not
  * empty, and all bits of u. False: they are not valid. */
 static PLANES_INLINE bool planes_sort_long(const uint8_t *bytes, bool wide, planes_deposit_fn *deposit,
@@ -76,19 +82,23 @@ static PLANES_INLINE bool planes_sort_long(const uint8_t *bytes, bool wide, plan
 static PLANES_INLINE bool planes_sort(const uint8_t *bytes, const struct planes_class *class, uint64_t within, bool wide,
                                       planes_deposit_fn *deposit, struct planes_sorted *sorted, uint64_t *end)
 {
-    uint64_t longer[PLANES_LENGTH_MAX + 2], nonzero = 0, at = *end, mask = within;
+    uint64_t longer[PLANES_LENGTH_MAX + 2], nonzero = 0, at = *end, known = planes_known(class, within);
     for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++) {
         uint64_t places = within & class->low[i];
         sorted->low[i] = deposit(planes_look(bytes, at, wide), places);
         nonzero |= sorted->low[i];
         at += planes_count(places);
     }
-    uint64_t count = planes_count(within);
+    uint64_t mask = within ^ known, count = planes_count(mask);
     for (uint32_t i = 0; i < PLANES_USUAL_LENGTH; i++) {
         uint64_t bits = planes_look(bytes, at, wide) & ((UINT64_C(1) << count) - 1);
         longer[i] = deposit(bits, mask);
         at += count;
         count = planes_count(bits);
+        if (i == 0) {
+            longer[0] |= known;
+            count += known != 0;
+        }
         mask = longer[i];
     }
     nonzero |= longer[0];
