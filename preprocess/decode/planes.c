@@ -15,51 +15,44 @@ const uint8_t planes_natural[PLANES_PLACES] = {
 
 /* ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-static bool can(enum planes_way way)
-{
-#if defined(__x86_64__)
-    if (way == PLANES_AVX512)
-        return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("avx512f") &&
-               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    if (way == PLANES_AVX2) /* before Zen 3, pdep takes hundreds of cycles */
-        return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("avx2") && !__builtin_cpu_is("znver1") &&
-               !__builtin_cpu_is("znver2");
-#endif
-    return way == PLANES_PORTABLE;
-}
+static planes_read_fn *read_mcus = planes_read_portable;
 
-static planes_read_fn *function_of(enum planes_way way)
+/* Before Zen 3, pdep takes hundreds of cycles. */
+static planes_read_fn *available(enum planes_simd simd)
 {
 #if defined(__x86_64__)
-    if (way == PLANES_AVX512)
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1") &&
+                !__builtin_cpu_is("znver2");
+    if (simd == PLANES_AVX512 && avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
         return planes_read_avx512;
-    if (way == PLANES_AVX2)
+    if (simd == PLANES_AVX2 && avx2)
         return planes_read_avx2;
 #endif
-    (void)way;
-    return planes_read_portable;
+    return simd == PLANES_PORTABLE ? planes_read_portable : NULL;
 }
 
-static planes_read_fn *reads = planes_read_portable;
-
-__attribute__((constructor)) static void choose_best(void)
+bool planes_use(enum planes_simd simd)
 {
-    for (int way = PLANES_WAYS - 1; !planes_choose_way((enum planes_way)way);)
-        way--;
-}
-
-bool planes_choose_way(enum planes_way way)
-{
-    if (!can(way))
+    planes_read_fn *wanted = available(simd);
+    if (!wanted)
         return false;
-    reads = function_of(way);
+    read_mcus = wanted;
     return true;
+}
+
+void planes_select(void)
+{
+    for (int simd = PLANES_SIMDS - 1; simd >= 0; simd--) {
+        if (planes_use((enum planes_simd)simd))
+            return;
+    }
 }
 
 bool planes_read(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip, uint32_t column,
                  uint32_t count)
 {
-    return reads(segment, mcu, skip, column, count);
+    return read_mcus(segment, mcu, skip, column, count);
 }
 
 bool planes_done(const struct planes_segment *segment)

@@ -82,10 +82,11 @@ bool planes_read(struct planes_segment *segment, const struct planes_mcu *mcu, u
 /* planes_done says whether nothing but padding, which is zeros, is left of a segment. */
 bool planes_done(const struct planes_segment *segment);
 
-/* The ways to read. All give the same. planes_choose_way is for tests and measurements, while nobody reads: false, and
- * no change, if this processor cannot. */
-enum planes_way { PLANES_PORTABLE, PLANES_AVX2, PLANES_AVX512, PLANES_WAYS };
-bool planes_choose_way(enum planes_way way);
+/* planes_select chooses the fastest version that this processor runs. Call it before there are threads. Until then it
+ * is the portable one. planes_use is for tests and measurements: false if this processor cannot. All give the same. */
+enum planes_simd { PLANES_PORTABLE, PLANES_AVX2, PLANES_AVX512, PLANES_SIMDS };
+void planes_select(void);
+bool planes_use(enum planes_simd simd);
 
 /* planes_fit finds a good table for blocks, whose DC coefficients are differences, in natural order. */
 void planes_fit(struct planes_table *table, const int16_t (*blocks)[PLANES_PLACES], size_t n_blocks);
