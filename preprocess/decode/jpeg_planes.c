@@ -55,7 +55,8 @@ static void emit_message(j_common_ptr cinfo, int level)
         error_exit(cinfo);
 }
 
-static void each_block(struct make *make, uint32_t column, void (*block)(struct make *make, uint32_t table, JBLOCK made))
+static void each_block(struct make *make, uint32_t column,
+                       void (*block)(struct make *make, uint32_t table, JBLOCK made))
 {
     for (int p = 0; p < make->from.num_components; p++) {
         const jpeg_component_info *component = &make->from.comp_info[p];
@@ -76,8 +77,7 @@ static void load_row(struct make *make, jvirt_barray_ptr *coefficients, uint32_t
     struct jpeg_decompress_struct *from = &make->from;
     for (int p = 0; p < from->num_components; p++) {
         JDIMENSION height = (JDIMENSION)from->comp_info[p].v_samp_factor;
-        make->rows[p] = from->mem->access_virt_barray((j_common_ptr)from, coefficients[p], row * height, height,
-                                                      FALSE);
+        make->rows[p] = from->mem->access_virt_barray((j_common_ptr)from, coefficients[p], row * height, height, FALSE);
     }
 }
 

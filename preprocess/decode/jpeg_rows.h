@@ -48,8 +48,8 @@ bool jpeg_rows_fit(const struct jpeg_decompress_struct *cinfo);
 /* jpeg_rows_begin begins with the first segment, which stands where cinfo's source is. It borrows the source's bytes.
  * False: the header is not as it should be. */
 bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo);
-/* jpeg_rows_begin_planes begins with a JPEG in planes (jpeg_planes.h), whose header cinfo has read. It borrows the file's
- * bytes. False: the file is not as it should be. */
+/* jpeg_rows_begin_planes begins with a JPEG in planes (jpeg_planes.h), whose header cinfo has read. It borrows the
+ * file's bytes. False: the file is not as it should be. */
 bool jpeg_rows_begin_planes(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo,
                             const struct planes_file *file);
 /* jpeg_rows_place says where a component's blocks go: as many rows of blocks as an MCU is high. Borrowed. */

@@ -8,10 +8,10 @@
 #define FIT_ROUNDS 6
 #define SIZES (PLANES_LENGTH_MAX + 2) /* lengths of a magnitude: 0 to 11 bits, or more */
 
-const uint8_t planes_natural[PLANES_PLACES] = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,
-    14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60,
-    61, 54, 47, 55, 62, 63};
+const uint8_t planes_natural[PLANES_PLACES] = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
+                                               12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
+                                               35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
+                                               58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
 /* ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
@@ -100,8 +100,8 @@ void planes_table_write(const struct planes_table *table, uint8_t *bytes)
     memset(bytes, 0, PLANES_TABLE_BYTES);
     for (uint32_t c = 0; c < PLANES_CLASSES; c++) {
         const struct planes_class *class = &table->classes[c];
-        *bytes++ = (uint8_t)class->last_shift;
-        bytes[0] = (uint8_t)class->dc_shift;
+        *bytes++ = (uint8_t) class->last_shift;
+        bytes[0] = (uint8_t) class->dc_shift;
         for (uint32_t place = 1; place < PLANES_PLACES; place++)
             bytes[place / 2] |= (uint8_t)(class->shifts[place] << place % 2 * 4);
         bytes += PLANES_PLACES / 2;
@@ -273,7 +273,7 @@ static void put_head(struct planes_writer *writer, const struct planes_class *cl
     put_bits(writer, last, class->last_shift);
     put_bits(writer, magnitude, class->dc_shift);
     put_bits(writer, above, length > 0 ? length - 1 : 0);
-    put_bits(writer, dc < 0, magnitude > 0);
+    put_bits(writer, dc<0, magnitude> 0);
 }
 
 bool planes_write(struct planes_writer *writer, const struct planes_table *table, const int16_t *block)

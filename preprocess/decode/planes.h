@@ -7,9 +7,9 @@
  * Coefficients are in zigzag order, places 1 to 63; in place of the DC coefficient stands its difference to that of the
  * component's block before. A class says of each place how many low bits of a magnitude are written as they are (its
  * shift), because they say little. Of what is above them, u, the length in bits is written in unary (so many ones, and
- * a zero), and the bits below its uppermost. The class has a shift for the DC difference too, and one for the last place
- * that is not zero, of which what is above is written in unary. An image has four classes for the first component and
- * four for the others, which planes_fit finds. The fields:
+ * a zero), and the bits below its uppermost. The class has a shift for the DC difference too, and one for the last
+ * place that is not zero, of which what is above is written in unary. An image has four classes for the first component
+ * and four for the others, which planes_fit finds. The fields:
  *
  *   class      2 bits
  *   DC length  in unary: of u of the difference
@@ -21,6 +21,7 @@
  *   u          for i = 0, 1, …: bit i of each u that is longer than i + 1 bits; what is above is its length
  *   signs      of what is not zero
  *
+ * So a magnitude of 13 with a shift of 2 is the low bits 01 and u = 3, whose length is 2 and whose lowest bit is 1.
  * Bits are taken from the lowest of a byte on. A field's first bit is the lowest place's. Pure. */
 #ifndef LARDER_PREPROCESS_DECODE_PLANES_H
 #define LARDER_PREPROCESS_DECODE_PLANES_H
@@ -32,13 +33,13 @@
 #define PLANES_CLASSES 4
 #define PLANES_PLACES 64
 #define PLANES_SHIFT_MAX 4
-#define PLANES_LENGTH_MAX 11   /* of a magnitude, in bits, as in baseline JPEG */
+#define PLANES_LENGTH_MAX 11 /* of a magnitude, in bits, as in baseline JPEG */
 #define PLANES_DC_SHIFT_MAX 7
 #define PLANES_LAST_SHIFT_MIN 2 /* else a block's first fields could be longer than what is looked at together */
 #define PLANES_LAST_SHIFT_MAX 5
 #define PLANES_TABLE_BYTES (PLANES_CLASSES * 33) /* a class: the last place's shift, and four bits a place */
-#define PLANES_PARTS_MAX 4     /* components of an image */
-#define PLANES_BLOCKS_MAX 10   /* of an MCU */
+#define PLANES_PARTS_MAX 4                       /* components of an image */
+#define PLANES_BLOCKS_MAX 10                     /* of an MCU */
 /* A block takes fewer bytes than this, whatever its bits are. Reading looks so far behind the end of a segment. */
 #define PLANES_SLACK_BYTES 320
 
@@ -46,7 +47,7 @@ struct planes_class {
     uint64_t low[PLANES_SHIFT_MAX]; /* by i: the places whose shift is above i; place 0 is in the first */
     uint32_t dc_shift, last_shift;
     uint16_t shifts[PLANES_PLACES]; /* of place 0: 0 */
-    uint8_t units[PLANES_PLACES]; /* 1 << shift */
+    uint8_t units[PLANES_PLACES];   /* 1 << shift */
 };
 
 struct planes_table {

@@ -14,8 +14,9 @@ bool planes_file_open(struct planes_file *file, const uint8_t *bytes, size_t len
                                  .interval = get_u16(bytes + 12),
                                  .n_tables = bytes[14]};
     size_t before = PLANES_HEAD_BYTES + (size_t)file->n_tables * PLANES_TABLE_BYTES;
-    if (file->n_tables == 0 || file->n_tables > PLANES_TABLES_MAX || file->interval == 0 || file->interval > PLANES_INTERVAL_MAX || bytes[15] != 0 ||
-        len_bytes < before || len_bytes - before < file->header_bytes)
+    if (file->n_tables == 0 || file->n_tables > PLANES_TABLES_MAX || file->interval == 0 ||
+        file->interval > PLANES_INTERVAL_MAX || bytes[15] != 0 || len_bytes < before ||
+        len_bytes - before < file->header_bytes)
         return false;
     file->header = bytes + before;
     file->lengths = file->header + file->header_bytes;

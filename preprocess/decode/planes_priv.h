@@ -24,6 +24,11 @@ planes_read_fn planes_read_portable, planes_read_avx2, planes_read_avx512;
 /* Nearly all u are not longer. */
 #define PLANES_USUAL_LENGTH 3
 
+/* All fields of a block, whatever they are, and a look at what follows. */
+_Static_assert((PLANES_LOOK_BITS + (PLANES_PLACES - 1) * (PLANES_SHIFT_MAX + 2 * PLANES_LENGTH_MAX + 2)) / 8 + 9 <
+                   PLANES_SLACK_BYTES,
+               "a block's fields");
+
 /* A block's bits, sorted: what its magnitudes are, by their bits, and which are negative. */
 struct planes_sorted {
     uint64_t low[PLANES_SHIFT_MAX], high[PLANES_LENGTH_MAX]; /* high: bits of u */
@@ -55,8 +60,8 @@ static PLANES_INLINE uint64_t planes_known(const struct planes_class *class, uin
     return (within ^ within >> 1) & ~class->low[0];
 }
 
-/* Reads on where some u are longer than usual: the rest of the lengths, of which *n_longer are read, the last not
- * empty, and all bits of u. False: they are not valid. */
+/* Reads on where some u are longer than usual: the rest of the lengths, and all bits of u. False: they are not valid.
+ */
 static PLANES_INLINE bool planes_sort_long(const uint8_t *bytes, bool wide, planes_deposit_fn *deposit,
                                            uint64_t *longer, struct planes_sorted *sorted, uint64_t *end)
 {
@@ -79,8 +84,9 @@ static PLANES_INLINE bool planes_sort_long(const uint8_t *bytes, bool wide, plan
 
 /* Reads the fields of the places that `within` names, from *end on, which gets where they end. Usual lengths are read
  * without a branch, because a processor cannot foretell it. False: they are not valid. */
-static PLANES_INLINE bool planes_sort(const uint8_t *bytes, const struct planes_class *class, uint64_t within, bool wide,
-                                      planes_deposit_fn *deposit, struct planes_sorted *sorted, uint64_t *end)
+static PLANES_INLINE bool planes_sort(const uint8_t *bytes, const struct planes_class *class, uint64_t within,
+                                      bool wide, planes_deposit_fn *deposit, struct planes_sorted *sorted,
+                                      uint64_t *end)
 {
     uint64_t longer[PLANES_LENGTH_MAX + 2], nonzero = 0, at = *end, known = planes_known(class, within);
     for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++) {
@@ -138,7 +144,8 @@ struct planes_head {
 #define PLANES_DC_ONES_MAX PLANES_LENGTH_MAX
 #define PLANES_LAST_ONES_MAX ((PLANES_PLACES - 1) >> PLANES_LAST_SHIFT_MIN)
 _Static_assert(PLANES_CLASS_BITS + PLANES_DC_ONES_MAX + 1 + PLANES_LAST_ONES_MAX + 1 + PLANES_LAST_SHIFT_MIN +
-                       PLANES_DC_SHIFT_MAX + PLANES_LENGTH_MAX - 1 + 1 <= PLANES_LOOK_BITS,
+                       PLANES_DC_SHIFT_MAX + PLANES_LENGTH_MAX - 1 + 1 <=
+                   PLANES_LOOK_BITS,
                "a block's first fields");
 
 /* Reads a block's first fields, up to those of its places. False: they are not valid. */

@@ -55,8 +55,8 @@ bool planes_rows_load(struct planes_rows *rows, uint32_t row, uint32_t first, ui
         rows->at += length_of(rows, rows->segment);
     for (uint32_t at = first; at < end;) {
         struct planes_segment bits = take_segment(rows);
-        uint32_t begin = at - at % interval, behind = rows->per_row - begin < interval ? rows->per_row
-                                                                                       : begin + interval;
+        uint32_t begin = at - at % interval,
+                 behind = rows->per_row - begin < interval ? rows->per_row : begin + interval;
         uint32_t until = behind < end ? behind : end;
         if (!planes_read(&bits, &rows->mcu, at - begin, at, until - at) || (until == behind && !planes_done(&bits)))
             return false;

@@ -10,9 +10,9 @@
 
 /* The place in the zigzag of each coefficient of a block. */
 static const _Alignas(64) uint16_t places[PLANES_PLACES] = {
-    0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16, 26, 29, 42, 3,  8,  12, 17, 25, 30, 41, 43, 9,  11, 18, 24, 31,
-    40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38, 46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36,
-    48, 49, 57, 58, 62, 63};
+    0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16, 26, 29, 42, 3,  8,  12, 17, 25, 30,
+    41, 43, 9,  11, 18, 24, 31, 40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38,
+    46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36, 48, 49, 57, 58, 62, 63};
 
 AVX2 static PLANES_INLINE uint64_t deposit(uint64_t bits, uint64_t mask)
 {
@@ -114,7 +114,7 @@ AVX512 static PLANES_INLINE void put_bytes(const struct planes_sorted *sorted, c
 }
 
 AVX512 static PLANES_INLINE void put_avx512(const struct planes_sorted *sorted, const struct planes_class *class,
-                                     int16_t *block)
+                                            int16_t *block)
 {
     if (sorted->n_high == PLANES_USUAL_LENGTH)
         put_bytes(sorted, class, block);

@@ -55,8 +55,8 @@ static void compare(const struct encoded *a, const struct encoded *b, const char
 }
 
 static const struct jpeg_form forms[] = {
-    {3, 1, 1, false, 90, 0, 0}, {3, 2, 1, false, 99, 0, 0}, {3, 2, 2, false, 80, 0, 0}, {3, 1, 2, false, 30, 0, 0},
-    {3, 4, 1, false, 80, 0, 0}, {3, 4, 2, false, 80, 0, 0}, {1, 1, 1, false, 90, 0, 0}, {3, 2, 2, true, 75, 0, 3},
+    {3, 1, 1, false, 90, 0, 0},  {3, 2, 1, false, 99, 0, 0}, {3, 2, 2, false, 80, 0, 0}, {3, 1, 2, false, 30, 0, 0},
+    {3, 4, 1, false, 80, 0, 0},  {3, 4, 2, false, 80, 0, 0}, {1, 1, 1, false, 90, 0, 0}, {3, 2, 2, true, 75, 0, 3},
     {3, 1, 1, false, 100, 0, 0}, {3, 2, 2, false, 5, 0, 0},
 };
 
@@ -100,8 +100,10 @@ static void test_refused(void **state)
 {
     (void)state;
     uint8_t *pixels = picture(160, 120, 4, 1);
-    static const struct jpeg_form refused[] = {
-        {3, 2, 2, false, 80, 0, 0}, {3, 1, 1, false, 80, 1, 0}, {4, 1, 1, false, 80, -4, 0}, {3, 2, 2, true, 80, -4, 0}};
+    static const struct jpeg_form refused[] = {{3, 2, 2, false, 80, 0, 0},
+                                               {3, 1, 1, false, 80, 1, 0},
+                                               {4, 1, 1, false, 80, -4, 0},
+                                               {3, 2, 2, true, 80, -4, 0}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct encoded jpeg = encode_jpeg(pixels, 160, 120, &refused[i]), planes = make_planes(&jpeg);
         assert_null(planes.data);

@@ -1,5 +1,5 @@
-/* test_packed_pixels.c: what is prepared from a JPEG as `larder pack` writes it with --restart-rows, and with --planes, is
- * what its original gives, for many images and draws.
+/* test_packed_pixels.c: what is prepared from a JPEG as `larder pack` writes it with --restart-rows, and with --planes,
+ * is what its original gives, for many images and draws.
  *
  * Half of the images are taken as they are. The others are cut to odd sizes and written in one form after the other:
  * each sampling of chroma, grey, baseline and progressive. The images are made here, or read from LARDER_TEST_IMAGES, a
@@ -171,9 +171,9 @@ static void test_same_pixels(void **state)
         compare_read(folder, images, &counts);
     else
         compare_made(images, &counts);
-    print_message("%d images, %d of them rewritten, %d in planes, %d kept as they are; %d outputs compared, all equal\n",
-                  (int)counts.images, (int)counts.rewritten, (int)counts.in_planes, (int)counts.kept,
-                  (int)counts.compared);
+    print_message(
+        "%d images, %d of them rewritten, %d in planes, %d kept as they are; %d outputs compared, all equal\n",
+        (int)counts.images, (int)counts.rewritten, (int)counts.in_planes, (int)counts.kept, (int)counts.compared);
     assert_true(counts.compared > 0 && counts.in_planes > 0);
 }
 

@@ -46,11 +46,11 @@ static void draw_table(struct rng *rng, struct planes_table *table)
     uint8_t bytes[PLANES_TABLE_BYTES], again[PLANES_TABLE_BYTES];
     for (uint32_t c = 0; c < PLANES_CLASSES; c++) {
         uint8_t *class = bytes + c * (PLANES_TABLE_BYTES / PLANES_CLASSES);
-        *class++ = (uint8_t)(PLANES_LAST_SHIFT_MIN +
-                             random_below(rng, PLANES_LAST_SHIFT_MAX - PLANES_LAST_SHIFT_MIN + 1));
+        *class ++ = (uint8_t)(PLANES_LAST_SHIFT_MIN +
+                              random_below(rng, PLANES_LAST_SHIFT_MAX - PLANES_LAST_SHIFT_MIN + 1));
         for (uint32_t i = 0; i < PLANES_PLACES / 2; i++)
-            class[i] = (uint8_t)(random_below(rng, PLANES_SHIFT_MAX + 1) |
-                                 random_below(rng, PLANES_SHIFT_MAX + 1) << 4);
+            class[i] = (uint8_t)(random_below(rng, PLANES_SHIFT_MAX + 1) | random_below(rng, PLANES_SHIFT_MAX + 1)
+                                                                               << 4);
     }
     assert_true(planes_table_read(table, bytes));
     planes_table_write(table, again);
@@ -148,8 +148,8 @@ static bool compare_versions(const struct planes_table *table, const uint8_t *me
     return fine;
 }
 
-/* Proves: whatever the bits are, all versions say the same of them, and read no farther than is allowed. Some of what is
- * changed at random is valid, and some is not. */
+/* Proves: whatever the bits are, all versions say the same of them, and read no farther than is allowed. Some of what
+ * is changed at random is valid, and some is not. */
 static void test_garbage(void **state)
 {
     (void)state;
@@ -192,8 +192,11 @@ static void test_refused(void **state)
     static const struct {
         size_t at;
         uint8_t value;
-    } lies[] = {{0, PLANES_LAST_SHIFT_MIN - 1}, {0, PLANES_LAST_SHIFT_MAX + 1}, {1, PLANES_DC_SHIFT_MAX + 1},
-                {1, (PLANES_SHIFT_MAX + 1) << 4}, {PLANES_TABLE_BYTES - 1, PLANES_SHIFT_MAX + 1},
+    } lies[] = {{0, PLANES_LAST_SHIFT_MIN - 1},
+                {0, PLANES_LAST_SHIFT_MAX + 1},
+                {1, PLANES_DC_SHIFT_MAX + 1},
+                {1, (PLANES_SHIFT_MAX + 1) << 4},
+                {PLANES_TABLE_BYTES - 1, PLANES_SHIFT_MAX + 1},
                 {PLANES_TABLE_BYTES - 1, (PLANES_SHIFT_MAX + 1) << 4}};
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         uint8_t true_value = bytes[lies[i].at];
