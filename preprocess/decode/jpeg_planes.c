@@ -14,7 +14,7 @@
 #include "common/little_endian.h"
 #include "preprocess/decode/jpeg_rows.h"
 
-#define SAMPLED_MAX 4096 /* blocks of a table that it is fitted to */
+#define SAMPLED_MAX 1024 /* blocks of a table that it is fitted to */
 #define FIRST_BYTES ((size_t)64 << 10)
 #define ROOM_BYTES (PLANES_SEGMENT_MAX + 2 * PLANES_SLACK_BYTES) /* before a segment is begun */
 

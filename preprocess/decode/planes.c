@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/little_endian.h"
 #include "preprocess/decode/planes_priv.h"
 
 #define FIT_ROUNDS 6
@@ -247,15 +248,22 @@ void planes_fit(struct planes_table *table, const int16_t (*blocks)[PLANES_PLACE
 
 static void put_bits(struct planes_writer *writer, uint64_t bits, uint32_t count)
 {
-    for (; count; count--, bits >>= 1, writer->at++)
-        writer->bytes[writer->at >> 3] |= (uint8_t)((bits & 1) << (writer->at & 7));
+    uint8_t *to = writer->bytes + (writer->at >> 3);
+    uint32_t shift = writer->at & 7;
+    bits &= count < 64 ? (UINT64_C(1) << count) - 1 : UINT64_MAX;
+    put_u64(to, get_u64(to) | bits << shift);
+    to[8] |= (uint8_t)(bits >> 1 >> (63 - shift));
+    writer->at += count;
 }
 
 /* Writes the bits of a plane that a mask names. */
 static void put_plane(struct planes_writer *writer, uint64_t plane, uint64_t mask)
 {
+    uint64_t bits = 0;
+    uint32_t count = 0;
     for (; mask; mask &= mask - 1)
-        put_bits(writer, plane >> __builtin_ctzll(mask) & 1, 1);
+        bits |= (plane >> __builtin_ctzll(mask) & 1) << count++;
+    put_bits(writer, bits, count);
 }
 
 static void put_ones(struct planes_writer *writer, uint32_t count)
