@@ -58,6 +58,7 @@ void pack_count(struct store_progress *progress, const struct store_entry *entri
         progress->samples_rewritten += memcmp(&entry->hash, &entry->checksum, sizeof entry->hash) != 0;
         progress->samples_shrunk += (entry->form & STORE_FORM_SHRUNK) != 0;
         progress->samples_undecoded += (entry->form & STORE_FORM_UNDECODED) != 0;
+        progress->samples_planes += (entry->form & STORE_FORM_PLANES) != 0;
     }
 }
 
