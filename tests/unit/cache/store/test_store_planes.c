@@ -126,8 +126,7 @@ static void test_samples(void **state)
         in_rows += made.form == STORE_FORM_RESTART_ROWS;
         assert_int_equal(dataset_label(a, i), dataset_label(source, i));
         assert_int_equal(dataset_id(a, i), dataset_id(b, i));
-        assert_false(dataset_index(plain, dataset_id(a, i), &index) ||
-                     dataset_index(marked, dataset_id(a, i), &index));
+        assert_false(dataset_index(plain, dataset_id(a, i), &index) || dataset_index(marked, dataset_id(a, i), &index));
     }
     struct packing packing;
     dataset_packing(a, &packing);
@@ -184,8 +183,7 @@ static void test_shrunk(void **state)
         assert_int_equal(dataset_read(a, i, got, NULL), 0);
         assert_int_equal((a->store->forms[i] & STORE_FORM_PLANES) != 0, begins(got, dataset_size(a, i), "PLNS"));
         both += a->store->forms[i] == (STORE_FORM_PLANES | STORE_FORM_SHRUNK);
-        assert_false(dataset_index(marked, dataset_id(a, i), &index) ||
-                     dataset_index(whole, dataset_id(a, i), &index));
+        assert_false(dataset_index(marked, dataset_id(a, i), &index) || dataset_index(whole, dataset_id(a, i), &index));
     }
     struct packing packing;
     dataset_packing(a, &packing);
