@@ -201,6 +201,12 @@ static int check_options(const struct store_options *options, struct error *err)
     return 0;
 }
 
+static const struct store *origin_of(const struct dataset *dataset)
+{
+    const struct store *store = dataset->store;
+    return store && store->packing.planes && !store->packing.max_side && !store->foreign ? store : NULL;
+}
+
 /* Samples in planes may only come into a store whose version says that they may be there. */
 static int check_source(const struct dataset *dataset, const struct store_options *options, struct error *err)
 {
@@ -216,7 +222,7 @@ static int check_source(const struct dataset *dataset, const struct store_option
 int store_pack(const struct dataset *dataset, const char *dest, const struct store_options *options,
                store_progress_fn *progress, void *context, struct error *err)
 {
-    struct pack pack = {.dataset = dataset, .options = options, .dest = dest};
+    struct pack pack = {.dataset = dataset, .options = options, .dest = dest, .origin = origin_of(dataset)};
     int lock_fd = -1;
     pthread_condattr_t monotonic;
     int code = check_options(options, err);

@@ -60,6 +60,10 @@ struct pack {
     const struct dataset *dataset;
     const struct store_options *options;
     const char *dest;
+    /* A source with planes of images that were not shrunk. What is packed of it is what would be packed of its own
+     * source, so its samples keep that one's hashes and sizes. NULL: samples are what they are in the source. A store
+     * that others may write to is none: its hashes may be another image's. */
+    const struct store *origin;
     struct chunking chunking;
     struct layout layout;
     uint64_t plan[2];

@@ -102,18 +102,21 @@ class Planes(Case):
                 self.assert_same_pixels(self.tree, self.store, pipeline)
 
     def test_a_job_goes_on(self):
-        """A job that began on the tree goes on with the store: the rest of its epoch, each sample once."""
+        """A job that began on the tree goes on with the store, or with one made of it: the rest of its epoch, each
+        sample once."""
         options = {"pipeline": CROP, "batch_size": 20, "bad_samples": "skip"}
         loader = self.loader(self.server, self.tree, **options)
         batches = iter(loader)
         begun = [index for _ in range(2) for index in next(batches)[-1].tolist()]
         state = loader.state_dict()
         loader.close()
-        resumed = self.loader(self.server, self.store, **options)
-        resumed.load_state_dict(state)
-        rest = everything(resumed)
-        self.assertEqual(len(begun) + len(rest), COUNT - 2)
-        self.assertEqual(len({*begun, *rest}), COUNT - 2)
+        for store in (self.store, self.packed("back", self.store), self.packed("again", self.store, "--planes")):
+            resumed = self.loader(self.server, store, **options)
+            resumed.load_state_dict(state)
+            rest = everything(resumed)
+            self.assertEqual(len(begun) + len(rest), COUNT - 2)
+            self.assertEqual(len({*begun, *rest}), COUNT - 2)
+            resumed.close()
 
     def test_encoded(self):
         """Without operators a job is refused, and told what to do, whatever samples it asks for."""

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -258,7 +259,8 @@ static void test_header(void **state)
 }
 
 /* A store with planes is not copied to one of version 1, and planes need what writes them. Packed with planes again its
- * samples stay; without, what is stored is what restart rows of the source are. */
+ * samples stay; without, what is stored is what restart rows of the source are. Either is the same dataset as if it
+ * were packed from the source, unless others may write to the store. */
 static void test_source(void **state)
 {
     (void)state;
@@ -277,9 +279,18 @@ static void test_source(void **state)
     assert_int_equal(pack("copy", &options, NULL, NULL, &err), LARDER_EINVAL);
     path_below(path, "copy/" STORE_INDEX_NAME);
     assert_int_not_equal(access(path, F_OK), 0);
+    options = planes();
+    pack_well("of others", &options);
+    path_below(path, "of others");
+    assert_int_equal(chmod(path, 0777), 0);
+    options = rows();
+    assert_int_equal(pack_below("of others", "foreign", &options, &err), 0);
     struct dataset *first = open_below("planes"), *again = open_below("again"), *marked = open_below("rows"),
-                   *back = open_below("back");
+                   *back = open_below("back"), *foreign = open_below("foreign");
     assert_int_equal(back->store->version, STORE_VERSION_REWRITTEN);
+    assert_same_fingerprint(source, again, true);
+    assert_same_fingerprint(source, back, true);
+    assert_same_fingerprint(source, foreign, false);
     for (uint32_t i = 0; i < SAMPLES; i++) {
         struct identity one = again->store->checksums[i], other = first->store->checksums[i];
         assert_memory_equal(&one, &other, sizeof one);
@@ -287,11 +298,17 @@ static void test_source(void **state)
         one = back->store->checksums[i];
         other = marked->store->checksums[i];
         assert_memory_equal(&one, &other, sizeof one);
+        one = foreign->store->checksums[i];
+        assert_memory_equal(&one, &other, sizeof one);
+        assert_int_equal(dataset_id(back, i), dataset_id(marked, i));
+        if (first->store->forms[i] == STORE_FORM_PLANES)
+            assert_int_not_equal(dataset_id(foreign, i), dataset_id(marked, i));
     }
     dataset_unref(&first);
     dataset_unref(&again);
     dataset_unref(&marked);
     dataset_unref(&back);
+    dataset_unref(&foreign);
 }
 
 int main(void)
