@@ -20,7 +20,7 @@ struct store_options;
 /* What became of a sample's bytes. */
 #define STORE_FORM_SHRUNK 1u
 #define STORE_FORM_RESTART_ROWS 2u
-#define STORE_FORM_UNDECODED 4u /* it should have been shrunk and cannot be decoded; it is as it was */
+#define STORE_FORM_UNDECODED 4u /* it was to be shrunk, or a JPEG again, and cannot be decoded: it is as it was */
 #define STORE_FORM_PLANES 8u    /* its coefficients are in bit planes; it has no restart rows then */
 
 struct store_made {

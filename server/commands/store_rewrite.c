@@ -24,6 +24,14 @@ static void make_planes(struct store_made *made)
     made->form ^= STORE_FORM_RESTART_ROWS | STORE_FORM_PLANES;
 }
 
+static bool can_be_restored(const uint8_t *bytes, size_t len_bytes)
+{
+    size_t jpeg_bytes;
+    uint8_t *jpeg = jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, &jpeg_bytes);
+    free(jpeg);
+    return jpeg != NULL;
+}
+
 static int rewrite(const struct store_options *options, const uint8_t *bytes, size_t len_bytes, struct store_made *made,
                    struct error *err)
 {
@@ -43,7 +51,7 @@ static int rewrite(const struct store_options *options, const uint8_t *bytes, si
     made->len_bytes = shrunk.len_bytes;
     made->form = shrunk.outcome == SHRUNK_MADE ? STORE_FORM_SHRUNK : 0;
     if (shrunk.outcome == SHRUNK_NOT && options->planes && jpeg_planes_is(bytes, len_bytes)) {
-        made->form = STORE_FORM_PLANES;
+        made->form = can_be_restored(bytes, len_bytes) ? STORE_FORM_PLANES : 0;
         return 0;
     }
     if (shrunk.outcome == SHRUNK_NOT && options->restart_rows)
@@ -63,8 +71,9 @@ int store_rewrite(const struct store_options *options, const uint8_t *bytes, siz
     if (code || made->bytes || options->planes || !jpeg_planes_is(bytes, len_bytes))
         return code;
     made->bytes = jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, &made->len_bytes);
-    if (made->bytes || options->skip_unreadable)
+    if (made->bytes)
         return 0;
-    return error_set(err, LARDER_EFORMAT,
-                     "its planes cannot be made a JPEG again: with --skip-unreadable it stays as it is");
+    made->form = STORE_FORM_UNDECODED;
+    error_set(&made->why, LARDER_EFORMAT, "its planes are damaged");
+    return 0;
 }
