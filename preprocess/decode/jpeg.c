@@ -24,6 +24,7 @@
 #include "common/check.h"
 #include "preprocess/decode/decode_priv.h"
 #include "preprocess/decode/jpeg_memory.h"
+#include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rows.h"
 #include "preprocess/decode/jpeg_small.h"
 
@@ -48,7 +49,7 @@ struct jpeg_reader {
     struct image image; /* and what was made of it; data NULL: no memory was taken yet */
     bool in_planes;     /* it is no JPEG, but one in planes */
     bool by_rows;       /* the coefficients come from rows */
-    bool small;         /* and the pixels from planes */
+    bool small;         /* and the pixels from planes of colours */
     struct planes_file planes;
     struct jpeg_rows rows;
 };
@@ -73,7 +74,9 @@ static void error_exit(j_common_ptr cinfo)
     struct jpeg_reader *reader = cinfo->client_data;
     char text[JMSG_LENGTH_MAX];
     cinfo->err->format_message(cinfo, text);
-    if (cinfo->err->msg_code == JERR_OUT_OF_MEMORY)
+    if (reader->in_planes && cinfo->err->msg_code == JERR_BAD_VIRTUAL_ACCESS)
+        decode_fail(reader->fault, BAD_CORRUPT, "JPEG in planes: its coefficients are damaged");
+    else if (cinfo->err->msg_code == JERR_OUT_OF_MEMORY)
         decode_fail(reader->fault, BAD_NO_MEMORY, "JPEG: decoding takes more memory than is allowed for one image");
     else
         decode_fail(reader->fault, reason_of(cinfo->err->msg_code), "JPEG: %s", text);
@@ -197,7 +200,9 @@ int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t le
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     jpeg_memory_begin(&reader->memory, cinfo, scratch);
-    reader->in_planes = planes_file_open(&reader->planes, bytes, len_bytes);
+    reader->in_planes = jpeg_planes_is(bytes, len_bytes);
+    if (reader->in_planes && !planes_file_open(&reader->planes, bytes, len_bytes))
+        return decode_fail(fault, BAD_CORRUPT, "JPEG in planes: cut short or damaged");
     reader->bytes = reader->in_planes ? reader->planes.header : bytes;
     reader->len_bytes = reader->in_planes ? reader->planes.header_bytes : len_bytes;
     if (!guarded(reader, fault, open_body))

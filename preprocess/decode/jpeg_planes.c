@@ -58,16 +58,17 @@ static void emit_message(j_common_ptr cinfo, int level)
 static void each_block(struct make *make, uint32_t column,
                        void (*block)(struct make *make, uint32_t table, JBLOCK made))
 {
-    for (int p = 0; p < make->from.num_components; p++) {
-        const jpeg_component_info *component = &make->from.comp_info[p];
+    for (int i = 0; i < make->from.comps_in_scan; i++) {
+        const jpeg_component_info *component = make->from.cur_comp_info[i];
+        int p = component->component_index;
         uint32_t width = (uint32_t)component->h_samp_factor, height = (uint32_t)component->v_samp_factor;
-        for (uint32_t i = 0; i < width * height; i++) {
+        for (uint32_t b = 0; b < width * height; b++) {
             JBLOCK made;
-            memcpy(made, make->rows[p][i / width][column * width + i % width], sizeof made);
+            memcpy(made, make->rows[p][b / width][column * width + b % width], sizeof made);
             int dc = made[0];
             made[0] = (JCOEF)(dc - make->last_dc[p]);
             make->last_dc[p] = dc;
-            block(make, p > 0, made);
+            block(make, i > 0, made);
         }
     }
 }
@@ -112,8 +113,10 @@ static void fit_tables(struct make *make, jvirt_barray_ptr *coefficients)
             each_block(make, column, sample_block);
         }
     }
-    for (uint32_t t = 0; t < make->n_tables; t++)
-        planes_fit(&make->tables[t], (const int16_t(*)[PLANES_PLACES])make->sampled[t], make->n_sampled[t]);
+    for (uint32_t t = 0; t < make->n_tables; t++) {
+        if (!planes_fit(&make->tables[t], (const int16_t(*)[PLANES_PLACES])make->sampled[t], make->n_sampled[t]))
+            ERREXIT1(&make->from, JERR_OUT_OF_MEMORY, 0);
+    }
 }
 
 /* Makes room for a segment, which is zeros. */
@@ -269,12 +272,10 @@ static jvirt_barray_ptr *take_arrays(struct jpeg_decompress_struct *from)
 
 jvirt_barray_ptr *jpeg_planes_coefficients(struct jpeg_decompress_struct *from, const struct planes_file *file)
 {
-    if (!jpeg_rows_fit(from))
+    struct jpeg_rows *rows = from->mem->alloc_large((j_common_ptr)from, JPOOL_IMAGE, sizeof *rows);
+    if (!jpeg_rows_fit(from) || !jpeg_rows_begin_planes(rows, from, file))
         return NULL;
     jvirt_barray_ptr *arrays = take_arrays(from);
-    struct jpeg_rows *rows = from->mem->alloc_large((j_common_ptr)from, JPOOL_IMAGE, sizeof *rows);
-    if (!jpeg_rows_begin_planes(rows, from, file))
-        return NULL;
     for (uint32_t row = 0; row < rows->n_rows; row++) {
         for (int i = 0; i < from->num_components; i++) {
             JDIMENSION high = (JDIMENSION)from->comp_info[i].v_samp_factor;

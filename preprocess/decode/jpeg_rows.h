@@ -23,9 +23,10 @@
 #include "preprocess/decode/planes_rows.h"
 
 _Static_assert(MAX_COMPS_IN_SCAN <= HUFFMAN_PARTS_MAX && D_MAX_BLOCKS_IN_MCU <= HUFFMAN_BLOCKS_MAX, "libjpeg's limits");
+_Static_assert(MAX_COMPS_IN_SCAN <= PLANES_PARTS_MAX && D_MAX_BLOCKS_IN_MCU <= PLANES_BLOCKS_MAX, "libjpeg's limits");
 
 struct jpeg_rows {
-    bool in_planes; /* then only the next two lines and `planes` are of meaning, and the columns that are wanted */
+    bool in_planes; /* then neither interval nor lanes, segments, MCU and codes are of meaning, but `planes` is */
     uint32_t per_row, n_rows; /* MCUs, and rows of them */
     uint32_t interval;        /* MCUs of a segment */
     uint32_t first, count;    /* columns of MCUs that are wanted */

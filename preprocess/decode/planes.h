@@ -89,8 +89,9 @@ enum planes_simd { PLANES_PORTABLE, PLANES_AVX2, PLANES_AVX512, PLANES_SIMDS };
 void planes_select(void);
 bool planes_use(enum planes_simd simd);
 
-/* planes_fit finds a good table for blocks, whose DC coefficients are differences, in natural order. */
-void planes_fit(struct planes_table *table, const int16_t (*blocks)[PLANES_PLACES], size_t n_blocks);
+/* planes_fit finds a good table for blocks, whose DC coefficients are differences, in natural order. False: there is no
+ * memory. */
+bool planes_fit(struct planes_table *table, const int16_t (*blocks)[PLANES_PLACES], size_t n_blocks);
 
 /* Bits that are written to bytes, which have PLANES_SLACK_BYTES more than the caller counts on. */
 struct planes_writer {

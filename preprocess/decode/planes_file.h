@@ -22,8 +22,10 @@
 #define PLANES_MAGIC "\x89LDRPLN\n"
 #define PLANES_HEAD_BYTES 16
 #define PLANES_TABLES_MAX 2
-#define PLANES_INTERVAL_MAX 8    /* MCUs of a segment */
-#define PLANES_SEGMENT_MAX 24576 /* bytes of a segment: so many MCUs of ten blocks are not longer, whatever they are */
+#define PLANES_INTERVAL_MAX 8 /* MCUs of a segment */
+/* A segment of PLANES_INTERVAL_MAX MCUs of ten blocks never takes more bytes. */
+#define PLANES_SEGMENT_MAX (PLANES_INTERVAL_MAX * PLANES_BLOCKS_MAX * PLANES_SLACK_BYTES)
+_Static_assert(PLANES_SEGMENT_MAX <= UINT16_MAX, "a length has 16 bits");
 
 struct planes_file {
     const uint8_t *tables, *header, *lengths, *segments, *end; /* borrowed */

@@ -16,6 +16,23 @@ typedef bool planes_read_fn(struct planes_segment *segment, const struct planes_
                             uint32_t column, uint32_t count);
 planes_read_fn planes_read_portable, planes_read_avx2, planes_read_avx512;
 
+/* planes_complete fills in what follows from a class's shifts. */
+void planes_complete(struct planes_class *kind);
+/* planes_measure gives a block's lengths, in zigzag order, and the last place that is not zero, or 0. */
+uint32_t planes_measure(const int16_t *block, uint8_t *lengths);
+/* planes_best_class gives the class with which such a block takes the fewest bits. */
+uint32_t planes_best_class(const struct planes_table *table, const uint8_t *lengths, uint32_t last);
+
+static inline uint32_t planes_length(uint32_t value)
+{
+    return value ? 32 - (uint32_t)__builtin_clz(value) : 0;
+}
+
+static inline uint32_t planes_magnitude(int16_t value)
+{
+    return (uint32_t)(value < 0 ? -(int32_t)value : value);
+}
+
 #define PLANES_CLASS_BITS 2
 /* A look gives so many bits at the least, … */
 #define PLANES_LOOK_BITS 57
@@ -52,12 +69,12 @@ static PLANES_INLINE uint64_t planes_count(uint64_t mask)
 }
 
 typedef uint64_t planes_deposit_fn(uint64_t bits, uint64_t mask);
-typedef void planes_put_fn(const struct planes_sorted *sorted, const struct planes_class *class, int16_t *block);
+typedef void planes_put_fn(const struct planes_sorted *sorted, const struct planes_class *kind, int16_t *block);
 
 /* Of the places up to the last one: the last, if it is known that its u is not 0. */
-static PLANES_INLINE uint64_t planes_known(const struct planes_class *class, uint64_t within)
+static PLANES_INLINE uint64_t planes_known(const struct planes_class *kind, uint64_t within)
 {
-    return (within ^ within >> 1) & ~class->low[0];
+    return (within ^ within >> 1) & ~kind->low[0];
 }
 
 /* Reads on where some u are longer than usual: the rest of the lengths, and all bits of u. False: they are not valid.
@@ -84,13 +101,12 @@ static PLANES_INLINE bool planes_sort_long(const uint8_t *bytes, bool wide, plan
 
 /* Reads the fields of the places that `within` names, from *end on, which gets where they end. Usual lengths are read
  * without a branch, because a processor cannot foretell it. False: they are not valid. */
-static PLANES_INLINE bool planes_sort(const uint8_t *bytes, const struct planes_class *class, uint64_t within,
-                                      bool wide, planes_deposit_fn *deposit, struct planes_sorted *sorted,
-                                      uint64_t *end)
+static PLANES_INLINE bool planes_sort(const uint8_t *bytes, const struct planes_class *kind, uint64_t within, bool wide,
+                                      planes_deposit_fn *deposit, struct planes_sorted *sorted, uint64_t *end)
 {
-    uint64_t longer[PLANES_LENGTH_MAX + 2], nonzero = 0, at = *end, known = planes_known(class, within);
+    uint64_t longer[PLANES_LENGTH_MAX + 2], nonzero = 0, at = *end, known = planes_known(kind, within);
     for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++) {
-        uint64_t places = within & class->low[i];
+        uint64_t places = within & kind->low[i];
         sorted->low[i] = deposit(planes_look(bytes, at, wide), places);
         nonzero |= sorted->low[i];
         at += planes_count(places);
@@ -135,7 +151,7 @@ static PLANES_INLINE uint32_t planes_ones(uint64_t bits)
 
 /* What a block begins with. */
 struct planes_head {
-    const struct planes_class *class;
+    const struct planes_class *kind;
     uint32_t last;
     int32_t dc; /* the difference */
 };
@@ -153,7 +169,7 @@ static PLANES_INLINE bool planes_begin(const uint8_t *bytes, const struct planes
                                        uint64_t *end)
 {
     uint64_t bits = planes_look(bytes, *end, false);
-    const struct planes_class *class = &table->classes[bits & (PLANES_CLASSES - 1)];
+    const struct planes_class *kind = &table->classes[bits & (PLANES_CLASSES - 1)];
     bits >>= PLANES_CLASS_BITS;
     uint32_t length = planes_ones(bits);
     bits >>= length + 1;
@@ -161,16 +177,16 @@ static PLANES_INLINE bool planes_begin(const uint8_t *bytes, const struct planes
     if (length > PLANES_DC_ONES_MAX || above > PLANES_LAST_ONES_MAX)
         return false;
     bits >>= above + 1;
-    head->class = class;
-    head->last = above << class->last_shift | ((uint32_t)bits & ((1u << class->last_shift) - 1));
-    bits >>= class->last_shift;
-    uint32_t low = class->dc_shift, top = (1u << length) >> 1, high = length - (length > 0);
+    head->kind = kind;
+    head->last = above << kind->last_shift | ((uint32_t)bits & ((1u << kind->last_shift) - 1));
+    bits >>= kind->last_shift;
+    uint32_t low = kind->dc_shift, top = (1u << length) >> 1, high = length - (length > 0);
     uint32_t dc = (uint32_t)bits & ((1u << low) - 1);
     bits >>= low;
     dc |= (((uint32_t)bits & (top - (top > 0))) | top) << low;
     bits >>= high;
     head->dc = bits & 1 ? -(int32_t)dc : (int32_t)dc;
-    *end += PLANES_CLASS_BITS + length + 1 + above + 1 + class->last_shift + low + high + (dc > 0);
+    *end += PLANES_CLASS_BITS + length + 1 + above + 1 + kind->last_shift + low + high + (dc > 0);
     return head->last < PLANES_PLACES;
 }
 
@@ -186,12 +202,12 @@ static PLANES_INLINE bool planes_read_block(struct planes_segment *segment, cons
         return false;
     uint64_t within = (UINT64_C(2) << head.last) - 2;
     bool fine = __builtin_expect(head.last <= PLANES_NARROW_LAST, 1)
-                    ? planes_sort(segment->bytes, head.class, within, false, deposit, &sorted, &at)
-                    : planes_sort(segment->bytes, head.class, within, true, deposit, &sorted, &at);
+                    ? planes_sort(segment->bytes, head.kind, within, false, deposit, &sorted, &at)
+                    : planes_sort(segment->bytes, head.kind, within, true, deposit, &sorted, &at);
     if (!fine || at > segment->end)
         return false;
     segment->at = at;
-    put(&sorted, head.class, block);
+    put(&sorted, head.kind, block);
     block[0] = *last_dc = (int16_t)(*last_dc + head.dc);
     return true;
 }
@@ -241,13 +257,13 @@ static PLANES_INLINE planes_lanes planes_add_bit(planes_lanes values, uint64_t m
     return values + ((planes_lanes)((all & each) == each) & (uint16_t)(1u << bit));
 }
 
-static PLANES_INLINE void planes_put_lanes(const struct planes_sorted *sorted, const struct planes_class *class,
+static PLANES_INLINE void planes_put_lanes(const struct planes_sorted *sorted, const struct planes_class *kind,
                                            int16_t *block)
 {
     uint16_t made[PLANES_PLACES];
     for (uint32_t first = 0; first < PLANES_PLACES && sorted->nonzero >> first; first += PLANES_LANES) {
         planes_lanes values = {0}, shifts, signs = {0};
-        memcpy(&shifts, class->shifts + first, sizeof shifts);
+        memcpy(&shifts, kind->shifts + first, sizeof shifts);
         for (uint32_t i = 0; i < sorted->n_high; i++)
             values = planes_add_bit(values, sorted->high[i] >> first, i);
         values <<= shifts;

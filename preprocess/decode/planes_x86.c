@@ -5,8 +5,8 @@
 
 #include "preprocess/decode/planes_priv.h"
 
-#define AVX2 __attribute__((target("bmi,bmi2,popcnt,lzcnt,avx2")))
-#define AVX512 __attribute__((target("bmi,bmi2,popcnt,lzcnt,avx2,avx512f,avx512bw,avx512vl")))
+#define AVX2 __attribute__((target("bmi,bmi2,popcnt,avx2")))
+#define AVX512 __attribute__((target("bmi,bmi2,popcnt,avx2,avx512f,avx512bw,avx512vl")))
 
 /* The place in the zigzag of each coefficient of a block. */
 static const _Alignas(64) uint16_t places[PLANES_PLACES] = {
@@ -32,10 +32,10 @@ AVX2 static PLANES_INLINE __m256i spread(uint32_t mask)
 }
 
 /* 32 places, from `first` on. */
-AVX2 static PLANES_INLINE __m256i add_up(const struct planes_sorted *sorted, const struct planes_class *class,
+AVX2 static PLANES_INLINE __m256i add_up(const struct planes_sorted *sorted, const struct planes_class *kind,
                                          uint32_t first)
 {
-    __m256i values = _mm256_setzero_si256(), unit = _mm256_loadu_si256((const __m256i *)(class->units + first));
+    __m256i values = _mm256_setzero_si256(), unit = _mm256_loadu_si256((const __m256i *)(kind->units + first));
     for (uint32_t i = 0; i < PLANES_USUAL_LENGTH; i++) {
         values = _mm256_or_si256(values, _mm256_and_si256(spread((uint32_t)(sorted->high[i] >> first)), unit));
         unit = _mm256_add_epi8(unit, unit);
@@ -47,16 +47,16 @@ AVX2 static PLANES_INLINE __m256i add_up(const struct planes_sorted *sorted, con
     return _mm256_sub_epi8(_mm256_xor_si256(values, negative), negative);
 }
 
-AVX2 static PLANES_INLINE void put_avx2(const struct planes_sorted *sorted, const struct planes_class *class,
+AVX2 static PLANES_INLINE void put_avx2(const struct planes_sorted *sorted, const struct planes_class *kind,
                                         int16_t *block)
 {
     int8_t made[PLANES_PLACES];
     if (sorted->n_high != PLANES_USUAL_LENGTH) {
-        planes_put_lanes(sorted, class, block);
+        planes_put_lanes(sorted, kind, block);
         return;
     }
-    _mm256_storeu_si256((__m256i *)made, add_up(sorted, class, 0));
-    _mm256_storeu_si256((__m256i *)(made + 32), add_up(sorted, class, 32));
+    _mm256_storeu_si256((__m256i *)made, add_up(sorted, kind, 0));
+    _mm256_storeu_si256((__m256i *)(made + 32), add_up(sorted, kind, 32));
     memset(block, 0, PLANES_PLACES * sizeof *block);
     for (uint64_t left = sorted->nonzero; left; left &= left - 1) {
         uint32_t place = (uint32_t)__builtin_ctzll(left);
@@ -79,14 +79,14 @@ AVX512 static PLANES_INLINE void add_bit(__m512i values[2], uint64_t mask, uint3
 }
 
 /* Any values. */
-AVX512 static PLANES_INLINE void put_words(const struct planes_sorted *sorted, const struct planes_class *class,
+AVX512 static PLANES_INLINE void put_words(const struct planes_sorted *sorted, const struct planes_class *kind,
                                            int16_t *block)
 {
     __m512i values[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
     for (uint32_t i = 0; i < sorted->n_high; i++)
         add_bit(values, sorted->high[i], i);
-    values[0] = _mm512_sllv_epi16(values[0], _mm512_loadu_si512(class->shifts));
-    values[1] = _mm512_sllv_epi16(values[1], _mm512_loadu_si512(class->shifts + 32));
+    values[0] = _mm512_sllv_epi16(values[0], _mm512_loadu_si512(kind->shifts));
+    values[1] = _mm512_sllv_epi16(values[1], _mm512_loadu_si512(kind->shifts + 32));
     for (uint32_t i = 0; i < PLANES_SHIFT_MAX; i++)
         add_bit(values, sorted->low[i], i);
     __m512i zero = _mm512_setzero_si512();
@@ -96,10 +96,10 @@ AVX512 static PLANES_INLINE void put_words(const struct planes_sorted *sorted, c
     _mm512_storeu_si512(block + 32, _mm512_permutex2var_epi16(values[0], _mm512_load_si512(places + 32), values[1]));
 }
 
-AVX512 static PLANES_INLINE void put_bytes(const struct planes_sorted *sorted, const struct planes_class *class,
+AVX512 static PLANES_INLINE void put_bytes(const struct planes_sorted *sorted, const struct planes_class *kind,
                                            int16_t *block)
 {
-    __m512i values = _mm512_setzero_si512(), unit = _mm512_loadu_si512(class->units);
+    __m512i values = _mm512_setzero_si512(), unit = _mm512_loadu_si512(kind->units);
     for (uint32_t i = 0; i < PLANES_USUAL_LENGTH; i++) {
         values = _mm512_mask_add_epi8(values, sorted->high[i], values, unit);
         unit = _mm512_add_epi8(unit, unit);
@@ -113,13 +113,13 @@ AVX512 static PLANES_INLINE void put_bytes(const struct planes_sorted *sorted, c
     _mm512_storeu_si512(block + 32, _mm512_permutex2var_epi16(low, _mm512_load_si512(places + 32), high));
 }
 
-AVX512 static PLANES_INLINE void put_avx512(const struct planes_sorted *sorted, const struct planes_class *class,
+AVX512 static PLANES_INLINE void put_avx512(const struct planes_sorted *sorted, const struct planes_class *kind,
                                             int16_t *block)
 {
     if (sorted->n_high == PLANES_USUAL_LENGTH)
-        put_bytes(sorted, class, block);
+        put_bytes(sorted, kind, block);
     else
-        put_words(sorted, class, block);
+        put_words(sorted, kind, block);
 }
 
 AVX512 bool planes_read_avx512(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip,
