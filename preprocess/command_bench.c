@@ -1,7 +1,7 @@
-/* command_bench.c: larder bench prepare. Ours, with and without restart markers, and the reference take turns, some
- * images each, so that what disturbs the machine disturbs all; a pass goes over all images once, and medians are over
- * passes. Image by image they would help each other: a processor that has just decoded an image foretells its
- * branches. */
+/* command_bench.c: larder bench prepare. Ours, on the images as they are and as a store has them, and the reference
+ * take turns, some images each, so that what disturbs the machine disturbs all; a pass goes over all images once, and
+ * medians are over passes. Image by image they would help each other: a processor that has just decoded an image
+ * foretells its branches. */
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -26,15 +26,17 @@
 
 static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max = 100};
 
-enum side { PLAIN, MARKED, SIDES }; /* the images as they are; and with restart markers, where asked for */
+/* The images as they are; and with restart markers and in bit planes, where asked for. */
+enum side { PLAIN, MARKED, PLANES, SIDES };
 
 struct bench {
-    struct command_files files, marked;
+    struct command_files files, others[SIDES]; /* of PLAIN there are no others */
+    bool asked[SIDES];
     struct pipeline *pipeline;
     struct rect *sizes; /* of each image; width 0: does not decode */
     double seconds;
     int threads;
-    uint32_t interval; /* MCUs from one marker to the next; 0: the images as they are alone */
+    uint32_t interval; /* MCUs from one marker to the next, of MARKED */
 };
 
 struct pass {
@@ -103,12 +105,17 @@ struct turn {
     size_t capacity;
 };
 
+static const struct command_file *file_of(const struct bench *bench, enum side side, size_t image)
+{
+    return side == PLAIN ? &bench->files.items[image] : &bench->others[side].items[image];
+}
+
 static bool ours(const struct bench *bench, enum side side, size_t image, struct turn *turn, uint64_t instance,
                  uint64_t *ns)
 {
     struct prepare_output output = {.pipeline = bench->pipeline, .key = {1, image, instance}, .dst = turn->dst};
     enum bad_reason reason;
-    const struct command_file *file = side == MARKED ? &bench->marked.items[image] : &bench->files.items[image];
+    const struct command_file *file = file_of(bench, side, image);
     uint64_t from = clock_thread_ns();
     int rc = prepare_sample(turn->scratch, file->data, file->len_bytes, &output, 1, &reason, NULL);
     *ns += clock_thread_ns() - from;
@@ -128,11 +135,12 @@ static bool reference(const struct bench *bench, size_t image, struct turn *turn
     return ok;
 }
 
-/* Where ours takes its time, and libjpeg its own. */
+/* Where ours takes its time, and libjpeg its own. It cannot read planes, and has the same coefficients from the image
+ * as it was. */
 static void look_into(const struct bench *bench, enum side side, size_t image, struct turn *turn, uint64_t instance,
                       struct spent *spent)
 {
-    const struct command_file *file = side == MARKED ? &bench->marked.items[image] : &bench->files.items[image];
+    const struct command_file *file = file_of(bench, side == PLANES ? PLAIN : side, image);
     uint64_t before = spent->times.transform_ns, ns = 0;
     struct rect rect;
     bool resized = true;
@@ -145,19 +153,25 @@ static void look_into(const struct bench *bench, enum side side, size_t image, s
 }
 
 /* What is done to an image, in turns. */
-enum task { REFERENCE, OURS, OURS_MARKED, LOOK, LOOK_MARKED, TASKS };
+enum task { REFERENCE, OURS, LOOK = OURS + SIDES, TASKS = LOOK + SIDES }; /* OURS and LOOK: of the first side */
+
+static enum side side_of(enum task task)
+{
+    return task == REFERENCE ? PLAIN : (enum side)((task - OURS) % SIDES);
+}
 
 static void one_task(const struct bench *bench, enum task task, size_t image, struct turn *turn, struct result *result)
 {
     struct pass *pass = &result->passes[result->n_passes];
     uint64_t instance = result->n_passes;
-    switch (task) {
-    case REFERENCE: result->reference_images += reference(bench, image, turn, instance, &pass->reference_ns); return;
-    case OURS: result->images += ours(bench, PLAIN, image, turn, instance, &pass->ours_ns[PLAIN]); return;
-    case OURS_MARKED: ours(bench, MARKED, image, turn, instance, &pass->ours_ns[MARKED]); return;
-    case LOOK: look_into(bench, PLAIN, image, turn, instance, &result->spent[PLAIN]); return;
-    case LOOK_MARKED: look_into(bench, MARKED, image, turn, instance, &result->spent[MARKED]); return;
-    case TASKS: CHECK(!"a task");
+    enum side side = side_of(task);
+    if (task == REFERENCE) {
+        result->reference_images += reference(bench, image, turn, instance, &pass->reference_ns);
+    } else if (task < LOOK) {
+        bool good = ours(bench, side, image, turn, instance, &pass->ours_ns[side]);
+        result->images += good && side == PLAIN;
+    } else {
+        look_into(bench, side, image, turn, instance, &result->spent[side]);
     }
 }
 
@@ -170,7 +184,7 @@ static void one_pass(const struct bench *bench, struct turn *turn, struct result
         size_t begin = from / IMAGES_A_TURN + result->n_passes; /* each comes first now and then */
         for (size_t i = 0; i < TASKS; i++) {
             enum task task = (enum task)((begin + i) % TASKS);
-            if (!bench->interval && (task == OURS_MARKED || task == LOOK_MARKED))
+            if (!bench->asked[side_of(task)])
                 continue;
             for (size_t image = from; image < end; image++) {
                 if (bench->sizes[image].width > 0)
@@ -271,6 +285,11 @@ static double marked_ns(const struct pass *pass)
     return (double)pass->ours_ns[MARKED];
 }
 
+static double planes_ns(const struct pass *pass)
+{
+    return (double)pass->ours_ns[PLANES];
+}
+
 static double reference_ns(const struct pass *pass)
 {
     return (double)pass->reference_ns;
@@ -281,9 +300,14 @@ static double ratio(const struct pass *pass)
     return (double)pass->reference_ns / (double)pass->ours_ns[PLAIN];
 }
 
-static double gain(const struct pass *pass)
+static double marked_gain(const struct pass *pass)
 {
-    return (double)pass->ours_ns[PLAIN] / (double)pass->ours_ns[MARKED];
+    return ours_ns(pass) / marked_ns(pass);
+}
+
+static double planes_gain(const struct pass *pass)
+{
+    return ours_ns(pass) / planes_ns(pass);
 }
 
 static json_t *rounded(double value)
@@ -309,12 +333,14 @@ static json_t *parts(const struct result *result, const struct spent *spent)
                      stage(result, (double)spent->copy_ns));
 }
 
-static json_t *report_marked(const struct bench *bench, const struct result *result)
+static json_t *report_side(const struct bench *bench, const struct result *result, enum side side)
 {
-    return json_pack("{s:I, s:o, s:o, s:o, s:o}", "interval", (json_int_t)bench->interval, "size",
-                     rounded((double)bench->marked.bytes / (double)bench->files.bytes), "prepare_per_s",
-                     rounded((double)result->images * 1e9 / median_ns(result, marked_ns)), "gain",
-                     rounded(median_ns(result, gain)), "parts_us", parts(result, &result->spent[MARKED]));
+    double ns = median_ns(result, side == MARKED ? marked_ns : planes_ns);
+    return json_pack("{s:o, s:o, s:o, s:o}", "size",
+                     rounded((double)bench->others[side].bytes / (double)bench->files.bytes), "prepare_per_s",
+                     rounded((double)result->images * 1e9 / ns), "gain",
+                     rounded(median_ns(result, side == MARKED ? marked_gain : planes_gain)), "parts_us",
+                     parts(result, &result->spent[side]));
 }
 
 static json_t *report(const struct bench *bench, const struct result *result)
@@ -336,16 +362,23 @@ static json_t *report(const struct bench *bench, const struct result *result)
                                   stage(result, (double)times->transform_ns)));
     if (result->reference_images == result->images)
         json_object_set_new(json, "parts_us", parts(result, &result->spent[PLAIN]));
-    if (bench->interval)
-        json_object_set_new(json, "restart_rows", report_marked(bench, result));
+    if (bench->asked[MARKED]) {
+        json_t *marked = report_side(bench, result, MARKED);
+        json_object_set_new(marked, "interval", json_integer((json_int_t)bench->interval));
+        json_object_set_new(json, "restart_rows", marked);
+    }
+    if (bench->asked[PLANES])
+        json_object_set_new(json, "planes", report_side(bench, result, PLANES));
     return json;
 }
 
 static int run_bench(struct bench *bench)
 {
     struct result result = {0};
-    if (bench->interval)
-        bench->marked = command_files_mark(&bench->files, bench->interval);
+    if (bench->asked[MARKED])
+        bench->others[MARKED] = command_files_mark(&bench->files, bench->interval);
+    if (bench->asked[PLANES])
+        bench->others[PLANES] = command_files_in_planes(&bench->files);
     run_alone(bench, &result);
     if (result.images == 0) {
         fputs("none of the images can be prepared\n", stderr);
@@ -369,18 +402,18 @@ static int run_bench(struct bench *bench)
 
 static int usage(void)
 {
-    fputs("usage: larder bench prepare DIR [--pipeline SPEC] [--seconds S] [--threads N] [--restart-rows MCUS]\n",
+    fputs("usage: larder bench prepare DIR [--pipeline SPEC] [--seconds S] [--threads N] [--restart-rows MCUS]\n"
+          "                                [--planes]\n",
           stderr);
     return 2;
 }
 
 int prepare_bench_main(int argc, char **argv)
 {
-    static const struct option options[] = {{"pipeline", required_argument, NULL, 'p'},
-                                            {"seconds", required_argument, NULL, 's'},
-                                            {"threads", required_argument, NULL, 't'},
-                                            {"restart-rows", required_argument, NULL, 'r'},
-                                            {0}};
+    static const struct option options[] = {
+        {"pipeline", required_argument, NULL, 'p'}, {"seconds", required_argument, NULL, 's'},
+        {"threads", required_argument, NULL, 't'},  {"restart-rows", required_argument, NULL, 'r'},
+        {"planes", no_argument, NULL, 'b'},         {0}};
     const char *spec = DEFAULT_PIPELINE;
     struct bench bench = {.seconds = 10, .threads = 1};
     int restart_rows = 0;
@@ -394,6 +427,8 @@ int prepare_bench_main(int argc, char **argv)
             bench.threads = atoi(optarg);
         else if (option == 'r')
             restart_rows = atoi(optarg);
+        else if (option == 'b')
+            bench.asked[PLANES] = true;
         else
             return usage();
     }
@@ -401,6 +436,8 @@ int prepare_bench_main(int argc, char **argv)
         bench.threads > THREADS_MAX || restart_rows < 0)
         return usage();
     bench.interval = (uint32_t)restart_rows;
+    bench.asked[PLAIN] = true;
+    bench.asked[MARKED] = restart_rows > 0;
     struct error err = {0};
     int rc = prepare_init(&err);
     if (rc == 0)
@@ -413,7 +450,8 @@ int prepare_bench_main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
     else
         rc = run_bench(&bench);
-    command_files_free(&bench.marked);
+    for (size_t i = 0; i < SIDES; i++)
+        command_files_free(&bench.others[i]);
     command_files_free(&bench.files);
     pipeline_unref(&bench.pipeline);
     free(bench.sizes);

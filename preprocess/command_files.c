@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "common/check.h"
+#include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rewrite.h"
 
 int command_file_read(const char *path, struct command_file *out, struct error *err)
@@ -78,22 +79,53 @@ int command_files_read(const char *folder, uint64_t max_bytes, struct command_fi
     return rc;
 }
 
-struct command_files command_files_mark(const struct command_files *files, uint32_t interval)
+/* Makes other bytes of a file, which the caller frees, or none where the file is to stay. */
+typedef uint8_t *remake_fn(const struct command_file *file, uint32_t interval, size_t *new_bytes);
+
+static struct command_files remake(const struct command_files *files, remake_fn *fn, uint32_t interval)
 {
-    struct command_files marked = {.items = xcalloc(files->count, sizeof *marked.items), .count = files->count};
+    struct command_files made = {.items = xcalloc(files->count, sizeof *made.items), .count = files->count};
     for (size_t i = 0; i < files->count; i++) {
         const struct command_file *file = &files->items[i];
-        struct command_file *copy = &marked.items[i];
+        struct command_file *copy = &made.items[i];
         copy->path = xstrdup(file->path);
-        copy->data = jpeg_rewrite(file->data, file->len_bytes, interval, &copy->len_bytes);
+        copy->data = fn(file, interval, &copy->len_bytes);
         if (!copy->data) {
             copy->len_bytes = file->len_bytes;
             copy->data = xmalloc(file->len_bytes + 1);
             memcpy(copy->data, file->data, file->len_bytes);
         }
-        marked.bytes += copy->len_bytes;
+        made.bytes += copy->len_bytes;
     }
-    return marked;
+    return made;
+}
+
+static uint8_t *mark(const struct command_file *file, uint32_t interval, size_t *new_bytes)
+{
+    return jpeg_rewrite(file->data, file->len_bytes, interval, new_bytes);
+}
+
+static uint8_t *in_planes(const struct command_file *file, uint32_t interval, size_t *new_bytes)
+{
+    size_t marked_bytes = 0;
+    uint8_t *marked = mark(file, interval, &marked_bytes);
+    uint8_t *planes = marked ? jpeg_planes_make(marked, marked_bytes, new_bytes) : NULL;
+    if (!planes) {
+        *new_bytes = marked_bytes;
+        return marked;
+    }
+    free(marked);
+    return planes;
+}
+
+struct command_files command_files_mark(const struct command_files *files, uint32_t interval)
+{
+    return remake(files, mark, interval);
+}
+
+struct command_files command_files_in_planes(const struct command_files *files)
+{
+    return remake(files, in_planes, JPEG_REWRITE_MCUS);
 }
 
 void command_files_free(struct command_files *files)

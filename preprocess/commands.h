@@ -6,10 +6,10 @@
 /* The pipeline that they run without --pipeline. */
 #define DEFAULT_PIPELINE "[{\"random_resized_crop\": {\"size\": 224}}, \"random_horizontal_flip\"]"
 
-/* prepare_bench_main is `larder bench prepare DIR [--pipeline SPEC] [--seconds S] [--threads N] [--restart-rows N]`.
- * It prints as JSON the rate of one thread (or N) with DIR's images in memory, and where the time goes. It alternates
- * with plain libjpeg-turbo, which decodes the regions of the same crops; with --restart-rows also with the same JPEGs,
- * rewritten with a restart marker after every N MCUs. */
+/* prepare_bench_main is `larder bench prepare DIR [--pipeline SPEC] [--seconds S] [--threads N] [--restart-rows N]
+ * [--planes]`. It prints as JSON the rate of one thread (or N) with DIR's images in memory, and where the time goes. It
+ * alternates with plain libjpeg-turbo, which decodes the regions of the same crops; with --restart-rows also with the
+ * same JPEGs, rewritten with a restart marker after every N MCUs, and with --planes with the same in bit planes. */
 int prepare_bench_main(int argc, char **argv);
 
 /* prepare_main is `larder prepare FILE [--pipeline SPEC] --out PNG [--seed N] [--grid N]`. It writes what a job

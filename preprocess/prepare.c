@@ -13,6 +13,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "preprocess/decode/decode.h"
+#include "preprocess/decode/planes.h"
 #include "preprocess/outputs.h"
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/resample.h"
@@ -59,6 +60,7 @@ int prepare_init(struct error *err)
     g_log_set_handler("VIPS", G_LOG_LEVEL_WARNING | G_LOG_LEVEL_MESSAGE | G_LOG_LEVEL_INFO | G_LOG_LEVEL_DEBUG,
                       drop_log, NULL);
     resample_select();
+    planes_select();
     return 0;
 }
 

@@ -103,7 +103,8 @@ struct packing {
     bool packed;
     uint32_t max_side, quality; /* images whose longer side was above max_side are JPEGs of this quality; 0: none are */
     bool restart_rows;          /* JPEGs were written again with restart markers, where they could be */
-    uint32_t samples_shrunk, samples_restart_rows;
+    bool planes;                /* and their coefficients in bit planes, where they could be: those are no JPEGs */
+    uint32_t samples_shrunk, samples_restart_rows, samples_planes;
     uint32_t samples_undecoded; /* they should have been shrunk, but cannot be decoded, and are as they were */
 };
 /* dataset_packing tells this. What the last store did is told, not what its source had been through. Any thread. */

@@ -20,7 +20,7 @@
 #define SEGMENT_MAGIC "LDRCHUNK"
 #define UNREADABLE_BIT (UINT64_C(1) << 63)
 #define PACKING_RESTART_ROWS 1u
-#define FORMS (STORE_FORM_SHRUNK | STORE_FORM_RESTART_ROWS | STORE_FORM_UNDECODED)
+#define PACKING_PLANES 2u
 
 static struct seal index_seal(uint32_t version)
 {
@@ -36,7 +36,14 @@ static struct seal footer_seal(uint32_t version)
 static uint32_t version_of(const uint8_t *bytes, size_t len_bytes)
 {
     uint32_t version = len_bytes >= SEALED_HEADER_BYTES ? get_u32(bytes + 8) : 0;
-    return version == STORE_VERSION_PLAIN || version == STORE_VERSION_REWRITTEN ? version : STORE_VERSION_SHRUNK;
+    return version >= STORE_VERSION_PLAIN && version < STORE_VERSION_PLANES ? version : STORE_VERSION_PLANES;
+}
+
+/* The forms that samples may have, from version 3 on. */
+static uint32_t forms_of(uint32_t version)
+{
+    uint32_t forms = STORE_FORM_SHRUNK | STORE_FORM_RESTART_ROWS | STORE_FORM_UNDECODED;
+    return version >= STORE_VERSION_PLANES ? forms | STORE_FORM_PLANES : forms;
 }
 
 static size_t counts_bytes(uint32_t version)
@@ -120,10 +127,17 @@ static int parse_packing(const uint8_t *at, struct store *store, struct error *e
     packing->max_side = get_u32(at);
     packing->quality = get_u32(at + 4);
     packing->restart_rows = flags & PACKING_RESTART_ROWS;
-    if (packing->max_side < 1 || packing->max_side > STORE_SIDE_MAX || packing->quality < 1 || packing->quality > 100 ||
-        flags & ~PACKING_RESTART_ROWS || get_u32(at + 12) != 0)
-        return damaged(err, "what it says of the images' size is out of its bounds");
-    return 0;
+    packing->planes = store->version == STORE_VERSION_PLANES;
+    bool good = packing->max_side <= STORE_SIDE_MAX && get_u32(at + 12) == 0;
+    if (packing->max_side)
+        good = good && packing->quality >= 1 && packing->quality <= 100;
+    else
+        good = good && packing->planes && packing->quality == 0;
+    if (packing->planes)
+        good = good && flags == (PACKING_RESTART_ROWS | PACKING_PLANES);
+    else
+        good = good && !(flags & ~PACKING_RESTART_ROWS);
+    return good ? 0 : damaged(err, "what it says of how it was packed is out of its bounds");
 }
 
 static int parse_counts(const uint8_t *at, size_t len_bytes, struct store *store, struct counts *out, struct error *err)
@@ -206,10 +220,10 @@ static void parse_rewritten(const uint8_t *at, uint32_t number, struct index_sam
 {
     store->checksums[number] = (struct identity){.low = get_u64(at + 56), .high = get_u64(at + 64)};
     store->source_bytes[number] = get_u64(at + 72);
-    sample->mtime_ns = STORE_MTIME_REWRITTEN;
-    if (store->version < STORE_VERSION_SHRUNK)
+    sample->mtime_ns = store->packing.planes ? STORE_MTIME_PLANES : STORE_MTIME_REWRITTEN;
+    if (!store->packing.max_side)
         return;
-    sample->mtime_ns = STORE_MTIME_SHRUNK;
+    sample->mtime_ns = store->packing.planes ? STORE_MTIME_PLANES_SHRUNK : STORE_MTIME_SHRUNK;
     sample->device = store->checksums[number].low;
     sample->inode = store->checksums[number].high;
 }
@@ -228,13 +242,16 @@ static bool parse_form(uint32_t form, uint32_t number, const struct index_sample
         packing->samples_restart_rows += store->version == STORE_VERSION_REWRITTEN && is_rewritten(store, number);
         return form == 0;
     }
-    if (form & ~FORMS || (sample->flags && form) || (form & STORE_FORM_UNDECODED && form != STORE_FORM_UNDECODED) ||
-        (form & STORE_FORM_RESTART_ROWS && !packing->restart_rows))
+    if (form & ~forms_of(store->version) || (sample->flags && form) ||
+        (form & STORE_FORM_UNDECODED && form != STORE_FORM_UNDECODED) ||
+        (form & STORE_FORM_RESTART_ROWS && (!packing->restart_rows || form & STORE_FORM_PLANES)) ||
+        (form & (STORE_FORM_SHRUNK | STORE_FORM_UNDECODED) && !packing->max_side))
         return false;
     store->forms[number] = (uint8_t)form;
     packing->samples_shrunk += (form & STORE_FORM_SHRUNK) != 0;
     packing->samples_restart_rows += (form & STORE_FORM_RESTART_ROWS) != 0;
     packing->samples_undecoded += (form & STORE_FORM_UNDECODED) != 0;
+    packing->samples_planes += (form & STORE_FORM_PLANES) != 0;
     return true;
 }
 
@@ -346,7 +363,7 @@ static uint8_t *put_packing(uint8_t *at, const struct packing *packing)
 {
     at = put_u32(at, packing->max_side);
     at = put_u32(at, packing->quality);
-    at = put_u32(at, packing->restart_rows ? PACKING_RESTART_ROWS : 0);
+    at = put_u32(at, (packing->restart_rows ? PACKING_RESTART_ROWS : 0) | (packing->planes ? PACKING_PLANES : 0));
     return put_u32(at, 0);
 }
 
@@ -482,7 +499,7 @@ int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const struct stor
         if (footer->version < STORE_VERSION_SHRUNK)
             continue;
         uint64_t form = get_u64(at + 48);
-        if (form & ~(uint64_t)FORMS)
+        if (form & ~(uint64_t)forms_of(footer->version))
             return error_set(err, LARDER_EFORMAT, "the segment's footer is damaged: a sample is out of its bounds");
         entry->form = (uint32_t)form;
     }

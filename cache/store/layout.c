@@ -96,7 +96,17 @@ uint32_t pack_version(const struct store_options *options)
 {
     if (!options->rewrite)
         return STORE_VERSION_PLAIN;
+    if (options->planes)
+        return STORE_VERSION_PLANES;
     return options->max_side ? STORE_VERSION_SHRUNK : STORE_VERSION_REWRITTEN;
+}
+
+struct packing pack_how(const struct store_options *options)
+{
+    return (struct packing){.max_side = options->max_side,
+                            .quality = options->max_side ? options->quality : 0,
+                            .restart_rows = options->restart_rows || options->planes,
+                            .planes = options->planes};
 }
 
 int pack_plan(const struct dataset *dataset, const struct store_options *options, uint64_t plan[2])
@@ -104,13 +114,15 @@ int pack_plan(const struct dataset *dataset, const struct store_options *options
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return LARDER_ENOMEM;
-    uint64_t facts[6] = {htole64(pack_version(options)), 0, 0, htole64(options->chunk_size), htole64(options->seed),
-                         htole64(options->segment_bytes)};
-    uint64_t shrinking[3] = {htole64(options->max_side), htole64(options->quality), htole64(options->restart_rows)};
+    uint32_t version = pack_version(options);
+    const struct packing packing = pack_how(options);
+    uint64_t facts[6] = {
+        htole64(version), 0, 0, htole64(options->chunk_size), htole64(options->seed), htole64(options->segment_bytes)};
+    uint64_t shrinking[3] = {htole64(packing.max_side), htole64(packing.quality), htole64(packing.restart_rows)};
     dataset_fingerprint(dataset, facts + 1);
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, facts, sizeof facts);
-    if (options->max_side)
+    if (version >= STORE_VERSION_SHRUNK)
         XXH3_128bits_update(state, shrinking, sizeof shrinking);
     for (uint32_t i = 0; i < dataset_count(dataset); i++) {
         uint64_t time = htole64((uint64_t)dataset->samples[i].mtime_ns);

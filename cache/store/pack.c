@@ -83,9 +83,7 @@ static int build_index(const struct pack *pack, struct index *index, struct stor
     store->source_bytes = malloc(count * sizeof *store->source_bytes);
     store->forms = malloc(count * sizeof *store->forms);
     store->version = pack->layout.version;
-    store->packing = (struct packing){.max_side = pack->options->max_side,
-                                      .quality = pack->options->quality,
-                                      .restart_rows = pack->options->restart_rows};
+    store->packing = pack_how(pack->options);
     store->segments = malloc(pack->layout.segment_count * sizeof *store->segments);
     if (!index->samples || !index->classes || !store->offsets || !store->hashes || !store->checksums ||
         !store->source_bytes || !store->forms || !store->segments)
@@ -194,6 +192,8 @@ static int check_options(const struct store_options *options, struct error *err)
     if (options->max_side > STORE_SIDE_MAX || (options->max_side && !options->rewrite))
         return error_set(err, LARDER_EINVAL, "images of at most %u pixels a side: must be 1 to %u", options->max_side,
                          STORE_SIDE_MAX);
+    if (options->planes && !options->rewrite)
+        return error_set(err, LARDER_EINVAL, "nothing is there that would write planes");
     if (options->max_side && (options->quality < 1 || options->quality > 100))
         return error_set(err, LARDER_EINVAL, "quality %u: must be 1 to 100", options->quality);
     if (options->threads > STORE_THREADS_MAX)
@@ -201,13 +201,33 @@ static int check_options(const struct store_options *options, struct error *err)
     return 0;
 }
 
+static const struct store *origin_of(const struct dataset *dataset)
+{
+    const struct store *store = dataset->store;
+    return store && store->packing.planes && !store->packing.max_side && !store->foreign ? store : NULL;
+}
+
+/* Samples in planes may only come into a store whose version says that they may be there. */
+static int check_source(const struct dataset *dataset, const struct store_options *options, struct error *err)
+{
+    struct packing packing;
+    struct shown shown;
+    dataset_packing(dataset, &packing);
+    if (!packing.planes || options->rewrite)
+        return 0;
+    return error_set(err, LARDER_EINVAL, "%s: its samples are in planes, which have to be rewritten",
+                     path_shown(dataset_path(dataset), &shown));
+}
+
 int store_pack(const struct dataset *dataset, const char *dest, const struct store_options *options,
                store_progress_fn *progress, void *context, struct error *err)
 {
-    struct pack pack = {.dataset = dataset, .options = options, .dest = dest};
+    struct pack pack = {.dataset = dataset, .options = options, .dest = dest, .origin = origin_of(dataset)};
     int lock_fd = -1;
     pthread_condattr_t monotonic;
     int code = check_options(options, err);
+    if (!code)
+        code = check_source(dataset, options, err);
     if (code)
         return code;
     CHECK(pthread_condattr_init(&monotonic) == 0 && pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);

@@ -33,7 +33,8 @@ uint64_t layout_align(uint64_t offset); /* where the next chunk may begin */
  * last one of a segment the length of its file is known. */
 void layout_move(struct layout *layout, uint32_t chunk, uint64_t len_bytes);
 
-uint32_t pack_version(const struct store_options *options); /* STORE_VERSION_… of the store that they make */
+uint32_t pack_version(const struct store_options *options);   /* STORE_VERSION_… of the store that they make */
+struct packing pack_how(const struct store_options *options); /* what their store's index says of them */
 /* pack_plan gives a number for what would be packed and how. Equal plans make equal stores. LARDER_ENOMEM. */
 int pack_plan(const struct dataset *dataset, const struct store_options *options, uint64_t plan[2]);
 
@@ -59,6 +60,10 @@ struct pack {
     const struct dataset *dataset;
     const struct store_options *options;
     const char *dest;
+    /* A source with planes of images that were not shrunk. What is packed of it is what would be packed of its own
+     * source, so its samples keep that one's hashes and sizes. NULL: samples are what they are in the source. A store
+     * that others may write to is none: its hashes may be another image's. */
+    const struct store *origin;
     struct chunking chunking;
     struct layout layout;
     uint64_t plan[2];

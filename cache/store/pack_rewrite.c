@@ -31,12 +31,13 @@ int pack_rewrite_sample(const struct pack *pack, const struct sample_read *read,
     struct store_made made = {0};
     struct shown shown;
     const char *key = path_shown(dataset_key(pack->dataset, read->index), &shown);
-    int code = pack->options->rewrite(pack->options, read->buf, entry->source_bytes, &made, err);
+    uint64_t source_bytes = dataset_size(pack->dataset, read->index);
+    int code = pack->options->rewrite(pack->options, read->buf, source_bytes, &made, err);
     if (code)
         return error_prefix(err, code, "%s", key);
     if (made.form & STORE_FORM_UNDECODED)
         log_warn("msg=\"packed as it is: it cannot be decoded\" file=\"%s\" err=\"%s\"", key, made.why.text);
-    size_t len_bytes = made.bytes ? made.len_bytes : entry->source_bytes;
+    size_t len_bytes = made.bytes ? made.len_bytes : source_bytes;
     code = make_room(rewritten, len_bytes, err);
     if (!code && len_bytes)
         memcpy(rewritten->bytes + rewritten->len_bytes, made.bytes ? made.bytes : read->buf, len_bytes);
@@ -58,6 +59,7 @@ void pack_count(struct store_progress *progress, const struct store_entry *entri
         progress->samples_rewritten += memcmp(&entry->hash, &entry->checksum, sizeof entry->hash) != 0;
         progress->samples_shrunk += (entry->form & STORE_FORM_SHRUNK) != 0;
         progress->samples_undecoded += (entry->form & STORE_FORM_UNDECODED) != 0;
+        progress->samples_planes += (entry->form & STORE_FORM_PLANES) != 0;
     }
 }
 

@@ -20,7 +20,8 @@ struct store_options;
 /* What became of a sample's bytes. */
 #define STORE_FORM_SHRUNK 1u
 #define STORE_FORM_RESTART_ROWS 2u
-#define STORE_FORM_UNDECODED 4u /* it should have been shrunk and cannot be decoded; it is as it was */
+#define STORE_FORM_UNDECODED 4u /* it was to be shrunk, or a JPEG again, and cannot be decoded: it is as it was */
+#define STORE_FORM_PLANES 8u    /* its coefficients are in bit planes; it has no restart rows then */
 
 struct store_made {
     uint8_t *bytes; /* the packer frees them; NULL: the sample's own are to be kept */
@@ -40,12 +41,14 @@ struct store_options {
     uint64_t segment_bytes; /* a segment is closed once it holds so much; STORE_SEGMENT_MIN … STORE_SEGMENT_MAX */
     /* A sample that cannot be read does not end the pack. It is kept as one that never can be read. */
     bool skip_unreadable;
-    /* Every sample goes through this, and the store is one of version 2, or with max_side of version 3. NULL: none, and
-     * version 1. It has to give the same bytes for the same sample and options in each run. */
+    /* Every sample goes through this, and the store is one of version 2, with max_side of version 3, or with planes of
+     * version 4. NULL: none, and version 1. It has to give the same bytes for the same sample and options in each run.
+     * A source with planes needs it, since their bytes are for version 4 alone. */
     store_rewrite_fn *rewrite;
     uint32_t max_side; /* what rewrite shrinks images to, at most STORE_SIDE_MAX; 0: it shrinks none */
     uint32_t quality;  /* of the JPEGs that it makes of them, 1 … 100; without max_side of no meaning */
     bool restart_rows; /* with max_side: whether it writes restart markers; without it does, whatever this says */
+    bool planes;       /* it writes JPEGs in bit planes where it can, and with restart markers elsewhere */
 };
 #define STORE_THREADS_MAX 64
 #define STORE_SIDE_MAX 65500
@@ -63,9 +66,9 @@ struct store_progress {
     uint64_t samples_resumed; /* of those done, the samples that an interrupted run had finished */
     uint64_t samples_skipped; /* the samples that could not be read */
     uint64_t samples_rewritten;
-    uint64_t samples_shrunk, samples_undecoded; /* see STORE_FORM_… */
-    uint64_t bytes_packed;                      /* by the samples done, as they lie in the store */
-    struct packing packing;                     /* of the store that is verified */
+    uint64_t samples_shrunk, samples_undecoded, samples_planes; /* see STORE_FORM_… */
+    uint64_t bytes_packed;                                      /* by the samples done, as they lie in the store */
+    struct packing packing;                                     /* of the store that is verified */
 };
 /* The thread that called store_pack or store_verify calls this about ten times a second, and once at the end. false
  * tells it to stop. */

@@ -8,6 +8,7 @@
 #define STORE_VERSION_PLAIN 1     /* samples as they were */
 #define STORE_VERSION_REWRITTEN 2 /* samples may have been rewritten, with the same pixels */
 #define STORE_VERSION_SHRUNK 3    /* samples may have been shrunk */
+#define STORE_VERSION_PLANES 4    /* samples may be in bit planes, and may have been shrunk */
 #define STORE_UNFINISHED_NAME "unfinished.larder"
 #define STORE_SEGMENT_FORMAT "segment-%05u.larder"
 #define STORE_NAME_MAX 32
@@ -19,10 +20,13 @@
 
 /* The time of an index_sample whose device and inode hold the content's hash (low, high). No file has this time. A
  * store with rewritten samples has another, so that none of its samples is taken for one with the original's bytes. One
- * with shrunk samples has a third. There the hash is that of the stored bytes, which tell how far they were shrunk. */
+ * with shrunk samples has a third. There the hash is that of the stored bytes, which tell how far they were shrunk. A
+ * store with planes has a time of its own for each of these two, since the bytes are others again. */
 #define STORE_MTIME INT64_MIN
 #define STORE_MTIME_REWRITTEN (INT64_MIN + 1)
 #define STORE_MTIME_SHRUNK (INT64_MIN + 2)
+#define STORE_MTIME_PLANES (INT64_MIN + 3)
+#define STORE_MTIME_PLANES_SHRUNK (INT64_MIN + 4)
 
 struct store_segment {
     uint32_t first_chunk, chunk_count;
@@ -76,7 +80,7 @@ uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chu
 int store_index_parse(const uint8_t *bytes, size_t len_bytes, struct index *index, struct chunking *chunking,
                       struct store *store, struct error *err);
 /* store_index_encode gives an index in memory that the caller frees. The store's hashes are those of the index's
- * samples. Of its packing, max_side, quality and restart_rows are written, in version 3. LARDER_ENOMEM. */
+ * samples. Of its packing, max_side, quality, restart_rows and planes are written, from version 3 on. LARDER_ENOMEM. */
 int store_index_encode(const struct index *index, const struct chunking *chunking, const struct store *store,
                        uint8_t **bytes, size_t *len_bytes);
 

@@ -65,13 +65,17 @@ static json_t *datasets_of(const json_t *status)
 static void print_store(const json_t *store)
 {
     const json_t *side = json_object_get(store, "max_side"), *rows = json_object_get(store, "restart_rows");
+    const json_t *planes = json_object_get(store, "planes");
     char buf[CELL_BYTES], number[CELL_BYTES];
     int len = snprintf(buf, sizeof buf, "%s", json_is_object(store) ? "a store" : "a folder");
     if (json_is_integer(side))
         len += snprintf(buf + len, sizeof buf - (size_t)len, ", %s shrunk to %u (quality %u)",
                         cells_count(cells_field(store, "shrunk"), number), (unsigned)json_integer_value(side),
                         (unsigned)json_integer_value(json_object_get(store, "quality")));
-    if (json_is_integer(rows))
+    if (json_is_integer(planes))
+        len += snprintf(buf + len, sizeof buf - (size_t)len, ", planes in %s",
+                        cells_count(cells_field(store, "planes"), number));
+    if (json_integer_value(rows) > 0 || (json_is_integer(rows) && !json_is_integer(planes)))
         snprintf(buf + len, sizeof buf - (size_t)len, ", restart rows in %s",
                  cells_count(cells_field(store, "restart_rows"), number));
     cells_left(stdout, buf, STORE_COLUMNS);

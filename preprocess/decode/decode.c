@@ -5,6 +5,7 @@
 
 #include "common/check.h"
 #include "preprocess/decode/decode_priv.h"
+#include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/plain.h"
 
 enum source { SOURCE_NONE, SOURCE_JPEG, SOURCE_WEBP, SOURCE_PLAIN, SOURCE_VIPS };
@@ -53,7 +54,8 @@ int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, st
     decoder->outside_bytes = 0;
     if (len_bytes == 0)
         return decode_fail(fault, BAD_NOT_AN_IMAGE, "it is empty");
-    if (len_bytes >= sizeof jpeg_start && memcmp(bytes, jpeg_start, sizeof jpeg_start) == 0) {
+    if ((len_bytes >= sizeof jpeg_start && memcmp(bytes, jpeg_start, sizeof jpeg_start) == 0) ||
+        jpeg_planes_is(bytes, len_bytes)) {
         decoder->source = SOURCE_JPEG;
         return jpeg_reader_open(decoder->jpeg, bytes, len_bytes, scratch, whole, fault);
     }

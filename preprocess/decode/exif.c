@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "preprocess/decode/planes_file.h"
+
 #define SOI 0xd8
 #define APP1 0xe1
 #define SOS 0xda
@@ -52,6 +54,11 @@ uint32_t exif_orientation(const uint8_t *jpeg, size_t len_bytes)
 {
     static const uint8_t name[TIFF_AT] = "Exif";
     size_t at = 2;
+    struct planes_file planes;
+    if (planes_file_open(&planes, jpeg, len_bytes)) {
+        jpeg = planes.header;
+        len_bytes = planes.header_bytes;
+    }
     if (len_bytes < 4 || jpeg[0] != 0xff || jpeg[1] != SOI)
         return EXIF_UPRIGHT;
     while (at <= len_bytes - 4 && jpeg[at] == 0xff && jpeg[at + 1] != SOS) {

@@ -10,7 +10,8 @@
  * Of a baseline JPEG jpeg_rows.c reads the coefficients: faster than libjpeg, and where there are restart markers none
  * that the rectangle does not need. libjpeg is in buffered-image mode, believes that the whole file was read, and gets
  * the coefficients from its memory manager. Of a small one it makes no more than the planes (jpeg_small.h). What cannot
- * be read that way is decoded the ordinary way, which also says what is wrong with it. */
+ * be read that way is decoded the ordinary way, which also says what is wrong with it. The coefficients of a JPEG in
+ * planes (jpeg_planes.h) come from there alone. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "common/check.h"
 #include "preprocess/decode/decode_priv.h"
 #include "preprocess/decode/jpeg_memory.h"
+#include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rows.h"
 #include "preprocess/decode/jpeg_small.h"
 
@@ -45,8 +47,10 @@ struct jpeg_reader {
     size_t len_bytes;
     struct rect rect;   /* asked for */
     struct image image; /* and what was made of it; data NULL: no memory was taken yet */
+    bool in_planes;     /* it is no JPEG, but one in planes */
     bool by_rows;       /* the coefficients come from rows */
-    bool small;         /* and the pixels from planes */
+    bool small;         /* and the pixels from planes of colours */
+    struct planes_file planes;
     struct jpeg_rows rows;
 };
 
@@ -70,7 +74,9 @@ static void error_exit(j_common_ptr cinfo)
     struct jpeg_reader *reader = cinfo->client_data;
     char text[JMSG_LENGTH_MAX];
     cinfo->err->format_message(cinfo, text);
-    if (cinfo->err->msg_code == JERR_OUT_OF_MEMORY)
+    if (reader->in_planes && cinfo->err->msg_code == JERR_BAD_VIRTUAL_ACCESS)
+        decode_fail(reader->fault, BAD_CORRUPT, "JPEG in planes: its coefficients are damaged");
+    else if (cinfo->err->msg_code == JERR_OUT_OF_MEMORY)
         decode_fail(reader->fault, BAD_NO_MEMORY, "JPEG: decoding takes more memory than is allowed for one image");
     else
         decode_fail(reader->fault, reason_of(cinfo->err->msg_code), "JPEG: %s", text);
@@ -194,8 +200,11 @@ int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t le
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     jpeg_memory_begin(&reader->memory, cinfo, scratch);
-    reader->bytes = bytes;
-    reader->len_bytes = len_bytes;
+    reader->in_planes = jpeg_planes_is(bytes, len_bytes);
+    if (reader->in_planes && !planes_file_open(&reader->planes, bytes, len_bytes))
+        return decode_fail(fault, BAD_CORRUPT, "JPEG in planes: cut short or damaged");
+    reader->bytes = reader->in_planes ? reader->planes.header : bytes;
+    reader->len_bytes = reader->in_planes ? reader->planes.header_bytes : len_bytes;
     if (!guarded(reader, fault, open_body))
         return fault->error.code;
     int rc = decode_limits(&reader->limits, cinfo->image_width, cinfo->image_height, fault);
@@ -203,7 +212,7 @@ int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t le
         return rc;
     if (cinfo->num_components != 1 && cinfo->num_components != 3 && cinfo->num_components != 4)
         return decode_fail(fault, BAD_CORRUPT, "JPEG: %d components", cinfo->num_components);
-    if (!has_end(cinfo->src->next_input_byte, cinfo->src->bytes_in_buffer))
+    if (!reader->in_planes && !has_end(cinfo->src->next_input_byte, cinfo->src->bytes_in_buffer))
         return decode_fail(fault, BAD_CORRUPT, "JPEG: truncated, the end-of-image marker is missing");
     *whole = (struct rect){.width = cinfo->image_width, .height = cinfo->image_height};
     return 0;
@@ -375,10 +384,14 @@ int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct imag
 {
     reader->rect = rect;
     reader->image.data = NULL;
-    reader->by_rows = jpeg_rows_fit(&reader->cinfo) && jpeg_rows_begin(&reader->rows, &reader->cinfo);
+    reader->by_rows = jpeg_rows_fit(&reader->cinfo) &&
+                      (reader->in_planes ? jpeg_rows_begin_planes(&reader->rows, &reader->cinfo, &reader->planes)
+                                         : jpeg_rows_begin(&reader->rows, &reader->cinfo));
+    if (reader->in_planes && !reader->by_rows)
+        return decode_fail(fault, BAD_CORRUPT, "JPEG in planes: its parts do not fit together");
     reader->small = reader->by_rows && jpeg_small_fits(&reader->cinfo);
     bool made = guarded(reader, fault, region_body);
-    if (!made && reader->by_rows && fault->reason != BAD_NO_MEMORY) {
+    if (!made && reader->by_rows && !reader->in_planes && fault->reason != BAD_NO_MEMORY) {
         reader->by_rows = reader->small = false;
         made = guarded(reader, fault, open_again) && guarded(reader, fault, region_body);
     }

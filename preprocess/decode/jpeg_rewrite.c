@@ -11,6 +11,7 @@
 #include <jpeglib.h>
 
 #include "preprocess/decode/exif.h"
+#include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_sink.h"
 
 #define PIXELS_MAX ((uint64_t)200000000) /* coefficients are kept whole: up to six bytes a pixel */
@@ -25,6 +26,8 @@ struct rewrite {
     struct jpeg_progress_mgr progress;
     jmp_buf back;
     struct jpeg_sink made;
+    struct planes_file planes; /* what is rewritten, unless it is a JPEG */
+    bool from_planes;
 };
 
 static _Noreturn void error_exit(j_common_ptr cinfo)
@@ -98,8 +101,9 @@ static bool rewrite_body(struct rewrite *rewrite, const uint8_t *bytes, size_t l
     jpeg_read_header(from, TRUE);
     if (!can_rewrite(from))
         return false;
-    jvirt_barray_ptr *coefficients = jpeg_read_coefficients(from);
-    if (!is_complete(from))
+    jvirt_barray_ptr *coefficients = rewrite->from_planes ? jpeg_planes_coefficients(from, &rewrite->planes)
+                                                          : jpeg_read_coefficients(from);
+    if (!coefficients || !is_complete(from))
         return false;
     jpeg_copy_critical_parameters(from, to);
     to->optimize_coding = TRUE;
@@ -108,18 +112,15 @@ static bool rewrite_body(struct rewrite *rewrite, const uint8_t *bytes, size_t l
     jpeg_write_coefficients(to, coefficients);
     copy_exif(rewrite);
     jpeg_finish_compress(to);
-    jpeg_finish_decompress(from);
+    if (!rewrite->from_planes)
+        jpeg_finish_decompress(from);
     return true;
 }
 
-uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, size_t *new_bytes)
+/* Frees rewrite. */
+static uint8_t *finish(struct rewrite *rewrite, const uint8_t *bytes, size_t len_bytes, uint32_t wanted,
+                       size_t *new_bytes)
 {
-    static const uint8_t start[] = {0xff, 0xd8, 0xff};
-    if (len_bytes < sizeof start || memcmp(bytes, start, sizeof start) != 0)
-        return NULL;
-    struct rewrite *rewrite = calloc(1, sizeof *rewrite);
-    if (!rewrite)
-        return NULL;
     rewrite->from.err = rewrite->to.err = jpeg_std_error(&rewrite->errors);
     rewrite->from.client_data = rewrite->to.client_data = rewrite;
     rewrite->errors.error_exit = error_exit;
@@ -138,4 +139,21 @@ uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, s
     }
     free(rewrite);
     return made;
+}
+
+uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, size_t *new_bytes)
+{
+    static const uint8_t start[] = {0xff, 0xd8, 0xff};
+    struct planes_file planes = {0};
+    bool from_planes = planes_file_open(&planes, bytes, len_bytes);
+    const uint8_t *jpeg = from_planes ? planes.header : bytes;
+    size_t jpeg_bytes = from_planes ? planes.header_bytes : len_bytes;
+    if (jpeg_bytes < sizeof start || memcmp(jpeg, start, sizeof start) != 0)
+        return NULL;
+    struct rewrite *rewrite = calloc(1, sizeof *rewrite);
+    if (!rewrite)
+        return NULL;
+    rewrite->planes = planes;
+    rewrite->from_planes = from_planes;
+    return finish(rewrite, jpeg, jpeg_bytes, wanted, new_bytes);
 }

@@ -14,9 +14,10 @@
 #define JPEG_REWRITE_MCUS 8
 
 /* jpeg_rewrite gives new bytes, which the caller frees, and their length. A restart marker comes after every `wanted`
- * MCUs, or after each row of MCUs if a row has fewer. NULL: these bytes are to be kept. They are no
- * JPEG, or one with arithmetic coding, of other than 8 bits or of other than one or three components, incomplete,
- * damaged or too large; libjpeg finds another orientation than exif.h; or memory ran out. */
+ * MCUs, or after each row of MCUs if a row has fewer. Of a JPEG in planes (jpeg_planes.h) it makes a JPEG. NULL: these
+ * bytes are to be kept. They are no JPEG, or one with arithmetic coding, of other than 8 bits or of other than one or
+ * three components, incomplete, damaged or too large; libjpeg finds another orientation than exif.h; or memory ran
+ * out. */
 uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, size_t *new_bytes);
 
 #endif

@@ -111,16 +111,37 @@ static bool seek_segment(struct jpeg_rows *rows, uint64_t segment)
     return marker_fits(rows);
 }
 
-bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo)
+static void measure(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo)
 {
-    if (!begin_parts(rows, cinfo))
-        return false;
     uint32_t mcu_width = DCTSIZE * (uint32_t)cinfo->max_h_samp_factor;
     uint32_t mcu_height = DCTSIZE * (uint32_t)cinfo->max_v_samp_factor;
     rows->per_row = (cinfo->image_width + mcu_width - 1) / mcu_width;
     rows->n_rows = (cinfo->image_height + mcu_height - 1) / mcu_height;
-    rows->interval = cinfo->restart_interval ? cinfo->restart_interval : rows->per_row * rows->n_rows;
     jpeg_rows_want(rows, 0, rows->per_row);
+}
+
+bool jpeg_rows_begin_planes(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo,
+                            const struct planes_file *file)
+{
+    struct planes_mcu mcu = {.n_parts = (uint32_t)cinfo->comps_in_scan};
+    rows->in_planes = true;
+    measure(rows, cinfo);
+    for (uint32_t i = 0; i < mcu.n_parts; i++) {
+        const jpeg_component_info *component = cinfo->cur_comp_info[i];
+        rows->components[i] = component->component_index;
+        mcu.parts[i].width = (uint32_t)component->h_samp_factor;
+        mcu.parts[i].height = (uint32_t)component->v_samp_factor;
+    }
+    return planes_rows_begin(&rows->planes, file, &mcu, rows->per_row, rows->n_rows);
+}
+
+bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo)
+{
+    rows->in_planes = false;
+    if (!begin_parts(rows, cinfo))
+        return false;
+    measure(rows, cinfo);
+    rows->interval = cinfo->restart_interval ? cinfo->restart_interval : rows->per_row * rows->n_rows;
     rows->end = cinfo->src->next_input_byte + cinfo->src->bytes_in_buffer;
     rows->segment = 0;
     rows->front = &rows->lanes[0];
@@ -130,8 +151,13 @@ bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct
 
 void jpeg_rows_place(struct jpeg_rows *rows, int component, JBLOCKARRAY blocks)
 {
-    for (uint32_t i = 0; i < rows->mcu.n_parts; i++) {
-        if (rows->components[i] == component)
+    uint32_t n_parts = rows->in_planes ? rows->planes.mcu.n_parts : rows->mcu.n_parts;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        if (rows->components[i] != component)
+            continue;
+        if (rows->in_planes)
+            rows->planes.mcu.parts[i].rows = blocks;
+        else
             rows->mcu.parts[i].rows = blocks;
     }
 }
@@ -167,6 +193,8 @@ static bool free_lane(struct jpeg_rows *rows)
 
 bool jpeg_rows_load(struct jpeg_rows *rows, uint32_t row)
 {
+    if (rows->in_planes)
+        return planes_rows_load(&rows->planes, row, rows->first, rows->count);
     uint64_t begin = (uint64_t)row * rows->per_row, at = begin + rows->first, end = at + rows->count;
     if (row >= rows->n_rows || at / rows->interval < rows->segment)
         return false;

@@ -7,7 +7,8 @@
  * For JPEGs with one scan. Without restart markers all of it is one segment. Any interval will do: segments may be
  * parts of a row, a row, several, or cross from one to the next. What is not as it should be (a marker out of order,
  * missing or one too many, a segment that is too short or too long, a code that does not exist) makes a row fail; the
- * caller then decodes the ordinary way, which knows what to make of it. */
+ * caller then decodes the ordinary way, which knows what to make of it. A row in planes that cannot be read is damaged.
+ */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_ROWS_H
 #define LARDER_PREPROCESS_DECODE_JPEG_ROWS_H
 
@@ -19,10 +20,13 @@
 #include <jpeglib.h>
 
 #include "preprocess/decode/jpeg_huffman.h"
+#include "preprocess/decode/planes_rows.h"
 
 _Static_assert(MAX_COMPS_IN_SCAN <= HUFFMAN_PARTS_MAX && D_MAX_BLOCKS_IN_MCU <= HUFFMAN_BLOCKS_MAX, "libjpeg's limits");
+_Static_assert(MAX_COMPS_IN_SCAN <= PLANES_PARTS_MAX && D_MAX_BLOCKS_IN_MCU <= PLANES_BLOCKS_MAX, "libjpeg's limits");
 
 struct jpeg_rows {
+    bool in_planes; /* then neither interval nor lanes, segments, MCU and codes are of meaning, but `planes` is */
     uint32_t per_row, n_rows; /* MCUs, and rows of them */
     uint32_t interval;        /* MCUs of a segment */
     uint32_t first, count;    /* columns of MCUs that are wanted */
@@ -36,6 +40,8 @@ struct jpeg_rows {
     struct huffman_mcu mcu;
     int components[MAX_COMPS_IN_SCAN]; /* of the MCU's parts */
     struct huffman dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS];
+
+    struct planes_rows planes;
 };
 
 /* jpeg_rows_fit says whether a JPEG, whose header was read, can be read this way. */
@@ -43,6 +49,10 @@ bool jpeg_rows_fit(const struct jpeg_decompress_struct *cinfo);
 /* jpeg_rows_begin begins with the first segment, which stands where cinfo's source is. It borrows the source's bytes.
  * False: the header is not as it should be. */
 bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo);
+/* jpeg_rows_begin_planes begins with a JPEG in planes (jpeg_planes.h), whose header cinfo has read. It borrows the
+ * file's bytes. False: the file is not as it should be. */
+bool jpeg_rows_begin_planes(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo,
+                            const struct planes_file *file);
 /* jpeg_rows_place says where a component's blocks go: as many rows of blocks as an MCU is high. Borrowed. */
 void jpeg_rows_place(struct jpeg_rows *rows, int component, JBLOCKARRAY blocks);
 /* jpeg_rows_want says which columns of MCUs will be looked at. All, until it is called. */

@@ -60,7 +60,8 @@ static const struct command commands[] = {
      "or not\n"
      "  --seconds S      to measure for; default 10\n"
      "  --threads N      measure so many threads together as well\n"
-     "  --restart-rows N the same JPEGs beside it, rewritten in memory with a restart marker after every N MCUs\n"},
+     "  --restart-rows N the same JPEGs beside it, rewritten in memory with a restart marker after every N MCUs\n"
+     "  --planes         the same JPEGs in bit planes beside it\n"},
     {"bench", "order", order_bench_main, "bench order FILE", "compare a job's order with a full shuffle",
      "FILE is a scenario as for `larder bench sharing`, with one job on all samples (docs/bench.md).\n"},
     {"bench", "sharing", sharing_bench_main, "bench sharing FILE", "run a sharing scenario in virtual time",

@@ -1,5 +1,8 @@
 #include "server/commands/store_rewrite.h"
 
+#include <stdlib.h>
+
+#include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rewrite.h"
 #include "preprocess/shrink.h"
 
@@ -8,8 +11,29 @@ _Static_assert(STORE_SIDE_MAX <= SHRINK_SIDE_MAX, "whatever a store allows can b
 /* Larger images than a daemon's default allows: once they are shrunk it takes them. */
 static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max = 100};
 
-int store_rewrite(const struct store_options *options, const uint8_t *bytes, size_t len_bytes, struct store_made *made,
-                  struct error *err)
+/* Writes in planes what was given restart rows. Where that cannot be, it stays as it is. */
+static void make_planes(struct store_made *made)
+{
+    size_t len_bytes;
+    uint8_t *planes = jpeg_planes_make(made->bytes, made->len_bytes, &len_bytes);
+    if (!planes)
+        return;
+    free(made->bytes);
+    made->bytes = planes;
+    made->len_bytes = len_bytes;
+    made->form ^= STORE_FORM_RESTART_ROWS | STORE_FORM_PLANES;
+}
+
+static bool can_be_restored(const uint8_t *bytes, size_t len_bytes)
+{
+    size_t jpeg_bytes;
+    uint8_t *jpeg = jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, &jpeg_bytes);
+    free(jpeg);
+    return jpeg != NULL;
+}
+
+static int rewrite(const struct store_options *options, const uint8_t *bytes, size_t len_bytes, struct store_made *made,
+                   struct error *err)
 {
     const struct shrinking how = {.max_side = options->max_side,
                                   .quality = options->quality,
@@ -26,9 +50,30 @@ int store_rewrite(const struct store_options *options, const uint8_t *bytes, siz
     made->bytes = shrunk.bytes;
     made->len_bytes = shrunk.len_bytes;
     made->form = shrunk.outcome == SHRUNK_MADE ? STORE_FORM_SHRUNK : 0;
+    if (shrunk.outcome == SHRUNK_NOT && options->planes && jpeg_planes_is(bytes, len_bytes)) {
+        made->form = can_be_restored(bytes, len_bytes) ? STORE_FORM_PLANES : 0;
+        return 0;
+    }
     if (shrunk.outcome == SHRUNK_NOT && options->restart_rows)
         made->bytes = jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, &made->len_bytes);
-    if (made->bytes && options->restart_rows)
-        made->form |= STORE_FORM_RESTART_ROWS;
+    if (!made->bytes || !options->restart_rows)
+        return 0;
+    made->form |= STORE_FORM_RESTART_ROWS;
+    if (options->planes)
+        make_planes(made);
+    return 0;
+}
+
+int store_rewrite(const struct store_options *options, const uint8_t *bytes, size_t len_bytes, struct store_made *made,
+                  struct error *err)
+{
+    int code = rewrite(options, bytes, len_bytes, made, err);
+    if (code || made->bytes || options->planes || !jpeg_planes_is(bytes, len_bytes))
+        return code;
+    made->bytes = jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, &made->len_bytes);
+    if (made->bytes)
+        return 0;
+    made->form = STORE_FORM_UNDECODED;
+    error_set(&made->why, LARDER_EFORMAT, "its planes are damaged");
     return 0;
 }

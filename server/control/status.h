@@ -34,7 +34,8 @@
  *             batches, governor}
  *   jobs[].store  null for a folder; how a store was packed: max_side and quality (null: no image was to be shrunk),
  *             shrunk (samples that were), undecoded (samples that could not be decoded for that), restart_rows
- *             (samples that were given restart rows; null: none was to be)
+ *             (samples that were given restart rows; null: none was to be), planes (samples in bit planes; null: none
+ *             was to be)
  *   queues[].governor  null, or what the governor knows of the queue: line (its number), loaders, reading (reads under
  *             way), pending_reads, pending_samples, load_ms and prepare_ms (thread time a sample), train_ms (a batch),
  *             late_ms (predicted of the next batch; below 0: in time); null: not known
@@ -85,9 +86,9 @@ struct status_queue {
 
 /* How the dataset was packed; all is 0 for a folder. */
 struct status_store {
-    bool packed, restart_rows;
+    bool packed, restart_rows, planes;
     uint32_t max_side, quality; /* 0: no image was shrunk */
-    uint32_t samples_shrunk, samples_undecoded, samples_restart_rows;
+    uint32_t samples_shrunk, samples_undecoded, samples_restart_rows, samples_planes;
 };
 
 struct status_job {

@@ -216,6 +216,7 @@ static json_t *store_json(const struct status_store *store, bool *failed)
     put(row, "shrunk", count(store->samples_shrunk), failed);
     put(row, "undecoded", count(store->samples_undecoded), failed);
     put(row, "restart_rows", store->restart_rows ? count(store->samples_restart_rows) : json_null(), failed);
+    put(row, "planes", store->planes ? count(store->samples_planes) : json_null(), failed);
     return row;
 }
 

@@ -50,7 +50,9 @@ static struct status_store store_of(const struct dataset *dataset)
                                  .quality = packing.max_side ? packing.quality : 0,
                                  .samples_shrunk = packing.samples_shrunk,
                                  .samples_undecoded = packing.samples_undecoded,
-                                 .samples_restart_rows = packing.samples_restart_rows};
+                                 .samples_restart_rows = packing.samples_restart_rows,
+                                 .planes = packing.planes,
+                                 .samples_planes = packing.samples_planes};
 }
 
 static struct status_job job_of(const struct driver *driver, const struct engine_job_status *row)

@@ -280,6 +280,20 @@ static int close_pipeline(struct registration *reg, const struct resolver *with,
     return one_size_close(&found->pipeline, &wish, err);
 }
 
+/* check_encoded refuses to give samples as they are of a store whose samples only Larder can read. */
+static int check_encoded(const struct registration_found *found, const char *path, struct error *err)
+{
+    struct packing packing;
+    dataset_packing(found->dataset, &packing);
+    if (!packing.planes || pipeline_shape(found->pipeline).bytes)
+        return 0;
+    return error_set(
+        err, LARDER_EINVAL,
+        "%.200s was packed with --planes, so its samples are no JPEGs; give a pipeline, or pack it again with "
+        "--restart-rows",
+        path);
+}
+
 static int resolve(struct registration *reg, const struct resolver *with, struct error *err)
 {
     const struct config *config = with->config;
@@ -315,6 +329,8 @@ static int resolve(struct registration *reg, const struct resolver *with, struct
         code = reg->guest.number ? select_part(reg, err) : select_view(reg, named, path, err);
     if (!code)
         code = close_pipeline(reg, with, err);
+    if (!code)
+        code = check_encoded(found, path, err);
     found->samples = found->view.count;
     if (!code)
         code = find_places(found, err);

@@ -36,14 +36,17 @@ def available():
     return said.stdout.split("\n")[0], None
 
 
-def store_of(spec):
-    return os.path.join(spec.data, "rows.store")
+STORES = {"rows": "--restart-rows", "planes": "--planes"}
 
 
-def prepare(spec):
-    if not os.path.exists(store_of(spec)):
-        subprocess.run([os.path.join(BIN, "larder"), "pack", spec.folder, store_of(spec), "--restart-rows"], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def store_of(spec, store):
+    return os.path.join(spec.data, store + ".store")
+
+
+def prepare(spec, store="rows"):
+    if not os.path.exists(store_of(spec, store)):
+        subprocess.run([os.path.join(BIN, "larder"), "pack", spec.folder, store_of(spec, store), STORES[store]],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager
@@ -60,8 +63,8 @@ def server(spec):
             daemon.stop()
 
 
-def loader(spec, **crop):
-    """crop: what else RandomResizedCrop is told."""
+def loader(spec, store="rows", **crop):
+    """store: one of STORES; crop: what else RandomResizedCrop is told."""
     import job
 
     sys.path.insert(0, os.path.join(SOURCE, "client", "python"))
@@ -75,7 +78,7 @@ def loader(spec, **crop):
     def epoch():
         if not opened:
             pipeline = [larder.RandomResizedCrop(job.SIZE, **crop), larder.RandomHorizontalFlip()]
-            opened.append(larder.Loader(store_of(spec), pipeline, batch_size=job.BATCH, socket=spec.address,
+            opened.append(larder.Loader(store_of(spec, store), pipeline, batch_size=job.BATCH, socket=spec.address,
                                         epochs=spec.epochs, with_ids=True, name=f"job-{spec.index}"))
         for images, _, indices in opened[0]:
             yield images, indices

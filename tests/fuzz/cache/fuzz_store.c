@@ -44,6 +44,7 @@ static size_t footer_seed(uint32_t version, uint8_t *buf, size_t cap)
 /* An index of `count` samples of `size` bytes in chunks of three, two chunks a segment. */
 static size_t index_seed(uint32_t version, uint32_t count, uint64_t size, uint8_t *buf, size_t cap)
 {
+    uint32_t max_side = version == STORE_VERSION_SHRUNK || (version == STORE_VERSION_PLANES && count > 7) ? 256 : 0;
     struct index index = {
         .classes = xcalloc(2, 8), .samples = xcalloc(count, sizeof *index.samples), .sample_count = count};
     struct store store = {.plan = {11, 22},
@@ -55,9 +56,14 @@ static size_t index_seed(uint32_t version, uint32_t count, uint64_t size, uint8_
                           .checksums = xcalloc(count, sizeof *store.checksums),
                           .source_bytes = xcalloc(count, 8),
                           .forms = xcalloc(count, 1),
-                          .packing = {.max_side = 256, .quality = 90, .restart_rows = true}};
-    static const uint8_t forms[] = {0, STORE_FORM_SHRUNK | STORE_FORM_RESTART_ROWS, STORE_FORM_UNDECODED,
-                                    STORE_FORM_RESTART_ROWS};
+                          .packing = {.restart_rows = true, .planes = version == STORE_VERSION_PLANES}};
+    if (max_side) {
+        store.packing.max_side = max_side;
+        store.packing.quality = 90;
+    }
+    const uint32_t rows = version == STORE_VERSION_PLANES ? STORE_FORM_PLANES : STORE_FORM_RESTART_ROWS;
+    const uint32_t forms[] = {0, max_side ? STORE_FORM_SHRUNK | rows : rows, max_side ? STORE_FORM_UNDECODED : 0,
+                              STORE_FORM_RESTART_ROWS};
     struct chunking chunking;
     CHECK(chunking_shuffle(count, 3, 7, &chunking) == 0);
     CHECK(index_text(&index, "cat", NULL, &index.classes[0]) == 0 &&
@@ -78,7 +84,7 @@ static size_t index_seed(uint32_t version, uint32_t count, uint64_t size, uint8_
         CHECK(index_text(&index, "cat", "x.jpg", &sample->key) == 0);
         store.offsets[number] = offset;
         store.source_bytes[number] = sample->size + sample->size / 2;
-        store.forms[number] = sample->flags ? 0 : forms[number % 4];
+        store.forms[number] = sample->flags ? 0 : (uint8_t)forms[number % 4];
         offset += size;
         segment->file_bytes = offset + store_footer_bytes(position % 6 + 1, version);
     }
@@ -109,6 +115,9 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
     case 6: return footer_seed(STORE_VERSION_SHRUNK, buf, cap);
     case 7: return index_seed(STORE_VERSION_SHRUNK, 7, 5000, buf, cap);
     case 8: return index_seed(STORE_VERSION_SHRUNK, 40, 1, buf, cap);
+    case 9: return footer_seed(STORE_VERSION_PLANES, buf, cap);
+    case 10: return index_seed(STORE_VERSION_PLANES, 7, 5000, buf, cap);
+    case 11: return index_seed(STORE_VERSION_PLANES, 40, 1, buf, cap);
     default: return 0;
     }
 }
@@ -118,7 +127,9 @@ static void check_index(const struct index *index, const struct chunking *chunki
     uint32_t count = (uint32_t)index->sample_count, size = chunking->chunk_size;
     CHECK(count && size && size <= CHUNK_SAMPLES_MAX && store->segment_count && index->class_count);
     const struct packing *packing = &store->packing;
-    CHECK(packing->packed && (packing->max_side != 0) == (store->version == STORE_VERSION_SHRUNK));
+    CHECK(packing->packed && packing->planes == (store->version == STORE_VERSION_PLANES));
+    CHECK(packing->planes || (packing->max_side != 0) == (store->version == STORE_VERSION_SHRUNK));
+    CHECK(packing->samples_planes <= (packing->planes ? count - packing->samples_restart_rows : 0));
     CHECK(packing->max_side <= STORE_SIDE_MAX && packing->quality <= 100);
     CHECK(packing->samples_shrunk <= count - packing->samples_undecoded && packing->samples_restart_rows <= count);
     for (size_t i = 0; i < index->class_count; i++)
@@ -163,7 +174,7 @@ static void parse(const uint8_t *data, size_t size)
     } else {
         CHECK((code == LARDER_EFORMAT || code == LARDER_EVERSION) && err.text[0] && !index.strings && !store.offsets);
     }
-    for (uint32_t version = STORE_VERSION_PLAIN; version <= STORE_VERSION_SHRUNK; version++) {
+    for (uint32_t version = STORE_VERSION_PLAIN; version <= STORE_VERSION_PLANES; version++) {
         const struct store_footer footer = footer_of(version);
         code = store_footer_parse(data, size, &footer, entries, &err);
         CHECK(code == 0 || code == LARDER_EFORMAT || code == LARDER_EVERSION);

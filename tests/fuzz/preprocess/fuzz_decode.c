@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/check.h"
+#include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rewrite.h"
 #include "preprocess/prepare.h"
 #include "preprocess/shrink.h"
@@ -41,7 +42,8 @@ static void start(void)
     }
 }
 
-/* An encoded seed. A JPEG is encoded by libjpeg as `jpeg` says, all others by libvips with `suffix`. */
+/* An encoded seed. A JPEG, in planes or not, is encoded by libjpeg as `jpeg` says, all others by libvips with `suffix`.
+ */
 static const struct seed {
     const char *format, *suffix;
     unsigned bands;
@@ -61,6 +63,11 @@ static const struct seed {
     {.format = "jpeg", .jpeg = {3, 1, 1, false, 70, -7, 0}},
     {.format = "jpeg", .jpeg = {1, 1, 1, false, 70, -3, 0}},
     {.format = "jpeg", .jpeg = {4, 1, 1, false, 70, -4, 0}},
+    {.format = "planes", .jpeg = {3, 1, 1, false, 80, 0, 0}},
+    {.format = "planes", .jpeg = {3, 2, 2, false, 95, 0, 6}},
+    {.format = "planes", .jpeg = {3, 2, 1, true, 40, 0, 0}},
+    {.format = "planes", .jpeg = {1, 1, 1, false, 80, 0, 0}},
+    {.format = "planes", .jpeg = {3, 1, 2, false, 70, 0, 0}},
     {"png", ".png", 3, 8, {0}},
     {"png", ".png[interlace]", 4, 8, {0}},
     {"png", ".png[palette]", 3, 8, {0}},
@@ -92,6 +99,18 @@ static const uint8_t bmp[] = {'B', 'M', 0,        0,        0, 0, 0, 0, 0, 0, 62
                               40,  0,   0,        0,        9, 0, 0, 0, 5, 0, 0,  0,        1,           0,
                               4,   0,   [46] = 2, [54] = 1, 2, 3, 0, 4, 5, 6, 0,  [62] = 1, [101] = 0x10};
 
+static void put_in_planes(struct encoded *jpeg)
+{
+    struct encoded marked = {0}, planes = {0};
+    marked.data = jpeg_rewrite(jpeg->data, jpeg->len_bytes, 2, &marked.len_bytes);
+    CHECK(marked.data);
+    planes.data = jpeg_planes_make(marked.data, marked.len_bytes, &planes.len_bytes);
+    CHECK(planes.data);
+    encoded_free(&marked);
+    encoded_free(jpeg);
+    *jpeg = planes;
+}
+
 static size_t encode(const struct seed *seed, uint8_t *buf, size_t cap)
 {
     const uint32_t width = 70, height = 45;
@@ -99,6 +118,8 @@ static size_t encode(const struct seed *seed, uint8_t *buf, size_t cap)
     uint8_t *pixels = picture(width, height, bands * (seed->bits == 16 ? 2 : 1), (uint64_t)(seed - seeds));
     struct encoded encoded = seed->suffix ? encode_vips_apart(pixels, width, height, bands, seed->bits, seed->suffix)
                                           : encode_jpeg(pixels, width, height, &seed->jpeg);
+    if (strcmp(seed->format, "planes") == 0)
+        put_in_planes(&encoded);
     CHECK(encoded.len_bytes <= cap);
     memcpy(buf, encoded.data, encoded.len_bytes);
     size_t len = encoded.len_bytes;

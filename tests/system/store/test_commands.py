@@ -63,15 +63,20 @@ class Commands(Case):
                 self.assertAlmostEqual(row["made"], 1 / row["jobs"], delta=0.01)
 
     def test_bench_prepare(self):
-        """The parts of a preparation are there with and without restart markers, which make no image unreadable."""
+        """The parts of a preparation are there with and without restart markers and planes, which make no image
+        unreadable."""
         spec = json.dumps([{"random_crop": {"size": 32, "pad_if_needed": True}}])
-        result = command("bench", "prepare", tree(COUNT), "--pipeline", spec, "--seconds", "0.1", "--restart-rows", "2")
+        result = command("bench", "prepare", tree(COUNT), "--pipeline", spec, "--seconds", "0.1", "--restart-rows", "2",
+                         "--planes")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         rates = json.loads(result.stdout)
-        marked = rates["restart_rows"]
+        marked, planes = rates["restart_rows"], rates["planes"]
         self.assertEqual((rates["images"], marked["interval"]), (COUNT, 2))
-        self.assertGreater(min(rates["prepare_per_s"], marked["prepare_per_s"], marked["gain"], marked["size"]), 0)
-        for parts in (rates["parts_us"], marked["parts_us"]):
+        self.assertGreater(rates["prepare_per_s"], 0)
+        for side in (marked, planes):
+            self.assertGreater(min(side["prepare_per_s"], side["gain"], side["size"]), 0)
+        self.assertNotEqual(marked["size"], planes["size"])
+        for parts in (rates["parts_us"], marked["parts_us"], planes["parts_us"]):
             self.assertEqual(set(parts), {"entropy", "idct", "upsample_color", "resample", "copy"})
             self.assertGreaterEqual(min(parts.values()), 0)  # differences of times, which a busy machine blurs
             self.assertGreater(max(parts.values()), 0)

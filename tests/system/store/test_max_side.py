@@ -188,12 +188,15 @@ class MaxSide(Case):
         daemon, shrunk = self.daemon(), COUNT // 3 + 3
         cases = ((self.tree, None, "a folder"),
                  (pack(self.tree, os.path.join(self.folder, "plain")),
-                  {"max_side": None, "quality": None, "shrunk": 0, "undecoded": 0, "restart_rows": None}, "a store"),
+                  {"max_side": None, "quality": None, "shrunk": 0, "undecoded": 0, "restart_rows": None,
+                   "planes": None}, "a store"),
                  (pack(self.tree, os.path.join(self.folder, "rows"), "--restart-rows"),
-                  {"max_side": None, "quality": None, "shrunk": 0, "undecoded": 0, "restart_rows": COUNT + 1},
+                  {"max_side": None, "quality": None, "shrunk": 0, "undecoded": 0, "restart_rows": COUNT + 1,
+                   "planes": None},
                   f"a store, restart rows in {COUNT + 1}"),
                  (self.shrunk("--restart-rows", "--quality", 80),
-                  {"max_side": SIDE, "quality": 80, "shrunk": shrunk, "undecoded": 3, "restart_rows": COUNT + 3},
+                  {"max_side": SIDE, "quality": 80, "shrunk": shrunk, "undecoded": 3, "restart_rows": COUNT + 3,
+                   "planes": None},
                   f"a store, {shrunk} shrunk to {SIDE} (quality 80), restart rows in {COUNT + 3}"))
         loaders = [self.loader(daemon, path, pipeline=SQUARE, name=f"job{number}")
                    for number, (path, _, _) in enumerate(cases)]

@@ -12,6 +12,8 @@
 
 #include "common/check.h"
 #include "prepare_fixture.h"
+#include "preprocess/decode/jpeg_planes.h"
+#include "preprocess/decode/jpeg_rewrite.h"
 
 enum { WIDTH = 150, HEIGHT = 110 };
 enum { FINE, REFUSED, WRONG, NOT_REACHED, ENDED, OUTCOMES };
@@ -158,6 +160,40 @@ static void test_jpeg(void **state)
     }
 }
 
+/* Planes that are made while one allocation fails, if they are made, give the JPEG back. So does the way back. */
+static void test_planes(void **state)
+{
+    (void)state;
+    uint8_t *pixels = picture(WIDTH, HEIGHT, 3, 5);
+    struct encoded plain = encode_jpeg(pixels, WIDTH, HEIGHT, &(struct jpeg_form){3, 2, 2, false, 80, -4, 0}), whole;
+    whole.data = jpeg_planes_make(plain.data, plain.len_bytes, &whole.len_bytes);
+    assert_non_null(whole.data);
+    int counts[OUTCOMES] = {0};
+    for (int which = 0; !counts[NOT_REACHED]; which++) {
+        struct encoded planes = {0}, back = {0}, again = {0};
+        left = which;
+        planes.data = jpeg_planes_make(plain.data, plain.len_bytes, &planes.len_bytes);
+        back.data = jpeg_rewrite(whole.data, whole.len_bytes, 4, &back.len_bytes);
+        bool reached = left < 0;
+        left = -1;
+        again.data = jpeg_rewrite(whole.data, whole.len_bytes, 4, &again.len_bytes);
+        if (planes.data)
+            assert_true(planes.len_bytes == whole.len_bytes && memcmp(planes.data, whole.data, whole.len_bytes) == 0);
+        if (back.data)
+            assert_true(back.len_bytes == again.len_bytes && memcmp(back.data, again.data, back.len_bytes) == 0);
+        counts[!reached ? NOT_REACHED : planes.data && back.data ? FINE : REFUSED]++;
+        encoded_free(&planes);
+        encoded_free(&back);
+        encoded_free(&again);
+    }
+    print_message("planes: of the allocations %d were done without, %d made it impossible\n", counts[FINE],
+                  counts[REFUSED]);
+    assert_true(counts[REFUSED] > 0);
+    encoded_free(&whole);
+    encoded_free(&plain);
+    free(pixels);
+}
+
 /* The formats of the other libraries. */
 static void test_others(void **state)
 {
@@ -185,7 +221,8 @@ static void test_others(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_jpeg), cmocka_unit_test(test_others)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_jpeg), cmocka_unit_test(test_planes),
+                                       cmocka_unit_test(test_others)};
     if (!CAN_FAIL) {
         puts("skipped: a sanitizer allocates in its own way");
         return 77;

@@ -1,5 +1,5 @@
-/* test_packed_pixels.c: what is prepared from a JPEG as `larder pack --restart-rows` writes it is what its original
- * gives, for many images and draws.
+/* test_packed_pixels.c: what is prepared from a JPEG as `larder pack` writes it with --restart-rows, and with --planes,
+ * is what its original gives, for many images and draws.
  *
  * Half of the images are taken as they are. The others are cut to odd sizes and written in one form after the other:
  * each sampling of chroma, grey, baseline and progressive. The images are made here, or read from LARDER_TEST_IMAGES, a
@@ -12,6 +12,7 @@
 #include "common/check.h"
 #include "prepare_fixture.h"
 #include "preprocess/command_files.h"
+#include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rewrite.h"
 
 #define IMAGES_BYTES_MAX ((uint64_t)4 << 30)
@@ -37,7 +38,7 @@ static const struct jpeg_form forms[] = {
 #define FORMS (sizeof forms / sizeof *forms)
 
 struct counts {
-    uint64_t images, rewritten, kept, compared;
+    uint64_t images, rewritten, in_planes, kept, compared;
 };
 
 static unsigned number_of(const char *name, unsigned unless_set)
@@ -60,6 +61,15 @@ static void compare_draw(const struct encoded *plain, const struct encoded *pack
     free(b.pixels);
 }
 
+static void check_restored(const struct encoded *planes, const struct encoded *packed, const char *name)
+{
+    struct encoded back = {0};
+    back.data = jpeg_rewrite(planes->data, planes->len_bytes, JPEG_REWRITE_MCUS, &back.len_bytes);
+    if (!back.data || back.len_bytes != packed->len_bytes || memcmp(back.data, packed->data, back.len_bytes) != 0)
+        fail_msg("%s: what comes back from planes is not the JPEG that went in", name);
+    encoded_free(&back);
+}
+
 /* Gives whether the image is one that is rewritten. */
 static bool compare(const struct encoded *plain, uint64_t image, const char *name, struct counts *counts)
 {
@@ -72,10 +82,19 @@ static bool compare(const struct encoded *plain, uint64_t image, const char *nam
         return false;
     }
     counts->rewritten++;
+    struct encoded planes = {0};
+    planes.data = jpeg_planes_make(packed.data, packed.len_bytes, &planes.len_bytes);
+    counts->in_planes += planes.data != NULL;
     for (size_t p = 0; p < sizeof pipelines / sizeof *pipelines; p++) {
-        for (unsigned draw = 0; draw < (pipelines[p].random ? draws : 1); draw++)
+        for (unsigned draw = 0; draw < (pipelines[p].random ? draws : 1); draw++) {
             compare_draw(plain, &packed, pipelines[p].json, image * draws + draw, name, counts);
+            if (planes.data)
+                compare_draw(plain, &planes, pipelines[p].json, image * draws + draw, name, counts);
+        }
     }
+    if (planes.data)
+        check_restored(&planes, &packed, name);
+    encoded_free(&planes);
     encoded_free(&packed);
     return true;
 }
@@ -152,9 +171,10 @@ static void test_same_pixels(void **state)
         compare_read(folder, images, &counts);
     else
         compare_made(images, &counts);
-    print_message("%d images, %d of them rewritten, %d kept as they are; %d outputs compared, all equal\n",
-                  (int)counts.images, (int)counts.rewritten, (int)counts.kept, (int)counts.compared);
-    assert_true(counts.compared > 0);
+    print_message(
+        "%d images, %d of them rewritten, %d in planes, %d kept as they are; %d outputs compared, all equal\n",
+        (int)counts.images, (int)counts.rewritten, (int)counts.in_planes, (int)counts.kept, (int)counts.compared);
+    assert_true(counts.compared > 0 && counts.in_planes > 0);
 }
 
 int main(void)

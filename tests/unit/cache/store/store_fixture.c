@@ -167,6 +167,38 @@ void pretend_cut(const char *whole, const char *to)
     free(bytes);
 }
 
+int reseal(const char *name, uint32_t version, uint32_t form, struct packing packing)
+{
+    struct index index = {0};
+    struct chunking chunking = {0};
+    struct store store = {0};
+    char *bytes;
+    uint8_t *made;
+    size_t len = load(name, STORE_INDEX_NAME, &bytes), made_len;
+    assert_int_equal(store_index_parse((uint8_t *)bytes, len, &index, &chunking, &store, NULL), 0);
+    free(bytes);
+    if (form)
+        store.forms[1] = (uint8_t)form;
+    store.version = version;
+    store.packing = packing;
+    assert_int_equal(store_index_encode(&index, &chunking, &store, &made, &made_len), 0);
+    index_free(&index);
+    chunking_free(&chunking);
+    store_free(&store);
+    struct error err = {0};
+    int code = store_index_parse(made, made_len, &index, &chunking, &store, &err);
+    if (code) {
+        assert_non_null(strstr(err.text, "damaged"));
+    } else {
+        save(name, STORE_INDEX_NAME, (char *)made, made_len);
+        index_free(&index);
+        chunking_free(&chunking);
+        store_free(&store);
+    }
+    free(made);
+    return code;
+}
+
 bool watch_progress(void *context, const struct store_progress *progress)
 {
     struct watch *watch = context;

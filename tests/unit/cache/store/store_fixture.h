@@ -43,6 +43,11 @@ void assert_same_files(const char *a, const char *b);
  * segment 1 cut short and segment 2 whole. */
 void pretend_cut(const char *whole, const char *to);
 
+/* reseal makes a store's index say something else of the form of sample 1 (0: as it was), and of what was done to all,
+ * sealed as by whoever wrote it, as an index of `version`, 3 or later. It gives what parsing that gives: where it is
+ * refused, the store is as before. */
+int reseal(const char *name, uint32_t version, uint32_t form, struct packing packing);
+
 /* A progress function that checks what it is told and keeps the last of it. */
 struct watch {
     struct store_progress last;

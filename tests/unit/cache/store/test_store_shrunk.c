@@ -196,39 +196,6 @@ static void test_resume_damaged(void **state)
     assert_same_files("whole", "s");
 }
 
-/* Makes the store's index say something else of a sample's form, or of what was done to all, sealed as by whoever
- * wrote it. */
-static int reseal(const char *name, uint32_t form, struct packing packing)
-{
-    struct index index = {0};
-    struct chunking chunking = {0};
-    struct store store = {0};
-    char *bytes;
-    uint8_t *made;
-    size_t len = load(name, STORE_INDEX_NAME, &bytes), made_len;
-    assert_int_equal(store_index_parse((uint8_t *)bytes, len, &index, &chunking, &store, NULL), 0);
-    free(bytes);
-    if (form)
-        store.forms[1] = (uint8_t)form;
-    store.packing = packing;
-    assert_int_equal(store_index_encode(&index, &chunking, &store, &made, &made_len), 0);
-    index_free(&index);
-    chunking_free(&chunking);
-    store_free(&store);
-    struct error err = {0};
-    int code = store_index_parse(made, made_len, &index, &chunking, &store, &err);
-    if (code) {
-        assert_non_null(strstr(err.text, "damaged"));
-    } else {
-        save(name, STORE_INDEX_NAME, (char *)made, made_len);
-        index_free(&index);
-        chunking_free(&chunking);
-        store_free(&store);
-    }
-    free(made);
-    return code;
-}
-
 /* What cannot be is refused. What the index says otherwise than the segments is found by verifying. */
 static void test_header(void **state)
 {
@@ -240,22 +207,22 @@ static void test_header(void **state)
     path_below(path, "s");
     struct packing good = {.packed = true, .max_side = 256, .quality = 90}, wrong = good;
     wrong.max_side = 0;
-    assert_int_equal(reseal("s", 0, wrong), LARDER_EFORMAT);
+    assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, 0, wrong), LARDER_EFORMAT);
     wrong.max_side = STORE_SIDE_MAX + 1;
-    assert_int_equal(reseal("s", 0, wrong), LARDER_EFORMAT);
+    assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, 0, wrong), LARDER_EFORMAT);
     wrong = good;
     wrong.quality = 0;
-    assert_int_equal(reseal("s", 0, wrong), LARDER_EFORMAT);
+    assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, 0, wrong), LARDER_EFORMAT);
     wrong.quality = 101;
-    assert_int_equal(reseal("s", 0, wrong), LARDER_EFORMAT);
-    assert_int_equal(reseal("s", 8, good), LARDER_EFORMAT);
-    assert_int_equal(reseal("s", STORE_FORM_UNDECODED | STORE_FORM_SHRUNK, good), LARDER_EFORMAT);
-    assert_int_equal(reseal("s", STORE_FORM_RESTART_ROWS, good), LARDER_EFORMAT);
+    assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, 0, wrong), LARDER_EFORMAT);
+    assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, 16, good), LARDER_EFORMAT);
+    assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, STORE_FORM_UNDECODED | STORE_FORM_SHRUNK, good), LARDER_EFORMAT);
+    assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, STORE_FORM_RESTART_ROWS, good), LARDER_EFORMAT);
     assert_int_equal(store_verify(path, NULL, NULL, NULL, &err), 0);
     struct dataset *store = open_below("s");
     uint32_t other = store->store->forms[1] == STORE_FORM_SHRUNK ? STORE_FORM_UNDECODED : STORE_FORM_SHRUNK;
     dataset_unref(&store);
-    assert_int_equal(reseal("s", other, good), 0);
+    assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, other, good), 0);
     assert_int_equal(store_verify(path, NULL, NULL, NULL, &err), LARDER_EFORMAT);
 }
 

@@ -33,11 +33,13 @@ static void fill_job(struct status_job *job, uint32_t i)
     if (i == 0)
         job->store = (struct status_store){.packed = true,
                                            .restart_rows = true,
+                                           .planes = true,
                                            .max_side = 256,
                                            .quality = 90,
                                            .samples_shrunk = 470,
                                            .samples_undecoded = 3,
-                                           .samples_restart_rows = 497};
+                                           .samples_restart_rows = 17,
+                                           .samples_planes = 480};
     histogram_add(&job->waits, 0.3);
     job->n_queues = 1;
     job->queues = xcalloc(1, sizeof *job->queues);

@@ -38,7 +38,7 @@ static const char expected_json[] =
     "\"governor\":{\"preparers\":3,\"loaders\":9,\"prepare_rate\":1500.5,\"load_rate\":null,\"moves\":12},\"jobs\":["
     "{\"name\":\"train-a\",\"job\":0,\"pid\":815,\"client\":\"python/0.1\",\"dataset\":\"/data/imagenet/"
     "train\",\"dataset_samples\":null,\"store\":{\"max_side\":256,\"quality\":90,\"shrunk\":470,"
-    "\"undecoded\":3,\"restart_rows\":497},"
+    "\"undecoded\":3,\"restart_rows\":17,\"planes\":480},"
     "\"pipeline\":\"[{\\\"random_resized_crop\\\":{\\\"size\\\":224}}]\",\"weight\":1.0,\"batch_size\":64,\"prefetch\":"
     "4,\"prefetch_asked\":8,\"look_ahead\":3,\"epoch\":1,"
     "\"epochs\":90,\"started\":true,\"view_samples\":1000,\"epoch_samples\":"

@@ -1,0 +1,325 @@
+/* test_store_planes.c: proves that a store with planes says so, has the fingerprint that it would have without them,
+ * shares no sample with another kind of store, goes on when it was interrupted, and is never copied to a store whose
+ * version knows no planes. Its planes here are made up: a mark before bytes that have a mark of restart rows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cache/store/store_priv.h"
+#include "tests/unit/cache/store/store_fixture.h"
+
+#define MARK 4
+#define MADE_MAX (SAMPLE_BYTES_MAX + 2 * MARK)
+
+static bool begins(const uint8_t *bytes, size_t len_bytes, const char mark[MARK])
+{
+    return len_bytes >= MARK && memcmp(bytes, mark, MARK) == 0;
+}
+
+static void make(struct store_made *made, const char *mark, const uint8_t *bytes, size_t len_bytes)
+{
+    size_t before = strlen(mark);
+    made->len_bytes = before + len_bytes;
+    made->bytes = malloc(made->len_bytes);
+    assert_non_null(made->bytes);
+    memcpy(made->bytes, mark, before);
+    memcpy(made->bytes + before, bytes, len_bytes);
+}
+
+/* Every third sample stays, the next one gets restart rows, and the next planes, where they are asked for. What is in
+ * planes stays so, or gets restart rows. Of an odd number of bytes the images are large. */
+static int fake(const struct store_options *options, const uint8_t *bytes, size_t len_bytes, struct store_made *made,
+                struct error *err)
+{
+    (void)err;
+    bool shrunk = options->max_side && len_bytes % 2;
+    if (begins(bytes, len_bytes, "PLNS")) {
+        made->form = options->planes ? STORE_FORM_PLANES : STORE_FORM_RESTART_ROWS;
+        if (!options->planes)
+            make(made, "", bytes + MARK, len_bytes - MARK);
+    } else if (begins(bytes, len_bytes, "ROWS")) {
+        made->form = STORE_FORM_RESTART_ROWS;
+    } else if (len_bytes % 3) {
+        bool planes = options->planes && len_bytes % 3 == 2;
+        made->form = (planes ? STORE_FORM_PLANES : STORE_FORM_RESTART_ROWS) | (shrunk ? STORE_FORM_SHRUNK : 0);
+        make(made, planes ? "PLNSROWS" : "ROWS", bytes, shrunk ? len_bytes / 2 : len_bytes);
+    }
+    return 0;
+}
+
+static struct store_options planes(void)
+{
+    struct store_options options = small_options();
+    options.rewrite = fake;
+    options.restart_rows = options.planes = true;
+    return options;
+}
+
+static struct store_options rows(void)
+{
+    struct store_options options = planes();
+    options.planes = false;
+    return options;
+}
+
+static struct store_options shrinking(struct store_options options, uint32_t max_side)
+{
+    options.max_side = max_side;
+    options.quality = 80;
+    return options;
+}
+
+static int pack_below(const char *from, const char *to, const struct store_options *options, struct error *err)
+{
+    char path[PATH_BYTES];
+    struct dataset *dataset = open_below(from);
+    path_below(path, to);
+    int code = store_pack(dataset, path, options, NULL, NULL, err);
+    dataset_unref(&dataset);
+    return code;
+}
+
+static void assert_same_fingerprint(const struct dataset *a, const struct dataset *b, bool same)
+{
+    uint64_t one[2], other[2];
+    dataset_fingerprint(a, one);
+    dataset_fingerprint(b, other);
+    assert_int_equal(memcmp(one, other, sizeof one) == 0, same);
+}
+
+/* The samples are what was made of them, under the source's indices and fingerprint, and are counted by what became of
+ * them. Those of two stores with planes are one; none is one with a sample of another kind of store. */
+static void test_samples(void **state)
+{
+    (void)state;
+    static uint8_t original[SAMPLE_BYTES_MAX], got[MADE_MAX];
+    struct store_options options = small_options();
+    pack_well("plain", &options);
+    options = rows();
+    pack_well("rows", &options);
+    options = planes();
+    pack_well("a", &options);
+    options.seed = 5;
+    options.chunk_size = 9;
+    pack_well("b", &options);
+    struct dataset *plain = open_below("plain"), *marked = open_below("rows"), *a = open_below("a"),
+                   *b = open_below("b");
+    uint32_t in_planes = 0, in_rows = 0, index;
+    assert_same_fingerprint(source, a, true);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        struct store_made made = {0};
+        assert_int_equal(dataset_read(source, i, original, NULL), 0);
+        assert_int_equal(fake(&options, original, dataset_size(source, i), &made, NULL), 0);
+        assert_int_equal(dataset_size(a, i), made.bytes ? made.len_bytes : dataset_size(source, i));
+        assert_int_equal(dataset_read(a, i, got, NULL), 0);
+        assert_memory_equal(got, made.bytes ? made.bytes : original, dataset_size(a, i));
+        free(made.bytes);
+        assert_int_equal(a->store->forms[i], made.form);
+        in_planes += made.form == STORE_FORM_PLANES;
+        in_rows += made.form == STORE_FORM_RESTART_ROWS;
+        assert_int_equal(dataset_label(a, i), dataset_label(source, i));
+        assert_int_equal(dataset_id(a, i), dataset_id(b, i));
+        assert_false(dataset_index(plain, dataset_id(a, i), &index) || dataset_index(marked, dataset_id(a, i), &index));
+    }
+    struct packing packing;
+    dataset_packing(a, &packing);
+    assert_true(packing.packed && packing.planes && packing.restart_rows && !packing.max_side && !packing.quality);
+    assert_true(in_planes && packing.samples_planes == in_planes);
+    assert_true(in_rows && packing.samples_restart_rows == in_rows);
+    dataset_packing(marked, &packing);
+    assert_true(!packing.planes && !packing.samples_planes);
+    dataset_unref(&plain);
+    dataset_unref(&marked);
+    dataset_unref(&a);
+    dataset_unref(&b);
+}
+
+/* With planes the version is 4, without them it is what it was. No kind of pack goes over another's store. */
+static void test_versions(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"one", "two", "three", "four", "smaller"};
+    const struct store_options options[] = {small_options(), rows(), shrinking(rows(), 300), planes(),
+                                            shrinking(planes(), 300)};
+    struct error err;
+    for (unsigned i = 0; i < 5; i++) {
+        char *bytes;
+        pack_well(names[i], &options[i]);
+        load(names[i], STORE_INDEX_NAME, &bytes);
+        assert_int_equal(bytes[8], i < 4 ? i + 1 : 4);
+        free(bytes);
+        load(names[i], "segment-00000.larder", &bytes);
+        assert_int_equal(bytes[8], i < 4 ? i + 1 : 4);
+        free(bytes);
+        for (unsigned j = 0; j < i; j++)
+            assert_int_equal(pack(names[i], &options[j], NULL, NULL, &err), LARDER_EINVAL);
+    }
+}
+
+/* Shrunk images in planes have the fingerprint of the same size and quality without planes, and share no sample with
+ * those, nor with planes of the originals. */
+static void test_shrunk(void **state)
+{
+    (void)state;
+    static uint8_t got[MADE_MAX];
+    struct store_options options = shrinking(planes(), 300);
+    pack_well("a", &options);
+    options = shrinking(rows(), 300);
+    pack_well("rows", &options);
+    options = planes();
+    pack_well("whole", &options);
+    struct dataset *a = open_below("a"), *marked = open_below("rows"), *whole = open_below("whole");
+    uint32_t both = 0, index;
+    assert_same_fingerprint(a, marked, true);
+    assert_same_fingerprint(a, whole, false);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        assert_int_equal(dataset_read(a, i, got, NULL), 0);
+        assert_int_equal((a->store->forms[i] & STORE_FORM_PLANES) != 0, begins(got, dataset_size(a, i), "PLNS"));
+        both += a->store->forms[i] == (STORE_FORM_PLANES | STORE_FORM_SHRUNK);
+        assert_false(dataset_index(marked, dataset_id(a, i), &index) || dataset_index(whole, dataset_id(a, i), &index));
+    }
+    struct packing packing;
+    dataset_packing(a, &packing);
+    assert_true(both && packing.planes && packing.max_side == 300 && packing.quality == 80);
+    dataset_unref(&a);
+    dataset_unref(&marked);
+    dataset_unref(&whole);
+}
+
+/* An interrupted pack goes on after its finished segments. Its counts are those of the whole. */
+static void test_resume(void **state)
+{
+    (void)state;
+    struct store_options options = planes();
+    struct watch whole = {0}, rest = {0};
+    struct error err;
+    assert_int_equal(pack("whole", &options, watch_progress, &whole, &err), 0);
+    pretend_cut("whole", "s");
+    options.threads = 1;
+    assert_int_equal(pack("s", &options, watch_progress, &rest, &err), 0);
+    assert_true(rest.last.samples_resumed > 0 && rest.last.samples_resumed < SAMPLES);
+    assert_true(whole.last.samples_planes > 0);
+    assert_int_equal(rest.last.samples_planes, whole.last.samples_planes);
+    assert_int_equal(rest.last.samples_rewritten, whole.last.samples_rewritten);
+    assert_int_equal(rest.last.bytes_packed, whole.last.bytes_packed);
+    assert_same_files("whole", "s");
+}
+
+/* What cannot be is refused. What the index says otherwise than the segments is found by verifying, which says how the
+ * store was packed. */
+static void test_header(void **state)
+{
+    (void)state;
+    const uint32_t version = STORE_VERSION_PLANES;
+    struct store_options options = planes();
+    struct watch watch = {0};
+    struct error err;
+    char path[PATH_BYTES];
+    pack_well("s", &options);
+    path_below(path, "s");
+    const struct packing good = {.restart_rows = true, .planes = true};
+    struct packing wrong = good;
+    wrong.planes = false;
+    assert_int_equal(reseal("s", version, 0, wrong), LARDER_EFORMAT);
+    wrong = good;
+    wrong.restart_rows = false;
+    assert_int_equal(reseal("s", version, 0, wrong), LARDER_EFORMAT);
+    wrong = good;
+    wrong.quality = 90;
+    assert_int_equal(reseal("s", version, 0, wrong), LARDER_EFORMAT);
+    wrong.quality = 101;
+    wrong.max_side = 256;
+    assert_int_equal(reseal("s", version, 0, wrong), LARDER_EFORMAT);
+    wrong.quality = 90;
+    wrong.max_side = STORE_SIDE_MAX + 1;
+    assert_int_equal(reseal("s", version, 0, wrong), LARDER_EFORMAT);
+    wrong.max_side = 256; /* version 3 knows no planes, neither of the store nor of a sample */
+    assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, 0, wrong), LARDER_EFORMAT);
+    wrong.planes = false;
+    assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, STORE_FORM_PLANES, wrong), LARDER_EFORMAT);
+    static const uint32_t forms[] = {STORE_FORM_PLANES | STORE_FORM_RESTART_ROWS, STORE_FORM_PLANES | STORE_FORM_SHRUNK,
+                                     STORE_FORM_UNDECODED, STORE_FORM_PLANES | STORE_FORM_UNDECODED, 16};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        assert_int_equal(reseal("s", version, forms[i], good), LARDER_EFORMAT);
+    assert_int_equal(store_verify(path, watch_progress, NULL, &watch, &err), 0);
+    assert_true(watch.last.packing.planes && watch.last.packing.samples_planes > 0);
+    struct dataset *store = open_below("s");
+    uint32_t other = store->store->forms[1] == STORE_FORM_PLANES ? STORE_FORM_RESTART_ROWS : STORE_FORM_PLANES;
+    dataset_unref(&store);
+    assert_int_equal(reseal("s", version, other, good), 0);
+    assert_int_equal(store_verify(path, NULL, NULL, NULL, &err), LARDER_EFORMAT);
+}
+
+/* A store with planes is not copied to one of version 1, and planes need what writes them. Packed with planes again its
+ * samples stay; without, what is stored is what restart rows of the source are. Either is the same dataset as if it
+ * were packed from the source, unless others may write to the store. */
+static void test_source(void **state)
+{
+    (void)state;
+    struct store_options options = planes();
+    struct error err;
+    char path[PATH_BYTES];
+    pack_well("planes", &options);
+    assert_int_equal(pack_below("planes", "again", &options, &err), 0);
+    options = rows();
+    pack_well("rows", &options);
+    assert_int_equal(pack_below("planes", "back", &options, &err), 0);
+    options = small_options();
+    assert_int_equal(pack_below("planes", "copy", &options, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "in planes"));
+    options.planes = true;
+    assert_int_equal(pack("copy", &options, NULL, NULL, &err), LARDER_EINVAL);
+    path_below(path, "copy/" STORE_INDEX_NAME);
+    assert_int_not_equal(access(path, F_OK), 0);
+    options = planes();
+    pack_well("of others", &options);
+    path_below(path, "of others");
+    assert_int_equal(chmod(path, 0777), 0);
+    options = rows();
+    assert_int_equal(pack_below("of others", "foreign", &options, &err), 0);
+    struct dataset *first = open_below("planes"), *again = open_below("again"), *marked = open_below("rows"),
+                   *back = open_below("back"), *foreign = open_below("foreign");
+    assert_int_equal(back->store->version, STORE_VERSION_REWRITTEN);
+    assert_same_fingerprint(source, again, true);
+    assert_same_fingerprint(source, back, true);
+    assert_same_fingerprint(source, foreign, false);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        struct identity one = again->store->checksums[i], other = first->store->checksums[i];
+        assert_memory_equal(&one, &other, sizeof one);
+        assert_int_equal(again->store->forms[i], first->store->forms[i]);
+        one = back->store->checksums[i];
+        other = marked->store->checksums[i];
+        assert_memory_equal(&one, &other, sizeof one);
+        one = foreign->store->checksums[i];
+        assert_memory_equal(&one, &other, sizeof one);
+        assert_int_equal(dataset_id(back, i), dataset_id(marked, i));
+        if (first->store->forms[i] == STORE_FORM_PLANES)
+            assert_int_not_equal(dataset_id(foreign, i), dataset_id(marked, i));
+    }
+    dataset_unref(&first);
+    dataset_unref(&again);
+    dataset_unref(&marked);
+    dataset_unref(&back);
+    dataset_unref(&foreign);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_samples, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_versions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_shrunk, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_resume, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_header, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_source, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
