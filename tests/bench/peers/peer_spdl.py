@@ -11,9 +11,9 @@ PACKAGES = ("spdl",)
 def available():
     try:
         import spdl.dataloader
-        import spdl.io
+        import spdl.io.utils
 
-        spdl.io.demux_image  # its libraries are loaded now
+        spdl.io.utils.get_ffmpeg_log_level()  # loads its libraries
     except (ImportError, RuntimeError, OSError, AttributeError) as reason:
         return None, str(reason).split("\n")[0]
     return f"spdl {importlib.metadata.version('spdl')}", None
