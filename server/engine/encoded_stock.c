@@ -8,8 +8,8 @@
 
 enum { SHARED_STOCKS = 2 }; /* stocks that all jobs out of step together may fill by eviction */
 /* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. Jobs out of
- * step spread a chunk's samples more than one alone, and the jobs of several nodes more than those of one. In step those
- * of several nodes spread them less, for they take them by the bundle. */
+ * step spread a chunk's samples more than one alone, and the jobs of several nodes more than those of one. In step the
+ * jobs of several nodes spread them less, for they take them by the bundle. */
 static const double READ_PART = 0.7, READ_PART_APART = 0.75, READ_PART_HOME = 0.6, READ_PART_HOME_APART = 0.8;
 /* In halves of an epoch: jobs of several nodes no farther apart are in step, for they get samples by the bundle. */
 static const double IN_STEP_HOME = 0.1;
