@@ -18,10 +18,12 @@
 #include "server/engine/encoded.h"
 
 enum {
-    KEPT_PART = 20,     /* Less than one part in so many is not worth keeping. */
-    REST_CHUNKS = 8,    /* Chunks that go need memory for at least so many chunks to be shuffled, */
-    REST_PART = 12,     /* and for one part in so many of them, */
-    REST_PART_APART = 8 /* or of so many, to be shared when jobs are apart in their epochs. */
+    KEPT_PART = 20,          /* Less than one part in so many is not worth keeping. */
+    REST_CHUNKS = 8,         /* Chunks that go need memory for at least so many chunks to be shuffled, */
+    REST_PART = 12,          /* and for one part in so many of them, */
+    REST_PART_APART = 8,     /* or of so many, to be shared when jobs are apart in their epochs, */
+    REST_PART_HOME = 7,      /* For jobs of several nodes, which take samples by the bundle, it is one in so many, */
+    REST_PART_HOME_APART = 6 /* or in so many. */
 };
 
 /* What the jobs want, and how many bytes it has: an estimate from the mean of some samples. If it is too low, the
@@ -157,7 +159,9 @@ static int by_level(const void *left, const void *right)
 static double keepable(const struct encoded_store *store, double bytes, double chunk_bytes, double ahead_bytes)
 {
     double all = (double)encoded_sure(store), fixed = REST_CHUNKS * chunk_bytes;
-    double part = 1.0 / (demand_in_step(store->jobs) ? REST_PART : REST_PART_APART);
+    bool home = store->env->config.home, in_step = demand_in_step(store->jobs);
+    int rest = home ? (in_step ? REST_PART_HOME : REST_PART_HOME_APART) : in_step ? REST_PART : REST_PART_APART;
+    double part = 1.0 / rest;
     double by_part = (all - bytes * part) / (1 - part);
     fixed = ahead_bytes > fixed ? ahead_bytes : fixed;
     double most = by_part < all - fixed ? by_part : all - fixed;

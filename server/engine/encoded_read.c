@@ -26,7 +26,7 @@
 /* Each pair has a figure for jobs in step (or one alone) and one for jobs half an epoch apart. Between them it goes in
  * proportion. */
 /* The part of the budget that reads ahead may fill. The rest is for reads on demand. */
-static const double AHEAD_SHARE[] = {0.9, 0.85};
+static const double AHEAD_SHARE[] = {0.9, 0.85}, AHEAD_SHARE_HOME[] = {0.9, 0.875};
 /* The part of what views have in a chunk that a read ahead must bring at the least. */
 static const double AHEAD_LEAST[] = {0.5, 0.8};
 
@@ -84,7 +84,8 @@ const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct
     uint32_t compared = 0, from = (uint32_t)random_below(&store->env->rng, group->n_chunks);
     encoded_measure_shortage(store, group);
     double least = store->shortage.chunk_samples * between(AHEAD_LEAST, store->shortage.apart);
-    double room = encoded_room(store, group->kept, between(AHEAD_SHARE, store->shortage.apart));
+    const double *share = store->env->config.home ? AHEAD_SHARE_HOME : AHEAD_SHARE;
+    double room = encoded_room(store, group->kept, between(share, store->shortage.apart));
     struct fill most = encoded_most_fill(store, group);
     if (most.samples < least || least * (double)mean > room)
         return NULL;

@@ -8,12 +8,13 @@
 
 enum { SHARED_STOCKS = 2 }; /* stocks that all jobs out of step together may fill by eviction */
 /* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. Jobs out of
- * step spread a chunk's samples more than one alone, and the jobs of several nodes more than those of one. */
-static const double READ_PART = 0.7, READ_PART_APART = 0.75, READ_PART_HOME = 0.8;
+ * step spread a chunk's samples more than one alone, and the jobs of several nodes more than those of one. In step the
+ * jobs of several nodes spread them less, for they take them by the bundle. */
+static const double READ_PART = 0.7, READ_PART_APART = 0.75, READ_PART_HOME = 0.6, READ_PART_HOME_APART = 0.8;
 /* In halves of an epoch: jobs of several nodes no farther apart are in step, for they get samples by the bundle. */
 static const double IN_STEP_HOME = 0.1;
 /* The part by which a job may be slower and still find most of what a faster job's read brings. */
-static const double LIKE_SPEED = 0.1;
+static const double LIKE_SPEED = 0.1, LIKE_SPEED_HOME = 0.15;
 /* What is left of a chunk to a job comes with a read for another job, if it is less than this part of the chunk. */
 static const double FEW_LEFT = 0.3;
 
@@ -60,8 +61,9 @@ static double measure_apart(const struct encoded_store *store, struct shortage *
     bool home = store->env->config.home;
     room->one_speed = false;
     if (demand_apart(store->jobs, room->takers, room->n_takers, here) <= (home ? IN_STEP_HOME : DEMAND_IN_STEP))
-        return READ_PART;
-    double part = slowest_rate(store, room, here) + LIKE_SPEED, least = home ? READ_PART_HOME : READ_PART_APART;
+        return home ? READ_PART_HOME : READ_PART;
+    double part = slowest_rate(store, room, here) + (home ? LIKE_SPEED_HOME : LIKE_SPEED);
+    double least = home ? READ_PART_HOME_APART : READ_PART_APART;
     room->one_speed = part >= 1;
     return part < least ? least : part < 1 ? part : 1;
 }
@@ -154,7 +156,7 @@ void encoded_measure_whole(struct encoded_store *store, const struct chunk *chun
         uint32_t needs = taker->no == job ? 0 : count_needs(store, chunk, taker->no);
         shared = shared || needs > 0;
         room->whole[i] = needs > 0 && needs < FEW_LEFT * taker->shape.chunk_samples &&
-                         demand_draw_rate(store->jobs, taker) >= rate * (1 - LIKE_SPEED);
+                         demand_draw_rate(store->jobs, taker) >= rate * (1 - LIKE_SPEED_HOME);
     }
     for (uint32_t i = 0; i < room->n_takers; i++)
         room->whole[i] = room->whole[i] || (shared && room->takers[i] == job);

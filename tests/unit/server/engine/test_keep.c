@@ -17,6 +17,7 @@ enum { CHUNKS = 128, CHUNK = 16, SAMPLES = CHUNKS * CHUNK, BATCH = 16, ENCODED =
 static struct play play;
 static sample_id order[SAMPLES];
 static struct engine_homes homes; /* of the jobs that are added */
+static bool home;                 /* of the engines that begin */
 
 static uint64_t encoded_bytes(const void *dataset, sample_id id)
 {
@@ -32,7 +33,8 @@ static void begin(uint32_t samples_held)
                                    .sample_bytes = encoded_bytes,
                                    .inflight_loads = 64,
                                    .inflight_prepares = 64,
-                                   .redirect_width = 8};
+                                   .redirect_width = 8,
+                                   .home = home};
     assert_int_equal(play_create(config, &play, NULL), 0);
     play.check_every = 7;
 }
@@ -198,6 +200,36 @@ static void test_all_and_nothing(void **state)
     play_end(&play);
 }
 
+/* Records take memory for at most three chunks. */
+static void expect_kept(uint32_t most)
+{
+    bool chunks[CHUNKS];
+    assert_in_range(kept(chunks), most < 3 ? 0 : most - 3, most);
+}
+
+/* At a home less stays: of what does not stay, memory for a seventh is for shuffling, or a sixth when jobs are apart. A
+ * machine of its own has a twelfth and an eighth for that. So with memory for a fifth nothing stays for jobs apart. */
+static void test_at_home(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t held, one_job, apart; /* memory for so many chunks; those that stay */
+        bool home;
+    } cases[] = {{64, 58, 54, false}, {64, 53, 51, true}, {26, 16, 11, false}, {26, 9, 0, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        home = cases[i].home;
+        begin(cases[i].held * CHUNK);
+        home = false;
+        uint32_t job = add("one", 0, SAMPLES, SHUFFLE_DEPENDENT, 0);
+        expect_kept(cases[i].one_job);
+        run_epoch(job, 0, SAMPLES / 2);
+        add("other", 0, SAMPLES, SHUFFLE_DEPENDENT, 0);
+        expect_kept(cases[i].apart);
+        engine_check(play.engine);
+        play_end(&play);
+    }
+}
+
 /* Where orders are known, memory is full of what the next epoch uses when an epoch ends. More cannot be saved: what an
  * epoch does not read is there at its beginning. Jobs of all kinds come and go. */
 static void test_known_orders(void **state)
@@ -257,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_homes),
         cmocka_unit_test(test_jobs_come_and_go),
         cmocka_unit_test(test_all_and_nothing),
+        cmocka_unit_test(test_at_home),
         cmocka_unit_test(test_known_orders),
         cmocka_unit_test(test_fits_after_known_orders),
     };
