@@ -141,6 +141,7 @@ static void on_taken(struct merge *merge, const struct merge_event *event)
         if (arrival.id != arrival.slot.id)
             merge_each_slot(merge, change_places, &(struct exchange){arrival.id, arrival.slot.id});
         arrival.part->tries = 0;
+        arrival.part->starved_ns = merge->now_ns + MERGE_STARVED_NS;
     } else if (!event->taken.over) {
         merge_place(merge, arrival.slot);
     }
@@ -187,11 +188,18 @@ static void back(struct part *part, const struct request *request, uint32_t from
         part->since_ns = 0;
 }
 
+/* had_none notes that the node has answered, and had nothing. */
+static void had_none(const struct merge *merge, struct part *part)
+{
+    part->again_ns = merge->now_ns + MERGE_EMPTY_NS;
+    if (part->starved_ns < merge->now_ns + MERGE_EMPTY_MORE_NS)
+        part->starved_ns = merge->now_ns + MERGE_EMPTY_MORE_NS;
+}
+
 static void on_batch(struct merge *merge, struct part *part, struct request *request, const struct merge_event *event)
 {
     struct request answered = *request;
     merge_seq_took(part, answered.seq);
-    part->starved_ns = merge->now_ns + MERGE_STARVED_NS;
     uint32_t count = event->batch.count < answered.n ? event->batch.count : answered.n;
     *request = (struct request){0};
     fit(merge, part, &answered, count, event->batch.last);
@@ -200,7 +208,7 @@ static void on_batch(struct merge *merge, struct part *part, struct request *req
         merge_arrive(merge, part, (struct slot){.task = answered.tasks[i], .id = answered.ids[i]},
                      event->batch.samples[i]);
     if (count == 0 && !event->batch.last) /* as good as EMPTY */
-        part->again_ns = merge->now_ns + MERGE_EMPTY_NS;
+        had_none(merge, part);
     back(part, &answered, count);
 }
 
@@ -251,10 +259,8 @@ static void on_answer(struct merge *merge, const struct merge_event *event)
     } else if (event->type == MERGE_EMPTY && !attaches) {
         back(part, request, 0);
         merge_seq_leave(part, request->seq);
-        if (part->starved_ns < merge->now_ns + MERGE_EMPTY_MORE_NS)
-            part->starved_ns = merge->now_ns + MERGE_EMPTY_MORE_NS;
         *request = (struct request){0};
-        part->again_ns = merge->now_ns + MERGE_EMPTY_NS;
+        had_none(merge, part);
     } else if (event->type == MERGE_REFUSED) {
         merge_give_up(merge, part);
     } else { /* GONE, STALE, or an answer to another question */

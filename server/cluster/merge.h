@@ -11,7 +11,8 @@
  *   OPEN, ATTACHING ── REFUSED, no connection, two failures in a row, MERGE_TRIES, MERGE_STARVED_NS ──▶ given up (MOVE)
  *
  * When a part is given up, the engine has those samples back at once that it waits for there. So a job waits no longer
- * for a node than MERGE_STARVED_NS, whatever becomes of the next one. */
+ * than MERGE_STARVED_NS for a node that gives nothing of use and does not say that it has none yet, whatever becomes of
+ * the next one. */
 #ifndef LARDER_SERVER_CLUSTER_MERGE_H
 #define LARDER_SERVER_CLUSTER_MERGE_H
 
@@ -32,7 +33,7 @@
 #define MERGE_ANSWER_MS 2000                /* that an answer may take beyond that */
 #define MERGE_EMPTY_NS UINT64_C(50000000)   /* before a part that had none is asked again */
 #define MERGE_TRIES 3                       /* attachments in a row that bring nothing */
-#define MERGE_STARVED_NS UINT64_C(6000000000)    /* in which a part that is asked gives nothing, */
+#define MERGE_STARVED_NS UINT64_C(6000000000)    /* in which a part that is asked gives nothing that is taken, */
 #define MERGE_EMPTY_MORE_NS UINT64_C(4000000000) /* or in which it does not even say so */
 #define MERGE_PARTS_MAX 256                      /* of an epoch, those that were given up included */
 #define MERGE_NODE_SELF UINT32_MAX

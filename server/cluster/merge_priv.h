@@ -46,7 +46,7 @@ struct part {
     uint32_t tries;                   /* attachments since the engine took something */
     uint64_t again_ns;                /* It is not asked before. */
     uint64_t since_ns;                /* since when slots have waited */
-    uint64_t starved_ns;              /* when it is given up, unless it answers */
+    uint64_t starved_ns;              /* when it is given up, unless the engine takes something or it has none yet */
     uint32_t most;                    /* samples of a request, as the node has room for, */
     uint32_t whole;                   /* and whole answers since that was found out */
     bool tight;                       /* It had no room for as many in several requests. */

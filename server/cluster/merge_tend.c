@@ -64,8 +64,9 @@ void merge_tend(struct merge *merge, struct part *part)
     }
     if (part->state == PART_OPEN && part->dry && !part->arriving && !merge_under_way(part))
         merge_attach(merge, part);
-    if ((part->state == PART_OPEN || part->state == PART_ATTACHING) && merge->now_ns >= part->starved_ns &&
-        (part->waiting.count || merge_under_way(part))) {
+    bool asked = part->waiting.count || merge_under_way(part);
+    if ((part->state == PART_OPEN || part->state == PART_ATTACHING) && merge->now_ns >= part->starved_ns && asked &&
+        !part->arriving) {
         merge_give_up(merge, part);
         return;
     }
