@@ -35,8 +35,10 @@ void layout_move(struct layout *layout, uint32_t chunk, uint64_t len_bytes);
 
 uint32_t pack_version(const struct store_options *options);   /* STORE_VERSION_… of the store that they make */
 struct packing pack_how(const struct store_options *options); /* what their store's index says of them */
-/* pack_plan gives a number for what would be packed and how. Equal plans make equal stores. LARDER_ENOMEM. */
-int pack_plan(const struct dataset *dataset, const struct store_options *options, uint64_t plan[2]);
+struct pack;
+/* pack_plan gives a number for what would be packed and how: the pack's dataset, options and origin. Equal plans make
+ * equal stores. LARDER_ENOMEM. */
+int pack_plan(const struct pack *pack, uint64_t plan[2]);
 
 /* dest.c */
 
@@ -60,9 +62,10 @@ struct pack {
     const struct dataset *dataset;
     const struct store_options *options;
     const char *dest;
-    /* A source with planes of images that were not shrunk. What is packed of it is what would be packed of its own
-     * source, so its samples keep that one's hashes and sizes. NULL: samples are what they are in the source. A store
-     * that others may write to is none: its hashes may be another image's. */
+    /* The source, where planes come from it or are made of it and its images were not shrunk. What is packed of it is
+     * what would be packed of its own source, so its samples keep that one's sizes and hashes. Of a store that others
+     * may write to they keep only the sizes: its hashes may be another image's. NULL: samples are what they are in the
+     * source. */
     const struct store *origin;
     struct chunking chunking;
     struct layout layout;

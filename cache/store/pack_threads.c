@@ -78,10 +78,10 @@ static int take_chunk_samples(struct packer *packer, uint32_t first, uint32_t co
         *entry = (struct store_entry){.hash = {.low = hash.low64, .high = hash.high64}, .size = size};
         entry->checksum = entry->hash;
         entry->source_bytes = size;
-        if (pack->origin) {
-            entry->hash = pack->origin->hashes[read->index];
+        if (pack->origin)
             entry->source_bytes = pack->origin->source_bytes[read->index];
-        }
+        if (pack->origin && !pack->origin->foreign)
+            entry->hash = pack->origin->hashes[read->index];
         if (!pack->options->rewrite)
             continue;
         int code = is_to_stop(pack) ? stopped(pack, err)

@@ -105,15 +105,19 @@ class Planes(Case):
                 self.assert_same_pixels(self.tree, self.store, pipeline)
 
     def test_a_job_goes_on(self):
-        """A job that began on the tree goes on with the store, or with one made of it: the rest of its epoch, each
-        sample once."""
+        """A job that began on the tree goes on with the store, or with one made of it or of restart rows: the rest of
+        its epoch, each sample once."""
         options = {"pipeline": CROP, "batch_size": 20, "bad_samples": "skip"}
         loader = self.loader(self.server, self.tree, **options)
         batches = iter(loader)
         begun = [index for _ in range(2) for index in next(batches)[-1].tolist()]
         state = loader.state_dict()
         loader.close()
-        for store in (self.store, self.packed("back", self.store), self.packed("again", self.store, "--planes")):
+        theirs = self.packed("theirs", self.store, "--planes")
+        os.chmod(theirs, 0o777)
+        for store in (self.store, self.packed("back", self.store), self.packed("again", self.store, "--planes"),
+                      self.packed("later", self.packed("rows", self.tree, "--restart-rows"), "--planes"),
+                      self.packed("mine", theirs)):
             resumed = self.loader(self.server, store, **options)
             resumed.load_state_dict(state)
             rest = everything(resumed)

@@ -260,7 +260,7 @@ static void test_header(void **state)
 
 /* A store with planes is not copied to one of version 1, and planes need what writes them. Packed with planes again its
  * samples stay; without, what is stored is what restart rows of the source are. Either is the same dataset as if it
- * were packed from the source, unless others may write to the store. */
+ * were packed from the source. Where others may write to the store, its samples are shared with none of those. */
 static void test_source(void **state)
 {
     (void)state;
@@ -290,7 +290,7 @@ static void test_source(void **state)
     assert_int_equal(back->store->version, STORE_VERSION_REWRITTEN);
     assert_same_fingerprint(source, again, true);
     assert_same_fingerprint(source, back, true);
-    assert_same_fingerprint(source, foreign, false);
+    assert_same_fingerprint(source, foreign, true);
     for (uint32_t i = 0; i < SAMPLES; i++) {
         struct identity one = again->store->checksums[i], other = first->store->checksums[i];
         assert_memory_equal(&one, &other, sizeof one);
@@ -311,6 +311,107 @@ static void test_source(void **state)
     dataset_unref(&foreign);
 }
 
+static void open_to_others(const char *name, bool open)
+{
+    char path[PATH_BYTES];
+    path_below(path, name);
+    assert_int_equal(chmod(path, open ? 0777 : 0755), 0);
+    catalog_destroy(catalog); /* it knows the store as it was */
+    assert_int_equal(catalog_create(NULL, &catalog, NULL), 0);
+}
+
+/* Planes of a store with restart rows are the same dataset as planes of its source, and share its samples, unless
+ * others may write to the store. What was packed of smaller images stays a dataset of its own. */
+static void test_source_with_rows(void **state)
+{
+    (void)state;
+    struct store_options options = rows();
+    struct error err;
+    pack_well("rows", &options);
+    options = shrinking(rows(), 300);
+    pack_well("smaller", &options);
+    options = planes();
+    pack_well("planes", &options);
+    assert_int_equal(pack_below("rows", "later", &options, &err), 0);
+    assert_int_equal(pack_below("smaller", "small", &options, &err), 0);
+    open_to_others("rows", true);
+    assert_int_equal(pack_below("rows", "foreign", &options, &err), 0);
+    struct dataset *first = open_below("planes"), *later = open_below("later"), *small = open_below("small"),
+                   *foreign = open_below("foreign");
+    assert_same_fingerprint(source, later, true);
+    assert_same_fingerprint(source, foreign, true);
+    assert_same_fingerprint(source, small, false);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        struct identity one = later->store->hashes[i], other = first->store->hashes[i];
+        assert_memory_equal(&one, &other, sizeof one);
+        other = foreign->store->hashes[i];
+        bool rewritten = later->store->forms[i] != 0;
+        assert_int_equal(memcmp(&one, &other, sizeof one) != 0, rewritten);
+    }
+    dataset_unref(&first);
+    dataset_unref(&later);
+    dataset_unref(&small);
+    dataset_unref(&foreign);
+}
+
+/* A pack that was interrupted does not go on when others may write to its source since, or may no longer. */
+static void test_source_changes_hands(void **state)
+{
+    (void)state;
+    struct store_options options = planes();
+    struct error err;
+    pack_well("planes", &options);
+    options = rows();
+    pack_well("rows", &options);
+    assert_int_equal(pack_below("planes", "of mine", &options, &err), 0);
+    open_to_others("planes", true);
+    assert_int_equal(pack_below("planes", "of others", &options, &err), 0);
+    pretend_cut("of mine", "a");
+    pretend_cut("of others", "b");
+    assert_int_equal(pack_below("planes", "a", &options, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "an unfinished pack of another source"));
+    assert_int_equal(pack_below("planes", "b", &options, &err), 0);
+    assert_same_files("of others", "b");
+    open_to_others("planes", false);
+    pretend_cut("of others", "c");
+    assert_int_equal(pack_below("planes", "c", &options, &err), LARDER_EINVAL);
+    assert_int_equal(pack_below("planes", "a", &options, &err), 0);
+    assert_same_files("of mine", "a");
+    options = planes();
+    assert_int_equal(pack_below("rows", "planes of mine", &options, &err), 0);
+    open_to_others("rows", true);
+    pretend_cut("planes of mine", "d");
+    assert_int_equal(pack_below("rows", "d", &options, &err), LARDER_EINVAL);
+}
+
+static void assert_plan(const char *name, uint64_t low, uint64_t high)
+{
+    struct dataset *dataset = open_below(name);
+    const uint64_t *plan = dataset->store->plan;
+    if (plan[0] != low || plan[1] != high)
+        fail_msg("%s: the plan is %016llx, %016llx", name, (unsigned long long)plan[0], (unsigned long long)plan[1]);
+    dataset_unref(&dataset);
+}
+
+/* A plan that a store of an earlier build has does not become another one, or that build's packs would not go on. */
+static void test_plans(void **state)
+{
+    (void)state;
+    struct store_options options = planes();
+    struct error err;
+    pack_well("planes", &options);
+    assert_int_equal(pack_below("planes", "again", &options, &err), 0);
+    options = rows();
+    assert_int_equal(pack_below("planes", "back", &options, &err), 0);
+    options = shrinking(planes(), 300);
+    pack_well("smaller", &options);
+    options = rows();
+    assert_int_equal(pack_below("smaller", "rows", &options, &err), 0);
+    assert_plan("again", UINT64_C(0x0dc3c10d22caae4d), UINT64_C(0x7611cc9d617c7069));
+    assert_plan("back", UINT64_C(0xe4796738d29bbe10), UINT64_C(0x28c08f34cf8b69ec));
+    assert_plan("rows", UINT64_C(0x6a0ba05a2562e35d), UINT64_C(0xaae4318e2b8ba598));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +421,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_resume, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_header, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_source, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_source_with_rows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_source_changes_hands, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_plans, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
