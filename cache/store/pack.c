@@ -50,7 +50,7 @@ static int resume(struct pack *pack, struct error *err)
         pack->progress.samples_resumed += samples;
         pack->progress.bytes_done += source_bytes;
         pack->progress.bytes_packed += segment_bytes(&pack->layout, segment);
-        pack_count(&pack->progress, entries, samples);
+        pack_count(pack, segment->first_chunk * pack->chunking.chunk_size, samples);
     }
     return 0;
 }

@@ -90,12 +90,13 @@ struct rewritten {
     uint8_t *bytes; /* of malloc */
     size_t len_bytes, cap_bytes;
 };
-/* pack_rewrite_sample appends a sample that was read, and tells its entry. It logs a sample that cannot be decoded.
+/* pack_rewrite_sample appends a sample that was read, and tells its entry. It logs a sample that cannot be decoded. Of
+ * one whose planes are damaged it appends nothing, and says so in read->err: it is one that cannot be read.
  * LARDER_ELIMIT past STORE_CHUNK_BYTES_MAX, LARDER_ENOMEM, and what rewriting gives. */
-int pack_rewrite_sample(const struct pack *pack, const struct sample_read *read, struct store_entry *entry,
+int pack_rewrite_sample(const struct pack *pack, struct sample_read *read, struct store_entry *entry,
                         struct rewritten *rewritten, struct error *err);
-/* pack_count adds what became of some samples to the progress. */
-void pack_count(struct store_progress *progress, const struct store_entry *entries, uint32_t count);
+/* pack_count adds to the progress what became of the samples from a position on. */
+void pack_count(struct pack *pack, uint32_t first, uint32_t count);
 /* pack_place waits until the places of the chunks before this one in its segment are final, and makes this one's so.
  * false: another thread failed. */
 bool pack_place(struct pack *pack, uint32_t chunk, uint64_t len_bytes);

@@ -35,13 +35,16 @@ static void make(struct store_made *made, const char *mark, const uint8_t *bytes
 }
 
 /* Every third sample stays, the next one gets restart rows, and the next planes, where they are asked for. What is in
- * planes stays so, or gets restart rows. Of an odd number of bytes the images are large. */
+ * planes stays so, or gets restart rows; with damage it is neither. Of an odd number of bytes the images are large. */
 static int fake(const struct store_options *options, const uint8_t *bytes, size_t len_bytes, struct store_made *made,
                 struct error *err)
 {
     (void)err;
     bool shrunk = options->max_side && len_bytes % 2;
-    if (begins(bytes, len_bytes, "PLNS")) {
+    if (begins(bytes, len_bytes, "PLNS") && !begins(bytes + MARK, len_bytes - MARK, "ROWS")) {
+        made->form = options->planes ? 0 : STORE_FORM_UNDECODED;
+        made->broken = true;
+    } else if (begins(bytes, len_bytes, "PLNS")) {
         made->form = options->planes ? STORE_FORM_PLANES : STORE_FORM_RESTART_ROWS;
         if (!options->planes)
             make(made, "", bytes + MARK, len_bytes - MARK);
@@ -53,6 +56,16 @@ static int fake(const struct store_options *options, const uint8_t *bytes, size_
         make(made, planes ? "PLNSROWS" : "ROWS", bytes, shrunk ? len_bytes / 2 : len_bytes);
     }
     return 0;
+}
+
+/* A store's rewriting may give planes that later give no image. */
+static int breaking(const struct store_options *options, const uint8_t *bytes, size_t len_bytes,
+                    struct store_made *made, struct error *err)
+{
+    int code = fake(options, bytes, len_bytes, made, err);
+    if (made->form & STORE_FORM_PLANES && made->bytes)
+        memcpy(made->bytes + MARK, "LOST", MARK);
+    return code;
 }
 
 static struct store_options planes(void)
@@ -211,6 +224,68 @@ static void test_resume(void **state)
     assert_int_equal(rest.last.samples_rewritten, whole.last.samples_rewritten);
     assert_int_equal(rest.last.bytes_packed, whole.last.bytes_packed);
     assert_same_files("whole", "s");
+}
+
+/* Planes that give no image end the pack of their store, or are samples that cannot be read, which a pack that goes on
+ * counts too. */
+static void test_broken(void **state)
+{
+    (void)state;
+    struct store_options options = planes();
+    struct watch whole = {0};
+    struct error err;
+    options.rewrite = breaking;
+    assert_int_equal(pack("planes", &options, watch_progress, &whole, &err), 0);
+    struct dataset *dataset = open_below("planes");
+    for (unsigned i = 0; i < 2; i++) {
+        static const char *const names[] = {"back", "again", "back's rest", "again's rest"};
+        char path[PATH_BYTES];
+        struct watch first = {0}, rest = {0};
+        options = i ? planes() : rows();
+        assert_int_equal(pack_below("planes", names[i], &options, &err), LARDER_EFORMAT);
+        assert_non_null(strstr(err.text, "its planes are damaged"));
+        options.skip_unreadable = true;
+        path_below(path, names[i]);
+        assert_int_equal(store_pack(dataset, path, &options, watch_progress, &first, &err), 0);
+        assert_true(first.last.samples_skipped > 0);
+        assert_int_equal(first.last.samples_skipped, whole.last.samples_planes);
+        assert_int_equal(first.last.samples_rewritten + first.last.samples_undecoded, 0);
+        pretend_cut(names[i], names[i + 2]);
+        path_below(path, names[i + 2]);
+        assert_int_equal(store_pack(dataset, path, &options, watch_progress, &rest, &err), 0);
+        assert_int_equal(rest.last.samples_skipped, whole.last.samples_planes);
+        struct dataset *made = open_below(names[i]);
+        for (uint32_t j = 0; j < SAMPLES; j++) {
+            bool broken = dataset->store->forms[j] & STORE_FORM_PLANES;
+            assert_int_equal((made->samples[j].flags & INDEX_UNREACHABLE) != 0, broken);
+        }
+        dataset_unref(&made);
+    }
+    dataset_unref(&dataset);
+}
+
+/* Rewritten is what has other bytes than in the source that is packed, in a pack that goes on too. */
+static void test_rewritten(void **state)
+{
+    (void)state;
+    struct store_options options = planes(), back = rows();
+    struct watch whole = {0}, first = {0}, rest = {0};
+    struct error err;
+    char path[PATH_BYTES];
+    assert_int_equal(pack("planes", &options, watch_progress, &whole, &err), 0);
+    struct dataset *dataset = open_below("planes");
+    path_below(path, "again");
+    assert_int_equal(store_pack(dataset, path, &options, watch_progress, &first, &err), 0);
+    assert_int_equal(first.last.samples_rewritten, 0);
+    pretend_cut("again", "rest");
+    path_below(path, "rest");
+    assert_int_equal(store_pack(dataset, path, &options, watch_progress, &rest, &err), 0);
+    assert_true(rest.last.samples_resumed > 0 && rest.last.samples_rewritten == 0);
+    memset(&rest, 0, sizeof rest);
+    path_below(path, "back");
+    assert_int_equal(store_pack(dataset, path, &back, watch_progress, &rest, &err), 0);
+    assert_int_equal(rest.last.samples_rewritten, whole.last.samples_planes);
+    dataset_unref(&dataset);
 }
 
 /* What cannot be is refused. What the index says otherwise than the segments is found by verifying, which says how the
@@ -419,6 +494,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_versions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shrunk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_resume, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_broken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rewritten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_header, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_source, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_source_with_rows, set_up, tear_down),
