@@ -160,6 +160,16 @@ class Planes(Case):
                                         "are no JPEGs; give a pipeline, or pack it again with --restart-rows"):
                 next(iter(self.loader(self.server, self.store, pipeline=[], **options)))
 
+    def test_nothing_in_planes(self):
+        """Without operators a job gets what a store holds that has no sample in planes."""
+        tree = os.path.join(self.folder, "no images")
+        os.makedirs(os.path.join(tree, "a"))
+        for number in range(COUNT):
+            with open(os.path.join(tree, "a", f"{number:03}.jpg"), "w") as file:
+                file.write(f"no image {number}")
+        got = self.encoded(self.packed("none", tree, "--planes"))
+        self.assertEqual(got, {number: b"no image %d" % number for number in range(COUNT)})
+
     def test_back(self):
         """Packed without --planes, the store gives the JPEGs that --restart-rows makes of the tree, byte for byte, in
         version 2. With --planes its samples stay as they are."""
