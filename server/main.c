@@ -180,8 +180,8 @@ static bool go_on(void *ctx)
 }
 
 /* This waits until SIGTERM or SIGINT comes, the daemon has come to its end, or nobody has been connected for
- * idle_exit_s. Meanwhile the service manager's watchdog hears of a daemon that works. This tells whether a signal
- * came. */
+ * idle_exit_s. Meanwhile the service manager's watchdog hears of a daemon that works. This tells whether a daemon of a
+ * cluster has to leave it: one that has come to its end has left. */
 static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_exit_s)
 {
     unsigned watchdog_ms = service_watchdog_ms();
@@ -195,7 +195,7 @@ static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
             double left = (double)idle_exit_s - daemon_idle_s(daemon);
             if (left <= 0) {
                 log_info("msg=\"no client for a while, stopping\" idle_exit_s=%llu", (unsigned long long)idle_exit_s);
-                return false;
+                return true;
             }
             timeout_ms = left > 3600 ? 3600000 : (int)(left * 1000) + 1;
         }
@@ -290,9 +290,9 @@ static int serve(const struct options *options)
             tell_ready(options->ready_fd);
         }
         service_notify("READY=1");
-        bool by_signal = wait_for_the_end(daemon, signals, config->idle_exit_s);
+        bool to_leave = wait_for_the_end(daemon, signals, config->idle_exit_s);
         service_notify("STOPPING=1");
-        if (by_signal && *config->cluster_name)
+        if (to_leave && *config->cluster_name)
             leave(daemon, signals);
         daemon_stop(daemon);
         log_info("msg=\"stopped\"");

@@ -109,8 +109,21 @@ struct packing pack_how(const struct store_options *options)
                             .planes = options->planes};
 }
 
-int pack_plan(const struct dataset *dataset, const struct store_options *options, uint64_t plan[2])
+#define PLAN_SIZES_ALONE 1u  /* the origin's hashes are not kept, because others may write to it */
+#define PLAN_OF_NO_PLANES 2u /* the origin has none */
+
+/* What is kept of the origin. 0, which is not hashed, is what it was in plans before there was anything else. */
+static uint64_t kept_of(const struct store *origin)
 {
+    if (!origin)
+        return 0;
+    return (origin->foreign ? PLAN_SIZES_ALONE : 0) | (origin->packing.planes ? 0 : PLAN_OF_NO_PLANES);
+}
+
+int pack_plan(const struct pack *pack, uint64_t plan[2])
+{
+    const struct dataset *dataset = pack->dataset;
+    const struct store_options *options = pack->options;
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return LARDER_ENOMEM;
@@ -119,11 +132,14 @@ int pack_plan(const struct dataset *dataset, const struct store_options *options
     uint64_t facts[6] = {
         htole64(version), 0, 0, htole64(options->chunk_size), htole64(options->seed), htole64(options->segment_bytes)};
     uint64_t shrinking[3] = {htole64(packing.max_side), htole64(packing.quality), htole64(packing.restart_rows)};
+    uint64_t kept = htole64(kept_of(pack->origin));
     dataset_fingerprint(dataset, facts + 1);
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, facts, sizeof facts);
     if (version >= STORE_VERSION_SHRUNK)
         XXH3_128bits_update(state, shrinking, sizeof shrinking);
+    if (kept)
+        XXH3_128bits_update(state, &kept, sizeof kept);
     for (uint32_t i = 0; i < dataset_count(dataset); i++) {
         uint64_t time = htole64((uint64_t)dataset->samples[i].mtime_ns);
         XXH3_128bits_update(state, &time, sizeof time);

@@ -50,7 +50,7 @@ static int resume(struct pack *pack, struct error *err)
         pack->progress.samples_resumed += samples;
         pack->progress.bytes_done += source_bytes;
         pack->progress.bytes_packed += segment_bytes(&pack->layout, segment);
-        pack_count(&pack->progress, entries, samples);
+        pack_count(pack, segment->first_chunk * pack->chunking.chunk_size, samples);
     }
     return 0;
 }
@@ -157,7 +157,7 @@ static int make_plan(struct pack *pack, struct error *err)
     pack->entries = calloc(count, sizeof *pack->entries);
     pack->chunks_left = calloc(pack->layout.segment_count, sizeof *pack->chunks_left);
     pack->chunks_placed = calloc(pack->layout.segment_count, sizeof *pack->chunks_placed);
-    if (!pack->entries || !pack->chunks_left || !pack->chunks_placed || pack_plan(pack->dataset, options, pack->plan))
+    if (!pack->entries || !pack->chunks_left || !pack->chunks_placed || pack_plan(pack, pack->plan))
         return pack_no_memory(err);
     pack->progress.samples_total = count;
     for (uint32_t i = 0; i < pack->layout.segment_count; i++)
@@ -201,10 +201,11 @@ static int check_options(const struct store_options *options, struct error *err)
     return 0;
 }
 
-static const struct store *origin_of(const struct dataset *dataset)
+static const struct store *origin_of(const struct dataset *dataset, const struct store_options *options)
 {
     const struct store *store = dataset->store;
-    return store && store->packing.planes && !store->packing.max_side && !store->foreign ? store : NULL;
+    bool rewritten = store && store->version >= STORE_VERSION_REWRITTEN && !store->packing.max_side;
+    return rewritten && (store->packing.planes || options->planes) ? store : NULL;
 }
 
 /* Samples in planes may only come into a store whose version says that they may be there. */
@@ -222,7 +223,7 @@ static int check_source(const struct dataset *dataset, const struct store_option
 int store_pack(const struct dataset *dataset, const char *dest, const struct store_options *options,
                store_progress_fn *progress, void *context, struct error *err)
 {
-    struct pack pack = {.dataset = dataset, .options = options, .dest = dest, .origin = origin_of(dataset)};
+    struct pack pack = {.dataset = dataset, .options = options, .dest = dest, .origin = origin_of(dataset, options)};
     int lock_fd = -1;
     pthread_condattr_t monotonic;
     int code = check_options(options, err);

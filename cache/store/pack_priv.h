@@ -35,8 +35,10 @@ void layout_move(struct layout *layout, uint32_t chunk, uint64_t len_bytes);
 
 uint32_t pack_version(const struct store_options *options);   /* STORE_VERSION_… of the store that they make */
 struct packing pack_how(const struct store_options *options); /* what their store's index says of them */
-/* pack_plan gives a number for what would be packed and how. Equal plans make equal stores. LARDER_ENOMEM. */
-int pack_plan(const struct dataset *dataset, const struct store_options *options, uint64_t plan[2]);
+struct pack;
+/* pack_plan gives a number for what would be packed and how: the pack's dataset, options and origin. Equal plans make
+ * equal stores. LARDER_ENOMEM. */
+int pack_plan(const struct pack *pack, uint64_t plan[2]);
 
 /* dest.c */
 
@@ -60,9 +62,10 @@ struct pack {
     const struct dataset *dataset;
     const struct store_options *options;
     const char *dest;
-    /* A source with planes of images that were not shrunk. What is packed of it is what would be packed of its own
-     * source, so its samples keep that one's hashes and sizes. NULL: samples are what they are in the source. A store
-     * that others may write to is none: its hashes may be another image's. */
+    /* The source, where planes come from it or are made of it and its images were not shrunk. What is packed of it is
+     * what would be packed of its own source, so its samples keep that one's sizes and hashes. Of a store that others
+     * may write to they keep only the sizes: its hashes may be another image's. NULL: samples are what they are in the
+     * source. */
     const struct store *origin;
     struct chunking chunking;
     struct layout layout;
@@ -87,12 +90,13 @@ struct rewritten {
     uint8_t *bytes; /* of malloc */
     size_t len_bytes, cap_bytes;
 };
-/* pack_rewrite_sample appends a sample that was read, and tells its entry. It logs a sample that cannot be decoded.
+/* pack_rewrite_sample appends a sample that was read, and tells its entry. It logs a sample that cannot be decoded. Of
+ * one whose planes are damaged it appends nothing, and says so in read->err: it is one that cannot be read.
  * LARDER_ELIMIT past STORE_CHUNK_BYTES_MAX, LARDER_ENOMEM, and what rewriting gives. */
-int pack_rewrite_sample(const struct pack *pack, const struct sample_read *read, struct store_entry *entry,
+int pack_rewrite_sample(const struct pack *pack, struct sample_read *read, struct store_entry *entry,
                         struct rewritten *rewritten, struct error *err);
-/* pack_count adds what became of some samples to the progress. */
-void pack_count(struct store_progress *progress, const struct store_entry *entries, uint32_t count);
+/* pack_count adds to the progress what became of the samples from a position on. */
+void pack_count(struct pack *pack, uint32_t first, uint32_t count);
 /* pack_place waits until the places of the chunks before this one in its segment are final, and makes this one's so.
  * false: another thread failed. */
 bool pack_place(struct pack *pack, uint32_t chunk, uint64_t len_bytes);

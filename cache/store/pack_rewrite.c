@@ -25,7 +25,13 @@ static int make_room(struct rewritten *rewritten, size_t more, struct error *err
     return 0;
 }
 
-int pack_rewrite_sample(const struct pack *pack, const struct sample_read *read, struct store_entry *entry,
+static bool is_in_planes(const struct dataset *dataset, uint32_t index)
+{
+    const struct store *store = dataset->store;
+    return store && store->forms && store->forms[index] & STORE_FORM_PLANES;
+}
+
+int pack_rewrite_sample(const struct pack *pack, struct sample_read *read, struct store_entry *entry,
                         struct rewritten *rewritten, struct error *err)
 {
     struct store_made made = {0};
@@ -35,6 +41,11 @@ int pack_rewrite_sample(const struct pack *pack, const struct sample_read *read,
     int code = pack->options->rewrite(pack->options, read->buf, source_bytes, &made, err);
     if (code)
         return error_prefix(err, code, "%s", key);
+    if (made.broken && is_in_planes(pack->dataset, read->index)) {
+        error_set(&read->err, LARDER_EFORMAT, "%s: its planes are damaged, and give no image", key);
+        free(made.bytes);
+        return 0;
+    }
     if (made.form & STORE_FORM_UNDECODED)
         log_warn("msg=\"packed as it is: it cannot be decoded\" file=\"%s\" err=\"%s\"", key, made.why.text);
     size_t len_bytes = made.bytes ? made.len_bytes : source_bytes;
@@ -52,11 +63,22 @@ int pack_rewrite_sample(const struct pack *pack, const struct sample_read *read,
     return code;
 }
 
-void pack_count(struct store_progress *progress, const struct store_entry *entries, uint32_t count)
+/* Whether a sample has other bytes than those that were read. */
+static bool is_rewritten(const struct pack *pack, uint32_t position)
 {
-    for (const struct store_entry *entry = entries; entry < entries + count; entry++) {
+    const struct store_entry *entry = &pack->entries[position];
+    const struct store *store = pack->dataset->store;
+    const struct identity *read = store ? &store->checksums[pack->chunking.members[position]] : &entry->hash;
+    return !(entry->flags & INDEX_UNREACHABLE) && memcmp(read, &entry->checksum, sizeof *read) != 0;
+}
+
+void pack_count(struct pack *pack, uint32_t first, uint32_t count)
+{
+    struct store_progress *progress = &pack->progress;
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct store_entry *entry = &pack->entries[i];
         progress->samples_skipped += (entry->flags & INDEX_UNREACHABLE) != 0;
-        progress->samples_rewritten += memcmp(&entry->hash, &entry->checksum, sizeof entry->hash) != 0;
+        progress->samples_rewritten += is_rewritten(pack, i);
         progress->samples_shrunk += (entry->form & STORE_FORM_SHRUNK) != 0;
         progress->samples_undecoded += (entry->form & STORE_FORM_UNDECODED) != 0;
         progress->samples_planes += (entry->form & STORE_FORM_PLANES) != 0;

@@ -57,39 +57,48 @@ static void read_chunk(struct packer *packer, uint32_t first, uint32_t count)
     dataset_read_many(pack->dataset, packer->reads, count);
 }
 
-/* Records what the samples of a chunk are that were read, and rewrites them if they are to be rewritten. */
-static int take_chunk_samples(struct packer *packer, uint32_t first, uint32_t count, struct error *err)
+/* A sample that cannot be read ends the pack, or is kept as one that never can be. */
+static int leave_out(const struct pack *pack, struct sample_read *read, struct store_entry *entry, struct error *err)
+{
+    int code = read->err.code;
+    if (!pack->options->skip_unreadable || code == LARDER_ENOMEM || code == LARDER_ELIMIT || code == LARDER_ECHANGED)
+        return error_set(err, code, "%s", read->err.text);
+    log_warn("msg=\"sample left out of the store\" err=\"%s\"", read->err.text);
+    memset(read->buf, 0, dataset_size(pack->dataset, read->index));
+    *entry = (struct store_entry){.flags = INDEX_UNREACHABLE};
+    return 0;
+}
+
+/* Records what a sample is that was read, and rewrites it if it is to be rewritten. */
+static int take_sample(struct packer *packer, struct sample_read *read, struct store_entry *entry, struct error *err)
 {
     struct pack *pack = packer->pack;
-    for (uint32_t i = 0; i < count; i++) {
+    uint64_t size = dataset_size(pack->dataset, read->index);
+    XXH128_hash_t hash = XXH3_128bits(read->buf, size);
+    *entry = (struct store_entry){.hash = {.low = hash.low64, .high = hash.high64}, .size = size};
+    entry->checksum = entry->hash;
+    entry->source_bytes = size;
+    if (pack->origin)
+        entry->source_bytes = pack->origin->source_bytes[read->index];
+    if (pack->origin && !pack->origin->foreign)
+        entry->hash = pack->origin->hashes[read->index];
+    if (!pack->options->rewrite)
+        return 0;
+    return is_to_stop(pack) ? stopped(pack, err) : pack_rewrite_sample(pack, read, entry, &packer->rewritten, err);
+}
+
+static int take_chunk_samples(struct packer *packer, uint32_t first, uint32_t count, struct error *err)
+{
+    int code = 0;
+    for (uint32_t i = 0; !code && i < count; i++) {
         struct sample_read *read = &packer->reads[i];
-        uint64_t size = dataset_size(pack->dataset, read->index);
-        struct store_entry *entry = &pack->entries[first + i];
-        if (read->err.code && (!pack->options->skip_unreadable || read->err.code == LARDER_ENOMEM ||
-                               read->err.code == LARDER_ELIMIT || read->err.code == LARDER_ECHANGED))
-            return error_set(err, read->err.code, "%s", read->err.text);
-        if (read->err.code) {
-            log_warn("msg=\"sample left out of the store\" err=\"%s\"", read->err.text);
-            memset(read->buf, 0, size);
-            *entry = (struct store_entry){.flags = INDEX_UNREACHABLE};
-            continue;
-        }
-        XXH128_hash_t hash = XXH3_128bits(read->buf, size);
-        *entry = (struct store_entry){.hash = {.low = hash.low64, .high = hash.high64}, .size = size};
-        entry->checksum = entry->hash;
-        entry->source_bytes = size;
-        if (pack->origin) {
-            entry->hash = pack->origin->hashes[read->index];
-            entry->source_bytes = pack->origin->source_bytes[read->index];
-        }
-        if (!pack->options->rewrite)
-            continue;
-        int code = is_to_stop(pack) ? stopped(pack, err)
-                                    : pack_rewrite_sample(pack, read, entry, &packer->rewritten, err);
-        if (code)
-            return code;
+        struct store_entry *entry = &packer->pack->entries[first + i];
+        if (!read->err.code)
+            code = take_sample(packer, read, entry, err);
+        if (!code && read->err.code)
+            code = leave_out(packer->pack, read, entry, err);
     }
-    return 0;
+    return code;
 }
 
 static void temporary_path(const struct pack *pack, uint32_t segment, char path[PATH_MAX])
@@ -175,7 +184,7 @@ static bool count_chunk(struct pack *pack, uint32_t chunk, uint64_t source_bytes
     pack->progress.samples_done += samples;
     pack->progress.bytes_done += source_bytes;
     pack->progress.bytes_packed += pack->layout.chunks[chunk].len_bytes;
-    pack_count(&pack->progress, pack->entries + (size_t)chunk * pack->chunking.chunk_size, samples);
+    pack_count(pack, chunk * pack->chunking.chunk_size, samples);
     pthread_mutex_unlock(&pack->lock);
     return last;
 }

@@ -27,6 +27,8 @@ struct store_made {
     uint8_t *bytes; /* the packer frees them; NULL: the sample's own are to be kept */
     size_t len_bytes;
     uint32_t form;    /* STORE_FORM_… */
+    bool broken;      /* the bytes begin as planes do, and give no image; where the source has them in planes, the
+                       * sample cannot be read */
     struct error why; /* with STORE_FORM_UNDECODED */
 };
 /* store_rewrite_fn gives other bytes that stand for the same image. A negative code, with err, ends the pack. Several

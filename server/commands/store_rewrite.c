@@ -24,12 +24,23 @@ static void make_planes(struct store_made *made)
     made->form ^= STORE_FORM_RESTART_ROWS | STORE_FORM_PLANES;
 }
 
-static bool can_be_restored(const uint8_t *bytes, size_t len_bytes)
+/* What comes in planes is restored, or stays in planes where these are wanted. */
+static void take_planes(const struct store_options *options, const uint8_t *bytes, size_t len_bytes,
+                        struct store_made *made)
 {
     size_t jpeg_bytes;
     uint8_t *jpeg = jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, &jpeg_bytes);
-    free(jpeg);
-    return jpeg != NULL;
+    made->broken = !jpeg;
+    if (options->planes) {
+        made->form |= jpeg && !(made->form & STORE_FORM_UNDECODED) ? STORE_FORM_PLANES : 0;
+        free(jpeg);
+    } else if (jpeg) {
+        made->bytes = jpeg;
+        made->len_bytes = jpeg_bytes;
+    } else {
+        made->form = STORE_FORM_UNDECODED;
+        error_set(&made->why, LARDER_EFORMAT, "its planes are damaged");
+    }
 }
 
 static int rewrite(const struct store_options *options, const uint8_t *bytes, size_t len_bytes, struct store_made *made,
@@ -50,10 +61,8 @@ static int rewrite(const struct store_options *options, const uint8_t *bytes, si
     made->bytes = shrunk.bytes;
     made->len_bytes = shrunk.len_bytes;
     made->form = shrunk.outcome == SHRUNK_MADE ? STORE_FORM_SHRUNK : 0;
-    if (shrunk.outcome == SHRUNK_NOT && options->planes && jpeg_planes_is(bytes, len_bytes)) {
-        made->form = can_be_restored(bytes, len_bytes) ? STORE_FORM_PLANES : 0;
+    if (shrunk.outcome == SHRUNK_NOT && options->planes && jpeg_planes_is(bytes, len_bytes))
         return 0;
-    }
     if (shrunk.outcome == SHRUNK_NOT && options->restart_rows)
         made->bytes = jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, &made->len_bytes);
     if (!made->bytes || !options->restart_rows)
@@ -68,12 +77,7 @@ int store_rewrite(const struct store_options *options, const uint8_t *bytes, siz
                   struct error *err)
 {
     int code = rewrite(options, bytes, len_bytes, made, err);
-    if (code || made->bytes || options->planes || !jpeg_planes_is(bytes, len_bytes))
-        return code;
-    made->bytes = jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, &made->len_bytes);
-    if (made->bytes)
-        return 0;
-    made->form = STORE_FORM_UNDECODED;
-    error_set(&made->why, LARDER_EFORMAT, "its planes are damaged");
-    return 0;
+    if (!code && !made->bytes && jpeg_planes_is(bytes, len_bytes))
+        take_planes(options, bytes, len_bytes, made);
+    return code;
 }

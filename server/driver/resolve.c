@@ -280,12 +280,12 @@ static int close_pipeline(struct registration *reg, const struct resolver *with,
     return one_size_close(&found->pipeline, &wish, err);
 }
 
-/* check_encoded refuses to give samples as they are of a store whose samples only Larder can read. */
+/* check_encoded refuses to give samples as they are of a store that has samples which only Larder can read. */
 static int check_encoded(const struct registration_found *found, const char *path, struct error *err)
 {
     struct packing packing;
     dataset_packing(found->dataset, &packing);
-    if (!packing.planes || pipeline_shape(found->pipeline).bytes)
+    if (packing.samples_planes == 0 || pipeline_shape(found->pipeline).bytes)
         return 0;
     return error_set(
         err, LARDER_EINVAL,

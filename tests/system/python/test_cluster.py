@@ -96,27 +96,38 @@ class Cluster(ClusterCase):
         return scripts
 
     def left(self, node, behind):
-        """The node has ended by itself, when so many guests were there still."""
+        """The node has ended by itself, when so many guests were there still, and none was ended by the limit."""
         self.assertEqual(node.process.wait(60 * SLOW), 0)
-        self.assertIn(f'msg="has left the cluster" left_behind={behind} ', node.log())
+        self.assertIn(f'msg="has left the cluster" left_behind={behind} cut_short=0', node.log())
 
-    def stopped_in_the_middle(self, home, others):
-        """SIGTERM ends the home, once it has given to jobs of the other nodes."""
-        scripts = self.scripts(others, step_s=.2, epochs=2)
+    def stopped_in_the_middle(self, home, others, stop, step_s=.2, epochs=2):
+        """The home is stopped, and ends once it has given to jobs of the other nodes."""
+        scripts = self.scripts(others, step_s=step_s, epochs=epochs)
         self.in_the_middle(scripts)
         self.assertTrue(system.until(lambda: self.guests(home) == len(others), 60), home.status())
-        home.process.terminate()
+        stop()
         self.assertTrue(home.logged("leaving the cluster"), home.log())
         given = home.status()["cluster"]["given"]
         self.assertTrue(system.until(lambda: home.status()["cluster"]["given"] > given, 60))
         self.left(home, 0)
-        self.check(scripts, epochs=2)
+        self.check(scripts, epochs=epochs)
         self.taken_from_nobody(others)
 
     def test_a_home_is_stopped(self):
         """After SIGTERM it gives what is left of the epochs under way, and ends."""
         self.cluster(3)
-        self.stopped_in_the_middle(self.nodes[2], self.nodes[:2])
+        self.stopped_in_the_middle(self.nodes[2], self.nodes[:2], self.nodes[2].process.terminate)
+
+    def test_an_idle_home_is_stopped(self):
+        """So it does when none of its own clients has been there for a while."""
+        idle_s = 1 if system.QUIET else 4  # in which the loader must have come
+        self.ports = [system.free_port() for _ in range(2)]
+        home = self.start(1, options=("--idle-exit", str(idle_s)))
+        loader = self.loader(home, system.tree(60))
+        self.nodes = [self.start(0), home]
+        self.found(2)
+        self.stopped_in_the_middle(home, self.nodes[:1], loader.close, step_s=.4, epochs=1)
+        self.assertIn('msg="no client for a while, stopping"', home.log())
 
     def test_a_home_that_lists_nobody_is_stopped(self):
         """It does so for nodes too of which it knows only that they ask."""
@@ -124,7 +135,7 @@ class Cluster(ClusterCase):
         self.ports = [system.free_port() for _ in range(2)]
         self.nodes = [self.start(number) for number in range(2)]
         self.assertTrue(system.until(lambda: self.state_of(self.nodes[0], 1) == ["UP"], 60), self.nodes[0].log())
-        self.stopped_in_the_middle(self.nodes[1], self.nodes[:1])
+        self.stopped_in_the_middle(self.nodes[1], self.nodes[:1], self.nodes[1].process.terminate)
 
     def test_stopped_at_once(self):
         """A second signal is not made to wait."""

@@ -1,11 +1,14 @@
 """Stores that were packed with --planes: the tree's pixels and indices from coefficients in bit planes, and the way
 back to JPEGs."""
 
+import ctypes
 import functools
 import json
 import os
 import random
+import re
 import shutil
+import struct
 
 import numpy as np
 
@@ -29,6 +32,31 @@ def version(store):
         return int.from_bytes(file.read(12)[8:], "little")
 
 
+FAKE = b"\x89LDRPLN\n" + bytes(200)
+ENTRY = 80  # bytes of a sample in the index, at whose end all stand
+
+
+class Hash(ctypes.Structure):
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+
+
+def say_that_the_fake_has_planes(store):
+    """Makes the index say so of the one sample of its size, and seals it."""
+    hash_of = ctypes.CDLL("libxxhash.so.0").XXH3_128bits  # the daemon's own
+    hash_of.restype, hash_of.argtypes = Hash, (ctypes.c_char_p, ctypes.c_size_t)
+    path = os.path.join(store, "index.larder")
+    with open(path, "rb") as file:
+        index = bytearray(file.read())
+    at, = [at for at in range(len(index) - ENTRY * COUNT, len(index), ENTRY)
+           if struct.unpack_from("<Q", index, at + 16)[0] == len(FAKE)]
+    struct.pack_into("<I", index, at + 52, 8)
+    payload = bytes(index[40:])
+    digest = hash_of(payload, len(payload))
+    struct.pack_into("<QQ", index, 24, digest.low, digest.high)
+    with open(path, "wb") as file:
+        file.write(index)
+
+
 class Planes(Case):
     def setUp(self):
         """Photographs of several sizes, one that is cut short, one file that is no image, and one that only begins as
@@ -41,9 +69,9 @@ class Planes(Case):
                 label = os.path.join(self.tree, os.path.basename(os.path.dirname(path)))
                 os.makedirs(label, exist_ok=True)
                 shutil.move(path, os.path.join(label, name + os.path.basename(path)))
-        odd = [files_of(self.tree)[number] for number in (3, 50, 70)]
+        self.odd = odd = [files_of(self.tree)[number] for number in (3, 50, 70)]
         os.truncate(odd[0], os.path.getsize(odd[0]) - 500)
-        for path, data in zip(odd[1:], (b"no image at all", b"\x89LDRPLN\n" + bytes(200))):
+        for path, data in zip(odd[1:], (b"no image at all", FAKE)):
             with open(path, "wb") as file:
                 file.write(data)
         for path in files_of(self.tree):
@@ -105,15 +133,19 @@ class Planes(Case):
                 self.assert_same_pixels(self.tree, self.store, pipeline)
 
     def test_a_job_goes_on(self):
-        """A job that began on the tree goes on with the store, or with one made of it: the rest of its epoch, each
-        sample once."""
+        """A job that began on the tree goes on with the store, or with one made of it or of restart rows: the rest of
+        its epoch, each sample once."""
         options = {"pipeline": CROP, "batch_size": 20, "bad_samples": "skip"}
         loader = self.loader(self.server, self.tree, **options)
         batches = iter(loader)
         begun = [index for _ in range(2) for index in next(batches)[-1].tolist()]
         state = loader.state_dict()
         loader.close()
-        for store in (self.store, self.packed("back", self.store), self.packed("again", self.store, "--planes")):
+        theirs = self.packed("theirs", self.store, "--planes")
+        os.chmod(theirs, 0o777)
+        for store in (self.store, self.packed("back", self.store), self.packed("again", self.store, "--planes"),
+                      self.packed("later", self.packed("rows", self.tree, "--restart-rows"), "--planes"),
+                      self.packed("mine", theirs)):
             resumed = self.loader(self.server, store, **options)
             resumed.load_state_dict(state)
             rest = everything(resumed)
@@ -128,6 +160,16 @@ class Planes(Case):
                                         "are no JPEGs; give a pipeline, or pack it again with --restart-rows"):
                 next(iter(self.loader(self.server, self.store, pipeline=[], **options)))
 
+    def test_nothing_in_planes(self):
+        """Without operators a job gets what a store holds that has no sample in planes."""
+        tree = os.path.join(self.folder, "no images")
+        os.makedirs(os.path.join(tree, "a"))
+        for number in range(COUNT):
+            with open(os.path.join(tree, "a", f"{number:03}.jpg"), "w") as file:
+                file.write(f"no image {number}")
+        got = self.encoded(self.packed("none", tree, "--planes"))
+        self.assertEqual(got, {number: b"no image %d" % number for number in range(COUNT)})
+
     def test_back(self):
         """Packed without --planes, the store gives the JPEGs that --restart-rows makes of the tree, byte for byte, in
         version 2. With --planes its samples stay as they are."""
@@ -140,9 +182,30 @@ class Planes(Case):
             self.assertRegex(result.stderr, 'level=warn .*err="its planes are damaged"')
             self.assertEqual(self.encoded(back), rows)
             self.assertIn(f"restart rows in {GOOD}", command("verify", back).stdout)
-        again = self.packed("again", self.store, "--planes")
+        again = os.path.join(self.folder, "again")
+        self.assertIn(f", 0 of them rewritten and {COUNT} as they were", command("pack", self.store, again,
+                                                                                 "--planes").stdout)
         self.assertIn(f", {GOOD} in planes", command("verify", again).stdout)
         self.assert_same_pixels(self.tree, again, CROP)
+
+    def test_broken_planes(self):
+        """A sample in planes that give no image ends the pack, by its name. With --skip-unreadable it is one that
+        cannot be read, and no job gets its planes."""
+        say_that_the_fake_has_planes(self.store)
+        name = os.path.relpath(self.odd[2], self.tree)
+        for number, options in enumerate(((), ("--planes",), ("--max-side", SIDE), ("--max-side", SIDE, "--planes"))):
+            with self.subTest(options):
+                store = os.path.join(self.folder, str(number))
+                result = command("pack", self.store, store, *options)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn(f"larder pack: {name}: its planes are damaged", result.stderr)
+                result = command("pack", self.store, store, *options, "--skip-unreadable")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn(", 1 could not be read and will be bad samples", result.stdout)
+                self.assertEqual(command("verify", store).returncode, 0)
+        got = everything(self.loader(self.server, os.path.join(self.folder, "0"), pipeline=[], bad_samples="skip"))
+        self.assertEqual(len(got), COUNT - 1)
+        self.assertEqual([index for index, (_, image) in got.items() if bytes(image[:8]) == FAKE[:8]], [])
 
     def test_smaller_images(self):
         """With --max-side the pixels are those of --max-side alone, and the way back gives its JPEGs."""
@@ -177,8 +240,10 @@ class Planes(Case):
         result = command("verify", self.store)
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stdout, "^segment-00000.larder: sample .* is damaged")
+        damaged = os.path.join(self.tree, re.search("sample (.*) is damaged", result.stdout)[1])
         got = everything(self.loader(self.server, self.store, pipeline=CROP, bad_samples="skip"))
-        self.assertIn(len(got), (GOOD - 1, GOOD))  # the damaged one may be one of the odd
+        files = files_of(self.tree)
+        self.assertEqual(sorted(got), [index for index, path in enumerate(files) if path not in {*self.odd, damaged}])
 
 
 if __name__ == "__main__":

@@ -35,13 +35,16 @@ static void make(struct store_made *made, const char *mark, const uint8_t *bytes
 }
 
 /* Every third sample stays, the next one gets restart rows, and the next planes, where they are asked for. What is in
- * planes stays so, or gets restart rows. Of an odd number of bytes the images are large. */
+ * planes stays so, or gets restart rows; with damage it is neither. Of an odd number of bytes the images are large. */
 static int fake(const struct store_options *options, const uint8_t *bytes, size_t len_bytes, struct store_made *made,
                 struct error *err)
 {
     (void)err;
     bool shrunk = options->max_side && len_bytes % 2;
-    if (begins(bytes, len_bytes, "PLNS")) {
+    if (begins(bytes, len_bytes, "PLNS") && !begins(bytes + MARK, len_bytes - MARK, "ROWS")) {
+        made->form = options->planes ? 0 : STORE_FORM_UNDECODED;
+        made->broken = true;
+    } else if (begins(bytes, len_bytes, "PLNS")) {
         made->form = options->planes ? STORE_FORM_PLANES : STORE_FORM_RESTART_ROWS;
         if (!options->planes)
             make(made, "", bytes + MARK, len_bytes - MARK);
@@ -53,6 +56,16 @@ static int fake(const struct store_options *options, const uint8_t *bytes, size_
         make(made, planes ? "PLNSROWS" : "ROWS", bytes, shrunk ? len_bytes / 2 : len_bytes);
     }
     return 0;
+}
+
+/* A store's rewriting may give planes that later give no image. */
+static int breaking(const struct store_options *options, const uint8_t *bytes, size_t len_bytes,
+                    struct store_made *made, struct error *err)
+{
+    int code = fake(options, bytes, len_bytes, made, err);
+    if (made->form & STORE_FORM_PLANES && made->bytes)
+        memcpy(made->bytes + MARK, "LOST", MARK);
+    return code;
 }
 
 static struct store_options planes(void)
@@ -213,6 +226,68 @@ static void test_resume(void **state)
     assert_same_files("whole", "s");
 }
 
+/* Planes that give no image end the pack of their store, or are samples that cannot be read, which a pack that goes on
+ * counts too. */
+static void test_broken(void **state)
+{
+    (void)state;
+    struct store_options options = planes();
+    struct watch whole = {0};
+    struct error err;
+    options.rewrite = breaking;
+    assert_int_equal(pack("planes", &options, watch_progress, &whole, &err), 0);
+    struct dataset *dataset = open_below("planes");
+    for (unsigned i = 0; i < 2; i++) {
+        static const char *const names[] = {"back", "again", "back's rest", "again's rest"};
+        char path[PATH_BYTES];
+        struct watch first = {0}, rest = {0};
+        options = i ? planes() : rows();
+        assert_int_equal(pack_below("planes", names[i], &options, &err), LARDER_EFORMAT);
+        assert_non_null(strstr(err.text, "its planes are damaged"));
+        options.skip_unreadable = true;
+        path_below(path, names[i]);
+        assert_int_equal(store_pack(dataset, path, &options, watch_progress, &first, &err), 0);
+        assert_true(first.last.samples_skipped > 0);
+        assert_int_equal(first.last.samples_skipped, whole.last.samples_planes);
+        assert_int_equal(first.last.samples_rewritten + first.last.samples_undecoded, 0);
+        pretend_cut(names[i], names[i + 2]);
+        path_below(path, names[i + 2]);
+        assert_int_equal(store_pack(dataset, path, &options, watch_progress, &rest, &err), 0);
+        assert_int_equal(rest.last.samples_skipped, whole.last.samples_planes);
+        struct dataset *made = open_below(names[i]);
+        for (uint32_t j = 0; j < SAMPLES; j++) {
+            bool broken = dataset->store->forms[j] & STORE_FORM_PLANES;
+            assert_int_equal((made->samples[j].flags & INDEX_UNREACHABLE) != 0, broken);
+        }
+        dataset_unref(&made);
+    }
+    dataset_unref(&dataset);
+}
+
+/* Rewritten is what has other bytes than in the source that is packed, in a pack that goes on too. */
+static void test_rewritten(void **state)
+{
+    (void)state;
+    struct store_options options = planes(), back = rows();
+    struct watch whole = {0}, first = {0}, rest = {0};
+    struct error err;
+    char path[PATH_BYTES];
+    assert_int_equal(pack("planes", &options, watch_progress, &whole, &err), 0);
+    struct dataset *dataset = open_below("planes");
+    path_below(path, "again");
+    assert_int_equal(store_pack(dataset, path, &options, watch_progress, &first, &err), 0);
+    assert_int_equal(first.last.samples_rewritten, 0);
+    pretend_cut("again", "rest");
+    path_below(path, "rest");
+    assert_int_equal(store_pack(dataset, path, &options, watch_progress, &rest, &err), 0);
+    assert_true(rest.last.samples_resumed > 0 && rest.last.samples_rewritten == 0);
+    memset(&rest, 0, sizeof rest);
+    path_below(path, "back");
+    assert_int_equal(store_pack(dataset, path, &back, watch_progress, &rest, &err), 0);
+    assert_int_equal(rest.last.samples_rewritten, whole.last.samples_planes);
+    dataset_unref(&dataset);
+}
+
 /* What cannot be is refused. What the index says otherwise than the segments is found by verifying, which says how the
  * store was packed. */
 static void test_header(void **state)
@@ -260,7 +335,7 @@ static void test_header(void **state)
 
 /* A store with planes is not copied to one of version 1, and planes need what writes them. Packed with planes again its
  * samples stay; without, what is stored is what restart rows of the source are. Either is the same dataset as if it
- * were packed from the source, unless others may write to the store. */
+ * were packed from the source. Where others may write to the store, its samples are shared with none of those. */
 static void test_source(void **state)
 {
     (void)state;
@@ -290,7 +365,7 @@ static void test_source(void **state)
     assert_int_equal(back->store->version, STORE_VERSION_REWRITTEN);
     assert_same_fingerprint(source, again, true);
     assert_same_fingerprint(source, back, true);
-    assert_same_fingerprint(source, foreign, false);
+    assert_same_fingerprint(source, foreign, true);
     for (uint32_t i = 0; i < SAMPLES; i++) {
         struct identity one = again->store->checksums[i], other = first->store->checksums[i];
         assert_memory_equal(&one, &other, sizeof one);
@@ -311,6 +386,107 @@ static void test_source(void **state)
     dataset_unref(&foreign);
 }
 
+static void open_to_others(const char *name, bool open)
+{
+    char path[PATH_BYTES];
+    path_below(path, name);
+    assert_int_equal(chmod(path, open ? 0777 : 0755), 0);
+    catalog_destroy(catalog); /* it knows the store as it was */
+    assert_int_equal(catalog_create(NULL, &catalog, NULL), 0);
+}
+
+/* Planes of a store with restart rows are the same dataset as planes of its source, and share its samples, unless
+ * others may write to the store. What was packed of smaller images stays a dataset of its own. */
+static void test_source_with_rows(void **state)
+{
+    (void)state;
+    struct store_options options = rows();
+    struct error err;
+    pack_well("rows", &options);
+    options = shrinking(rows(), 300);
+    pack_well("smaller", &options);
+    options = planes();
+    pack_well("planes", &options);
+    assert_int_equal(pack_below("rows", "later", &options, &err), 0);
+    assert_int_equal(pack_below("smaller", "small", &options, &err), 0);
+    open_to_others("rows", true);
+    assert_int_equal(pack_below("rows", "foreign", &options, &err), 0);
+    struct dataset *first = open_below("planes"), *later = open_below("later"), *small = open_below("small"),
+                   *foreign = open_below("foreign");
+    assert_same_fingerprint(source, later, true);
+    assert_same_fingerprint(source, foreign, true);
+    assert_same_fingerprint(source, small, false);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        struct identity one = later->store->hashes[i], other = first->store->hashes[i];
+        assert_memory_equal(&one, &other, sizeof one);
+        other = foreign->store->hashes[i];
+        bool rewritten = later->store->forms[i] != 0;
+        assert_int_equal(memcmp(&one, &other, sizeof one) != 0, rewritten);
+    }
+    dataset_unref(&first);
+    dataset_unref(&later);
+    dataset_unref(&small);
+    dataset_unref(&foreign);
+}
+
+/* A pack that was interrupted does not go on when others may write to its source since, or may no longer. */
+static void test_source_changes_hands(void **state)
+{
+    (void)state;
+    struct store_options options = planes();
+    struct error err;
+    pack_well("planes", &options);
+    options = rows();
+    pack_well("rows", &options);
+    assert_int_equal(pack_below("planes", "of mine", &options, &err), 0);
+    open_to_others("planes", true);
+    assert_int_equal(pack_below("planes", "of others", &options, &err), 0);
+    pretend_cut("of mine", "a");
+    pretend_cut("of others", "b");
+    assert_int_equal(pack_below("planes", "a", &options, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "an unfinished pack of another source"));
+    assert_int_equal(pack_below("planes", "b", &options, &err), 0);
+    assert_same_files("of others", "b");
+    open_to_others("planes", false);
+    pretend_cut("of others", "c");
+    assert_int_equal(pack_below("planes", "c", &options, &err), LARDER_EINVAL);
+    assert_int_equal(pack_below("planes", "a", &options, &err), 0);
+    assert_same_files("of mine", "a");
+    options = planes();
+    assert_int_equal(pack_below("rows", "planes of mine", &options, &err), 0);
+    open_to_others("rows", true);
+    pretend_cut("planes of mine", "d");
+    assert_int_equal(pack_below("rows", "d", &options, &err), LARDER_EINVAL);
+}
+
+static void assert_plan(const char *name, uint64_t low, uint64_t high)
+{
+    struct dataset *dataset = open_below(name);
+    const uint64_t *plan = dataset->store->plan;
+    if (plan[0] != low || plan[1] != high)
+        fail_msg("%s: the plan is %016llx, %016llx", name, (unsigned long long)plan[0], (unsigned long long)plan[1]);
+    dataset_unref(&dataset);
+}
+
+/* A plan that a store of an earlier build has does not become another one, or that build's packs would not go on. */
+static void test_plans(void **state)
+{
+    (void)state;
+    struct store_options options = planes();
+    struct error err;
+    pack_well("planes", &options);
+    assert_int_equal(pack_below("planes", "again", &options, &err), 0);
+    options = rows();
+    assert_int_equal(pack_below("planes", "back", &options, &err), 0);
+    options = shrinking(planes(), 300);
+    pack_well("smaller", &options);
+    options = rows();
+    assert_int_equal(pack_below("smaller", "rows", &options, &err), 0);
+    assert_plan("again", UINT64_C(0x0dc3c10d22caae4d), UINT64_C(0x7611cc9d617c7069));
+    assert_plan("back", UINT64_C(0xe4796738d29bbe10), UINT64_C(0x28c08f34cf8b69ec));
+    assert_plan("rows", UINT64_C(0x6a0ba05a2562e35d), UINT64_C(0xaae4318e2b8ba598));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,8 +494,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_versions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shrunk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_resume, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_broken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rewritten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_header, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_source, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_source_with_rows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_source_changes_hands, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_plans, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
