@@ -110,9 +110,7 @@ class Guide(Case):
     def stands_for(self, command):
         """The command with the test's own names."""
         command = re.sub(r" \[[^]]*\]", "", command).replace("--seconds 10", "--seconds 0.2")
-        for name in ("/data/imagenet-train.store", "/data/imagenet-400.store", "/data/imagenet-rows.store",
-                     "/data/train.store"):
-            command = command.replace(name, os.path.join(self.folder, os.path.basename(name)))
+        command = re.sub(r"/data/([\w-]+\.store)\b", rf"{self.folder}/\1", command)
         for name in ("/data/imagenet/train", "/data/train", "/data/photographs"):
             command = re.sub(rf"{name}\b", self.data, command)
         command = re.sub(r"(?<= )/nvme\b", os.path.join(self.folder, "nvme"), command)
