@@ -120,10 +120,11 @@ class Cluster(ClusterCase):
 
     def test_an_idle_home_is_stopped(self):
         """So it does when none of its own clients has been there for a while."""
-        idle_s = 1 if system.QUIET else 4  # in which the loader must have come
+        idle_s = 1 if system.QUIET else 20  # in which the loader must have come
+        tree = system.tree(60)
         self.ports = [system.free_port() for _ in range(2)]
         home = self.start(1, options=("--idle-exit", str(idle_s)))
-        loader = self.loader(home, system.tree(60))
+        loader = self.loader(home, tree)
         self.nodes = [self.start(0), home]
         self.found(2)
         self.stopped_in_the_middle(home, self.nodes[:1], loader.close, step_s=.4, epochs=1)
