@@ -85,7 +85,8 @@ size_t addresses_set(struct addresses *addresses, const char *const *urls, size_
         if (is_listed(addresses, urls[i]) || strlen(urls[i]) >= DISCOVERY_URL_MAX)
             continue;
         struct address *address = &addresses->all[addresses->count++];
-        *address = (struct address){.ask_at = now_ns, .number = ++addresses->last_number};
+        *address = (struct address){
+            .ask_at = now_ns, .wait_ns = ADDRESSES_FIRST_NS, .number = ++addresses->last_number};
         memcpy(address->url, urls[i], strlen(urls[i]) + 1);
     }
     return out.count;
@@ -142,5 +143,7 @@ void addresses_failed(struct addresses *addresses, uint32_t number, uint64_t now
         return;
     address->asking = false;
     address->silent = true;
-    address->ask_at = now_ns + (address->known ? ADDRESSES_AGAIN_NS : ADDRESSES_ASK_NS);
+    address->ask_at = now_ns + (address->known ? ADDRESSES_AGAIN_NS : address->wait_ns);
+    if (address->wait_ns < ADDRESSES_ASK_NS)
+        address->wait_ns *= 2;
 }

@@ -1,15 +1,18 @@
 /* addresses.h: which node lives at which address, where the list has addresses alone. Pure: the time comes in, events
  * for members go out. One thread owns it.
  *
- * Each address is asked who lives there: until somebody answers often, then seldom, since another node may move in. The
- * node that was heard there is LISTED. It VANISHES when its last address leaves the list, or another node answers at
- * that one. An address that no longer answers says nothing: probes tell who is there (members.h). */
+ * Each address is asked who lives there: often at first, since nodes start together, and seldom once somebody has
+ * answered, since another node may move in. The node that was heard there is LISTED. It VANISHES when its last address
+ * leaves the list, or another node answers at that one. An address that no longer answers says nothing: probes tell who
+ * is there (members.h). */
 #ifndef LARDER_SERVER_DISCOVERY_ADDRESSES_H
 #define LARDER_SERVER_DISCOVERY_ADDRESSES_H
 
 #include "server/discovery/discovery.h"
 
-#define ADDRESSES_ASK_NS UINT64_C(2000000000)    /* between two questions to an address without a node */
+/* Between two questions to an address without a node, at first and at most: twice as long each time. */
+#define ADDRESSES_FIRST_NS UINT64_C(125000000)
+#define ADDRESSES_ASK_NS UINT64_C(2000000000)
 #define ADDRESSES_AGAIN_NS UINT64_C(10000000000) /* and to one with a node */
 #define ADDRESSES_EVENTS_MAX (DISCOVERY_NODES_MAX + 1)
 
@@ -19,7 +22,8 @@ struct address {
     bool known, asking;
     bool silent; /* the last question had no answer */
     uint64_t ask_at;
-    uint32_t number; /* no other address ever had it; answers name it */
+    uint64_t wait_ns; /* after the next question that nobody answers, while nobody ever has */
+    uint32_t number;  /* no other address ever had it; answers name it */
 };
 
 struct addresses {

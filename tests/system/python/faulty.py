@@ -4,9 +4,7 @@ import mmap
 import os
 import shutil
 import struct
-import sys
 import tempfile
-import unittest
 import warnings
 
 from system import Case, Daemon, larder, skip, tree
@@ -14,11 +12,6 @@ from system import Case, Daemon, larder, skip, tree
 SHIM = os.environ.get("LARDER_FAULTY_SHIM")
 if not SHIM:
     skip("LARDER_FAULTY_SHIM names no shim: a sanitizer's own library must be loaded first, so its builds have none")
-
-LONG = "--long" in sys.argv  # more of everything than a change should wait for
-if LONG:
-    sys.argv.remove("--long")
-only_long = unittest.skipUnless(LONG, "only with --long")
 
 KINDS = ("READ", "READ_SHORT", "WRITE", "WRITE_SHORT", "OPEN", "DESCRIPTOR", "ALLOC", "CLOCK", "SLOW")
 RULE = struct.Struct("=5Ii2Qq80s")

@@ -43,6 +43,8 @@ PATIENCE = float(os.environ.get("LARDER_TEST_PATIENCE", "1"))
 # others may take nearly all of the machine, and the limits are those of something that hangs.
 QUIET = bool(os.environ.get("LARDER_TEST_QUIET"))
 SLOW = PATIENCE if QUIET else 8 * PATIENCE
+LONG = "--long" in sys.argv  # more than a change should wait for
+only_long = unittest.skipUnless(LONG, "only with --long")
 PIPELINE = [{"resize": {"size": [64, 64]}}, "random_horizontal_flip"]
 
 
@@ -266,7 +268,8 @@ class Case(unittest.TestCase):
 
 def main():
     """Runs the file's tests. Exit code 77 tells ctest that all of them were skipped."""
-    result = unittest.main(verbosity=2, exit=False).result
+    arguments = [argument for argument in sys.argv if argument != "--long"]
+    result = unittest.main(argv=arguments, verbosity=2, exit=False).result
     if not result.wasSuccessful():
         sys.exit(1)
     sys.exit(77 if result.skipped and len(result.skipped) >= result.testsRun else 0)

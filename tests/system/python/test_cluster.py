@@ -11,7 +11,7 @@ import urllib.request
 
 import system
 from cluster_case import COUNT, ClusterCase
-from system import SLOW
+from system import SLOW, only_long
 
 
 class Cluster(ClusterCase):
@@ -28,6 +28,7 @@ class Cluster(ClusterCase):
         self.check(self.scripts())
         self.assertLess(self.prepared(), .85 * 2 * 3 * COUNT)
 
+    @only_long
     def test_four_nodes(self):
         self.cluster(4)
         self.check(self.scripts())
@@ -42,6 +43,7 @@ class Cluster(ClusterCase):
         self.nodes[2] = self.start(2)
         self.check(scripts)
 
+    @only_long
     def test_a_home_stands_still(self):
         self.cluster(2)
         scripts = self.scripts(self.nodes[:1], step_s=.01)
@@ -78,6 +80,7 @@ class Cluster(ClusterCase):
         self.assertEqual(script.wait(), 0, (script.end, script.errors))
         self.assertEqual(script.epochs(), [[index for index in range(COUNT) if index % 400]])
 
+    @only_long
     def test_scripts_that_are_killed(self):
         """Nothing of theirs stays in the arena."""
         self.cluster(2)
@@ -159,6 +162,7 @@ class Cluster(ClusterCase):
         self.assertGreaterEqual(gave["given"], got["received"])
         self.assertGreaterEqual(got["given"], gave["received"])
 
+    @only_long
     def test_status_of_a_lost_node(self):
         self.cluster(2)
         self.nodes[1].kill()

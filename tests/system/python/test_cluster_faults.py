@@ -11,6 +11,7 @@ import etcd
 import system
 from cluster_case import COUNT, ClusterCase
 from proxy import Proxy
+from system import only_long
 
 LEASE_S = 3
 
@@ -71,6 +72,7 @@ class ByEtcd(ClusterCase):
         self.unnoticed(scripts)
         self.registered_again()
 
+    @only_long
     def test_a_node_leaves(self):
         """Its key says so, and so do the others; started again, it is back."""
         self.cluster(2)
@@ -82,6 +84,7 @@ class ByEtcd(ClusterCase):
         self.nodes[1] = self.start(1)
         self.assertTrue(system.until(lambda: "UP" in self.state_of(self.nodes[0], 1), 60), self.nodes[0].status())
 
+    @only_long
     def test_it_is_killed_and_forgets_all(self):
         scripts = self.begun()
         self.etcd.kill()
@@ -143,9 +146,11 @@ class Cut(ClusterCase):
     def test_one_direction(self):
         self.moved(self.cut([(0, 1)]))
 
+    @only_long
     def test_both_directions(self):
         self.moved(self.cut([(0, 1), (1, 0)]))
 
+    @only_long
     def test_both_directions_for_a_while(self):
         self.unnoticed(self.cut([(0, 1), (1, 0)], heal=True))
 
@@ -154,6 +159,7 @@ class Cut(ClusterCase):
 class OtherFiles(ClusterCase):
     """Node 1 has another folder at the dataset's path."""
 
+    @only_long
     def test_a_node_with_other_files(self):
         """It gives nothing of it, says why, and the jobs of the others go on; its own job has its own files."""
         path, other = os.path.join(self.folder, "data"), os.path.join(self.folder, "other")

@@ -196,7 +196,7 @@ class Hostile(ClusterCase):
 
     def test_lies(self):
         """Each is refused, and nothing is given for any."""
-        attach, sender, scripts, asker = self.begun(step_s=.1)
+        attach, sender, scripts, asker = self.begun(step_s=.04)
         outside = system.tree(64)
         liar = Liar(attach, sender, outside.encode(), SEED)
         before = resident(self.nodes[1].process)
@@ -213,7 +213,7 @@ class Hostile(ClusterCase):
     def test_a_node_that_is_not_itself(self):
         """Somebody attaches as the real node's real job with any terms, asks for anything, and lets it go. The job
         loses its guests again and again, and is exact."""
-        attach, sender, scripts, asker = self.begun(step_s=.05)
+        attach, sender, scripts, asker = self.begun(step_s=.03)
         dice = random.Random(SEED)
         before = resident(self.nodes[1].process)
         given, guests = set(), [(0, 0)]
@@ -225,7 +225,7 @@ class Hostile(ClusterCase):
                     predecessor=guest, view=peer.view((0, dice.randrange(COUNT))))),
                 lambda: sender.next(guest, term, dice.choice((1, 2, 3, 4, 5, 1 << 63)), acked=0,
                                     more=dice.getrandbits(64), n=dice.randint(1, 200), extra=dice.randint(0, 56),
-                                    wait_ms=dice.choice((0, 0, 50, 200))),
+                                    wait_ms=dice.choice((0, 0, 20, 80))),
                 lambda: sender.detach(guest, term),
                 lambda: sender.withdraw(guest, term, b"")))()
             kind = struct.unpack_from("<H", body, 6)[0]

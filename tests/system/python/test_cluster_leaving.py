@@ -6,7 +6,7 @@ import subprocess
 
 import system
 from cluster_case import ClusterCase
-from system import SLOW
+from system import SLOW, only_long
 
 
 class Leaving(ClusterCase):
@@ -27,6 +27,7 @@ class Leaving(ClusterCase):
             if system.QUIET:  # else a node may get so little of the machine that it does not answer in time
                 self.assertEqual((moved, back), (0, 0), node.log())
 
+    @only_long
     def test_a_home_leaves(self):
         """It gives what is left of the epochs under way, and then nothing more; its own job gets from the others."""
         self.cluster(3)
@@ -49,12 +50,12 @@ class Leaving(ClusterCase):
     def test_a_home_is_drained(self):
         """It ends when nobody wants anything more of the epochs under way."""
         self.cluster(3)
-        scripts = self.scripts(self.nodes[:2], step_s=.05)
+        scripts = self.scripts(self.nodes[:2], step_s=.05, epochs=2)
         self.in_the_middle(scripts)
         self.assertTrue(system.until(lambda: self.guests(self.nodes[2]) == 2, 60), self.nodes[2].status())
         self.larder(self.nodes[2], "drain")
         self.assertEqual(self.nodes[2].process.wait(60 * SLOW), 0)
-        self.check(scripts)
+        self.check(scripts, epochs=2)
         self.taken_from_nobody(self.nodes[:2])
 
     def in_a_long_epoch(self, nodes):
@@ -84,11 +85,13 @@ class Leaving(ClusterCase):
         self.check(scripts, epochs=epochs)
         self.taken_from_nobody(others)
 
+    @only_long
     def test_a_home_is_stopped(self):
         """After SIGTERM it gives what is left of the epochs under way, and ends."""
         self.cluster(3)
         self.stopped_in_the_middle(self.nodes[2], self.nodes[:2], self.nodes[2].process.terminate)
 
+    @only_long
     def test_an_idle_home_is_stopped(self):
         """So it does when none of its own clients has been there for a while."""
         if not system.QUIET:
@@ -102,6 +105,7 @@ class Leaving(ClusterCase):
         self.stopped_in_the_middle(home, self.nodes[:1], loader.close, step_s=.4, epochs=1)
         self.assertIn('msg="no client for a while, stopping"', home.log())
 
+    @only_long
     def test_a_home_that_lists_nobody_is_stopped(self):
         """It does so for nodes too of which it knows only that they ask."""
         self.lists_nobody = [1]
@@ -121,6 +125,7 @@ class Leaving(ClusterCase):
         self.assertEqual(self.nodes[1].log().count('msg="stopping" signal=SIGTERM'), 2)
         self.assertNotIn("has left the cluster", self.nodes[1].log())
 
+    @only_long
     def test_guests_of_a_killed_node(self):
         """They hold no other node up that is stopped: neither while their node is away, nor when it is there again. One
         that was waited for would be gone when the node ends, by its lease."""

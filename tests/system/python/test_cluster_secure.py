@@ -11,7 +11,7 @@ import bundles
 import peer
 import system
 from cluster_case import COUNT, ClusterCase
-from system import SLOW
+from system import SLOW, only_long
 
 NOBODY = "nobody of this cluster answers at an address of the list"
 
@@ -61,6 +61,7 @@ class Secure(ClusterCase):
         self.assertEqual(self.from_others(third), (0, 0, 0, 0))
         self.assertEqual([node.stop() for node in [*self.nodes, third]], [0, 0, 0])
 
+    @only_long
     def test_a_node_without_a_certificate(self):
         self.refused({}, "a connection ended before its first request")
 
@@ -69,6 +70,7 @@ class Secure(ClusterCase):
         bundle = bundles.issue(other, "node-2", self.path("stranger.pem"))
         self.refused({"security": "bundle", "bundle": bundle}, "a connection ended before its first request")
 
+    @only_long
     @unittest.skipUnless(bundles.can_forge(), "this machine has no openssl")
     def test_a_node_of_another_cluster(self):
         """Even with a certificate of the nodes' own authority."""

@@ -10,7 +10,7 @@ import sys
 import time
 import types
 
-from system import BIN, PATIENCE, SLOW, SOURCE, Case, main, tree, until
+from system import BIN, PATIENCE, SLOW, SOURCE, Case, main, only_long, tree, until
 
 EXAMPLES = os.path.join(SOURCE, "client", "python", "examples")
 sys.path.insert(0, EXAMPLES)
@@ -78,6 +78,7 @@ class DemoNodes(Case):
             self.skipTest("no etcd")
         self.check(2, "etcd")
 
+    @only_long
     def test_ctrl_c_leaves_nothing(self):
         """Ctrl-C before the daemons have found each other, and while scripts train."""
         for words, wait_s in (("Making", .3), ("have found each other", 1)):

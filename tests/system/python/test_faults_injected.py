@@ -11,8 +11,8 @@ import subprocess
 import threading
 import warnings
 
-from faulty import CONFIG, COUNT, LONG, FaultsCase, only_long
-from system import BIN, SLOW, files_of, larder, main
+from faulty import CONFIG, COUNT, FaultsCase
+from system import BIN, LONG, SLOW, files_of, larder, main, only_long
 
 CHECKPOINTS = CONFIG.replace("{checkpoint: none}", "{checkpoint: FOLDER}")
 

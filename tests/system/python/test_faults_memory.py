@@ -13,8 +13,8 @@ import threading
 import uuid
 import warnings
 
-from faulty import CONFIG, COUNT, LONG, FaultsCase, only_long
-from system import SLOW, Daemon, files_of, larder, main, make_tree, until
+from faulty import CONFIG, COUNT, FaultsCase
+from system import LONG, SLOW, Daemon, files_of, larder, main, make_tree, only_long, until
 
 STRIDE = 1 if LONG else 13
 

@@ -7,8 +7,8 @@ import errno
 import os
 import subprocess
 
-from faulty import CONFIG, LONG, FaultsCase, only_long
-from system import BIN, SLOW, files_of, main, until
+from faulty import CONFIG, FaultsCase
+from system import BIN, LONG, SLOW, files_of, main, only_long, until
 
 CHECKPOINTS = CONFIG.replace("{checkpoint: none}", "{checkpoint: FOLDER}")
 

@@ -5,17 +5,11 @@ and each sample comes once.
 """
 
 import signal
-import sys
 import threading
 import time
-import unittest
 
-from system import CONFIG, SLOW, Case, main, tree, until
+from system import CONFIG, LONG, SLOW, Case, main, only_long, tree, until
 
-LONG = "--long" in sys.argv
-if LONG:
-    sys.argv.remove("--long")
-only_long = unittest.skipUnless(LONG, "only with --long")
 COUNT = 600
 STOPPED_S = 60 if LONG else 2
 OPTIONS = {"dataset": tree(COUNT), "pipeline": [{"resize": {"size": [64, 64]}}], "batch_size": 16, "epochs": 2,

@@ -6,12 +6,10 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
-import unittest
 
-from system import BIN, CONFIG, SLOW, Case, Daemon, files_of, larder, main, make_tree, skip, until
+from system import BIN, CONFIG, LONG, SLOW, Case, Daemon, files_of, larder, main, make_tree, only_long, skip, until
 
 SHIM = os.environ.get("LARDER_POISON_SHIM")
 if not SHIM:
@@ -20,8 +18,6 @@ if not SHIM:
 COUNT = 60
 PIPELINE = [{"resize": {"size": [32, 32]}}]
 THREADS = "threads: {workers: 3, loaders: 2}\n"
-LONG = "--long" in sys.argv
-long = unittest.skipUnless(LONG, "daemons are killed for a minute: with --long")
 CRASHES = {"SEGV": signal.SIGSEGV, "ABRT": signal.SIGABRT, "BUS": signal.SIGBUS, "FPE": signal.SIGFPE,
            "ILL": signal.SIGILL, "TRAP": signal.SIGTRAP, "STACK": signal.SIGSEGV}
 
@@ -185,7 +181,7 @@ class Poison(Case):
                 self.assertEqual((self.rows()[path]["crashes"], self.rows()[path]["deaths"]), (0, 3))
                 supervisor.stop()
 
-    @long
+    @only_long
     def test_several(self):
         """Of several poisonous files of both kinds each is found, in any order of the epoch, and all else is
         delivered."""
@@ -202,7 +198,7 @@ class Poison(Case):
                 self.assertIn(len(supervisor.deaths), range(8, 20), supervisor.deaths)
                 supervisor.stop()
 
-    @long
+    @only_long
     def test_random_kills(self):
         """A daemon that somebody kills at random moments under three jobs, mostly while it prepares samples, loses none
         of them: no file is poisonous however often it was under work, and suspects are cleared when they are
@@ -307,7 +303,7 @@ class Poison(Case):
         self.assertEqual(supervisor.deaths, [signal.SIGBUS] * 2)
         self.assertEqual(len(self.poisonous()), 1)
 
-    @long
+    @only_long
     def test_damaged_file(self):
         """Whatever lies where the notes should be, the daemon starts, says so, and serves; it follows no link."""
         notes, beside = self.socket + ".poison", os.path.join(self.at, "beside")
@@ -352,5 +348,4 @@ class Poison(Case):
 
 
 if __name__ == "__main__":
-    sys.argv = [argument for argument in sys.argv if argument != "--long"]
     main()

@@ -8,8 +8,8 @@ import re
 import subprocess
 import sys
 
-from faulty import LONG, Faults
-from system import BIN, Case, files_of, main, tree, until
+from faulty import Faults
+from system import BIN, LONG, Case, files_of, main, tree, until
 
 COUNT = 200
 KILLS = 200 if LONG else 20

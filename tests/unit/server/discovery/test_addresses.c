@@ -54,13 +54,32 @@ static void test_listed(void **state)
     answer_next(0, "b", 5);
     assert_int_equal(answer_next(99, "c", 5), 0); /* oneself */
     assert_null(addresses_due(&addresses, 5));
-    assert_int_equal(addresses_alarm(&addresses), 5 + ADDRESSES_ASK_NS);
-    assert_int_equal(answer_next(9, "b", 5 + ADDRESSES_ASK_NS), 1);
+    assert_int_equal(addresses_alarm(&addresses), 5 + ADDRESSES_FIRST_NS);
+    assert_int_equal(answer_next(9, "b", 5 + ADDRESSES_FIRST_NS), 1);
     check_event(0, MEMBERS_LISTED, 9, 2);
     assert_true(events[0].leaving);
     assert_int_equal(addresses_alarm(&addresses), 5 + ADDRESSES_AGAIN_NS);
     answer_next(0, "a", 5 + ADDRESSES_AGAIN_NS); /* silence alone makes nobody vanish */
     assert_int_equal(addresses_set(&addresses, urls, 4, 6, events), 0);
+}
+
+/* An address where nobody answers is asked after .125, .25, .5 and 1 s, then every 2 s; listed anew, sooner again. */
+static void test_waits(void **state)
+{
+    (void)state;
+    const char *const urls[] = {"a"};
+    uint64_t now_ns = 0;
+    addresses_set(&addresses, urls, 1, 0, events);
+    for (int i = 0; i < 8; i++) {
+        uint64_t wait_ns = i < 4 ? ADDRESSES_FIRST_NS << i : ADDRESSES_ASK_NS;
+        answer_next(0, "a", now_ns);
+        assert_int_equal(addresses_alarm(&addresses) - now_ns, wait_ns);
+        now_ns += wait_ns;
+    }
+    addresses_set(&addresses, urls, 0, now_ns, events);
+    addresses_set(&addresses, urls, 1, now_ns, events);
+    answer_next(0, "a", now_ns);
+    assert_int_equal(addresses_alarm(&addresses) - now_ns, ADDRESSES_FIRST_NS);
 }
 
 /* A node vanishes with its last address, or when another one has moved in. */
@@ -149,9 +168,9 @@ static void test_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_listed, set_up), cmocka_unit_test_setup(test_vanished, set_up),
-        cmocka_unit_test_setup(test_late, set_up),   cmocka_unit_test_setup(test_random, set_up),
-        cmocka_unit_test_setup(test_room, set_up),
+        cmocka_unit_test_setup(test_listed, set_up),   cmocka_unit_test_setup(test_waits, set_up),
+        cmocka_unit_test_setup(test_vanished, set_up), cmocka_unit_test_setup(test_late, set_up),
+        cmocka_unit_test_setup(test_random, set_up),   cmocka_unit_test_setup(test_room, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
