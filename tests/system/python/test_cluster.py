@@ -14,19 +14,34 @@ from cluster_case import COUNT, ClusterCase
 from system import SLOW, only_long
 
 
+CHUNK = 64
+
+
 class Cluster(ClusterCase):
     def setUp(self):
         super().setUp()
         self.metrics_ports = []  # of the nodes; empty: they have no metrics
+        self.encoded = "64MiB"  # a node's encoded memory
 
     def config(self, number):
         metrics = f"port: {self.metrics_ports[number]}" if self.metrics_ports else "enabled: false"
-        return super().config(number).replace("enabled: false", metrics)
+        return super().config(number).replace("enabled: false", metrics).replace("encoded: 64MiB",
+                                                                                 f"encoded: {self.encoded}")
 
     def test_each_sample_is_prepared_once_for_all(self):
-        self.cluster(2)
-        self.check(self.scripts())
-        self.assertLess(self.prepared(), .85 * 2 * 3 * COUNT)
+        """By three nodes for the scripts of two, which begin together. Their memory holds two fifths of the dataset."""
+        self.encoded = "1MiB"
+        self.cluster(3)
+        begin = os.path.join(self.folder, "begin")
+        scripts = self.scripts(self.nodes[:2], step_s=.02, start_after=begin)
+        self.assertTrue(system.until(lambda: all(node.status()["jobs"] for node in self.nodes[:2]), 60))
+        with open(begin, "w"):
+            pass
+        self.check(scripts)
+        self.assertLess(self.prepared(), .55 * 2 * 3 * COUNT)
+        reads = [node.status()["samples"]["reads"] for node in self.nodes]
+        self.assertGreater(min(reads), 0)
+        self.assertLess(sum(reads), 2.3 * 3 * COUNT / CHUNK)
 
     @only_long
     def test_four_nodes(self):
