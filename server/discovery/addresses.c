@@ -144,6 +144,5 @@ void addresses_failed(struct addresses *addresses, uint32_t number, uint64_t now
     address->asking = false;
     address->silent = true;
     address->ask_at = now_ns + (address->known ? ADDRESSES_AGAIN_NS : address->wait_ns);
-    if (address->wait_ns < ADDRESSES_ASK_NS)
-        address->wait_ns *= 2;
+    address->wait_ns = address->wait_ns < ADDRESSES_ASK_NS / 2 ? 2 * address->wait_ns : ADDRESSES_ASK_NS;
 }

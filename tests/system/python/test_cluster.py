@@ -14,7 +14,7 @@ from cluster_case import COUNT, ClusterCase
 from system import SLOW, only_long
 
 
-CHUNK = 64
+CHUNK = 64  # samples
 
 
 class Cluster(ClusterCase):
@@ -29,7 +29,8 @@ class Cluster(ClusterCase):
                                                                                  f"encoded: {self.encoded}")
 
     def test_each_sample_is_prepared_once_for_all(self):
-        """By three nodes for the scripts of two, which begin together. Their memory holds two fifths of the dataset."""
+        """By three nodes for the scripts of two, which begin together. Their memory holds two fifths of the dataset. A
+        node that gets so little of the machine that it does not answer in time is left to its own."""
         self.encoded = "1MiB"
         self.cluster(3)
         begin = os.path.join(self.folder, "begin")
@@ -38,10 +39,13 @@ class Cluster(ClusterCase):
         with open(begin, "w"):
             pass
         self.check(scripts)
-        self.assertLess(self.prepared(), .55 * 2 * 3 * COUNT)
-        reads = [node.status()["samples"]["reads"] for node in self.nodes]
-        self.assertGreater(min(reads), 0)
-        self.assertLess(sum(reads), 2.3 * 3 * COUNT / CHUNK)
+        late = sum(sum(self.from_others(node)[2:]) for node in self.nodes[:2])
+        self.assertLess(self.prepared(), (.85 if late and not system.QUIET else .55) * 2 * 3 * COUNT)
+        samples = [node.status()["samples"] for node in self.nodes]
+        self.assertGreater(min(row["reads"] for row in samples), 0)
+        if system.QUIET or not late:
+            self.assertLess(sum(row["reads"] for row in samples), 2.3 * 3 * COUNT / CHUNK)
+            self.assertLess(sum(row["loaded"] for row in samples), 1.1 * 3 * COUNT)
 
     @only_long
     def test_four_nodes(self):

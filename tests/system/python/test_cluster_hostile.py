@@ -184,6 +184,9 @@ class Hostile(ClusterCase):
         self.addCleanup(asker.close)
         return attach, sender, scripts, asker
 
+    def trained(self, scripts):
+        return sum(len(script.batches) for script in scripts)
+
     def unharmed(self, scripts, before):
         self.assertTrue(all(script.process.poll() is None for script in scripts), "a job has ended")
         with open(os.path.join(self.folder, "over"), "w"):
@@ -199,7 +202,7 @@ class Hostile(ClusterCase):
         attach, sender, scripts, asker = self.begun(step_s=.04)
         outside = system.tree(64)
         liar = Liar(attach, sender, outside.encode(), SEED)
-        before = resident(self.nodes[1].process)
+        before, batches = resident(self.nodes[1].process), self.trained(scripts)
         refused = 0
         for number in range(REQUESTS):
             path, body = liar.make()
@@ -208,6 +211,7 @@ class Hostile(ClusterCase):
                             (SEED, number, path, answer[:2], body[:400]))
             refused += answer.status != 200
         self.assertTrue(.2 * REQUESTS < refused < .95 * REQUESTS, refused)
+        self.assertGreater(self.trained(scripts), batches)
         self.unharmed(scripts, before)
 
     def test_a_node_that_is_not_itself(self):
@@ -215,7 +219,7 @@ class Hostile(ClusterCase):
         loses its guests again and again, and is exact."""
         attach, sender, scripts, asker = self.begun(step_s=.03)
         dice = random.Random(SEED)
-        before = resident(self.nodes[1].process)
+        before, batches = resident(self.nodes[1].process), self.trained(scripts)
         given, guests = set(), [(0, 0)]
         for _ in range(REQUESTS // 4):
             guest, term = dice.choice(guests)
@@ -236,6 +240,7 @@ class Hostile(ClusterCase):
                 asked = peer.Attach.decode(body[HEAD:])
                 guests = [*guests, (answer.guest(), asked.term)][-8:]
         self.assertLessEqual({peer.ATTACHED, peer.BATCH, peer.DONE}, given)
+        self.assertGreater(self.trained(scripts), batches)
         self.unharmed(scripts, before)
 
 

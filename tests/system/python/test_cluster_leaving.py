@@ -27,19 +27,29 @@ class Leaving(ClusterCase):
             if system.QUIET:  # else a node may get so little of the machine that it does not answer in time
                 self.assertEqual((moved, back), (0, 0), node.log())
 
-    @only_long
+    def paused(self, home, others, **options):
+        """Scripts at the other nodes, which stand still in their first epoch until `go_on`, with guests at the home."""
+        scripts = self.scripts(others, pause=[20, os.path.join(self.folder, "go on")], epochs=2, **options)
+        for script in scripts:
+            self.assertTrue(system.until(lambda script=script: len(script.batches) >= 19, 60))
+        self.assertTrue(system.until(lambda: self.guests(home) == len(others), 60), home.status())
+        return scripts
+
+    def go_on(self):
+        with open(os.path.join(self.folder, "go on"), "w"):
+            pass
+
     def test_a_home_leaves(self):
         """It gives what is left of the epochs under way, and then nothing more; its own job gets from the others."""
         self.cluster(3)
-        scripts = self.scripts(self.nodes[:2], step_s=.05)
-        self.in_the_middle(scripts)
-        self.assertTrue(system.until(lambda: self.guests(self.nodes[2]) == 2, 60), self.nodes[2].status())
+        scripts = self.paused(self.nodes[2], self.nodes[:2], step_s=.01)
         self.larder(self.nodes[2], "cluster", "leave")
         self.larder(self.nodes[2], "cluster", "leave")  # changes nothing
         for node in self.nodes:
             self.assertTrue(system.until(lambda node=node: self.state_of(node, 2) == ["LEAVING"], 60), node.status())
+        self.go_on()
         self.assertTrue(system.until(lambda: self.guests(self.nodes[2]) == 0, 60), self.nodes[2].status())
-        self.check(scripts)
+        self.check(scripts, epochs=2)
         self.taken_from_nobody(self.nodes[:2])
         given = self.nodes[2].status()["cluster"]["given"]
         self.assertGreater(given, 0)
@@ -47,13 +57,14 @@ class Leaving(ClusterCase):
         self.assertEqual(self.nodes[2].status()["cluster"]["given"], given)
         self.assertGreater(self.from_others(self.nodes[2])[0], 0)
 
+    @only_long
     def test_a_home_is_drained(self):
         """It ends when nobody wants anything more of the epochs under way."""
         self.cluster(3)
-        scripts = self.scripts(self.nodes[:2], step_s=.05, epochs=2)
-        self.in_the_middle(scripts)
-        self.assertTrue(system.until(lambda: self.guests(self.nodes[2]) == 2, 60), self.nodes[2].status())
+        scripts = self.paused(self.nodes[2], self.nodes[:2], step_s=.01)
         self.larder(self.nodes[2], "drain")
+        self.assertTrue(self.nodes[2].logged("leaving the cluster"), self.nodes[2].log())
+        self.go_on()
         self.assertEqual(self.nodes[2].process.wait(60 * SLOW), 0)
         self.check(scripts, epochs=2)
         self.taken_from_nobody(self.nodes[:2])
@@ -72,20 +83,17 @@ class Leaving(ClusterCase):
         self.assertEqual(node.process.wait(60 * SLOW), 0)
         self.assertIn(f'msg="has left the cluster" left_behind={behind} cut_short=0', node.log())
 
-    def stopped_in_the_middle(self, home, others, stop, step_s=.2, epochs=2):
+    def stopped_in_the_middle(self, home, others, stop):
         """The home is stopped, and ends once it has given to jobs of the other nodes."""
-        scripts = self.scripts(others, step_s=step_s, epochs=epochs)
-        self.in_the_middle(scripts)
-        self.assertTrue(system.until(lambda: self.guests(home) == len(others), 60), home.status())
+        scripts = self.paused(home, others, step_s=.03)
         stop()
         self.assertTrue(home.logged("leaving the cluster"), home.log())
-        given = home.status()["cluster"]["given"]
-        self.assertTrue(system.until(lambda: home.status()["cluster"]["given"] > given, 60))
+        self.assertEqual(self.guests(home), len(others))
+        self.go_on()
         self.left(home, 0)
-        self.check(scripts, epochs=epochs)
+        self.check(scripts, epochs=2)
         self.taken_from_nobody(others)
 
-    @only_long
     def test_a_home_is_stopped(self):
         """After SIGTERM it gives what is left of the epochs under way, and ends."""
         self.cluster(3)
@@ -102,7 +110,7 @@ class Leaving(ClusterCase):
         loader = self.loader(home, tree)
         self.nodes = [self.start(0), home]
         self.found(2)
-        self.stopped_in_the_middle(home, self.nodes[:1], loader.close, step_s=.4, epochs=1)
+        self.stopped_in_the_middle(home, self.nodes[:1], loader.close)
         self.assertIn('msg="no client for a while, stopping"', home.log())
 
     @only_long

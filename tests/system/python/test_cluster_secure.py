@@ -34,6 +34,7 @@ class Secure(ClusterCase):
             bundles.issue(self.authority, f"node-{number}", bundle)
         return {**settings, "security": "bundle", "bundle": bundle}
 
+    @only_long
     def test_nodes_with_bundles_share(self):
         self.cluster(2)
         self.check(self.scripts())
@@ -61,10 +62,10 @@ class Secure(ClusterCase):
         self.assertEqual(self.from_others(third), (0, 0, 0, 0))
         self.assertEqual([node.stop() for node in [*self.nodes, third]], [0, 0, 0])
 
-    @only_long
     def test_a_node_without_a_certificate(self):
         self.refused({}, "a connection ended before its first request")
 
+    @only_long
     def test_a_node_of_another_authority(self):
         other = bundles.authority(self.path("other.pem"), "test")
         bundle = bundles.issue(other, "node-2", self.path("stranger.pem"))
@@ -120,6 +121,8 @@ class Secure(ClusterCase):
         good = bundles.issue(self.authority, "node-9", self.path("good.pem"))
         self.assertEqual(self.status_for(0, good), 200)
         self.check(scripts)
+        for node in self.nodes:
+            self.assertGreater(self.from_others(node)[0], 0)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,15 @@ from larder import _ranks
 
 EPOCHS = 3
 COUNT = 203
+CHUNK = 64  # samples
 
 
 class SeveralNodes(system.Case):
-    def node(self):
+    def node(self, config=system.CONFIG):
         """A daemon in a folder of its own."""
         folder = os.path.join(self.folder, f"node-{len(os.listdir(self.folder))}")
         os.mkdir(folder)
-        daemon = system.Daemon(folder)
+        daemon = system.Daemon(folder, config)
         self.addCleanup(daemon.stop)
         return daemon
 
@@ -64,6 +65,18 @@ class SeveralNodes(system.Case):
             with self.subTest(split=split, shuffle=shuffle, drop_last=drop_last):
                 self.check(self.scripts(daemons, split, shuffle=shuffle, drop_last=drop_last), drop_last)
         self.check(self.scripts([daemons[0]] * 2, (2, 2)))
+
+    def test_reads(self):
+        """Four ranks at two nodes, which both have little memory: no chunk is read at both, and none often."""
+        count, epochs = 2000, 2
+        config = system.CONFIG.replace("encoded: 64MiB", "encoded: 1MiB")
+        daemons = [self.node(config), self.node(config)]
+        for script in self.scripts(daemons, (2, 2), dataset=system.tree(count), epochs=epochs):
+            self.assertEqual(script.wait(), 0, (script.end, script.errors))
+        samples = [daemon.status()["samples"] for daemon in daemons]
+        self.assertLess(sum(row["reads"] for row in samples), 2.3 * epochs * count / CHUNK)
+        self.assertLess(sum(row["loaded"] for row in samples), 1.1 * epochs * count)
+        self.assertEqual(sum(row["prepared"] for row in samples), epochs * count)
 
     def test_strict_is_distributed_samplers(self):
         """A rank gets the batches that it gets where all ranks are at one node."""
