@@ -66,8 +66,8 @@ static struct log_limiter *limiters; /* that ever held a line back */
 /* Whether a line may pass, and what was held back before it. */
 static bool may_pass(struct log_limiter *limiter, const char *kind, uint32_t *held_back)
 {
-    uint64_t now = clock_now_ns();
     pthread_mutex_lock(&limits_lock);
+    uint64_t now = clock_now_ns(); /* no earlier than the window's start, which another thread may have set */
     if (now - limiter->window_start_ns >= CLOCK_NS_PER_S) {
         limiter->window_start_ns = now;
         limiter->passed = 0;

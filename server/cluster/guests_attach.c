@@ -94,6 +94,14 @@ uint32_t guests_count(const struct guests *guests)
     return count;
 }
 
+uint32_t guests_behind(const struct guests *guests)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < guests->used; i++)
+        count += guests->all[i].number != 0 && !guests->all[i].past;
+    return count;
+}
+
 uint32_t guests_cut(const struct guests *guests)
 {
     return guests->cut;

@@ -244,6 +244,6 @@ void cluster_has_left(const struct driver *driver)
 {
     const struct driver_cluster *cluster = driver->cluster;
     if (cluster && cluster->peering)
-        log_info_limited("msg=\"has left the cluster\" left_behind=%u cut_short=%u", guests_count(cluster->home.guests),
-                         guests_cut(cluster->home.guests));
+        log_info_limited("msg=\"has left the cluster\" left_behind=%u cut_short=%u",
+                         guests_behind(cluster->home.guests), guests_cut(cluster->home.guests));
 }

@@ -235,9 +235,12 @@ static void test_wanted(void **state)
     attach(&home, 4, 9, 1, 1, 8); /* the attachment that is there, again */
     answer_to(&home, 4, GUESTS_ATTACHED);
     assert_true(is_wanted(&home));
+    assert_int_equal(guests_behind(home.guests), 2); /* and the one before, which stays */
     attach(&home, 5, 9, 1, 2, 8);
     assert_int_equal(answer_to(&home, 5, GUESTS_IS_REFUSED)->answer.code, LARDER_EGONE);
     assert_false(is_wanted(&home));
+    assert_int_equal(guests_count(home.guests), 2);
+    assert_int_equal(guests_behind(home.guests), 1);
     assert_int_equal(guests_cut(home.guests), 0);
     end(&home);
 }
