@@ -2,11 +2,14 @@
 their epochs first."""
 
 import os
+import re
 import subprocess
 
 import system
 from cluster_case import ClusterCase
 from system import SLOW, only_long
+
+VIEW = re.compile(r'msg="the cluster has changed" nodes=(\d+)')
 
 
 class Leaving(ClusterCase):
@@ -35,7 +38,11 @@ class Leaving(ClusterCase):
         self.assertTrue(system.until(lambda: self.guests(home) == len(others), 60), home.status())
         return scripts
 
-    def go_on(self):
+    def go_on(self, others):
+        """The scripts do, now that their nodes begin no epoch with the home any more."""
+        rest = str(len(self.nodes) - 1)
+        for node in others:
+            self.assertTrue(system.until(lambda node=node: VIEW.findall(node.log())[-1] == rest, 60), node.log())
         with open(os.path.join(self.folder, "go on"), "w"):
             pass
 
@@ -47,7 +54,7 @@ class Leaving(ClusterCase):
         self.larder(self.nodes[2], "cluster", "leave")  # changes nothing
         for node in self.nodes:
             self.assertTrue(system.until(lambda node=node: self.state_of(node, 2) == ["LEAVING"], 60), node.status())
-        self.go_on()
+        self.go_on(self.nodes[:2])
         self.assertTrue(system.until(lambda: self.guests(self.nodes[2]) == 0, 60), self.nodes[2].status())
         self.check(scripts, epochs=2)
         self.taken_from_nobody(self.nodes[:2])
@@ -64,7 +71,7 @@ class Leaving(ClusterCase):
         scripts = self.paused(self.nodes[2], self.nodes[:2], step_s=.01)
         self.larder(self.nodes[2], "drain")
         self.assertTrue(self.nodes[2].logged("leaving the cluster"), self.nodes[2].log())
-        self.go_on()
+        self.go_on(self.nodes[:2])
         self.assertEqual(self.nodes[2].process.wait(60 * SLOW), 0)
         self.check(scripts, epochs=2)
         self.taken_from_nobody(self.nodes[:2])
@@ -89,7 +96,7 @@ class Leaving(ClusterCase):
         stop()
         self.assertTrue(home.logged("leaving the cluster"), home.log())
         self.assertEqual(self.guests(home), len(others))
-        self.go_on()
+        self.go_on(others)
         self.left(home, 0)
         self.check(scripts, epochs=2)
         self.taken_from_nobody(others)
@@ -119,7 +126,7 @@ class Leaving(ClusterCase):
         self.lists_nobody = [1]
         self.ports = [system.free_port() for _ in range(2)]
         self.nodes = [self.start(number) for number in range(2)]
-        self.assertTrue(system.until(lambda: self.state_of(self.nodes[0], 1) == ["UP"], 60), self.nodes[0].log())
+        self.assertTrue(self.nodes[0].logged('msg="the cluster has changed" nodes=2'), self.nodes[0].log())
         self.stopped_in_the_middle(self.nodes[1], self.nodes[:1], self.nodes[1].process.terminate)
 
     def test_stopped_at_once(self):
