@@ -13,7 +13,6 @@ import system
 from cluster_case import COUNT, ClusterCase
 from system import SLOW, only_long
 
-
 CHUNK = 64  # samples
 
 
