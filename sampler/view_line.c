@@ -122,11 +122,10 @@ struct line_part line_normalised(struct line_part part, char *buf)
 
 bool line_is_titles(struct line_part part)
 {
-    static const char *const words[] = {"",        "path",    "paths",     "file",       "files",    "filename",
-                                        "name",    "names",   "filepath",  "image",      "images",   "img",
-                                        "imageid", "imgpath", "imagepath", "imagename",  "imagefile", "key",
-                                        "keys",    "id",      "ids",       "sample",     "samples",  "index",
-                                        "idx",     "uri",     "position",  "relpath",    NULL};
+    static const char *const words[] = {
+        "",       "path",   "paths",   "file",    "files",     "filename",  "name",      "names",   "filepath", "image",
+        "images", "img",    "imageid", "imgpath", "imagepath", "imagename", "imagefile", "key",     "keys",     "id",
+        "ids",    "sample", "samples", "index",   "idx",       "uri",       "position",  "relpath", NULL};
     char word[FIELD_MAX + 1];
     size_t len = 0, end = 0;
     while (end < part.len && !is_blank(part.text[end]) && !is_separator(part.text[end]))

@@ -13,11 +13,11 @@ from .errors import FormatError, InvalidArgument, NotFound
 
 _INT = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*([eE][+-]?[0-9]+)?|\.[0-9]+([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.I)
-_POSITION = re.compile(r'"?([0-9]+)"?[ \t]*[,; \t]')
+_POSITION = re.compile(r'"?([0-9]+)"?[ \t]*(?:[,; \t]|$)')
 _DECIMAL_COMMA = re.compile(r"[0-9],[0-9]")
-_TITLES = frozenset(("path", "paths", "file", "files", "filename", "name", "names", "filepath", "image", "images", "img",
-                     "imageid", "imgpath", "imagepath", "imagename", "imagefile", "key", "keys", "id", "ids", "sample",
-                     "samples", "index", "idx", "uri", "position", "relpath"))
+_TITLES = frozenset(("path", "paths", "file", "files", "filename", "name", "names", "filepath", "image", "images",
+                     "img", "imageid", "imgpath", "imagepath", "imagename", "imagefile", "key", "keys", "id", "ids",
+                     "sample", "samples", "index", "idx", "uri", "position", "relpath"))
 _LABELS_MAX = 65536  # of one line
 
 
@@ -126,8 +126,8 @@ class LabelFile:
         again = np.flatnonzero(np.diff(rows[order]) == 0)
         if again.size:
             first, second = order[again[0]], order[again[0] + 1]
-            self._fail(*places[second], f"the sample of line {places[first][0]} is there twice: leave one of its labels "
-                       "out", InvalidArgument)
+            self._fail(*places[second], f"the sample of line {places[first][0]} is there twice: leave one of its "
+                       "labels out", InvalidArgument)
 
     def _fail(self, number, column, text, kind=FormatError):
         raise kind(f"labels {self.path}:{number}:{column}: {text}")
@@ -138,9 +138,13 @@ class LabelFile:
         column = len(text) - len(text.lstrip(" \t")) + 1
         position = _POSITION.match(line)
         if position:
-            numbers = self._numbers(line[position.end():].strip(" \t"))
-            if numbers:
+            tail = line[position.end():].strip(" \t")
+            numbers = self._numbers(tail)
+            comma = _has_decimal_comma(line[position.end(1):].lstrip('"'))
+            if numbers and not comma:
                 return int(position[1]), numbers, column
+            if numbers or "." not in tail:  # else it may be a name that begins with a number
+                self._refuse_labels(number, column + position.end(), tail, comma)
         if first and self._is_titles(number, column, line):
             return None
         if self._names is None:
@@ -158,8 +162,8 @@ class LabelFile:
         return row, numbers, column
 
     def _find(self, number, column, line):
-        """Of the parts at the line's beginning, with or without quotes, the one that names a sample: its position, what
-        follows, and where. The whole line is none where a shorter part is one: it would have no label."""
+        """Of the parts at the line's beginning, with or without quotes, the one that names a sample: its position,
+        what follows, and where. The whole line is none where a shorter part is one: it would have no label."""
         quoted = re.match(r'"((?:[^"]|"")*)"', line)
         if quoted:
             row = self._names.find(quoted[1].replace('""', '"'))
