@@ -1,4 +1,5 @@
-"""Lists of samples (larder.List) and files of labels (labels=) take the same lines: one table of forms proves it of both."""
+"""Lists of samples (larder.List) and files of labels (labels=) take the same lines: one table of forms proves it of
+both."""
 
 import os
 import shutil
