@@ -30,6 +30,8 @@ class Names:
         self._index = {key: index for index, key in enumerate(files.keys)}
         self._roots = [root.rstrip("/") + "/" for root in dict.fromkeys((self.root, os.path.realpath(self.root)))]
 
+        self.find_key = self._index.get
+
     def find(self, name):
         """The sample's position; None where there is none."""
         index = self._index.get(name)
@@ -92,7 +94,7 @@ class LabelFile:
         rows, values, places, width = [], [], [], None
         first = True
         for number, line in self._lines:
-            found = self._read_line(number, line, first, files)
+            found = self._read_plain(line) or self._read_line(number, line, first, files)
             if found is None:
                 first = first and line.lstrip(" \t").startswith("#")
                 continue
@@ -131,6 +133,15 @@ class LabelFile:
 
     def _fail(self, number, column, text, kind=FormatError):
         raise kind(f"labels {self.path}:{number}:{column}: {text}")
+
+    def _read_plain(self, line):
+        """As _read_line, of a name, a comma and a whole number, quickly; None of what may be anything else."""
+        name, _, label = line.rpartition(",")
+        if self._names is None or not (label.isdigit() and label.isascii() and name[-1:].isalpha()):
+            return None
+        row = self._names.find_key(name)
+        # A name that ends as a number does may have one of its own.
+        return None if row is None or name.lower().endswith(("nan", "inf", "infinity")) else (row, [int(label)], 1)
 
     def _read_line(self, number, text, first, files):
         """A sample's position, its numbers and the line's first column; None of a line that says nothing."""
