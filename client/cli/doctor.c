@@ -123,6 +123,16 @@ static void judge_cores(const json_t *status, const struct cli_machine *machine,
         doctor_find(report, "processors", DOCTOR_GOOD, NULL, "%.0f cores, no quota", machine->cores);
 }
 
+static void judge_storage(const json_t *status, struct doctor_report *report)
+{
+    double asked = cells_number(cells_at(status, "daemon", "settings", "storage"));
+    double used = (double)json_array_size(cells_at(status, "storage", "classes", NULL));
+    if (asked > 0)
+        doctor_find(report, "storage", used < asked ? DOCTOR_BAD : DOCTOR_GOOD,
+                    "the daemon's log says why (\"storage class left out\"): mend it, and larder drain --for-restart",
+                    "%.0f of %.0f storage classes are in use", used, asked);
+}
+
 static void judge_samples(const json_t *status, struct doctor_report *report)
 {
     const json_t *bad = cells_at(status, "samples", "bad", NULL), *count;
@@ -142,6 +152,7 @@ void doctor_judge(const json_t *status, const struct cli_machine *machine, struc
     judge_cache(machine, report);
     judge_descriptors(status, report);
     judge_cores(status, machine, report);
+    judge_storage(status, report);
     judge_samples(status, report);
 }
 

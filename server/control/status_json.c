@@ -48,6 +48,7 @@ static json_t *settings_json(const struct status_settings *settings, bool *faile
     put(row, "threads.workers", count(settings->workers), failed);
     put(row, "threads.loaders", count(settings->loaders), failed);
     put(row, "jobs.quota", json_real(settings->job_quota), failed);
+    put(row, "storage", count(settings->classes), failed);
     return row;
 }
 

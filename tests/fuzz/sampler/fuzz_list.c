@@ -18,7 +18,8 @@ static const char *const seeds[] = {
     "\xef\xbb\xbf# mine\n\"c/\"\"q\"\".png\";\"3\"\nc/x.png 7\n",
     "./c//x.png\t1 2 3\n/data/set/c/a,b.png\n0\n5\n",
     "c/x.png 8\rc/#1.png\r",
-    "\xff\xfe" "c\\x.png\n",
+    "\xff\xfe"
+    "c\\x.png\n",
 };
 
 size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
@@ -50,8 +51,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int rc = view_list_select(path, &source, indices, &count, &err);
     unsigned line, column;
     CHECK(rc == 0 || rc == LARDER_EINVAL || rc == LARDER_ELIMIT);
-    CHECK(rc != LARDER_EINVAL || (strncmp(err.text, "list ", 5) == 0 && strncmp(err.text + 5, path, strlen(path)) == 0 &&
-                                  sscanf(err.text + 5 + strlen(path), ":%u:%u: ", &line, &column) == 2));
+    CHECK(rc != LARDER_EINVAL ||
+          (strncmp(err.text, "list ", 5) == 0 && strncmp(err.text + 5, path, strlen(path)) == 0 &&
+           sscanf(err.text + 5 + strlen(path), ":%u:%u: ", &line, &column) == 2));
     for (uint32_t i = 0; rc == 0 && i < count; i++)
         CHECK(indices[i] < KEYS && (i == 0 || indices[i - 1] < indices[i]));
     close(fd);

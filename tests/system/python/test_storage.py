@@ -388,6 +388,8 @@ class Storage(Case):
                                                  for path in (self.path, open_to_all, newer)))
         self.addCleanup(second.stop)
         self.epoch(self.job(second))
+        doctor = self.larder("doctor", "--socket", second.socket)
+        self.assertIn("0 of 3 storage classes are in use", doctor.stdout)
         for path, why in ((self.path, "another daemon uses"), (open_to_all, "chmod"), (newer, "of version 2")):
             self.assertTrue(re.search(f"level=error.*left out.*{re.escape(path)}.*{why}", second.log()), second.log())
         second.stop()

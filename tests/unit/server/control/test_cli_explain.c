@@ -358,6 +358,21 @@ static const char *todo_of(const struct doctor_report *report, const char *of)
     return NULL;
 }
 
+/* Classes that a daemon has left out are told, and only those. */
+static void doctor_counts_classes(void **state)
+{
+    (void)state;
+    for (int asked = 0; asked < 3; asked++) {
+        struct doctor_report report = {.count = 0};
+        json_t *status = json_pack("{s:{s:{s:i}},s:{s:[{}]}}", "daemon", "settings", "storage", asked, "storage",
+                                   "classes");
+        doctor_judge(status, &(struct cli_machine){.cores = 0}, &report);
+        if (asked > 0)
+            assert_int_equal(strlen(todo_of(&report, "storage")) > 0, asked == 2);
+        json_decref(status);
+    }
+}
+
 /* What the doctor says is to be done can be done, and is not done already. */
 static void doctor_advises_what_helps(void **state)
 {
@@ -492,9 +507,13 @@ static void reads_machines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_causes),       cmocka_unit_test(names_ranks),
-        cmocka_unit_test(takes_anything),     cmocka_unit_test(doctor_finds),
-        cmocka_unit_test(advises_what_helps), cmocka_unit_test(doctor_advises_what_helps),
+        cmocka_unit_test(names_causes),
+        cmocka_unit_test(names_ranks),
+        cmocka_unit_test(takes_anything),
+        cmocka_unit_test(doctor_finds),
+        cmocka_unit_test(doctor_counts_classes),
+        cmocka_unit_test(advises_what_helps),
+        cmocka_unit_test(doctor_advises_what_helps),
         cmocka_unit_test(reads_machines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

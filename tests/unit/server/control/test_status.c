@@ -18,7 +18,7 @@ static const char expected_json[] =
     "larder.sock\","
     "\"uptime_s\":3725.0,\"start_time_s\":1700000000.0,\"time_s\":5000.5,\"rss_bytes\":3221225472,\"cpu_s\":100.25,"
     "\"open_fds\":42,\"max_fds\":null,\"sessions\":3,\"datasets\":1,\"threads\":{\"load\":8,\"prepare\":4},"
-    "\"settings\":{\"threads.workers\":4,\"threads.loaders\":8,\"jobs.quota\":0.5}},"
+    "\"settings\":{\"threads.workers\":4,\"threads.loaders\":8,\"jobs.quota\":0.5,\"storage\":1}},"
     "\"samples\":{\"loaded\":1500,\"loaded_bytes\":150000000,\"reads\":30,\"decoded\":1300,\"prepared\":1400,"
     "\"delivered\":2800,"
     "\"prepared_per_delivered\":0.5,\"redirected\":{\"prepared\":11,\"encoded\":13},\"delivered_from\":{\"prepared\":"
