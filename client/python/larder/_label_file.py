@@ -89,8 +89,8 @@ class LabelFile:
         self._names = None
 
     def read(self, count, files):
-        """The positions of samples of a dataset of `count`, and their values, int64 or float64: one a row, or several.
-        files() gives the dataset's Files, for names."""
+        """The positions of samples of a dataset of `count`, an array, and what they have, a list: a number each, or a
+        list of several. files() gives the dataset's Files, for names."""
         rows, values, places, width = [], [], [], None
         first = True
         for number, line in self._lines:
@@ -105,6 +105,8 @@ class LabelFile:
                 self._fail(number, column, f"position {row} is beyond the dataset's {count} samples")
             if len(numbers) != width:
                 self._fail(number, column, f"has {len(numbers)} number(s), and the lines before it have {width}")
+            if any(isinstance(value, int) and not -2**63 <= value < 2**63 for value in numbers):
+                self._fail(number, column, "a number is beyond 64 bits")
             rows.append(row)
             values.append(numbers)
             places.append((number, column))
@@ -112,16 +114,7 @@ class LabelFile:
             raise FormatError(f"labels {self.path} has no line with a key and a number")
         rows = np.array(rows, np.int64)
         self._check_twice(rows, places)
-        array = self._array(values, places)
-        return rows, array[:, 0] if width == 1 else array
-
-    def _array(self, values, places):
-        if not all(isinstance(value, int) for numbers in values for value in numbers):
-            return np.array(values, np.float64)
-        for numbers, (number, column) in zip(values, places):
-            if not -2**63 <= min(numbers) <= max(numbers) < 2**63:
-                self._fail(number, column, "a number is beyond 64 bits")
-        return np.array(values, np.int64)
+        return rows, [numbers[0] for numbers in values] if width == 1 else values
 
     def _check_twice(self, rows, places):
         order = np.argsort(rows, kind="stable")
