@@ -1,6 +1,8 @@
-/* view_list.c: list files. A line is a sample's key, its path, or its index; empty lines are skipped, a carriage return
- * before the line's end is not part of it. What a line says is never repeated in an error: the file is whatever the
- * client named, and the daemon may be allowed to read more than the client is.
+/* view_list.c: list files. A line is a sample's key, its path, or its index. What is no name as it stands may be one in
+ * quotes, with blanks around it, with "./" or doubled slashes in it, or with labels behind it. Empty lines, comments
+ * (#), a line of titles and a byte-order mark say nothing. A line that names no sample is an error: what a line says is
+ * never repeated in it, for the file is whatever the client named, and the daemon may be allowed to read more than the
+ * client is.
  *
  * The file is read piece by piece and each line looked up at once, so that what it takes depends on the dataset alone:
  * a byte a sample, and 12 more where lines are keys. */
@@ -14,22 +16,28 @@
 #include <xxhash.h>
 
 #include "common/check.h"
+#include "common/utf8.h"
 #include "sampler/view_priv.h"
 
 #define NO_SAMPLE UINT32_MAX
 #define PIECE_BYTES ((size_t)64 << 10) /* of the file, between two looks at the interrupt */
 #define INTERRUPT_EVERY 4096           /* samples */
+#define LABELS_MAX 64                  /* behind one name */
 
 struct list {
     const char *path;
     const struct view_source *source;
     uint8_t *marks;  /* by index: the list names it */
     uint32_t number; /* of the line at hand, from 1 */
+    char end;        /* of lines: a carriage return where the file has no newlines */
+    bool said;       /* a line has said something */
     /* The dataset's keys, in a table by their hashes. NULL before the first line that is no index. */
-    uint32_t *buckets, *next; /* an index; next is by index */
-    uint32_t n_buckets;       /* a power of two */
-    char *text;               /* the line's beginning that was read already, and a piece more */
+    uint32_t *buckets, *next;  /* an index; next is by index */
+    uint32_t n_buckets;        /* a power of two */
+    char *text;                /* the line's beginning that was read already, and a piece more */
+    char *unquoted, *path_key; /* a line's name without quotes, and as a key would be written; PATH_BYTES each */
 };
+#define PATH_BYTES (VIEW_LIST_LINE_MAX + PIECE_BYTES)
 
 static int io_error(struct error *err, const char *path, const char *what)
 {
@@ -95,43 +103,171 @@ static int index_keys(struct list *list, struct error *err)
     return 0;
 }
 
-static bool mark_key(struct list *list, const char *text, size_t len)
+static uint32_t find_key(const struct list *list, struct line_part name)
 {
     const struct view_source *source = list->source;
-    bool found = false;
-    for (uint32_t index = *bucket_of(list, text, len); index != NO_SAMPLE; index = list->next[index]) {
+    for (uint32_t index = *bucket_of(list, name.text, name.len); index != NO_SAMPLE; index = list->next[index]) {
         const char *key = source->key(source->dataset, index);
-        if (strlen(key) == len && memcmp(key, text, len) == 0)
-            list->marks[index] = found = true;
+        if (strlen(key) == name.len && memcmp(key, name.text, name.len) == 0)
+            return index;
     }
-    return found;
+    return NO_SAMPLE;
+}
+
+/* find_name finds a sample by its key or its path, also one with "./" or doubled slashes in it. */
+static uint32_t find_name(const struct list *list, struct line_part name)
+{
+    struct line_part key = name;
+    strip(list->source, &key.text, &key.len);
+    uint32_t index = find_key(list, key);
+    if (index != NO_SAMPLE)
+        return index;
+    struct line_part normal = line_normalised(name, list->path_key);
+    strip(list->source, &normal.text, &normal.len);
+    return find_key(list, normal);
+}
+
+/* mark marks a sample, and all that have its key. */
+static void mark(struct list *list, uint32_t index)
+{
+    const struct view_source *source = list->source;
+    const char *key = source->key(source->dataset, index);
+    size_t len = strlen(key); /* as long as what a line says */
+    memcpy(list->unquoted, key, len + 1);
+    for (; index != NO_SAMPLE; index = list->next[index]) {
+        if (strcmp(source->key(source->dataset, index), list->unquoted) == 0)
+            list->marks[index] = true;
+    }
+}
+
+/* What a line was found to say. */
+struct found {
+    uint32_t index;
+    bool twice;      /* two of its parts name samples */
+    size_t no_label; /* where something that is no label stands behind a sample's name; 0: nowhere */
+};
+
+/* find_labelled looks for a name with labels behind it: `line` without its last field, without its last two, … */
+static void find_labelled(const struct list *list, struct line_part line, struct found *found)
+{
+    bool labels = true, label;
+    for (unsigned i = 0; i < LABELS_MAX && line_shorten(&line, &label); i++) {
+        labels = labels && label;
+        uint32_t index = find_name(list, line);
+        if (index == NO_SAMPLE)
+            continue;
+        found->twice = found->twice || (labels && found->index != NO_SAMPLE);
+        if (labels)
+            found->index = index;
+        else if (found->no_label == 0)
+            found->no_label = line.len;
+    }
+}
+
+static void find_quoted(const struct list *list, struct line_part line, struct found *found)
+{
+    struct line_part name, rest;
+    bool label = true;
+    if (!line_unquote(line, list->unquoted, &name, &rest))
+        return;
+    size_t at = line.len - rest.len;
+    while (label && rest.len && line_shorten(&rest, &label))
+        ;
+    uint32_t index = find_name(list, name);
+    if (index != NO_SAMPLE && (rest.len || !label))
+        found->no_label = at;
+    else
+        found->index = index;
+}
+
+static bool is_utf8(struct line_part line)
+{
+    char text[5] = {0};
+    for (size_t at = 0, len; at < line.len; at += len) {
+        size_t left = line.len - at < 4 ? line.len - at : 4;
+        memcpy(text, line.text + at, left);
+        text[left] = '\0';
+        len = utf8_length((const unsigned char *)text);
+        if (len == 0)
+            return false;
+    }
+    return true;
+}
+
+/* wrong_line says of a line what its kind of mistake is. */
+static int wrong_line(const struct list *list, struct line_part line, size_t column, const struct found *found,
+                      struct error *err)
+{
+    const char *why = "";
+    if (found->twice || found->no_label)
+        return error_set(err, LARDER_EINVAL, "list %s:%u:%zu: %s", list->path, list->number, column + found->no_label,
+                         found->twice ? "may name two samples: put the name in double quotes"
+                                      : "something that is no label follows the sample's name: give one sample a line");
+    if (memchr(line.text, 0, line.len))
+        why = "; this line has zero bytes, as UTF-16 has: save the file as UTF-8";
+    else if (!is_utf8(line))
+        why = "; this line is not UTF-8: save the file as UTF-8";
+    else if (memchr(line.text, '\\', line.len))
+        why = "; this line has \\, and keys have /";
+    else if (*line.text == '/')
+        why = "; this path does not lie below it";
+    else if (!memchr(line.text, '/', line.len))
+        why = "; this line has no folder";
+    return error_set(err, LARDER_EINVAL,
+                     "list %s:%u:%zu: names no sample of the dataset: give keys such as class/file.jpg, paths below "
+                     "the dataset's folder, or indices, one a line%s",
+                     list->path, list->number, column, why);
+}
+
+/* take_index takes a line that is a number alone. */
+static int take_index(struct list *list, uint64_t index, size_t column, struct error *err)
+{
+    if (index >= list->source->count)
+        return error_set(err, LARDER_EINVAL, "list %s:%u:%zu: index beyond the dataset's %u samples", list->path,
+                         list->number, column, list->source->count);
+    list->marks[index] = true;
+    return 0;
 }
 
 static int take_line(struct list *list, const char *text, size_t len, struct error *err)
 {
+    static const char bom[] = "\xef\xbb\xbf";
     uint64_t index;
-    list->number++;
+    if (list->number++ == 0 && len >= strlen(bom) && memcmp(text, bom, strlen(bom)) == 0) {
+        text += strlen(bom);
+        len -= strlen(bom);
+    }
     if (len && text[len - 1] == '\r')
         len--;
-    if (len == 0)
+    struct line_part whole = {text, len}, line = line_trimmed(whole);
+    struct found found = {.index = NO_SAMPLE};
+    size_t column = (size_t)(line.text - text) + 1;
+    if (line.len == 0)
         return 0;
-    if (is_number(text, len, &index)) {
-        if (index >= list->source->count)
-            return error_set(err, LARDER_EINVAL, "list %s:%u: index beyond the dataset's %u samples", list->path,
-                             list->number, list->source->count);
-        list->marks[index] = true;
-        return 0;
-    }
+    bool first = !list->said;
+    list->said = true;
+    if (is_number(line.text, line.len, &index))
+        return take_index(list, index, column, err);
     int rc = list->buckets ? 0 : index_keys(list, err);
     if (rc)
         return rc;
-    strip(list->source, &text, &len);
-    if (!mark_key(list, text, len))
-        rc = error_set(err, LARDER_EINVAL,
-                       "list %s:%u: names no sample of the dataset: give keys such as class/file.jpg, paths below the "
-                       "dataset's folder, or indices, one a line",
-                       list->path, list->number);
-    return rc;
+    found.index = find_name(list, whole);
+    if (found.index == NO_SAMPLE)
+        found.index = find_name(list, line);
+    if (found.index == NO_SAMPLE && *line.text == '#') {
+        list->said = !first;
+        return 0;
+    }
+    if (found.index == NO_SAMPLE)
+        find_quoted(list, line, &found);
+    if (found.index == NO_SAMPLE)
+        find_labelled(list, line, &found);
+    if (found.index == NO_SAMPLE && first && line_is_titles(line))
+        return 0;
+    if (found.index == NO_SAMPLE || found.twice)
+        return wrong_line(list, line, column, &found, err);
+    mark(list, found.index);
+    return 0;
 }
 
 /* Takes the whole lines of `size` bytes of text; *rest: what is left over behind the last of them. */
@@ -139,7 +275,7 @@ static int take_lines(struct list *list, size_t size, size_t *rest, struct error
 {
     size_t at = 0;
     int rc = 0;
-    for (const char *end; rc == 0 && (end = memchr(list->text + at, '\n', size - at));) {
+    for (const char *end; rc == 0 && (end = memchr(list->text + at, list->end, size - at));) {
         size_t len = (size_t)(end - list->text) - at;
         rc = take_line(list, list->text + at, len, err);
         at += len + 1;
@@ -167,11 +303,28 @@ static int check_file(const struct list *list, int fd, struct error *err)
     return 0;
 }
 
+/* end_of_lines gives what ends the lines of a file that begins like this: a newline, unless carriage returns stand
+ * alone. */
+static char end_of_lines(const char *text, size_t len)
+{
+    const char *end = memchr(text, '\n', len), *back = memchr(text, '\r', len);
+    return back && (!end || back + 1 < end) ? '\r' : '\n';
+}
+
+static int check_encoding(const struct list *list, const char *text, size_t len, struct error *err)
+{
+    if (len < 2 || (memcmp(text, "\xff\xfe", 2) != 0 && memcmp(text, "\xfe\xff", 2) != 0))
+        return 0;
+    return error_set(err, LARDER_EINVAL, "list %s:1:1: is UTF-16: save the file as UTF-8", list->path);
+}
+
 static int read_lines(struct list *list, int fd, struct error *err)
 {
     size_t rest = 0;
-    list->text = malloc(VIEW_LIST_LINE_MAX + PIECE_BYTES);
-    if (list->text == NULL)
+    list->text = malloc(PATH_BYTES);
+    list->unquoted = malloc(PATH_BYTES);
+    list->path_key = malloc(PATH_BYTES);
+    if (list->text == NULL || list->unquoted == NULL || list->path_key == NULL)
         return error_set(err, LARDER_ENOMEM, "list %s: no memory to read it", list->path);
     for (uint64_t total = 0; total <= VIEW_LIST_BYTES_MAX;) { /* it may grow meanwhile */
         if (view_interrupted(list->source, err))
@@ -183,6 +336,11 @@ static int read_lines(struct list *list, int fd, struct error *err)
             return io_error(err, list->path, "cannot be read");
         if (got == 0)
             return rest ? take_line(list, list->text, rest, err) : 0;
+        if (total == 0) {
+            list->end = end_of_lines(list->text, (size_t)got);
+            if (check_encoding(list, list->text, (size_t)got, err))
+                return LARDER_EINVAL;
+        }
         total += (uint64_t)got;
         int rc = take_lines(list, rest + (size_t)got, &rest, err);
         if (rc)
@@ -214,6 +372,8 @@ out:
     if (fd >= 0)
         close(fd);
     free(list.text);
+    free(list.unquoted);
+    free(list.path_key);
     free(list.next);
     free(list.buckets);
     free(list.marks);

@@ -33,6 +33,25 @@ bool glob_match(const char *pattern, const char *name);
 /* view_interrupted gives LARDER_EGONE, with its text, when the source's interrupt is set, and 0 otherwise. */
 int view_interrupted(const struct view_source *source, struct error *err);
 
+/* ── view_line.c ── */
+
+struct line_part {
+    const char *text;
+    size_t len;
+};
+struct line_part line_trimmed(struct line_part part); /* without blanks around it */
+/* line_shorten takes the last field off, behind a comma, a semicolon, a tab or spaces. *label: it may be a label.
+ * False: there is but one field. */
+bool line_shorten(struct line_part *part, bool *label);
+/* line_unquote gives what stands in quotes at the beginning (doubled quotes are one), written to buf, which has room
+ * for part.len bytes, and what follows. False: there is no such. */
+bool line_unquote(struct line_part part, char *buf, struct line_part *name, struct line_part *rest);
+/* line_normalised gives a path without "./" and doubled slashes, written to buf, which has room for part.len bytes. */
+struct line_part line_normalised(struct line_part part, char *buf);
+/* line_is_titles tells whether the first field is what programs call a column of paths; an empty one is a column of
+ * row numbers. */
+bool line_is_titles(struct line_part part);
+
 /* view_list_select writes the indices that a list file names into `indices`, ascending and each once. There is room for
  * source->count of them; *count gets their number. Fails as view_eval does. */
 int view_list_select(const char *path, const struct view_source *source, uint32_t *indices, uint32_t *count,

@@ -85,6 +85,10 @@ static void snapshot(void *ctx, struct daemon_status *status)
     status->version = LARDER_VERSION;
     status->libvips = prepare_library_version();
     status->socket = edges->of.config->socket_path;
+    status->settings = (struct status_settings){.workers = (uint32_t)edges->of.config->workers,
+                                                .loaders = (uint32_t)edges->of.config->loaders,
+                                                .job_quota = edges->of.config->job_quota_share,
+                                                .classes = (uint32_t)edges->of.config->n_storage};
     status->process.start_time_s = edges->of.start_time_s;
     status->process.uptime_s = (double)(clock_now_ns() - edges->of.start_ns) / 1e9;
     status->process.roles[0] = (struct status_role){"load", pool.busy[POOL_LOAD]};

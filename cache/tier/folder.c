@@ -1,4 +1,5 @@
-/* folder.c: a class's folder: whether it is one, its lock, its seed and size. `class` is a text of four lines. */
+/* folder.c: a class's folder: whether it is one, its lock, its seed and size. `class` is a text of four lines. The file
+ * `lock` has the same text, so that one damaged byte costs nothing. A later version must write both. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include "cache/file.h"
 #include "cache/tier/tier_priv.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/random.h"
 
 #define CLASS_NAME "class"
@@ -29,22 +31,30 @@ static int fail(const char *path, int code, const char *what, struct error *err)
     return error_set(err, code, "%s: %s", path_shown(path, &shown), what);
 }
 
-static int parse_class(const char *path, const char *text, struct folder *folder, struct error *err)
+static int print_class(const struct folder *folder, char text[CLASS_BYTES_MAX])
 {
+    return snprintf(text, CLASS_BYTES_MAX, class_format, TIER_VERSION, folder->seed, folder->size_bytes);
+}
+
+/* parse_class takes exactly what print_class makes. */
+static int parse_class(const char *path, const char *text, size_t len, struct folder *folder, struct error *err)
+{
+    struct folder said = {0};
+    char again[CLASS_BYTES_MAX];
     unsigned version = 0;
     if (sscanf(text, CLASS_TITLE "\nversion %u", &version) != 1)
-        return fail(path, LARDER_EINVAL, "its file `class` is not a storage class's: give another folder", err);
+        return fail(path, LARDER_EINVAL, "its file `class` is not a storage class's", err);
     if (version != TIER_VERSION)
         return error_set(err, LARDER_EVERSION,
                          "%s: a storage class of version %u, and this is version %u: remove its files, or give "
                          "another folder",
                          path, version, TIER_VERSION);
-    int end = 0;
-    if (sscanf(text, CLASS_TITLE "\nversion %u\nseed %16" SCNx64 "\nsize %" SCNu64 "%n", &version, &folder->seed,
-               &folder->size_bytes, &end) != 3 ||
-        strcmp(text + end, "\n") != 0)
-        return fail(path, LARDER_EFORMAT, "its file `class` is damaged: remove the folder's files, or give another one",
-                    err);
+    if (sscanf(text, CLASS_TITLE "\nversion %u\nseed %16" SCNx64 "\nsize %" SCNu64, &version, &said.seed,
+               &said.size_bytes) != 3 ||
+        print_class(&said, again) != (int)len || memcmp(text, again, len) != 0)
+        return fail(path, LARDER_EFORMAT, "its file `class` is damaged: the next start of its daemon mends it", err);
+    folder->seed = said.seed;
+    folder->size_bytes = said.size_bytes;
     return 0;
 }
 
@@ -62,7 +72,19 @@ int folder_read_class(const char *path, int dir_fd, struct folder *out, struct e
     if (got < 0)
         return file_error(err, path, "read its file `class`");
     text[got] = '\0';
-    return parse_class(path, text, out, err);
+    return parse_class(path, text, (size_t)got, out, err);
+}
+
+/* read_copy reads the text in the file `lock`. False: there is none, as in a class of an earlier release. */
+static bool read_copy(int lock_fd, struct folder *out)
+{
+    char text[CLASS_BYTES_MAX + 1];
+    struct error err;
+    ssize_t got = lock_fd < 0 ? -1 : pread(lock_fd, text, CLASS_BYTES_MAX, 0); /* of a pipe it gives -1 at once */
+    if (got < 0)
+        return false;
+    text[got] = '\0';
+    return parse_class("", text, (size_t)got, out, &err) == 0;
 }
 
 static uint64_t make_seed(void)
@@ -76,29 +98,72 @@ static uint64_t make_seed(void)
 static int write_class(const char *path, const struct folder *folder, struct error *err)
 {
     char text[CLASS_BYTES_MAX], name[PATH_MAX];
-    int len = snprintf(text, sizeof text, class_format, TIER_VERSION, folder->seed, folder->size_bytes);
+    int len = print_class(folder, text);
     if (snprintf(name, sizeof name, "%s/" CLASS_NAME, path) >= (int)sizeof name)
         return fail(path, LARDER_EINVAL, "the path is too long", err);
     return file_replace(name, 0600, text, (size_t)len, err);
 }
 
-/* Whoever was killed while it made a class leaves a lock and perhaps a temporary file. */
-static bool is_bare(int dir_fd)
+/* write_copy cannot be whole and lasting at once, as file_replace is: the lock is on this very file. What a kill leaves
+ * of it is no text that parse_class takes. */
+static void write_copy(const char *path, const struct folder *folder)
 {
+    char text[CLASS_BYTES_MAX];
+    int len = print_class(folder, text);
+    if (ftruncate(folder->lock_fd, 0) || file_write_at(folder->lock_fd, text, (size_t)len, 0))
+        log_warn("msg=\"a storage class has no copy of its file `class`\" path=\"%s\" err=\"%s\"", path,
+                 strerror(errno));
+}
+
+/* ── whose folder it is ── */
+
+/* What lies in a folder, by the names. */
+struct inventory {
+    bool bare;    /* nothing but what a kill leaves of the making of a class: a lock and perhaps a temporary file */
+    bool foreign; /* something that no class has */
+    bool named;   /* what is called as a segment or an index is */
+    bool proven;  /* a segment that begins with a record */
+};
+
+static bool begins_with_record(int dir_fd, const char *name)
+{
+    uint8_t header[RECORD_HEADER_BYTES];
+    struct record record;
+    int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool good = fd >= 0 && file_read_at(fd, header, sizeof header, 0) == 0 && tier_header_parse(header, &record);
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+static void look_at_name(int dir_fd, const char *name, struct inventory *out)
+{
+    size_t len = strlen(name);
+    bool temporary = len > strlen(FILE_TEMPORARY) && strcmp(name + len - strlen(FILE_TEMPORARY), FILE_TEMPORARY) == 0;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "lock") == 0 ||
+        strcmp(name, "lost+found") == 0 || temporary)
+        return;
+    bool named = segment_is_named(name);
+    out->bare = false;
+    out->foreign = out->foreign || (strcmp(name, CLASS_NAME) != 0 && !named);
+    out->named = out->named || named;
+    out->proven = out->proven || (named && begins_with_record(dir_fd, name));
+}
+
+static struct inventory look_around(int dir_fd)
+{
+    struct inventory out = {.bare = true};
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    bool bare = dir != NULL;
     if (!dir && fd >= 0)
         close(fd);
-    for (struct dirent *entry; dir && bare && (entry = readdir(dir));) {
-        size_t len = strlen(entry->d_name);
-        bare = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-               strcmp(entry->d_name, "lock") == 0 || strcmp(entry->d_name, "lost+found") == 0 ||
-               (len > 4 && strcmp(entry->d_name + len - 4, FILE_TEMPORARY) == 0);
-    }
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        look_at_name(dir_fd, entry->d_name, &out);
     if (dir)
         closedir(dir);
-    return bare;
+    else
+        out = (struct inventory){.foreign = true};
+    return out;
 }
 
 static int take_lock(const char *path, struct folder *folder, struct error *err)
@@ -123,25 +188,59 @@ bool folder_is_locked(int dir_fd)
     return locked;
 }
 
-static bool is_described(int dir_fd)
+/* is_damage tells whether what folder_read_class gave is the damage of a class, and not another version or a disk that
+ * does not answer. Where the copy is of this version, a version is a damaged number. */
+static bool is_damage(int code, bool copied)
 {
-    return faccessat(dir_fd, CLASS_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return code == LARDER_EINVAL || code == LARDER_EFORMAT || (code == LARDER_EVERSION && copied);
 }
 
-/* describe reads the class's description, or makes it. */
+/* begin_anew makes the class an empty one: without its seed nothing can be found of what it had. */
+static void begin_anew(const char *path, struct folder *folder, const struct error *why)
+{
+    uint32_t *numbers = NULL;
+    size_t count = 0;
+    folder->seed = make_seed();
+    if (look_around(folder->dir_fd).bare)
+        return; /* it is new */
+    if (segment_numbers(folder->dir_fd, false, &numbers, &count))
+        count = 0; /* what stays is gone through, and is of no use */
+    for (size_t i = 0; i < count; i++)
+        (void)segment_remove(folder->dir_fd, numbers[i]);
+    free(numbers);
+    log_error("msg=\"a storage class begins anew: its file `class` is damaged, and without it nothing can be found of "
+              "what the class had; it fills again from the source\" path=\"%s\" segments=%zu err=\"%s\"",
+              path, count, why->text);
+}
+
+/* describe finds the class's seed, or begins it anew, and writes what is not there as it should be. The caller has the
+ * lock. */
 static int describe(const char *path, uint64_t size_bytes, struct folder *folder, struct error *err)
 {
-    if (size_bytes == 0)
-        return 0;
-    if (is_described(folder->dir_fd)) {
-        int code = folder_read_class(path, folder->dir_fd, folder, err);
-        if (code || folder->size_bytes == size_bytes)
-            return code;
-    } else {
-        folder->seed = make_seed();
+    struct folder copy = {0};
+    struct error why = {0};
+    int code = folder_read_class(path, folder->dir_fd, folder, &why);
+    bool copied = read_copy(folder->lock_fd, &copy), same = copied && !code && copy.seed == folder->seed;
+    if (code && !is_damage(code, copied)) {
+        *err = why;
+        return code;
     }
-    folder->size_bytes = size_bytes;
-    return write_class(path, folder, err);
+    if (code && copied) {
+        folder->seed = copy.seed;
+        log_error("msg=\"the file `class` of a storage class is mended from its copy\" path=\"%s\" err=\"%s\"", path,
+                  why.text);
+    } else if (code || (copied && !same)) {
+        if (!code)
+            error_set(&why, LARDER_EFORMAT, "%s: its files `class` and `lock` have two seeds", path);
+        begin_anew(path, folder, &why);
+    }
+    if (code || !same || folder->size_bytes != size_bytes) {
+        folder->size_bytes = size_bytes;
+        code = write_class(path, folder, err);
+    }
+    if (!code && !same)
+        write_copy(path, folder);
+    return code;
 }
 
 /* is_trusted tells whether nobody but this user and root can put files into the folder. */
@@ -151,14 +250,22 @@ static bool is_trusted(int dir_fd)
     return fstat(dir_fd, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* recognise refuses a folder that is something else before anything is made in it. */
-static int recognise(const char *path, uint64_t size_bytes, struct folder *folder, struct error *err)
+/* recognise refuses a folder that is something else before anything is made in it. Where `class` is damaged or gone,
+ * the other files tell: a copy of it or a record proves a class; names alone do where there are no others. */
+static int recognise(const char *path, uint64_t size_bytes, const struct folder *folder, struct error *err)
 {
-    if (size_bytes && !is_described(folder->dir_fd))
-        return is_bare(folder->dir_fd)
-                   ? 0
-                   : fail(path, LARDER_EINVAL, "is neither empty nor a storage class: give an empty folder", err);
-    return folder_read_class(path, folder->dir_fd, folder, err);
+    struct folder said = {0};
+    int code = folder_read_class(path, folder->dir_fd, &said, err);
+    int lock_fd = code ? openat(folder->dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    bool copied = read_copy(lock_fd, &said);
+    struct inventory has = look_around(folder->dir_fd);
+    bool own = code == LARDER_EFORMAT || copied || has.proven || (!has.foreign && (has.named || lock_fd >= 0));
+    if (lock_fd >= 0)
+        close(lock_fd);
+    if (!is_damage(code, copied) || (size_bytes && has.bare) || (own && !has.bare))
+        return is_damage(code, copied) ? 0 : code;
+    return size_bytes ? fail(path, LARDER_EINVAL, "is neither empty nor a storage class: give an empty folder", err)
+                      : code;
 }
 
 int folder_open_class(const char *path, uint64_t size_bytes, struct folder *out, struct error *err)
@@ -171,13 +278,13 @@ int folder_open_class(const char *path, uint64_t size_bytes, struct folder *out,
         return file_error(err, path, "open it");
     int code = recognise(path, size_bytes, &folder, err);
     if (!code && size_bytes && !is_trusted(folder.dir_fd))
-        code = fail(path, LARDER_EINVAL,
+        code = fail(path, LARDER_EPERM,
                     "others could change what samples are: a storage class needs a folder of the daemon's own user "
                     "that nobody else may write to (chmod go-w, chown)",
                     err);
     if (!code)
         code = take_lock(path, &folder, err);
-    if (!code)
+    if (!code && size_bytes)
         code = describe(path, size_bytes, &folder, err);
     if (code) {
         folder_close(&folder);

@@ -65,7 +65,22 @@ static bool number_of(const char *name, const char *kind, uint32_t *out)
         return false;
     *out = (uint32_t)strtoul(name + len + 1, NULL, 16);
     segment_name(kind, *out, again);
-    return *out != SEGMENT_NONE && strcmp(name, again) == 0;
+    return *out <= SEGMENT_NUMBER_MAX && strcmp(name, again) == 0;
+}
+
+bool segment_is_named(const char *name)
+{
+    uint32_t number;
+    return number_of(name, "segment", &number) || number_of(name, "index", &number);
+}
+
+int segment_remove(int dir_fd, uint32_t number)
+{
+    char name[SEGMENT_NAME_BYTES];
+    segment_name("index", number, name);
+    unlinkat(dir_fd, name, 0);
+    segment_name("segment", number, name);
+    return unlinkat(dir_fd, name, 0) && errno != ENOENT ? -1 : 0;
 }
 
 static bool is_left_over(int dir_fd, const char *name)

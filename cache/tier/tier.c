@@ -109,12 +109,8 @@ struct segment *tier_add_segment(struct tier *tier, uint32_t number, int fd)
 
 void tier_give_up(struct tier *tier, size_t at)
 {
-    char name[SEGMENT_NAME_BYTES];
     struct segment *segment = tier->segments[at];
-    segment_name("index", segment->number, name);
-    unlinkat(tier->folder.dir_fd, name, 0);
-    segment_name("segment", segment->number, name);
-    unlinkat(tier->folder.dir_fd, name, 0);
+    (void)segment_remove(tier->folder.dir_fd, segment->number); /* one that stays is found at the next start */
     pthread_mutex_lock(&tier->lock);
     tier->stats.used_bytes -= segment->len_bytes;
     tier->stats.samples -= segment->samples;
@@ -210,44 +206,65 @@ static int take_index(struct tier *tier, struct segment *segment, uint64_t file_
     return code;
 }
 
-/* What a kill left of a write at the segment's end goes. */
-static int load_segment(struct tier *tier, uint32_t number, struct error *err)
+/* go_through finds what a segment holds. What a kill left of a write at its end goes. LARDER_EIO, LARDER_ENOMEM. */
+static int go_through(struct tier *tier, struct segment *segment, uint64_t file_bytes)
+{
+    struct opening opening = {tier, segment};
+    int code = take_index(tier, segment, file_bytes);
+    if (!code)
+        code = segment_scan(segment->fd, segment->len_bytes, file_bytes, found_record, &opening, &segment->len_bytes);
+    tier->stats.used_bytes += segment->len_bytes;
+    if (!code && segment->len_bytes < file_bytes && ftruncate(segment->fd, (off_t)segment->len_bytes))
+        code = LARDER_EIO;
+    return code;
+}
+
+/* load_segment opens a segment. One that cannot be read gives place, as does one that holds nothing; what is no file at
+ * all is left as it is. The class goes on with the others; *lost counts those that were not read. */
+static int load_segment(struct tier *tier, uint32_t number, uint32_t *lost, struct error *err)
 {
     char name[SEGMENT_NAME_BYTES];
     struct stat st;
     segment_name("segment", number, name);
+    tier->next_number = number + 1;
     int fd = openat(tier->folder.dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno_code(errno) == LARDER_ELIMIT)
+        return file_error(err, tier->path, "open one of its segments");
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-        int code = file_error(err, tier->path, "open one of its segments");
+        ++*lost;
         if (fd >= 0)
             close(fd);
-        return code;
+        return 0;
     }
     struct segment *segment = tier_add_segment(tier, number, fd);
-    struct opening opening = {tier, segment};
-    uint64_t file_bytes = (uint64_t)st.st_size;
-    int code = take_index(tier, segment, file_bytes);
-    if (!code)
-        code = segment_scan(fd, segment->len_bytes, file_bytes, found_record, &opening, &segment->len_bytes);
-    tier->stats.used_bytes += segment->len_bytes;
-    if (code)
-        return error_set(err, code, "%s/%s: cannot be read: empty the class (larder cache %s --empty)", tier->path,
-                         name, tier->path);
-    if (segment->len_bytes < file_bytes && ftruncate(fd, (off_t)segment->len_bytes))
-        return file_error(err, tier->path, "cut one of its segments to its last record");
+    int code = go_through(tier, segment, (uint64_t)st.st_size);
+    if (code == LARDER_ENOMEM)
+        return error_set(err, code, "%s: no memory for its table", tier->path);
+    if (code || (st.st_size > 0 && segment->len_bytes == 0))
+        ++*lost;
+    if (code || segment->len_bytes == 0)
+        tier_give_up(tier, tier->n_segments - 1);
     return 0;
 }
 
 static int load_segments(struct tier *tier, struct error *err)
 {
     uint32_t *numbers = NULL;
+    uint32_t lost = 0;
     size_t count = 0;
     if (segment_numbers(tier->folder.dir_fd, false, &numbers, &count))
         return file_error(err, tier->path, "list its files");
+    size_t first = count > SEGMENTS_MAX ? count - SEGMENTS_MAX : 0;
     int code = 0;
-    for (size_t i = 0; !code && i < count; i++)
-        code = load_segment(tier, numbers[i], err);
+    for (size_t i = 0; i < first; i++)
+        (void)segment_remove(tier->folder.dir_fd, numbers[i]); /* one that stays is never opened */
+    for (size_t i = first; !code && i < count; i++)
+        code = load_segment(tier, numbers[i], &lost, err);
     free(numbers);
+    if (lost)
+        log_error("msg=\"segments of a storage class are damaged, and what they had is read from the source again\" "
+                  "path=\"%s\" segments=%u",
+                  tier->path, lost);
     while (!code && tier->n_segments && tier->stats.used_bytes > tier->size_bytes)
         tier_give_up(tier, 0);
     tier->stats.given_up = 0;

@@ -31,9 +31,10 @@ struct tier;
 
 /* tier_open opens the class in the folder `path`, which is made when missing and must be empty when it is no class yet.
  * It takes the folder's lock. Where the class holds more than size_bytes (TIER_SIZE_MIN … TIER_SIZE_MAX, CHECKed), its
- * oldest segments go. LARDER_EBUSY: another process has the lock. LARDER_EINVAL: there is something else in the folder,
- * or others may write to it. LARDER_EVERSION: the class was made by another version. LARDER_ENOENT, LARDER_EPERM,
- * LARDER_EIO, LARDER_ELIMIT, LARDER_ENOMEM. */
+ * oldest segments go. What is damaged of a class costs its samples, and the log says so: a class without its seed
+ * begins anew, a segment that cannot be read is left out. LARDER_EINVAL: there is something else in the folder, which
+ * is left as it is. LARDER_EBUSY: another process has the lock. LARDER_EVERSION: another version made the class.
+ * LARDER_EPERM, also where others may write to the folder, LARDER_ENOENT, LARDER_EIO, LARDER_ELIMIT, LARDER_ENOMEM. */
 int tier_open(const char *path, uint64_t size_bytes, struct tier **out, struct error *err);
 /* tier_close seals what was written and gives the lock up. Accepts NULL. */
 void tier_close(struct tier *tier);

@@ -41,6 +41,8 @@ struct place {
     uint32_t len_bytes, segment;
 };
 #define SEGMENT_NONE UINT32_MAX
+#define SEGMENT_NUMBER_MAX (UINT32_MAX / 2) /* of those that are found: more follow them */
+#define SEGMENTS_MAX 512                    /* that a class keeps when it opens: each has a descriptor */
 
 /* What the index of one segment says. */
 struct segment_index {
@@ -86,6 +88,10 @@ struct segment {
 
 #define SEGMENT_NAME_BYTES 32
 void segment_name(const char *kind, uint32_t number, char out[SEGMENT_NAME_BYTES]); /* kind: "segment", "index" */
+
+bool segment_is_named(const char *name); /* whether a file is called as a segment or an index is */
+/* segment_remove removes a segment and its index. 0, also where there is none, or -1 with errno. */
+int segment_remove(int dir_fd, uint32_t number);
 
 /* segment_scan calls found for each record from `from` on, and gives where the last whole one ends. LARDER_EIO. */
 typedef int segment_found_fn(void *ctx, const struct record *record, uint64_t offset);

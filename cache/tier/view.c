@@ -136,11 +136,7 @@ int tier_empty(const char *path, struct error *err)
     if (segment_numbers(folder.dir_fd, false, &numbers, &count))
         code = file_error(err, path, "list its files");
     for (size_t i = 0; !code && i < count; i++) {
-        char name[SEGMENT_NAME_BYTES];
-        segment_name("index", numbers[i], name);
-        unlinkat(folder.dir_fd, name, 0);
-        segment_name("segment", numbers[i], name);
-        if (unlinkat(folder.dir_fd, name, 0) && errno != ENOENT)
+        if (segment_remove(folder.dir_fd, numbers[i]))
             code = file_error(err, path, "remove one of its segments");
     }
     free(numbers);

@@ -9,7 +9,8 @@
 
 #include "client/cli/cells.h"
 
-#define FDS_LEAST 1024   /* descriptors that some hundred clients and readers may need */
+#define FDS_LEAST 1024 /* descriptors that some hundred clients and readers may need */
+#define FDS_RAISED 65536
 #define FDS_FULL 0.8     /* the part of the descriptors from which on they may run out */
 #define MEMORY_FULL 0.9  /* the part of the machine's memory that budgets may take */
 #define THROTTLED 0.1    /* the part of the periods from which on a quota slows the daemon down */
@@ -56,14 +57,17 @@ static void judge_memory(const json_t *status, const struct cli_machine *machine
     double budgets = cells_number(cells_at(status, "memory", "arena", "budget_bytes")) +
                      cells_number(cells_at(status, "memory", "encoded", "budget_bytes")) +
                      cells_number(cells_at(status, "memory", "scratch", "budget_bytes"));
-    double limit = machine->limit_bytes ? (double)machine->limit_bytes : (double)machine->memory_bytes;
-    const char *whose = machine->limit_bytes ? "its cgroup may have" : "the machine has";
+    bool limited = machine->limit_bytes && (machine->limit_bytes < machine->memory_bytes || !machine->memory_bytes);
+    double limit = (double)(limited ? machine->limit_bytes : machine->memory_bytes);
     if (limit == 0)
         doctor_find(report, "memory", DOCTOR_UNKNOWN, NULL, "how much memory there is cannot be read");
     else
         doctor_find(report, "memory", budgets <= MEMORY_FULL * limit ? DOCTOR_GOOD : DOCTOR_BAD,
-                    "lower memory.arena or memory.encoded, or raise the limit, before the kernel kills larderd",
-                    "larderd's budgets are %s; %s %s", cells_bytes(budgets, a), whose, cells_bytes(limit, b));
+                    limited ? "lower memory.arena or memory.encoded, or raise the cgroup's limit, before the kernel "
+                              "kills larderd"
+                            : "lower memory.arena or memory.encoded before the kernel kills larderd",
+                    "larderd's budgets are %s; %s %s", cells_bytes(budgets, a),
+                    limited ? "its cgroup may have" : "the machine has", cells_bytes(limit, b));
 }
 
 static void judge_cache(const struct cli_machine *machine, struct doctor_report *report)
@@ -74,39 +78,59 @@ static void judge_cache(const struct cli_machine *machine, struct doctor_report 
         doctor_find(report, "page cache", DOCTOR_UNKNOWN, NULL, "what the page cache has cannot be read");
     else
         doctor_find(report, "page cache", available >= CACHE_LEAST * all ? DOCTOR_GOOD : DOCTOR_BAD,
-                    "other programs leave files no memory, so they are read from storage every time: free some, or "
-                    "raise memory.encoded, which stays larderd's",
+                    "files have no memory, so they are read from storage every time: end programs that take much, or "
+                    "lower memory.arena or memory.encoded",
                     "it holds %s of files, and %s of memory is available",
                     cells_bytes((double)machine->page_cache_bytes, a), cells_bytes(available, b));
 }
 
 static void judge_descriptors(const json_t *status, struct doctor_report *report)
 {
+    char todo[DOCTOR_TEXT_BYTES];
     double open = cells_number(cells_at(status, "daemon", "open_fds", NULL));
     double most = cells_number(cells_at(status, "daemon", "max_fds", NULL));
+    snprintf(todo, sizeof todo, "raise the limit: LimitNOFILE=%.0f in its unit, or ulimit -n before it is started",
+             most < FDS_RAISED ? FDS_RAISED : 2 * most);
     if (open == 0 || most == 0)
         doctor_find(report, "descriptors", DOCTOR_UNKNOWN, NULL, "the daemon does not say how many it has");
     else
-        doctor_find(report, "descriptors", open < FDS_FULL * most && most >= FDS_LEAST ? DOCTOR_GOOD : DOCTOR_BAD,
-                    "raise the limit: LimitNOFILE=65536 in its unit, or ulimit -n before it is started",
+        doctor_find(report, "descriptors", open < FDS_FULL * most && most >= FDS_LEAST ? DOCTOR_GOOD : DOCTOR_BAD, todo,
                     "%.0f of %.0f are open", open, most);
 }
 
+/* judge_cores compares the setting, for how many threads prepare at the moment says nothing of it. */
 static void judge_cores(const json_t *status, const struct cli_machine *machine, struct doctor_report *report)
 {
+    char todo[DOCTOR_TEXT_BYTES];
     double throttled = machine->periods ? (double)machine->throttled_periods / (double)machine->periods : 0;
-    double preparers = cells_number(cells_at(status, "governor", "preparers", NULL));
+    double workers = cells_number(cells_at(status, "daemon", "settings", "threads.workers"));
+    double quota = machine->quota_cores, fit = quota < 1 ? 1 : (double)(long)quota;
+    bool useful = quota<machine->cores, many = workers> quota + 1; /* useful: to raise the quota */
+    if (many)
+        snprintf(todo, sizeof todo, "%sset threads.workers from %.0f to %.0f, so that threads do not stop together",
+                 useful ? "raise the quota (CPUQuota=), or " : "", workers, fit);
+    else
+        snprintf(todo, sizeof todo, "%s",
+                 useful ? "raise the quota (CPUQuota=)" : "move other programs out of the cgroup of larderd");
     if (machine->cores == 0)
         doctor_find(report, "processors", DOCTOR_UNKNOWN, NULL, "which cores larderd has cannot be read");
-    else if (machine->quota_cores > 0)
-        doctor_find(report, "processors",
-                    throttled < THROTTLED && preparers <= machine->quota_cores + 1 ? DOCTOR_GOOD : DOCTOR_BAD,
-                    "raise the quota (CPUQuota=), or set threads.workers to it, so that threads do not stop together",
+    else if (quota > 0)
+        doctor_find(report, "processors", throttled < THROTTLED && !many ? DOCTOR_GOOD : DOCTOR_BAD, todo,
                     "%.0f cores, of which its cgroup may use %.1f; it was stopped in %.0f %% of the periods; %.0f "
-                    "threads prepare",
-                    machine->cores, machine->quota_cores, 100 * throttled, preparers);
+                    "threads may prepare",
+                    machine->cores, quota, 100 * throttled, workers);
     else
         doctor_find(report, "processors", DOCTOR_GOOD, NULL, "%.0f cores, no quota", machine->cores);
+}
+
+static void judge_storage(const json_t *status, struct doctor_report *report)
+{
+    double asked = cells_number(cells_at(status, "daemon", "settings", "storage"));
+    double used = (double)json_array_size(cells_at(status, "storage", "classes", NULL));
+    if (asked > 0)
+        doctor_find(report, "storage", used < asked ? DOCTOR_BAD : DOCTOR_GOOD,
+                    "the daemon's log says why (\"storage class left out\"): mend it, and larder drain --for-restart",
+                    "%.0f of %.0f storage classes are in use", used, asked);
 }
 
 static void judge_samples(const json_t *status, struct doctor_report *report)
@@ -128,6 +152,7 @@ void doctor_judge(const json_t *status, const struct cli_machine *machine, struc
     judge_cache(machine, report);
     judge_descriptors(status, report);
     judge_cores(status, machine, report);
+    judge_storage(status, report);
     judge_samples(status, report);
 }
 

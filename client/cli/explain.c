@@ -6,9 +6,11 @@
 #include "client/cli/cells.h"
 #include "client/cli/cli.h"
 
-#define WAITS 0.05     /* the part of the time from which on a job waits for Larder */
-#define THROTTLED 0.1  /* the part of the periods from which on a quota is to blame */
-#define IDLE_CORES 0.7 /* with a smaller part of its threads at work, it is not the threads that a job waits for */
+#define WAITS 0.05       /* the part of the time from which on a job waits for Larder */
+#define THROTTLED 0.1    /* the part of the periods from which on a quota is to blame */
+#define IDLE_CORES 0.7   /* with a smaller part of its cores at work, it is not the cores that a job waits for */
+#define MEMORY_FULL 0.9  /* the part of a cgroup's memory that budgets may take */
+#define THREADS_MAX 1024 /* of threads.workers, and of threads.loaders */
 
 #define SAY(where, ...) snprintf(where, sizeof(where), __VA_ARGS__)
 
@@ -19,7 +21,11 @@ struct measured {
     const char *worst; /* the worst cause of its stalls */
     double batch, load_ms, prepare_ms, train_ms;
     double wants_per_s; /* samples that its ranks would train on if they never waited */
-    double threads, busy_cores;
+    double busy_cores;
+    /* The settings, and not what the governor makes of them at the moment. 0: a daemon of an earlier release. */
+    double workers, loaders, quota; /* quota: 0 … 1, of the arena */
+    double cores;                   /* that larderd may use: of the machine, and of its cgroup's quota */
+    double spare_bytes;             /* of memory, that larderd might have more */
 };
 
 /* mean gives the mean of what the governor knows of the job's queues. */
@@ -36,6 +42,30 @@ static double mean(const json_t *job, const char *key)
     return known ? sum / (double)known : 0;
 }
 
+static double setting(const struct explain_facts *facts, const char *name)
+{
+    return cells_number(cells_at(facts->now, "daemon", "settings", name));
+}
+
+static double cores_of(const struct cli_machine *machine)
+{
+    bool limited = machine->quota_cores > 0 && machine->quota_cores < machine->cores;
+    return limited ? fmax(1, floor(machine->quota_cores)) : machine->cores;
+}
+
+/* spare_of gives the memory that budgets might be raised by: half of what is free, within the cgroup's limit. */
+static double spare_of(const struct explain_facts *facts)
+{
+    const struct cli_machine *machine = &facts->machine_now;
+    const char *const budgets[] = {"arena", "encoded", "scratch"};
+    double spare = machine->available_bytes ? (double)machine->available_bytes / 2 : INFINITY, taken = 0;
+    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++)
+        taken += cells_number(cells_at(facts->now, "memory", budgets[i], "budget_bytes"));
+    if (machine->limit_bytes)
+        spare = fmin(spare, MEMORY_FULL * (double)machine->limit_bytes - taken);
+    return spare;
+}
+
 static struct measured measure(const struct explain_facts *facts, const json_t *job)
 {
     struct measured m = {.job = job,
@@ -44,11 +74,12 @@ static struct measured measure(const struct explain_facts *facts, const json_t *
                          .batch = cells_field(job, "batch_size"),
                          .load_ms = mean(job, "load_ms"),
                          .prepare_ms = mean(job, "prepare_ms"),
-                         .train_ms = mean(job, "train_ms")};
-    const json_t *threads = cells_at(facts->now, "daemon", "threads", NULL), *count;
-    const char *role;
-    json_object_foreach((json_t *)threads, role, count)
-        m.threads += cells_number(count);
+                         .train_ms = mean(job, "train_ms"),
+                         .workers = setting(facts, "threads.workers"),
+                         .loaders = setting(facts, "threads.loaders"),
+                         .quota = setting(facts, "jobs.quota"),
+                         .cores = cores_of(&facts->machine_now),
+                         .spare_bytes = spare_of(facts)};
     if (!m.before)
         m.elapsed_s = 0; /* it has come meanwhile */
     m.worst = cli_worst_stall(job, m.before, m.elapsed_s, &m.waits);
@@ -136,16 +167,19 @@ static void say_rank(const struct measured *m, struct explanation *out)
 
 static void say_quota(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
-    char name[CELL_BYTES];
+    char name[CELL_BYTES], workers[64] = "";
+    double quota = facts->machine_now.quota_cores;
     /* What a sample takes is measured under the quota, too, and so longer than it would take without. */
     double needs = fmin(ceil(m->wants_per_s * m->prepare_ms / 1e3), facts->machine_now.cores);
     out->cause = "quota";
     SAY(out->why, "%s waits for its samples, because the cgroup of larderd may not use more processor time",
         name_of(m->job, name));
-    if (needs > facts->machine_now.quota_cores)
-        SAY(out->change, "raise the cgroup's CPU quota from %.1f to %.0f cores", facts->machine_now.quota_cores, needs);
+    if (m->workers > 0 && m->workers < needs)
+        SAY(workers, ", and threads.workers from %.0f to %.0f", m->workers, needs);
+    if (needs > quota)
+        SAY(out->change, "raise the cgroup's CPU quota from %.1f to %.0f cores%s", quota, needs, workers);
     else
-        SAY(out->change, "raise the cgroup's CPU quota of %.1f cores", facts->machine_now.quota_cores);
+        SAY(out->change, "raise the cgroup's CPU quota of %.1f cores", quota);
     SAY(out->figure, "the quota was used up in %.0f %% of its periods",
         100 * cli_throttled(&facts->machine_before, &facts->machine_now));
 }
@@ -156,14 +190,36 @@ static void say_memory(const struct measured *m, const struct explain_facts *fac
     double arena = cells_number(cells_at(facts->now, "memory", "arena", "budget_bytes"));
     double pinned = cells_number(cells_at(facts->now, "memory", "arena", "pinned_bytes"));
     double allowed = cells_field(m->job, "prefetch"), asked = cells_field(m->job, "prefetch_asked");
+    bool alone = json_array_size(json_object_get(facts->now, "jobs")) == 1, shortened = asked > allowed;
     /* Two batches more than the look-ahead are in a client's hands or being filled. */
-    double needs = asked > allowed ? arena * (asked + 2) / (allowed + 2) : 2 * arena;
+    double times = shortened ? (asked + 2) / (allowed + 2) : 2;
+    const char *less = shortened ? "batch_size" : "prefetch or batch_size";
     out->cause = "memory";
     SAY(out->why, "%s waits, because the arena has no room to prepare enough ahead", name_of(m->job, name));
-    SAY(out->change, "raise memory.arena from %s to %s, or lower prefetch or batch_size", cells_bytes(arena, a),
-        cells_bytes(needs, b));
+    if (alone && m->quota > 0 && m->quota < 1)
+        SAY(out->change, "raise jobs.quota from %.0f%% to %.0f%%: this job is alone, and may have no more of the arena",
+            100 * m->quota, fmin(100, ceil(100 * m->quota * times)));
+    else if ((times - 1) * arena <= m->spare_bytes)
+        SAY(out->change, "raise memory.arena from %s to %s, or lower %s", cells_bytes(arena, a),
+            cells_bytes(times * arena, b), less);
+    else
+        SAY(out->change,
+            "lower %s, make smaller samples, or run fewer jobs at once: there is no memory for an arena of %s", less,
+            cells_bytes(times * arena, b));
     SAY(out->figure, "it may look %.0f batches ahead where it asked for %.0f, and %.0f %% of the arena is pinned",
         allowed, asked, arena > 0 ? 100 * pinned / arena : 0);
+}
+
+/* lets_all_read tells whether all threads that may load are dealt to jobs: if not, more of them would change nothing.
+ */
+static bool lets_all_read(const struct explain_facts *facts, double loaders)
+{
+    const json_t *jobs = json_object_get(facts->now, "jobs"), *job;
+    double dealt = 0;
+    size_t i;
+    json_array_foreach((json_t *)jobs, i, job)
+        dealt += cells_field(job, "loaders");
+    return dealt == 0 || dealt + 1 >= loaders;
 }
 
 static void say_source(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
@@ -171,22 +227,26 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
     char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES];
     double loaded = cells_number(cells_at(facts->now, "samples", "loaded", NULL));
     double each = loaded > 0 ? cells_number(cells_at(facts->now, "samples", "loaded_bytes", NULL)) / loaded : 0;
-    double all = each * cells_field(m->job, "view_samples");
+    double all = 1.05 * each * cells_field(m->job, "view_samples");
     double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
     double loaders = cells_number(cells_at(facts->now, "governor", "loaders", NULL));
-    double needs = ceil(m->wants_per_s * m->load_ms / 1e3);
+    double most = fmin(m->loaders + ceil(m->wants_per_s * m->load_ms / 1e3) - loaders, THREADS_MAX);
     bool again = cells_field(m->job, "epoch") > 0 || cells_field(m->job, "epochs") != 1;
+    bool packed = json_is_object(json_object_get(m->job, "store"));
+    bool classes = json_array_size(cells_at(facts->now, "storage", "classes", NULL)) > 0;
     out->cause = "source";
     SAY(out->why, "%s waits for its files to be read: its storage is slower than its training", name_of(m->job, name));
-    if (again && all > budget && all < (double)facts->machine_now.available_bytes / 2)
+    if (again && all > budget && all - budget < m->spare_bytes)
         SAY(out->change,
             "raise memory.encoded from %s to %s: then each file is read once, and not again in every epoch",
-            cells_bytes(budget, a), cells_bytes(1.05 * all, b));
-    else if (needs > loaders)
-        SAY(out->change, "faster storage, or more reads at once if it can serve them: raise threads.loaders by %.0f",
-            needs - loaders);
+            cells_bytes(budget, a), cells_bytes(all, b));
+    else if (m->loaders > 0 && most > m->loaders && lets_all_read(facts, loaders))
+        SAY(out->change,
+            "faster storage, or more reads at once if it can serve them: raise threads.loaders from %.0f to %.0f",
+            m->loaders, most);
     else
-        SAY(out->change, "faster storage, a chunk store (larder pack), or more reads at once (threads.loaders)");
+        SAY(out->change, "faster storage%s%s", classes ? "" : ", a storage class on a fast disk",
+            packed ? "" : ", a chunk store (larder pack)");
     SAY(out->figure,
         "a sample takes %.1f ms to load, %.0f reads may run at once, and the job would take %.0f samples/s", m->load_ms,
         loaders, m->wants_per_s);
@@ -195,28 +255,41 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
 static void say_cores(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
     char name[CELL_BYTES];
-    double needs = ceil(m->wants_per_s * m->prepare_ms / 1e3), cores = facts->machine_now.cores;
+    double needs = ceil(m->wants_per_s * m->prepare_ms / 1e3);
     double preparers = cells_number(cells_at(facts->now, "governor", "preparers", NULL));
+    bool limited = m->cores < facts->machine_now.cores;
     out->cause = "cores";
     SAY(out->why, "%s waits for its samples to be decoded and augmented: that takes all threads there are for it",
         name_of(m->job, name));
-    if (cores > preparers + 0.5)
-        SAY(out->change, "raise threads.workers from %.0f to %.0f, as many as there are cores", preparers, cores);
-    else if (needs > preparers)
-        SAY(out->change, "%.0f cores instead of %.0f, smaller stored images, or a cheaper pipeline", needs, preparers);
+    if (m->workers > 0 && m->workers < m->cores)
+        SAY(out->change, "raise threads.workers from %.0f to %.0f, as many as %s", m->workers,
+            fmin(m->cores, THREADS_MAX), limited ? "its cgroup may use cores" : "there are cores");
+    else if (m->workers == 0)
+        SAY(out->change, "as many threads.workers as there are cores, smaller stored images, or a cheaper pipeline");
+    else if (needs > m->cores && m->cores > 0)
+        SAY(out->change, "%.0f cores instead of %.0f, smaller stored images, or a cheaper pipeline", needs, m->cores);
     else
-        SAY(out->change, "more cores than %.0f, smaller stored images, or a cheaper pipeline", preparers);
+        SAY(out->change, "more cores than %.0f, smaller stored images, or a cheaper pipeline",
+            fmax(m->cores, preparers));
     SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f threads prepare, and the job would take %.0f samples/s",
         m->prepare_ms, preparers, m->wants_per_s);
 }
 
-/* lacks_memory tells whether a job waits though threads are idle, because it may not look as far ahead as it asked. */
+/* lacks_memory tells whether a job waits though cores are idle, because it may not look as far ahead as it asked. */
 static bool lacks_memory(const struct measured *m)
 {
+    double cores = m->workers > 0 ? fmin(m->workers, m->cores) : m->cores;
     bool shortened = cells_field(m->job, "prefetch") < cells_field(m->job, "prefetch_asked");
     return strcmp(m->worst, "room") == 0 ||
-           (shortened && m->busy_cores >= 0 && m->threads > 0 && m->busy_cores < IDLE_CORES * m->threads &&
-            strcmp(m->worst, "prepare") == 0);
+           (shortened && m->busy_cores >= 0 && m->busy_cores < IDLE_CORES * cores && strcmp(m->worst, "prepare") == 0);
+}
+
+/* lacks_quota tells whether a job waits for a quota: one that can be raised, and of which larderd uses much itself. */
+static bool lacks_quota(const struct measured *m, const struct explain_facts *facts)
+{
+    double quota = facts->machine_now.quota_cores;
+    return cli_throttled(&facts->machine_before, &facts->machine_now) >= THROTTLED &&
+           quota < facts->machine_now.cores && m->busy_cores >= IDLE_CORES * quota;
 }
 
 void cli_explain(const struct explain_facts *facts, const json_t *job, struct explanation *out)
@@ -231,7 +304,7 @@ void cli_explain(const struct explain_facts *facts, const json_t *job, struct ex
         say_idle(&m, out);
     else if (m.waits < WAITS)
         say_training(&m, out);
-    else if (cli_throttled(&facts->machine_before, &facts->machine_now) >= THROTTLED)
+    else if (lacks_quota(&m, facts))
         say_quota(&m, facts, out);
     else if (lacks_memory(&m))
         say_memory(&m, facts, out);

@@ -6,7 +6,8 @@
  *   v         1
  *   daemon    version, pid, state ("running", "draining"), socket, uptime_s, start_time_s (Unix time), time_s
  *             (monotonic: two snapshots give a rate), rss_bytes, cpu_s, open_fds and max_fds (descriptors; null:
- *             not known), sessions, datasets, threads {role: count}
+ *             not known), sessions, datasets, threads {role: count}, settings {"threads.workers", "threads.loaders",
+ *             "jobs.quota" (0 … 1), "storage" (classes)} (as they are set, or follow from the machine by default)
  *   samples   loaded, loaded_bytes, reads, decoded, prepared, delivered, prepared_per_delivered (null before the
  *             first), redirected {prepared, encoded} (picks that another sample served, by the level that had it),
  *             delivered_from {prepared, encoded, read} (samples delivered, by where memory had them when they
@@ -118,6 +119,13 @@ struct status_governor {
     uint64_t moves; /* changes of the number of preparers */
 };
 
+/* Settings beside which what the governor decided is read. */
+struct status_settings {
+    uint32_t workers, loaders; /* threads.workers, threads.loaders */
+    double job_quota;          /* jobs.quota, 0 … 1 */
+    uint32_t classes;          /* of storage; those that were left out are not in the status's storage */
+};
+
 struct status_read {
     uint64_t samples, bytes;
 };
@@ -202,6 +210,7 @@ struct daemon_status {
     const char *version, *libvips, *socket; /* live as long as the daemon; libvips may be NULL */
     bool draining;
     struct status_process process;
+    struct status_settings settings;
     uint32_t sessions, datasets;
     uint64_t arena_budget_bytes, encoded_budget_bytes;
     struct scratch_budget_stats scratch;

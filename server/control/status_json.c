@@ -42,6 +42,16 @@ static void put(json_t *object, const char *key, json_t *value, bool *failed)
         *failed = true;
 }
 
+static json_t *settings_json(const struct status_settings *settings, bool *failed)
+{
+    json_t *row = json_object();
+    put(row, "threads.workers", count(settings->workers), failed);
+    put(row, "threads.loaders", count(settings->loaders), failed);
+    put(row, "jobs.quota", json_real(settings->job_quota), failed);
+    put(row, "storage", count(settings->classes), failed);
+    return row;
+}
+
 static json_t *daemon_json(const struct daemon_status *status, bool *failed)
 {
     json_t *daemon = json_object(), *threads = json_object();
@@ -61,6 +71,7 @@ static json_t *daemon_json(const struct daemon_status *status, bool *failed)
     for (uint32_t i = 0; i < status->process.n_roles; i++)
         put(threads, status->process.roles[i].name, count(status->process.roles[i].count), failed);
     put(daemon, "threads", threads, failed);
+    put(daemon, "settings", settings_json(&status->settings, failed), failed);
     return daemon;
 }
 

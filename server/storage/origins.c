@@ -255,24 +255,23 @@ void origins_status(struct origins *origins, struct origins_status *out)
     pthread_mutex_unlock(&origins->lock);
 }
 
-/* open_class gives 0 also for a class that is left out. */
+/* open_class gives 0 also for a class that is left out: a cache stops no training. Only what is no class at all is
+ * refused, for it may be somebody's. */
 static int open_class(struct origins *origins, const struct origins_config *config, uint32_t i, struct error *err)
 {
     const char *path = config->classes[i].path;
     struct origin_class *class = &origins->classes[origins->n_classes];
     struct error why;
     int code = tier_open(path, config->classes[i].size_bytes, &class->tier, &why);
-    if (code == LARDER_EIO || code == LARDER_ENOENT || code == LARDER_EPERM) {
-        log_warn("msg=\"storage class left out: jobs go on without; the next start tries it again\" err=\"%s\"",
-                 why.text);
-        return 0;
-    }
-    if (code)
+    if (code == LARDER_EINVAL)
         return error_set(err, code, "storage[%u]: %s", i, why.text);
-    code = behind_create(class->tier, config->behind_bytes, &class->behind, err);
-    if (code) {
+    if (!code && (code = behind_create(class->tier, config->behind_bytes, &class->behind, &why)))
         tier_close(class->tier);
-        return code;
+    if (code) {
+        log_error(
+            "msg=\"storage class left out: jobs go on without; the next start tries it again\" class=%u err=\"%s\"", i,
+            why.text);
+        return 0;
     }
     class->threads = config->classes[i].threads;
     class->origin.name = hash_text(path);

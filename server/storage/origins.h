@@ -31,8 +31,8 @@ struct origins_config {
     const char *curves;    /* the file that keeps the curves between runs; NULL: none does. Borrowed */
 };
 
-/* origins_create opens the classes. One whose disk does not answer is left out, and the log says so. LARDER_EBUSY,
- * LARDER_EINVAL, LARDER_EVERSION as tier_open; LARDER_ELIMIT. */
+/* origins_create opens the classes. One that cannot be opened is left out, and the log says so. LARDER_EINVAL: a folder
+ * has something else in it. */
 int origins_create(const struct origins_config *config, struct origins **out, struct error *err);
 /* origins_destroy writes what waits, saves the curves and closes the classes. Accepts NULL. */
 void origins_destroy(struct origins *origins);

@@ -54,15 +54,23 @@ void origins_curves_load(struct origins *origins)
     uint8_t *bytes = NULL;
     size_t len;
     struct error err;
-    if (!origins->curves ||
-        file_load(&(struct file_wanted){.path = origins->curves, .max_bytes = BYTES_MAX}, &bytes, &len, &err))
+    if (!origins->curves)
         return;
+    int code = file_load(&(struct file_wanted){.path = origins->curves, .max_bytes = BYTES_MAX}, &bytes, &len, &err);
+    if (code) {
+        if (code != LARDER_ENOENT)
+            log_warn("msg=\"the curves of storage classes are measured anew\" err=\"%s\"", err.text);
+        return;
+    }
     bytes[len] = '\0'; /* file_load has room for it */
     char *rest = (char *)bytes;
     if (len > strlen(TITLE) && strncmp(rest, TITLE, strlen(TITLE)) == 0) {
         rest += strlen(TITLE);
         for (char *line; (line = strsep(&rest, "\n"));)
             load_line(origins, line);
+    } else {
+        log_warn("msg=\"the curves of storage classes are measured anew: the file is damaged\" file=\"%s\"",
+                 origins->curves);
     }
     free(bytes);
 }

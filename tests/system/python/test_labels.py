@@ -1,6 +1,7 @@
 """labels=: arrays, mappings and CSVs by key, path or position, in place of class numbers."""
 
 import os
+import tempfile
 
 import numpy as np
 
@@ -16,7 +17,7 @@ class Labels(Case):
         self.keys = [os.path.relpath(path, self.dataset) for path in files_of(self.dataset)]
 
     def csv(self, *lines):
-        path = os.path.join(self.folder, "labels.csv")
+        path = os.path.join(tempfile.mkdtemp(dir=self.folder), "labels.csv")
         with open(path, "w") as file:
             file.write("\n".join(lines) + "\n")
         return path
@@ -81,7 +82,12 @@ class Labels(Case):
                 (np.zeros(COUNT + 1), "41 rows"), (["a"] * COUNT, "numbers"),
                 (3, "numbers"), ([[1], [2, 3]], "numbers"),
                 ({"no/such.jpg": 1}, "no/such.jpg"), ({COUNT: 1}, "40 to 40"), ({0: 1, "0": 2}, "twice"),
-                (self.csv("a,1", "b,1,2"), "labels.csv:2"), (self.csv("a", "b"), "labels.csv")):
+                (self.csv("0,1", "1,1,2"), "labels.csv:2:1: has 2"), (self.csv("a", "b"), "labels.csv:1:1"),
+                (self.csv("0", "1"), "labels.csv:1:2: has no label"),
+                (self.csv("0,1", "1,cat"), "2:3: 'cat' is no number"),
+                (self.csv("0,1", f"1,{2**63}"), "2:1: a number is beyond"), (self.csv("0;1,5"), "decimal comma"),
+                (self.csv(",path,label", "0,a/b.jpg,1"), "index=False"), (self.csv("0,1", "1,"), "2:3: has no label"),
+                (self.csv("0,1", "40,1"), "2:1: position 40 is beyond"), (self.csv("7,1", "7,1"), "2:1: .* line 1")):
             with self.subTest(words), self.assertRaisesRegex(larder.LarderError, words):
                 self.loader(daemon, self.dataset, labels=given)
 

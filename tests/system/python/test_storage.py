@@ -5,11 +5,12 @@ import errno
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 
 from faulty import Faults
-from system import BIN, LONG, Case, files_of, main, tree, until
+from system import BIN, LONG, PIPELINE, Case, Daemon, files_of, main, tree, until
 
 COUNT = 200
 KILLS = 200 if LONG else 20
@@ -49,7 +50,7 @@ class Storage(Case):
         self.faults.begin("SLOW", path=path or self.tree, from_bytes=rate)
 
     def job(self, daemon, **options):
-        return self.loader(daemon, self.tree, 8, pipeline=[], **options)
+        return self.loader(daemon, self.tree, 8, **{"pipeline": [], **options})
 
     def epoch(self, loader):
         """One epoch: each sample once, and its bytes are its file's."""
@@ -313,21 +314,88 @@ class Storage(Case):
         self.assertGreater(self.written(daemon)["corrupt"], 10)
         self.fill(daemon, loader)
 
-    def test_one_daemon(self):
-        """A second daemon does not get the folder, and says which; nor does one get a folder of something else."""
-        self.serve()
-        for path, why in ((self.path, "another daemon uses"), (self.tree, "neither empty nor")):
-            folder = os.path.join(self.folder, "second")
-            os.makedirs(folder, exist_ok=True)
-            config = os.path.join(folder, "larder.yaml")
-            with open(config, "w", encoding="utf-8") as file:
-                file.write("memory: {arena: 16MiB, encoded: 4MiB}\nmetrics: {enabled: false}\n"
-                           f"storage: [{{path: {path}, size: 1GiB}}]\n")
-            second = subprocess.run([os.path.join(BIN, "larderd"), "--config", config, "--socket",
-                                     os.path.join(folder, "s")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                    text=True, check=False)
-            self.assertEqual(second.returncode, 3 if path == self.path else 1, second.stdout)
-            self.assertTrue(re.search(f"cannot start.*{re.escape(path)}.*{why}", second.stdout), second.stdout)
+    def state_files(self, daemon):
+        """All that a daemon keeps between runs for speed or as notes: the class, curves, rates, a checkpoint, and what
+        it notes of samples that daemons died of."""
+        files = [os.path.join(folder, name) for folder in (self.path, os.path.join(self.folder, "checkpoints"))
+                 for name in os.listdir(folder)] + [daemon.socket + ".poison"]
+        kinds = ("class", "lock", "segment-", "index-", "storage-curves", "preparing-rates", ".catalog", ".poison")
+        for kind in kinds:
+            self.assertTrue(any(kind in os.path.basename(path) for path in files), (kind, files))
+        return files
+
+    def test_state_damaged(self):
+        """No damage to what is only a cache or a note keeps a daemon from starting and serving each sample: its files
+        are emptied, filled with zeros or with anything, cut, or there is a folder, a link or a pipe instead, each file
+        in another way each time."""
+        def rewrite(change):
+            def act(path):
+                data = change(bytes_of(path) if os.path.isfile(path) else b"damage")
+                with open(path, "wb") as file:
+                    file.write(data)
+            return act
+
+        def replace(make):
+            def act(path):
+                os.unlink(path)
+                make(path)
+            return act
+
+        acts = (rewrite(lambda data: b""), rewrite(lambda data: bytes(len(data))),
+                rewrite(lambda data: random.Random(len(data)).randbytes(3000)),
+                rewrite(lambda data: data[:len(data) // 2]), replace(os.mkdir), replace(os.mkfifo),
+                replace(lambda path: os.symlink("/proc/self/mem", path)))
+        for number in range(3):
+            with self.subTest(number=number):
+                for folder in (self.path, os.path.join(self.folder, "checkpoints")):
+                    shutil.rmtree(folder, ignore_errors=True)
+                daemon = self.serve()
+                loader = self.job(daemon, pipeline=PIPELINE)
+                for _ in loader:
+                    pass
+                self.written(daemon)
+                loader.close()
+                daemon.stop()
+                if not os.path.exists(daemon.socket + ".poison"):
+                    with open(daemon.socket + ".poison", "wb") as file:
+                        file.write(b"damage")
+                for at, path in enumerate(sorted(self.state_files(daemon))):
+                    acts[(at + 2 * number) % len(acts)](path)
+                daemon = self.serve()
+                self.epoch(self.job(daemon))
+                self.assertEqual(daemon.stop(), 0)
+                for path in (self.path, daemon.socket + ".poison"):
+                    if os.path.isdir(path):
+                        shutil.rmtree(path)
+                    elif os.path.lexists(path):
+                        os.unlink(path)
+
+    def test_left_out(self):
+        """A class that another daemon uses, that others may write to, or that another version made is left out with an
+        error, and the daemon serves. A folder of something else is refused."""
+        first = self.serve()
+        self.fill(first, self.job(first))
+        open_to_all, newer = os.path.join(self.folder, "open"), os.path.join(self.folder, "newer")
+        for path, mode in ((open_to_all, 0o777), (newer, 0o700)):
+            os.mkdir(path)
+            os.chmod(path, mode)
+        with open(os.path.join(newer, "class"), "w", encoding="utf-8") as file:
+            file.write("larder storage class\nversion 2\n")
+        folder = os.path.join(self.folder, "second")
+        os.makedirs(folder)
+        config = "memory: {arena: 16MiB, encoded: 4MiB}\nmetrics: {enabled: false}\nstorage:\n"
+        second = Daemon(folder, config + "".join(f"  - {{path: {path}, size: 1GiB}}\n"
+                                                 for path in (self.path, open_to_all, newer)))
+        self.addCleanup(second.stop)
+        self.epoch(self.job(second))
+        doctor = self.larder("doctor", "--socket", second.socket)
+        self.assertIn("0 of 3 storage classes are in use", doctor.stdout)
+        for path, why in ((self.path, "another daemon uses"), (open_to_all, "chmod"), (newer, "of version 2")):
+            self.assertTrue(re.search(f"level=error.*left out.*{re.escape(path)}.*{why}", second.log()), second.log())
+        second.stop()
+        third = Daemon(folder, config + f"  - {{path: {self.tree}, size: 1GiB}}\n", expect_ready=False)
+        self.assertEqual(third.process.wait(60), 1)
+        self.assertTrue(re.search(f"cannot start.*{re.escape(self.tree)}.*neither empty nor", third.log()), third.log())
 
 
 if __name__ == "__main__":

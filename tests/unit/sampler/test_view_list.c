@@ -45,11 +45,11 @@ static void test_list_refusals(void **state)
 {
     (void)state;
     static const char *const wrong[][2] = {
-        {"3\ncat/img 0.jpg\nroot:secret\n", ":3: names no sample"},
-        {"\n1000\n", ":2: index beyond"},
-        {"99999999999999999999999999\n", ":1: index beyond"},
-        {"/data/set\n", ":1: names no sample"},
-        {"/data/set/\n", ":1: names no sample"},
+        {"3\ncat/img 0.jpg\nroot:secret\n", ":3:1: names no sample"},
+        {"\n1000\n", ":2:1: index beyond"},
+        {"99999999999999999999999999\n", ":1:1: index beyond"},
+        {"/data/set\n", ":1:1: names no sample"},
+        {"/data/set/\n", ":1:1: names no sample"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct list_file file = write_list(wrong[i][0]);
@@ -60,6 +60,138 @@ static void test_list_refusals(void **state)
         assert_true(view_eval(view, &source, &result, &err) != 0 && strstr(err.text, "secret") == NULL);
         view_destroy(view);
         unlink(file.path);
+    }
+}
+
+/* A dataset whose names have in them what separates fields elsewhere. */
+static const char *const odd_keys[] = {"c/a b.png",   "c/a,b.png",  "c/#1.png",  "#/2.png",
+                                       "c/\"q\".png", "c/x.png",    "c/x.png 7", "c/back\\.png",
+                                       "c/ end.png ", "c/\xe4.png", "c/1;2.png", "c/\xc3\xa4.png"};
+enum { ODD = sizeof odd_keys / sizeof *odd_keys };
+
+static const char *odd_key(const void *dataset, uint32_t index)
+{
+    (void)dataset;
+    return odd_keys[index];
+}
+
+static int32_t no_label(const void *dataset, uint32_t index)
+{
+    (void)dataset;
+    (void)index;
+    return 0;
+}
+
+static const struct view_source odd = {.path = "/data/set",
+                                       .given_path = "/link",
+                                       .count = ODD,
+                                       .n_classes = 1,
+                                       .id = id_of,
+                                       .label = no_label,
+                                       .key = odd_key,
+                                       .class_name = odd_key};
+
+/* Writes bits of the samples that a list of `len` bytes names; the error's text where it is refused. */
+static unsigned odd_bits(const char *text, size_t len, struct error *err)
+{
+    struct list_file file = write_list("");
+    FILE *out = fopen(file.path, "w");
+    assert_non_null(out);
+    assert_int_equal(fwrite(text, 1, len, out), len);
+    assert_int_equal(fclose(out), 0);
+    uint32_t indices[ODD], count = 0;
+    unsigned bits = 0;
+    err->text[0] = '\0';
+    if (view_list_select(file.path, &odd, indices, &count, err) == 0) {
+        for (uint32_t i = 0; i < count; i++)
+            bits |= 1u << indices[i];
+    }
+    unlink(file.path);
+    return bits;
+}
+
+#define LINE(text) text, sizeof(text) - 1
+
+/* What lines say: the whole line first, so that names with commas, blanks, quotes and # in them are names; then what
+ * programs put around a name. */
+static void test_forms(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t len;
+        unsigned bits;
+    } rows[] = {
+        {LINE("c/a b.png\nc/a,b.png\nc/1;2.png\n"), 0x403},
+        {LINE("c/a b.png 1\nc/a,b.png,1\nc/1;2.png;1\n"), 0x403},
+        {LINE("c/a b.png\t1\nc/a,b.png, 1\nc/1;2.png ; 1.5e3\n"), 0x403},
+        {LINE("c/#1.png\n#/2.png\n# c/x.png\n#c/x.png\n"), 0xc},
+        {LINE("\"c/a b.png\"\n\"c/\"\"q\"\".png\",\"3\"\nc/\"q\".png\n"), 0x11},
+        {LINE("c/x.png 7\n"), 0x40},     /* the whole line is a name */
+        {LINE("\"c/x.png\" 7\n"), 0x20}, /* it is none in quotes */
+        {LINE("c/x.png,7\n"), 0x20},
+        {LINE("c/x.png 8\nc/a b.png cat\nc/a b.png,1,0,1\nc/x.png,\n"), 0x21},
+        {LINE("c/back\\.png\nc/ end.png \n"), 0x180},
+        {LINE("  c/x.png  \n\tc/a b.png\t\n"), 0x21},
+        {LINE("c/\xe4.png\nc/\xc3\xa4.png\n"), 0xa00},
+        {LINE("\xef\xbb\xbf"
+              "c/x.png\r\n"),
+         0x20},
+        {LINE("\xef\xbb\xbf"
+              "path,label\r\nc/x.png,1\r\n"),
+         0x20},
+        {LINE("\xef\xbb\xbf\"file_name\";\"label\"\r\n\"c/x.png\";1\r\n"), 0x20},
+        {LINE("# made by hand\n\nImage Label\nc/x.png 1\n"), 0x20},
+        {LINE("c/x.png\rc/a b.png\r"), 0x21},
+        {LINE(".//c///x.png\n././c/./a b.png\n/data/set//c/a,b.png\n/link/./c/#1.png\n"), 0x27},
+        {LINE("/data/set/c/x.png 3\n./c/a b.png,4\n\"/link/c/a,b.png\"\n"), 0x23},
+        {LINE("0\n 11 \n"), 0x801},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct error err;
+        unsigned bits = odd_bits(rows[i].text, rows[i].len, &err);
+        if (bits != rows[i].bits)
+            fail_msg("row %zu: %x, not %x: %s", i, bits, rows[i].bits, err.text);
+    }
+}
+
+/* What cannot be meant is refused, with line and column and what to do: nothing that a list says is passed over. */
+static void test_wrong_forms(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t len;
+        const char *says;
+    } rows[] = {
+        {LINE("c/x.png\n c/y.png\n"), ":2:2: names no sample"},
+        {LINE("c/x.png 7 8\n"), ":1:1: may name two samples: put"},
+        {LINE("c/x.png c/a b.png\n"), ":1:8: something that is no label"},
+        {LINE("c/x.png b.png\n"), ":1:8: something that is no label"},
+        {LINE("\"c/x.png\" b.png\n"), ":1:10: something that is no label"},
+        {LINE("\"c/x.png\n"), ":1:1: names no sample"},
+        {LINE("c\\x.png\n"), "keys have /"},
+        {LINE("x.png\n"), "this line has no folder"},
+        {LINE("c/x\n"), "names no sample"},
+        {LINE("set/c/x.png\n"), "names no sample"},
+        {LINE("c/../c/x.png\n"), "names no sample"},
+        {LINE("/elsewhere/c/x.png\n"), "does not lie below it"},
+        {LINE("\xff\xfe"
+              "c\0/\0x\0.\0p\0n\0g\0\n\0"),
+         ":1:1: is UTF-16"},
+        {LINE("c\0/\0x\0.\0p\0n\0g\0\n\0"), "zero bytes"},
+        {LINE("c/\xf6.png\n"), "is not UTF-8"},
+        {LINE("c/x.png\npath,label\n"), ":2:1: names no sample"},
+        {LINE("path,label\npath,label\n"), ":2:1: names no sample"},
+        {LINE("0,1,2\n"), ":1:1: names no sample"},
+        {LINE("12\n"), ":1:1: index beyond"},
+        {LINE("-1\n"), ":1:1: names no sample"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct error err;
+        unsigned bits = odd_bits(rows[i].text, rows[i].len, &err);
+        if (bits || !strstr(err.text, rows[i].says))
+            fail_msg("row %zu: %x, \"%s\", and not \"%s\"", i, bits, err.text, rows[i].says);
     }
 }
 
@@ -192,8 +324,9 @@ static void test_endless_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),      cmocka_unit_test(test_list_refusals), cmocka_unit_test(test_interrupts),
-        cmocka_unit_test(test_long_list), cmocka_unit_test(test_endless_line),
+        cmocka_unit_test(test_list),         cmocka_unit_test(test_list_refusals), cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_wrong_forms),  cmocka_unit_test(test_interrupts),    cmocka_unit_test(test_long_list),
+        cmocka_unit_test(test_endless_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,7 @@ void sample_status_fill(struct daemon_status *status)
                    .loads_inflight = 5,
                    .prepares_inflight = 4,
                    .source_waits = 1},
+        .settings = {.workers = 4, .loaders = 8, .job_quota = 0.5, .classes = 1},
         .governor = {.preparers = 3, .loaders = 9, .prepare_rate = 1500.5, .load_rate = 0, .moves = 12},
         .bad_reasons = {NULL, "unreadable", "not_an_image", "corrupt"},
         .n_jobs = 2,

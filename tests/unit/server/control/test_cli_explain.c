@@ -1,4 +1,5 @@
 /* `larder explain` and `larder doctor`: what they make of made situations. */
+#include <regex.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/doctor.h"
 #include "client/cli/explain.h"
+#include "server/config/config.h"
 
 /* What a job did in the second between two statuses, and what is known of it. Each rank stood still for so long. */
 struct made {
@@ -22,6 +24,11 @@ struct made {
     double cpu_s; /* of the daemon, in that second */
     int prefetch, ranks, ranks_there;
     bool fits; /* memory.encoded could hold the dataset */
+    /* The settings, 0: the status does not have them; what the governor makes of them; 4 and 8 where it is 0. */
+    int workers, loaders, preparers_now, loaders_now;
+    double quota;
+    int dealt; /* loaders of the job */
+    bool packed, classed;
 };
 
 static json_t *queues_of(const struct made *made)
@@ -45,32 +52,75 @@ static json_t *status_at(const struct made *made, int after)
                             "prepare", times * made->prepare_s, "room", times * made->room_s, "rank",
                             times * made->rank_s, "queues", queues_of(made));
     assert_non_null(job);
-    return json_pack("{s:{s:i,s:f,s:f,s:{s:i,s:i,s:i}},s:{s:i,s:I},s:{s:{s:I,s:I},s:{s:I}},s:{s:i,s:i},s:[o]}",
-                     "daemon", "pid", 4711, "time_s", 100.0 + after, "cpu_s", after * made->cpu_s, "threads", "load", 0,
-                     "prepare", 4, "idle", 0, "samples", "loaded", 1000, "loaded_bytes",
-                     (json_int_t)(made->fits ? 10000000 : 1000000000), "memory", "arena", "budget_bytes",
-                     (json_int_t)1 << 30, "pinned_bytes", (json_int_t)1 << 30, "encoded", "budget_bytes",
-                     (json_int_t)1 << 30, "governor", "preparers", 4, "loaders", 8, "jobs", job);
+    json_object_set_new(job, "loaders", json_integer(made->dealt));
+    if (made->packed)
+        json_object_set_new(job, "store", json_object());
+    json_t *status = json_pack(
+        "{s:{s:i,s:f,s:f,s:{s:i,s:i,s:i}},s:{s:i,s:I},s:{s:{s:I,s:I},s:{s:I}},s:{s:i,s:i},s:[o]}", "daemon", "pid",
+        4711, "time_s", 100.0 + after, "cpu_s", after * made->cpu_s, "threads", "load", 0, "prepare", 4, "idle", 0,
+        "samples", "loaded", 1000, "loaded_bytes", (json_int_t)(made->fits ? 10000000 : 1000000000), "memory", "arena",
+        "budget_bytes", (json_int_t)1 << 30, "pinned_bytes", (json_int_t)1 << 30, "encoded", "budget_bytes",
+        (json_int_t)1 << 30, "governor", "preparers", made->preparers_now ? made->preparers_now : 4, "loaders",
+        made->loaders_now ? made->loaders_now : 8, "jobs", job);
+    assert_non_null(status);
+    if (made->workers)
+        json_object_set_new(json_object_get(status, "daemon"), "settings",
+                            json_pack("{s:i,s:i,s:f}", "threads.workers", made->workers, "threads.loaders",
+                                      made->loaders, "jobs.quota", made->quota));
+    if (made->classed)
+        json_object_set_new(status, "storage", json_pack("{s:[{}]}", "classes"));
+    return status;
 }
 
-static struct explanation explained(const struct made *made, double throttled)
+/* follow checks that what is advised is another value than the present one, and that larderd takes it. */
+static void follow(const char *change)
+{
+    regex_t advice;
+    regmatch_t found[6];
+    struct error err = {0};
+    struct config *config;
+    assert_int_equal(config_load(NULL, &config, &err), 0);
+    assert_int_equal(
+        regcomp(&advice, "([a-z]+\\.[a-z]+) from ([0-9.]+( [KMGT]iB|%)?) to ([0-9.]+( [KMGT]iB|%)?)", REG_EXTENDED), 0);
+    for (; regexec(&advice, change, 6, found, 0) == 0; change += found[0].rm_eo) {
+        char part[3][64];
+        for (int i = 0; i < 3; i++) {
+            regmatch_t at = found[i == 0 ? 1 : 2 * i];
+            snprintf(part[i], sizeof part[i], "%.*s", (int)(at.rm_eo - at.rm_so), change + at.rm_so);
+        }
+        assert_string_not_equal(part[1], part[2]);
+        if (config_set(config, part[0], part[1], &err) || config_set(config, part[0], part[2], &err))
+            fail_msg("%s: %s", change, err.text);
+    }
+    regfree(&advice);
+    config_destroy(config);
+}
+
+static struct explanation explained_on(const struct made *made, const struct cli_machine *machine, double throttled)
 {
     struct explain_facts facts = {.before = status_at(made, 0), .now = status_at(made, 1)};
     struct explanation told;
-    facts.machine_before = facts.machine_now = (struct cli_machine){
-        .cores = 4, .available_bytes = UINT64_C(64) << 30, .periods = 100};
+    facts.machine_before = facts.machine_now = *machine;
+    facts.machine_before.periods = 100;
     facts.machine_now.periods = 200;
     facts.machine_now.throttled_periods = (uint64_t)(100 * throttled);
-    facts.machine_now.quota_cores = throttled > 0 ? 1.5 : 0;
-    assert_non_null(facts.before);
     cli_explain(&facts, cli_find_job(facts.now, "a"), &told);
     printf("%s: %s (%.0f %%); %s; %s\n", told.cause, told.why, 100 * told.waits, told.change, told.figure);
+    follow(told.change);
     json_decref((json_t *)facts.before);
     json_decref((json_t *)facts.now);
     return told;
 }
 
-#define NORMAL .load_ms = 2, .prepare_ms = 4, .train_ms = 50, .cpu_s = 4, .prefetch = 8, .ranks = 1, .ranks_there = 1
+static struct explanation explained(const struct made *made, double throttled)
+{
+    struct cli_machine machine = {.cores = 4, .available_bytes = UINT64_C(64) << 30};
+    machine.quota_cores = throttled > 0 ? 1.5 : 0;
+    return explained_on(made, &machine, throttled);
+}
+
+#define LOADS .prepare_ms = 4, .train_ms = 50, .cpu_s = 4, .prefetch = 8, .ranks = 1, .ranks_there = 1
+#define NORMAL LOADS, .load_ms = 2
 
 /* A slow source, few cores, a small arena, a slow trainer, a missing rank and a throttled cgroup are each named, with
  * the change that helps and the figure it is based on. */
@@ -87,7 +137,7 @@ static void names_causes(void **state)
     assert_non_null(strstr(told.change, "faster storage"));
     told = explained(&(struct made){NORMAL, .load_s = 0.1, .prepare_s = 0.5}, 0);
     assert_string_equal(told.cause, "cores");
-    assert_non_null(strstr(told.change, "8 cores instead of 4"));
+    assert_non_null(strstr(told.change, "as many threads.workers as there are cores"));
     assert_non_null(
         strstr(told.figure, "4.0 ms of a thread, 4 threads prepare, and the job would take 2000 samples/s"));
     told = explained(&(struct made){NORMAL, .room_s = 0.4, .prepare_s = 0.1}, 0);
@@ -111,6 +161,127 @@ static void names_causes(void **state)
     assert_string_equal(told.cause, "quota");
     assert_non_null(strstr(told.change, "raise the cgroup's CPU quota from 1.5 to 4 cores"));
     assert_non_null(strstr(told.figure, "40 %"));
+}
+
+#define GIB (UINT64_C(1) << 30)
+
+/* All that is advised, each where following it is possible and changes what holds the job up; and what is advised
+ * where the setting is already as it would be, where the cores or the memory are not there, or where more of it would
+ * lie idle. */
+static void advises_what_helps(void **state)
+{
+    (void)state;
+#define SET .workers = 4, .loaders = 8, .quota = 1
+#define ROOMY .available_bytes = 64 * GIB
+    static const struct {
+        struct made made;
+        struct cli_machine machine;
+        double throttled;
+        const char *change;
+    } rows[] = {
+        /* threads.workers: by the setting, not by how many the governor lets prepare */
+        {{NORMAL, SET, .prepare_s = 0.5, .preparers_now = 1},
+         {.cores = 8, ROOMY},
+         0,
+         "raise threads.workers from 4 to 8"},
+        {{NORMAL, SET, .prepare_s = 0.5, .preparers_now = 1}, {.cores = 4, ROOMY}, 0, "8 cores instead of 4, smaller"},
+        {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 2, ROOMY}, 0, "8 cores instead of 2, smaller"},
+        {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 8, .quota_cores = 4, ROOMY}, 0, "8 cores instead of 4, smaller"},
+        {{NORMAL, SET, .prepare_s = 0.5},
+         {.cores = 64, .quota_cores = 6.5, ROOMY},
+         0,
+         "raise threads.workers from 4 to 6, as many as its cgroup"},
+        {{NORMAL, .prepare_s = 0.5, .preparers_now = 1},
+         {.cores = 16, ROOMY},
+         0,
+         "as many threads.workers as there are cores"},
+        /* the cgroup's quota */
+        {{NORMAL, SET, .prepare_s = 0.5},
+         {.cores = 8, .quota_cores = 4, ROOMY},
+         0.4,
+         "raise the cgroup's CPU quota from 4.0 to 8 cores, and threads.workers from 4 to 8"},
+        {{NORMAL, .workers = 8, .loaders = 8, .prepare_s = 0.5},
+         {.cores = 8, .quota_cores = 4, ROOMY},
+         0.4,
+         "raise the cgroup's CPU quota from 4.0 to 8 cores"},
+        {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 4, .quota_cores = 4, ROOMY}, 0.4, "8 cores instead of 4"},
+        /* memory.arena, jobs.quota */
+        {{NORMAL, SET, .room_s = 0.5},
+         {.cores = 4, ROOMY},
+         0,
+         "raise memory.arena from 1.0 GiB to 2.0 GiB, or lower p"},
+        {{NORMAL, SET, .room_s = 0.5},
+         {.cores = 4, .available_bytes = GIB},
+         0,
+         "lower prefetch or batch_size, make smaller samples, or run fewer jobs at once: there is no memory for an "
+         "arena of 2.0 GiB"},
+        {{NORMAL, SET, .room_s = 0.5}, {.cores = 4, ROOMY, .limit_bytes = 3 * GIB}, 0, "lower prefetch or batch_size"},
+        {{NORMAL, .workers = 4, .loaders = 8, .quota = 0.3, .room_s = 0.5},
+         {.cores = 4, ROOMY},
+         0,
+         "raise jobs.quota from 30% to 60%"},
+        {{NORMAL, .workers = 4, .loaders = 8, .quota = 0.5, .room_s = 0.5},
+         {.cores = 4, ROOMY},
+         0,
+         "raise jobs.quota from 50% to 100%"},
+        /* look-ahead cut short, and cores at work: it is the cores */
+        {{.load_ms = 2,
+          .prepare_ms = 4,
+          .train_ms = 50,
+          .cpu_s = 3.5,
+          .prefetch = 2,
+          .ranks = 1,
+          .ranks_there = 1,
+          .prepare_s = 0.3,
+          SET},
+         {.cores = 4, ROOMY},
+         0,
+         "8 cores instead of 4"},
+        /* memory.encoded, threads.loaders, storage */
+        {{NORMAL, SET, .load_s = 0.5, .fits = true},
+         {.cores = 4, ROOMY},
+         0,
+         "raise memory.encoded from 1.0 GiB to 9.8 GiB"},
+        {{NORMAL, SET, .load_s = 0.5, .fits = true},
+         {.cores = 4, ROOMY, .limit_bytes = 4 * GIB},
+         0,
+         "faster storage, a storage class on a fast disk, a chunk store"},
+        {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 8},
+         {.cores = 4, ROOMY},
+         0,
+         "raise threads.loaders from 8 to 20"},
+        {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 9, .loaders_now = 9},
+         {.cores = 4, ROOMY},
+         0,
+         "raise threads.loaders from 8 to 19"},
+        {{LOADS, SET, .load_s = 0.5, .load_ms = 10000, .dealt = 8},
+         {.cores = 4, ROOMY},
+         0,
+         "raise threads.loaders from 8 to 1024"},
+        {{LOADS, .workers = 4, .loaders = 1024, .quota = 1, .load_s = 0.5, .load_ms = 10000, .dealt = 8},
+         {.cores = 4, ROOMY},
+         0,
+         "faster storage, a storage class"},
+        {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 3},
+         {.cores = 4, ROOMY},
+         0,
+         "faster storage, a storage class"},
+        {{NORMAL, SET, .load_s = 0.5, .packed = true},
+         {.cores = 4, ROOMY},
+         0,
+         "faster storage, a storage class on a fast disk"},
+        {{NORMAL, SET, .load_s = 0.5, .classed = true},
+         {.cores = 4, ROOMY},
+         0,
+         "faster storage, a chunk store (larder pack)"},
+        {{NORMAL, SET, .load_s = 0.5, .classed = true, .packed = true}, {.cores = 4, ROOMY}, 0, "faster storage"},
+        {{LOADS, .load_s = 0.5, .load_ms = 10}, {.cores = 4, ROOMY}, 0, "faster storage, a storage class"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct explanation told = explained_on(&rows[i].made, &rows[i].machine, rows[i].throttled);
+        if (!strstr(told.change, rows[i].change))
+            fail_msg("row %zu: \"%s\", and not \"%s\"", i, told.change, rows[i].change);
+    }
 }
 
 /* Ranks that are not there are named; if all are there, those that are late. */
@@ -157,15 +328,107 @@ static enum doctor_verdict verdict_of(const struct doctor_report *report, const 
     return DOCTOR_UNKNOWN;
 }
 
-static struct doctor_report judged(double arena_bytes, double open_fds, double max_fds, struct cli_machine machine)
+static struct doctor_report judged_of(int workers, double arena_bytes, double open_fds, double max_fds,
+                                      struct cli_machine machine)
 {
     struct doctor_report report = {.count = 0};
-    json_t *status = json_pack("{s:{s:s,s:f,s:f},s:{s:{s:f}},s:{s:i}}", "daemon", "version", LARDER_VERSION, "open_fds",
-                               open_fds, "max_fds", max_fds, "memory", "arena", "budget_bytes", arena_bytes, "governor",
-                               "preparers", 4);
+    json_t *status = json_pack("{s:{s:s,s:f,s:f,s:{s:i}},s:{s:{s:f}},s:{s:i}}", "daemon", "version", LARDER_VERSION,
+                               "open_fds", open_fds, "max_fds", max_fds, "settings", "threads.workers", workers,
+                               "memory", "arena", "budget_bytes", arena_bytes, "governor", "preparers", 1);
+    assert_non_null(status);
     doctor_judge(status, &machine, &report);
+    for (size_t i = 0; i < report.count; i++)
+        follow(report.all[i].todo);
     json_decref(status);
     return report;
+}
+
+static struct doctor_report judged(double arena_bytes, double open_fds, double max_fds, struct cli_machine machine)
+{
+    return judged_of(4, arena_bytes, open_fds, max_fds, machine);
+}
+
+static const char *todo_of(const struct doctor_report *report, const char *of)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        if (strcmp(report->all[i].of, of) == 0)
+            return report->all[i].todo;
+    }
+    fail_msg("nothing is said of %s", of);
+    return NULL;
+}
+
+/* Classes that a daemon has left out are told, and only those. */
+static void doctor_counts_classes(void **state)
+{
+    (void)state;
+    for (int asked = 0; asked < 3; asked++) {
+        struct doctor_report report = {.count = 0};
+        json_t *status = json_pack("{s:{s:{s:i}},s:{s:[{}]}}", "daemon", "settings", "storage", asked, "storage",
+                                   "classes");
+        doctor_judge(status, &(struct cli_machine){.cores = 0}, &report);
+        if (asked > 0)
+            assert_int_equal(strlen(todo_of(&report, "storage")) > 0, asked == 2);
+        json_decref(status);
+    }
+}
+
+/* What the doctor says is to be done can be done, and is not done already. */
+static void doctor_advises_what_helps(void **state)
+{
+    (void)state;
+    static const struct {
+        int workers;
+        double arena, open_fds, max_fds;
+        struct cli_machine machine;
+        const char *of, *todo;
+    } rows[] = {
+#define SOUND .memory_bytes = 1000, .available_bytes = 500
+        {4, 950, 20, 4096, {.cores = 8, SOUND}, "memory", "lower memory.arena or memory.encoded before the kernel"},
+        {4, 500, 20, 4096, {.cores = 8, SOUND, .limit_bytes = 400}, "memory", "raise the cgroup's limit"},
+        {4, 950, 20, 4096, {.cores = 8, SOUND, .limit_bytes = 4000}, "memory", "memory.encoded before the kernel"},
+        {4, 500, 20, 256, {.cores = 8, SOUND}, "descriptors", "LimitNOFILE=65536"},
+        {4, 500, 65000, 65536, {.cores = 8, SOUND}, "descriptors", "LimitNOFILE=131072"},
+        {4,
+         500,
+         20,
+         4096,
+         {.cores = 8, SOUND, .quota_cores = 2},
+         "processors",
+         "raise the quota (CPUQuota=), or set threads.workers from 4 to 2"},
+        {4, 500, 20, 4096, {.cores = 8, SOUND, .quota_cores = .2}, "processors", "set threads.workers from 4 to 1"},
+        {2,
+         500,
+         20,
+         4096,
+         {.cores = 8, SOUND, .quota_cores = 2, .periods = 10, .throttled_periods = 5},
+         "processors",
+         "raise the quota (CPUQuota=)"},
+        {8, 500, 20, 4096, {.cores = 2, SOUND, .quota_cores = 2}, "processors", "set threads.workers from 8 to 2"},
+        {2,
+         500,
+         20,
+         4096,
+         {.cores = 2, SOUND, .quota_cores = 2, .periods = 10, .throttled_periods = 5},
+         "processors",
+         "move other programs out of the cgroup"},
+        {4,
+         500,
+         20,
+         4096,
+         {.cores = 8, .memory_bytes = 1000, .available_bytes = 10},
+         "page cache",
+         "end programs that take much, or lower memory.arena"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct doctor_report report = judged_of(rows[i].workers, rows[i].arena, rows[i].open_fds, rows[i].max_fds,
+                                                rows[i].machine);
+        const char *todo = todo_of(&report, rows[i].of);
+        if (!strstr(todo, rows[i].todo))
+            fail_msg("row %zu: \"%s\", and not \"%s\"", i, todo, rows[i].todo);
+        bool whole = strstr(rows[i].todo, "raise the quota (CPUQuota=)") == rows[i].todo;
+        assert_true(!whole || strstr(rows[i].todo, "threads.workers") || strcmp(todo, rows[i].todo) == 0);
+    }
 }
 
 /* Each thing that is wrong is told with what to do, and alone. */
@@ -244,8 +507,14 @@ static void reads_machines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_causes), cmocka_unit_test(names_ranks),    cmocka_unit_test(takes_anything),
-        cmocka_unit_test(doctor_finds), cmocka_unit_test(reads_machines),
+        cmocka_unit_test(names_causes),
+        cmocka_unit_test(names_ranks),
+        cmocka_unit_test(takes_anything),
+        cmocka_unit_test(doctor_finds),
+        cmocka_unit_test(doctor_counts_classes),
+        cmocka_unit_test(advises_what_helps),
+        cmocka_unit_test(doctor_advises_what_helps),
+        cmocka_unit_test(reads_machines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
