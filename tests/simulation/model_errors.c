@@ -4,9 +4,6 @@
 #include "tests/simulation/model_priv.h"
 
 #define SHARE_HOPELESS 0.35 /* of bad samples: from there on sixteen substitutes in a row may be bad as well */
-/* The rest of an epoch has all its bad samples, so more substitutes are under way at once, and bad ones may be there
- * before others that are still being prepared. */
-#define SHARE_HOPELESS_REST 0.2
 
 /* The share of a view's samples that fail, passing faults included. */
 static double bad_share(const struct model *model, const struct client_plan *plan)
@@ -23,7 +20,7 @@ static double bad_share(const struct model *model, const struct client_plan *pla
 
 bool model_is_hopeless(const struct model *model, const struct job_book *job)
 {
-    return bad_share(model, job->plan) >= (job->book.restored ? SHARE_HOPELESS_REST : SHARE_HOPELESS);
+    return bad_share(model, job->plan) >= SHARE_HOPELESS;
 }
 
 bool model_may_lack_room(const struct model *model, uint32_t place)
