@@ -44,6 +44,8 @@ void model_on_next(struct model *model, const struct engine_event *event)
 {
     struct job_book *job = model->jobs[event->next.job];
     uint32_t epoch = event->next.epoch;
+    if (job->cancelled) /* its error may yet come, in this step */
+        return;
     job->asked_ns = job->asked ? job->asked_ns : model->now_ns;
     job->asked = true;
     if (job->ranks) {

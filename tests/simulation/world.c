@@ -281,6 +281,7 @@ static bool revive(struct world *world)
     if (!stopped || broken(world))
         return false;
     world_say(world, "all others have finished: '%s' goes on", stopped->plan->name);
+    world->lull_ticks = 0; /* if it leaves at once, others may have to wait for it */
     client_resume(world, stopped);
     return true;
 }
