@@ -54,6 +54,14 @@ static bool nothing_left(const struct model *model, const struct job_book *job)
     return plan->bad_policy == BAD_SKIP && plan->n_view - model_count_excused(model, job) < least;
 }
 
+void model_job_failed(struct model *model, struct job_book *job)
+{
+    job->failed_step = job->failed ? job->failed_step : model->step;
+    job->failed = true;
+    if (job->turned_step > model->settled_step)
+        job->book.begun_step = job->begun_before;
+}
+
 /* Policy `error` fails with the first bad sample; `replace` only when so many are bad that no substitute is found,
  * `skip` when nothing is left; any when there is no room for the job. */
 void model_on_error(struct model *model, const struct engine_action *action)
@@ -79,8 +87,7 @@ void model_on_error(struct model *model, const struct engine_action *action)
     bool no_room = error->code == LARDER_EQUOTA;
     if (no_room)
         model_on_no_room(model, job, action->job, error);
-    job->failed = true;
-    job->failed_step = model->step;
+    model_job_failed(model, job);
     if (no_room || (job->cancelled && error->code == LARDER_EGONE) || model_source_error(model, job, action))
         return;
     bool hopeless = job->plan->bad_policy == BAD_REPLACE && model_is_hopeless(model, job);

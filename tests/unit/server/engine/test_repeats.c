@@ -1,5 +1,5 @@
-/* Repeats that fill a rank's share up under `skip`, when many of them are bad: bad ones are known at once, and good ones
- * take their time. */
+/* Repeats that fill a rank's share up under `skip`, when many of them are bad: bad ones are known at once, and good
+ * ones take their time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,8 +78,8 @@ static uint32_t begin(uint32_t bad_below)
 static void finish(void)
 {
     while (world.n_held > 0)
-        play_event(&world.play, (struct engine_event){.type = ENGINE_PREPARED,
-                                                      .prepared = {.task = world.held[--world.n_held]}});
+        play_event(&world.play,
+                   (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = world.held[--world.n_held]}});
 }
 
 static void end(uint32_t job)
