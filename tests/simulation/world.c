@@ -373,6 +373,9 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     begin(&world);
     live(&world);
 
+    struct engine_totals totals;
+    engine_totals(world.engine, &totals);
+    world_end_engine(&world);
     const char *text;
     *result = (struct world_result){.hash = world.hash, .steps = world.steps, .virtual_ns = world.now_ns};
     result->broken = model_broken(world.model, &text);
@@ -380,9 +383,8 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     result->sabotaged = sabotage_done(world.sabotage);
     result->no_rooms = model_no_rooms(world.model);
     result->restarts = world.restarts;
-    engine_totals(world.engine, &result->totals);
+    result->totals = totals;
     world_add_counts(&result->totals.counts, &world.before);
-    engine_destroy(world.engine);
     runs_destroy(&world);
     model_destroy(world.model);
     sabotage_destroy(world.sabotage);
