@@ -16,8 +16,9 @@ static int check_epoch(struct larder_loader *loader, uint32_t epoch)
         return error_set(&loader->error, LARDER_EINVAL,
                          "epoch %u is over in the state that the job goes on from: start with epoch %u (larder_info)",
                          epoch, loader->taken.base.epoch);
-    if (loader->asked.epochs && epoch >= loader->asked.epochs)
-        return error_set(&loader->error, LARDER_EEND, "the job's %u epochs are over", loader->asked.epochs);
+    uint32_t epochs = loader->asked.epochs ? loader->asked.epochs : WIRE_EPOCHS_MAX;
+    if (epoch >= epochs)
+        return error_set(&loader->error, LARDER_EEND, "the job's %u epochs are over", epochs);
     return 0;
 }
 

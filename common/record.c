@@ -99,6 +99,8 @@ static int check(const struct record *rec, struct error *err)
 {
     if (rec->shuffle > SHUFFLE_NONE)
         return error_set(err, LARDER_EINVAL, "shuffle is %u, not 0 to %d", rec->shuffle, SHUFFLE_NONE);
+    if (rec->epoch == RECORD_EPOCHS_MAX && (rec->batches || rec->over_bytes || rec->n_segments || rec->n_batches))
+        return error_set(err, LARDER_EINVAL, "something was taken of epoch %u, which no job has", rec->epoch);
     int rc = is_set(rec) ? check_set(rec, err) : check_order(rec, err);
     return rc ? rc : check_history(rec, err);
 }

@@ -40,8 +40,9 @@
 #define RECORD_MAGIC UINT32_C(0x5352444c) /* "LDRS" */
 #define RECORD_VERSION 1
 #define RECORD_SEGMENTS_MAX 64
-#define RECORD_RANKS_MAX 256       /* of a segment */
-#define RECORD_ALL_RANKS_MAX 65536 /* of a history: the job may have ranks at other nodes */
+#define RECORD_RANKS_MAX 256         /* of a segment */
+#define RECORD_ALL_RANKS_MAX 65536   /* of a history: the job may have ranks at other nodes */
+#define RECORD_EPOCHS_MAX UINT32_MAX /* epochs of a job: of the one with this number nothing was taken */
 #define RECORD_BATCH_BYTES 12
 #define RECORD_TURN_BYTES 4
 

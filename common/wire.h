@@ -49,14 +49,15 @@
 #define WIRE_VERSION 6                  /* goes up with every change: layouts leave no room */
 #define WIRE_VERSION_OLDEST 4           /* the oldest that is still understood */
 #define WIRE_HEADER_BYTES 16
-#define WIRE_REQUEST_MAX 65536 /* a client's message, header included */
-#define WIRE_REPLY_MAX 200704  /* the daemon's message: fits a default socket buffer */
-#define WIRE_BATCH_MAX 8192    /* samples in a batch */
-#define WIRE_CREDITS_MAX 64    /* batches a client may have asked for and not yet got */
-#define WIRE_NAME_MAX 128      /* bytes of a job's name */
-#define WIRE_PATH_MAX 4096     /* bytes of a dataset's name or path */
-#define WIRE_SPEC_MAX 24576    /* bytes of a pipeline or a subset, as JSON */
-#define WIRE_CLIENT_MAX 32     /* bytes of the client's own name ("python/0.1") */
+#define WIRE_REQUEST_MAX 65536     /* a client's message, header included */
+#define WIRE_REPLY_MAX 200704      /* the daemon's message: fits a default socket buffer */
+#define WIRE_BATCH_MAX 8192        /* samples in a batch */
+#define WIRE_EPOCHS_MAX UINT32_MAX /* epochs of a job: what comes after the last one has a number too */
+#define WIRE_CREDITS_MAX 64        /* batches a client may have asked for and not yet got */
+#define WIRE_NAME_MAX 128          /* bytes of a job's name */
+#define WIRE_PATH_MAX 4096         /* bytes of a dataset's name or path */
+#define WIRE_SPEC_MAX 24576        /* bytes of a pipeline or a subset, as JSON */
+#define WIRE_CLIENT_MAX 32         /* bytes of the client's own name ("python/0.1") */
 
 enum wire_type {
     WIRE_HELLO = 1,
@@ -110,7 +111,7 @@ struct wire_register {
     uint32_t prefetch;   /* batches requested ahead, 1 … WIRE_CREDITS_MAX */
     uint32_t world_size; /* ranks of the job, ≥ 1 */
     uint32_t rank;       /* this connection's, < world_size */
-    uint32_t epochs;     /* 0: until the client stops asking */
+    uint32_t epochs;     /* 0: until the client stops asking, WIRE_EPOCHS_MAX at the most */
     uint32_t shuffle;    /* enum shuffle_mode */
     uint32_t bad_policy; /* enum bad_policy */
     uint32_t flags;      /* enum wire_register_flags */
@@ -156,7 +157,7 @@ struct wire_classes {
  * no batch is there, in a NEXT without credits. The daemon compares `awaited` with the batches that it owes. If it owes
  * fewer, one is on its way, and the program does not stand still. */
 struct wire_next {
-    uint32_t epoch;   /* from 0 */
+    uint32_t epoch;   /* from 0, below WIRE_EPOCHS_MAX */
     uint32_t credits; /* outstanding ones never exceed WIRE_CREDITS_MAX; 0 only with batches that are awaited */
     /* Batches of the epoch that were asked for, these included, and have not come, while the program stands still.
      * WIRE_AHEAD: it goes on meanwhile. 0: it is not said, and the daemon has to guess. */

@@ -79,7 +79,7 @@ struct larder_options {
     int64_t open_timeout_ms;
     uint32_t batch_size; /* default 32; up to 8,192 */
     uint32_t prefetch;   /* batches asked for ahead, 1 … 64; default 2 */
-    uint32_t epochs;     /* 0 (default): until the program stops */
+    uint32_t epochs;     /* 0 (default): until the program stops, 4294967295 at the most */
     uint32_t rank;       /* below world_size, another one for each process; default 0 */
     /* processes that share the job (data-parallel training); default 1. With more, `job` must be set, and all give the
      * same options: each rank gets its own equal part of every epoch */
@@ -184,7 +184,7 @@ LARDER_API const char *larder_class_name(const struct larder_loader *loader, int
 /* larder_start_epoch begins an epoch (from 0, only forward) and asks for its first batches. It does not wait for
  * samples. What was still to come of the epoch before is dropped; batches of it in the program's hands stay valid
  * until released. With options.state the first epoch to start is larder_info.epoch, and what comes of it is the rest; a
- * later one begins whole. LARDER_EEND when options.epochs are over. */
+ * later one begins whole. LARDER_EEND when options.epochs are over, or the most that a job may have. */
 LARDER_API int larder_start_epoch(struct larder_loader *loader, uint32_t epoch);
 
 /* larder_next waits up to timeout_ms (negative: for ever; 0: not at all) for the epoch's next batch. LARDER_EEND: the

@@ -28,7 +28,7 @@ int play_create(struct engine_config config, struct play *out, struct error *err
 
 void play_end(struct play *play)
 {
-    engine_destroy(play->engine);
+    engine_destroy(play->engine, play->own_bytes ? free : NULL);
     free(play->at_hand.all);
     free(play->taken.all);
     agenda_free(&play->later);

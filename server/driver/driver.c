@@ -300,7 +300,7 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
         code = error_set(err, LARDER_ENOMEM, "no memory to share with other nodes");
     if (code) {
         governor_live_destroy(driver->governor);
-        engine_destroy(driver->engine);
+        engine_destroy(driver->engine, free);
         free(driver);
         return code;
     }
@@ -360,7 +360,7 @@ void driver_destroy(struct driver *driver)
     driver_stop(driver);
     reserver_stop(driver->reserve.reserver); /* after the thread that asks it */
     cluster_destroy(driver->cluster);
-    engine_destroy(driver->engine);
+    engine_destroy(driver->engine, free);
     governor_live_destroy(driver->governor);
     tables_clear(&driver->tables);
     free(driver->batch.entries);

@@ -68,6 +68,8 @@ static int refusal(const struct driver_job *job, const struct driver_ask *ask, s
     const struct history *history = given_find(&job->given, ask->epoch);
     uint32_t running;
     bool runs = given_running(&job->given, &running);
+    if (ask->batches && ask->epoch == WIRE_EPOCHS_MAX)
+        return error_set(err, LARDER_EINVAL, "the state is asked for in epoch %u, which no job has", ask->epoch);
     if (job->reg->asked.all_ranks && ask->batches && ask->batches < epoch_batches(job->reg))
         return error_set(err, LARDER_EINVAL,
                          "the job's ranks are at several nodes, and no node knows what those at the others have had of "
@@ -238,8 +240,8 @@ void states_delivered(struct driver *driver, const struct engine_action *action,
 void states_wanted(struct driver *driver, const struct driver_client *row, uint32_t epoch)
 {
     struct driver_job *job = &driver->tables.jobs[row->job];
-    uint32_t epochs = job->reg->asked.epochs;
-    if (epochs == 0 || epoch < epochs) /* the engine refuses the others */
+    uint32_t epochs = job->reg->asked.epochs ? job->reg->asked.epochs : WIRE_EPOCHS_MAX;
+    if (epoch < epochs) /* the engine refuses the others */
         given_asked(&job->given, row->rank, epoch);
 }
 

@@ -98,6 +98,13 @@ uint64_t encoded_sure_alone(const struct encoded_store *store)
     return sure_of(store, encoded_most(store) + store->next.bytes);
 }
 
+void encoded_drop_handles(const struct encoded_store *store, void (*drop)(void *handle))
+{
+    for (uint32_t index = 0; index < store->slab.size; index++)
+        if (store->encodeds[index].state == ENCODED_READY)
+            drop(store->encodeds[index].handle);
+}
+
 /* make_room_encoded evicts until `bytes` more fit. It returns false when they do not fit and what is left is pinned. */
 static bool make_room_encoded(struct encoded_store *store, uint64_t bytes)
 {

@@ -132,6 +132,9 @@ void encoded_shift_want(struct encoded_store *store, uint32_t encoded, int by);
 /* encoded_free frees an encoded for which no task waits, and gives its handle back. `evicted` says whether it counts as
  * evicted. */
 void encoded_free(struct encoded_store *store, uint32_t encoded, bool evicted);
+/* encoded_drop_handles calls `drop` with the handle of each encoded that is READY. The store may not be used after
+ * that. */
+void encoded_drop_handles(const struct encoded_store *store, void (*drop)(void *handle));
 /* encoded_most gives the bytes that encoded samples may take beside the records of instances. */
 uint64_t encoded_most(const struct encoded_store *store);
 /* encoded_sure gives what encoded samples may take when the arena is full of the jobs' instances. Plans count on

@@ -61,7 +61,7 @@ static uint32_t *make_places(struct encoded_store *store, const struct job *job,
 /* has_more tells whether the job begins another epoch. */
 static bool has_more(const struct job *job)
 {
-    return !job->progress.began || job->terms.epochs == 0 || job->progress.epoch + 1 < job->terms.epochs;
+    return !job->progress.began || job->progress.epoch + 1 < job_epochs(job);
 }
 
 /* learn fills in the order of the job, which is in an epoch or was in one last. Without memory, nothing is known of it.

@@ -73,7 +73,7 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
     random_seed_keys(&engine->env.rng, config->seed, 1, 0, 0);
     int code = extents_create(engine->env.config.arena_bytes, &engine->prepared.extents);
     if (code) {
-        engine_destroy(engine);
+        engine_destroy(engine, NULL);
         return error_set(err, code, "engine: an arena of %llu bytes cannot be divided, or memory is short",
                          (unsigned long long)config->arena_bytes);
     }
@@ -89,11 +89,13 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
     return 0;
 }
 
-void engine_destroy(struct engine *engine)
+void engine_destroy(struct engine *engine, void (*drop)(void *encoded))
 {
     if (!engine)
         return;
     CHECK_MAGIC(engine, ENGINE_MAGIC);
+    if (drop)
+        encoded_drop_handles(&engine->encoded, drop);
     for (uint32_t no = 0; no < engine->jobs.end; no++) {
         if (job_at(&engine->jobs, no)->state != JOB_FREE)
             jobs_free(job_at(&engine->jobs, no));

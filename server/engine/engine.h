@@ -77,9 +77,10 @@ struct engine;
 /* engine_create makes an engine and copies the configuration. The caller owns *out and destroys it with engine_destroy.
  * Errors: LARDER_EINVAL when a limit is zero, and the code of extents_create when the arena cannot be divided. */
 int engine_create(const struct engine_config *config, struct engine **out, struct error *err);
-/* engine_destroy frees the engine; NULL is accepted. The caller drops the encoded handles that the engine still
- * holds. */
-void engine_destroy(struct engine *engine);
+/* engine_destroy frees the engine, whatever is under way; NULL is accepted. It calls `drop` with each encoded handle
+ * that the engine still holds: no PREPARE may read it any more. What a LOAD brings after that is the caller's. `drop`
+ * may be NULL, when handles need no dropping. */
+void engine_destroy(struct engine *engine, void (*drop)(void *encoded));
 
 /* engine_step takes one event at time now_ns, which never goes back. It sets *actions to what the event leads to, in
  * order, and returns how many actions there are. The engine owns the actions; they are valid until the next step. The

@@ -21,7 +21,8 @@
 #define ENGINE_RANKS_MAX 256       /* ranks of a job */
 #define ENGINE_ALL_RANKS_MAX 65536 /* the same with those at other nodes */
 #define ENGINE_RANK_NONE UINT32_MAX
-#define ENGINE_SEGMENTS_MAX 64 /* times that one epoch may be begun with another number of ranks */
+#define ENGINE_EPOCHS_MAX UINT32_MAX /* epochs of a job; so that after the last one has a number too */
+#define ENGINE_SEGMENTS_MAX 64       /* times that one epoch may be begun with another number of ranks */
 
 #define ENGINE_NOT_THERE UINT64_MAX
 #define ENGINE_ASKS_AHEAD UINT32_MAX
@@ -205,7 +206,7 @@ struct engine_job_desc {
     /* Batches that the client wants to hold unreleased at a time, 1 … ENGINE_HOLD_MAX; 0 means ENGINE_ROWS_MIN. As many
      * of them as fit are promised to it for good. */
     uint32_t hold;
-    uint32_t epochs; /* 0: no end */
+    uint32_t epochs; /* 0: ENGINE_EPOCHS_MAX */
     bool drop_last;
     enum bad_policy bad_policy;
     struct sampler_job sampled; /* the job's order and view, without a part; the view is borrowed for the step */

@@ -193,6 +193,12 @@ static inline struct job *job_at(const struct jobs *jobs, uint32_t no)
     return &jobs->all[no];
 }
 
+/* job_epochs gives how many epochs the job may have. */
+static inline uint32_t job_epochs(const struct job *job)
+{
+    return job->terms.epochs ? job->terms.epochs : ENGINE_EPOCHS_MAX;
+}
+
 /* job_free_place gives the lowest number that no job has; JOBS_MAX when all are taken. */
 uint32_t job_free_place(const struct jobs *jobs);
 /* job_in_step tells whether the job has several ranks, here or at other nodes. They train in step, so they have equal

@@ -25,10 +25,10 @@ static void take_credits(struct engine *engine, const struct engine_event *event
 {
     uint32_t no = event->next.job, epoch = event->next.epoch;
     struct job *job = job_at(&engine->jobs, no);
-    if (job->terms.epochs && epoch >= job->terms.epochs) {
+    if (epoch >= job_epochs(job)) {
         struct engine_action *action = jobs_act_error(&engine->outbox, job, event->rank);
         error_set(&action->error.error, LARDER_EINVAL, "job %s: epoch %u was asked for and it has %u", job->terms.name,
-                  epoch, job->terms.epochs);
+                  epoch, job_epochs(job));
     } else if (!job->progress.began || epoch > job->progress.epoch) {
         ask_later(engine, no, queue, event);
     } else if (epoch < job->progress.epoch) {

@@ -145,7 +145,11 @@ static void watch_room_of(struct engine *engine, uint32_t no)
         uint64_t timeout_ns = engine->env.config.room_timeout_ns;
         if (job->zoned || prepared_may_grow(&engine->prepared) || !starves(&engine->queues, job, queue)) {
             queue->starves_since_ns = 0;
-        } else if (queue->starves_since_ns == 0) {
+            continue;
+        }
+        /* What is there may be too little, but it is not too much: were it given back, the job would wait anew. */
+        prepared_lack(&engine->prepared, engine->prepared.growth.limit);
+        if (queue->starves_since_ns == 0) {
             queue->starves_since_ns = engine->env.now_ns ? engine->env.now_ns : 1;
         } else if (timeout_ns && engine->env.now_ns >= queue->starves_since_ns + timeout_ns) {
             engine->plan.zone_again_ns = 0; /* The job's zone is tried a last time, whichever job's turn it is. */

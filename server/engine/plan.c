@@ -168,7 +168,8 @@ static void plan_reserved(struct plan *plan, uint32_t job_index)
         while (has_room(plan, job, queue)) {
             if (queue_reserve_count(&queue->reserve)) {
                 plan_entry(plan, job_index, queue, queue->reserve.samples[queue->reserve.at++], RESERVED);
-            } else if (job_left(plan->env, job) == 0) {
+            } else if (job_left(plan->env, job) == 0 &&
+                       !(queue_lost_many(queue) && queue->line.queued > queue->line.ready)) {
                 struct allotted repeat = {.id = choose_repeat(plan, job, queue), .turn = SAMPLE_NONE};
                 plan_entry(plan, job_index, queue, repeat, REPEAT);
                 queue->epoch.repeats++;

@@ -8,6 +8,7 @@
 #include "server/engine/queue.h"
 
 #define PACE_FIRST_NS 100e6 /* how long a client trains on a batch, before anything was measured */
+#define REPEATS_LOST_MAX 16 /* bad repeats in a row before policy `skip` tries one at a time */
 
 SLAB(, entry, queues, entries, in_line.next)
 
@@ -225,6 +226,11 @@ uint64_t queue_share(const struct job *job)
                                                   : job->progress.samples - (job_in_step(job) ? 0 : job->progress.lost);
     uint64_t odd = job->progress.odd * job->terms.world_size;
     return samples < odd ? queue_share_of(job, samples) : job->progress.odd + queue_share_of(job, samples - odd);
+}
+
+bool queue_lost_many(const struct job_queue *queue)
+{
+    return queue->epoch.repeats_lost > REPEATS_LOST_MAX;
 }
 
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue)

@@ -98,7 +98,7 @@ struct rank_epoch {
     uint64_t delivered;
     uint64_t lost;         /* bad samples of this epoch that were left out */
     uint64_t repeats;      /* repeats that were planned to fill up the share */
-    uint32_t repeats_lost; /* repeats in a row that were bad */
+    uint32_t repeats_lost; /* repeats that were bad since the last one that was not */
     uint32_t first_batch;  /* batches of the epoch that the rank had before the epoch was begun here */
     uint32_t through;      /* In a fixed order: the numbers of its part that were behind it at the last delivery. */
 };
@@ -244,6 +244,8 @@ uint64_t queue_share_of(const struct job *job, uint64_t samples);
 uint64_t queue_share(const struct job *job);
 /* queue_rank_planned gives how many samples were planned for the rank in this epoch; UINT64_MAX when it is through. */
 uint64_t queue_rank_planned(const struct job *job, uint32_t rank);
+/* queue_lost_many tells whether many repeats were bad since the last good one. Then more are planned one at a time. */
+bool queue_lost_many(const struct job_queue *queue);
 /* queue_has_more_to_plan tells whether more will be planned for the queue in this epoch. */
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 /* queue_sure_slots gives how many of its first entries the queue is sure to have room for. */

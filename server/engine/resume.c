@@ -77,6 +77,9 @@ const char *resume_flaw(const struct engine_job_desc *desc)
                "only";
     if (resume->batches > UINT32_MAX - resume->base_batches)
         return "it has too many batches";
+    if (resume->epoch == ENGINE_EPOCHS_MAX && (resume->base_batches || resume->batches || resume->delivered ||
+                                               resume->through || resume->n_segments || count_of(resume->base)))
+        return "something was taken after the last epoch";
     return resume->delivered > rank_most(desc) ? "a rank has had more than its share" : NULL;
 }
 

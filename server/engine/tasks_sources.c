@@ -112,6 +112,8 @@ bool tasks_source_failed(struct tasks *tasks, const struct encoded *encoded, uin
     bool probe = source->probe == encoded->id;
     source->probe = probe ? SAMPLE_NONE : source->probe;
     source->failed = ++tasks->sources->rounds;
+    if (source->away && probe)
+        stay_away(tasks, source);
     if (count_tries(tasks, source, first)) {
         struct engine_action *action = act_news(tasks, source, ENGINE_SOURCE_GAVE_UP);
         action->source.id = encoded->id;
@@ -120,8 +122,6 @@ bool tasks_source_failed(struct tasks *tasks, const struct encoded *encoded, uin
     }
     if (!source->away)
         go_away(tasks, source);
-    else if (probe)
-        stay_away(tasks, source);
     source->retries++;
     tasks->env->counts.source_retries++;
     return true;

@@ -76,7 +76,7 @@ static void take_hello(struct session *session, struct conn *conn, const struct 
 static void take_register(struct session *session, struct conn *conn, const struct wire_message *msg, int *state_fd)
 {
     const struct session_handlers *handlers = &session->config.handlers;
-    conn->epochs = msg->reg.epochs;
+    conn->epochs = msg->reg.epochs ? msg->reg.epochs : WIRE_EPOCHS_MAX;
     if (!move(session, conn, CONN_GREETED, CONN_REGISTERING))
         return;
     conn->told_owner = true;
@@ -160,9 +160,8 @@ static void hand_on(struct session *session, const struct conn *conn, const stru
 static void take_of_registered(struct session *session, struct conn *conn, const struct wire_message *msg)
 {
     struct error why;
-    if (msg->type == WIRE_NEXT && conn->epochs > 0 && msg->next.epoch >= conn->epochs) {
-        error_set(&why, LARDER_EEND, "NEXT asks for epoch %u of a job that was registered for %u", msg->next.epoch,
-                  conn->epochs);
+    if (msg->type == WIRE_NEXT && msg->next.epoch >= conn->epochs) {
+        error_set(&why, LARDER_EEND, "NEXT asks for epoch %u of a job that has %u", msg->next.epoch, conn->epochs);
         conn_tell(session, conn, msg->seq, &why);
         return;
     }

@@ -41,6 +41,10 @@ void model_break(struct model *model, enum rule rule, const char *fmt, ...) __at
 
 /* model_make_handle gives what LOADED hands in: the model's, freed with it. */
 void *model_make_handle(struct model *model, sample_id id);
+/* model_drop_handle: the engine is at its end and gives back what it holds. After that model_ended checks that these
+ * were all. */
+void model_drop_handle(void *handle);
+void model_ended(struct model *model);
 
 /* Before a step: what happens at now_ns. `plan` with JOB_ADD only. */
 /* model_forgotten: nothing that was made of the samples, or read, may be there any more. After the step. */

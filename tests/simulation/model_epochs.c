@@ -9,6 +9,9 @@
 void model_begin_book(struct model *model, struct job_book *job, uint64_t begun_step)
 {
     struct epoch_book *book = &job->book;
+    if (job->turned_step <= model->settled_step)
+        job->begun_before = book->begun_step;
+    job->turned_step = model->step;
     memset(book->times, 0, model->scenario->n_samples * sizeof *book->times);
     memset(book->turns, 0, model->scenario->n_samples);
     *book = (struct epoch_book){.begun_step = begun_step,
@@ -44,6 +47,8 @@ void model_on_next(struct model *model, const struct engine_event *event)
 {
     struct job_book *job = model->jobs[event->next.job];
     uint32_t epoch = event->next.epoch;
+    if (job->cancelled) /* its error may yet come, in this step */
+        return;
     job->asked_ns = job->asked ? job->asked_ns : model->now_ns;
     job->asked = true;
     if (job->ranks) {

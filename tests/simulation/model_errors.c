@@ -4,9 +4,6 @@
 #include "tests/simulation/model_priv.h"
 
 #define SHARE_HOPELESS 0.35 /* of bad samples: from there on sixteen substitutes in a row may be bad as well */
-/* The rest of an epoch has all its bad samples, so more substitutes are under way at once, and bad ones may be there
- * before others that are still being prepared. */
-#define SHARE_HOPELESS_REST 0.2
 
 /* The share of a view's samples that fail, passing faults included. */
 static double bad_share(const struct model *model, const struct client_plan *plan)
@@ -23,7 +20,7 @@ static double bad_share(const struct model *model, const struct client_plan *pla
 
 bool model_is_hopeless(const struct model *model, const struct job_book *job)
 {
-    return bad_share(model, job->plan) >= (job->book.restored ? SHARE_HOPELESS_REST : SHARE_HOPELESS);
+    return bad_share(model, job->plan) >= SHARE_HOPELESS;
 }
 
 bool model_may_lack_room(const struct model *model, uint32_t place)
@@ -57,6 +54,14 @@ static bool nothing_left(const struct model *model, const struct job_book *job)
     return plan->bad_policy == BAD_SKIP && plan->n_view - model_count_excused(model, job) < least;
 }
 
+void model_job_failed(struct model *model, struct job_book *job)
+{
+    job->failed_step = job->failed ? job->failed_step : model->step;
+    job->failed = true;
+    if (job->turned_step > model->settled_step)
+        job->book.begun_step = job->begun_before;
+}
+
 /* Policy `error` fails with the first bad sample; `replace` only when so many are bad that no substitute is found,
  * `skip` when nothing is left; any when there is no room for the job. */
 void model_on_error(struct model *model, const struct engine_action *action)
@@ -82,8 +87,7 @@ void model_on_error(struct model *model, const struct engine_action *action)
     bool no_room = error->code == LARDER_EQUOTA;
     if (no_room)
         model_on_no_room(model, job, action->job, error);
-    job->failed = true;
-    job->failed_step = model->step;
+    model_job_failed(model, job);
     if (no_room || (job->cancelled && error->code == LARDER_EGONE) || model_source_error(model, job, action))
         return;
     bool hopeless = job->plan->bad_policy == BAD_REPLACE && model_is_hopeless(model, job);

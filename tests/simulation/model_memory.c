@@ -54,6 +54,21 @@ void model_memory_destroy(struct model *model)
     table_free(&model->variants);
 }
 
+void model_drop_handle(void *handle)
+{
+    ((struct handle *)handle)->ends++;
+}
+
+void model_ended(struct model *model)
+{
+    for (size_t i = 0; i < model->n_handles; i++) {
+        const struct handle *handle = model->handles[i];
+        if (handle->ends != !handle->dropped)
+            model_break(model, RULE_ENCODED, "the engine ended, and the bytes of sample %u, which it %s, came %u times",
+                        handle->id, handle->dropped ? "had not" : "had", handle->ends);
+    }
+}
+
 void model_memory_crash(struct model *model)
 {
     const struct scenario *sc = model->scenario;
@@ -61,8 +76,10 @@ void model_memory_crash(struct model *model)
         model->arena[i]->state = MADE_OVER;
         model->arena[i]->held = 0;
     }
-    for (size_t i = 0; i < model->n_handles; i++)
+    for (size_t i = 0; i < model->n_handles; i++) {
         model->handles[i]->dropped = true;
+        model->handles[i]->ends = 0;
+    }
     memset(model->loading, 0, sc->n_samples * sizeof *model->loading);
     memset(model->ready, 0, sc->n_samples * sizeof *model->ready);
     model->n_arena = model->n_tasks = model->n_copies = model->n_loading = 0;

@@ -23,6 +23,7 @@ struct handle {
     uint64_t bytes;
     bool dropped;
     uint32_t running; /* PREPAREs that read it */
+    uint32_t ends;    /* times that the engine gave it back at its end */
 };
 
 struct running_task {
@@ -111,6 +112,7 @@ struct job_book {
     uint64_t client;
     bool gone, failed, cancelled;
     uint64_t failed_step;
+    uint64_t turned_step, begun_before; /* when its book was begun; begun_step of the book before that step */
     bool asked;
     uint64_t asked_ns;   /* for its first batch */
     uint32_t beyond_end; /* NEXTs for epochs it does not have: each is answered by an error, and all goes on */
@@ -255,6 +257,8 @@ void model_on_error(struct model *model, const struct engine_action *action);
 /* An error that says that there is no room for the job. */
 void model_on_no_room(struct model *model, const struct job_book *job, uint32_t place, const struct error *error);
 bool model_is_hopeless(const struct model *model, const struct job_book *job); /* a substitute may not be found */
+/* The job has failed. It may have done so before a NEXT of this step, with which its book began anew. */
+void model_job_failed(struct model *model, struct job_book *job);
 
 /* model_ranks.c: jobs with several ranks: who is there, epochs, errors */
 uint32_t model_ranks_share(const struct job_book *job); /* of the running epoch */

@@ -316,8 +316,7 @@ void model_ranks_error(struct model *model, struct job_book *job, const struct e
     bool no_room = error->code == LARDER_EQUOTA;
     if (no_room && !job->failed)
         model_on_no_room(model, job, action->job, error);
-    job->failed_step = job->failed ? job->failed_step : model->step;
-    job->failed = true;
+    model_job_failed(model, job);
     if (no_room || (job->cancelled && error->code == LARDER_EGONE))
         return;
     if (error->code == LARDER_ETIMEOUT) {

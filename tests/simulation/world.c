@@ -281,6 +281,7 @@ static bool revive(struct world *world)
     if (!stopped || broken(world))
         return false;
     world_say(world, "all others have finished: '%s' goes on", stopped->plan->name);
+    world->lull_ticks = 0; /* if it leaves at once, others may have to wait for it */
     client_resume(world, stopped);
     return true;
 }
@@ -372,6 +373,9 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     begin(&world);
     live(&world);
 
+    struct engine_totals totals;
+    engine_totals(world.engine, &totals);
+    world_end_engine(&world);
     const char *text;
     *result = (struct world_result){.hash = world.hash, .steps = world.steps, .virtual_ns = world.now_ns};
     result->broken = model_broken(world.model, &text);
@@ -379,9 +383,8 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     result->sabotaged = sabotage_done(world.sabotage);
     result->no_rooms = model_no_rooms(world.model);
     result->restarts = world.restarts;
-    engine_totals(world.engine, &result->totals);
+    result->totals = totals;
     world_add_counts(&result->totals.counts, &world.before);
-    engine_destroy(world.engine);
     runs_destroy(&world);
     model_destroy(world.model);
     sabotage_destroy(world.sabotage);

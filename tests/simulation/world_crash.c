@@ -66,15 +66,26 @@ void world_add_counts(struct engine_counts *sum, const struct engine_counts *cou
         to[i] += from[i];
 }
 
+/* What the engine has not been told of is not its to give back. */
+void world_end_engine(struct world *world)
+{
+    for (uint32_t i = 0; i < world->n_events; i++)
+        if (world->events[i].type == ENGINE_LOADED && world->events[i].loaded.encoded)
+            model_drop_handle(world->events[i].loaded.encoded);
+    world->n_events = 0;
+    engine_destroy(world->engine, model_drop_handle);
+    if (!world->sabotage)
+        model_ended(world->model);
+}
+
 void world_crash(struct world *world)
 {
     struct engine_totals totals;
     world_say(world, "the daemon dies");
     engine_totals(world->engine, &totals);
     world_add_counts(&world->before, &totals.counts);
-    engine_destroy(world->engine);
+    world_end_engine(world);
     world->restarts.crashes++;
-    world->n_events = 0;
     world->read = UINT64_MAX;
     memset(world->number_pipeline, 0, sizeof world->number_pipeline);
     memset(world->number_users, 0, sizeof world->number_users);

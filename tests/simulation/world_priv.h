@@ -175,6 +175,7 @@ void runs_finish(struct world *world);
 void world_crash(struct world *world);
 void world_drop_alarms(struct world *world, const struct client *client); /* of its connection; NULL: of the daemon */
 int world_start_engine(struct world *world);
+void world_end_engine(struct world *world); /* it gives back what it holds */
 void world_add_counts(struct engine_counts *sum, const struct engine_counts *counts);
 
 /* client_join.c: registers; before that the engine may be told to forget chunks and samples. */

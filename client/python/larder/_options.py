@@ -24,7 +24,7 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
     return _wire.Register(
         batch_size=whole("batch_size", batch_size, 1, _wire.BATCH_MAX),
         prefetch=whole("prefetch", prefetch, 1, _wire.CREDITS_MAX), world_size=1, rank=0,
-        epochs=0 if epochs is None else whole("epochs", epochs, 1, 2**32 - 1),
+        epochs=0 if epochs is None else whole("epochs", epochs, 1, _wire.EPOCHS_MAX),
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
         flags=flags, seed=whole("seed", seed, 0, 2**64 - 1), weight=float(weight),
         local_world_size=0, local_first=0, name=b"", dataset=path_of(dataset),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from . import _wire
 from .errors import FormatError, LimitReached, VersionMismatch
 
 MAGIC = 0x5352444C
@@ -136,6 +137,8 @@ def _slice(data, at, length):
 def check_base(record):
     """Raises FormatError where the base is not what its record allows."""
     samples = record.samples
+    if record.epoch == _wire.EPOCHS_MAX and (record.batches or record.taken or record.segments or len(record.history)):
+        raise FormatError(f"the state is damaged: something was taken of epoch {record.epoch}, which no job has")
     if record.taken:
         if len(record.taken) != set_bytes(samples):
             raise FormatError(f"the state is damaged: its set has {len(record.taken)} bytes, not {set_bytes(samples)} "

@@ -163,6 +163,8 @@ def _read(made):
     what = "taken" if shuffle == _record.SHUFFLE_DEPENDENT else "order"
     if what not in made:
         raise FormatError(f"the state is damaged: {what} is missing")
+    if made[what] == _ALL and made["epoch"] == _wire.EPOCHS_MAX:
+        raise FormatError(f"the state is damaged: epoch {made['epoch']} was taken, which no job has")
     if made[what] == _ALL:
         base = Base(made["batches"], over=True)
     elif what == "taken":

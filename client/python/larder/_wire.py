@@ -19,6 +19,7 @@ REQUEST_MAX = 65536
 REPLY_MAX = 200704
 BATCH_MAX = 8192
 CREDITS_MAX = 64
+EPOCHS_MAX = 2**32 - 1  # of a job; what comes after the last one has a number too
 NAME_MAX = 128
 PATH_MAX = 4096
 SPEC_MAX = 24576

@@ -261,7 +261,7 @@ class Loader:
         iteration begins it again. With shuffle="strict" the order is that epoch's. Ranks give the same, and only go
         forward."""
         current = self._current and self._current()
-        self._job.set_epoch(_options.whole("epoch", epoch, 0, 2**32 - 1), current is not None)
+        self._job.set_epoch(_options.whole("epoch", epoch, 0, _wire.EPOCHS_MAX - 1), current is not None)
 
     def stats(self):
         """What this loader has given so far: samples, batches, wait_s (the seconds that it waited for batches), and
@@ -403,6 +403,9 @@ class Loader:
         if job.asked.epochs and job.epoch >= job.asked.epochs:
             raise EpochsOver(f"all {job.asked.epochs} epochs of this Loader are over: give epochs= a larger number, or "
                              "leave it out")
+        if job.epoch >= _wire.EPOCHS_MAX:
+            raise EpochsOver(f"all {_wire.EPOCHS_MAX} epochs that a Loader may have are over: set_epoch() takes a "
+                             "lower one")
         history = job.begin()
         if not history.ended:
             job.running(history)

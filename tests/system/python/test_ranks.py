@@ -91,6 +91,17 @@ class Ranks(system.Case):
         for rank, iterator in enumerate([iter(loader) for loader in ranks]):
             self.assertEqual([index for batch in iterator for index in batch[-1].tolist()], orders[2][rank::2])
 
+    def test_an_end_while_a_rank_is_missing(self):
+        """The daemon ends as it should while a job waits for a rank that never came, for which it has kept what another
+        job read: a sanitizer finds nothing that was left."""
+        daemon, folder = self.daemon(), system.tree(40)
+        lone = self.loader(daemon, folder, name="train", rank=0, world_size=2)
+        begun = iter(lone)
+        self.whole(self.loader(daemon, folder), 40)
+        self.assertEqual([job["name"] for job in daemon.status()["jobs"]].count("train"), 1)
+        self.assertEqual(daemon.stop(), 0, daemon.log())
+        del begun
+
     def test_a_rank_is_killed(self):
         """A rank that is killed and started again goes on with its part: every sample comes once over both lives."""
         daemon, folder = self.daemon(), system.tree(240)

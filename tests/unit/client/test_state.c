@@ -78,6 +78,29 @@ static void assert_taken(const struct state *state, uint32_t epoch, uint32_t n_b
         assert_int_equal(record_turn_over(record, i), i >= 1000 && i < 1000 + n_batches * FAKE_BATCH_SIZE);
 }
 
+/* After the last epoch that a job without an end may have, the state says so, and nothing more can be started: neither
+ * here nor by who goes on from it. */
+static void ends_with_the_last_number(void **unused)
+{
+    (void)unused;
+    struct state state;
+    struct larder_options options = fake_options();
+    start(&options);
+    assert_code(larder_start_epoch(loader, UINT32_MAX - 1), 0);
+    for (uint32_t i = 0; i < EPOCH_BATCHES; i++)
+        take_one(UINT32_MAX - 1, i);
+    take_end();
+    save(&state);
+    assert_beginning(&state, UINT32_MAX);
+    assert_code(larder_start_epoch(loader, UINT32_MAX), LARDER_EEND);
+    close_both();
+    options.state = state.bytes;
+    options.state_bytes = state.len;
+    start(&options);
+    assert_code(larder_start_epoch(loader, UINT32_MAX), LARDER_EEND);
+    close_both();
+}
+
 /* The state says where the loop stands: before the first epoch, in its middle, after its last batch, after its end, and
  * at the beginning of the next. It needs no daemon, costs the epoch nothing, and does not ask whether batches were
  * released. */
@@ -397,9 +420,13 @@ static void survives_mutated_states(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_where_the_loop_stands),    cmocka_unit_test(goes_on_from_a_state),
-        cmocka_unit_test(presents_the_state_as_its_base), cmocka_unit_test(keeps_segments),
-        cmocka_unit_test(refuses_what_does_not_fit),      cmocka_unit_test(refuses_a_daemon_that_begins_elsewhere),
+        cmocka_unit_test(ends_with_the_last_number),
+        cmocka_unit_test(tells_where_the_loop_stands),
+        cmocka_unit_test(goes_on_from_a_state),
+        cmocka_unit_test(presents_the_state_as_its_base),
+        cmocka_unit_test(keeps_segments),
+        cmocka_unit_test(refuses_what_does_not_fit),
+        cmocka_unit_test(refuses_a_daemon_that_begins_elsewhere),
         cmocka_unit_test(survives_mutated_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

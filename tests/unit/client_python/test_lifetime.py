@@ -291,7 +291,7 @@ class Ends(Case):
         list(ranks)
         with self.assertRaisesRegex(larder.InvalidArgument, "only go forward: the next is 3"):
             ranks.set_epoch(1)
-        for wrong in (-1, 2**32):
+        for wrong in (-1, 2**32 - 1, 2**32):
             with self.assertRaisesRegex(larder.InvalidArgument, "epoch is"):
                 loader.set_epoch(wrong)
 

@@ -243,6 +243,22 @@ class Places(States):
         with self.assertRaises(larder.EpochsOver):
             iter(again)
 
+    def test_the_last_epoch(self):
+        """The last epoch that a Loader without an end may have is given whole. Then all are over, for it and for those
+        that go on from its state."""
+        self.daemon()
+        for shuffle in ("dependent", "strict"):
+            loader = self.loader(shuffle=shuffle)
+            loader.set_epoch(2**32 - 2)
+            self.assertEqual(sorted(indices_of(loader)), list(range(20)))
+            state = loader.state_dict()
+            self.assertEqual((loader.epoch, state["epoch"]), (2**32 - 1, 2**32 - 1))
+            for over in (loader, self.loader(shuffle=shuffle, state=state)):
+                with self.assertRaisesRegex(larder.EpochsOver, "all 4294967295 epochs"):
+                    iter(over)
+                over.set_epoch(7)
+                self.assertEqual(sorted(indices_of(over)), list(range(20)))
+
     @unittest.skipUnless(torch, "this Python has no torch")
     def test_torch_keeps_it(self):
         """torch.save writes it, and torch.load reads it with weights_only."""
@@ -332,7 +348,10 @@ class Refused(States):
                 (self.check_of(dict(dependent, taken="b////")), "beyond its 20 samples"),
                 (self.check_of(dict(strict, order=[[2, 1, 2, 3]])), "2 ranks has 3 numbers"),
                 (self.check_of(dict(strict, order=[[0, 1]])), "0 ranks"),
-                (self.check_of(dict(strict, order=[[1, 21]])), "21 numbers of 20")):
+                (self.check_of(dict(strict, order=[[1, 21]])), "21 numbers of 20"),
+                (self.check_of(dict(dependent, epoch=2**32 - 1)), "taken of epoch 4294967295"),
+                (self.check_of(dict(strict, epoch=2**32 - 1)), "taken of epoch 4294967295"),
+                (self.check_of(dict(strict, epoch=2**32 - 1, batches=0, order="all")), "epoch 4294967295 was taken")):
             with self.subTest(words), self.assertRaisesRegex(larder.LarderError, words):
                 loader.load_state_dict(state)
         bomb = "z" + base64.b64encode(zlib.compress(bytes(1 << 24))).decode()

@@ -117,6 +117,9 @@ static void goes_through_unchanged(void **state)
     order = plain;
     order.shuffle = SHUFFLE_NONE;
     assert_decodes(&order, &out, buf);
+    order.epoch = RECORD_EPOCHS_MAX;
+    order.batches = 0;
+    assert_decodes(&order, &out, buf);
 }
 
 /* The bytes are those of the layout in the header, number by number. */
@@ -184,6 +187,9 @@ static void refuses_beyond_bounds(void **state)
     } while (0)
     static uint8_t beyond[3] = {0, 0, 0x10}, numbers[3 * 4];
     REFUSES(plain, rec.shuffle = SHUFFLE_NONE + 1);
+    REFUSES(of_set(), rec.epoch = RECORD_EPOCHS_MAX);
+    REFUSES(of_order(), rec.epoch = RECORD_EPOCHS_MAX);
+    REFUSES(plain, (rec.epoch = RECORD_EPOCHS_MAX, rec.batches = 1));
     REFUSES(of_set(), rec.over_bytes = 2);
     REFUSES(of_set(), rec.samples = 25);
     REFUSES(of_set(), rec.over = beyond);

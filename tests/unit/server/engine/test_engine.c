@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -191,6 +192,69 @@ static void test_nothing_begins_after_a_halt(void **state)
     scene_free(scene);
 }
 
+/* What the engine holds, by what went in and came out. */
+static struct {
+    bool (*see)(void *ctx, const struct engine_action *action);
+    bool keep_prepares;
+    uint32_t held, dropped;
+} bytes;
+
+static bool see_bytes(void *ctx, const struct engine_action *action)
+{
+    bool kept = (action->type == ENGINE_PREPARE && bytes.keep_prepares) || bytes.see(ctx, action);
+    bytes.held += action->type == ENGINE_LOAD && !kept;
+    bytes.held -= action->type == ENGINE_DROP_ENCODED;
+    return kept;
+}
+
+static void drop_bytes(void *encoded)
+{
+    bytes.dropped++;
+    free(encoded);
+}
+
+enum moment { RANKS_TO_COME, BATCHES_HELD, RANK_LEFT, PREPARING, HALTED, FAILED, MOMENTS };
+
+/* play_until_moment leaves bytes in the engine: those that another job, which is at that moment, may yet want. */
+static void play_until_moment(struct scene *scene, enum moment moment)
+{
+    struct engine_job_desc desc = scene_job(scene, "x"), other = scene_job(scene, "y");
+    desc.world_size = moment == RANKS_TO_COME || moment == RANK_LEFT ? 3 : 1;
+    other.pipeline = 1;
+    uint32_t first = scene_add(scene, &desc), second = scene_add(scene, &other);
+    scene->release = moment != BATCHES_HELD;
+    bytes.keep_prepares = moment == PREPARING;
+    scene_next(scene, first, 0, moment == FAILED ? 1 : 3);
+    scene_next(scene, second, 0, 20);
+    if (moment == RANK_LEFT)
+        scene_gone(scene, first);
+    if (moment == FAILED)
+        scene_step(scene, (struct engine_event){.type = ENGINE_JOB_CANCEL, .job_cancel = {first}});
+    if (moment == HALTED)
+        scene_step(scene, (struct engine_event){.type = ENGINE_HALT});
+}
+
+/* Whatever jobs wait for when the engine ends, all bytes that it holds come back, each once. */
+static void test_an_end_gives_all_bytes_back(void **state)
+{
+    (void)state;
+    for (enum moment moment = 0; moment < MOMENTS; moment++) {
+        struct scene *scene = scene_new(600, 100);
+        memset(&bytes, 0, sizeof bytes);
+        bytes.see = scene->play.see;
+        scene->play.see = see_bytes;
+        scene->play.own_bytes = true;
+        play_until_moment(scene, moment);
+        assert_true(bytes.held > 0);
+        engine_destroy(scene->play.engine, drop_bytes);
+        assert_int_equal(bytes.dropped, bytes.held);
+        scene->play.engine = NULL;
+        play_end(&scene->play);
+        idset_destroy(scene->view);
+        free(scene);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_a_slow_sample_is_overtaken_within_bounds),
         cmocka_unit_test(test_samples_gone),
         cmocka_unit_test(test_nothing_begins_after_a_halt),
+        cmocka_unit_test(test_an_end_gives_all_bytes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,6 +63,15 @@ static bool see(void *ctx, const struct engine_action *action)
     return world.see(ctx, action);
 }
 
+static struct scene *make_with(struct engine_config config, uint32_t samples)
+{
+    struct scene *scene = scene_new_with(config, samples);
+    memset(&world, 0, sizeof world);
+    world.see = scene->play.see;
+    scene->play.see = see;
+    return scene;
+}
+
 static struct scene *make(void)
 {
     struct engine_config config = {.seed = 1,
@@ -74,11 +83,7 @@ static struct scene *make(void)
                                    .inflight_loads = 8,
                                    .inflight_prepares = 8,
                                    .sample_bytes = scene_sample_bytes};
-    struct scene *scene = scene_new_with(config, SAMPLES);
-    memset(&world, 0, sizeof world);
-    world.see = scene->play.see;
-    scene->play.see = see;
-    return scene;
+    return make_with(config, SAMPLES);
 }
 
 static void train(struct scene *scene, uint32_t job, uint32_t epoch)
@@ -334,6 +339,45 @@ static void test_refused_for_leftovers(void **state)
     refused_for_leftovers(true);
 }
 
+/* A client holds one batch and waits for the next, whose sample has no room beside it in all of the arena. The memory
+ * that it waits for is not given back as unneeded and reserved again, which would begin its time to wait anew: it is
+ * told when the time is over. Then the memory goes. */
+static void test_waits_longer_than_memory_lingers(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {1000, 15500};
+    static const sample_id order[] = {0, 1};
+    struct engine_config config = {.seed = 1,
+                                   .arena_bytes = 16 * SLOT_KIB,
+                                   .reserve_bytes = UNIT,
+                                   .linger_ns = SECOND,
+                                   .room_timeout_ns = UINT64_C(1000000000) * ROOM_TIMEOUT_S,
+                                   .encoded_bytes = 1 << 20,
+                                   .inflight_loads = 8,
+                                   .inflight_prepares = 8};
+    struct scene *scene = make_with(config, 2);
+    struct engine_job_desc desc = scene_job(scene, "raw");
+    desc.raw = true;
+    desc.batch_size = 1;
+    desc.dataset = sizes;
+    desc.sampled.shuffle = SHUFFLE_NONE;
+    desc.sampled.order = order;
+    uint32_t job = scene_add(scene, &desc), waited = 0;
+    scene->release = false;
+    scene_next(scene, job, 0, 2);
+    assert_int_equal(scene->batches[job], 1);
+    for (; waited <= 2 * ROOM_TIMEOUT_S && !scene->play.failed; waited++)
+        tick(scene, SECOND);
+    assert_int_equal(scene->play.failed, LARDER_EQUOTA);
+    assert_in_range(waited, ROOM_TIMEOUT_S, ROOM_TIMEOUT_S + 2);
+    assert_int_equal(world.returns, 0);
+    scene_gone(scene, job);
+    for (uint32_t second = 0; second < 10; second++)
+        tick(scene, SECOND);
+    assert_int_equal(world.reserved, 0);
+    scene_free(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_lingers),
         cmocka_unit_test(test_a_small_job_stays),
         cmocka_unit_test(test_refused_for_leftovers),
+        cmocka_unit_test(test_waits_longer_than_memory_lingers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -191,6 +192,82 @@ static void test_the_only_sample_is_not_answered(void **state)
     scene_free(scene);
 }
 
+/* The loads that a test answers by hand: how many are out of each sample, and whether preparations wait too. */
+static struct {
+    bool (*see)(void *ctx, const struct engine_action *action);
+    uint32_t out[3], asked, gave_up;
+    bool keep_prepares;
+} hand;
+
+static bool see_by_hand(void *ctx, const struct engine_action *action)
+{
+    hand.gave_up += action->type == ENGINE_SOURCE && action->source.news == ENGINE_SOURCE_GAVE_UP;
+    if (action->type == ENGINE_PREPARE && hand.keep_prepares)
+        return true;
+    if (action->type != ENGINE_LOAD)
+        return hand.see(ctx, action);
+    hand.out[action->load.id]++;
+    hand.asked++;
+    return true;
+}
+
+static void answer(struct scene *scene, sample_id id, bool answered)
+{
+    struct engine_event event = {.type = ENGINE_LOADED, .loaded = {.id = id, .fate = ENGINE_FATE_SOURCE}};
+    assert_int_equal(hand.out[id]--, 1);
+    event.loaded.reason = BAD_UNREADABLE;
+    event.loaded.bytes = scene_sample_bytes(NULL, id);
+    event.loaded.encoded = answered ? scene : NULL;
+    scene_step(scene, event);
+}
+
+static void wait_until(struct scene *scene, uint64_t at_ns)
+{
+    scene->play.now_ns = at_ns > scene->play.now_ns ? at_ns : scene->play.now_ns;
+    scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
+}
+
+/* A source that is away is asked with a sample that has failed before, because all others are in use. When that one is
+ * given up, the source still gets its whole pause before it is asked again. */
+static void test_a_pause_follows_a_sample_that_is_given_up(void **state)
+{
+    (void)state;
+    enum { PAUSE_NS = 50000000 };
+    const uint64_t late_ns = UINT64_C(3) * SECOND; /* longer than any pause */
+    struct scene *scene = scene_new(600, 3);
+    memset(&hand, 0, sizeof hand);
+    hand.see = scene->play.see;
+    scene->play.see = see_by_hand;
+    struct engine_job_desc desc = scene_job(scene, "a"), other = scene_job(scene, "b");
+    other.pipeline = 1;
+    uint32_t a = scene_add(scene, &desc), b = scene_add(scene, &other);
+    scene_next(scene, a, 0, 1); /* loads all three */
+    answer(scene, 0, false);
+    answer(scene, 1, true);
+    wait_until(scene, engine_wakes_ns(scene->play.engine));
+    answer(scene, 1, true); /* the source is back, and sample 0 is read again */
+    answer(scene, 0, false);
+    wait_until(scene, engine_wakes_ns(scene->play.engine));
+    hand.keep_prepares = true;
+    scene_next(scene, b, 0, 1);
+    answer(scene, 2, false); /* its load began earlier, so that it is away whatever the next one says */
+    answer(scene, 1, true);  /* b prepares this one, and it cannot be read again */
+    for (uint32_t tries = 0; tries < 10 && !hand.gave_up; tries++) {
+        wait_until(scene, engine_wakes_ns(scene->play.engine));
+        assert_int_equal(hand.out[0] + hand.out[2], 1);
+        scene->play.now_ns += late_ns;
+        answer(scene, hand.out[0] ? 0 : 2, false);
+    }
+    assert_int_equal(hand.gave_up, 1);
+    assert_int_equal(hand.out[0] + hand.out[1] + hand.out[2], 0);
+    uint32_t asked = hand.asked;
+    uint64_t failed_ns = scene->play.now_ns;
+    assert_true(engine_wakes_ns(scene->play.engine) >= failed_ns + PAUSE_NS);
+    wait_until(scene, engine_wakes_ns(scene->play.engine));
+    assert_int_equal(hand.asked, asked + 1);
+    scene_free(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_nothing_left),
         cmocka_unit_test(test_a_source_that_does_not_answer),
         cmocka_unit_test(test_the_only_sample_is_not_answered),
+        cmocka_unit_test(test_a_pause_follows_a_sample_that_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

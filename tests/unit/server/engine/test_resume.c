@@ -62,6 +62,39 @@ static void test_one_rank(void **state)
     }
 }
 
+/* The last epoch that a job without an end may have is given whole, in each order; the number behind it is refused, and
+ * nothing may have been taken of it. A job may come back there, to learn that nothing is left. */
+static void test_the_last_epoch(void **state)
+{
+    (void)state;
+    const uint32_t last = ENGINE_EPOCHS_MAX - 1;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        for (uint32_t world_size = 1; world_size <= 2; world_size++) {
+            struct run *run = run_new(orders[i], 41, world_size, 4);
+            for (uint32_t rank = 0; rank < world_size; rank++)
+                run_come_without(run, rank);
+            run_all(run, last, MANY);
+            assert_through(run, last);
+            run_ask(run, 0, last + 1, 1);
+            assert_int_equal(run->ranks[0].failed, LARDER_EINVAL);
+            run_free(run);
+
+            struct luggage luggage = {.resume = {.epoch = last + 1, .presented = true}};
+            run = run_new(orders[i], 41, world_size, 4);
+            luggage.resume.delivered = luggage.resume.batches = 1;
+            run_come_with(run, 0, &luggage);
+            assert_int_equal(run->play.refused, LARDER_EINVAL);
+            luggage.resume.delivered = luggage.resume.batches = 0;
+            for (uint32_t rank = 0; rank < world_size; rank++)
+                run_come_with(run, rank, &luggage);
+            assert_int_equal(run->play.refused, 0);
+            run_ask(run, 0, last + 1, 1);
+            assert_int_equal(run->ranks[0].failed, LARDER_EINVAL);
+            run_free(run);
+        }
+    }
+}
+
 static void assert_same_batches(const struct run *whole, uint32_t from, const struct run *rest)
 {
     for (uint32_t rank = 0; rank < whole->desc.world_size; rank++) {
@@ -285,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_rank),
+        cmocka_unit_test(test_the_last_epoch),
         cmocka_unit_test(test_batches_are_those_that_were_left),
         cmocka_unit_test(test_repeats_are_of_the_rest),
         cmocka_unit_test(test_nothing_is_left),

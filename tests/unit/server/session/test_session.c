@@ -72,7 +72,8 @@ static void test_conversation(void **state)
 }
 
 /* A later epoch's NEXT takes the place of the credits before it; one for an epoch whose LAST batch was sent does
- * nothing; one beyond the epochs registered for gets an error, and the connection goes on. */
+ * nothing; one beyond the epochs registered for, or beyond those that any job may have, gets an error, and the
+ * connection goes on. */
 static void test_epochs(void **state)
 {
     (void)state;
@@ -101,6 +102,11 @@ static void test_epochs(void **state)
     }
     assert_true(client_release(fd, last.batch.batch));
     OWNER_WAIT(owner, releases, 1);
+    close(fd);
+
+    fd = client_connect(owner->path);
+    assert_true(client_open(fd, "endless") && client_next(fd, WIRE_EPOCHS_MAX, 1));
+    client_expect_error(fd, LARDER_EEND, false);
     close(fd);
     owner_stop(owner);
 }
