@@ -28,7 +28,7 @@
 #define PAUSE_MAX_MS 500
 #define REST_SHARE 19 /* the thread rests so many times as long as it works: it has a twentieth of a processor … */
 #define REST_MAX_NS (50 * CLOCK_NS_PER_MS) /* … or a little more where a round takes long */
-#define ROUND_RUNS_MAX 16                  /* the library lets in about eight newcomers in each run */
+#define ROUND_RUNS_MAX 32                  /* the library lets in about eight newcomers in each run */
 
 static const char text_plain[] = "text/plain; charset=utf-8";
 
@@ -40,7 +40,7 @@ struct http {
     struct MHD_Daemon *daemon;
     struct http_handlers handlers;
     struct visits visits; /* only the thread uses it, and the next two */
-    uint64_t came;        /* connections */
+    uint64_t moved;       /* connections that came, and that went */
     uint64_t paced_ns;    /* by then all answers so far would have been given, at answers_per_s */
     int epoll_fd, wake_fd;
     atomic_bool stopping; /* set before wake_fd is written, read by the thread */
@@ -177,13 +177,12 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
                           enum MHD_ConnectionNotificationCode code)
 {
     struct http *http = arg;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        http->came++;
+    http->moved++;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
         *context = visits_begin(&http->visits,
                                 MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
-    } else {
+    else
         visit_is_over(*context);
-    }
 }
 
 static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
@@ -266,13 +265,15 @@ static void resume_waiting(struct http *http, bool due)
         MHD_resume_connection(connection);
 }
 
-/* run_round answers who is there. A run of the library lets newcomers in, and the next one reads what they ask. */
+/* run_round answers who is there. A run of the library lets newcomers in, the next one reads what they ask, and closes
+ * those that made room for them. */
 static void run_round(struct http *http)
 {
-    uint64_t came = UINT64_MAX, now = clock_now_ns(); /* before, so that no request is late because answers took long */
+    uint64_t moved = UINT64_MAX;
+    uint64_t now = clock_now_ns(); /* taken before, so that no request is late because answers took long */
     resume_waiting(http, now >= http->paced_ns);
-    for (int i = 0; i < ROUND_RUNS_MAX && http->came != came; i++) {
-        came = http->came;
+    for (int i = 0; i < ROUND_RUNS_MAX && http->moved != moved; i++) {
+        moved = http->moved;
         MHD_run(http->daemon);
         resume_waiting(http, false); /* those that made room */
     }
@@ -300,8 +301,8 @@ static void *run(void *arg)
 static bool start_daemon(struct http *http, int fd)
 {
     http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, http->port, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)(HTTP_CONNECTIONS_MAX + HTTP_CONNECTIONS_SPARE),
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, http->port, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET,
+        fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)(HTTP_CONNECTIONS_MAX + HTTP_CONNECTIONS_SPARE),
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
         http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
     if (!http->daemon)
