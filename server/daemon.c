@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "common/socket_path.h"
 #include "server/driver/arrivals.h"
 #include "server/driver/driver.h"
 #include "server/driver/inbox.h"
@@ -322,6 +323,10 @@ int daemon_start(const struct config *config, int listen_fd, const struct daemon
              config->socket_path, (unsigned long long)(arena_bytes(daemon->arena) >> 20),
              (unsigned long long)(config->encoded_bytes >> 20), (unsigned long long)(config->scratch_bytes >> 20),
              (unsigned long long)config->workers, (unsigned long long)config->loaders);
+    if (socket_path_is_shared(config->socket_path))
+        log_info("msg=\"the socket lies in a folder of this user's that every process finds, because neither "
+                 "XDG_RUNTIME_DIR nor /run has one that can be used\" socket=\"%s\"",
+                 config->socket_path);
     edges_log(daemon->edges);
     *out = daemon;
     return 0;

@@ -1,6 +1,7 @@
 #include "server/edges.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ struct edges {
     pthread_mutex_t lock; /* guards the next two, which come and go while the session runs */
     struct control *control;
     struct http *http;
+    atomic_bool http_up;             /* set with http_port, which comes first */
+    atomic_uint_least16_t http_port; /* 0: it is on a unix socket */
     pthread_mutex_t tree_lock;       /* guards the next two, also while the tree is made: who comes then gets it too */
     struct status_tree tree;         /* that was asked for last */
     uint64_t tree_ns;                /* when; 0: never */
@@ -71,6 +74,21 @@ static void snapshot_storage(const struct edges *edges, struct daemon_status *st
         snapshot_class(&origins.classes[i], &storage->classes[i]);
 }
 
+/* page_of writes where the page is: a URL, or the path of a unix socket. Empty: nowhere. */
+static void page_of(struct edges *edges, char *out, size_t size)
+{
+    const struct config *config = edges->of.config;
+    const char *address = config->metrics_address;
+    bool v6 = strchr(address, ':') != NULL;
+    if (!atomic_load(&edges->http_up))
+        *out = '\0';
+    else if (*config->metrics_socket)
+        snprintf(out, size, "%s", config->metrics_socket);
+    else
+        snprintf(out, size, "http://%s%s%s:%u/", v6 ? "[" : "", address, v6 ? "]" : "",
+                 (unsigned)atomic_load(&edges->http_port));
+}
+
 static void snapshot(void *ctx, struct daemon_status *status)
 {
     struct edges *edges = ctx;
@@ -89,6 +107,7 @@ static void snapshot(void *ctx, struct daemon_status *status)
                                                 .loaders = (uint32_t)edges->of.config->loaders,
                                                 .job_quota = edges->of.config->job_quota_share,
                                                 .classes = (uint32_t)edges->of.config->n_storage};
+    page_of(edges, status->page, sizeof status->page);
     status->process.start_time_s = edges->of.start_time_s;
     status->process.uptime_s = (double)(clock_now_ns() - edges->of.start_ns) / 1e9;
     status->process.roles[0] = (struct status_role){"load", pool.busy[POOL_LOAD]};
@@ -228,8 +247,27 @@ static int start_control(struct edges *edges, struct error *err)
     return control_start(path, &handlers, &edges->control, err);
 }
 
-/* start_http starts the HTTP endpoint. If another process has the default port, the daemon starts without the endpoint.
- * If the configuration asked for that port, the daemon does not start. */
+/* start_tcp listens at the port. If that fails and the configuration asked for the place, it is an error. The default
+ * port gives way to any free one, and where there is no network, training goes on without. */
+static int start_tcp(struct edges *edges, const struct http_handlers *handlers, struct error *err)
+{
+    const struct config *config = edges->of.config;
+    int code = http_start(config->metrics_address, (uint16_t)config->metrics_port, handlers, &edges->http, err);
+    if (!code || config->source[SETTING_metrics_port] != CONFIG_FROM_DEFAULT ||
+        config->source[SETTING_metrics_address] != CONFIG_FROM_DEFAULT)
+        return code;
+    if (code == LARDER_EBUSY)
+        code = http_start(config->metrics_address, 0, handlers, &edges->http, err);
+    if (code)
+        log_warn("msg=\"neither page nor metrics\" err=\"%s\"", err->text);
+    else
+        log_warn("msg=\"another process has the port of the page and the metrics, which are at a free one: set "
+                 "metrics.port for one that stays\" taken=%llu port=%u",
+                 (unsigned long long)config->metrics_port, http_port(edges->http));
+    return 0;
+}
+
+/* start_http starts the HTTP endpoint, if there is to be one. */
 static int start_http(struct edges *edges, struct error *err)
 {
     const struct config *config = edges->of.config;
@@ -244,14 +282,13 @@ static int start_http(struct edges *edges, struct error *err)
                                      .ctx = edges,
                                      .answers_per_s = HTTP_ANSWERS_PER_S,
                                      .answers_at_once = HTTP_ANSWERS_AT_ONCE};
-    if (on_socket)
-        return http_start_unix(config->metrics_socket, &handlers, &edges->http, err);
-    int code = http_start(config->metrics_address, (uint16_t)config->metrics_port, &handlers, &edges->http, err);
-    if (code == LARDER_EBUSY && config->source[SETTING_metrics_port] == CONFIG_FROM_DEFAULT) {
-        log_warn("msg=\"no metrics endpoint: set metrics.port\" err=\"%s\"", err->text);
-        return 0;
-    }
-    return code;
+    int code = on_socket ? http_start_unix(config->metrics_socket, &handlers, &edges->http, err)
+                         : start_tcp(edges, &handlers, err);
+    if (code || !edges->http)
+        return code;
+    atomic_store(&edges->http_port, http_port(edges->http));
+    atomic_store(&edges->http_up, true);
+    return 0;
 }
 
 int edges_start(struct edges *edges, struct error *err)
@@ -279,6 +316,7 @@ void edges_leave(struct edges *edges)
 {
     pthread_mutex_lock(&edges->lock);
     control_leave(edges->control);
+    atomic_store(&edges->http_up, false);
     http_stop(edges->http);
     edges->http = NULL;
     pthread_mutex_unlock(&edges->lock);

@@ -9,10 +9,12 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/log.h"
 #include "common/option.h"
+#include "common/streams.h"
 #include "preprocess/prepare.h"
 #include "server/commands/commands.h"
 #include "server/config/config.h"
@@ -309,6 +311,8 @@ static int serve(const struct options *options)
 int main(int argc, char **argv)
 {
     int status;
+    streams_fill();
+    umask(umask(0) & (S_IRWXG | S_IRWXO)); /* what this user may not do to own files would be in the way */
     if (argc > 1 && argv[1][0] != '-' && commands_run(argc - 1, argv + 1, &status))
         return status;
     struct options options = {.ready_fd = -1};

@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "cache/store/pack_priv.h"
+#include "common/cgroup.h"
 #include "common/check.h"
 #include "common/log.h"
 
@@ -260,8 +261,7 @@ static void wait_for_threads(struct pack *pack, store_progress_fn *report, void 
 
 int pack_run(struct pack *pack, store_progress_fn *report, void *context, struct error *err)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t wanted = pack->options->threads ? pack->options->threads : cores > 0 ? (uint32_t)cores : 1, started = 0;
+    uint32_t wanted = pack->options->threads ? pack->options->threads : cgroup_cores(""), started = 0;
     pthread_t threads[STORE_THREADS_MAX];
     pack->running = wanted < STORE_THREADS_MAX ? wanted : STORE_THREADS_MAX;
     wanted = pack->running;

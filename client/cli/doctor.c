@@ -14,6 +14,7 @@
 #define FDS_FULL 0.8     /* the part of the descriptors from which on they may run out */
 #define MEMORY_FULL 0.9  /* the part of the machine's memory that budgets may take */
 #define THROTTLED 0.1    /* the part of the periods from which on a quota slows the daemon down */
+#define PAGE_COLUMNS 120
 #define CACHE_LEAST 0.05 /* the part of the memory that files should have for themselves */
 
 void doctor_find(struct doctor_report *report, const char *of, enum doctor_verdict verdict, const char *todo,
@@ -133,6 +134,18 @@ static void judge_storage(const json_t *status, struct doctor_report *report)
                     "%.0f of %.0f storage classes are in use", used, asked);
 }
 
+static void judge_page(const json_t *status, struct doctor_report *report)
+{
+    const json_t *page = cells_at(status, "daemon", "page", NULL);
+    char shown[CELL_BYTES];
+    if (json_is_string(page))
+        doctor_find(report, "page", DOCTOR_GOOD, NULL, "it and the metrics are at %s",
+                    cells_printable(page, PAGE_COLUMNS, shown));
+    else
+        doctor_find(report, "page", DOCTOR_UNKNOWN, NULL,
+                    "there is none: metrics.enabled or metrics.port says so, or the daemon's log says why");
+}
+
 static void judge_samples(const json_t *status, struct doctor_report *report)
 {
     const json_t *bad = cells_at(status, "samples", "bad", NULL), *count;
@@ -153,6 +166,7 @@ void doctor_judge(const json_t *status, const struct cli_machine *machine, struc
     judge_descriptors(status, report);
     judge_cores(status, machine, report);
     judge_storage(status, report);
+    judge_page(status, report);
     judge_samples(status, report);
 }
 

@@ -6,6 +6,7 @@
 #include "client/cli/line.h"
 #include "common/clock.h"
 #include "common/manual.h"
+#include "common/streams.h"
 #include "common/types.h"
 
 static int print(void (*write)(const struct manual *, FILE *))
@@ -136,6 +137,7 @@ int main(int argc, char **argv)
 {
     struct cli_line line;
     char **rest = argv;
+    streams_fill();
     if (argc >= 2 && (is_help(argv[1]) || strcmp(argv[1], "help") == 0))
         return print(manual_text);
     if (argc >= 2 && strcmp(argv[1], "--man") == 0)

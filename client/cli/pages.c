@@ -33,7 +33,8 @@ static const struct manual_row commands[] = {
 
 static const struct manual_row options[] = {
     {"--socket PATH", "the daemon's socket, for the commands from status to poison; else $LARDER_SOCKET, else "
-                      "$XDG_RUNTIME_DIR/larder/larder.sock, else /run/larder/larder.sock"},
+                      "larder/larder.sock in $XDG_RUNTIME_DIR, else in /run, else larder.sock in /tmp/larder-UID, the "
+                      "first that this user can use"},
     {"--json", "the answer for programs; of these commands too"},
     {"--watch", "of status: again and again; with --json a line a time"},
     {"--interval SECONDS",

@@ -88,13 +88,15 @@ static void print_threads(const json_t *status, const json_t *before, double ela
 static void print_daemon(const json_t *status, const json_t *before, double elapsed_s, FILE *out)
 {
     const json_t *daemon = cells_at(status, "daemon", NULL, NULL);
-    char version[CELL_BYTES], socket[CELL_BYTES], uptime[CELL_BYTES], state[CELL_BYTES];
-    fprintf(out, "larderd %s, %s for %s, pid %.0f, %s, %.0f connected\n",
+    const json_t *page = json_object_get(daemon, "page");
+    char version[CELL_BYTES], socket[CELL_BYTES], uptime[CELL_BYTES], state[CELL_BYTES], shown[CELL_BYTES];
+    fprintf(out, "larderd %s, %s for %s, pid %.0f, %s%s%s, %.0f connected\n",
             cells_printable(json_object_get(daemon, "version"), NAME_COLUMNS_MAX, version),
             cells_printable(json_object_get(daemon, "state"), NAME_COLUMNS_MAX, state),
             cells_duration(cells_field(daemon, "uptime_s"), uptime), cells_field(daemon, "pid"),
             cells_printable(json_object_get(daemon, "socket"), SOCKET_COLUMNS, socket),
-            cells_field(daemon, "sessions"));
+            json_is_string(page) ? ", page at " : "",
+            json_is_string(page) ? cells_printable(page, SOCKET_COLUMNS, shown) : "", cells_field(daemon, "sessions"));
     print_samples(status, out);
     print_memory(status, out);
     print_storage(status, out);

@@ -65,8 +65,8 @@ enum larder_layout { LARDER_HWC = 0, LARDER_CHW = 1 };
 /* larder_options_init fills the options, and the program changes them. Texts are borrowed until larder_open returns. */
 struct larder_options {
     size_t size_bytes; /* set by larder_options_init; it tells which fields the program was compiled with */
-    /* the daemon's; NULL: $LARDER_SOCKET, $XDG_RUNTIME_DIR/larder/larder.sock, or
-     * /run/larder/larder.sock, the first that is set */
+    /* the daemon's; NULL: $LARDER_SOCKET, where it is set, else larder/larder.sock in $XDG_RUNTIME_DIR or in /run, else
+     * larder.sock in /tmp/larder-UID, the first that this user can use */
     const char *socket;
     /* must be set: a folder, or a name from the daemon's configuration. A text with a '/' is a folder; a relative one
      * is taken from the current folder */

@@ -13,6 +13,15 @@
 
 /* ── defaults and checks across settings ───────────────────────────────────────────────────────────────────────── */
 
+/* set_least: a share of little memory may be less than the least that is possible. */
+static int set_least(struct config *config, const struct config_row *row, const struct config_machine *machine,
+                     struct error *err)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lluB", (unsigned long long)row->min);
+    return config_value_set(config, row, (struct config_scalar){.text = text}, machine, err);
+}
+
 /* set_defaults reads the table's defaults. A default share of the memory is also at most twice that share of the free
  * memory: a machine that others already use must not begin to swap because of a daemon that nobody has configured. */
 static int set_defaults(struct config *config, const struct config_machine *machine, struct error *err)
@@ -25,6 +34,8 @@ static int set_defaults(struct config *config, const struct config_machine *mach
         bool empty = strcmp(row->initial, "\"\"") == 0;
         struct config_scalar initial = {.text = empty ? "" : row->initial, .quoted = empty};
         int rc = config_value_set(config, row, initial, &on, err);
+        if (rc && row->kind == CONFIG_BYTES)
+            rc = set_least(config, row, machine, err);
         if (rc)
             return error_prefix(err, rc, "%s (its default; give a size in a configuration file)", row->key_path);
     }

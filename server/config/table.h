@@ -16,8 +16,9 @@
  *   LIST     a list of such texts: their number
  * configs/larder.yaml is made from this table (larderd check --example); a test compares the two. */
 SETTING(PATH, socket_path, "socket", "path", "auto", "absolute path or auto", 1, CONFIG_SOCKET_PATH_MAX,
-        "Where training scripts connect. auto: $LARDER_SOCKET, else $XDG_RUNTIME_DIR/larder/larder.sock, else "
-        "/run/larder/larder.sock. The control socket is the same path with .control at its end.")
+        "Where training scripts connect. auto: $LARDER_SOCKET, else larder/larder.sock in $XDG_RUNTIME_DIR, else in "
+        "/run, else in /tmp/larder-UID, the first that this user can use (docs/install.md). The control socket is the "
+        "same path with .control at its end.")
 SETTING(
     BYTES, arena_bytes, "memory", "arena", "25%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
     "The most memory for prepared samples, shared with the training scripts. It is reserved by need. A percentage is "
@@ -35,7 +36,8 @@ SETTING(COUNT, linger_s, "memory", "linger", "60", "seconds", 0, 31536000,
         "How long prepared samples stay in memory that no job has needed, so that the next trial finds them. Where the "
         "machine is short of memory they go at once. 0: they do not stay.")
 SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, CONFIG_THREADS_MAX,
-        "Threads that decode and augment. 0: as many as there are processor cores.")
+        "Threads that decode and augment. 0: as many as there are processor cores for the daemon, by its affinity and "
+        "its control group's quota.")
 SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, CONFIG_THREADS_MAX,
         "Threads that read files. More help where single reads are slow (network file systems, hard disks).")
 SETTING(WIDTH, redirect_width, "redirect", "width", "half", "slots, half or off", 0, CONFIG_WIDTH_MAX,

@@ -1,6 +1,10 @@
 /* http.c: runs libmicrohttpd. The endpoint opens the listening socket itself, so that it can tell when a port is in
  * use. It also runs the loop itself, to bound the time of a whole request: the library only limits a connection's
- * silence. */
+ * silence.
+ *
+ * Anybody on the machine may connect and ask without end. Two bounds keep that from taking much of a processor, and
+ * from keeping a health check from its answer. Answers that take work come so many a second; who asks for more waits,
+ * suspended. And the thread rests after each round, in proportion to the processor time that the round took. */
 #include "server/control/http.h"
 
 #include <limits.h>
@@ -22,6 +26,9 @@
 #define HTTP_MAGIC UINT32_C(0x50545448)
 #define HTTP_CONNECTION_BYTES 32768u
 #define PAUSE_MAX_MS 500
+#define REST_SHARE 19 /* the thread rests so many times as long as it works: it has a twentieth of a processor … */
+#define REST_MAX_NS (50 * CLOCK_NS_PER_MS) /* … or a little more where a round takes long */
+#define ROUND_RUNS_MAX 32                  /* the library lets in about eight newcomers in each run */
 
 static const char text_plain[] = "text/plain; charset=utf-8";
 
@@ -32,7 +39,8 @@ struct http {
     struct socket_file file;
     struct MHD_Daemon *daemon;
     struct http_handlers handlers;
-    struct visits visits; /* only the thread uses it, and the next */
+    struct visits visits; /* only the thread uses it, and the next two */
+    uint64_t moved;       /* connections that came, and that went */
     uint64_t paced_ns;    /* by then all answers so far would have been given, at answers_per_s */
     int epoll_fd, wake_fd;
     atomic_bool stopping; /* set before wake_fd is written, read by the thread */
@@ -169,6 +177,7 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
                           enum MHD_ConnectionNotificationCode code)
 {
     struct http *http = arg;
+    http->moved++;
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         *context = visits_begin(&http->visits,
                                 MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
@@ -196,6 +205,12 @@ static void count_answer(struct http *http)
     http->paced_ns = paced < most ? paced : most;
 }
 
+/* Health checks take next to no work, and who makes them acts on a late answer. */
+static bool is_paced(const char *url)
+{
+    return strcmp(url, "/-/healthy") != 0 && strcmp(url, "/-/ready") != 0;
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *upload, size_t *upload_bytes, void **state)
 {
@@ -212,9 +227,19 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         *upload_bytes = 0; /* a request needs no body, so it is read and dropped piece by piece */
         return MHD_YES;
     }
+    struct visit *visit = visit_of(connection);
+    if (!visit || visit->ended)
+        return MHD_NO;
+    if (is_paced(url)) {
+        if (!visit->waited && clock_now_ns() < http->paced_ns) {
+            visit_waits(visit, connection);
+            MHD_suspend_connection(connection);
+            return MHD_YES;
+        }
+        count_answer(http);
+    }
     enum MHD_Result queued = respond(http, connection, url, method);
-    count_answer(http);
-    visit_is_answered(visit_of(connection));
+    visit_is_answered(visit);
     return queued;
 }
 
@@ -224,6 +249,8 @@ static int wait_ms(const struct http *http)
 {
     MHD_UNSIGNED_LONG_LONG library_ms;
     uint64_t deadline = visits_next_deadline(&http->visits), now = clock_now_ns(), wait = UINT64_MAX;
+    if (http->paced_ns < deadline && visits_wait(&http->visits))
+        deadline = http->paced_ns;
     if (deadline != UINT64_MAX)
         wait = deadline <= now ? 0 : (deadline - now) / CLOCK_NS_PER_MS + 1;
     if (MHD_get_timeout(http->daemon, &library_ms) == MHD_YES && library_ms < wait)
@@ -231,13 +258,26 @@ static int wait_ms(const struct http *http)
     return wait == UINT64_MAX ? -1 : wait > INT_MAX ? INT_MAX : (int)wait;
 }
 
-/* pause_for_others waits while more was answered than should be. Whoever has asked by then is answered afterwards. */
-static void pause_for_others(const struct http *http)
+static void resume_waiting(struct http *http, bool due)
 {
-    struct pollfd wake = {.fd = http->wake_fd, .events = POLLIN};
-    uint64_t now = clock_now_ns(), left_ms = http->paced_ns > now ? (http->paced_ns - now) / CLOCK_NS_PER_MS + 1 : 0;
-    if (left_ms)
-        poll(&wake, 1, (int)left_ms);
+    struct MHD_Connection *connection;
+    while ((connection = visits_next_waiting(&http->visits, due)))
+        MHD_resume_connection(connection);
+}
+
+/* run_round answers who is there. A run of the library lets newcomers in, the next one reads what they ask, and closes
+ * those that made room for them. */
+static void run_round(struct http *http)
+{
+    uint64_t moved = UINT64_MAX;
+    uint64_t now = clock_now_ns(); /* taken before, so that no request is late because answers took long */
+    resume_waiting(http, now >= http->paced_ns);
+    for (int i = 0; i < ROUND_RUNS_MAX && http->moved != moved; i++) {
+        moved = http->moved;
+        MHD_run(http->daemon);
+        resume_waiting(http, false); /* those that made room */
+    }
+    visits_end_late(&http->visits, now);
 }
 
 static void *run(void *arg)
@@ -245,12 +285,12 @@ static void *run(void *arg)
     struct http *http = arg;
     while (!atomic_load(&http->stopping)) {
         struct pollfd fds[] = {{.fd = http->epoll_fd, .events = POLLIN}, {.fd = http->wake_fd, .events = POLLIN}};
-        pause_for_others(http);
         poll(fds, 2, wait_ms(http));
-        uint64_t now = clock_now_ns(); /* taken before MHD_run, so that no request is late because answers took long */
-        MHD_run(http->daemon);
-        MHD_run(http->daemon); /* the first lets newcomers in: they are answered now, and not after one more pause */
-        visits_end_late(&http->visits, now);
+        uint64_t began_ns = clock_thread_ns();
+        run_round(http);
+        uint64_t rest_ns = (clock_thread_ns() - began_ns) * REST_SHARE;
+        struct timespec rest = {.tv_nsec = (long)(rest_ns < REST_MAX_NS ? rest_ns : REST_MAX_NS)};
+        ppoll(&fds[1], 1, &rest, NULL);
     }
     return NULL;
 }
@@ -261,8 +301,8 @@ static void *run(void *arg)
 static bool start_daemon(struct http *http, int fd)
 {
     http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL, http->port, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)(HTTP_CONNECTIONS_MAX + HTTP_CONNECTIONS_SPARE),
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, http->port, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET,
+        fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)(HTTP_CONNECTIONS_MAX + HTTP_CONNECTIONS_SPARE),
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
         http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
     if (!http->daemon)
@@ -276,8 +316,10 @@ static void release(struct http *http)
 {
     if (http->path)
         socket_file_remove(http->path, &http->file); /* before it is closed: see socket_file.h */
-    if (http->daemon)
+    if (http->daemon) {
+        resume_waiting(http, true);    /* the library stops no daemon with suspended connections */
         MHD_stop_daemon(http->daemon); /* closes the listening socket too */
+    }
     if (http->wake_fd >= 0)
         close(http->wake_fd);
     free(http->path);

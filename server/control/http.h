@@ -41,7 +41,8 @@ struct http_handlers {
     bool (*ready)(void *ctx);
     void *ctx;
     /* Of all clients together; after a while without any, answers_at_once may come at once. Who asks more often waits,
-     * so that nobody who asks without end takes much of a processor. answers_per_s 0: as fast as they ask. */
+     * so that nobody who asks without end takes much of a processor. Health checks do not count, and do not wait.
+     * answers_per_s 0: as fast as they ask. */
     uint32_t answers_per_s, answers_at_once;
 };
 

@@ -12,8 +12,8 @@
 #include "common/socket_path.h"
 #include "server/control/http_priv.h"
 
-#define HTTP_BACKLOG 128
-#define HOST_MAX 64 /* bytes; no loopback address is that long */
+#define HTTP_BACKLOG SOMAXCONN /* who asks beside many is in line, and does not have to knock again */
+#define HOST_MAX 64            /* bytes; no loopback address is that long */
 
 struct address {
     union {

@@ -13,6 +13,8 @@
 #include "common/socket_file.h"
 #include "server/control/http.h"
 
+struct MHD_Connection;
+
 #define HTTP_CONNECTIONS_SPARE 8 /* places for newcomers, while connections that make room for them are being closed */
 
 /* http_listen.c: both open a socket *fd that listens and does not block; it is the caller's. */
@@ -23,9 +25,11 @@ uint16_t http_listen_port(int fd); /* 0: it is no TCP socket */
 bool http_host_is_loopback(const char *host);
 
 /* A connection. It asks from its beginning, or from the end of the previous answer, until its request is whole. Then it
- * is answered until the answer is sent. Each of the two has a deadline. */
+ * is answered until the answer is sent. Each of the two has a deadline. Between them it may have to wait. */
 struct visit {
-    bool used, answered, ended; /* ended: the connection is shut down and about to be closed */
+    bool used, answered, ended;   /* ended: the connection is shut down and about to be closed */
+    bool waited;                  /* for this answer, and long enough */
+    struct MHD_Connection *waits; /* the library's connection, which is suspended; NULL: it does not wait */
     int fd;
     uint64_t since_ns, deadline_ns;
 };
@@ -42,9 +46,15 @@ struct visit *visits_begin(struct visits *visits, int fd);
  * visit_is_over that the connection is closed. */
 void visit_asks(struct visit *visit);
 void visit_is_answered(struct visit *visit);
+/* visit_waits says that the request is whole, and the connection suspended. visits_next_waiting gives one of those, and
+ * takes it out: the caller resumes it. Only such as are ended, unless it is due for all; NULL: there is none. */
+void visit_waits(struct visit *visit, struct MHD_Connection *connection);
+struct MHD_Connection *visits_next_waiting(struct visits *visits, bool due);
+bool visits_wait(const struct visits *visits); /* whether a connection waits that is not ended */
 void visit_is_over(struct visit *visit);
 /* visits_end_late ends the connections whose deadline is before now_ns. The caller has read what had come by then. */
 void visits_end_late(struct visits *visits, uint64_t now_ns);
-uint64_t visits_next_deadline(const struct visits *visits); /* UINT64_MAX: there is none */
+/* visits_next_deadline gives 0 where a connection that waits is ended, UINT64_MAX where there is none. */
+uint64_t visits_next_deadline(const struct visits *visits);
 
 #endif

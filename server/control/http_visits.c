@@ -9,7 +9,8 @@
 
 #define VISITS_MAX (HTTP_CONNECTIONS_MAX + HTTP_CONNECTIONS_SPARE)
 
-/* end shuts a connection down. The library then closes it, when it reads or writes and finds it ended. */
+/* end shuts a connection down. The library then closes it, when it reads or writes and finds it ended. One that waits
+ * must be resumed before. */
 static void end(struct visit *visit)
 {
     visit->ended = true;
@@ -59,6 +60,7 @@ static void begin_phase(struct visit *visit, bool answered, uint64_t limit_s)
     if (!visit)
         return;
     visit->answered = answered;
+    visit->waited = false;
     visit->since_ns = clock_now_ns();
     visit->deadline_ns = visit->since_ns + limit_s * CLOCK_NS_PER_S;
 }
@@ -71,6 +73,34 @@ void visit_asks(struct visit *visit)
 void visit_is_answered(struct visit *visit)
 {
     begin_phase(visit, true, HTTP_ANSWER_S);
+}
+
+void visit_waits(struct visit *visit, struct MHD_Connection *connection)
+{
+    visit->waits = connection;
+    visit->deadline_ns = clock_now_ns() + HTTP_ANSWER_S * CLOCK_NS_PER_S;
+}
+
+struct MHD_Connection *visits_next_waiting(struct visits *visits, bool due)
+{
+    for (uint32_t i = 0; i < VISITS_MAX; i++) {
+        struct visit *visit = &visits->all[i];
+        struct MHD_Connection *connection = visit->used ? visit->waits : NULL;
+        if (!connection || !(due || visit->ended))
+            continue;
+        visit->waits = NULL;
+        visit->waited = true;
+        return connection;
+    }
+    return NULL;
+}
+
+bool visits_wait(const struct visits *visits)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < VISITS_MAX; i++)
+        some |= visits->all[i].used && visits->all[i].waits && !visits->all[i].ended;
+    return some;
 }
 
 void visit_is_over(struct visit *visit)
@@ -93,6 +123,8 @@ uint64_t visits_next_deadline(const struct visits *visits)
     uint64_t next = UINT64_MAX;
     for (uint32_t i = 0; i < VISITS_MAX; i++) {
         const struct visit *visit = &visits->all[i];
+        if (visit->used && visit->ended && visit->waits)
+            return 0;
         if (visit->used && !visit->ended && visit->deadline_ns < next)
             next = visit->deadline_ns;
     }

@@ -4,7 +4,8 @@
  * The following keys of the JSON stay, and others may come. Counters count from the daemon's start; sizes are bytes.
  *
  *   v         1
- *   daemon    version, pid, state ("running", "draining"), socket, uptime_s, start_time_s (Unix time), time_s
+ *   daemon    version, pid, state ("running", "draining"), socket, page (where the live page and the metrics
+ *             are: a URL, or the path of a unix socket; null: nowhere), uptime_s, start_time_s (Unix time), time_s
  *             (monotonic: two snapshots give a rate), rss_bytes, cpu_s, open_fds and max_fds (descriptors; null:
  *             not known), sessions, datasets, threads {role: count}, settings {"threads.workers", "threads.loaders",
  *             "jobs.quota" (0 … 1), "storage" (classes)} (as they are set, or follow from the machine by default)
@@ -205,9 +206,12 @@ struct status_process {
     uint32_t n_roles;
 };
 
+#define STATUS_PAGE_BYTES 128 /* a URL of a loopback address, or the path of a unix socket */
+
 /* One snapshot. One thread fills it, then another may read it: it has no pointer to anything that changes. */
 struct daemon_status {
     const char *version, *libvips, *socket; /* live as long as the daemon; libvips may be NULL */
+    char page[STATUS_PAGE_BYTES];           /* empty: there is none */
     bool draining;
     struct status_process process;
     struct status_settings settings;

@@ -59,6 +59,7 @@ static json_t *daemon_json(const struct daemon_status *status, bool *failed)
     put(daemon, "pid", count(status->process.pid), failed);
     put(daemon, "state", text(status->draining ? "draining" : "running"), failed);
     put(daemon, "socket", text(status->socket), failed);
+    put(daemon, "page", *status->page ? text(status->page) : json_null(), failed);
     put(daemon, "uptime_s", json_real(status->process.uptime_s), failed);
     put(daemon, "start_time_s", json_real(status->process.start_time_s), failed);
     put(daemon, "time_s", json_real(status->process.time_s), failed);

@@ -12,7 +12,5 @@
 # starts leaves with that task's step where Slurm's control group holds it; the others then start another and go on. To
 # have one for the whole array, start larderd as a service on the nodes and set LARDER_SOCKET.
 set -eu
-export XDG_RUNTIME_DIR="${XDG_RUNTIME_DIR:-/tmp/larder-$(id -u)}"
-mkdir -p -m 700 "$XDG_RUNTIME_DIR"
 # Submitted scripts are copied elsewhere; the folder they were submitted from is the examples'.
 srun python3 "${SLURM_SUBMIT_DIR:-.}/train.py" "$1" --checkpoint "run-${SLURM_ARRAY_TASK_ID:-0}.pt"

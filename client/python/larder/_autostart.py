@@ -15,7 +15,7 @@ import select
 import sys
 import time
 
-from ._socket import check_path
+from ._socket_path import check_path, default_path
 from .errors import DaemonGone, IOFailure, NotPermitted, Timeout
 
 IDLE_EXIT_S = 60
@@ -142,10 +142,9 @@ class _locked:
         self._fd = -1
 
     def __enter__(self):
-        folder = os.path.dirname(self._path)
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            _make(os.path.dirname(self._path))
+            self._fd = _open(self._path, os.O_RDWR)
         except OSError as error:
             raise NotPermitted(f"no daemon answers, and none can be started at the default socket: {self._path}: "
                                f"{error.strerror}. Set XDG_RUNTIME_DIR to a folder of yours, or start larderd and set "
@@ -160,6 +159,32 @@ class _locked:
         os.close(self._fd)
 
 
+def _make(folder):
+    """The folder, for this user alone whatever the umask; default_path() has looked whose it is where it is there."""
+    try:
+        os.mkdir(folder, 0o700)
+        os.chmod(folder, 0o700)
+    except FileExistsError:
+        default_path()  # raises where another user has made it meanwhile
+
+
+def _open(path, how):
+    """A file for this user alone whatever the umask. No link: in a folder that others may write to, it would be theirs,
+    and lead to a file of this user's."""
+    fd = os.open(path, how | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.fchmod(fd, 0o600)
+        return _no_stream(fd)
+    finally:
+        os.close(fd)
+
+
+def _no_stream(fd):
+    """A duplicate that has not the number of a standard stream, as descriptors get where one is closed: the daemon has
+    its own there."""
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
 def _start(path):
     daemon = find_daemon()
     if not daemon:
@@ -167,11 +192,12 @@ def _start(path):
                          "it in PATH, or point LARDER_SOCKET to a running daemon")
     log_path = path + ".log"
     try:
-        # No link: in a folder that others may write to, it would be theirs, and lead to a file of this user's.
-        log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        log = _open(log_path, os.O_WRONLY | os.O_APPEND)
     except OSError as error:
         raise IOFailure(f"opening the daemon's log {log_path}: {error.strerror}") from None
-    ready, ready_far = os.pipe()
+    ready, far = os.pipe()
+    ready_far = _no_stream(far)
+    os.close(far)
     try:
         if os.fstat(log).st_size > LOG_MAX_BYTES:
             os.ftruncate(log, 0)
@@ -220,11 +246,11 @@ def _control_group():
         return [], "there is no systemd-run"
     words = [program, *([] if os.geteuid() == 0 else ["--user"]), "--scope", "--collect", "--quiet", "--"]
     try:
-        tried = subprocess.run([*words, "true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        tried = subprocess.run([*words, "echo", "here"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, timeout=SCOPE_S, check=False)
     except (OSError, subprocess.SubprocessError) as error:
         return [], str(error)
-    if tried.returncode == 0:
+    if tried.stdout == b"here\n":  # where SIGCHLD is ignored the exit status is always 0
         return words, None
     return [], "systemd-run: " + (" ".join(tried.stderr.decode(errors="replace").split())[:200] or
                                   f"exit status {tried.returncode}")
@@ -248,7 +274,10 @@ def _await_ready(ready, daemon, path, log_path, before):
 def _page(log):
     """The address of the page that a daemon serves, by its log; None: it serves none."""
     found = _SERVING.findall(log)
-    return "http://%s:%s/" % found[-1] if found else None
+    if not found:
+        return None
+    address, port = found[-1]
+    return f"http://{'[' + address + ']' if ':' in address else address}:{port}/"
 
 
 def _tail(log_path, before):

@@ -12,7 +12,7 @@ import weakref
 
 from . import _autostart
 from ._session import HANDSHAKE_S, Session
-from ._socket import default_path
+from ._socket_path import default_path
 from .errors import Busy, DaemonGone, LarderError, Timeout
 
 PAUSE_FIRST_S, PAUSE_MOST_S = 0.01, 0.5  # between two tries

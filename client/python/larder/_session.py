@@ -20,7 +20,8 @@ import weakref
 import numpy as np
 
 from . import _record, _wire
-from ._socket import bytes_of, check_path, connect, descriptors, file_of, gone, map_arena
+from ._socket import bytes_of, connect, descriptors, file_of, gone, map_arena
+from ._socket_path import check_path
 from ._version import __version__
 from .errors import DaemonGone, FormatError, IOFailure, LarderError, Timeout, from_code
 

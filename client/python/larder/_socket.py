@@ -1,4 +1,4 @@
-"""The daemon's socket and the descriptors that come and go over it: where it is, whom to trust, what may be mapped."""
+"""The daemon's socket and the descriptors that come and go over it: whom to trust, what may be mapped."""
 
 import fcntl
 import mmap
@@ -9,29 +9,11 @@ import time
 
 import numpy as np
 
-from .errors import DaemonGone, FormatError, IOFailure, LimitReached, NotPermitted, Timeout
+from .errors import DaemonGone, FormatError, IOFailure, NotPermitted, Timeout
 
-PATH_MAX = 107  # bytes of a unix socket's path
 CONNECT_RETRY_S = 0.01  # while the daemon's backlog is full: poll does not tell when there is room again
 _SEAL_SHRINK = getattr(fcntl, "F_SEAL_SHRINK", 2)
 _GET_SEALS = getattr(fcntl, "F_GET_SEALS", 1034)
-
-
-def default_path():
-    """Where the daemon listens when nobody says otherwise; the same rule as common/socket_path.h."""
-    given = os.environ.get("LARDER_SOCKET")
-    if given:
-        return given
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    return (runtime if runtime.startswith("/") else "/run") + "/larder/larder.sock"
-
-
-def check_path(path):
-    if not path:
-        raise LimitReached("the socket's path is empty")
-    if len(os.fsencode(path)) > PATH_MAX:
-        raise LimitReached(f"the socket's path '{path}' has {len(os.fsencode(path))} bytes, and the system allows "
-                           f"{PATH_MAX}: choose a shorter one, with LARDER_SOCKET for example")
 
 
 def gone(path):

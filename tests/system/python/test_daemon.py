@@ -60,6 +60,12 @@ class Life(Case):
         process.terminate()
         self.assertEqual(process.wait(30 * SLOW), 0)
 
+    def test_closed_standard_streams(self):
+        """A daemon that is started without standard streams opens no file in their place: its log would go there."""
+        daemon = self.daemon(before=("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"))
+        streams = [os.readlink(f"/proc/{daemon.process.pid}/fd/{fd}") for fd in range(3)]
+        self.assertEqual(streams, ["/dev/null"] * 3)
+
     def test_a_second_instance_is_refused(self):
         """On a live daemon's socket another one ends with status 3, and the first one goes on."""
         daemon = self.daemon()

@@ -3,12 +3,15 @@
 import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from unittest import mock
 
-from system import BIN, PIPELINE, SLOW, Case, free_port, main, skip, tree, until
+from system import BIN, PIPELINE, SLOW, Case, free_port, larder, main, skip, tree, until
 
 COUNT = 120
 CONFIG = """\
@@ -102,6 +105,70 @@ class Endpoint(Case):
         self.assertEqual(self.get("/-/healthy"), "healthy\n")
         self.assertEqual(self.server.status()["daemon"]["state"], "draining")
         del held
+
+
+class Port(Case):
+    """Where the endpoint is when its usual port is another's."""
+    ANY = "memory: {arena: 64MiB, encoded: 32MiB}\ncatalog: {checkpoint: none}\n"
+
+    def setUp(self):
+        super().setUp()
+        taken = socket.socket()
+        self.addCleanup(taken.close)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", 9450))
+            taken.listen()
+        except OSError:
+            pass  # somebody has it already
+
+    def told(self, daemon, command):
+        return subprocess.run([os.path.join(BIN, "larder"), command, "--socket", daemon.socket], stdout=subprocess.PIPE,
+                              text=True, timeout=30 * SLOW).stdout
+
+    def test_taken(self):
+        """A daemon that finds the default port taken serves at a free one; its status, doctor and log say where."""
+        daemon = self.daemon(self.ANY)
+        page = daemon.status()["daemon"]["page"]
+        self.assertRegex(page, r"^http://127\.0\.0\.1:\d+/$")
+        self.assertNotIn(":9450/", page)
+        with urllib.request.urlopen(page + "-/healthy", timeout=20 * SLOW) as answer:
+            self.assertEqual(answer.read(), b"healthy\n")
+        self.assertIn(page, self.told(daemon, "status"))
+        self.assertIn(page, self.told(daemon, "doctor"))
+        self.assertTrue(daemon.logged("another process has the port of the page"))
+
+    def test_said_by_the_script(self):
+        """A script that starts a daemon logs where its page is."""
+        environment = {"XDG_RUNTIME_DIR": self.folder, "LARDERD": os.path.join(BIN, "larderd"),
+                       "LARDER_CONFIG": os.path.join(self.folder, "any.yaml")}
+        with open(environment["LARDER_CONFIG"], "w") as file:
+            file.write(self.ANY)
+        with mock.patch.dict(os.environ, environment), self.assertLogs("larder", "INFO") as said:
+            with larder.Loader(tree(COUNT), PIPELINE, 10, output="numpy") as loader:
+                path = loader._job.link.path
+            with open(path + ".lock") as file:
+                pid = int(file.read())
+            self.addCleanup(os.kill, pid, signal.SIGTERM)
+            status = subprocess.run([os.path.join(BIN, "larder"), "status", "--json", "--socket", path],
+                                    stdout=subprocess.PIPE, timeout=30 * SLOW).stdout
+        self.assertIn(json.loads(status)["daemon"]["page"], said.output[0])
+
+    def test_asked_for(self):
+        """A daemon whose configuration names a port that is taken does not start, and says so."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            daemon = self.daemon(self.ANY + f"metrics: {{port: {taken.getsockname()[1]}}}\n", expect_ready=False)
+            self.assertEqual(daemon.process.wait(20 * SLOW), 3)
+        self.assertIn("is in use", daemon.log())
+
+    def test_switched_off(self):
+        """A daemon without metrics has no page, and says so."""
+        daemon = self.daemon(self.ANY + "metrics: {enabled: false}\n")
+        self.assertIsNone(daemon.status()["daemon"]["page"])
+        self.assertIn("page           there is none", self.told(daemon, "doctor"))
+        self.assertNotIn("page at", self.told(daemon, "status"))
 
 
 if __name__ == "__main__":

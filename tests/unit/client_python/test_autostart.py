@@ -167,14 +167,15 @@ class Autostart(Case):
         self.assertEqual(len(self.starts()), 1)
 
     def test_no_daemon_to_be_found(self):
-        """Without a larderd the error says what to set; with a folder that cannot be made, too."""
+        """Without a larderd the error says what to set; with a lock that cannot be had, too."""
         os.environ["LARDERD"] = "no-such-larderd"
         with self.assertRaisesRegex(larder.DaemonGone, "set LARDERD"):
             self.loader(socket=None)
         os.environ["LARDERD"] = os.path.join(self.folder, "nowhere")
         with self.assertRaisesRegex(larder.DaemonGone, "nowhere"):
             self.loader(socket=None)
-        os.environ["XDG_RUNTIME_DIR"] = "/proc/no-folder"
+        os.rename(self.socket + ".autostart", self.socket + ".kept")
+        os.mkdir(self.socket + ".autostart")
         with self.assertRaisesRegex(larder.NotPermitted, "Set XDG_RUNTIME_DIR"):
             self.loader(socket=None)
 

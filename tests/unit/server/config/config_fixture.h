@@ -19,10 +19,9 @@ static const struct config_machine machine = {.memory_bytes = 16 * GIB, .availab
 
 static inline void set_environment(void)
 {
-    unsetenv("LARDER_SOCKET");
     unsetenv("CACHE_DIRECTORY");
     unsetenv("SYSTEMD_EXEC_PID");
-    setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+    setenv("LARDER_SOCKET", "/run/user/7/larder/larder.sock", 1);
     setenv("XDG_CACHE_HOME", "/home/x/.cache-there", 1);
 }
 

@@ -250,6 +250,24 @@ static void test_dump_of_least_scratch(void **state)
     free(text);
 }
 
+/* Where a default's share of the memory is less than the setting's minimum, it is the minimum, whether the machine has
+ * so little or others leave so little. */
+static void test_least_of_little_memory(void **state)
+{
+    (void)state;
+    static const struct config_machine little[] = {
+        {64 * CONFIG_MIB, 64 * CONFIG_MIB, 2}, {16 * GIB, 70 * CONFIG_MIB, 2}, {16 * GIB, 1 * CONFIG_MIB, 2}};
+    for (size_t i = 0; i < sizeof little / sizeof *little; i++) {
+        struct config *config = NULL;
+        struct error err = {0};
+        if (config_parse("f.yaml", NULL, 0, &little[i], &config, &err) != 0)
+            fail_msg("refused: %s", err.text);
+        assert_int_equal(config->scratch_bytes, CONFIG_SCRATCH_MIN);
+        assert_true(config->arena_bytes >= CONFIG_MIB && config->encoded_bytes >= CONFIG_MIB);
+        config_destroy(config);
+    }
+}
+
 /* A fiber's width is half a chunk unless the file says otherwise, in slots or with a word, and
  * config_dump says the same. */
 static void test_widths(void **state)
@@ -437,13 +455,21 @@ int main(void)
 {
     set_environment();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_busy_machine),    cmocka_unit_test(test_everything),
-        cmocka_unit_test(test_dump_round_trip), cmocka_unit_test(test_dump_of_least_scratch),
-        cmocka_unit_test(test_widths),          cmocka_unit_test(test_empty_files),
-        cmocka_unit_test(test_files),           cmocka_unit_test(test_set),
-        cmocka_unit_test(test_example_file),    cmocka_unit_test(test_minimal_file),
-        cmocka_unit_test(test_service_cache),   cmocka_unit_test(test_metrics_socket),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_busy_machine),
+        cmocka_unit_test(test_everything),
+        cmocka_unit_test(test_dump_round_trip),
+        cmocka_unit_test(test_dump_of_least_scratch),
+        cmocka_unit_test(test_least_of_little_memory),
+        cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_empty_files),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_example_file),
+        cmocka_unit_test(test_minimal_file),
+        cmocka_unit_test(test_service_cache),
+        cmocka_unit_test(test_metrics_socket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,7 @@ void sample_status_fill(struct daemon_status *status)
         .version = "9.8.7",
         .libvips = "8.14.1",
         .socket = "/run/larder/larder.sock",
+        .page = "http://127.0.0.1:9450/",
         .process = {.pid = 4711,
                     .start_time_s = 1700000000,
                     .time_s = 5000.5,

@@ -386,19 +386,73 @@ static void test_pace(void **state)
     assert_int_equal(http_start("127.0.0.1", 0, &paced, &http, NULL), 0);
     uint64_t began_ns = clock_now_ns();
     for (int i = 0; i < 120; i++)
-        assert_non_null(strstr(ask(http_port(http), "GET /-/healthy HTTP/1.1\r\nConnection: close\r\n\r\n"), "200 OK"));
+        assert_non_null(strstr(ask(http_port(http), "GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n"), "200 OK"));
     assert_true(clock_now_ns() - began_ns > CLOCK_NS_PER_S * 8 / 10);
     http_stop(http);
+}
+
+static size_t count_of(const char *text, const char *part)
+{
+    size_t count = 0;
+    while ((text = strstr(text, part))) {
+        text++;
+        count++;
+    }
+    return count;
+}
+
+/* Health checks are answered while others wait for their turn, however many requests these have sent; those that wait
+ * get their answers too, and make room for newcomers; a stop does not wait for them. */
+static void test_health_outside_the_pace(void **state)
+{
+    (void)state;
+    enum { REQUESTS = 200, CHECKS = 60 };
+    static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static char answers[65536];
+    struct http_handlers paced = handlers;
+    struct http *http;
+    size_t len = 0;
+    paced.answers_per_s = 1;
+    paced.answers_at_once = 1;
+    is_stopping = false;
+    assert_int_equal(http_start("127.0.0.1", 0, &paced, &http, NULL), 0);
+    int asking = connect_to(http_port(http)), waiting[HTTP_CONNECTIONS_MAX];
+    for (int i = 0; i < REQUESTS; i++)
+        assert_true(say(asking, request));
+    for (int i = 0; i < CHECKS; i++)
+        assert_answer(get(http_port(http), "GET", i % 2 ? "/-/ready" : "/-/healthy"), "200", NULL,
+                      i % 2 ? "ready\n" : "healthy\n");
+    while (count_of(answers, "200 OK") < 2) {
+        ssize_t got = recv(asking, answers + len, sizeof answers - 1 - len, 0);
+        assert_true(got > 0);
+        len += (size_t)got;
+    }
+    assert_true(count_of(answers, "200 OK") < CHECKS);
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+        waiting[i] = connect_to(http_port(http));
+        assert_true(say(waiting[i], request));
+        assert_answer(get(http_port(http), "GET", "/-/healthy"), "200", NULL, "healthy\n");
+    }
+    http_stop(http);
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
+        close(waiting[i]);
+    close(asking);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),         cmocka_unit_test(test_page),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_connections),   cmocka_unit_test(test_room_for_newcomers),
-        cmocka_unit_test(test_slow_requests), cmocka_unit_test(test_unix_socket),
-        cmocka_unit_test(test_start_errors),  cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_page),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_connections),
+        cmocka_unit_test(test_room_for_newcomers),
+        cmocka_unit_test(test_slow_requests),
+        cmocka_unit_test(test_unix_socket),
+        cmocka_unit_test(test_start_errors),
+        cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_health_outside_the_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 
 static const char expected_json[] =
     "{\"v\":1,\"daemon\":{\"version\":\"9.8.7\",\"pid\":4711,\"state\":\"running\",\"socket\":\"/run/larder/"
-    "larder.sock\","
+    "larder.sock\",\"page\":\"http://127.0.0.1:9450/\","
     "\"uptime_s\":3725.0,\"start_time_s\":1700000000.0,\"time_s\":5000.5,\"rss_bytes\":3221225472,\"cpu_s\":100.25,"
     "\"open_fds\":42,\"max_fds\":null,\"sessions\":3,\"datasets\":1,\"threads\":{\"load\":8,\"prepare\":4},"
     "\"settings\":{\"threads.workers\":4,\"threads.loaders\":8,\"jobs.quota\":0.5,\"storage\":1}},"
