@@ -8,7 +8,7 @@
  *   client                                   daemon
  *   HELLO ────────────────────────────────▶
  *         ◀──────────────────────────────── WELCOME (+ the arena's memfd, SCM_RIGHTS)
- *   REGISTER (job, dataset, pipeline, …) ──▶                        + a record's descriptor, with flag WITH_STATE
+ *   REGISTER (job, dataset, pipeline, …) ──▶                        + a file's, with WITH_INDICES or WITH_STATE
  *         ◀──────────────────────────────── REGISTERED, or ERROR
  *   CLASSES_GET ──────────────────────────▶
  *         ◀──────────────────────────────── CLASSES (a page; ask again from where it ended)
@@ -99,11 +99,14 @@ enum wire_register_flags {
     WIRE_RELABEL = 2,
     WIRE_PRIVATE_AUGMENT = 4,
     WIRE_ORDERED = 8,
-    WIRE_ALL_FILES = 16,  /* samples are files of any kind, not images alone */
-    WIRE_HOLD = 32,       /* the client may hold prefetch + 1 batches at a time; without it two */
-    WIRE_WITH_STATE = 64, /* one descriptor comes with the message: a record of what was taken (record.h) */
+    WIRE_ALL_FILES = 16, /* samples are files of any kind, not images alone */
+    WIRE_HOLD = 32,      /* the client may hold prefetch + 1 batches at a time; without it two */
+    /* One descriptor comes with the message, of a file that has what these two say, in this order. */
+    WIRE_WITH_INDICES = 128, /* the sets of indices that `subset` names (sampler/view.h) */
+    WIRE_WITH_STATE = 64,    /* a record of what was taken (record.h) */
 };
-#define WIRE_REGISTER_FLAGS_ALL 127u
+#define WIRE_WITH_FILE (WIRE_WITH_STATE | WIRE_WITH_INDICES)
+#define WIRE_REGISTER_FLAGS_ALL 255u
 #define WIRE_REGISTER_FLAGS_ALL_4 63u /* of version 4 */
 
 struct wire_register {

@@ -8,6 +8,7 @@
  *                                          (0 when left out) and index alone; a smaller fraction is part of a
  *                                          larger one
  *   {"list": "/absolute/path"}             the samples that a text file names, one a line: key, path or index
+ *   {"indices": "0123…"}                   the set of this name, of those that the client brings beside the text
  *   {"union": [e, …]}  {"intersection": [e, …]}  {"difference": [e, less, …]}
  *
  * A parsed view is immutable, and any thread may use it. */
@@ -28,6 +29,7 @@
 #define VIEW_PATTERN_MAX 255                    /* bytes of a class pattern */
 #define VIEW_LIST_BYTES_MAX (UINT32_C(1) << 28) /* of a list file */
 #define VIEW_LIST_LINE_MAX 16384u               /* bytes of one of its lines */
+#define VIEW_SET_NAME_BYTES 32                  /* of the name of a set: lower-case hexadecimal digits */
 
 struct view;
 
@@ -44,6 +46,16 @@ struct view *view_intersect(struct view *a, struct view *b);
  * the view. */
 const char *view_canonical(const struct view *view);
 
+/* The sets that a client brings: a memfd with a u32, how many they are, and then for each its name, a u32, how many
+ * indices it has, and those as ascending u32. All is little-endian. A client names a set by a hash of its indices. */
+struct view_sets;
+
+/* view_sets_open reads what sets are in fd, which is borrowed and must stay open as long as they are used. *end gets
+ * where they end: what lies behind is not looked at. It is the client's file, which may change it at any time.
+ * LARDER_EINVAL (no memfd), LARDER_EFORMAT, LARDER_ELIMIT, LARDER_EIO, LARDER_ENOMEM. The caller closes *out. */
+int view_sets_open(int fd, struct view_sets **out, uint64_t *end, struct error *err);
+void view_sets_close(struct view_sets *sets); /* accepts NULL; fd stays open */
+
 /* What views look at of a dataset. The functions are called with an index < count, or a label < n_classes. */
 struct view_source {
     const void *dataset;
@@ -55,6 +67,7 @@ struct view_source {
     int32_t (*label)(const void *dataset, uint32_t index);
     const char *(*key)(const void *dataset, uint32_t index);
     const char *(*class_name)(const void *dataset, uint32_t label);
+    const struct view_sets *sets;      /* borrowed; NULL: none came */
     const struct interrupt *interrupt; /* borrowed; may be NULL */
 };
 
@@ -68,8 +81,10 @@ struct view_result {
 
 /* view_eval finds the samples that the view selects; a view of NULL selects all. It reads list files, so it may
  * block on the disk. The caller clears *out with view_result_clear. LARDER_EINVAL (a pattern that matches no class,
- * a range beyond the end, a line that names no sample, nothing selected), LARDER_EGONE (soon after the source's
- * interrupt was set), LARDER_ENOENT, LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (a list), LARDER_ENOMEM. */
+ * a range beyond the end, a line that names no sample, a set that
+ * did not come, nothing selected), LARDER_EGONE (soon after the source's
+ * interrupt was set), LARDER_ENOENT, LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (a list), LARDER_EFORMAT (a
+ * set), LARDER_ENOMEM. */
 int view_eval(const struct view *view, const struct view_source *source, struct view_result *out, struct error *err);
 void view_result_clear(struct view_result *result); /* frees what it holds and zeroes it */
 

@@ -124,10 +124,11 @@ static int eval_fraction(const struct eval *eval, const struct view_node *node, 
     return set_of(eval, count, out);
 }
 
-static int eval_list(const struct eval *eval, const struct view_node *node, struct idset **out)
+static int eval_named(const struct eval *eval, const struct view_node *node, struct idset **out)
 {
     uint32_t count = 0;
-    int rc = view_list_select(node->path, eval->source, eval->indices, &count, eval->err);
+    int rc = (node->op == VIEW_LIST ? view_list_select : view_sets_select)(node->path, eval->source, eval->indices,
+                                                                           &count, eval->err);
     return rc ? rc : set_of(eval, count, out);
 }
 
@@ -169,7 +170,8 @@ static int eval_node(const struct eval *eval, const struct view_node *node, stru
     case VIEW_CLASSES: return eval_classes(eval, node, out);
     case VIEW_RANGE: return eval_range(eval, node, out);
     case VIEW_FRACTION: return eval_fraction(eval, node, out);
-    case VIEW_LIST: return eval_list(eval, node, out);
+    case VIEW_LIST:
+    case VIEW_SET: return eval_named(eval, node, out);
     default: return eval_parts(eval, node, out);
     }
 }

@@ -24,7 +24,8 @@ struct parse {
     struct error *err;
 };
 
-static const char *const op_words[] = {"classes", "range", "fraction", "list", "union", "intersection", "difference"};
+static const char *const op_words[] = {"classes", "range", "fraction",     "list",
+                                       "indices", "union", "intersection", "difference"};
 
 /* Writes the place into buf, cut off where buf ends. */
 static size_t spell(const struct where *where, char *buf, size_t cap)
@@ -128,6 +129,18 @@ static int parse_list(struct parse *parse, const struct where *where, const json
     return 0;
 }
 
+static int parse_set(struct parse *parse, const struct where *where, const json_t *value, struct view_node *node)
+{
+    const char *name = json_string_value(value);
+    if (name == NULL || json_string_length(value) != VIEW_SET_NAME_BYTES ||
+        strspn(name, "0123456789abcdef") != VIEW_SET_NAME_BYTES)
+        return refuse(parse, where,
+                      "is what larder.Indices makes, and must be 32 hexadecimal digits: elsewhere give ranges or a "
+                      "list file");
+    node->path = xstrdup(name);
+    return 0;
+}
+
 static int parse_node(struct parse *parse, const struct where *where, const json_t *json, struct view_node **out);
 
 static int parse_parts(struct parse *parse, const struct where *where, const json_t *value, struct view_node *node)
@@ -222,10 +235,10 @@ static char *write_range(const struct view_node *node)
     return out;
 }
 
-static char *write_list(const struct view_node *node)
+static char *write_named(const char *word, const struct view_node *node)
 {
-    char *path = dumped(json_string(node->path)), *out = xmalloc(strlen(path) + 16);
-    sprintf(out, "{\"list\":%s}", path);
+    char *path = dumped(json_string(node->path)), *out = xmalloc(strlen(word) + strlen(path) + 8);
+    sprintf(out, "{\"%s\":%s}", word, path);
     free(path);
     return out;
 }
@@ -249,7 +262,8 @@ static void normalise(struct view_node *node)
         break;
     case VIEW_RANGE: node->canonical = write_range(node); break;
     case VIEW_FRACTION: node->canonical = write_fraction(node); break;
-    case VIEW_LIST: node->canonical = write_list(node); break;
+    case VIEW_LIST:
+    case VIEW_SET: node->canonical = write_named(op_words[node->op], node); break;
     default: sort_parts(node, node->op == VIEW_DIFFERENCE); node->canonical = write_parts(node);
     }
 }
@@ -277,6 +291,7 @@ static int parse_body(struct parse *parse, const struct where *where, const json
     case VIEW_RANGE: return parse_range(parse, &at, value, node);
     case VIEW_FRACTION: return parse_fraction(parse, &at, value, seed, node);
     case VIEW_LIST: return parse_list(parse, &at, value, node);
+    case VIEW_SET: return parse_set(parse, &at, value, node);
     default: return parse_parts(parse, &at, value, node);
     }
 }

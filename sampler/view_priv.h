@@ -6,7 +6,16 @@
 
 #include "sampler/view.h"
 
-enum view_op { VIEW_CLASSES, VIEW_RANGE, VIEW_FRACTION, VIEW_LIST, VIEW_UNION, VIEW_INTERSECTION, VIEW_DIFFERENCE };
+enum view_op {
+    VIEW_CLASSES,
+    VIEW_RANGE,
+    VIEW_FRACTION,
+    VIEW_LIST,
+    VIEW_SET,
+    VIEW_UNION,
+    VIEW_INTERSECTION,
+    VIEW_DIFFERENCE
+};
 
 struct view_node {
     enum view_op op;
@@ -16,7 +25,7 @@ struct view_node {
     uint32_t first, end; /* VIEW_RANGE */
     double fraction;     /* VIEW_FRACTION */
     uint64_t seed;
-    char *path; /* VIEW_LIST */
+    char *path; /* VIEW_LIST; of VIEW_SET its name */
     struct view_node **parts;
     size_t n_parts;
 };
@@ -55,6 +64,10 @@ bool line_is_titles(struct line_part part);
 /* view_list_select writes the indices that a list file names into `indices`, ascending and each once. There is room for
  * source->count of them; *count gets their number. Fails as view_eval does. */
 int view_list_select(const char *path, const struct view_source *source, uint32_t *indices, uint32_t *count,
+                     struct error *err);
+
+/* view_sets_select does the same with the set of that name, of VIEW_SET_NAME_BYTES. */
+int view_sets_select(const char *name, const struct view_source *source, uint32_t *indices, uint32_t *count,
                      struct error *err);
 
 #endif

@@ -12,10 +12,10 @@ static void post(struct arrivals *arrivals, const struct inbox_message *message)
 /* ── sessions ── */
 
 static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
-                        const struct wire_register *wire, int state_fd)
+                        const struct wire_register *wire, int file_fd)
 {
     struct arrivals *arrivals = ctx;
-    struct registration *reg = registration_create(client, seq, peer, wire, state_fd);
+    struct registration *reg = registration_create(client, seq, peer, wire, file_fd);
     post(arrivals, &(struct inbox_message){.type = INBOX_COMING, .client = client});
     if (registrar_submit(arrivals->registrar, reg)) {
         reg->code = error_set(&reg->err, LARDER_ELIMIT, "too many jobs are being registered at this moment: try again");

@@ -16,7 +16,7 @@ static char *copy_text(struct wire_text text)
 }
 
 struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
-                                         const struct wire_register *wire, int state_fd)
+                                         const struct wire_register *wire, int file_fd)
 {
     bool part = wire->local_world_size > 0 && wire->local_world_size < wire->world_size;
     struct registration *reg = xcalloc(1, sizeof *reg);
@@ -35,12 +35,14 @@ struct registration *registration_create(uint64_t client, uint32_t seq, const st
                                            .world_size = part ? wire->local_world_size : wire->world_size,
                                            .all_ranks = part ? wire->world_size : 0,
                                            .first_rank = part ? wire->local_first : 0,
-                                           .flags = wire->flags & ~(uint32_t)WIRE_WITH_STATE,
+                                           .flags = wire->flags & ~(uint32_t)WIRE_WITH_FILE,
                                            .shuffle = (enum shuffle_mode)wire->shuffle,
                                            .bad_policy = (enum bad_policy)wire->bad_policy,
                                            .seed = wire->seed,
                                            .weight = wire->weight,
-                                           .state_fd = state_fd}};
+                                           .file_fd = file_fd,
+                                           .has_sets = wire->flags & WIRE_WITH_INDICES,
+                                           .has_record = wire->flags & WIRE_WITH_STATE}};
     return reg;
 }
 
@@ -50,11 +52,11 @@ uint32_t registration_classes(const struct registration *registration)
     return labels->classes ? labels->n_classes : dataset_classes(registration->found.dataset);
 }
 
-void registration_close_state(struct registration *registration)
+void registration_close_file(struct registration *registration)
 {
-    if (registration->asked.state_fd >= 0)
-        close(registration->asked.state_fd);
-    registration->asked.state_fd = -1;
+    if (registration->asked.file_fd >= 0)
+        close(registration->asked.file_fd);
+    registration->asked.file_fd = -1;
 }
 
 void registration_drop_found(struct registration *registration)
@@ -83,6 +85,6 @@ void registration_destroy(struct registration *registration)
     free(registration->found.labels.classes);
     deal_destroy(registration->found.deal);
     idset_destroy(registration->guest.part);
-    registration_close_state(registration);
+    registration_close_file(registration);
     free(registration);
 }

@@ -16,7 +16,7 @@
 #include "server/engine/engine.h"
 #include "server/session/session.h"
 
-/* What the client asked for, unchanged but for the flag WIRE_WITH_STATE, which says nothing of the job. The
+/* What the client asked for, unchanged but for the flags WIRE_WITH_FILE, which say nothing of the job. The
  * registration owns the texts. */
 struct registration_asked {
     char *source, *pipeline_json, *subset_json;
@@ -28,7 +28,9 @@ struct registration_asked {
     enum bad_policy bad_policy;
     uint64_t seed;
     double weight;
-    int state_fd; /* the record of what the client took, which the registration owns; -1: it brought none */
+    int file_fd;               /* what came with the message, which the registration owns; -1: nothing did */
+    bool has_sets, has_record; /* what is in it: sets of indices, and behind them a record of what the client took */
+    uint64_t record_at;        /* where that begins; known once the subset was read */
 };
 
 /* The dense labels 0, 1, 2 … that WIRE_RELABEL gives the view's classes. The registration owns both arrays; they are
@@ -85,11 +87,11 @@ struct registration {
 
 TAILQ_HEAD(registrations, registration);
 
-/* registration_create copies what the client asked for, and takes state_fd over (-1: none). The caller owns the
+/* registration_create copies what the client asked for, and takes file_fd over (-1: none). The caller owns the
  * registration. */
 struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
-                                         const struct wire_register *wire, int state_fd);
-void registration_close_state(struct registration *registration); /* closes state_fd */
+                                         const struct wire_register *wire, int file_fd);
+void registration_close_file(struct registration *registration); /* closes file_fd */
 /* registration_drop_found frees what only the engine needed, and now has: view, places and restore. */
 void registration_drop_found(struct registration *registration);
 uint32_t registration_classes(const struct registration *registration); /* how many classes the client sees */

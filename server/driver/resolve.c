@@ -44,6 +44,7 @@ static int select_view(struct registration *reg, const struct config_dataset *na
                        struct error *err)
 {
     struct view *view = NULL, *configured = NULL;
+    struct view_sets *sets = NULL;
     struct view_source source = {.dataset = reg->found.dataset,
                                  .path = dataset_path(reg->found.dataset),
                                  .given_path = given_path,
@@ -55,7 +56,10 @@ static int select_view(struct registration *reg, const struct config_dataset *na
                                  .class_name = source_class,
                                  .interrupt = &reg->unwanted};
     const char *narrowed_to = named ? named->subset : NULL;
-    int code = parse_view(reg->asked.subset_json, &view, err);
+    int code = reg->asked.has_sets ? view_sets_open(reg->asked.file_fd, &sets, &reg->asked.record_at, err) : 0;
+    source.sets = sets;
+    if (!code)
+        code = parse_view(reg->asked.subset_json, &view, err);
     if (!code)
         code = parse_view(narrowed_to, &configured, err);
     if (!code) {
@@ -68,6 +72,7 @@ static int select_view(struct registration *reg, const struct config_dataset *na
     }
     view_destroy(view);
     view_destroy(configured);
+    view_sets_close(sets);
     return code;
 }
 
@@ -342,14 +347,14 @@ static int resolve(struct registration *reg, const struct resolver *with, struct
         code = make_dense_labels(found, err);
     if (!code)
         code = fingerprint_view(found, err);
-    if (!code && asked->state_fd >= 0)
-        code = restore_read(asked->state_fd, reg, &found->restore, err);
+    if (!code && asked->has_record)
+        code = restore_read(reg, &found->restore, err);
     return code;
 }
 
 int registration_resolve(struct registration *reg, const struct resolver *with)
 {
     reg->code = resolve(reg, with, &reg->err);
-    registration_close_state(reg);
+    registration_close_file(reg);
     return reg->code;
 }

@@ -14,30 +14,32 @@
 enum { READ_AT_ONCE = 1 << 20 }; /* bytes between two looks whether the registration is still wanted */
 
 /* check_file gives the record's length. Only memory may be read: anything else may block for ever. */
-static int check_file(int fd, uint32_t samples, size_t *len, struct error *err)
+static int check_file(const struct registration *reg, size_t *len, struct error *err)
 {
     struct stat st;
+    int fd = reg->asked.file_fd;
+    uint32_t samples = dataset_count(reg->found.dataset);
     uint64_t most = RESTORE_FIXED_BYTES + (uint64_t)samples * RESTORE_SAMPLE_BYTES;
     if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) != 0)
         return error_set(err, LARDER_EINVAL, "the state came in a file that is no memfd: it must be one");
-    if (st.st_size <= 0)
+    if ((uint64_t)st.st_size <= reg->asked.record_at)
         return error_set(err, LARDER_EFORMAT, "the state is empty: begin without one, or from another checkpoint");
-    if ((uint64_t)st.st_size > most)
+    *len = (size_t)((uint64_t)st.st_size - reg->asked.record_at);
+    if (*len > most)
         return error_set(err, LARDER_ELIMIT, "the state has %llu bytes, and one of %u samples at most %llu",
-                         (unsigned long long)st.st_size, samples, (unsigned long long)most);
-    *len = (size_t)st.st_size;
+                         (unsigned long long)*len, samples, (unsigned long long)most);
     return 0;
 }
 
 /* read_bytes reads the record into memory of the daemon's own, where the client cannot change it. */
-static int read_bytes(struct restore *restore, int fd, size_t len, const struct interrupt *unwanted, struct error *err)
+static int read_bytes(struct restore *restore, const struct registration *reg, size_t len, struct error *err)
 {
     restore->bytes = malloc(len);
     if (!restore->bytes)
         return restore_no_memory(err);
     for (size_t at = 0; at < len;) {
         size_t part = len - at < READ_AT_ONCE ? len - at : READ_AT_ONCE;
-        ssize_t got = pread(fd, restore->bytes + at, part, (off_t)at);
+        ssize_t got = pread(reg->asked.file_fd, restore->bytes + at, part, (off_t)(reg->asked.record_at + at));
         if (got < 0 && errno != EINTR)
             return error_set(err, LARDER_EIO, "the state cannot be read: %s", strerror(errno));
         if (got == 0)
@@ -45,7 +47,7 @@ static int read_bytes(struct restore *restore, int fd, size_t len, const struct 
                              "the state became shorter while it was read: it ends after %zu of %zu "
                              "bytes",
                              at, len);
-        if (interrupt_is_set(unwanted))
+        if (interrupt_is_set(&reg->unwanted))
             return error_set(err, LARDER_EGONE, "the registration is not wanted any more");
         at += got > 0 ? (size_t)got : 0;
     }
@@ -121,16 +123,16 @@ static int fill(struct restore *restore, const struct registration *reg, struct 
     return rc ? rc : restore_take_batches(restore, reg, err);
 }
 
-int restore_read(int fd, const struct registration *reg, struct restore **out, struct error *err)
+int restore_read(const struct registration *reg, struct restore **out, struct error *err)
 {
     size_t len = 0;
-    int rc = check_file(fd, dataset_count(reg->found.dataset), &len, err);
+    int rc = check_file(reg, &len, err);
     if (rc)
         return rc;
     struct restore *restore = calloc(1, sizeof *restore);
     if (!restore)
         return restore_no_memory(err);
-    rc = read_bytes(restore, fd, len, &reg->unwanted, err);
+    rc = read_bytes(restore, reg, len, err);
     if (!rc)
         rc = record_decode(restore->bytes, len, &restore->record, err);
     if (!rc)

@@ -25,13 +25,13 @@ struct restore {
     uint32_t *throughs; /* of all segments, world_size of each */
 };
 
-/* restore_read reads the record in fd, which is borrowed. The registration is resolved but for this. The caller
+/* restore_read reads the record in the file that came with the registration, which is resolved but for this. The caller
  * destroys *out.
  *
- * LARDER_EINVAL (fd is no memfd; the record is of another subset, shuffle, seed or rank), LARDER_ECHANGED (of another
- * dataset), LARDER_EFORMAT, LARDER_EVERSION, LARDER_ELIMIT (too long), LARDER_EIO, LARDER_ENOMEM, LARDER_EGONE (the
- * registration is unwanted). */
-int restore_read(int fd, const struct registration *reg, struct restore **out, struct error *err);
+ * LARDER_EINVAL (the file is no memfd; the record is of another subset, shuffle, seed or rank), LARDER_ECHANGED (of
+ * another dataset), LARDER_EFORMAT, LARDER_EVERSION, LARDER_ELIMIT (too long), LARDER_EIO, LARDER_ENOMEM, LARDER_EGONE
+ * (the registration is unwanted). */
+int restore_read(const struct registration *reg, struct restore **out, struct error *err);
 void restore_destroy(struct restore *restore); /* accepts NULL */
 
 #endif

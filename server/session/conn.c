@@ -72,8 +72,8 @@ static void take_hello(struct session *session, struct conn *conn, const struct 
         conn_post(session, conn, &welcome);
 }
 
-/* take_register hands a descriptor that came with the message on to the owner; *state_fd is -1 then. */
-static void take_register(struct session *session, struct conn *conn, const struct wire_message *msg, int *state_fd)
+/* take_register hands a descriptor that came with the message on to the owner; *file_fd is -1 then. */
+static void take_register(struct session *session, struct conn *conn, const struct wire_message *msg, int *file_fd)
 {
     const struct session_handlers *handlers = &session->config.handlers;
     conn->epochs = msg->reg.epochs ? msg->reg.epochs : WIRE_EPOCHS_MAX;
@@ -81,8 +81,8 @@ static void take_register(struct session *session, struct conn *conn, const stru
         return;
     conn->told_owner = true;
     conn->deadline_ns = SESSION_NEVER;
-    int fd = *state_fd;
-    *state_fd = -1;
+    int fd = *file_fd;
+    *file_fd = -1;
     handlers->on_register(handlers->ctx, conn->id, msg->seq, &conn->peer, &msg->reg, fd);
 }
 
@@ -197,15 +197,15 @@ static bool is_of_registered(enum wire_type type)
 static int check_message(const struct conn *conn, enum conn_phase phase, const struct wire_message *msg, int fd,
                          struct error *why)
 {
-    bool with_state = msg->type == WIRE_REGISTER && msg->reg.flags & WIRE_WITH_STATE;
+    bool with_file = msg->type == WIRE_REGISTER && msg->reg.flags & WIRE_WITH_FILE;
     if (phase != CONN_NEW && msg->version != conn->version)
         return error_set(why, LARDER_EINVAL, "a message of version %u after a HELLO of version %u", msg->version,
                          conn->version);
-    if (fd >= 0 && !with_state)
+    if (fd >= 0 && !with_file)
         return error_set(why, LARDER_EINVAL,
                          "a message of type %d with a descriptor: only a REGISTER that says so has one",
                          (int)msg->type);
-    if (fd < 0 && with_state)
+    if (fd < 0 && with_file)
         return error_set(why, LARDER_EINVAL, "REGISTER says that a descriptor comes with it, and none came");
     return 0;
 }

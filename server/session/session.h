@@ -52,10 +52,10 @@ struct session_peer {
 struct session_handlers {
     void *ctx;
     /* Called at most once for each connection. The owner answers with REGISTERED or a fatal error. Until then the
-     * client may only leave. state_fd came with the message (flag WIRE_WITH_STATE) and is the owner's to close; -1:
+     * client may only leave. file_fd came with the message (flags WIRE_WITH_FILE) and is the owner's to close; -1:
      * none came. The client chose what it refers to, and may change that at any time. */
     void (*on_register)(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
-                        const struct wire_register *reg, int state_fd);
+                        const struct wire_register *reg, int file_fd);
     /* A client has at most one such request open. The owner answers with CLASSES or an error. */
     void (*on_classes)(void *ctx, uint64_t client, uint32_t seq, uint32_t first);
     /* A client never has more than WIRE_CREDITS_MAX credits outstanding, and its epochs never go back. A NEXT that

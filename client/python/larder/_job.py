@@ -12,7 +12,7 @@ Until its first batch has come it presents what it took of the one before, which
 import os
 import threading
 
-from . import _options, _record, _state, _watch, _wire, subset
+from . import _options, _record, _state, _watch, _wire
 from ._history import Base, History
 from ._link import Link
 from .errors import Busy, DaemonGone, FormatError, InvalidArgument, LarderError, LimitReached, SourceChanged, Timeout
@@ -125,8 +125,6 @@ class Job:
                 name = _options.child_name(name)
             asked = asked._replace(weight=self.weight, name=name or self._named)
         try:
-            if asked.subset:
-                subset.keep_lists(asked.subset)
             record = self._presented()
             session.register(asked, self.timeout_s, None if record is None else _record.encode(record))
             self._check(session.info)

@@ -19,6 +19,7 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
         if value not in known:
             raise InvalidArgument(f"{what} is {value!r}, not one of {', '.join(repr(word) for word in known)}")
     flags = _wire.AUGMENTS[augment]
+    subset, sets = subset_module.to_wire(subset)
     for on, flag in ((drop_last, _wire.DROP_LAST), (relabel, _wire.RELABEL), (all_files, _wire.ALL_FILES)):
         flags |= flag if on else 0
     return _wire.Register(
@@ -28,7 +29,7 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
         flags=flags, seed=whole("seed", seed, 0, 2**64 - 1), weight=float(weight),
         local_world_size=0, local_first=0, name=b"", dataset=path_of(dataset),
-        pipeline=transforms.to_json(pipeline).encode(), subset=subset_module.to_json(subset).encode())
+        pipeline=transforms.to_json(pipeline).encode(), subset=subset, sets=sets)
 
 
 def whole(what, value, least, most):

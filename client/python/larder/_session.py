@@ -105,7 +105,8 @@ class Session:
         self._timeout_s = timeout_s
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         request = _wire.register(self._next_seq(), job, with_state=record is not None)
-        fd = -1 if record is None else file_of(record)
+        beside = job.sets + (record or b"")
+        fd = file_of(beside) if beside else -1
         try:
             self.info = self._ask_for(request, _wire.REGISTERED, deadline, () if fd < 0 else (fd,))
         finally:

@@ -105,13 +105,13 @@ def file_of(data):
     """A descriptor from which the daemon can read the bytes. The caller closes it."""
     fd = -1
     try:
-        fd = os.memfd_create("larder-state", os.MFD_CLOEXEC)
+        fd = os.memfd_create("larder-register", os.MFD_CLOEXEC)
         with open(fd, "wb", closefd=False) as file:
             file.write(data)
     except OSError as error:
         if fd >= 0:
             os.close(fd)
-        raise IOFailure(f"{len(data)} bytes of what was taken could not be put into memory for the daemon: "
+        raise IOFailure(f"{len(data)} bytes for the daemon could not be put into memory: "
                         f"{error.strerror}") from error
     except BaseException:
         if fd >= 0:

@@ -31,7 +31,8 @@ SHUFFLES = {"dependent": 0, "strict": 1, "none": 2, True: 0, False: 2}
 BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
 DTYPES = ("uint8", "float16", "float32")
 LAYOUT_HWC, LAYOUT_CHW = 0, 1
-DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD, WITH_STATE = 1, 2, 4, 8, 16, 32, 64
+(DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD, WITH_STATE,
+ WITH_INDICES) = (1 << bit for bit in range(8))
 WEIGHT_MIN, WEIGHT_MAX = 0.01, 100
 AUGMENTS = {"shared": 0, "private": PRIVATE_AUGMENT}
 BATCH_LAST = 1
@@ -72,6 +73,7 @@ class _Register(NamedTuple):
     dataset: bytes
     pipeline: bytes
     subset: bytes
+    sets: bytes  # that subset names; they go beside the message
 
 
 class Register(_Register):
@@ -168,9 +170,9 @@ def hello(seq, pid, client):
 
 
 def register(seq, job, with_state=False):
-    """with_state: a descriptor goes with the message, from which a record of what was taken can be read."""
-    if with_state:
-        job = job._replace(flags=job.flags | WITH_STATE)
+    """Where the job has sets, or with_state, a descriptor goes with the message, of a file that has these, and then a
+    record of what was taken."""
+    job = job._replace(flags=job.flags | (WITH_STATE if with_state else 0) | (WITH_INDICES if job.sets else 0))
     return _message(REGISTER, seq, _REGISTER.pack(*job[:12]), _text("name", job.name, NAME_MAX),
                     _text("dataset", job.dataset, PATH_MAX), _text("pipeline", job.pipeline, SPEC_MAX),
                     _text("subset", job.subset, SPEC_MAX))

@@ -3,27 +3,28 @@
 `&` is the intersection, `|` the union, `-` the difference; Python's precedence holds (`-` before `&` before `|`).
 """
 
+import hashlib
 import json
+import math
+import operator
 import os
-import time
+import struct
 
 import numpy as np
 
-from .errors import InvalidArgument, IOFailure
+from .errors import InvalidArgument
 
-_RUNS_MAX = 256         # of an Indices that goes as ranges; one of more goes as a list file
-_LISTS_KEPT_S = 30 * 86400
-
-_lists = {}  # what the list files say that subsets of this process name, by their paths
+_RUNS_MAX = 256  # of an Indices that goes as ranges; one of more goes as a set beside the expression
+_SETS_MAX = 1024
 
 
 class Subset:
-    """A part of a dataset. `spec` is what goes to the daemon; `lists` has what the list files of this module say that
-    it names, by their paths."""
+    """A part of a dataset. `spec` is what goes to the daemon; `sets` has the positions that it names, u32 as bytes, by
+    their names."""
 
-    def __init__(self, spec, lists=None):
+    def __init__(self, spec, sets=None):
         self.spec = spec
-        self.lists = lists or {}
+        self.sets = sets or {}
 
     def __and__(self, other):
         return _combine("intersection", self, other)
@@ -34,7 +35,7 @@ class Subset:
     def __sub__(self, other):
         if not isinstance(other, Subset):
             return NotImplemented
-        return Subset({"difference": [self.spec, other.spec]}, {**self.lists, **other.lists})
+        return Subset({"difference": [self.spec, other.spec]}, {**self.sets, **other.sets})
 
     def __eq__(self, other):
         return isinstance(other, Subset) and self.spec == other.spec
@@ -52,14 +53,20 @@ def _combine(word, left, right):
     parts = []
     for side in (left, right):
         parts += side.spec[word] if list(side.spec) == [word] else [side.spec]
-    return Subset({word: parts}, {**left.lists, **right.lists})
+    return Subset({word: parts}, {**left.sets, **right.sets})
 
 
 class Classes(Subset):
     """The samples of the classes whose names match one of the patterns (shell wildcards)."""
 
     def __init__(self, *patterns):
-        flat = [p for pattern in patterns for p in ([pattern] if isinstance(pattern, str) else pattern)]
+        flat = []
+        for pattern in patterns:
+            flat += [pattern] if isinstance(pattern, str) or not hasattr(pattern, "__iter__") else pattern
+        for pattern in flat:
+            if not isinstance(pattern, str):
+                raise InvalidArgument(f"Classes takes names and patterns of classes, and {pattern!r} is no text: "
+                                      "Indices and Range take numbers")
         if not flat:
             raise ValueError("Classes needs at least one class name or pattern")
         super().__init__({"classes": flat})
@@ -69,14 +76,16 @@ class Range(Subset):
     """The samples with first ≤ index < end, in the dataset's order."""
 
     def __init__(self, first, end):
-        super().__init__({"range": [int(first), int(end)]})
+        super().__init__({"range": [_whole("Range: first", first), _whole("Range: end", end)]})
 
 
 class Fraction(Subset):
     """A part of the samples, 0 … 1 of them, drawn with a seed: the same seed gives the same part in every job."""
 
     def __init__(self, fraction, seed=0):
-        super().__init__({"fraction": float(fraction), "seed": int(seed)})
+        if not hasattr(fraction, "__float__") or not math.isfinite(fraction):
+            raise InvalidArgument(f"Fraction: {fraction!r} is no number above 0 and at most 1")
+        super().__init__({"fraction": float(fraction), "seed": _whole("Fraction: seed", seed)})
 
 
 class List(Subset):
@@ -101,17 +110,28 @@ class Indices(Subset):
         elif len(runs) <= _RUNS_MAX:
             super().__init__({"union": runs})
         else:
-            said = "".join(f"{position}\n" for position in positions.tolist()).encode()
-            path = _list_path(said)
-            _keep_list(path, said)
-            super().__init__({"list": path}, {path: said})
+            packed = positions.astype("<u4").tobytes()
+            name = hashlib.sha256(packed).hexdigest()[:32]  # ranks and copies of this Loader say the same
+            super().__init__({"indices": name}, {name: packed})
+
+
+def _whole(what, value):
+    """A whole number as it is, which the daemon checks."""
+    if not isinstance(value, (bool, np.bool_)) and hasattr(value, "__index__"):
+        return operator.index(value)
+    raise InvalidArgument(f"{what} is {value!r}, not a whole number")
 
 
 def _positions(indices):
     """Ascending, each once."""
     if hasattr(indices, "detach"):  # a tensor, which may be on another device
         indices = indices.detach().cpu().numpy()
-    given = np.asarray(indices if hasattr(indices, "dtype") else list(indices))
+    if not hasattr(indices, "dtype"):
+        indices = list(indices)
+        bools = sum(isinstance(index, (bool, np.bool_)) for index in indices)
+        if 0 < bools < len(indices):
+            raise InvalidArgument("Indices takes whole numbers or bools, and these are both")
+    given = np.asarray(indices)
     if given.ndim == 1 and given.dtype.kind == "b":
         given = np.flatnonzero(given)
     if given.size == 0:
@@ -120,57 +140,8 @@ def _positions(indices):
         raise InvalidArgument("Indices takes whole numbers, positions in the dataset's order, or bools, one for each "
                               "sample")
     if given.min() < 0 or given.max() >= 2**32:
-        raise InvalidArgument(f"Indices: positions go from {given.min()} to {given.max()}, and begin at 0")
+        raise InvalidArgument(f"Indices: positions go from {given.min()} to {given.max()}, and may be 0 to 2**32 - 1")
     return np.unique(given.astype(np.int64))
-
-
-def _list_path(said):
-    """Where the daemon finds a list, named by what it says: who says the same, another rank or a copy of this Loader,
-    has the same file. A daemon of another user can read there, as it cannot below most home folders."""
-    import hashlib
-    return f"/dev/shm/larder-indices-{os.getuid()}/{hashlib.sha256(said).hexdigest()[:32]}.txt"
-
-
-def _keep_list(path, said):
-    """The list file is there, and for another month."""
-    import stat
-    import tempfile
-    folder = os.path.dirname(path)
-    try:
-        os.makedirs(folder, exist_ok=True)
-        found = os.lstat(folder)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            raise FileExistsError(0, "it is not a folder of this user")
-        os.chmod(folder, 0o755)  # whatever the umask
-        _remove_old(folder)
-        if os.path.exists(path):
-            os.utime(path)
-            return
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
-            file.write(said)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, path)
-    except OSError as error:
-        raise IOFailure(f"Indices go to the daemon in a file of {len(said)} bytes, and {folder} takes none: "
-                        f"{error.strerror}. Give ranges, or write a list file where there is room "
-                        "(larder.List)") from None
-
-
-def keep_lists(text):
-    """The list files of this module that a subset names are there. It is called before each registration: a job that
-    runs for months may come back after its list was removed, or the machine was started again."""
-    for path, said in list(_lists.items()):
-        if path.encode() in text:
-            _keep_list(path, said)
-
-
-def _remove_old(folder):
-    for entry in os.scandir(folder):
-        try:
-            if entry.stat().st_mtime < time.time() - _LISTS_KEPT_S:
-                os.unlink(entry.path)
-        except FileNotFoundError:
-            pass  # another script was faster
 
 
 def _of_torch(subset):
@@ -181,21 +152,28 @@ def _of_torch(subset):
     return Indices(indices)
 
 
-def to_json(subset):
-    """The text that goes to the daemon: of a Subset, of torch's Subset, of its JSON as Python objects, or JSON text; ""
-    for None."""
+def to_wire(subset):
+    """What goes to the daemon, as bytes: the text of a Subset, of torch's Subset, of its JSON as Python objects, or
+    JSON text; and the sets that it names, as sampler/view.h has them. Each is empty where there is nothing."""
     if subset is None:
-        return ""
+        return b"", b""
     if hasattr(subset, "indices") and hasattr(subset, "dataset"):
         subset = _of_torch(subset)
-    if isinstance(subset, Subset):
-        _lists.update(subset.lists)
+    sets = subset.sets if isinstance(subset, Subset) else {}
+    if len(sets) > _SETS_MAX:
+        raise InvalidArgument(f"subset: {len(sets)} Indices, {_SETS_MAX} at most: put them together into fewer")
     text = subset
     if not isinstance(subset, str):
         text = json.dumps(subset.spec if isinstance(subset, Subset) else subset, ensure_ascii=False)
     try:
-        text.encode()
+        return text.encode(), _packed(sets)
     except UnicodeEncodeError as cause:  # a name with other bytes, as os.listdir gives it
         raise InvalidArgument(f"subset {text!r}: names and paths in it must be UTF-8: match a class of another name by "
                               "a pattern, such as 'c*'") from cause
-    return text
+
+
+def _packed(sets):
+    if not sets:
+        return b""
+    return struct.pack("<I", len(sets)) + b"".join(
+        name.encode() + struct.pack("<I", len(indices) // 4) + indices for name, indices in sets.items())

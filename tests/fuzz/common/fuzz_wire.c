@@ -32,7 +32,7 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
                  .prefetch = 2,
                  .world_size = 2,
                  .rank = 1,
-                 .flags = 5 | WIRE_WITH_STATE,
+                 .flags = 5 | WIRE_WITH_FILE,
                  .seed = 9,
                  .weight = 2.5,
                  .name = text("job"),

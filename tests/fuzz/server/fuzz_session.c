@@ -105,7 +105,7 @@ static void send_lawful(struct party *party)
         break;
     case WIRE_REGISTER:
         msg.reg = (struct wire_register){.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1, .epochs = b % 4};
-        msg.reg.flags = with_state ? WIRE_WITH_STATE : 0;
+        msg.reg.flags = with_state ? (b & 1 ? WIRE_WITH_STATE : WIRE_WITH_INDICES) : 0;
         break;
     case WIRE_NEXT:
         msg.next = (struct wire_next){.epoch = a / 4 % 8, .credits = b % (WIRE_CREDITS_MAX + 1)};

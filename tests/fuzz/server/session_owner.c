@@ -22,14 +22,14 @@ static struct party *registered(struct play *play, uint64_t id)
 }
 
 static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
-                        const struct wire_register *reg, int state_fd)
+                        const struct wire_register *reg, int file_fd)
 {
     (void)seq;
     struct party *party = party_of(ctx, client);
     CHECK(!party->told && !party->gone && peer->pid == getpid());
-    CHECK((state_fd >= 0) == ((reg->flags & WIRE_WITH_STATE) != 0));
-    if (state_fd >= 0)
-        CHECK(close(state_fd) == 0);
+    CHECK((file_fd >= 0) == ((reg->flags & WIRE_WITH_FILE) != 0));
+    if (file_fd >= 0)
+        CHECK(close(file_fd) == 0);
     party->told = true;
 }
 

@@ -5,7 +5,8 @@ import os
 import pickle
 import random
 import shutil
-import stat
+import subprocess
+import sys
 import types
 from unittest import mock
 
@@ -120,7 +121,7 @@ class Dataset(Case):
             self.loader(daemon, "pets", with_paths=True)
 
     def test_indices(self):
-        """Indices of any form select just these; many scattered ones go by a list file that two Loaders share."""
+        """Indices of any form select just these; many scattered ones too."""
         daemon = self.daemon()
         sevenths = np.arange(COUNT) % 7 == 2
         for given, expected in (([5, 3, 3, 4], [3, 4, 5]), (np.array([3, 4, 5], np.uint8), [3, 4, 5]),
@@ -137,41 +138,53 @@ class Dataset(Case):
             loader = self.loader(daemon, big, 100, subset=larder.Indices(positions))
             self.assertEqual(sorted(i for batch in loader for i in batch[2].tolist()), positions)
         self.assertEqual(larder.Indices(wide), larder.Indices(np.array(wide)))
-        self.assertIn("list", larder.Indices(wide).spec)
+        self.assertIn("indices", larder.Indices(wide).spec)
         self.assertIn("union", (larder.Indices(wide) | larder.Classes("x")).spec)
 
-    def test_lists(self):
-        """The file of many scattered indices is there for a daemon of any user, and again when it is needed again: for
-        a copy in another process, and for a job that comes back after a daemon's death."""
+    def test_indices_go_by_descriptor(self):
+        """Many scattered positions touch no file: they come with each registration, also with a copy's in another
+        process, with a state's, and that of a job which comes back after a daemon's death."""
         daemon, big = self.daemon(), tree(1200, width=16, height=16)
-        wide = [2 * n + 1 for n in range(500)]
-        subset = larder.Range(0, 1200) & larder.Indices(wide)
-        path, = subset.lists
-        above = path
-        self.assertTrue(os.stat(path).st_mode & stat.S_IROTH)
-        while above != "/":
-            above = os.path.dirname(above)
-            self.assertTrue(os.stat(above).st_mode & stat.S_IXOTH, above)
-        copied = pickle.dumps(subset)
-        os.unlink(path)
-        with mock.patch.dict(larder.subset._lists, clear=True):  # as in a process that has only the copy
-            loader = self.loader(daemon, big, 50, subset=pickle.loads(copied), reconnect=60)
+        odd, thirds = list(range(1, 1200, 2)), list(range(0, 1200, 3))
+        subset = larder.Range(0, 1200) & larder.Indices(odd) - larder.Indices(thirds)
+        wanted = sorted(set(odd) - set(thirds))
+        refuse = mock.Mock(side_effect=OSError(30, "Read-only file system"))
+        with mock.patch.multiple(os, makedirs=refuse, mkdir=refuse, replace=refuse), \
+                mock.patch("tempfile.NamedTemporaryFile", refuse):
+            loader = self.loader(daemon, big, 50, subset=pickle.loads(pickle.dumps(subset)), reconnect=60)
             batches = iter(loader)
             had = next(batches)[2].tolist()
-            os.unlink(path)
-            daemon.kill()
-            self.daemon()
-            self.assertEqual(sorted(had + [i for batch in batches for i in batch[2].tolist()]), wide)
+            state = loader.state_dict()
+            copied = pickle.dumps(loader)
+        daemon.kill()
+        daemon = self.daemon()
+        rest = [i for batch in batches for i in batch[2].tolist()]
+        self.assertEqual(sorted(had + rest), wanted)
+        other = self.loader(daemon, big, 50, subset=subset, state=state)
+        self.assertEqual(sorted(had + [i for batch in other for i in batch[2].tolist()]), wanted)
+        code = "import pickle, sys; print(sorted(i for b in pickle.load(sys.stdin.buffer) for i in b[2].tolist()))"
+        copy = subprocess.run([sys.executable, "-c", code], input=copied, capture_output=True, 
+                              env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+        self.assertEqual(copy.stdout.decode(), f"{wanted}\n", copy.stderr.decode())
 
-    def test_list_folder(self):
-        """A folder of that name that another user has made is not used."""
-        with mock.patch.object(os, "getuid", lambda: 12345678):
-            os.mkdir("/dev/shm/larder-indices-12345678")
-            try:
-                with self.assertRaisesRegex(larder.IOFailure, "not a folder of this user"):
-                    larder.Indices(range(0, 2000, 2))
-            finally:
-                os.rmdir("/dev/shm/larder-indices-12345678")
+    def test_indices_of_ranks(self):
+        """Each rank brings the positions; ranks that bring others are refused."""
+        daemon, big = self.daemon(), tree(1200, width=16, height=16)
+        even = list(range(0, 1200, 2))
+        ranks = [self.loader(daemon, big, 50, subset=larder.Indices(even), rank=rank, world_size=2, name="pair")
+                 for rank in range(2)]
+        seen = [[i for batch in loader for i in batch[2].tolist()] for loader in ranks]
+        self.assertEqual(sorted(seen[0] + seen[1]), even)
+        with self.assertRaisesRegex(larder.LarderError, "pair"):
+            self.loader(daemon, big, 50, subset=larder.Indices(even[1:]), rank=0, world_size=2, name="pair")
+
+    def test_wrong_positions(self):
+        """Positions beyond the dataset, and JSON that was torn from its Indices, are refused with what to do."""
+        daemon = self.daemon()
+        with self.assertRaisesRegex(larder.InvalidArgument, f"there is position 60, and the dataset has {COUNT}"):
+            self.loader(daemon, self.dataset, subset=larder.Indices(range(0, 2000, 2)))
+        with self.assertRaisesRegex(larder.InvalidArgument, "did not come with the registration"):
+            self.loader(daemon, self.dataset, subset=larder.Indices(range(0, 2000, 2)).spec)
 
     def test_torch_subset(self):
         """A torch Subset, also one of a Subset, means its positions in the dataset below."""
@@ -182,7 +195,9 @@ class Dataset(Case):
         self.assertEqual(sorted(i for batch in loader for i in batch[2].tolist()), [10, 12, 29])
 
     def test_refused_indices(self):
-        for given in ([], [1.5], ["a"], [-1], [[1, 2]], [2**40], np.zeros(4, bool)):
+        """What is no position, or becomes another one where it is made narrower."""
+        for given in ([], [1.5], [1.0], ["a"], [-1], [[1, 2]], [2**32], [2**64 + 1], [-2**64], np.zeros(4, bool),
+                      [True, 5], np.array([1.0]), np.array([2**64 - 1], np.uint64), np.float32([3])):
             with self.assertRaisesRegex(larder.InvalidArgument, "Indices"):
                 larder.Indices(given)
 

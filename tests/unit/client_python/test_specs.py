@@ -111,14 +111,14 @@ class Specs(Case):
     def test_subsets_combine(self):
         """Operators nest with Python's precedence, and chains of one operator become one list."""
         a, b, c = larder.Classes("n015*"), larder.Fraction(0.1, seed=3), larder.Range(5, 9)
-        self.assertEqual(subset.to_json(None), "")
+        self.assertEqual(subset.to_wire(None), (b"", b""))
         self.assertEqual((a & b & c).spec, {"intersection": [a.spec, b.spec, c.spec]})
         self.assertEqual((a | b & c).spec, {"union": [{"classes": ["n015*"]}, {"intersection": [
             {"fraction": 0.1, "seed": 3}, {"range": [5, 9]}]}]})
         self.assertEqual((a - b).spec, {"difference": [a.spec, b.spec]})
         self.assertEqual(larder.List("x.txt").spec["list"][0], "/")
         self.assertEqual(larder.Classes(["a", "b"], "c").spec, {"classes": ["a", "b", "c"]})
-        self.assertEqual(json.loads(subset.to_json({"range": [1, 2]})), {"range": [1, 2]})
+        self.assertEqual(json.loads(subset.to_wire({"range": [1, 2]})[0]), {"range": [1, 2]})
         with self.assertRaises(TypeError):
             a & {"range": [1, 2]}
 

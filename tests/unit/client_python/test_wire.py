@@ -56,13 +56,15 @@ class Wire(Case):
                          bytes.fromhex("4c445231 0600 0700 00000000 1c000000 03000000 00000000 02000000"))
         self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0600 0900 00000000 18000000 0500000000000000"))
         self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0600 0b00 00000000 10000000"))
-        job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, b"n", b"/d", b"[]", b"")
+        job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, b"n", b"/d", b"[]", b"", b"")
         packed = _wire.register(2, job)
         self.assertEqual(packed[16:72], struct.pack("<8IQd2I", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0))
         self.assertEqual(packed[72:], b"\1\0\0\0n\2\0\0\0/d\2\0\0\0[]\0\0\0\0")
         with_state = _wire.register(2, job, with_state=True)
         self.assertEqual(with_state[16:72], struct.pack("<8IQd2I", 1, 2, 3, 0, 4, 1, 2, 1 | 64, 9, 2.5, 2, 0))
         self.assertEqual(with_state[72:], packed[72:])
+        flags, = struct.unpack_from("<I", _wire.register(2, job._replace(sets=b"x"), with_state=True), 16 + 28)
+        self.assertEqual(flags, 1 | 64 | 128)
         self.assertEqual(_wire.state_get(9, 3, 17, 10000), bytes.fromhex(
             "4c445231 0600 0d00 09000000 1c000000 03000000 11000000 10270000"))
 
@@ -125,7 +127,7 @@ class Wire(Case):
 
     def test_texts_too_long_are_refused_here(self):
         """What the daemon would refuse for its length fails before it is sent, with the name of the field."""
-        job = _wire.Register(1, 1, 1, 0, 0, 0, 0, 0, 0, 1.0, 0, 0, b"", b"/d", b" " * 24577, b"")
+        job = _wire.Register(1, 1, 1, 0, 0, 0, 0, 0, 0, 1.0, 0, 0, b"", b"/d", b" " * 24577, b"", b"")
         with self.assertRaisesRegex(larder.LimitReached, "pipeline has 24577 bytes"):
             _wire.register(1, job)
         with self.assertRaisesRegex(larder.InvalidArgument, "dataset holds a NUL"):

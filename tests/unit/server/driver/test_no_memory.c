@@ -146,7 +146,7 @@ static int register_once(struct registrar *registrar, struct mailbox *inbox, con
                                            .flags = WIRE_RELABEL,
                                            .batch_size = 1,
                                            .world_size = 1,
-                                           .state_fd = -1}};
+                                           .file_fd = -1}};
     assert_int_equal(registrar_submit(registrar, reg), 0);
     assert_int_equal(mailbox_pop(inbox, &message, 300000), 0); /* milliseconds: else it waits for ever */
     int code = message.registration->code;

@@ -56,7 +56,7 @@ static void submit(struct registrar *registrar, uint64_t client, const char *roo
     *reg = (struct registration){
         .client = client,
         .name = strdup("a job"),
-        .asked = {.source = source, .pipeline_json = strdup("[]"), .batch_size = 1, .world_size = 1, .state_fd = -1}};
+        .asked = {.source = source, .pipeline_json = strdup("[]"), .batch_size = 1, .world_size = 1, .file_fd = -1}};
     assert_int_equal(registrar_submit(registrar, reg), 0);
 }
 

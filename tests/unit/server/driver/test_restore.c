@@ -64,6 +64,7 @@ static struct registration *resolve(const struct asked *asked, int fd)
                                  .world_size = asked->world_size,
                                  .rank = asked->rank,
                                  .shuffle = asked->shuffle,
+                                 .flags = fd >= 0 ? WIRE_WITH_STATE : 0,
                                  .seed = asked->seed,
                                  .weight = 1,
                                  .name = {"job", 3},
@@ -72,7 +73,7 @@ static struct registration *resolve(const struct asked *asked, int fd)
                                  .subset = {asked->subset, (uint32_t)strlen(asked->subset)}};
     struct registration *reg = registration_create(1, 1, &peer, &wire, fd);
     registration_resolve(reg, &(struct resolver){.catalog = catalog, .config = &config, .engine = &engine});
-    assert_int_equal(reg->asked.state_fd, -1);
+    assert_int_equal(reg->asked.file_fd, -1);
     return reg;
 }
 

@@ -48,7 +48,7 @@ static struct registration *make_registration(uint64_t client, uint32_t job, uin
     *reg = (struct registration){.client = client,
                                  .name = xstrdup(name),
                                  .client_name = xstrdup("a client"),
-                                 .asked = {.rank = rank, .world_size = RANKS, .weight = 1, .state_fd = -1}};
+                                 .asked = {.rank = rank, .world_size = RANKS, .weight = 1, .file_fd = -1}};
     return reg;
 }
 

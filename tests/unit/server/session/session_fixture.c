@@ -69,14 +69,14 @@ static bool is_named(const struct wire_text *name, const char *text)
 }
 
 static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
-                        const struct wire_register *reg, int state_fd)
+                        const struct wire_register *reg, int file_fd)
 {
     struct owner *owner = ctx;
     pthread_mutex_lock(&owner->lock);
     owner->peer = *peer;
     owner->state[0] = '\0';
-    if (state_fd >= 0)
-        text_of(state_fd, owner->state, sizeof owner->state);
+    if (file_fd >= 0)
+        text_of(file_fd, owner->state, sizeof owner->state);
     owner->client = client;
     if (is_named(&reg->name, "silent"))
         owner->silent = client;
