@@ -38,8 +38,9 @@ static int read_all(int fd, uint8_t *to, size_t len, uint64_t at, struct error *
         if (got < 0)
             return error_set(err, LARDER_EIO, "subset: indices: cannot be read: %s", strerror(errno));
         if (got == 0)
-            return error_set(err, LARDER_EFORMAT, "subset: indices: the file that came with the registration is too "
-                                                  "short for the sets that it says it has");
+            return error_set(err, LARDER_EFORMAT,
+                             "subset: indices: the file that came with the registration is too "
+                             "short for the sets that it says it has");
         done += (size_t)got;
     }
     return 0;
@@ -84,8 +85,9 @@ int view_sets_open(int fd, struct view_sets **out, uint64_t *end, struct error *
     sets->n_sets = n_sets;
     rc = read_headers(sets, &at, err);
     if (rc == 0 && at > (uint64_t)status.st_size)
-        rc = error_set(err, LARDER_EFORMAT, "subset: indices: the sets that came with the registration end at byte "
-                                            "%llu of %lld",
+        rc = error_set(err, LARDER_EFORMAT,
+                       "subset: indices: the sets that came with the registration end at byte "
+                       "%llu of %lld",
                        (unsigned long long)at, (long long)status.st_size);
     if (rc) {
         view_sets_close(sets);
@@ -116,8 +118,9 @@ static int take(const struct view_set *set, uint32_t *indices, uint32_t first, u
     for (uint32_t i = first; i < end; i++) {
         indices[i] = get_u32((const uint8_t *)&indices[i]);
         if (indices[i] >= samples)
-            return error_set(err, LARDER_EINVAL, "subset: indices: there is position %u, and the dataset has %u samples",
-                             indices[i], samples);
+            return error_set(err, LARDER_EINVAL,
+                             "subset: indices: there is position %u, and the dataset has %u samples", indices[i],
+                             samples);
         if (i > 0 && indices[i - 1] >= indices[i])
             return error_set(err, LARDER_EFORMAT, "subset: indices: the positions of set %.*s do not ascend",
                              VIEW_SET_NAME_BYTES, set->name);
@@ -130,9 +133,10 @@ int view_sets_select(const char *name, const struct view_source *source, uint32_
 {
     const struct view_set *set = find(source->sets, name);
     if (set == NULL)
-        return error_set(err, LARDER_EINVAL, "subset: indices: set %s did not come with the registration: give the "
-                                             "Python client its larder.Indices and not their JSON, or elsewhere ranges "
-                                             "or a list file",
+        return error_set(err, LARDER_EINVAL,
+                         "subset: indices: set %s did not come with the registration: give the "
+                         "Python client its larder.Indices and not their JSON, or elsewhere ranges "
+                         "or a list file",
                          name);
     for (uint32_t first = 0; first < set->count;) {
         uint32_t left = set->count - first, room = source->count - first;

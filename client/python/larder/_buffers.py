@@ -68,11 +68,18 @@ class Held:
             self.release()
 
 
-def arena_view(held, arena, offset, shape, dtype, strides=None):
-    """A read-only array in the arena at `offset` that keeps `held`. The caller has checked the bounds."""
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    return np.asarray(_Owner((held, arena), arena.ctypes.data + offset, shape, dtype, strides, True, None))
+class _View:
+    """Makes arrays in the arena that keep `held`. They say that they are read-only, but for torch, which has no such
+    tensors. The caller has checked the bounds."""
+
+    def __init__(self, held, arena, for_torch):
+        self._memory, self._read_only = (held, arena), not for_torch
+
+    def __call__(self, offset, shape, dtype, strides=None):
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        address = self._memory[1].ctypes.data + offset
+        return np.asarray(_Owner(self._memory, address, shape, dtype, strides, self._read_only, None))
 
 
 def shape_of(info):
@@ -81,26 +88,26 @@ def shape_of(info):
     return info.height, info.width, info.channels
 
 
-def views(session, entries, held):
+def views(session, entries, held, for_torch=False):
     """One strided array where the slots are evenly spaced, else a list of arrays; all of them keep `held`."""
-    info, arena = session.info, session.arena
+    info, view = session.info, _View(held, session.arena, for_torch)
     offsets = entries["offset"].astype(np.int64)
     first = int(offsets.min())
     if info.height == 0:
         ends = offsets + entries["len_bytes"]
-        whole = arena_view(held, arena, first, (int(ends.max()) - first,), np.uint8)
+        whole = view(first, (int(ends.max()) - first,), np.uint8)
         return [whole[start:end] for start, end in zip((offsets - first).tolist(), (ends - first).tolist())]
     shape, dtype = shape_of(info), np.dtype(_wire.DTYPES[info.dtype])
     inner = np.empty(shape, dtype).strides
     steps = np.diff(offsets)
     if entries.size == 1 or (steps[0] >= info.sample_bytes and (steps == steps[0]).all()):
         step = int(steps[0]) if entries.size > 1 else info.sample_bytes
-        return arena_view(held, arena, first, (entries.size, *shape), dtype, (step, *inner))
+        return view(first, (entries.size, *shape), dtype, (step, *inner))
     # One array of all places where a sample might begin; its items overlap, and cost less than an array each.
     places = offsets - first
     step = int(np.gcd.reduce(places)) or 1
     places //= step
-    every = arena_view(held, arena, first, (int(places.max()) + 1, *shape), dtype, (step, *inner))
+    every = view(first, (int(places.max()) + 1, *shape), dtype, (step, *inner))
     return [every[place] for place in places.tolist()]
 
 

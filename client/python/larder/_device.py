@@ -1,6 +1,8 @@
-"""to_device: batches on the device that trains, one ahead, and there made floating point and normalised."""
+"""to_device: batches on the device that trains, and there made floating point and normalised."""
 
+from ._epoch import Batch
 from .errors import InvalidArgument
+from .loader import Loader
 
 
 def to_device(loader, device, normalize=None, dtype=None):
@@ -8,10 +10,11 @@ def to_device(loader, device, normalize=None, dtype=None):
 
     normalize  (mean, std), by channel, of 0 … 1: uint8 images become floating point, (x / 255 - mean) / std. None:
                images stay as they are
-    dtype      of normalised images; torch.float32 by default
+    dtype      of normalised images, one of floating point; torch.float32 by default
 
-    On a CUDA device the next batch is copied and normalised on a stream of its own while this one trains; give the
-    Loader pin_memory=True, so that the copy needs no waiting. On the CPU the result is the same."""
+    On a CUDA device a batch goes through pinned memory, and is copied and normalised on a stream of its own, while the
+    device still works on what was queued before. Nothing is fetched ahead of the loop: the Loader's state_dict() is
+    where the loop stands, at any moment. On the CPU the result is the same."""
     return DeviceLoader(loader, device, normalize, dtype)
 
 
@@ -22,9 +25,14 @@ class DeviceLoader:
         import torch
         self._loader = loader
         self._device = torch.device(device)
-        self._is_ahead = False
         self._dtype = torch.float32 if dtype is None else dtype
+        if not (isinstance(self._dtype, torch.dtype) and self._dtype.is_floating_point):
+            raise InvalidArgument(f"dtype is {dtype!r}: normalised images are of floating point, such as torch.float16")
         self._constants = None if normalize is None else _constants(torch, normalize, self._device)
+        self._streams = torch.cuda if self._device.type == "cuda" else None
+        self._side = None
+        if self._streams is not None and isinstance(loader, Loader):
+            loader._pin_memory = loader._torch
 
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -35,64 +43,47 @@ class DeviceLoader:
         return len(self._loader)
 
     def __iter__(self):
+        return map(self._moved, iter(self._loader))
+
+    def _moved(self, batch):
+        """The batch on the device. Whoever uses it there waits for the copy; this process does not."""
         import torch
-        if self._device.type != "cuda":
-            for batch in self._loader:
-                yield self._moved(torch, batch)
-            return
-        yield from self._ahead(torch)
+        if self._streams is None:
+            return self._parts(torch, batch)
+        if self._side is None:
+            self._side = self._streams.Stream(self._device)
+        with self._streams.stream(self._side):
+            moved = self._parts(torch, batch)
+            done = self._streams.Event()
+            done.record(self._side)
+        current = self._streams.current_stream(self._device)
+        current.wait_event(done)
+        for part in moved.values() if isinstance(moved, dict) else moved:
+            if isinstance(part, torch.Tensor):
+                part.record_stream(current)  # the allocator gave it to the side stream
+        return moved
 
-    def state_dict(self):
-        """The Loader's. Refused while a batch was copied ahead, which the Loader counts as given to the loop."""
-        if self._is_ahead:
-            raise InvalidArgument("a state cannot be saved while to_device has copied a batch ahead: save it after "
-                                  "an epoch's last batch, or move batches yourself")
-        return self._loader.state_dict()
-
-    def _ahead(self, torch):
-        stream = torch.cuda.Stream(self._device)
-        self._is_ahead = False
-        batches = iter(self._loader)
-        ready = self._next(torch, batches, stream)
-        while ready is not None:
-            batch, done = ready
-            current = torch.cuda.current_stream(self._device)
-            current.wait_event(done)
-            for tensor in _tensors(torch, batch):
-                tensor.record_stream(current)  # the allocator gave it to the side stream
-            failure = None
-            try:
-                ready = self._next(torch, batches, stream)
-            except Exception as error:  # noqa: BLE001 - the batch at hand comes first: the Loader counts it as given
-                ready, failure = None, error
-            self._is_ahead = ready is not None
-            yield batch
-            if failure is not None:
-                raise failure
-
-    def _next(self, torch, batches, stream):
-        batch = next(batches, None)
-        if batch is None:
-            return None
-        with torch.cuda.stream(stream):
-            moved = self._moved(torch, batch)
-            done = torch.cuda.Event()
-            done.record(stream)
-        return moved, done
-
-    def _moved(self, torch, batch):
+    def _parts(self, torch, batch):
         if isinstance(batch, dict):
             first = next(iter(batch))
             return {name: self._part(torch, part, name == first) for name, part in batch.items()}
-        return tuple(self._part(torch, part, place == 0) for place, part in enumerate(batch))
+        moved = tuple(self._part(torch, part, place == 0) for place, part in enumerate(batch))
+        if isinstance(batch, Batch) and not _same_memory(moved[0], batch[0]):
+            batch.release()  # its pixels were copied, here or to pinned memory
+        return moved
 
     def _part(self, torch, part, images):
+        if images and isinstance(part, list):
+            part = _gathered(torch, part, self._streams is not None)
         if not isinstance(part, torch.Tensor):
             if images:
                 raise InvalidArgument("to_device moves torch tensors: give the Loader output=\"torch\", and a pipeline "
                                       "that makes pixels")
             return part
-        moved = part.to(self._device, non_blocking=True)
+        if self._streams is not None:
+            # The allocator of pinned memory knows of the copy, and gives the buffer to nobody before it is over.
+            part = part if part.is_pinned() else _copied(torch, part, part.shape, True)
+        moved = part.to(self._device, non_blocking=self._streams is not None)
         if not images or self._constants is None:
             return moved
         if moved.dtype != torch.uint8:
@@ -105,7 +96,8 @@ class DeviceLoader:
 def _constants(torch, normalize, device):
     """Mean and deviation in levels, as a batch is broadcast with."""
     try:
-        mean, std = (torch.as_tensor(part, dtype=torch.float32).reshape(1, -1, 1, 1) * 255 for part in normalize)
+        mean, std = (torch.as_tensor(part, dtype=torch.float32, device="cpu").reshape(1, -1, 1, 1) * 255
+                     for part in normalize)
     except (TypeError, ValueError):
         raise InvalidArgument("normalize is (mean, std), each a number or one for each channel") from None
     if not (std > 0).all():
@@ -113,6 +105,25 @@ def _constants(torch, normalize, device):
     return mean.to(device), std.to(device)
 
 
-def _tensors(torch, batch):
-    parts = batch.values() if isinstance(batch, dict) else batch
-    return [part for part in parts if isinstance(part, torch.Tensor)]
+def _gathered(torch, views, pinned):
+    """The zero-copy views of a batch, which lie apart, in one tensor; what they are where they are no images."""
+    if not views or not all(isinstance(view, torch.Tensor) and view.dim() == 3 for view in views):
+        return views
+    return _copied(torch, views, (len(views), *views[0].shape), pinned)
+
+
+def _copied(torch, source, shape, pinned):
+    """A copy of a tensor, or of the tensors of a list, on the CPU; of images in channels-last memory, as they were."""
+    like = source[0] if isinstance(source, list) else source
+    last = torch.channels_last if len(shape) == 4 and like.stride(-3) == 1 else torch.contiguous_format
+    copy = torch.empty(tuple(shape), dtype=like.dtype, device="cpu", memory_format=last, pin_memory=pinned)
+    if isinstance(source, list):
+        for place, view in enumerate(source):
+            copy[place].copy_(view)
+    else:
+        copy.copy_(source)
+    return copy
+
+
+def _same_memory(moved, given):
+    return moved is given or not isinstance(given, list) and moved.data_ptr() == given.data_ptr()

@@ -17,7 +17,8 @@ from .errors import (BadSamplesWarning, DaemonGone, FormatError, LarderError, Li
 
 class Batch(tuple):
     """A zero-copy batch: (images, labels), or (images, labels, indices). The images are read-only views that hold the
-    daemon's slots until all of them are gone, or release() is called: after that they must not be looked at."""
+    daemon's slots until all of them are gone, or release() is called: after that they must not be looked at. Torch has
+    no read-only tensors: what writes to one ends the process with SIGSEGV."""
 
     def __new__(cls, parts, held):
         self = super().__new__(cls, parts)
@@ -167,7 +168,7 @@ class _Batches:
             if loader._zero_copy:
                 session.check_lease()
                 held = Held(session, batch.batch)
-                images = views(session, entries, held)
+                images = self._views(session, entries, held)
             else:
                 images = self._copy(session, entries)
                 session.check_lease()
@@ -202,6 +203,28 @@ class _Batches:
             return dict(zip(loader._as_dict, parts))
         return Batch(parts, held) if loader._zero_copy else parts
 
+    def _views(self, session, entries, held):
+        images = views(session, entries, held, self._loader._torch)
+        if not self._loader._torch:
+            return images
+        import torch
+        if not isinstance(images, list):
+            return _channels_first(torch.from_numpy(images), session.info)
+        return [_channels_first(torch.from_numpy(image), session.info) for image in images]
+
+    def _pinned(self, shape, dtype):
+        """An empty tensor in pinned memory; None where there is none, from here on."""
+        import torch
+        try:
+            # Torch's own allocator: it knows which copies to the GPU are still under way, a pool of ours would not. And
+            # the CPU's memory, whatever torch.set_default_device says.
+            return torch.empty(shape, dtype=getattr(torch, dtype), device="cpu", pin_memory=True)
+        except RuntimeError as error:
+            warnings.warn(f"pin_memory: torch gives no pinned memory, and batches are in ordinary memory: {error}",
+                          stacklevel=9)
+            self._loader._pin_memory = False
+            return None
+
     def _copy(self, session, entries):
         loader, info = self._loader, session.info
         offsets = entries["offset"].astype(np.int64)
@@ -209,21 +232,20 @@ class _Batches:
             return copy_bytes(session.arena, offsets, entries["len_bytes"])
         shape = (entries.size, *shape_of(info))
         dtype = _wire.DTYPES[info.dtype]
-        tensor = None
-        if loader._pin_memory:
-            # Torch's own allocator: it knows which copies to the GPU are still under way, a pool of ours would not.
-            import torch
-            tensor = torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=True)
-            array = tensor.numpy()
-        else:
-            array = loader._pool_of(info).array(shape, dtype)
+        tensor = self._pinned(shape, dtype) if loader._pin_memory else None
+        array = loader._pool_of(info).array(shape, dtype) if tensor is None else tensor.numpy()
         copy_slots(session.arena, offsets, info.sample_bytes, array.reshape(-1).view(np.uint8))
         if not loader._torch:
             return array
         if tensor is None:
             import torch
             tensor = torch.from_numpy(array)
-        return tensor.permute(0, 3, 1, 2) if info.layout == _wire.LAYOUT_HWC else tensor
+        return _channels_first(tensor, info)
+
+
+def _channels_first(tensor, info):
+    """What torch has for a batch, an image, or the encoded bytes of one, as they lie in memory."""
+    return tensor.movedim(-1, -3) if info.height and info.layout == _wire.LAYOUT_HWC else tensor
 
 
 class Epoch:

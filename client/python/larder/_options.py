@@ -88,12 +88,7 @@ def child_name(name):
 def want_torch(output, zero_copy):
     if output not in _OUTPUTS:
         raise InvalidArgument(f"output is {output!r}, not one of {', '.join(repr(word) for word in _OUTPUTS)}")
-    if zero_copy:
-        if output == "torch":
-            raise InvalidArgument("zero_copy gives read-only NumPy views, which torch does not have: leave output out, "
-                                  "or leave zero_copy out")
-        return False
-    if output == "numpy":
+    if output == "numpy" or (output == "auto" and zero_copy):
         return False
     try:
         import torch  # noqa: F401

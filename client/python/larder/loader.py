@@ -92,10 +92,11 @@ class Loader:
                    and at least a tenth of an equal share; otherwise it changes nothing. The ranks of a job have its
                    weight together. `larder weight JOB W` gives a running job another, which this Loader keeps when it
                    connects again or is copied to another process (ranks: which their job keeps as long as it lives)
-    zero_copy      hand out larder.Batch objects of read-only NumPy views into the daemon's memory: one array where the
-                   slots are evenly spaced, else a list of arrays. A batch's slots are held until its views are gone;
+    zero_copy      hand out larder.Batch objects of read-only views into the daemon's memory: one array where the slots
+                   are evenly spaced, else a list of arrays. They are NumPy's, or with output="torch" tensors, which
+                   must not be written to: torch cannot refuse it. A batch's slots are held until its views are gone;
                    up to prefetch + 1 batches may be held at a time, for which the job keeps room whoever else comes
-    output         "torch", "numpy", or "auto": torch where it can be imported
+    output         "torch", "numpy", or "auto": torch where it can be imported, and NumPy with zero_copy
     with_ids       yield (images, labels, indices): positions in the dataset's order, as ImageFolder numbers them
     with_paths     yield the samples' paths too, last: a list of str. Of a folder only
     labels         in place of class numbers: an array or tensor with a row for each sample in the dataset's order; a
@@ -104,7 +105,7 @@ class Loader:
     as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries
     socket         the daemon's socket; by default LARDER_SOCKET, else this user's daemon, which is started when needed
     timeout        seconds to wait for a batch (or for the registration) before larder.Timeout; None: for ever
-    pin_memory     put torch batches into pinned memory (where there is a GPU)
+    pin_memory     put torch batches into pinned memory (where there is a GPU). larder.to_device does so by itself
 
     Iterating again gives the next epoch, also after an early break: what was left of the old one is dropped. Threads
     may share an iterator: each batch goes to one of them.

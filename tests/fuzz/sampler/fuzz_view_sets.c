@@ -1,5 +1,5 @@
-/* fuzz_view_sets.c: proves that no file of sets makes view_sets_open or view_eval crash, or select what the dataset does
- * not have. */
+/* fuzz_view_sets.c: proves that no file of sets makes view_sets_open or view_eval crash, or select what the dataset
+ * does not have. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,8 +1,12 @@
 """The Loader with torch: tensors over the same memory, in the layout that training wants."""
 
 import sys
+import warnings
+from unittest import mock
 
 from support import Case, main
+
+from larder import _options
 
 try:
     import torch
@@ -40,6 +44,25 @@ class Torch(Case):
         with self.assertWarnsRegex(UserWarning, "pin_memory"):
             loader = self.loader(output="torch", pin_memory=True)
         self.assertEqual(len(list(loader)), 4)
+
+    def test_pinned_batches_are_the_cpus(self):
+        """With pin_memory and a default device that is not the CPU, batches are made on the CPU all the same; where
+        torch has no pinned memory after all, it is said once."""
+        if not hasattr(torch, "set_default_device"):
+            self.skipTest("this torch has no default device")
+        self.daemon()
+        with mock.patch.object(_options, "can_pin", lambda: True):
+            loader = self.loader(output="torch", pin_memory=True)
+        torch.set_default_device("meta")
+        try:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                devices = {part.device.type for batch in loader for part in batch}
+        finally:
+            torch.set_default_device(None)
+        self.assertEqual(devices, {"cpu"})
+        self.assertEqual(len([each for each in said if "pin_memory" in str(each.message)]),
+                         0 if torch.cuda.is_available() else 1)
 
 
 if __name__ == "__main__":
