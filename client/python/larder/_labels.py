@@ -1,5 +1,6 @@
 """labels=: what a batch has in place of class numbers, by position or key: an array, a tensor, a mapping or a CSV."""
 
+import numbers
 import operator
 import os
 from collections.abc import Mapping
@@ -8,6 +9,8 @@ import numpy as np
 
 from ._label_file import LabelFile, Names
 from .errors import InvalidArgument, LarderError, NotFound
+
+_FLOAT32_WHOLE = 2**24  # up to which float32 holds every whole number
 
 
 class Labels:
@@ -40,11 +43,18 @@ def check(given):
     if isinstance(given, (str, os.PathLike)):
         return LabelFile(os.fspath(given))
     if isinstance(given, Mapping):
-        keys, values = list(given), _array([np.asarray(value) for value in given.values()])
+        keys, values = list(given), _array([_plain(value) for value in given.values()])
         return keys, values
     if hasattr(given, "detach"):  # a tensor, which may be on another device
         given = given.detach().cpu().numpy()
+    if not hasattr(given, "dtype") and hasattr(given, "__iter__"):
+        given = [_plain(row) for row in given]
     return None, _array(given)
+
+
+def _plain(row):
+    """A number, or the numbers of a row, as Python's own: a torch tensor's and an array's too."""
+    return row.tolist() if hasattr(row, "tolist") else row
 
 
 def of_dataset(checked, count, files, partial):
@@ -74,7 +84,9 @@ def of_dataset(checked, count, files, partial):
 def _positions(keys, count, files):
     """Of keys that are all whole numbers, or all names."""
     try:
-        rows = np.array([int(key) if isinstance(key, (str, bytes)) else operator.index(key) for key in keys], np.int64)
+        rows = np.array([_position(key) for key in keys], np.int64)
+    except OverflowError:
+        raise InvalidArgument(f"labels: a position lies far beyond the dataset's {count} samples") from None
     except (TypeError, ValueError):
         names = Names(files())
         rows = [names.find(os.fsdecode(key)) if isinstance(key, (str, bytes, os.PathLike)) else None for key in keys]
@@ -89,12 +101,60 @@ def _positions(keys, count, files):
     return rows
 
 
+def _position(key):
+    """A key as a position: a whole number, or the text of one. TypeError, ValueError: it is a name."""
+    if isinstance(key, (bool, np.bool_)):
+        raise TypeError
+    return int(key) if isinstance(key, (str, bytes)) else operator.index(key)
+
+
 def _array(values):
-    """Numbers: whole ones as int64, others as float32, as a loss takes them."""
+    """Numbers: whole ones as int64, others as float32, as a loss takes them. What these do not hold is refused; only
+    fractions are rounded."""
     try:
         array = np.array(values)
     except ValueError:
         array = np.array(None)
-    if array.ndim == 0 or array.dtype.kind not in "biuf":
+    if array.dtype.kind == "O" or (array.dtype.kind == "f" and not isinstance(values, np.ndarray)):
+        array = _as_given(values, array)
+    if array.ndim == 0 or array.dtype.kind not in "biufO":
         raise InvalidArgument("labels is no array of numbers: give one row a sample, all of one length")
-    return array.astype(np.float32 if array.dtype.kind == "f" else np.int64)
+    if array.dtype.kind == "f":
+        return _float32(array)
+    if array.dtype.kind == "O" or (array.dtype.kind == "u" and array.size):
+        for number in (array.max(), array.min()):
+            if not -2**63 <= number < 2**63:
+                raise InvalidArgument(f"labels has {number}, and whole numbers come as int64, -2**63 to 2**63 - 1: "
+                                      "number them anew (numpy.unique(labels, return_inverse=True))")
+    return array.astype(np.int64)
+
+
+def _as_given(values, array):
+    """NumPy makes floating point without a word of whole numbers that no type of its own holds, and of those beside
+    fractions. Then the first are given as they are, of kind O, and the others refused where they become others."""
+    given = np.array(values, object)
+    whole = [number for number in given.ravel().tolist() if isinstance(number, numbers.Integral)]
+    if whole and len(whole) == given.size:
+        return given
+    if array.dtype.kind == "O":
+        return np.array(None)
+    most = max(map(abs, whole), default=0)
+    if most > _FLOAT32_WHOLE:
+        raise InvalidArgument(f"labels has {most} beside fractions, and with these all come as float32, which holds "
+                              f"every whole number up to {_FLOAT32_WHOLE} only: give labels on another scale")
+    return array
+
+
+def _float32(array):
+    """Rounded. Refused are numbers beyond float32, and whole ones all, where they would become others: those are ids or
+    times that have become floating point somewhere."""
+    with np.errstate(over="ignore", under="ignore"):
+        narrow = array.astype(np.float32)
+    finite = np.isfinite(array)
+    lost = finite & (~np.isfinite(narrow) | ((narrow == 0) & (array != 0)))
+    if (np.trunc(array) == array)[finite].all():
+        lost |= finite & (narrow != array)
+    if lost.any():
+        raise InvalidArgument(f"labels has {array[lost].ravel()[0]}, which float32 does not hold: give whole numbers "
+                              "as integers, which come as int64, and others on another scale")
+    return narrow

@@ -12,8 +12,12 @@ _OUTPUTS = ("auto", "torch", "numpy")
 
 def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
          all_files, relabel, weight):
-    if not _wire.WEIGHT_MIN <= weight <= _wire.WEIGHT_MAX:  # nor what is no number
-        raise InvalidArgument(f"weight is {weight}, not {_wire.WEIGHT_MIN} to {_wire.WEIGHT_MAX}")
+    try:
+        fits = _wire.WEIGHT_MIN <= weight <= _wire.WEIGHT_MAX  # nor does what is no number
+    except TypeError:
+        fits = False
+    if not fits:
+        raise InvalidArgument(f"weight is {weight!r}, not {_wire.WEIGHT_MIN} to {_wire.WEIGHT_MAX}")
     for what, value, known in (("shuffle", shuffle, _wire.SHUFFLES), ("bad_samples", bad_samples, _wire.BAD_POLICIES),
                                ("augment", augment, _wire.AUGMENTS)):
         if value not in known:
@@ -36,17 +40,16 @@ def whole(what, value, least, most):
     try:
         number = operator.index(value)
     except TypeError:
-        raise InvalidArgument(f"{what} is {value!r}, not a whole number") from None
+        number = None
+    if number is None or isinstance(value, bool):
+        raise InvalidArgument(f"{what} is {value!r}, not a whole number")
     if not least <= number <= most:
         raise InvalidArgument(f"{what} is {number}, not {least} to {most}")
     return number
 
 
 def seconds(what, value):
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = -1.0
+    number = float(value) if hasattr(value, "__float__") else -1.0
     if not number >= 0:
         raise InvalidArgument(f"{what} is {value!r}, not a number of seconds, 0 or more")
     return number

@@ -11,6 +11,7 @@ import os
 import sys
 
 from . import _wire
+from ._options import whole
 from .errors import InvalidArgument
 
 # Of torchrun and what is like it, of srun, of Open MPI's mpirun: rank and world size, and the same among the ranks of
@@ -31,12 +32,12 @@ class Given:
         if (rank is None) != (world_size is None):
             raise InvalidArgument("rank and world_size go together: give both, or neither")
         self.fixed = None if rank is None else _checked(rank, world_size)
-        self.here = None if local_world_size is None else int(local_world_size)
-        if self.here is not None and self.here < 1:
-            raise InvalidArgument(f"local_world_size is {self.here}: it counts the ranks of this node, 1 or more")
+        self.here = None if local_world_size is None else whole("local_world_size", local_world_size, 1, 2**32 - 1)
         self.found = None  # what was found last; what is found no more still holds
         self.launch = ""
         self.name = name or ""
+        if not isinstance(self.name, str):
+            raise InvalidArgument(f"name is {name!r}, no text")
         if self.fixed is None or self.fixed[1] > 1:
             _numbered += 1
         self.number = _numbered
@@ -90,9 +91,8 @@ class Given:
 
 
 def _checked(rank, world_size):
-    if world_size < 1 or not 0 <= rank < world_size:
-        raise InvalidArgument(f"rank is {rank} and world_size {world_size}: ranks are 0 to world_size - 1")
-    return int(rank), int(world_size)
+    world_size = whole("world_size", world_size, 1, 2**32 - 1)
+    return whole(f"of world_size {world_size} rank", rank, 0, world_size - 1), world_size
 
 
 def _shortened(name, most_bytes):

@@ -26,6 +26,7 @@ from ._version import __version__
 from .errors import DaemonGone, FormatError, IOFailure, LarderError, Timeout, from_code
 
 HANDSHAKE_S = 30
+_POLL_MOST_S = 10**6  # that poll() can be told to wait
 STATE_LATE_S = 10     # that the daemon's word on a state may come after the time it was given
 _TOKEN_MOST = 1 << 20  # bytes of a token, besides a bit for each sample
 
@@ -372,6 +373,9 @@ class Session:
             poller.register(self.fileno(), events)
         except ValueError:
             raise gone(self.path) from None
+        while deadline is not None and deadline - time.monotonic() > _POLL_MOST_S:  # or for ever
+            if poller.poll(_POLL_MOST_S * 1000):
+                return True
         return bool(poller.poll(None if deadline is None else max(0, deadline - time.monotonic()) * 1000))
 
     def _wait(self, deadline, what):

@@ -131,7 +131,7 @@ class Loader:
         self._as_dict = _options.names_of_parts(as_dict, 2 + self._with_ids + self._with_paths, self._zero_copy)
         self._asked_labels = _labels.check(labels)
         self._socket = None if socket is None else os.path.abspath(os.path.expanduser(os.fspath(socket)))
-        self._timeout_s = timeout
+        self._timeout_s = None if timeout is None else _options.seconds("timeout", timeout)
         self._reconnect_s = _options.seconds("reconnect", reconnect)
         self._home_pid = os.getpid()
         self._reset(asked)
