@@ -98,6 +98,16 @@ static int check_peer(int fd, const char *path, struct error *err)
                      path, (int)peer.pid, (unsigned)peer.uid, (unsigned)geteuid());
 }
 
+int descriptor_error(struct connection *connection, int number, const char *what, struct error *err)
+{
+    connection->no_descriptor = number == EMFILE || number == ENFILE;
+    if (connection->no_descriptor)
+        return error_set(err, LARDER_ELIMIT,
+                         "%s: no file descriptor is free (%s): raise the limit (ulimit -n), or close files", what,
+                         strerror(number));
+    return error_set(err, LARDER_EIO, "%s: %s", what, strerror(number));
+}
+
 int connection_init(struct connection *connection, const char *path, struct error *err)
 {
     int rc = socket_path_check(path, err);
@@ -110,7 +120,7 @@ int connection_init(struct connection *connection, const char *path, struct erro
     if (!connection->in || !connection->out)
         rc = error_set(err, LARDER_ENOMEM, "no memory for the connection's buffers");
     else if (fork_enlist(connection) != 0)
-        rc = error_set(err, LARDER_EIO, "no descriptor for the loader: %s", strerror(errno));
+        rc = descriptor_error(connection, errno, "no descriptor for the loader", err);
     if (rc) {
         free(connection->in);
         free(connection->out);
@@ -121,8 +131,9 @@ int connection_init(struct connection *connection, const char *path, struct erro
 
 int connection_dial(struct connection *connection, uint64_t deadline_ns, struct error *err)
 {
+    connection->no_descriptor = false;
     if (fork_socket(connection) != 0)
-        return error_set(err, LARDER_EIO, "no socket could be made: %s", strerror(errno));
+        return descriptor_error(connection, errno, "no socket could be made", err);
     int rc = connect_to(connection->fd, connection->path, deadline_ns, err);
     if (rc == 0)
         rc = check_peer(connection->fd, connection->path, err);
@@ -272,7 +283,10 @@ int connection_receive(struct connection *connection, struct wire_message *out, 
         return rc;
     int fd;
     int n_fds = take_fds(&header, &fd);
-    if (n_fds > (passed_fd ? 1 : 0) || header.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+    bool lost = passed_fd && n_fds == 0 && header.msg_flags & MSG_CTRUNC;
+    if (lost) /* the kernel drops descriptors for which the process has no place */
+        rc = descriptor_error(connection, EMFILE, "it passed a descriptor, which was lost", err);
+    else if (n_fds > (passed_fd ? 1 : 0) || header.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
         rc = error_set(err, LARDER_EFORMAT, "a message too long, or with descriptors nobody asked for");
     else
         rc = wire_decode(connection->in, len, out, err);

@@ -20,10 +20,11 @@
 #define ALARM_NOW UINT64_C(1)
 
 struct connection {
-    int fd;            /* the socket; -1: not connected */
-    int set_fd;        /* what the program polls: readable when fd is, or when the alarm has gone off */
-    int alarm_fd;      /* a timer … */
-    uint64_t alarm_ns; /* … and what it is set to */
+    int fd;             /* the socket; -1: not connected */
+    int set_fd;         /* what the program polls: readable when fd is, or when the alarm has gone off */
+    int alarm_fd;       /* a timer … */
+    uint64_t alarm_ns;  /* … and what it is set to */
+    bool no_descriptor; /* the last attempt failed because this process had none free */
     char path[SOCKET_PATH_MAX];
     uint8_t *in;  /* WIRE_REPLY_MAX bytes: the message received last, from which its decoded form borrows */
     uint8_t *out; /* WIRE_REQUEST_MAX bytes: the message being sent */
@@ -50,6 +51,9 @@ int connection_dial(struct connection *connection, uint64_t deadline_ns, struct 
 /* connection_hang_up closes the socket; it accepts one that is closed. */
 void connection_hang_up(struct connection *connection);
 
+/* descriptor_error sets the error of a call that makes a descriptor, and has failed with errno `number`: LARDER_ELIMIT,
+ * with what to do, where none is free, else LARDER_EIO. Gives the code, and sets no_descriptor. */
+int descriptor_error(struct connection *connection, int number, const char *what, struct error *err);
 /* connection_close hangs up and frees what connection_init made, as far as it got; it accepts a closed connection. */
 void connection_close(struct connection *connection);
 

@@ -85,12 +85,13 @@ static int encode_to(int fd, const struct record *record, size_t bytes, struct e
     return rc ? error_set(err, rc, "what was taken cannot be put into a record (%s)", larder_err_name(rc)) : 0;
 }
 
-static int make_record(const struct record *record, int *out, struct error *err)
+static int make_record(struct larder_loader *loader, const struct record *record, int *out)
 {
+    struct error *err = &loader->error;
     size_t bytes = record_bytes(record);
     int fd = memfd_create("larder-record", MFD_CLOEXEC);
     if (fd < 0)
-        return error_set(err, LARDER_EIO, "no file of memory for the record of what was taken: %s", strerror(errno));
+        return descriptor_error(&loader->connection, errno, "no file of memory for the record of what was taken", err);
     int rc = 0, number;
     do { /* a page that cannot be had later ends the process with SIGBUS */
         number = posix_fallocate(fd, 0, (off_t)bytes);
@@ -137,7 +138,7 @@ int join_register(struct larder_loader *loader, const struct record *record, con
         .subset = text_of(o->subset),
     };
     int fd = -1;
-    int rc = record ? make_record(record, &fd, &loader->error) : 0;
+    int rc = record ? make_record(loader, record, &fd) : 0;
     if (rc == 0)
         rc = join_ask(loader, &msg, fd, deadline_ns, seq);
     if (fd >= 0)

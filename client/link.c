@@ -88,11 +88,12 @@ int link_lost(struct larder_loader *loader)
 
 /* ── coming up ───────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* is_passing tells whether another attempt may go better: the next daemon is not there yet, or the last one's rank,
- * name or memory is not free yet. */
-static bool is_passing(int code)
+/* is_passing tells whether another attempt may go better: the next daemon is not there yet, the last one's rank, name
+ * or memory is not free yet, or this process has no descriptor free at this moment. */
+static bool is_passing(const struct larder_loader *loader, int code)
 {
-    return code == LARDER_EGONE || code == LARDER_EBUSY || code == LARDER_EQUOTA;
+    return code == LARDER_EGONE || code == LARDER_EBUSY || code == LARDER_EQUOTA ||
+           (code == LARDER_ELIMIT && loader->connection.no_descriptor);
 }
 
 /* go_to moves on to a state in which a message is awaited, and has the program called when that takes too long. What
@@ -220,7 +221,7 @@ static int give_up(struct larder_loader *loader, int rc)
         rc = error_set(&loader->error, LARDER_EGONE,
                        "the daemon at %s went %d times without having sent a batch: its log says why", path,
                        COMEBACKS_MAX);
-    else if (is_passing(rc) || rc == LARDER_ETIMEOUT)
+    else if (is_passing(loader, rc) || rc == LARDER_ETIMEOUT)
         error_prefix(&loader->error, rc, "the daemon at %s has gone, and none took this job over within %lld ms", path,
                      (long long)loader->asked.reconnect_ms);
     else
@@ -253,7 +254,7 @@ int link_mend(struct larder_loader *loader, uint64_t deadline_ns)
             continue;
         if (rc == LARDER_ETIMEOUT && clock_now_ns() < end_ns)
             return still_waiting(loader);
-        if (!is_passing(rc) || clock_now_ns() >= link->window_end_ns)
+        if (!is_passing(loader, rc) || clock_now_ns() >= link->window_end_ns)
             return give_up(loader, rc);
         link->why = loader->error;
         retry_later(loader);

@@ -12,8 +12,9 @@ import weakref
 
 from . import _autostart
 from ._session import HANDSHAKE_S, Session
+from ._socket import NO_DESCRIPTOR, no_descriptor
 from ._socket_path import default_path
-from .errors import Busy, DaemonGone, LarderError, Timeout
+from .errors import Busy, DaemonGone, LarderError, LimitReached, Timeout
 
 PAUSE_FIRST_S, PAUSE_MOST_S = 0.01, 0.5  # between two tries
 OWN_END_S = 5.0  # until a daemon has noticed that this process has closed a session of the same job
@@ -44,7 +45,8 @@ class Link:
 
     def open(self, register, may_be_busy):
         """A session in which register(session) has registered the job. Where the last one was lost, tries until the
-        time for that is over; where `may_be_busy`, as long while others have the job's name."""
+        time for that is over, also while this process has no descriptor free; where `may_be_busy`, as long while others
+        have the job's name."""
         began_s = time.monotonic()
         while True:
             if self._spent_s and self._spent_s >= self._reconnect_s:
@@ -54,7 +56,9 @@ class Link:
             try:
                 self.session = self._opened(register)
                 break
-            except (DaemonGone, Busy, Timeout) as error:
+            except (DaemonGone, Busy, Timeout, LimitReached) as error:
+                if isinstance(error, LimitReached) and not error._passing:
+                    raise
                 self._slow_down()
                 if isinstance(error, DaemonGone) and error.lost:
                     self.lose(error)
@@ -74,7 +78,12 @@ class Link:
 
     def _opened(self, register):
         if self._socket is None and not os.environ.get("LARDER_SOCKET"):
-            return _autostart.with_daemon(default_path(), self._connected, register, self._starts)
+            try:
+                return _autostart.with_daemon(default_path(), self._connected, register, self._starts)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR:
+                    raise
+                raise no_descriptor(f"starting a daemon at {default_path()}") from error
         session = self._connected()
         register(session)
         return session
@@ -110,7 +119,8 @@ class Link:
 
     def _too_late(self, error):
         """The error when a lost connection was not made again in time: what was lost, and why the last try failed."""
-        kind = Busy if isinstance(error, Busy) else DaemonGone  # and no Timeout, after which the next call would go on
+        # No Timeout, after which the next call would go on.
+        kind = next((kind for kind in (Busy, LimitReached) if isinstance(error, kind)), DaemonGone)
         late = kind(f"{self._why}. No daemon took the job over within {self._reconnect_s:.3g} s: {error}")
         late.__cause__ = error
         return late

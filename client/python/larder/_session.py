@@ -20,7 +20,7 @@ import weakref
 import numpy as np
 
 from . import _record, _wire
-from ._socket import bytes_of, connect, descriptors, file_of, gone, map_arena
+from ._socket import bytes_of, connect, descriptors, file_of, gone, map_arena, no_descriptor
 from ._socket_path import check_path
 from ._version import __version__
 from .errors import DaemonGone, FormatError, IOFailure, LarderError, Timeout, from_code
@@ -69,6 +69,7 @@ class Session:
         self._answer = None    # a token, or the daemon's error
         self._leaving = False  # closes when the last zero-copy batch is released
         self._over = False     # by interrupt()
+        self._lost_fds = False  # with the message that came last
         self.torn = False      # Ctrl-C came between a message and what is known of it here
 
     def connect(self, timeout_s=HANDSHAKE_S):
@@ -93,6 +94,8 @@ class Session:
             kind, _, welcome = _wire.decode(message)
             if kind == _wire.ERROR:
                 raise from_code(welcome.code, welcome.text)
+            if kind == _wire.WELCOME and not fds and self._lost_fds:
+                raise no_descriptor(f"the daemon at {self.path} passed its arena")
             if kind != _wire.WELCOME or len(fds) != 1:
                 raise FormatError(f"the daemon at {self.path} did not greet with its arena")
             self.arena = map_arena(self.path, fds[0], welcome.arena_bytes)
@@ -403,6 +406,9 @@ class Session:
                 os.close(fd)
 
     def _token(self, fields, fds):
+        """The token that a STATE brings, or the error in its place."""
+        if not fds and self._lost_fds:
+            return no_descriptor(f"the daemon at {self.path} passed a state")
         if len(fds) != 1:
             raise FormatError(f"the daemon at {self.path} sent a state without a descriptor")
         return bytes_of(self.path, fds[0], fields.n_bytes, _TOKEN_MOST + _record.set_bytes(self.info.dataset_samples))
@@ -421,6 +427,7 @@ class Session:
         except OSError:
             raise gone(self.path) from None
         fds += descriptors(control)
+        self._lost_fds = bool(flags & socket.MSG_CTRUNC)  # the kernel drops those for which there is no place
         if size == 0:
             raise gone(self.path)
         if flags & socket.MSG_TRUNC:

@@ -1,5 +1,6 @@
 """The daemon's socket and the descriptors that come and go over it: whom to trust, what may be mapped."""
 
+import errno
 import fcntl
 import mmap
 import os
@@ -9,8 +10,9 @@ import time
 
 import numpy as np
 
-from .errors import DaemonGone, FormatError, IOFailure, NotPermitted, Timeout
+from .errors import DaemonGone, FormatError, IOFailure, LimitReached, NotPermitted, Timeout
 
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)  # errors that say that none is free
 CONNECT_RETRY_S = 0.01  # while the daemon's backlog is full: poll does not tell when there is room again
 _SEAL_SHRINK = getattr(fcntl, "F_SEAL_SHRINK", 2)
 _GET_SEALS = getattr(fcntl, "F_GET_SEALS", 1034)
@@ -23,11 +25,27 @@ def gone(path):
     return error
 
 
+def failure(error, text):
+    """The error for an OSError: of descriptors, where none is free, and else IOFailure with the text."""
+    if error.errno in NO_DESCRIPTOR:
+        return no_descriptor(text)
+    return IOFailure(f"{text}: {error.strerror or error}")
+
+
+def no_descriptor(text):
+    error = LimitReached(f"{text}: no file descriptor is free: raise the limit (ulimit -n), or close files")
+    error._passing = True
+    return error
+
+
 # ── connecting ──
 
 def connect(path, deadline, is_over):
     """A socket that is connected to a daemon that is to be trusted. is_over() says whether it is of no more use."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        raise failure(error, f"connecting to {path}") from error
     try:
         sock.setblocking(False)
         while not _connected(sock, path):
@@ -52,7 +70,7 @@ def connect(path, deadline, is_over):
         raise NotPermitted(f"this user may not use the daemon's socket {path}") from None
     except OSError as error:
         sock.close()
-        raise IOFailure(f"connecting to {path}: {error.strerror}") from error
+        raise failure(error, f"connecting to {path}") from error
     except BaseException:
         sock.close()
         raise
@@ -96,7 +114,9 @@ def map_arena(path, fd, arena_bytes):
         raise FormatError(f"the arena that the daemon at {path} passed is not sealed, or smaller than it says")
     try:
         mapping = mmap.mmap(fd, arena_bytes, mmap.MAP_SHARED, mmap.PROT_READ)
-    except (OSError, ValueError, OverflowError) as error:
+    except OSError as error:
+        raise failure(error, f"mapping {arena_bytes} bytes of arena of the daemon at {path}") from error
+    except (ValueError, OverflowError) as error:
         raise IOFailure(f"mapping {arena_bytes} bytes of arena of the daemon at {path}: {error}") from error
     return np.frombuffer(mapping, np.uint8)
 
@@ -111,8 +131,7 @@ def file_of(data):
     except OSError as error:
         if fd >= 0:
             os.close(fd)
-        raise IOFailure(f"{len(data)} bytes for the daemon could not be put into memory: "
-                        f"{error.strerror}") from error
+        raise failure(error, f"{len(data)} bytes for the daemon could not be put into memory") from error
     except BaseException:
         if fd >= 0:
             os.close(fd)

@@ -83,6 +83,7 @@ class LimitReached(LarderError):
     """A stated limit was reached."""
 
     code = "ELIMIT"
+    _passing = False  # whether it is of this process and moment: no descriptor is free
 
 
 class Timeout(LarderError, TimeoutError):

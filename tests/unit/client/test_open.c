@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -228,6 +229,28 @@ static void refuse_registration(struct fake_daemon *daemon)
     fake_error(daemon, msg.seq, LARDER_ENOENT, false, "no folder /data/set: mount it");
 }
 
+/* Without a free descriptor it is refused, with what to do; and with one more it is another that is missing. */
+static void names_missing_descriptors(void **state)
+{
+    (void)state;
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    int next = dup(0);
+    close(next);
+    struct larder_options options = options_for_fake();
+    options.socket = "/nowhere/larder.sock";
+    for (int free_ones = 0; free_ones < 4; free_ones++) {
+        struct rlimit none = {(rlim_t)(next + free_ones), limit.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        struct larder_loader *loader = NULL;
+        int code = larder_open(&options, &loader);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        assert_int_equal(code, free_ones < 3 ? LARDER_ELIMIT : LARDER_EGONE);
+        if (free_ones < 3 && !strstr(larder_last_error(NULL), "no file descriptor is free"))
+            fail_msg("%s", larder_last_error(NULL));
+    }
+}
+
 static void refuse_peer(struct fake_daemon *daemon)
 {
     fake_error(daemon, 0, LARDER_EPERM, true, "users of group x only");
@@ -346,6 +369,7 @@ int main(void)
         cmocka_unit_test(refuses_options),
         cmocka_unit_test(grows),
         cmocka_unit_test(refuses_sockets),
+        cmocka_unit_test(names_missing_descriptors),
         cmocka_unit_test(hands_errors_through),
         cmocka_unit_test(refuses_large_batch),
         cmocka_unit_test(hands_early_errors_through),

@@ -1,5 +1,6 @@
 /* test_reconnect.c: a daemon that dies is a pause: the loader goes on with exactly the rest in the next one. */
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -415,6 +416,33 @@ static void presents_its_name(void **state)
     }
 }
 
+/* Without a free descriptor the program waits as for a daemon, and goes on when there is one. */
+static void waits_for_a_descriptor(void **state)
+{
+    (void)state;
+    struct larder_batch *batch = NULL;
+    struct rlimit limit;
+    fake_init(&fake);
+    struct larder_options options = fake_options();
+    most = after = 2;
+    start(&options, serve_and_die);
+    assert_code(larder_start_epoch(loader, 0), 0);
+    take(0, 0, 2);
+    fake_leave(&fake);
+    assert_code(larder_next(loader, 30, &batch), LARDER_ETIMEOUT);
+    fake_come(&fake, serve);
+    int next = dup(0);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    struct rlimit none = {(rlim_t)next, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int code = larder_next(loader, 300, &batch);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_code(code, LARDER_ETIMEOUT);
+    take(0, 2, EPOCH_BATCHES);
+    close_both();
+}
+
 /* A daemon that promises less than the one before is believed; one that promises more is not. */
 static void never_holds_more(void **state)
 {
@@ -524,6 +552,7 @@ int main(void)
         cmocka_unit_test(gives_up),
         cmocka_unit_test(tells_failures_apart),
         cmocka_unit_test(presents_its_name),
+        cmocka_unit_test(waits_for_a_descriptor),
         cmocka_unit_test(never_holds_more),
         cmocka_unit_test(cannot_present_what_it_does_not_know),
         cmocka_unit_test(survives_fork),
