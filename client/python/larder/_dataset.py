@@ -5,6 +5,7 @@ the order that torchvision's ImageFolder and the daemon have; nobody who does no
 """
 
 import os
+import warnings
 import weakref
 
 import numpy as np
@@ -106,7 +107,9 @@ class Dataset:
     def __len__(self):
         return self._loader.dataset_size
 
-    def __getitem__(self, _):
+    def __getitem__(self, item):
+        if isinstance(item, _Whole):
+            return item.batch()
         raise TypeError("the dataset of a larder.Loader has no items to fetch: iterate over the Loader, which gives "
                         "batches; samples and targets have the paths and labels")
 
@@ -142,6 +145,49 @@ class Dataset:
         return [(files.path(index), label) for index, label in enumerate(self.targets)]
 
     imgs = samples
+
+
+class _Whole:
+    """A batch in the place of an index. One that a state says was taken has none."""
+
+    def __init__(self, batch=None):
+        self._batch = batch
+
+    def batch(self):
+        if self._batch is None:
+            raise InvalidArgument("the state that this Loader was given has more batches of the epoch than "
+                                  "skip_first_batches leaves out: iterate over the Loader itself, which goes on behind "
+                                  "them")
+        return self._batch
+
+
+class BatchSampler:
+    """The batches of the next epoch, each in the place of a list of indices, so that Accelerate's skip_first_batches
+    leaves out the first of them. Those that a state says were taken count as the first, and are not fetched."""
+
+    def __init__(self, loader, batches):
+        self._loader, self._batches = loader, batches
+        self.sampler = loader.sampler
+
+    @property
+    def batch_size(self):
+        return self._loader.batch_size
+
+    @property
+    def drop_last(self):
+        return self._loader.drop_last
+
+    def __len__(self):
+        return len(self._loader)
+
+    def __iter__(self):
+        loaded = self._loader._job.loaded
+        if loaded is None and self._loader._job.asked.shuffle == _wire.SHUFFLES["dependent"]:
+            warnings.warn("skip_first_batches leaves out batches that were drawn anew, and not those that were trained "
+                          "on: save the Loader's state_dict() with a checkpoint and load it, or give "
+                          "shuffle=\"strict\"", stacklevel=2)
+        yield from ([_Whole()] for _ in range(loaded.base.batches if loaded else 0))
+        yield from ([_Whole(batch)] for batch in self._batches)
 
 
 class Sampler:

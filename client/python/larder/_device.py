@@ -1,5 +1,6 @@
 """to_device: batches on the device that trains, and there made floating point and normalised."""
 
+from ._dataset import BatchSampler
 from ._epoch import Batch
 from .errors import InvalidArgument
 from .loader import Loader
@@ -41,6 +42,10 @@ class DeviceLoader:
 
     def __len__(self):
         return len(self._loader)
+
+    @property
+    def batch_sampler(self):
+        return BatchSampler(self._loader, self)
 
     def __iter__(self):
         return map(self._moved, iter(self._loader))

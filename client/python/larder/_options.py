@@ -36,6 +36,35 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
         pipeline=transforms.to_json(pipeline).encode(), subset=subset, sets=sets)
 
 
+# A DataLoader's arguments, and what does the same here.
+_FOREIGN = {
+    "num_workers": "the daemon has the threads, for all jobs together (threads.workers in its configuration)",
+    "sampler": "subset= says which samples (larder.Indices, larder.Classes, ...), shuffle= in which order, and ranks "
+               "find their parts by themselves",
+    "batch_sampler": "batch_size=, drop_last= and subset= say how batches are made",
+    "collate_fn": "batches come put together: as_dict= names their parts, labels= gives other labels, and what else is "
+                  "to be done with a batch is done in the loop",
+    "worker_init_fn": "there are no worker processes, and seed= is what the order and the augmentation depend on",
+    "multiprocessing_context": "there are no worker processes",
+    "persistent_workers": "there are no worker processes, and the daemon stays",
+    "prefetch_factor": "prefetch= says how many batches are requested ahead",
+    "generator": "seed= is what the order depends on, with shuffle=\"strict\"",
+    "in_order": "ordered=True gives batches in planned order",
+    "pin_memory_device": "larder.to_device moves batches to a device, through pinned memory",
+    "transform": "pipeline= says what is done to images: larder.from_torchvision makes one of a torchvision Compose",
+    "target_transform": "labels= gives other labels",
+}
+
+
+def refuse(foreign):
+    """Raises where a Loader was given an argument that it has not."""
+    for name in foreign:
+        if name in _FOREIGN:
+            raise InvalidArgument(f"{name}= is an argument of a torch DataLoader or dataset, and not of a "
+                                  f"larder.Loader: {_FOREIGN[name]}. Leave it out")
+        raise TypeError(f"a larder.Loader has no argument {name!r}: help(larder.Loader) has them all")
+
+
 def whole(what, value, least, most):
     try:
         number = operator.index(value)
@@ -58,7 +87,18 @@ def seconds(what, value):
 def path_of(dataset):
     """A folder as an absolute path, since the daemon has another working folder; a bare name that is no folder here is
     one of the daemon's configuration."""
-    text = os.path.expanduser(os.fspath(dataset))
+    try:
+        text = os.path.expanduser(os.fspath(dataset))
+    except TypeError:
+        raise InvalidArgument(f"dataset is a {type(dataset).__name__}, and no folder's path or a dataset's name: for "
+                              "part of a folder give subset=, and labels= for labels of your own") from None
+    scheme, is_url, _ = (text if isinstance(text, str) else os.fsdecode(text)).partition("://")
+    if is_url and scheme.isalnum():
+        if scheme == "file":
+            raise InvalidArgument(f"dataset is {dataset!r}: give the folder's path itself, without file://")
+        raise InvalidArgument(f"dataset is {dataset!r}, and Larder reads no {scheme}:// address: mount it as a folder "
+                              "(mountpoint-s3, gcsfuse, rclone mount) and give that folder, or copy it to a disk; "
+                              "`larder pack` makes one store of many small files")
     if os.sep in text or text in (os.curdir, os.pardir) or os.path.isdir(text):
         text = os.path.abspath(text)
     return os.fsencode(text)

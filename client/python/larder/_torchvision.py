@@ -9,6 +9,7 @@ track of what it would hold.
 import math
 import numbers
 import types
+import warnings
 
 from . import transforms
 from .errors import InvalidArgument
@@ -26,19 +27,38 @@ _GROUPS = ("RandomApply", "RandomChoice")
 _TIMM = {"MaybeToTensor": "ToTensor", "MaybePILToTensor": "PILToTensor", "RandomErasing": "timm.RandomErasing",
          "RandomResizedCropAndInterpolation": "timm.RandomResizedCrop"}
 _DTYPES = ("uint8", "float16", "float32")
+_told = False  # what floating point costs
 
 
 def from_torchvision(compose):
     """A pipeline that does what a torchvision Compose (or one transform, or a list of them) does to an image as PIL
     opens it: classic transforms and v2, weights.transforms(), and timm's create_transform. Ends as torchvision would:
-    after ToTensor in float32, channels first; without a conversion to a tensor in uint8, channels last. Raises
+    after ToTensor in float32, channels first, which takes four times the memory, and is warned of once; without a
+    conversion to a tensor in uint8, channels last. Raises
     larder.InvalidArgument with the position and name of a transform that Larder has no operator for, or that stands
     where Larder's would mean something else.
     """
     walk = _Walk()
     for position, transform in enumerate(_flat(compose)):
         walk.take(position, transform)
-    return walk.end()
+    steps = walk.end()
+    _tell_cost(steps)
+    return steps
+
+
+def _tell_cost(steps):
+    """Says once what floating point costs, and how to do without."""
+    global _told
+    dtype = next((step.arguments["dtype"] for step in steps if step.name == "to_dtype"), "uint8")
+    if _told or dtype == "uint8":
+        return
+    _told = True
+    erases = any(step.name == "random_erasing" for step in steps[[step.name for step in steps].index("to_dtype"):])
+    warnings.warn(f"this list ends in {dtype}: each prepared sample takes {4 if dtype == 'float32' else 2} times the "
+                  "memory that its pixels take in uint8, in the daemon and on the way to the device, and the daemon "
+                  "keeps so many fewer. Leave the conversion (ToTensor, ToDtype) and Normalize out of the list, and "
+                  "iterate over larder.to_device(loader, device, normalize=(mean, std)), which does the same on the "
+                  f"device{'; RandomErasing then belongs there too' if erases else ''}", stacklevel=3)
 
 
 def _flat(item):

@@ -8,9 +8,11 @@ The Loaders give batches as models take them: as_dict=("pixel_values", "labels")
 Loader's state beside it, and training goes on from it in the middle of an epoch, with any number of ranks.
 """
 
+import contextlib
 import glob
 import json
 import os
+import sys
 
 import transformers
 
@@ -41,6 +43,27 @@ class _SaveState(transformers.TrainerCallback):
         os.replace(path + ".new", path)
 
 
+@contextlib.contextmanager
+def _nothing_skipped(args):
+    """transformers counts the steps of an epoch from those that were trained before, by which it logs and accumulates
+    gradients, only where it also skips their batches: the Loader itself goes on behind them."""
+    module = sys.modules[transformers.Trainer.__module__]
+    skip = getattr(module, "skip_first_batches", None)
+    args.ignore_data_skip = skip is None
+    if skip is None:
+        yield
+        return
+
+    def goes_on(dataloader, batches=0):
+        return dataloader if isinstance(dataloader, Loader) else skip(dataloader, batches)
+
+    module.skip_first_batches = goes_on
+    try:
+        yield
+    finally:
+        module.skip_first_batches = skip
+
+
 class Trainer(transformers.Trainer):
     """transformers.Trainer that takes Loaders where it takes datasets. With other datasets it is transformers' own."""
 
@@ -63,11 +86,12 @@ class Trainer(transformers.Trainer):
     def train(self, resume_from_checkpoint=None, *args, **options):
         """resume_from_checkpoint: a checkpoint's folder, or True: the last whole one in output_dir. ValueError where
         there is none, or where the Loader's state is missing."""
-        if isinstance(self.train_dataset, Loader):
-            self.args.ignore_data_skip = True  # the Loader itself goes on after what was taken
-            if resume_from_checkpoint:
-                resume_from_checkpoint = self._restore(resume_from_checkpoint)
-        return super().train(resume_from_checkpoint, *args, **options)
+        if not isinstance(self.train_dataset, Loader):
+            return super().train(resume_from_checkpoint, *args, **options)
+        if resume_from_checkpoint:
+            resume_from_checkpoint = self._restore(resume_from_checkpoint)
+        with _nothing_skipped(self.args):
+            return super().train(resume_from_checkpoint, *args, **options)
 
     def _restore(self, checkpoint):
         if checkpoint is True:
@@ -82,4 +106,6 @@ class Trainer(transformers.Trainer):
             raise ValueError(f"{checkpoint}: has no Loader's state ({_STATE}): larder.huggingface.Trainer writes it") \
                 from None
         self.train_dataset.load_state_dict(state)
+        if "all" in (state.get("taken"), state.get("order")):  # transformers begins the next epoch
+            self.train_dataset.set_epoch(state["epoch"] + 1)
         return checkpoint

@@ -13,11 +13,12 @@ import functools
 import logging
 import os
 import time
+import warnings
 import weakref
 
 from . import _control, _labels, _options, _ranks, _state, _trainers, _wire
 from ._buffers import Pool
-from ._dataset import Content, Dataset, Sampler
+from ._dataset import BatchSampler, Content, Dataset, Sampler
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
 from ._job import Job
 from .errors import EpochsOver, InvalidArgument
@@ -115,7 +116,8 @@ class Loader:
                  prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False, relabel=False,
                  name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
                  pin_memory=False, rank=None, world_size=None, job=None, ordered=False, weight=1.0, state=None,
-                 reconnect=60, labels=None, with_paths=False, as_dict=None, local_world_size=None):
+                 reconnect=60, labels=None, with_paths=False, as_dict=None, local_world_size=None, **foreign):
+        _options.refuse(foreign)
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
         self._closed = False
@@ -143,6 +145,7 @@ class Loader:
         except BaseException:
             self.close()
             raise
+        self._warn_empty(3)
 
     def _reset(self, asked):
         self._job = Job(asked, self._given, self._socket, self._timeout_s, self._reconnect_s, self._home_pid)
@@ -154,6 +157,7 @@ class Loader:
         self._lost_before = 0     # and of the one before, while an epoch goes on
         self._lost_told = 0
         self._told = (None, 0.0)  # what the daemon told of the job, and until when that is good
+        self._empty_told = False
         self._short_told = None   # the look-ahead that the log last named
         self.last_ids = None      # of the batch given last: the daemon's sample ids …
         self.last_indices = None  # … and the positions in the dataset
@@ -162,6 +166,15 @@ class Loader:
     @property
     def _lock(self):
         return self._job.lock
+
+    def _warn_empty(self, stacklevel):
+        """Says once, of the ranks that hold now, that no batch will come."""
+        info, asked = self._job.info, self._job.asked
+        if info.n_batches == 0 and not self._empty_told:
+            self._empty_told = True
+            warnings.warn(f"drop_last leaves no batch: rank {asked.rank} of {asked.world_size} has fewer of the "
+                          f"{info.n_samples} samples than batch_size, {asked.batch_size}. Give a smaller batch_size, "
+                          "or leave drop_last out", stacklevel=stacklevel)
 
     # ── what the dataset is ──
 
@@ -206,8 +219,15 @@ class Loader:
 
     @property
     def batch_sampler(self):
-        """None, as of a DataLoader that forms no batches itself: the daemon does. Lightning asks for it."""
-        return None
+        """What Accelerate's skip_first_batches takes the first batches from. With dataset and collate_fn a DataLoader
+        gives the Loader's batches."""
+        return BatchSampler(self, self)
+
+    @staticmethod
+    def collate_fn(parts):
+        return parts[0]
+
+    prefetch_factor = None  # as of a DataLoader without workers
 
     @property
     def classes(self):
@@ -401,6 +421,7 @@ class Loader:
         _trainers.check()
         job = self._job
         job.open(beginning=True)
+        self._warn_empty(4)
         if job.asked.epochs and job.epoch >= job.asked.epochs:
             raise EpochsOver(f"all {job.asked.epochs} epochs of this Loader are over: give epochs= a larger number, or "
                              "leave it out")

@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, SupportsIndex, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from ._dataset import Dataset, Sampler
+from ._dataset import BatchSampler, Dataset, Sampler
 from ._epoch import Batch as Batch, Epoch
 from .subset import Subset
 from .transforms import Operator
@@ -63,6 +63,7 @@ class Loader:
         with_paths: bool = False,
         as_dict: Sequence[str] | None = None,
         local_world_size: SupportsIndex | None = None,
+        **foreign: Any,
     ) -> None: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Epoch: ...
@@ -77,7 +78,10 @@ class Loader:
     @property
     def sampler(self) -> Sampler: ...
     @property
-    def batch_sampler(self) -> None: ...
+    def batch_sampler(self) -> BatchSampler: ...
+    @staticmethod
+    def collate_fn(parts: list[Any]) -> Any: ...
+    prefetch_factor: None
     @property
     def classes(self) -> list[str]: ...
     @property

@@ -15,6 +15,11 @@ class Callback:
     """transformers.TrainerCallback."""
 
 
+def skip_first_batches(dataloader, num_batches=0):
+    """Accelerate's, as the module of transformers.Trainer has it."""
+    raise AssertionError(f"{num_batches} batches of {dataloader} were to be skipped")
+
+
 class Trainer:
     """transformers.Trainer: saves a checkpoint after each second batch, and stops after so many."""
 
@@ -38,7 +43,11 @@ class Trainer:
     def train(self, resume_from_checkpoint=None, batches=1000):
         self.resumed = resume_from_checkpoint
         steps = int(resume_from_checkpoint.rpartition("-")[2]) if resume_from_checkpoint else 0
-        for number, batch in enumerate(self.get_train_dataloader(), steps + 1):
+        self.in_epoch = 0 if self.args.ignore_data_skip else steps % len(self.train_dataset)
+        batches_to_come = self.get_train_dataloader()
+        if self.in_epoch:
+            batches_to_come = skip_first_batches(batches_to_come, self.in_epoch)
+        for number, batch in enumerate(batches_to_come, steps + 1):
             self.seen.append(batch)
             if number % 2 == 0:
                 folder = os.path.join(self.args.output_dir, f"checkpoint-{number}")
@@ -83,8 +92,30 @@ class HuggingFace(Case):
             again = self.trainer(train_dataset=self.given())
             again.train(resume_from_checkpoint=asked)
             again.train_dataset.close()
-            self.assertEqual((again.resumed, again.args.ignore_data_skip), (last, True))
+            self.assertEqual((again.resumed, again.args.ignore_data_skip, again.in_epoch), (last, False, 4))
             self.assertEqual(sorted(indices_of(first.seen[:4] + again.seen)), list(range(60)))
+
+    def test_the_end_of_an_epoch(self):
+        """A checkpoint of an epoch's last batch goes on with the next epoch, whole, and not with an empty one."""
+        first = self.trainer(train_dataset=self.given())
+        batches = len(first.train_dataset)
+        first.train(batches=batches)
+        first.train_dataset.close()
+        again = self.trainer(train_dataset=self.given())
+        again.train(resume_from_checkpoint=os.path.join(self.folder, f"checkpoint-{batches}"))
+        self.assertEqual((again.in_epoch, again.train_dataset.epoch), (0, 2))
+        self.assertEqual(sorted(indices_of(again.seen)), list(range(60)))
+
+    def test_another_transformers(self):
+        """Where batches are skipped in another way, no step of the epoch is counted as trained before."""
+        first = self.trainer(train_dataset=self.given())
+        first.train(batches=2)
+        first.train_dataset.close()
+        again = self.trainer(train_dataset=self.given())
+        with mock.patch.dict(sys.modules, {Trainer.__module__: types.ModuleType("other")}):
+            again.train(resume_from_checkpoint=True)
+        self.assertTrue(again.args.ignore_data_skip)
+        self.assertEqual(sorted(indices_of(first.seen + again.seen)), list(range(60)))
 
     def test_the_tenth_comes_after_the_second(self):
         """Checkpoints go by number, not by name."""

@@ -1,6 +1,8 @@
 """The Loader against a fake daemon: what it yields, when an epoch ends, what it asks for and gives back."""
 
 import gc
+import os
+import warnings
 
 import fake_daemon as fake
 from support import Case, larder, main, until
@@ -166,6 +168,40 @@ class Epochs(Case):
         names = [b"class-%d" % i for i in range(7)] + [b"\xff\xfe"]
         self.daemon(classes=names, page=3)
         self.assertEqual([name.encode("utf-8", "surrogateescape") for name in self.loader().classes], names)
+
+
+class Slips(Case):
+    """What a script that comes from a DataLoader gets wrong."""
+
+    def test_arguments_of_others(self):
+        """A DataLoader's arguments are refused with what does the same here; what nobody has is a TypeError."""
+        for name, words in (("num_workers", "the daemon has the threads"), ("sampler", "subset="),
+                            ("batch_sampler", "batch_size="), ("collate_fn", "as_dict="), ("generator", "seed="),
+                            ("worker_init_fn", "no worker processes"), ("prefetch_factor", "prefetch="),
+                            ("transform", "larder.from_torchvision")):
+            with self.assertRaisesRegex(larder.InvalidArgument, f"^{name}= .*{words}"):
+                self.loader(**{name: 1})
+        with self.assertRaisesRegex(TypeError, "no argument 'batchsize'"):
+            self.loader(batchsize=3)
+
+    def test_datasets_that_are_no_folders(self):
+        """Addresses and lists are refused before anything is opened."""
+        for dataset, words in (("s3://bucket/train", "no s3:// address.*mountpoint-s3"), ("file:///data", "file://"),
+                               ("https://host/x.tar", "no https://"), (["a.jpg", "b.jpg"], "is a list"),
+                               (None, "None")):
+            with self.assertRaisesRegex(larder.InvalidArgument, words):
+                larder.Loader(dataset, ["resize"], output="numpy")
+
+    def test_no_batch_is_left(self):
+        """drop_last that leaves no batch warns, once, with the numbers."""
+        self.daemon()
+        with self.assertWarnsRegex(UserWarning, "no batch.*20 samples than batch_size, 64") as said:
+            loader = self.loader(batch_size=64, drop_last=True)
+        self.assertEqual(os.path.basename(said.filename), "support.py")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(list(loader), [])
+            self.assertEqual(len(list(self.loader(batch_size=20, drop_last=True))), 1)
 
 
 class ZeroCopy(Case):

@@ -93,7 +93,7 @@ class Stubs(Case):
         made = {"Loader": loader, "Epoch": iter(loader), "Batch": larder.Batch((), None), "Subset": larder.Subset({}),
                 "Range": larder.Range(0, 1), "Fraction": larder.Fraction(0.5), "List": larder.List("x"),
                 "Classes": larder.Classes("x"), "Indices": larder.Indices([0]), "Dataset": loader.dataset,
-                "Sampler": loader.sampler,
+                "Sampler": loader.sampler, "BatchSampler": loader.batch_sampler,
                 "DeviceLoader": DeviceLoader.__new__(DeviceLoader), "Operator": larder.Operator()}
         for name, (_, kind) in stubbed_classes().items():
             if issubclass(kind, BaseException):

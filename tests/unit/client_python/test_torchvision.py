@@ -1,9 +1,11 @@
 """from_torchvision goes by names and attributes: stand-ins with torchvision's attributes, as its classes keep them."""
 
 import enum
+import warnings
+from unittest import mock
 
 from support import Case, larder, main
-from larder import from_torchvision
+from larder import _torchvision, from_torchvision
 
 
 class Interpolation(enum.Enum):
@@ -34,6 +36,28 @@ NORMALIZE = made("Normalize", mean=(0.5, 0.4, 0.3), std=(0.2, 0.2, 0.2), inplace
 NORMALIZED = {"normalize": {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.2, 0.2]}}
 TO_FLOAT = {"to_dtype": {"dtype": "float32", "scale": True}}
 CHW = {"layout": {"layout": "CHW"}}
+
+
+class Cost(Case):
+    def said(self, *steps):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            specs(*steps)
+        return [str(each.message) for each in said]
+
+    def test_floating_point_is_warned_of_once(self):
+        """A list that ends in floating point says once what that costs, and what to do instead."""
+        crop, tensor = made("CenterCrop", size=(8, 8)), made("ToTensor")
+        half = v2("ToDtype", dtype=Dtype("float16"), scale=True)
+        erase = made("RandomErasing", p=0.5, scale=(0.1, 0.2), ratio=(0.5, 2), value=0, inplace=False)
+        with mock.patch.object(_torchvision, "_told", False):
+            self.assertEqual(self.said(crop) + self.said(crop, made("PILToTensor")), [])
+            text, = self.said(crop, tensor, NORMALIZE)
+            self.assertRegex(text, r"float32: .* 4 times the memory .* larder.to_device\(.*normalize=\(mean, std\)\)")
+            self.assertEqual(self.said(crop, tensor), [])
+        with mock.patch.object(_torchvision, "_told", False):
+            text, = self.said(crop, made("PILToTensor"), half, erase)
+            self.assertRegex(text, "float16: .* 2 times the memory .*RandomErasing then belongs there too")
 
 
 class FromTorchvision(Case):

@@ -11,10 +11,28 @@ from unittest import mock
 from support import Case, larder, main
 
 try:
-    import accelerate
     import torch
 except ImportError:
+    torch = None
+try:
+    import accelerate
+except ImportError:
     accelerate = None
+
+
+class Skips:
+    """Accelerate's SkipBatchSampler."""
+
+    def __init__(self, batch_sampler, batches):
+        self.batch_sampler, self.batches = batch_sampler, batches
+
+    def __iter__(self):
+        for number, indices in enumerate(self.batch_sampler):
+            if number >= self.batches:
+                yield indices
+
+    def __len__(self):
+        return len(self.batch_sampler) - self.batches
 
 
 class FirstState:
@@ -173,6 +191,41 @@ class Accelerate(Case):
                 seen += accelerator.gather_for_metrics(indices).tolist()
             self.assertEqual(took, [False, False, True, True])
             self.assertEqual(sorted(seen), list(range(20)))
+
+    def skipping(self, loader, batches):
+        """What Accelerate's skip_first_batches makes of a loader; in its words where it is not installed."""
+        if accelerate:
+            accelerate.PartialState()
+            return accelerate.skip_first_batches(loader, batches)
+        return torch.utils.data.DataLoader(loader.dataset, batch_sampler=Skips(loader.batch_sampler, batches),
+                                           collate_fn=loader.collate_fn)
+
+    @unittest.skipUnless(torch, "this Python has no torch")
+    def test_first_batches_are_skipped(self):
+        """skip_first_batches leaves out the first batches of an epoch, of to_device too; those that a state says were
+        taken are the first, and fewer than these cannot be left out. What is drawn anew is warned of."""
+        daemon = self.daemon()
+        daemon.order = "sequential"
+        options = {"with_ids": True, "output": "torch", "shuffle": "none"}
+        whole = [batch[2].tolist() for batch in self.loader(**options)]
+        for skip in range(len(whole) + 1):
+            loader = self.loader(**options)
+            for each in (loader, larder.to_device(loader, "cpu")):
+                kept = self.skipping(each, skip)
+                self.assertEqual(len(kept), len(whole) - skip)
+                self.assertEqual([batch[2].tolist() for batch in kept], whole[skip:])
+                loader.set_epoch(0)
+        loader = self.loader(**options)
+        batches = iter(loader)
+        next(batches), next(batches)
+        state = loader.state_dict()
+        for skip in (2, 3):
+            kept = self.skipping(self.loader(state=state, **options), skip)
+            self.assertEqual([batch[2].tolist() for batch in kept], whole[skip:])
+        with self.assertRaisesRegex(larder.InvalidArgument, "iterate over the Loader itself"):
+            list(self.skipping(self.loader(state=state, **options), 1))
+        with self.assertWarnsRegex(UserWarning, "drawn anew"):
+            list(self.skipping(self.loader(**dict(options, shuffle="dependent")), 1))
 
 
 if __name__ == "__main__":
