@@ -8,7 +8,7 @@
 #ifndef LARDER_SERVER_ENDING_H
 #define LARDER_SERVER_ENDING_H
 
-#define ENDING_LIMIT_S 7
+#define ENDING_LIMIT_S 5
 
 struct ending;
 
