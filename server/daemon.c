@@ -315,6 +315,7 @@ int daemon_start(const struct config *config, int listen_fd, const struct daemon
         code = edges_start(daemon->edges, err);
     if (code) {
         daemon_stop(daemon);
+        daemon_destroy(daemon);
         return code;
     }
     atomic_store(&daemon->arrivals.last_client_ns, clock_now_ns()); /* nobody could come before */
@@ -383,13 +384,26 @@ void daemon_stop(struct daemon *daemon)
         driver_stop(daemon->driver);
     registrar_destroy(daemon->registrar);
     workers_destroy(daemon->workers);
-    watch_close(daemon->watch);
     scratch_budget_destroy(daemon->scratch);
     driver_destroy(daemon->driver);
     peering_destroy(daemon->peering);
     mailbox_destroy(daemon->inbox);
     origins_destroy(daemon->origins); /* before session_destroy, too: the next daemon needs the folders */
     catalog_destroy(daemon->catalog);
+}
+
+void daemon_forsake(struct daemon *daemon)
+{
+    watch_forsake(daemon->watch);
+    if (daemon->arena)
+        arena_forsake(daemon->arena);
+}
+
+void daemon_destroy(struct daemon *daemon)
+{
+    if (!daemon)
+        return;
+    watch_close(daemon->watch);
     arena_destroy(daemon->arena); /* before session_destroy gives the lock up: the next daemon needs the memory */
     session_destroy(daemon->session);
     if (daemon->end_fd >= 0)

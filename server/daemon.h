@@ -34,7 +34,13 @@ int daemon_end_fd(const struct daemon *daemon);
  * they want of those under way, after GUESTS_LEAVE_NS at the latest, daemon_end_fd tells. All else goes on. A daemon
  * that is in no cluster has left at once. */
 void daemon_leave(struct daemon *daemon);
-/* daemon_stop tells the clients, ends what is under way, and frees everything. Accepts NULL. */
+/* daemon_stop tells the clients and ends what is under way, which waits for storage where that does not answer.
+ * daemon_destroy frees what is left then, without waiting. Both accept NULL. */
 void daemon_stop(struct daemon *daemon);
+void daemon_destroy(struct daemon *daemon);
+/* daemon_forsake is for a process that ends while daemon_stop hangs: what samples are under work is forgotten, for
+ * nobody died of them, and the arena's memory given back, as far as no client has it mapped. Any thread may call it,
+ * before daemon_destroy. */
+void daemon_forsake(struct daemon *daemon);
 
 #endif

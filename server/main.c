@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "server/config/config.h"
 #include "server/daemon.h"
 #include "server/detach.h"
+#include "server/ending.h"
 #include "server/service.h"
 
 enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BUSY = 3 };
@@ -246,11 +248,36 @@ static void raise_open_files(void)
     }
 }
 
+/* The process ends before the daemon has stopped. */
+static void forsake(void *ctx)
+{
+    struct daemon *daemon = atomic_load((struct daemon * _Atomic *)ctx);
+    if (daemon)
+        daemon_forsake(daemon);
+}
+
+/* run has the daemon serve until it is to end, and stops it. */
+static void run(struct daemon *daemon, const struct options *options, const struct config *config, int signals,
+                struct ending *ending)
+{
+    if (options->ready_fd >= 0) {
+        log_flush(); /* whoever waits reads there what is served where */
+        tell_ready(options->ready_fd);
+    }
+    service_notify("READY=1");
+    bool to_leave = wait_for_the_end(daemon, signals, config->idle_exit_s);
+    service_notify("STOPPING=1");
+    if (to_leave && *config->cluster_name)
+        leave(daemon, signals);
+    ending_begin(ending);
+    daemon_stop(daemon);
+}
+
 static int serve(const struct options *options)
 {
     struct error err;
     struct config *config = NULL;
-    struct daemon *daemon = NULL;
+    struct daemon *_Atomic served = NULL;
     sigset_t stop;
     sigemptyset(&stop);
     sigaddset(&stop, SIGTERM);
@@ -277,6 +304,8 @@ static int serve(const struct options *options)
         log_warn("msg=\"no thread for the log: whoever logs waits for standard error\"");
     int status = EXIT_FAILED, signals = signalfd(-1, &stop, SFD_CLOEXEC);
     int code = signals < 0 ? error_set(&err, LARDER_EIO, "signalfd: %s", strerror(errno)) : prepare_init(&err);
+    struct ending *ending = code ? NULL : ending_create(signals, forsake, &served);
+    struct daemon *daemon = NULL;
     struct starting starting = {.signals = signals, .progress_fd = options->progress ? options->ready_fd : -1};
     if (!code)
         code = daemon_start(config, listen_fd, &(struct daemon_progress){go_on, &starting}, &daemon, &err);
@@ -287,19 +316,14 @@ static int serve(const struct options *options)
         log_error("msg=\"cannot start\" err=\"%s\"", err.text);
         status = code == LARDER_EBUSY ? EXIT_BUSY : EXIT_FAILED;
     } else {
-        if (options->ready_fd >= 0) {
-            log_flush(); /* whoever waits reads there what is served where */
-            tell_ready(options->ready_fd);
-        }
-        service_notify("READY=1");
-        bool to_leave = wait_for_the_end(daemon, signals, config->idle_exit_s);
-        service_notify("STOPPING=1");
-        if (to_leave && *config->cluster_name)
-            leave(daemon, signals);
-        daemon_stop(daemon);
-        log_info("msg=\"stopped\"");
+        atomic_store(&served, daemon);
+        run(daemon, options, config, signals, ending);
         status = EXIT_FINE;
     }
+    ending_over(ending);
+    if (daemon)
+        log_info("msg=\"stopped\"");
+    daemon_destroy(daemon);
     if (signals >= 0)
         close(signals);
     prepare_shutdown();

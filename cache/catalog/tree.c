@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cache/catalog/tree_priv.h"
+#include "common/aside.h"
 #include "common/thread.h"
 
 #define THREADS_LEAST 4 /* as far as there are classes: a disk or a server answers several at once */
@@ -99,7 +100,7 @@ struct crew_member {
     struct error err;
 };
 
-static void *read_classes(void *arg)
+static void read_some(void *arg)
 {
     struct crew_member *member = arg;
     struct crew *crew = member->crew;
@@ -114,6 +115,15 @@ static void *read_classes(void *arg)
             atomic_store_explicit(&crew->failed, true, memory_order_relaxed);
     }
     class_walk_free(&walk);
+}
+
+static void *read_classes(void *arg)
+{
+    const struct crew_member *member = arg;
+    if (aside_suits(member->crew->tree->folder.device))
+        aside_run(read_some, arg);
+    else
+        read_some(arg);
     return NULL;
 }
 

@@ -177,6 +177,13 @@ void arena_destroy(struct arena *arena)
     unmake(arena);
 }
 
+void arena_forsake(struct arena *arena)
+{
+    /* Where it fails the memory stays until the process is gone. */
+    (void)mmap(arena->base, arena->bytes, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 void *arena_base(const struct arena *arena)
 {
     CHECK_MAGIC(arena, ARENA_MAGIC);

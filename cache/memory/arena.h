@@ -22,6 +22,11 @@ struct arena;
 int arena_create(uint64_t bytes, const char *root, struct arena **out, struct error *err);
 void arena_destroy(struct arena *arena); /* accepts NULL. Clients' mappings live on until they unmap. */
 
+/* arena_forsake is for a process that is about to end while some of its threads cannot: it gives up the mapping, and
+ * what is written there from now on reaches nobody. The memory is free once the descriptors are closed and clients have
+ * unmapped it. */
+void arena_forsake(struct arena *arena);
+
 /* arena_reserve takes the pages from byte `from` to byte `to`, in huge pages where the kernel has them for shared
  * memory. It takes about a second for 5 GiB. What is there already stays as it is. *got is where it has come to: `to`,
  * or less with LARDER_ENOMEM (the text names what is needed and what there is) or LARDER_EIO. One thread at a time;

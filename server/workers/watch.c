@@ -223,6 +223,13 @@ void watch_close(struct watch *watch)
     free(watch);
 }
 
+void watch_forsake(struct watch *watch)
+{
+    uint32_t begun = watch ? atomic_load_explicit(&watch->threads_begun, memory_order_relaxed) : 0;
+    for (uint32_t i = 0; i < begun; i++)
+        atomic_store_explicit(&watch->threads[i].state, POISON_FREE, memory_order_release);
+}
+
 struct watch_thread *watch_thread_begin(struct watch *watch)
 {
     if (!watch)

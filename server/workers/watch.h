@@ -23,6 +23,10 @@ struct watch *watch_open(const char *socket_path, uint32_t threads);
 /* watch_close is called when no thread is watched any more. It removes the file when nothing is noted in it. */
 void watch_close(struct watch *watch);
 
+/* watch_forsake says that no thread is at a sample, of a process that is about to end while threads are. Any thread;
+ * accepts NULL. */
+void watch_forsake(struct watch *watch);
+
 /* A thread that is watched; it alone uses this. */
 struct watch_thread;
 
