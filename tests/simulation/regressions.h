@@ -37,7 +37,6 @@ static const struct {
     {"a rank that is behind asks for an epoch of which nothing is left", 2555, SCENARIO_RESTARTS},
     {"a source is away a second time, and what was waited before counts", 50073, SCENARIO_RESTARTS},
     {"little is left of an epoch, and what fills it up is bad", 79579, SCENARIO_RESTARTS},
-    {"much of what fills shares up is bad, and known before what is good", 951582, SCENARIO_RESTARTS},
     {"a source is away, and a sample that is given up was to show whether it answers", 942848, 0},
     {"what a job waits for in vain goes back as unneeded, and is reserved again, for ever", 1013857, SCENARIO_TIGHT},
     {"a job is cancelled, and its client asks in the same moment", 971145, 0},
