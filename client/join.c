@@ -130,7 +130,7 @@ int join_register(struct larder_loader *loader, const struct record *record, con
         .weight = o->weight,
         .local_world_size = o->local_world_size,
         .local_first = o->local_first,
-        .flags = flags_of(o) | (record ? WIRE_WITH_STATE : 0u),
+        .flags = flags_of(o) | (record ? WIRE_WITH_STATE : 0u) | (o->world_size > 1 ? WIRE_HEARS_DONE : 0u),
         .name = text_of(name),
         .dataset = text_of(o->dataset),
         .pipeline = text_of(o->pipeline),

@@ -246,6 +246,8 @@ int token_identify(struct larder_loader *loader);
  * taken. larder_state gives it. */
 int token_keep(struct larder_loader *loader, const struct record *record);
 int token_keep_start(struct larder_loader *loader, uint32_t epoch);
+/* token_done keeps what came with DONE, and closes the descriptor. */
+int token_done(struct larder_loader *loader, const struct wire_done *done, int fd);
 /* token_answer makes a state of the token that came with STATE, and closes the descriptor. The question then has its
  * answer. */
 void token_answer(struct larder_loader *loader, const struct wire_state *state, int fd);

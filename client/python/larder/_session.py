@@ -28,6 +28,7 @@ from .errors import DaemonGone, FormatError, IOFailure, LarderError, Timeout, fr
 HANDSHAKE_S = 30
 STATE_LATE_S = 10     # that the daemon's word on a state may come after the time it was given
 _TOKEN_MOST = 1 << 20  # bytes of a token, besides a bit for each sample
+_HISTORY_MOST = 16     # bytes of a history for each sample
 
 _live = weakref.WeakSet()
 
@@ -66,6 +67,7 @@ class Session:
         self._seq = 0
         self._question = 0     # the seq of an open STATE_GET
         self._answer = None    # a token, or the daemon's error
+        self.done = {}         # by rank: (epoch, the history of another one that has had its share of that)
         self._leaving = False  # closes when the last zero-copy batch is released
         self._over = False     # by interrupt()
         self.torn = False      # Ctrl-C came between a message and what is known of it here
@@ -387,6 +389,8 @@ class Session:
                 if seq == self._question:  # another one nobody waits for
                     self._answer = self._token(fields, fds) if kind == _wire.STATE else self._error(fields)
                     self._question = 0
+            elif kind == _wire.DONE:
+                self.done[fields.rank] = fields.epoch, self._history(fields, fds)
             else:
                 self._came.append((kind, fields))
             self.torn = False
@@ -401,6 +405,18 @@ class Session:
         if len(fds) != 1:
             raise FormatError(f"the daemon at {self.path} sent a state without a descriptor")
         return bytes_of(self.path, fds[0], fields.n_bytes, _TOKEN_MOST + _record.set_bytes(self.info.dataset_samples))
+
+    def _history(self, fields, fds):
+        if len(fds) != 1:
+            raise FormatError(f"the daemon at {self.path} said what rank {fields.rank} has had without a descriptor")
+        return bytes_of(self.path, fds[0], fields.n_bytes, _TOKEN_MOST + _HISTORY_MOST * self.info.dataset_samples)
+
+    def take_in_rest(self):
+        """Keeps what the daemon said before its end."""
+        try:
+            self._raise_last_words()
+        except LarderError:
+            pass  # it has ended, and why is known
 
     def _receive_into(self, fds):
         """One message into the inbox, as a view that the next call overwrites; file descriptors go to `fds`."""
