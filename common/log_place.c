@@ -20,9 +20,8 @@ void log_place(char *text, size_t size)
     char path[PATH_MAX];
     struct stat st;
     bool open = fstat(STDERR_FILENO, &st) == 0;
-    ssize_t len = open && S_ISREG(st.st_mode) && st.st_nlink > 0
-                      ? readlink("/proc/self/fd/2", path, sizeof path - 1)
-                      : -1;
+    ssize_t len = open && S_ISREG(st.st_mode) && st.st_nlink > 0 ? readlink("/proc/self/fd/2", path, sizeof path - 1)
+                                                                 : -1;
     if (len > 0)
         snprintf(text, size, "%.*s", (int)len, path);
     else if (open && is_journal(&st))

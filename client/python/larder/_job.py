@@ -277,6 +277,16 @@ class Job:
                 if epoch < self.history.epoch:
                     del self.link.done[rank]
 
+    def settle(self):
+        """Where a rank is through with its epoch, what it had is known before its script goes on, and perhaps ends: a
+        daemon that comes next would wait for it, and the others for that."""
+        session = self.link.session
+        if self.asked.world_size > 1 and self.history is not None and self.history.ended and self.is_running:
+            try:
+                session.settle()
+            except LarderError:
+                pass  # it comes back by itself, as long as its script lets it
+
     def take_back(self, history, before):
         """The batch that was written down last was not given to the loop after all: it comes again."""
         if history.filled[0] == before[0] + 1:  # no other thread has taken one since

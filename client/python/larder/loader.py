@@ -368,6 +368,8 @@ class Loader:
             self._job.link.interrupt()
             lock.acquire()
         try:
+            if self._zero_copy:
+                self._job.settle()  # what was still held at the epoch's end is given back by now
             self._job.link.close()
         finally:
             lock.release()

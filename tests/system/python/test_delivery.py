@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import shutil
 import sys
 import threading
