@@ -361,7 +361,9 @@ bool history_is_done(const struct history *history, uint32_t number)
 {
     CHECK(number < history->world_size);
     const struct rank *rank = &history->ranks[number];
-    return history->began && !history->lost && !history->whole && rank->last && rank->n_released == rank->n_items;
+    bool in_order = !history->ordered || history->known == UINT32_MAX; /* otherwise no record can say it */
+    return history->began && !history->lost && !history->whole && in_order && rank->last &&
+           rank->n_released == rank->n_items;
 }
 
 bool history_told(struct history *history, uint32_t rank)

@@ -1,5 +1,5 @@
-"""A rank that is behind in its last epoch has the rest of its share though the daemon goes: the scripts of the ranks that
-were faster may have ended, and do not come to the next daemon."""
+"""A rank that is behind in its last epoch has the rest of its share though the daemon goes: the scripts of the ranks
+that were faster may have ended, and do not come to the next daemon."""
 
 import collections
 import os
@@ -17,7 +17,7 @@ class LoneRanks(system.Case):
     def setUp(self):
         super().setUp()
         self.served = self.daemon(CONFIG)
-        self.data = system.tree(COUNT)
+        self.data, self.number = system.tree(COUNT), 0
 
     def again(self, hand_over):
         """The daemon goes, and another comes."""
@@ -33,8 +33,9 @@ class LoneRanks(system.Case):
         """All ranks train; those in `slow` stand still after so many batches of the last epoch, until the others have
         had theirs, have ended before the daemon goes or while none is there, and another daemon has come. Gives the
         indices of the last epoch, by rank."""
+        self.number += 1
         loaders = [self.loader(self.served, self.data, BATCH, PIPELINE, rank=rank, world_size=world, epochs=epochs,
-                               name="train", **options) for rank in range(world)]
+                               name=f"train-{self.number}", **options) for rank in range(world)]
         got, errors, go = [[] for _ in range(world)], [], threading.Event()
         stand = threading.Barrier(world + 1)
 
