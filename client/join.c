@@ -107,6 +107,21 @@ static int make_record(struct larder_loader *loader, const struct record *record
     return rc;
 }
 
+void join_settle(struct larder_loader *loader)
+{
+    struct wire_message msg = {.type = WIRE_CLASSES_GET, .classes_get = {.first = loader->job.n_classes}}, got;
+    uint64_t deadline_ns = deadline_after(SETTLE_TIMEOUT_MS);
+    uint32_t seq;
+    int fd = -1, rc = join_ask(loader, &msg, -1, deadline_ns, &seq);
+    while (rc == 0) {
+        rc = connection_receive(&loader->connection, &got, &fd, deadline_ns, &loader->error);
+        if (rc == 0 && fd >= 0)
+            close(fd);
+        if (rc == 0 && got.seq == seq) /* its page of no names, or why there is none */
+            return;
+    }
+}
+
 static uint32_t flags_of(const struct larder_options *o)
 {
     return (o->drop_last ? WIRE_DROP_LAST : 0u) | (o->relabel ? WIRE_RELABEL : 0u) |
@@ -131,7 +146,7 @@ int join_register(struct larder_loader *loader, const struct record *record, con
         .weight = o->weight,
         .local_world_size = o->local_world_size,
         .local_first = o->local_first,
-        .flags = flags_of(o) | (record ? WIRE_WITH_STATE : 0u),
+        .flags = flags_of(o) | (record ? WIRE_WITH_STATE : 0u) | (o->world_size > 1 ? WIRE_HEARS_DONE : 0u),
         .name = text_of(name),
         .dataset = text_of(o->dataset),
         .pipeline = text_of(o->pipeline),

@@ -77,7 +77,9 @@ int link_lost(struct larder_loader *loader)
     int rc, fd = -1;
     do { /* what is still in the socket: at most what was asked for, then an ERROR perhaps, then the end */
         rc = connection_receive(&loader->connection, &msg, &fd, 0, &loader->error);
-        if (rc == 0 && fd >= 0)
+        if (rc == 0 && msg.type == WIRE_DONE)
+            token_done(loader, &msg.done, fd); /* what it says is no use where it is wrong, and the link is lost */
+        else if (rc == 0 && fd >= 0)
             close(fd);
     } while (rc == 0 && msg.type != WIRE_ERROR);
     bool going = rc == LARDER_EGONE; /* without a word */
@@ -158,10 +160,11 @@ static int check_same(struct larder_loader *loader, const struct wire_registered
             "bytes, was %u×%u×%u of type %u in %llu",
             path, job->height, job->width, job->channels, job->dtype, (unsigned long long)job->sample_bytes,
             was->height, was->width, was->channels, was->dtype, (unsigned long long)was->sample_bytes);
-    if (job->epoch != taken->base.epoch || job->batch != taken_next(taken, job->epoch))
+    uint32_t epoch = taken_epoch(taken);
+    if (job->epoch != epoch || job->batch != taken_next(taken, epoch))
         return error_set(&loader->error, LARDER_EFORMAT,
                          "the daemon that came back at %s goes on at batch %u of epoch %u, and %u of epoch %u is due",
-                         path, job->batch, job->epoch, taken_next(taken, taken->base.epoch), taken->base.epoch);
+                         path, job->batch, job->epoch, taken_next(taken, epoch), epoch);
     return 0;
 }
 

@@ -110,6 +110,8 @@ void larder_close(struct larder_loader **loader)
     if (!loader || !*loader || (*loader)->magic != LOADER_MAGIC)
         return;
     if (loader_enter(*loader) == 0 && (*loader)->link.state == LINK_UP) {
+        if ((*loader)->asked.world_size > 1 && (*loader)->stream.ended)
+            join_settle(*loader);
         struct wire_message bye = {.type = WIRE_BYE};
         connection_send(&(*loader)->connection, &bye, -1, 0, NULL); /* a courtesy: closing says the same */
     }

@@ -27,7 +27,8 @@
 
 #define LOADER_MAGIC UINT32_C(0x4c44524c)
 #define BATCH_MAGIC UINT32_C(0x4c445242)
-#define SEND_TIMEOUT_MS 10000 /* how long a daemon may not read */
+#define SEND_TIMEOUT_MS 10000  /* how long a daemon may not read */
+#define SETTLE_TIMEOUT_MS 5000 /* that a daemon is given, at the end, to see what was sent */
 
 /* What vouches for the bytes in an arena. */
 enum arena_state {
@@ -188,6 +189,9 @@ int join_register(struct larder_loader *loader, const struct record *record, con
                   uint32_t *seq);
 /* join_take_registered checks what the daemon says of the job. *out's name is in the connection's buffer. */
 int join_take_registered(struct larder_loader *loader, uint32_t seq, uint64_t deadline_ns, struct wire_registered *out);
+/* join_settle waits until the daemon has seen what was sent so far, for SETTLE_TIMEOUT_MS at the most. Where a rank is
+ * through with its epoch, others are told then what it had: a daemon that comes next need not wait for it. */
+void join_settle(struct larder_loader *loader);
 /* join_name takes over the job's name. */
 void join_name(struct larder_loader *loader, const struct wire_text *name);
 
@@ -246,6 +250,8 @@ int token_identify(struct larder_loader *loader);
  * taken. larder_state gives it. */
 int token_keep(struct larder_loader *loader, const struct record *record);
 int token_keep_start(struct larder_loader *loader, uint32_t epoch);
+/* token_done keeps what came with DONE, and closes the descriptor. */
+int token_done(struct larder_loader *loader, const struct wire_done *done, int fd);
 /* token_answer makes a state of the token that came with STATE, and closes the descriptor. The question then has its
  * answer. */
 void token_answer(struct larder_loader *loader, const struct wire_state *state, int fd);

@@ -154,6 +154,8 @@ static int on_message(struct larder_loader *loader, const struct wire_message *m
         token_answer(loader, &msg->state, fd);
         return 0;
     }
+    if (msg->type == WIRE_DONE && fd >= 0)
+        return token_done(loader, &msg->done, fd);
     if (fd >= 0) {
         close(fd);
         return error_set(&loader->error, LARDER_EFORMAT,

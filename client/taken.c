@@ -87,8 +87,10 @@ static int check_through(const struct taken *taken, const struct taken_batch *ba
 
 int taken_add(struct taken *taken, const struct taken_batch *batch, struct error *err)
 {
-    if (batch->epoch != taken->base.epoch)
+    if (batch->epoch != taken->base.epoch) {
         taken_forget(taken, batch->epoch);
+        taken->done.len = taken->done_epoch == batch->epoch ? taken->done.len : 0;
+    }
     if (room(&taken->batches, RECORD_BATCH_BYTES) || room(&taken->turns, (size_t)batch->n_turns * 4) ||
         (dependent(taken) && !taken->over && make_set(taken)))
         return error_set(err, LARDER_ENOMEM, "no memory to note batch %u of epoch %u", taken->n_batches, batch->epoch);
@@ -107,11 +109,55 @@ int taken_add(struct taken *taken, const struct taken_batch *batch, struct error
     return 0;
 }
 
-struct record taken_record(const struct taken *taken)
+int taken_done(struct taken *taken, uint32_t epoch, const uint8_t *bytes, size_t len_bytes)
+{
+    struct record of = taken->base, known = taken->base, one;
+    size_t end = 0, at = 0;
+    of.done = bytes;
+    of.done_bytes = len_bytes;
+    if (!record_done_next(&of, &end, &of) || end != len_bytes || of.world_size != taken->world_size ||
+        of.rank == taken->rank)
+        return LARDER_EFORMAT;
+    if (epoch != taken->done_epoch)
+        taken->done.len = 0;
+    taken->done_epoch = epoch;
+    known.done = taken->done.at;
+    known.done_bytes = taken->done.len;
+    while (record_done_next(&known, &at, &one)) {
+        if (one.rank == of.rank)
+            return 0;
+    }
+    if (room(&taken->done, len_bytes))
+        return LARDER_ENOMEM;
+    memcpy(taken->done.at + taken->done.len, bytes, len_bytes);
+    taken->done.len += len_bytes;
+    return 0;
+}
+
+/* begun gives a record of the epoch with nothing taken. */
+static struct record begun(const struct taken *taken, uint32_t epoch)
 {
     struct record rec = taken->base;
+    rec.epoch = epoch;
+    rec.batches = 0;
+    rec.over = NULL;
+    rec.over_bytes = 0;
+    rec.n_segments = 0;
+    return rec;
+}
+
+struct record taken_record(const struct taken *taken)
+{
+    uint32_t epoch = taken_epoch(taken);
+    struct record rec = epoch == taken->base.epoch ? taken->base : begun(taken, epoch);
+    if (taken->done.len && taken->done_epoch == epoch) {
+        rec.done = taken->done.at;
+        rec.done_bytes = taken->done.len;
+    }
     rec.world_size = taken->world_size;
     rec.rank = taken->rank;
+    if (epoch != taken->base.epoch)
+        return rec;
     rec.n_batches = taken->n_batches;
     rec.n_turns = taken->turns.len / RECORD_TURN_BYTES;
     rec.history = taken->batches.at;
@@ -144,5 +190,6 @@ void taken_free(struct taken *taken)
     taken_forget(taken, 0);
     free(taken->batches.at);
     free(taken->turns.at);
-    taken->batches = taken->turns = (struct bytes){0};
+    free(taken->done.at);
+    taken->batches = taken->turns = taken->done = (struct bytes){0};
 }

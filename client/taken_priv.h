@@ -27,6 +27,8 @@ struct taken {
     bool known;                  /* false: the loader came into this epoch after batches that it was not told of */
     uint32_t n_batches;          /* taken since the base … */
     struct bytes batches, turns; /* … and what they were */
+    struct bytes done; /* histories of ranks that have had all of their share of done_epoch, one behind the other */
+    uint32_t done_epoch;
     uint8_t *over; /* dependent: the turns of base and batches as a bit set; NULL before the first batch */
 };
 
@@ -48,6 +50,17 @@ int taken_add(struct taken *taken, const struct taken_batch *batch, struct error
 static inline uint32_t taken_next(const struct taken *taken, uint32_t epoch)
 {
     return epoch == taken->base.epoch ? taken->base.batches + taken->n_batches : 0;
+}
+
+/* taken_done notes what another rank has had, all of its share of the epoch: the bytes of its history. LARDER_ENOMEM;
+ * LARDER_EFORMAT when they are none of such a rank. */
+int taken_done(struct taken *taken, uint32_t epoch, const uint8_t *bytes, size_t len_bytes);
+
+/* taken_epoch gives the epoch that a daemon is told of: that of the last batch, or a later one, of which another rank
+ * has had its share: then all have begun it. */
+static inline uint32_t taken_epoch(const struct taken *taken)
+{
+    return taken->done.len && taken->done_epoch > taken->base.epoch ? taken->done_epoch : taken->base.epoch;
 }
 
 /* taken_record gives all of it as a record that borrows from it. */

@@ -157,6 +157,22 @@ static int read_whole(int fd, uint8_t *to, size_t bytes)
     return 0;
 }
 
+int token_done(struct larder_loader *loader, const struct wire_done *done, int fd)
+{
+    struct error *err = &loader->error;
+    size_t most = RECORD_HISTORY_BYTES + (size_t)loader->taken.base.samples * (RECORD_BATCH_BYTES + RECORD_TURN_BYTES);
+    uint8_t *bytes = done->n_bytes <= most ? malloc(done->n_bytes + 1) : NULL;
+    int rc = !bytes ? LARDER_ENOMEM : fd < 0 ? LARDER_EFORMAT : read_whole(fd, bytes, done->n_bytes);
+    if (rc == 0)
+        rc = taken_done(&loader->taken, done->epoch, bytes, done->n_bytes);
+    free(bytes);
+    if (fd >= 0)
+        close(fd);
+    return rc == 0 ? 0
+                   : error_set(err, rc, "what rank %u has had, as the daemon at %s says, cannot be kept (%u bytes)",
+                               done->rank, loader->connection.path, done->n_bytes);
+}
+
 static int take_token(struct larder_loader *loader, uint32_t token_bytes, int fd, struct error *err)
 {
     struct record token;

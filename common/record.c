@@ -3,8 +3,7 @@
 
 #include "common/codec.h"
 
-#define HEAD_BYTES 68       /* up to and with the length of the base */
-#define NO_HISTORY_BYTES 12 /* of the history's own numbers */
+#define HEAD_BYTES 68 /* up to and with the length of the base */
 
 enum { KIND_SET, KIND_ORDER };
 
@@ -95,6 +94,53 @@ static int check_history(const struct record *rec, struct error *err)
     return rc;
 }
 
+/* Decoding, the number of turns is what the batches say. */
+static void each_history(struct codec *codec, struct record *rec)
+{
+    codec_u32(codec, &rec->world_size);
+    codec_u32(codec, &rec->rank);
+    codec_u32(codec, &rec->n_batches);
+    rec->history = codec_bytes(codec, rec->history, (size_t)rec->n_batches * RECORD_BATCH_BYTES);
+    if (!codec->out && !codec->failed) {
+        for (uint32_t i = 0; i < rec->n_batches; i++)
+            rec->n_turns += record_batch_get(rec, i).n_turns;
+    }
+    rec->turns = codec_bytes(codec, rec->turns, (size_t)rec->n_turns * RECORD_TURN_BYTES);
+}
+
+bool record_done_next(const struct record *rec, size_t *at, struct record *out)
+{
+    struct codec codec = {.in = rec->done, .cap = rec->done_bytes, .pos = *at};
+    struct record done = *rec;
+    done.n_turns = 0;
+    done.done = NULL;
+    done.done_bytes = 0;
+    if (*at >= rec->done_bytes)
+        return false;
+    each_history(&codec, &done);
+    if (codec.failed || done.world_size == 0 || check_history(&done, NULL))
+        return false;
+    *at = codec.pos;
+    *out = done;
+    return true;
+}
+
+/* check_done checks that all of `done` are histories of ranks of the same job. */
+static int check_done(const struct record *rec, struct error *err)
+{
+    struct record done;
+    size_t at = 0;
+    while (record_done_next(rec, &at, &done)) {
+        if (done.world_size != rec->world_size || done.rank == rec->rank)
+            return error_set(err, LARDER_EINVAL, "it has the history of rank %u of %u besides that of rank %u of %u",
+                             done.rank, done.world_size, rec->rank, rec->world_size);
+    }
+    return at == rec->done_bytes
+               ? 0
+               : error_set(err, LARDER_EINVAL, "%zu bytes behind its history are none of another rank's",
+                           rec->done_bytes - at);
+}
+
 static int check(const struct record *rec, struct error *err)
 {
     if (rec->shuffle > SHUFFLE_NONE)
@@ -102,7 +148,8 @@ static int check(const struct record *rec, struct error *err)
     if (rec->epoch == RECORD_EPOCHS_MAX && (rec->batches || rec->over_bytes || rec->n_segments || rec->n_batches))
         return error_set(err, LARDER_EINVAL, "something was taken of epoch %u, which no job has", rec->epoch);
     int rc = is_set(rec) ? check_set(rec, err) : check_order(rec, err);
-    return rc ? rc : check_history(rec, err);
+    rc = rc ? rc : check_history(rec, err);
+    return rc ? rc : check_done(rec, err);
 }
 
 /* ── layout ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -122,20 +169,6 @@ static void each_base(struct codec *codec, struct record *rec)
         codec_u32(codec, &segment->n);
         segment->through = codec_bytes(codec, segment->through, (size_t)segment->n * 4);
     }
-}
-
-/* Decoding, the number of turns is what the batches say. */
-static void each_history(struct codec *codec, struct record *rec)
-{
-    codec_u32(codec, &rec->world_size);
-    codec_u32(codec, &rec->rank);
-    codec_u32(codec, &rec->n_batches);
-    rec->history = codec_bytes(codec, rec->history, (size_t)rec->n_batches * RECORD_BATCH_BYTES);
-    if (!codec->out && !codec->failed) {
-        for (uint32_t i = 0; i < rec->n_batches; i++)
-            rec->n_turns += record_batch_get(rec, i).n_turns;
-    }
-    rec->turns = codec_bytes(codec, rec->turns, (size_t)rec->n_turns * RECORD_TURN_BYTES);
 }
 
 static void each_field(struct codec *codec, struct record *rec)
@@ -164,8 +197,8 @@ static void each_header(struct codec *codec, uint32_t *magic, uint16_t *version,
 
 size_t record_bytes(const struct record *rec)
 {
-    size_t bytes = HEAD_BYTES + NO_HISTORY_BYTES + rec->over_bytes + (size_t)rec->n_batches * RECORD_BATCH_BYTES +
-                   (size_t)rec->n_turns * RECORD_TURN_BYTES;
+    size_t bytes = HEAD_BYTES + RECORD_HISTORY_BYTES + rec->done_bytes + rec->over_bytes +
+                   (size_t)rec->n_batches * RECORD_BATCH_BYTES + (size_t)rec->n_turns * RECORD_TURN_BYTES;
     for (uint32_t i = 0; i < rec->n_segments && i < RECORD_SEGMENTS_MAX; i++)
         bytes += 8 + (size_t)rec->segments[i].n * 4;
     return bytes;
@@ -184,6 +217,7 @@ int record_encode(const struct record *rec, void *buf, size_t cap, size_t *len_b
     uint16_t version = RECORD_VERSION, kind = is_set(rec) ? KIND_SET : KIND_ORDER;
     each_header(&codec, &magic, &version, &kind);
     each_field(&codec, &copy);
+    codec_bytes(&codec, rec->done, rec->done_bytes);
     *len_bytes = codec.pos;
     return 0;
 }
@@ -203,7 +237,11 @@ int record_decode(const void *bytes, size_t len_bytes, struct record *out, struc
                          "the state has format version %u, and this release of Larder reads version %d", version,
                          RECORD_VERSION);
     each_field(&codec, &rec);
-    if (codec.failed || codec.pos != len_bytes)
+    if (!codec.failed && rec.world_size) {
+        rec.done = codec.in + codec.pos;
+        rec.done_bytes = len_bytes - codec.pos;
+    }
+    if (codec.failed || codec.pos + rec.done_bytes != len_bytes)
         return error_set(err, LARDER_EFORMAT, "the state is damaged: %zu bytes do not fit its fields", len_bytes);
     struct error why;
     if (kind != (is_set(&rec) ? KIND_SET : KIND_ORDER))

@@ -9,7 +9,8 @@
  *             turns, of a fixed order (strict, none) segments
  *   history   what one rank has taken since, batch by batch, in order
  *
- * A token, which a checkpoint keeps, is a record without history.
+ * A token, which a checkpoint keeps, is a record without history. Behind its own history a record may have those of
+ * other ranks that have had all of their share of the epoch: they need not come again for the others to go on.
  *
  * Samples are named by their index in the dataset's order, which is the same in each daemon. Position i of a fixed
  * order is rank (i mod W)'s, where W ranks share it, and is number i / W of that rank's part. Through is how many
@@ -25,6 +26,7 @@
  *   kind order:  u32 n_segments, and of each: u32 world_size, u32 n, n × u32 through
  *   u32 world_size   u32 rank   u32 n_batches
  *   n_batches × (u32 delivered, u32 through, u32 n_turns), then the turns of all batches, u32 each
+ *   the last two lines again for each rank that is done
  *
  * The codec is pure. It never trusts a length and allocates nothing. Any thread may call it. */
 #ifndef LARDER_COMMON_RECORD_H
@@ -43,6 +45,7 @@
 #define RECORD_RANKS_MAX 256         /* of a segment */
 #define RECORD_ALL_RANKS_MAX 65536   /* of a history: the job may have ranks at other nodes */
 #define RECORD_EPOCHS_MAX UINT32_MAX /* epochs of a job: of the one with this number nothing was taken */
+#define RECORD_HISTORY_BYTES 12      /* of its own three numbers */
 #define RECORD_BATCH_BYTES 12
 #define RECORD_TURN_BYTES 4
 
@@ -81,6 +84,10 @@ struct record {
     uint64_t n_turns;       /* of all batches */
     const uint8_t *history; /* n_batches × RECORD_BATCH_BYTES; record_batch_get reads one */
     const uint8_t *turns; /* n_turns × RECORD_TURN_BYTES: indices, in the order of the batches; record_turn reads one */
+
+    /* The histories of ranks that are done, one behind the other; record_done_next reads them. NULL and 0: none. */
+    const uint8_t *done;
+    size_t done_bytes;
 };
 
 /* record_bytes gives the length that the record has when it is encoded. */
@@ -95,6 +102,10 @@ int record_encode(const struct record *rec, void *buf, size_t cap, size_t *len_b
  * and also whether an index has a turn twice. LARDER_EVERSION for another version, LARDER_EFORMAT for anything else
  * wrong, with a text. */
 int record_decode(const void *bytes, size_t len_bytes, struct record *out, struct error *err);
+
+/* record_done_next gives the next history of a rank that is done, as a record with the same base. *at begins at 0, and
+ * goes on to the one behind. False: there is none, or what is there is no history of such a record. */
+bool record_done_next(const struct record *rec, size_t *at, struct record *out);
 
 /* record_add_segment notes what world_size ranks have taken of a fixed order: n numbers at `through`, as in struct
  * record_segment, borrowed. The last segment goes if it has the same world size: its ranks went on in it, and their

@@ -139,6 +139,13 @@ static void each_state_get(struct codec *codec, struct wire_state_get *m)
     codec_u32(codec, &m->timeout_ms);
 }
 
+static void each_done(struct codec *codec, struct wire_done *m)
+{
+    codec_u32(codec, &m->epoch);
+    codec_u32(codec, &m->rank);
+    codec_u32(codec, &m->n_bytes);
+}
+
 static void each_field(struct codec *codec, struct wire_message *msg)
 {
     switch (msg->type) {
@@ -156,6 +163,7 @@ static void each_field(struct codec *codec, struct wire_message *msg)
     case WIRE_TURNS: each_turns(codec, &msg->turns); break;
     case WIRE_STATE_GET: each_state_get(codec, &msg->state_get); break;
     case WIRE_STATE: codec_u32(codec, &msg->state.n_bytes); break;
+    case WIRE_DONE: each_done(codec, &msg->done); break;
     }
 }
 

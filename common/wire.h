@@ -17,6 +17,7 @@
  *   RELEASE (batch) ───────────────────────▶                        slots back, batch acknowledged
  *   STATE_GET (epoch, batches) ────────────▶
  *         ◀──────────────────────────────── STATE (+ a token's memfd), or ERROR
+ *         ◀──────────────────────────────── DONE (+ a memfd), with flag HEARS_DONE: another rank has had its share
  *   BYE ──────────────────────────────────▶ (or just close)
  *
  * Each rank of a job has a connection of its own. All REGISTER with the same name, world_size and all the rest, and
@@ -74,6 +75,7 @@ enum wire_type {
     WIRE_TURNS = 12,
     WIRE_STATE_GET = 13,
     WIRE_STATE = 14,
+    WIRE_DONE = 15,
 };
 
 /* A text inside a message. It is borrowed from the message's buffer and not NUL-terminated; decoding has checked
@@ -104,9 +106,11 @@ enum wire_register_flags {
     /* One descriptor comes with the message, of a file that has what these two say, in this order. */
     WIRE_WITH_INDICES = 128, /* the sets of indices that `subset` names (sampler/view.h) */
     WIRE_WITH_STATE = 64,    /* a record of what was taken (record.h) */
+    WIRE_OWN_LABELS = 256,   /* the program has labels of its own, and takes no class of the dataset for one */
+    WIRE_HEARS_DONE = 512,   /* DONE is to be sent to it */
 };
 #define WIRE_WITH_FILE (WIRE_WITH_STATE | WIRE_WITH_INDICES)
-#define WIRE_REGISTER_FLAGS_ALL 255u
+#define WIRE_REGISTER_FLAGS_ALL 1023u
 #define WIRE_REGISTER_FLAGS_ALL_4 63u /* of version 4 */
 
 struct wire_register {
@@ -224,6 +228,14 @@ struct wire_state {
     uint32_t n_bytes; /* of the token, in the descriptor that comes with the message */
 };
 
+/* Another rank has had all of its share of the epoch, and keeps it. When the client comes back in that epoch, it
+ * presents the bytes behind its own history (record.h): that rank may have ended, and then nobody else says what it has
+ * had. */
+struct wire_done {
+    uint32_t epoch, rank; /* of all ranks of the job */
+    uint32_t n_bytes;     /* of its history, in the descriptor that comes with the message */
+};
+
 struct wire_error {
     int32_t code;   /* enum larder_err */
     uint32_t fatal; /* 1: the daemon closes the connection after this */
@@ -248,6 +260,7 @@ struct wire_message {
         struct wire_turns turns;
         struct wire_state_get state_get;
         struct wire_state state;
+        struct wire_done done;
     };
 };
 

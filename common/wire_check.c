@@ -134,6 +134,7 @@ int wire_check(const struct wire_message *msg, struct error *err)
     case WIRE_CLASSES_GET:
     case WIRE_STATE_GET:
     case WIRE_STATE:
+    case WIRE_DONE:
     case WIRE_RELEASE:
     case WIRE_BYE: return 0;
     }

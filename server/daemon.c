@@ -19,6 +19,7 @@
 #include "common/random.h"
 #include "common/socket_path.h"
 #include "server/driver/arrivals.h"
+#include "server/driver/classes.h"
 #include "server/driver/driver.h"
 #include "server/driver/inbox.h"
 #include "server/driver/registrar.h"
@@ -163,7 +164,8 @@ static struct engine_config engine_of(const struct daemon *daemon, uint64_t boot
         .prepares_max = workers * TASKS_PER_THREAD_MAX,
         .prepares_ns = workers * WORK_PER_THREAD_NS,
         .copy_bytes = COPY_BYTES,
-        .sample_bytes = sample_bytes};
+        .sample_bytes = sample_bytes,
+        .class_is_left = classes_is_left};
 }
 
 /* create_driver makes the engine and what belongs to its thread. A daemon of no cluster has no node: NULL. */

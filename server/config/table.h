@@ -58,7 +58,7 @@ SETTING(COUNT, source_wait_s, "limits", "source_wait", "60", "seconds", 0, 31536
         "no memory) before it fails. Meanwhile its reads are tried again. 0: it fails at once.")
 SETTING(BAD, bad_max, "limits", "bad", "auto", "auto, samples or % of the view", 0, UINT64_C(4294967295),
         "More bad samples in an epoch fail a job that skips or replaces them. auto: 100, or 1 % of its view where that "
-        "is more.")
+        "is more. Whatever is set, never more than a tenth of its view, nor all samples of a class.")
 SETTING(COUNT, idle_exit_s, "limits", "idle_exit", "0", "seconds", 0, 31536000,
         "Stop when no client has been connected for so long. 0: never.")
 SETTING(

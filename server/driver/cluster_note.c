@@ -149,6 +149,7 @@ const char *cluster_guest_mismatch(const struct driver *driver, const struct reg
 void cluster_guest_desc(const struct registration *reg, struct engine_job_desc *desc)
 {
     desc->hold = GUESTS_HOLD;
+    desc->bad_unlimited = true;
     desc->inherits = ENGINE_INHERITS_NOTHING;
     if (reg->guest.all)
         desc->inherits = ENGINE_INHERITS_ALL;

@@ -85,6 +85,16 @@ void given_presented(struct given *given, const struct record *record, const uin
         history_epoch_over(given->before, view, n_view);
 }
 
+void given_done(struct given *given, const struct record *record)
+{
+    uint32_t running;
+    if (!given_running(given, &running) || record->epoch != running)
+        return;
+    if (history_has(given->now, record->rank) == 0)
+        history_presented(given->now, record);
+    history_last(given->now, record->rank);
+}
+
 void given_asked(struct given *given, uint32_t rank, uint32_t epoch)
 {
     uint32_t running;

@@ -24,6 +24,8 @@ struct history *given_turn(struct given *given, uint32_t epoch);
 /* given_presented: a rank comes with what it had in an earlier daemon. The record fits the job. When another rank comes
  * with a later epoch, all of the earlier one is over. `view` has the indices of the job's samples. */
 void given_presented(struct given *given, const struct record *record, const uint32_t *view, uint32_t n_view);
+/* given_done: another rank, that has come, says what this one has had: all of its share of the epoch. */
+void given_done(struct given *given, const struct record *record);
 /* given_asked: the rank asks for batches of an epoch. By that it says that it has taken all it was given of those
  * before. */
 void given_asked(struct given *given, uint32_t rank, uint32_t epoch);

@@ -1,6 +1,7 @@
 /* news.c: the observer that writes into the log what happens. */
 #include <string.h>
 
+#include "common/log_place.h"
 #include "preprocess/prepare.h"
 #include "server/driver/driver_priv.h"
 #include "server/driver/ranks.h"
@@ -108,17 +109,38 @@ static void source_news(const struct driver *driver, const struct engine_action 
     }
 }
 
+/* error_of_bad names the sample that was bad last, others that were bad before it, and where all of them are named.
+ * Long ones are cut, so that what is to be done keeps its place in the error's text. */
+static int error_of_bad(const struct engine_action *action, uint32_t index, struct error *err)
+{
+    const struct dataset *dataset = action->error.dataset;
+    char others[160] = "", place[128];
+    for (uint32_t i = 0, other; i < action->error.n_others; i++) {
+        size_t used = strlen(others);
+        if (dataset_index(dataset, action->error.others[i], &other))
+            snprintf(others + used, sizeof others - used, "%s%.60s", i + 1 == action->error.n_others ? " and " : ", ",
+                     dataset_key(dataset, other));
+    }
+    log_place(place, sizeof place);
+    return error_set(err, action->error.error.code, "%.200s/%.80s (%s)%s: %s; the daemon's log names all: %s",
+                     dataset_path(dataset), dataset_key(dataset, index),
+                     bad_reason_name((enum bad_reason)action->error.reason), others, action->error.error.text, place);
+}
+
 struct error driver_job_error(const struct driver *driver, const struct engine_action *action)
 {
     struct error err = action->error.error;
     uint32_t index;
     const char *said = driver->tables.jobs[action->job].source_said;
+    bool of_sample = action->error.id != SAMPLE_NONE && dataset_index(action->error.dataset, action->error.id, &index);
     if (action->error.of_source && said)
         error_set(&err, err.code, "%s; it said: %s", action->error.error.text, said);
-    else if (err.code == LARDER_ECHANGED && dataset_index(action->error.dataset, action->error.id, &index))
+    else if (err.code == LARDER_ECHANGED && of_sample)
         error_prefix(&err, err.code, "%s/%s", dataset_path(action->error.dataset),
                      dataset_key(action->error.dataset, index));
-    else if (action->error.id != SAMPLE_NONE && dataset_index(action->error.dataset, action->error.id, &index))
+    else if (action->error.of_all_bad && of_sample)
+        error_of_bad(action, index, &err);
+    else if (of_sample)
         error_prefix(&err, err.code, "%s/%s (%s)", dataset_path(action->error.dataset),
                      dataset_key(action->error.dataset, index), bad_reason_name((enum bad_reason)action->error.reason));
     return err;

@@ -136,6 +136,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
         .epochs = asked->epochs,
         .drop_last = asked->flags & WIRE_DROP_LAST,
         .bad_policy = asked->bad_policy,
+        .own_labels = asked->flags & WIRE_OWN_LABELS,
         .variant = variant_of(driver, reg),
         .sampled = {.shuffle = asked->shuffle,
                     .seed = asked->seed,

@@ -110,6 +110,27 @@ static int check_job(const struct record *record, const struct registration *reg
     return 0;
 }
 
+/* check_done checks that the ranks that are done are others of this node, each once, and makes places for them. */
+static int check_done(struct restore *restore, const struct registration *reg, struct error *err)
+{
+    struct deal_ranks ranks = ranks_here(reg);
+    struct engine_done *done = restore->done = calloc(ranks.n_ranks, sizeof *done);
+    struct record record;
+    if (!done)
+        return restore_no_memory(err);
+    for (size_t at = 0; record_done_next(&restore->record, &at, &record);) {
+        uint32_t rank = record.rank - ranks.first, i = 0;
+        while (i < restore->engine.n_done && done[i].rank != rank)
+            i++;
+        if (record.rank < ranks.first || rank >= ranks.n_ranks || i < restore->engine.n_done)
+            return error_set(err, LARDER_EFORMAT, "the state is damaged: it says of rank %u twice, or of another node",
+                             record.rank);
+        done[restore->engine.n_done++].rank = rank;
+    }
+    restore->engine.done = done;
+    return 0;
+}
+
 static int fill(struct restore *restore, const struct registration *reg, struct error *err)
 {
     const struct record *record = &restore->record;
@@ -118,7 +139,9 @@ static int fill(struct restore *restore, const struct registration *reg, struct 
                                              .base_batches = record->batches,
                                              .batches = record->n_batches,
                                              .presented = record->world_size > 0};
-    int rc = record->shuffle == SHUFFLE_DEPENDENT ? restore_take_set(restore, reg, err)
+    int rc = check_done(restore, reg, err);
+    if (!rc)
+        rc = record->shuffle == SHUFFLE_DEPENDENT ? restore_take_set(restore, reg, err)
                                                   : restore_take_order(restore, reg, err);
     return rc ? rc : restore_take_batches(restore, reg, err);
 }
@@ -153,6 +176,9 @@ void restore_destroy(struct restore *restore)
         return;
     idset_destroy(restore->base);
     idset_destroy(restore->turns);
+    for (uint32_t i = 0; i < restore->engine.n_done; i++)
+        idset_destroy((struct idset *)restore->done[i].turns);
+    free(restore->done);
     free(restore->throughs);
     free(restore->bytes);
     free(restore);

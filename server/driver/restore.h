@@ -21,6 +21,7 @@ struct restore {
     struct record record;        /* as it came; refers to bytes */
     uint8_t *bytes;
     struct idset *base, *turns; /* NULL: empty */
+    struct engine_done *done;   /* engine.n_done of them; their sets are owned */
     struct engine_segment segments[RECORD_SEGMENTS_MAX];
     uint32_t *throughs; /* of all segments, world_size of each */
 };

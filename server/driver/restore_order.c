@@ -62,35 +62,36 @@ int restore_take_order(struct restore *restore, const struct registration *reg, 
         restore->engine.n_segments--;
         restore->engine.through = last->through[reg->asked.rank];
         restore->engine.delivered = engine_segment_delivered(last, before);
+        for (uint32_t i = 0; i < restore->engine.n_done; i++) {
+            restore->done[i].through = last->through[restore->done[i].rank];
+            restore->done[i].delivered = restore->engine.delivered;
+        }
         restore->left = before;
     }
     return 0;
 }
 
 /* check_through checks how far a rank's batches say that its part is over. */
-static int check_through(const struct restore *restore, const struct registration *reg, struct error *err)
+static int check_through(const struct restore *restore, const struct record *record, uint64_t before, struct error *err)
 {
-    const struct record *record = &restore->record;
-    struct deal_ranks ranks = ranks_here(reg);
-    uint32_t rank = ranks.first + reg->asked.rank;
     uint32_t first = record_batch_get(record, 0).through,
              last = record_batch_get(record, record->n_batches - 1).through;
-    uint32_t length = part_length(restore->left, ranks.world_size, rank);
+    uint32_t length = part_length(restore->left, record->world_size, record->rank);
     if (last > length)
-        return beyond(last, rank, ranks.world_size, length, err);
-    if (first < restore->engine.through)
+        return beyond(last, record->rank, record->world_size, length, err);
+    if (first < before)
         return error_set(err, LARDER_EFORMAT,
                          "the state is damaged: it goes back from number %llu of the rank's part to %u",
-                         (unsigned long long)restore->engine.through, first);
+                         (unsigned long long)before, first);
     return 0;
 }
 
-int restore_take_batches(struct restore *restore, const struct registration *reg, struct error *err)
+/* take_history takes the batches of one rank's history. */
+static int take_history(const struct restore *restore, const struct registration *reg, const struct record *record,
+                        struct engine_done *had, struct error *err)
 {
-    const struct record *record = &restore->record;
-    uint32_t most = reg->asked.batch_size;
-    struct deal_ranks ranks = ranks_here(reg);
-    uint64_t share = ((uint64_t)restore->left + ranks.world_size - 1) / ranks.world_size;
+    uint32_t most = reg->asked.batch_size, ranks = ranks_here(reg).world_size;
+    uint64_t share = ((uint64_t)restore->left + ranks - 1) / ranks;
     if (record->batches > UINT32_MAX - record->n_batches)
         return error_set(err, LARDER_EFORMAT, "the state is damaged: it has more batches than can be counted");
     for (uint32_t i = 0; i < record->n_batches; i++) {
@@ -99,16 +100,30 @@ int restore_take_batches(struct restore *restore, const struct registration *reg
             return error_set(err, LARDER_EFORMAT,
                              "the state is damaged: a batch of %u samples, where this job's have 1 to %u", delivered,
                              most);
-        restore->engine.delivered += delivered;
+        had->delivered += delivered;
     }
-    if (restore->engine.delivered > share)
+    had->batches = record->n_batches;
+    if (had->delivered > share)
         return error_set(err, LARDER_EFORMAT, "the state is damaged: rank %u of %u had %llu samples of a share of %llu",
-                         ranks.first + reg->asked.rank, ranks.world_size, (unsigned long long)restore->engine.delivered,
-                         (unsigned long long)share);
+                         record->rank, ranks, (unsigned long long)had->delivered, (unsigned long long)share);
     if (record->shuffle == SHUFFLE_DEPENDENT || record->n_batches == 0)
         return 0;
-    int rc = check_through(restore, reg, err);
-    restore->engine.through = record_batch_get(record, record->n_batches - 1).through;
+    int rc = check_through(restore, record, had->through, err);
+    had->through = record_batch_get(record, record->n_batches - 1).through;
+    return rc;
+}
+
+int restore_take_batches(struct restore *restore, const struct registration *reg, struct error *err)
+{
+    struct engine_resume *engine = &restore->engine;
+    struct engine_done own = {.delivered = engine->delivered, .through = engine->through};
+    struct record done;
+    size_t at = 0;
+    int rc = take_history(restore, reg, &restore->record, &own, err);
+    engine->delivered = own.delivered;
+    engine->through = own.through;
+    for (uint32_t i = 0; !rc && record_done_next(&restore->record, &at, &done); i++)
+        rc = take_history(restore, reg, &done, &restore->done[i], err);
     return rc;
 }
 

@@ -79,6 +79,23 @@ static int take_turns(const struct record *record, const struct marks *marks, ui
     return 0;
 }
 
+/* take_done takes the turns of the ranks that are done. */
+static int take_done(struct restore *restore, const struct dataset *dataset, const struct marks *marks, uint32_t *room,
+                     struct error *err)
+{
+    struct record done;
+    int rc = 0;
+    size_t at = 0;
+    for (uint32_t i = 0; !rc && record_done_next(&restore->record, &at, &done); i++) {
+        struct idset *turns = NULL;
+        rc = take_turns(&done, marks, room, err);
+        if (!rc)
+            rc = make_set(dataset, room, (size_t)done.n_turns, &turns, err);
+        restore->done[i].turns = turns;
+    }
+    return rc;
+}
+
 int restore_take_set(struct restore *restore, const struct registration *reg, struct error *err)
 {
     const struct record *record = &restore->record;
@@ -95,6 +112,8 @@ int restore_take_set(struct restore *restore, const struct registration *reg, st
         rc = take_turns(record, &marks, room, err); /* no more than the view has: each of them once */
     if (!rc)
         rc = make_set(found->dataset, room, (size_t)record->n_turns, &restore->turns, err);
+    if (!rc)
+        rc = take_done(restore, found->dataset, &marks, room, err);
     restore->engine.base = restore->base;
     restore->engine.turns = restore->turns;
     restore->left = found->view.count - count;

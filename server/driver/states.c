@@ -2,6 +2,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "server/driver/done.h"
 #include "server/driver/token.h"
 
 /* job_record gives a record of the job, with nothing taken. */
@@ -150,7 +151,7 @@ static void too_late(struct driver *driver, struct driver_ask *ask)
 static int stale(const struct driver_job *job, const struct driver_ask *ask, struct error *err)
 {
     const struct history *history = given_find(&job->given, ask->epoch);
-    if (!history || ask->batches >= history_kept(history, ask->rank))
+    if (!history || job->reg->asked.all_ranks || ask->batches >= history_kept(history, ask->rank))
         return 0;
     return error_set(err, LARDER_EINVAL,
                      "the state is asked for after %u batches of epoch %u, and rank %u has gone on and given back %u",
@@ -209,8 +210,7 @@ void states_expire(struct driver *driver)
 void states_begin(struct driver *driver, uint32_t place, const struct registration *reg)
 {
     struct record record = job_record(reg, 0);
-    bool asked_for = reg->asked.world_size > 1 && !reg->asked.all_ranks; /* with ranks elsewhere it is never complete */
-    if (asked_for && given_begin(&driver->tables.jobs[place].given, reg->asked.world_size, &record))
+    if (reg->asked.world_size > 1 && given_begin(&driver->tables.jobs[place].given, reg->asked.world_size, &record))
         log_warn_limited(
             "msg=\"no memory to keep what the ranks get: this job's state cannot be asked for\" job=\"%s\"", reg->name);
 }
@@ -221,20 +221,33 @@ void states_came(struct driver *driver, uint32_t place, const struct registratio
         given_forgotten(&driver->tables.jobs[place].given, reg->asked.rank);
         return;
     }
-    given_presented(&driver->tables.jobs[place].given, &reg->found.restore->record, reg->found.view.indices,
-                    reg->found.view.count);
+    struct record presented = reg->found.restore->record, done;
+    presented.rank -= presented.world_size ? reg->asked.first_rank : 0;
+    given_presented(&driver->tables.jobs[place].given, &presented, reg->found.view.indices, reg->found.view.count);
+    for (size_t at = 0; record_done_next(&presented, &at, &done);) {
+        done.rank -= reg->asked.first_rank;
+        given_done(&driver->tables.jobs[place].given, &done);
+    }
     try_answers(driver, place);
 }
 
 void states_delivered(struct driver *driver, const struct engine_action *action, const uint32_t *over, uint32_t n_over)
 {
     struct history *history = given_turn(&driver->tables.jobs[action->job].given, action->deliver.epoch);
-    if (!history || action->deliver.count == 0)
+    if (!history)
         return;
-    struct history_batch batch = {
-        .number = action->deliver.batch, .through = action->deliver.through, .turns = over, .n_turns = n_over};
-    history_delivered(history, action->rank, &batch); /* a history without memory says so when it is asked */
-    try_answers(driver, action->job);
+    struct history_batch batch = {.number = action->deliver.batch,
+                                  .delivered = action->deliver.count,
+                                  .through = action->deliver.through,
+                                  .turns = over,
+                                  .n_turns = n_over};
+    if (batch.delivered)
+        history_delivered(history, action->rank, &batch); /* a history without memory says so when it is asked */
+    if (action->deliver.last)
+        history_last(history, action->rank);
+    done_look(driver, action->job, action->rank);
+    if (batch.delivered)
+        try_answers(driver, action->job);
 }
 
 void states_wanted(struct driver *driver, const struct driver_client *row, uint32_t epoch)
@@ -243,11 +256,14 @@ void states_wanted(struct driver *driver, const struct driver_client *row, uint3
     uint32_t epochs = job->reg->asked.epochs ? job->reg->asked.epochs : WIRE_EPOCHS_MAX;
     if (epoch < epochs) /* the engine refuses the others */
         given_asked(&job->given, row->rank, epoch);
+    done_look(driver, row->job, row->rank);
+    done_asked(driver, row);
 }
 
 void states_released(struct driver *driver, const struct driver_client *row, uint64_t batch)
 {
     given_released(&driver->tables.jobs[row->job].given, row->rank, batch);
+    done_look(driver, row->job, row->rank);
 }
 
 void states_gone(struct driver *driver, const struct driver_client *row)

@@ -90,8 +90,11 @@ void tables_seat(struct tables *tables, uint32_t place, const struct registratio
     struct driver_rank *rank = &job->ranks[reg->asked.rank];
     CHECK(!rank->there);
     free(rank->client_name);
-    *rank = (struct driver_rank){
-        .there = true, .client = reg->client, .pid = reg->pid, .client_name = xstrdup(reg->client_name)};
+    *rank = (struct driver_rank){.there = true,
+                                 .hears_done = reg->asked.flags & WIRE_HEARS_DONE,
+                                 .client = reg->client,
+                                 .pid = reg->pid,
+                                 .client_name = xstrdup(reg->client_name)};
     job->attached++;
     add_client(tables, &(struct driver_client){
                            .client = reg->client, .phase = CLIENT_SEATED, .job = place, .rank = reg->asked.rank});

@@ -25,7 +25,8 @@ LIST_HEAD(driver_asks, driver_ask);
 
 /* The client that is this rank of a job, or was it last. */
 struct driver_rank {
-    bool there; /* the client is connected */
+    bool there;             /* the client is connected */
+    bool hears_done, asked; /* DONE may be sent to it; it has asked for batches */
     uint64_t client;
     uint32_t pid;
     char *client_name;

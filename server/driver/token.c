@@ -32,6 +32,17 @@ static int failed(struct error *err)
                      strerror(why));
 }
 
+int token_bytes_memfd(const uint8_t *bytes, size_t len, int *fd, struct error *err)
+{
+    int made = memfd_create("larder-state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int rc = made < 0 || fill(made, bytes, len) ? failed(err) : 0;
+    if (rc && made >= 0)
+        close(made);
+    if (rc == 0)
+        *fd = made;
+    return rc;
+}
+
 int token_memfd(const struct record *token, int *fd, uint32_t *n_bytes, struct error *err)
 {
     size_t len = record_bytes(token);
@@ -42,14 +53,9 @@ int token_memfd(const struct record *token, int *fd, uint32_t *n_bytes, struct e
         free(bytes);
         return error_set(err, LARDER_EFORMAT, "what the ranks said they had does not make a state: start all again");
     }
-    int made = memfd_create("larder-state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int rc = made < 0 || fill(made, bytes, len) ? failed(err) : 0;
+    int rc = token_bytes_memfd(bytes, len, fd, err);
     free(bytes);
-    if (rc && made >= 0)
-        close(made);
-    if (rc)
-        return rc;
-    *fd = made;
-    *n_bytes = (uint32_t)len;
-    return 0;
+    if (rc == 0)
+        *n_bytes = (uint32_t)len;
+    return rc;
 }

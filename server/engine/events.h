@@ -74,14 +74,23 @@ struct engine_config {
     /* How long a job waits while what clients hold lies in the middle of free space; 0: forever. */
     uint64_t room_timeout_ns;
     uint64_t source_wait_ns; /* how long a job waits for a source that does not answer; 0: not at all */
-    /* A job fails when more samples of an epoch are bad than the greater of bad_count and bad_share. */
+    /* A job fails when more samples of an epoch are bad than the greater of bad_count and bad_share, or more than one
+     * in ENGINE_BAD_PART. */
     bool bad_limited;
     uint64_t bad_count;
     double bad_share; /* part of the view */
     /* Gives the length of a sample's encoded bytes in a job's dataset; ENGINE_NOT_THERE when the dataset does not have
      * it. It is called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
+    /* Tells whether the view has a sample of the same class as this one that is not bad. NULL: it is not asked. It is
+     * called from engine_step only, and for bad samples only. */
+    bool (*class_is_left)(const void *dataset, sample_id id, const struct idset *view, const struct idset *bad);
 };
+
+/* With more bad samples than one in so many a job trains on another dataset than it was given, whatever was set. */
+#define ENGINE_BAD_PART 10
+/* Bad samples that an error names, at the most. */
+#define ENGINE_BAD_NAMED 3
 
 /* Copies that may be out at once, and the bytes that they write together. The first copy may write more. */
 #define ENGINE_COPIES_MAX 4096
@@ -136,6 +145,14 @@ struct engine_segment {
     const uint32_t *through; /* world_size of them */
 };
 
+/* What another rank has taken of the rest, as a rank that comes says of it: all of its share. The job does not wait for
+ * that rank; when it comes all the same, what it says itself holds. The members are as those of engine_resume. */
+struct engine_done {
+    uint32_t rank, batches;
+    uint64_t delivered, through;
+    const struct idset *turns;
+};
+
 /* What was taken of an epoch before the job was made. Everything is borrowed for the step. All ranks of a job come with
  * the same base: `key` and the members up to n_segments. */
 struct engine_resume {
@@ -154,6 +171,8 @@ struct engine_resume {
     uint32_t batches;
     uint64_t delivered, through;
     const struct idset *turns;
+    const struct engine_done *done; /* other ranks that are done, each once; those that presented only */
+    uint32_t n_done;
     bool presented; /* The rank had a place in the job that it comes back to. false: it begins from a checkpoint. */
 };
 
@@ -209,6 +228,8 @@ struct engine_job_desc {
     uint32_t epochs; /* 0: ENGINE_EPOCHS_MAX */
     bool drop_last;
     enum bad_policy bad_policy;
+    bool bad_unlimited;         /* another node's job: that node says when too many samples are bad */
+    bool own_labels;            /* the script has labels of its own: what the dataset calls a class is none to it */
     struct sampler_job sampled; /* the job's order and view, without a part; the view is borrowed for the step */
     /* Whose instances the job may get. 0: those of every job with its pipeline. Otherwise only those of jobs with the
      * same number. A number of its own keeps a job's augmentation private. Under SHUFFLE_STRICT the epoch counts too,
@@ -432,8 +453,11 @@ struct engine_action {
         } job_added;
         struct {
             struct error error;
-            sample_id id; /* the bad sample that a JOB_ERROR is about; else SAMPLE_NONE */
-            int reason;   /* enum bad_reason of that sample */
+            sample_id id;    /* the bad sample that a JOB_ERROR is about; else SAMPLE_NONE */
+            int reason;      /* enum bad_reason of that sample */
+            bool of_all_bad; /* It is about all samples that were bad in this epoch: some others of them. */
+            sample_id others[ENGINE_BAD_NAMED - 1];
+            uint32_t n_others;
             const void *dataset;
             bool of_source; /* the job's source did not answer */
         } error;            /* JOB_REFUSED, JOB_ERROR */

@@ -54,6 +54,7 @@ struct job_terms {
     uint32_t prefetch, hold;
     bool drop_last;
     enum bad_policy bad_policy;
+    bool bad_unlimited, own_labels;
     /* The shuffle is `dependent` and the samples lie in chunks, so the job's picks may be redirected. */
     bool redirected;
     uint64_t variant;
@@ -106,11 +107,12 @@ struct job_progress {
     /* So many samples of each rank were no whole batch when the epoch was begun from a state: the ranks had batches of
      * another size, or bad samples. Under drop_last whole batches count from there. */
     uint64_t odd;
-    uint64_t drawn;     /* Picks of this epoch. In a fixed order this is the position of the next one that is dealt. */
-    uint64_t lost;      /* bad samples that were not replaced */
-    struct idset *bad;  /* bad samples, replaced or not; each is in it once, however often it is planned */
-    uint64_t abandoned; /* samples left behind by ranks that went on */
-    uint64_t repeats;   /* repeats in all queues */
+    uint64_t drawn; /* Picks of this epoch. In a fixed order this is the position of the next one that is dealt. */
+    uint64_t lost;  /* bad samples that were not replaced */
+    uint64_t lost_before; /* those of them that the ranks had lost before the epoch was begun here */
+    struct idset *bad;    /* bad samples, replaced or not; each is in it once, however often it is planned */
+    uint64_t abandoned;   /* samples left behind by ranks that went on */
+    uint64_t repeats;     /* repeats in all queues */
     /* The first world_size samples of a fixed order, for repeats, if there are several ranks and all are here; else
      * NULL. The job owns it. */
     sample_id *first;

@@ -80,6 +80,7 @@ struct failure {
     sample_id id; /* the bad sample; SAMPLE_NONE when the job fails over something else */
     int reason;   /* enum bad_reason of that sample */
     bool of_source;
+    bool of_all_bad; /* not of that sample alone: others of the epoch are named beside it */
 };
 #define FAILURE_OTHER (&(struct failure){.id = SAMPLE_NONE})
 /* jobs_fail makes the job FAILED. Each rank that is there gets a JOB_ERROR with the code and the text. */

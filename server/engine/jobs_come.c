@@ -110,6 +110,8 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .terms.epochs = desc->epochs,
                         .terms.drop_last = desc->drop_last,
                         .terms.bad_policy = desc->bad_policy,
+                        .terms.bad_unlimited = desc->bad_unlimited,
+                        .terms.own_labels = desc->own_labels,
                         .terms.redirected = engine->env.config.redirect_width > 0 &&
                                             desc->sampled.shuffle == SHUFFLE_DEPENDENT && desc->chunks.places,
                         .tallies.came_ns = engine->env.now_ns,

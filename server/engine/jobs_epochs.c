@@ -72,6 +72,7 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     job->progress.base_batches = 0;
     job->progress.odd = 0;
     job->progress.drawn = job->progress.lost = job->progress.abandoned = job->progress.repeats = 0;
+    job->progress.lost_before = 0;
     idset_remove_all(job->progress.bad, job->terms.view);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
@@ -151,6 +152,17 @@ struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *jo
     return action;
 }
 
+/* name_others names bad samples of the epoch besides the one that the error is about. */
+static void name_others(const struct job *job, struct engine_action *action)
+{
+    sample_id id;
+    for (uint64_t i = 0; action->error.n_others < ENGINE_BAD_NAMED - 1 && idset_select(job->progress.bad, i, &id);
+         i++) {
+        if (id != action->error.id)
+            action->error.others[action->error.n_others++] = id;
+    }
+}
+
 void jobs_fail(struct engine *engine, uint32_t no, const struct failure *failure, int code, const char *text)
 {
     struct job *job = job_at(&engine->jobs, no);
@@ -162,6 +174,9 @@ void jobs_fail(struct engine *engine, uint32_t no, const struct failure *failure
         action->error.reason = failure->reason;
         action->error.of_source = failure->of_source;
         action->error.dataset = job->terms.dataset;
+        action->error.of_all_bad = failure->of_all_bad;
+        if (failure->of_all_bad)
+            name_others(job, action);
         error_set(&action->error.error, code, "job %s: %s", job->terms.name, text);
     }
     if (job->state == JOB_RUNNING)

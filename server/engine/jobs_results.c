@@ -62,24 +62,66 @@ static void skip(struct engine *engine, const struct result *result)
     queue_remove(&engine->queues, result->entry);
 }
 
-/* bad_max gives the most bad samples of an epoch with which the job goes on. */
+/* bad_count gives how many samples of the epoch are bad, with those that were lost before it was begun here. */
+static uint64_t bad_count(const struct job *job)
+{
+    return idset_count(job->progress.bad) + job->progress.lost_before;
+}
+
+/* bad_most gives the most bad samples of an epoch with which any job goes on; bad_max what of them is allowed here. */
+static uint64_t bad_most(const struct job *job)
+{
+    return job->shape.epoch_samples / ENGINE_BAD_PART;
+}
+
 static uint64_t bad_max(const struct engine_config *config, const struct job *job)
 {
     uint64_t share = (uint64_t)(config->bad_share * (double)job->shape.epoch_samples);
-    return share > config->bad_count ? share : config->bad_count;
+    uint64_t max = share > config->bad_count ? share : config->bad_count;
+    return max < bad_most(job) ? max : bad_most(job);
 }
 
-/* fail_too_many fails the job because too many samples of the epoch are bad. */
+/* fail_of_bad fails the job over the bad samples of its epoch. */
+static void fail_of_bad(struct engine *engine, const struct result *result, const char *text)
+{
+    const struct entry *entry = &engine->queues.entries[result->entry];
+    struct failure failure = {.id = entry->id, .reason = result->reason, .of_all_bad = true};
+    jobs_fail(engine, entry->job, &failure, LARDER_ESAMPLE, text);
+}
+
 static void fail_too_many(struct engine *engine, const struct result *result)
 {
     const struct job *job = job_at(&engine->jobs, engine->queues.entries[result->entry].job);
+    uint64_t max = bad_max(&engine->env.config, job);
     char text[224];
     snprintf(text, sizeof text,
-             "with this one %llu of %llu samples are bad in this epoch, and limits.bad allows %llu: the daemon's log "
-             "names them; repair the dataset, or raise limits.bad",
-             (unsigned long long)idset_count(job->progress.bad), (unsigned long long)job->shape.epoch_samples,
-             (unsigned long long)bad_max(&engine->env.config, job));
-    fail_job(engine, result, LARDER_ESAMPLE, text);
+             "with this one %llu of %llu samples are bad in this epoch, and limits.bad allows %llu%s: repair the "
+             "dataset%s",
+             (unsigned long long)bad_count(job), (unsigned long long)job->shape.epoch_samples, (unsigned long long)max,
+             max == bad_most(job) ? ", never more than a tenth" : "",
+             max == bad_most(job) ? ", or train on a subset without them" : ", or raise limits.bad");
+    fail_of_bad(engine, result, text);
+}
+
+/* is_too_much tells whether a job that does without bad samples can no longer do without this one, and fails it then.
+ * `counted`: the sample counts as bad from now on. */
+static bool is_too_much(struct engine *engine, const struct result *result, bool counted)
+{
+    const struct engine_config *config = &engine->env.config;
+    const struct entry *entry = &engine->queues.entries[result->entry];
+    const struct job *job = job_at(&engine->jobs, entry->job);
+    if (job->terms.bad_policy == BAD_ERROR || job->terms.bad_unlimited || !config->bad_limited)
+        return false;
+    bool too_many = bad_count(job) > bad_max(config, job);
+    bool left = too_many || !counted || job->terms.own_labels || !config->class_is_left ||
+                config->class_is_left(job->terms.dataset, entry->id, job->terms.view, job->progress.bad);
+    if (too_many)
+        fail_too_many(engine, result);
+    else if (!left)
+        fail_of_bad(engine, result,
+                    "with this one all samples of its class are bad in this epoch, and the job would train without the "
+                    "class: repair them, or train on a subset without it");
+    return too_many || !left;
 }
 
 /* judge treats one result by the policy of its job, and counts the sample as bad. */
@@ -87,16 +129,16 @@ static void judge(struct engine *engine, const struct result *result)
 {
     struct entry *entry = &engine->queues.entries[result->entry];
     struct job *job = job_at(&engine->jobs, entry->job);
+    bool counted = !entry->repeat && entry->substitutes == 0 && !idset_contains(job->progress.bad, entry->id);
     job->tallies.bad_samples++;
-    if (!entry->repeat && entry->substitutes == 0 && !idset_contains(job->progress.bad, entry->id)) {
+    if (counted) {
         idset_add(job->progress.bad, entry->id);
         queue_of(&engine->queues, entry)->epoch.lost++;
     }
     engine->plan.again = true;
-    if (job->terms.bad_policy != BAD_ERROR && engine->env.config.bad_limited &&
-        idset_count(job->progress.bad) > bad_max(&engine->env.config, job))
-        fail_too_many(engine, result);
-    else if (job->terms.bad_policy == BAD_SKIP)
+    if (is_too_much(engine, result, counted))
+        return;
+    if (job->terms.bad_policy == BAD_SKIP)
         skip(engine, result);
     else if (job->terms.bad_policy == BAD_REPLACE)
         substitute(engine, result);

@@ -34,8 +34,10 @@ void jobs_resume_end_behind(struct engine *engine, const struct job *job, struct
 
 bool jobs_resume_ready(struct engine *engine, const struct job *job)
 {
-    if (job->attached < job->terms.world_size)
-        return false;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        if (job->queues[rank].client.presence != RANK_THERE && !resume_is_done(job->resume, rank))
+            return false;
+    }
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         const struct resume_rank *told = &job->resume->ranks[rank];
@@ -70,12 +72,26 @@ bool jobs_resume_elsewhere(const struct job *job)
     return elsewhere;
 }
 
+/* is_through has a rank be done that has had its share before the epoch was begun here. What it left under drop_last is
+ * nobody's. */
+static void is_through(struct job *job, struct job_queue *queue)
+{
+    job->progress.abandoned += queue_reserve_count(&queue->reserve);
+    queue->reserve.at = queue->reserve.end = 0;
+    queue->epoch.done = true;
+}
+
 int jobs_resume_begin(struct plan *plan, struct job *job, bool restores)
 {
     struct resume *resume = job->resume;
     int code = restores && job->progress.epoch == resume->epoch ? plan_restore(plan, job) : 0;
     for (uint32_t rank = 0; rank < resume->world_size; rank++) {
         struct rank_epoch *epoch = &job->queues[rank].epoch;
+        if (job->queues[rank].client.presence != RANK_THERE) { /* it is done, or all ranks would be there */
+            job->queues[rank].client.presence = RANK_AWAY;
+            if (job->progress.epoch == resume->epoch)
+                is_through(job, &job->queues[rank]);
+        }
         epoch->behind = resume->ranks[rank].epoch < job->progress.epoch;
         epoch->behind_epoch = resume->ranks[rank].epoch;
         epoch->behind_index = resume->ranks[rank].batches;

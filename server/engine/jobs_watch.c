@@ -7,6 +7,7 @@
 #include "server/engine/plan.h"
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
+#include "server/engine/resume.h"
 #include "server/engine/sources.h"
 
 /* jobs that an error names as holders of batches, at the most */
@@ -15,7 +16,7 @@ enum { HOLDERS_TOLD = 4 };
 /* needed tells whether the rank is not there and somebody waits for it, or its share of the epoch is open. */
 static bool needed(const struct job *job, const struct job_queue *queue, bool somebody_waits)
 {
-    return queue->client.presence != RANK_THERE &&
+    return queue->client.presence != RANK_THERE && !(job->resume && resume_is_done(job->resume, queue->rank)) &&
            (somebody_waits || (job->state == JOB_RUNNING && !queue->epoch.done));
 }
 

@@ -25,6 +25,7 @@ static void restore_rank(struct job *job, struct job_queue *queue, uint64_t gone
     job->progress.odd = told->delivered % job->terms.batch_size; /* the same for all: they had batches in step */
     job->progress.repeats += epoch->repeats;
     job->progress.lost += epoch->lost;
+    job->progress.lost_before += epoch->lost;
 }
 
 /* restore_sets takes out of R_j what was had. */

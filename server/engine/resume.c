@@ -58,6 +58,24 @@ static const char *flaw_of_segments(const struct engine_job_desc *desc)
                                                                                 : NULL;
 }
 
+/* flaw_of_done gives what is wrong with what the rank tells of another one. */
+static const char *flaw_of_done(const struct engine_job_desc *desc, const struct engine_done *done, uint64_t most)
+{
+    const struct engine_resume *resume = desc->resume;
+    bool fixed = desc->sampled.shuffle != SHUFFLE_DEPENDENT;
+    uint64_t samples = fixed ? engine_segments_left(resume->segments, resume->n_segments, part_epoch_samples(desc)) : 0;
+    if (!resume->presented || done->rank >= part_ranks(desc) || done->rank == desc->rank)
+        return "it tells of a rank that cannot be done";
+    if (fixed && done->through > resume_part(samples, part_ranks(desc), done->rank))
+        return "a rank has had more than its part";
+    if (!is_within(done->turns, desc->sampled.view) || !is_apart(resume->base, done->turns) ||
+        !is_apart(resume->turns, done->turns) || count_of(done->turns) > done->delivered)
+        return "another rank has had samples that it cannot have had";
+    return done->delivered > most || done->batches > UINT32_MAX - resume->base_batches
+               ? "a rank has had more than its share"
+               : NULL;
+}
+
 /* rank_most gives the samples that a rank may have had of what the base leaves. */
 static uint64_t rank_most(const struct engine_job_desc *desc)
 {
@@ -80,7 +98,11 @@ const char *resume_flaw(const struct engine_job_desc *desc)
     if (resume->epoch == ENGINE_EPOCHS_MAX && (resume->base_batches || resume->batches || resume->delivered ||
                                                resume->through || resume->n_segments || count_of(resume->base)))
         return "something was taken after the last epoch";
-    return resume->delivered > rank_most(desc) ? "a rank has had more than its share" : NULL;
+    if (resume->delivered > rank_most(desc))
+        return "a rank has had more than its share";
+    for (uint32_t i = 0; !flaw && i < resume->n_done; i++)
+        flaw = flaw_of_done(desc, &resume->done[i], rank_most(desc));
+    return flaw;
 }
 
 static uint32_t through_of(const struct engine_job_desc *desc)
@@ -107,6 +129,19 @@ static const char *clash_of_two(const struct resume_rank *rank, const struct eng
     return is_apart(rank->turns, told->turns) ? NULL : "has had samples that another rank has had";
 }
 
+/* clash_of_done gives why what the rank tells of another one that is done does not fit what a third has told. */
+static const char *clash_of_done(const struct resume *resume, uint32_t of, const struct resume_rank *told,
+                                 const struct engine_resume *by)
+{
+    const char *clash = NULL;
+    for (uint32_t i = 0; told->epoch == by->epoch && !clash && i < by->n_done; i++) {
+        bool known = resume->ranks[by->done[i].rank].told;
+        if (by->done[i].rank != of && !known && !is_apart(told->turns, by->done[i].turns))
+            clash = "tells of a rank that has had samples that another rank has had";
+    }
+    return clash;
+}
+
 /* A rank that was left behind an epoch has nothing of the next one. So that one has no base. */
 const char *resume_clash(const struct resume *resume, const struct engine_job_desc *desc)
 {
@@ -121,8 +156,9 @@ const char *resume_clash(const struct resume *resume, const struct engine_job_de
             continue;
         if (rank != desc->rank)
             clash = clash_of_two(other, told);
-        else if (!is_same_as(other, desc))
+        else if (!other->done && !is_same_as(other, desc))
             clash = "came with another state before";
+        clash = clash ? clash : clash_of_done(resume, rank, other, told);
     }
     return clash;
 }
@@ -185,27 +221,45 @@ static void take_base(struct resume *resume, const struct engine_job_desc *desc,
     copy_segments(resume, told->segments, desc->sampled.shuffle == SHUFFLE_DEPENDENT ? 0 : told->n_segments);
 }
 
+/* set keeps what is told of a rank: what it has had itself, of `told`'s epoch. */
+static int set(struct resume *resume, const struct engine_resume *told, const struct engine_done *had, bool dependent,
+               bool done)
+{
+    struct idset *turns = NULL;
+    if (dependent && had->turns && idset_copy(had->turns, &turns))
+        return LARDER_ENOMEM;
+    resume_forget(resume, had->rank);
+    resume->ranks[had->rank] = (struct resume_rank){.told = true,
+                                                    .presented = told->presented,
+                                                    .done = done,
+                                                    .epoch = told->epoch,
+                                                    .batches = told->base_batches + had->batches,
+                                                    .delivered = had->delivered,
+                                                    .through = dependent ? 0 : (uint32_t)had->through,
+                                                    .turns = turns};
+    return 0;
+}
+
 /* add keeps what the rank tells, and with `based` its base. */
 static int add(struct resume *resume, const struct engine_job_desc *desc, bool based)
 {
     const struct engine_resume *told = desc->resume;
     bool dependent = desc->sampled.shuffle == SHUFFLE_DEPENDENT;
-    struct idset *turns = NULL, *base = NULL;
-    if (dependent && told->turns && idset_copy(told->turns, &turns))
+    struct idset *base = NULL;
+    if (dependent && based && told->base && idset_copy(told->base, &base))
         return LARDER_ENOMEM;
-    if (dependent && based && told->base && idset_copy(told->base, &base)) {
-        idset_destroy(turns);
-        return LARDER_ENOMEM;
+    struct engine_done own = {desc->rank, told->batches, told->delivered, told->through, told->turns};
+    int code = set(resume, told, &own, dependent, false);
+    for (uint32_t i = 0; !code && i < told->n_done; i++) {
+        if (!resume->ranks[told->done[i].rank].told)
+            code = set(resume, told, &told->done[i], dependent, true);
+    }
+    if (code) {
+        idset_destroy(base);
+        return code;
     }
     if (based)
         take_base(resume, desc, base);
-    resume->ranks[desc->rank] = (struct resume_rank){.told = true,
-                                                     .presented = told->presented,
-                                                     .epoch = told->epoch,
-                                                     .batches = told->base_batches + told->batches,
-                                                     .delivered = told->delivered,
-                                                     .through = through_of(desc),
-                                                     .turns = turns};
     return 0;
 }
 
@@ -225,7 +279,13 @@ int resume_create(const struct engine_job_desc *desc, struct resume **out)
 
 int resume_add(struct resume *resume, const struct engine_job_desc *desc)
 {
-    return resume->ranks[desc->rank].told ? 0 : add(resume, desc, desc->resume->epoch > resume->epoch);
+    const struct resume_rank *rank = &resume->ranks[desc->rank];
+    return rank->told && !rank->done ? 0 : add(resume, desc, desc->resume->epoch > resume->epoch);
+}
+
+bool resume_is_done(const struct resume *resume, uint32_t rank)
+{
+    return resume->ranks[rank].done && resume->ranks[rank].epoch == resume->epoch;
 }
 
 void resume_destroy(struct resume *resume)

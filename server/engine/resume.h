@@ -11,6 +11,7 @@
 /* What one rank has told. */
 struct resume_rank {
     bool told, presented;
+    bool done;               /* another rank has told it, of one that has had all of its share */
     uint32_t epoch, batches; /* of the epoch; those of the base count */
     uint64_t delivered;
     uint32_t through;
@@ -39,11 +40,13 @@ const char *resume_clash(const struct resume *resume, const struct engine_job_de
 /* resume_is_of_the_start tells whether all ranks so far come back to epoch 0, and have had nothing of it before this
  * job. */
 bool resume_is_of_the_start(const struct resume *resume);
+/* resume_is_done tells whether the job need not wait for the rank: another has told what it has had of the epoch. */
+bool resume_is_done(const struct resume *resume, uint32_t rank);
 /* resume_had tells whether the rank has told that it had something. resume_forget forgets what the rank has told. */
 bool resume_had(const struct resume *resume, uint32_t rank);
 void resume_forget(struct resume *resume, uint32_t rank);
 /* resume_create makes it from the first rank's description; resume_add adds that of another rank, which has no clash.
- * They copy what they keep. LARDER_ENOMEM, and then nothing has changed. */
+ * They copy what they keep. LARDER_ENOMEM, and then it may have a part of what was told. */
 int resume_create(const struct engine_job_desc *desc, struct resume **out);
 int resume_add(struct resume *resume, const struct engine_job_desc *desc);
 void resume_destroy(struct resume *resume); /* accepts NULL */

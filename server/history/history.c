@@ -12,7 +12,7 @@
 
 struct item {
     uint64_t number;
-    uint32_t through, n_turns;
+    uint32_t delivered, through, n_turns;
     bool released;
     size_t first_turn;
 };
@@ -23,6 +23,7 @@ struct rank {
     size_t n_items, cap_items, n_turns, cap_turns;
     size_t n_released; /* the first so many items are released */
     uint32_t through;  /* before the first item */
+    bool last, told;   /* its last batch is among them; others were told that it is done */
 };
 
 struct history {
@@ -150,6 +151,7 @@ int history_epoch_begin(struct history *history, uint32_t epoch, const struct re
         struct rank *rank = &history->ranks[i];
         rank->n_items = rank->n_turns = rank->n_released = 0;
         rank->through = 0;
+        rank->last = rank->told = false;
     }
     free(history->throughs);
     history->throughs = NULL;
@@ -247,8 +249,11 @@ int history_delivered(struct history *history, uint32_t number, const struct his
         history->lost = true;
         return LARDER_ENOMEM;
     }
-    rank->items[rank->n_items++] = (struct item){
-        .number = batch->number, .through = batch->through, .first_turn = rank->n_turns, .n_turns = n_turns};
+    rank->items[rank->n_items++] = (struct item){.number = batch->number,
+                                                 .delivered = batch->delivered,
+                                                 .through = batch->through,
+                                                 .first_turn = rank->n_turns,
+                                                 .n_turns = n_turns};
     for (uint32_t i = 0; i < n_turns; i++)
         add_turn(history, rank, batch->turns[i]);
     return 0;
@@ -265,7 +270,8 @@ int history_presented(struct history *history, const struct record *record)
     }
     for (uint32_t i = 0; i < record->n_batches; i++) {
         struct record_batch batch = record_batch_get(record, i);
-        rank->items[i] = (struct item){.through = batch.through,
+        rank->items[i] = (struct item){.delivered = batch.delivered,
+                                       .through = batch.through,
                                        .first_turn = rank->n_turns,
                                        .n_turns = history->ordered ? 0 : batch.n_turns,
                                        .released = true};
@@ -281,6 +287,7 @@ void history_forget(struct history *history, uint32_t number)
     struct rank *rank = rank_of(history, number);
     move_to(history, 0);
     rank->n_items = rank->n_turns = rank->n_released = 0;
+    rank->last = false;
 }
 
 void history_released(struct history *history, uint32_t number, uint64_t batch)
@@ -309,6 +316,7 @@ void history_rank_gone(struct history *history, uint32_t number)
     size_t kept = rank->n_released;
     if (kept == rank->n_items)
         return;
+    rank->last = false; /* what it had not released comes again */
     if (history->at > kept)
         move_to(history, kept);
     size_t n_turns = rank->items[kept].first_turn, gap = kept;
@@ -340,6 +348,51 @@ uint32_t history_kept(const struct history *history, uint32_t rank)
 {
     CHECK(rank < history->world_size);
     return (uint32_t)history->ranks[rank].n_released;
+}
+
+/* ── ranks that are done ── */
+
+void history_last(struct history *history, uint32_t rank)
+{
+    rank_of(history, rank)->last = true;
+}
+
+bool history_is_done(const struct history *history, uint32_t number)
+{
+    CHECK(number < history->world_size);
+    const struct rank *rank = &history->ranks[number];
+    bool in_order = !history->ordered || history->known == UINT32_MAX; /* otherwise no record can say it */
+    return history->began && !history->lost && !history->whole && in_order && rank->last &&
+           rank->n_released == rank->n_items;
+}
+
+bool history_told(struct history *history, uint32_t rank)
+{
+    bool before = rank_of(history, rank)->told;
+    history->ranks[rank].told = true;
+    return before;
+}
+
+int history_write(const struct history *history, uint32_t number, uint32_t as, uint32_t ranks, uint8_t **bytes,
+                  size_t *len_bytes)
+{
+    CHECK(number < history->world_size);
+    const struct rank *rank = &history->ranks[number];
+    size_t len = RECORD_HISTORY_BYTES + rank->n_items * RECORD_BATCH_BYTES + rank->n_turns * RECORD_TURN_BYTES;
+    uint8_t *to = malloc(len);
+    if (to == NULL)
+        return LARDER_ENOMEM;
+    *bytes = to;
+    *len_bytes = len;
+    to = put_u32(put_u32(put_u32(to, ranks), as), (uint32_t)rank->n_items);
+    for (size_t i = 0; i < rank->n_items; i++) {
+        const struct item *item = &rank->items[i];
+        record_batch_put(to, (uint32_t)i, &(struct record_batch){item->delivered, item->through, item->n_turns});
+    }
+    to += rank->n_items * RECORD_BATCH_BYTES;
+    for (size_t i = 0; i < rank->n_turns; i++)
+        to = put_u32(to, rank->turns[i]);
+    return 0;
 }
 
 /* ── tokens ── */

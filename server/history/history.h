@@ -21,6 +21,7 @@ struct history;
 /* One batch of a rank. `turns` is borrowed for the call. */
 struct history_batch {
     uint64_t number;       /* the engine's: what a RELEASE says */
+    uint32_t delivered;    /* its samples */
     uint32_t through;      /* of a fixed order: numbers of the rank's part that are over with it */
     const uint32_t *turns; /* of a dependent job: indices whose turn is over with it; repeats have none */
     uint32_t n_turns;
@@ -65,6 +66,17 @@ uint32_t history_has(const struct history *history, uint32_t rank);
 /* history_kept gives how many of these, from the first on, the rank has released, or keeps as history_rank_through and
  * history_presented say. A rank stands behind them. */
 uint32_t history_kept(const struct history *history, uint32_t rank);
+
+/* history_last: the rank has been given the last batch of its share. It is done when it has released all of them, and
+ * then keeps them for good: history_is_done. history_told notes that others were told so, and tells whether they were
+ * before. */
+void history_last(struct history *history, uint32_t rank);
+bool history_is_done(const struct history *history, uint32_t rank);
+bool history_told(struct history *history, uint32_t rank);
+/* history_write gives what the rank has had since the base as the history of a record (record.h), of rank `as` of
+ * `ranks`, in new memory that the caller frees. LARDER_ENOMEM. */
+int history_write(const struct history *history, uint32_t rank, uint32_t as, uint32_t ranks, uint8_t **bytes,
+                  size_t *len_bytes);
 
 /* history_token makes `out` a record without history of what there is after the first `batches` batches of each rank
  * since the base. Every rank must have had so many. `out` borrows from the history until the next call that changes it,

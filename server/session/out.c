@@ -53,7 +53,8 @@ static int encode(const struct wire_message *msg, uint16_t version, int fd, stru
         return rc;
     }
     message->fd = fd;
-    message->owns_fd = msg->type == WIRE_STATE;
+    message->answers_state = msg->type == WIRE_STATE;
+    message->owns_fd = message->answers_state || msg->type == WIRE_DONE;
     *out = message;
     return 0;
 }
@@ -164,7 +165,8 @@ static int post_locked(struct session *session, struct conn *conn, const struct 
         return LARDER_EGONE;
     if (msg->type == WIRE_REGISTERED)
         CHECK(conn->phase == CONN_REGISTERING);
-    if (msg->type == WIRE_BATCH || msg->type == WIRE_TURNS || msg->type == WIRE_CLASSES || msg->type == WIRE_STATE)
+    if (msg->type == WIRE_BATCH || msg->type == WIRE_TURNS || msg->type == WIRE_CLASSES || msg->type == WIRE_STATE ||
+        msg->type == WIRE_DONE)
         CHECK(conn->phase == CONN_REGISTERED);
     if (conn->outbox.bytes + message->len_bytes > SESSION_OUTBOX_MAX_BYTES ||
         (msg->type == WIRE_BATCH && !batch_locked(conn, &msg->batch)))
@@ -258,7 +260,7 @@ int session_send(struct session *session, uint64_t client, const struct wire_mes
 int session_send_fd(struct session *session, uint64_t client, const struct wire_message *msg, int fd)
 {
     CHECK_MAGIC(session, SESSION_MAGIC);
-    CHECK(msg->type == WIRE_STATE && fd >= 0);
+    CHECK((msg->type == WIRE_STATE || msg->type == WIRE_DONE) && fd >= 0);
     return answer(session, client, msg, fd);
 }
 
@@ -337,7 +339,7 @@ static void sent(struct session *session, struct conn *conn, struct out_message 
     STAILQ_REMOVE_HEAD(&conn->outbox.messages, next);
     conn->outbox.bytes -= message->len_bytes;
     session->counts.outbox_bytes -= message->len_bytes;
-    if (message->owns_fd)
+    if (message->answers_state)
         conn->asked.state.open = false;
     pthread_mutex_unlock(&session->lock);
     free_message(message);
@@ -359,7 +361,7 @@ bool conn_flush(struct session *session, struct conn *conn)
         struct out_message *message = first(session, conn);
         if (!message)
             return true;
-        if (message->owns_fd && !is_drained(conn)) {
+        if (message->answers_state && !is_drained(conn)) {
             conn->socket.draining = true;
             return true;
         }

@@ -40,8 +40,9 @@ enum conn_phase {
 struct out_message {
     STAILQ_ENTRY(out_message) next;
     size_t len_bytes;
-    int fd;       /* goes along; -1: none */
-    bool owns_fd; /* the message is a STATE, and fd is closed with it; otherwise fd is the arena's */
+    int fd;             /* goes along; -1: none */
+    bool owns_fd;       /* fd is closed with the message; otherwise it is the arena's */
+    bool answers_state; /* the message is a STATE */
     uint8_t data[];
 };
 

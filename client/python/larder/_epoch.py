@@ -292,6 +292,8 @@ class Epoch:
             parts = self._batches.next()
             if parts is not None:
                 return parts
+        if not history.over:
+            self._job.settle()
         history.over = True
         if self._over is not None:
             self._over()

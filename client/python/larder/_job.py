@@ -124,9 +124,11 @@ class Job:
             if name and os.getpid() != self._home_pid:
                 name = _options.child_name(name)
             asked = asked._replace(weight=self.weight, name=name or self._named)
+        else:
+            asked = asked._replace(flags=asked.flags | _wire.HEARS_DONE)
         try:
             record = self._presented()
-            session.register(asked, self.timeout_s, None if record is None else _record.encode(record))
+            session.register(asked, self.timeout_s, None if record is None else self._encoded(record))
             self._check(session.info)
         except BaseException as error:
             session.close()
@@ -145,6 +147,9 @@ class Job:
         """What the registration says was taken; None where it says nothing."""
         several = self.asked.world_size > 1
         history = self._kept or self.history
+        latest = max((epoch for epoch, _ in self.link.done.values()), default=0)
+        if history is not None and latest > history.epoch:  # a rank has had its share of it: all have begun it
+            history = History(latest, self.ordered)
         if self.loaded is not None:
             if not several and (history.ended or history.is_blank):
                 return None  # there is nothing of that epoch to ask for, or all of it
@@ -169,6 +174,11 @@ class Job:
         samples = of.samples if self.loaded else of.dataset_samples
         return _record.Record(dataset, of.view, self.asked.seed, self.asked.shuffle, samples=samples,
                               **history.record(world_size, rank))
+
+    def _encoded(self, record):
+        """Behind what this rank took, what ranks took that have had all of their share, and need not come again."""
+        done = self.link.done if record.world_size else {}
+        return b"".join([_record.encode(record), *(taken for epoch, taken in done.values() if epoch == record.epoch)])
 
     def _check(self, info):
         """Refuses another dataset than the one that something was taken of."""
@@ -259,7 +269,21 @@ class Job:
     def batch_came(self):
         """A batch has come of the epoch that the loop is in: all ranks have begun it."""
         self.link.progress()
-        self._kept = None
+        if self._kept is not None:
+            self._kept = None
+            for rank, (epoch, _) in list(self.link.done.items()):
+                if epoch < self.history.epoch:
+                    del self.link.done[rank]
+
+    def settle(self):
+        """Where a rank is through with its epoch, what it had is known before its script goes on, and perhaps ends: a
+        daemon that comes next would wait for it, and the others for that."""
+        session = self.link.session
+        if self.asked.world_size > 1 and self.history is not None and self.history.ended and self.is_running:
+            try:
+                session.settle()
+            except LarderError:
+                pass  # it comes back by itself, as long as its script lets it
 
     def take_back(self, history, before):
         """The batch that was written down last was not given to the loop after all: it comes again."""

@@ -26,6 +26,7 @@ class Link:
     def __init__(self, socket, timeout_s, reconnect_s):
         self.session = None
         self.reconnects = 0
+        self.done = {}        # of all sessions of the job, as a session has it
         self._socket = socket
         self._timeout_s = timeout_s
         self._reconnect_s = reconnect_s
@@ -90,6 +91,7 @@ class Link:
 
     def _connected(self):
         session = self._opening = Session(self.path)
+        session.done = self.done
         self.check_open()  # close() looks for `_opening` after it has said that it is the end
         session.connect(HANDSHAKE_S if self._timeout_s is None else self._timeout_s)
         return session
@@ -132,6 +134,7 @@ class Link:
 
     def forget(self):
         """What was lost is not to be made again: the next session is another job's."""
+        self.done = {}
         self._lost_s, self._told = None, False
         self.progress()
 
@@ -147,6 +150,7 @@ class Link:
         """Notes that the connection has ended."""
         session, self.session = self.session, None
         if session is not None:
+            session.take_in_rest()
             session.arena = None  # views keep it; without them the dead daemon's memory is free for the next one
             session.abandon()  # what zero-copy batches hold of it, the daemon has taken back, or nobody has
             if self._spent_s:  # and no batch since

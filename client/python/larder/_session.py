@@ -26,9 +26,11 @@ from ._version import __version__
 from .errors import DaemonGone, FormatError, IOFailure, LarderError, Timeout, from_code
 
 HANDSHAKE_S = 30
-_POLL_MOST_S = 10**6  # that poll() can be told to wait
+_POLL_MOST_S = 10**6      # that poll() can be told to wait
+SETTLE_S = 5          # that a daemon is given to see what was sent
 STATE_LATE_S = 10     # that the daemon's word on a state may come after the time it was given
 _TOKEN_MOST = 1 << 20  # bytes of a token, besides a bit for each sample
+_HISTORY_MOST = 16     # bytes of a history for each sample
 
 _live = weakref.WeakSet()
 
@@ -65,8 +67,9 @@ class Session:
         self._came = collections.deque()  # (type, fields) of messages that nobody has looked at
         self._turns = None     # those of the batch that comes next
         self._seq = 0
-        self._question = 0     # the seq of an open STATE_GET
-        self._answer = None    # a token, or the daemon's error
+        self._question = 0     # the seq of an open STATE_GET or CLASSES_GET
+        self._answer = None    # to it: a token, a page of classes, or the daemon's error
+        self.done = {}         # by rank: (epoch, the history of another one that has had its share of that)
         self._leaving = False  # closes when the last zero-copy batch is released
         self._over = False     # by interrupt()
         self._lost_fds = False  # with the message that came last
@@ -285,14 +288,22 @@ class Session:
 
     def ask_state(self, epoch, batches, timeout_s):
         """The bytes of a token: what all ranks had taken when each had taken `batches` of the epoch, since its base.
-        Waits until they have, or raises what the daemon says. What else comes meanwhile is kept."""
-        deadline = time.monotonic() + timeout_s + STATE_LATE_S
+        Waits until they have, or raises what the daemon says."""
+        return self._ask(lambda seq: _wire.state_get(seq, epoch, batches, int(timeout_s * 1000)),
+                         time.monotonic() + timeout_s + STATE_LATE_S)
+
+    def settle(self):
+        """Waits until the daemon has seen what was sent so far, and has said to others what they are to know of it."""
+        self._ask(lambda seq: _wire.classes_get(seq, self.info.n_classes), time.monotonic() + SETTLE_S)
+
+    def _ask(self, request, deadline):
+        """The answer to a question. What else comes meanwhile is kept."""
         self._await_answer(deadline)  # to a question whose asker did not wait
         self._answer = None
         question = self._next_seq()
         self.torn = True
         try:
-            self._send(_wire.state_get(question, epoch, batches, int(timeout_s * 1000)))
+            self._send(request(question))
         except Timeout:
             self.torn = False  # it was not sent
             raise
@@ -391,10 +402,12 @@ class Session:
         self.torn = True
         try:
             kind, seq, fields = _wire.decode(bytes(self._receive_into(fds)))
-            if kind == _wire.STATE or (kind == _wire.ERROR and seq and not fields.fatal):
+            if kind in (_wire.STATE, _wire.CLASSES) or (kind == _wire.ERROR and seq and not fields.fatal):
                 if seq == self._question:  # another one nobody waits for
-                    self._answer = self._token(fields, fds) if kind == _wire.STATE else self._error(fields)
+                    self._answer = self._answer_of(kind, fields, fds)
                     self._question = 0
+            elif kind == _wire.DONE:
+                self.done[fields.rank] = fields.epoch, self._history(fields, fds)
             else:
                 self._came.append((kind, fields))
             self.torn = False
@@ -405,6 +418,11 @@ class Session:
             for fd in fds:
                 os.close(fd)
 
+    def _answer_of(self, kind, fields, fds):
+        if kind == _wire.STATE:
+            return self._token(fields, fds)
+        return self._error(fields) if kind == _wire.ERROR else fields
+
     def _token(self, fields, fds):
         """The token that a STATE brings, or the error in its place."""
         if not fds and self._lost_fds:
@@ -412,6 +430,18 @@ class Session:
         if len(fds) != 1:
             raise FormatError(f"the daemon at {self.path} sent a state without a descriptor")
         return bytes_of(self.path, fds[0], fields.n_bytes, _TOKEN_MOST + _record.set_bytes(self.info.dataset_samples))
+
+    def _history(self, fields, fds):
+        if len(fds) != 1:
+            raise FormatError(f"the daemon at {self.path} said what rank {fields.rank} has had without a descriptor")
+        return bytes_of(self.path, fds[0], fields.n_bytes, _TOKEN_MOST + _HISTORY_MOST * self.info.dataset_samples)
+
+    def take_in_rest(self):
+        """Keeps what the daemon said before its end."""
+        try:
+            self._raise_last_words()
+        except LarderError:
+            pass  # it has ended, and why is known
 
     def _receive_into(self, fds):
         """One message into the inbox, as a view that the next call overwrites; file descriptors go to `fds`."""

@@ -25,14 +25,14 @@ PATH_MAX = 4096
 SPEC_MAX = 24576
 
 (HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
- STATE) = range(1, 15)
+ STATE, DONE) = range(1, 16)
 
 SHUFFLES = {"dependent": 0, "strict": 1, "none": 2, True: 0, False: 2}
 BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
 DTYPES = ("uint8", "float16", "float32")
 LAYOUT_HWC, LAYOUT_CHW = 0, 1
-(DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD, WITH_STATE,
- WITH_INDICES) = (1 << bit for bit in range(8))
+(DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD, WITH_STATE, WITH_INDICES, OWN_LABELS,
+ HEARS_DONE) = (1 << bit for bit in range(10))
 WEIGHT_MIN, WEIGHT_MAX = 0.01, 100
 AUGMENTS = {"shared": 0, "private": PRIVATE_AUGMENT}
 BATCH_LAST = 1
@@ -137,6 +137,12 @@ class BatchMessage(NamedTuple):
 class TurnsMessage(NamedTuple):
     batch: int         # the one that comes next
     turns: np.ndarray  # of TURN, by ascending positions; borrows from the message
+
+
+class DoneMessage(NamedTuple):
+    epoch: int
+    rank: int     # another one, of all ranks of the job, that has had all of its share
+    n_bytes: int  # of its history, in the descriptor that comes with the message
 
 
 class StateMessage(NamedTuple):
@@ -265,6 +271,10 @@ def _decode_state(body):
     return StateMessage(*_LENGTH.unpack_from(body)), _LENGTH.size
 
 
+def _decode_done(body):
+    return DoneMessage(*_THREE.unpack_from(body)), _THREE.size
+
+
 def _decode_error(body):
     code, fatal = _ERROR.unpack_from(body)
     text, end = _take_text(body, _ERROR.size)
@@ -272,7 +282,7 @@ def _decode_error(body):
 
 
 _DECODERS = {WELCOME: _decode_welcome, REGISTERED: _decode_registered, CLASSES: _decode_classes, BATCH: _decode_batch,
-             ERROR: _decode_error, TURNS: _decode_turns, STATE: _decode_state}
+             ERROR: _decode_error, TURNS: _decode_turns, STATE: _decode_state, DONE: _decode_done}
 
 
 def decode(message):

@@ -125,7 +125,8 @@ class Loader:
         asked = _options.job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples,
                              subset, augment, all_files, relabel, weight)
         asked = asked._replace(flags=asked.flags | (_wire.ORDERED if ordered else 0) |
-                               (_wire.HOLD if zero_copy else 0))
+                               (_wire.HOLD if zero_copy else 0) |
+                               (0 if labels is None else _wire.OWN_LABELS))
         self._zero_copy = bool(zero_copy)
         self._torch = _options.want_torch(output, self._zero_copy)
         self._pin_memory = bool(pin_memory) and self._torch and _options.can_pin()
@@ -388,6 +389,8 @@ class Loader:
             self._job.link.interrupt()
             lock.acquire()
         try:
+            if self._zero_copy:
+                self._job.settle()  # what was still held at the epoch's end is given back by now
             self._job.link.close()
         finally:
             lock.release()

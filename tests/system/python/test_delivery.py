@@ -2,13 +2,14 @@
 
 import os
 import pickle
+import re
 import shutil
 import sys
 import threading
 
 import numpy as np
 
-from system import SLOW, Case, files_of, larder, main, make_tree, skip, tree
+from system import CONFIG, SLOW, Case, files_of, larder, main, make_tree, skip, tree
 
 COUNT = 120
 STILL = [{"resize": {"size": [48, 64]}}]
@@ -205,18 +206,55 @@ class BadSamples(Case):
         """A dataset of bad samples alone is an error under every policy, and nobody trains on nothing; so is one that
         has less than a batch left under drop_last. With a batch left it is served."""
         files = files_of(self.tree)
-        for path in files[10:]:
-            shutil.copyfile("/dev/null", path)
-        self.assertEqual(len(self.epoch(bad_samples="skip", batch_size=8, drop_last=True)), 8)
+        self.assertEqual(len(self.epoch(bad_samples="skip", batch_size=94, drop_last=True)), 94)
         with self.assertRaisesRegex(larder.BadSample, "nothing is left"):
-            self.epoch(bad_samples="skip", batch_size=16, drop_last=True)
+            self.epoch(bad_samples="skip", batch_size=96, drop_last=True)
         for path in files:
             shutil.copyfile("/dev/null", path)
         for policy in ("skip", "replace", "error"):
             for shuffle in ("dependent", "strict", "none"):
                 with self.assertRaisesRegex(larder.BadSample,
-                                            r"/class_0\d/.*\.jpg \((not_an_image|unreadable)\): job .* bad"):
+                                            r"/class_0\d/.*\.jpg \((not_an_image|unreadable)\).*: job .* bad"):
                     self.epoch(bad_samples=policy, shuffle=shuffle)
+
+    def test_too_many(self):
+        """Of a small dataset, whatever limits.bad says, no more than a tenth may be bad: the error says how many are,
+        and names three of them and the log. A tenth may."""
+        for more in ("", "limits: {bad: 100%}\n"):
+            self.served.stop()
+            served = self.served = self.daemon(CONFIG + more)
+            for policy, shuffle in (("skip", "dependent"), ("replace", "strict"), ("skip", "none")):
+                loader = self.loader(served, self.tree, bad_samples=policy, shuffle=shuffle,
+                                     subset=larder.Range(0, 40))  # two of them are bad
+                self.assertEqual(sum(len(batch[-1]) for batch in loader), 38 if policy == "skip" else 40)
+                loader = self.loader(served, self.tree, bad_samples=policy, shuffle=shuffle,
+                                     subset=larder.Range(0, 40) - larder.Range(4, 24) - larder.Range(25, 30))
+                with self.assertRaisesRegex(larder.BadSample, r"2 of 15 samples are bad .* allows 1, never more than a "
+                                            r"tenth.*log names all: " + re.escape(served.log_path)) as caught:
+                    list(loader)
+                self.assertEqual(len(re.findall(r"\.jpg", str(caught.exception))), 2)
+        files = files_of(self.tree)
+        for path in files[30:34]:
+            shutil.copyfile("/dev/null", path)
+        named = r"\.jpg \(\w+\), class_0\d/\w+\.jpg and class_0\d/\w+\.jpg: job"
+        with self.assertRaisesRegex(larder.BadSample, named):
+            list(self.loader(self.served, self.tree, subset=larder.Range(0, 40)))
+
+    def test_a_class_is_lost(self):
+        """A class without a good sample is an error that says so, however few its samples are; as long as one is good
+        it is none. Where the script has labels of its own, folders are no classes."""
+        files, lone = files_of(self.tree), os.path.join(self.tree, "class_09")
+        os.mkdir(lone)
+        for name, source in (("a.jpg", files[0]), ("b.jpg", files[3])):
+            shutil.copyfile(source, os.path.join(lone, name))
+        loader = self.loader(self.served, self.tree)
+        self.assertEqual(sum(len(batch[-1]) for batch in loader), 97)
+        os.unlink(os.path.join(lone, "a.jpg"))
+        for policy in ("skip", "replace"):
+            with self.assertRaisesRegex(larder.BadSample, r"class_09/b\.jpg .*all samples of its class.*subset"):
+                list(self.loader(self.served, self.tree, bad_samples=policy))
+        loader = self.loader(self.served, self.tree, labels=np.arange(101) % 2)
+        self.assertEqual(sum(len(batch[-1]) for batch in loader), 96)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ class Floods(Case):
         """Bad samples that all threads meet at once share one limit."""
         folder = make_tree(os.path.join(self.folder, "tree"), 600, 2)
         for label in sorted(os.listdir(folder)):
-            for name in sorted(os.listdir(os.path.join(folder, label)))[:250]:
+            for name in sorted(os.listdir(os.path.join(folder, label)))[:30]:
                 with open(os.path.join(folder, label, name), "wb") as file:
                     file.write(b"no image")
         daemon = self.daemon(CONFIG + "limits: {bad: 100%}\n")
@@ -85,8 +85,8 @@ class Floods(Case):
         got = sum(len(batch[-1]) for batch in loader)
         loader.close()
         bad = sum(daemon.status()["samples"]["bad"].values())
-        self.assertEqual(got, 100)
-        self.assertGreaterEqual(bad, 500)
+        self.assertEqual(got, 540)
+        self.assertGreaterEqual(bad, 60)
         self.check_limited(daemon, "bad sample", bad)
 
 

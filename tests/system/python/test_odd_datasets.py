@@ -117,13 +117,14 @@ class OddDatasets(Case):
     def test_what_is_no_file(self):
         """A pipe, a device, a folder, a link to nothing and one to itself, all named as images, cost one sample each or
         are none, and nobody waits for them."""
-        root = self.folder_of("no-files", {"a/1.jpg": self.images[0], "a/2.jpg": self.images[1]})
+        good = 48  # so that those that are none are less than a tenth
+        root = self.folder_of("no-files", {f"a/{i}.jpg": self.images[i % 2] for i in range(good)})
         os.mkfifo(os.path.join(root, "a", "pipe.jpg"))
         os.makedirs(os.path.join(root, "a", "folder.jpg"))
         for name, target in (("device.jpg", "/dev/zero"), ("nothing.jpg", "/nowhere"), ("itself.jpg", "itself.jpg")):
             os.symlink(target, os.path.join(root, "a", name))
         loader = self.loader(self.served, root, 4)
-        self.assertEqual([len(batch) for batch in epochs(loader, 1)[0]], [2])
+        self.assertEqual(sum(map(len, epochs(loader, 1)[0])), good)
         with self.assertRaisesRegex(larder.BadSample, r"/a/\w+\.jpg \(unreadable\): job .* repair it"):
             list(self.loader(self.served, root, 4, bad_samples="error"))
 

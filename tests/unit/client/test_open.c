@@ -93,7 +93,7 @@ static void opens(void **state)
     assert_true(fake.reg.weight == 2.5);
     assert_int_equal(fake.reg.shuffle, SHUFFLE_STRICT);
     assert_int_equal(fake.reg.bad_policy, BAD_ERROR);
-    assert_int_equal(fake.reg.flags, WIRE_DROP_LAST | WIRE_PRIVATE_AUGMENT | WIRE_ALL_FILES);
+    assert_int_equal(fake.reg.flags, WIRE_DROP_LAST | WIRE_PRIVATE_AUGMENT | WIRE_ALL_FILES | WIRE_HEARS_DONE);
 }
 
 /* A relative folder is sent as an absolute one, a plain name as it is; LARDER_SOCKET is followed. */

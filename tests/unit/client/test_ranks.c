@@ -250,12 +250,89 @@ static void drops_late_answers(void **state)
     assert_int_equal(questions, 2);
 }
 
+/* ── ranks that are done ── */
+
+static uint32_t before, done_epoch; /* batches before DONE comes, and whose epoch it says */
+
+static void send_done(struct fake_daemon *daemon, uint32_t rank)
+{
+    uint8_t bytes[RECORD_HISTORY_BYTES + RECORD_BATCH_BYTES + 2 * RECORD_TURN_BYTES];
+    const uint32_t numbers[] = {4, rank, 1, 2, 0, 2, rank, rank + 1};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        put_u32(bytes + i * 4, numbers[i]);
+    struct wire_message msg = {.type = WIRE_DONE, .done = {done_epoch, rank, sizeof bytes}};
+    int fd = memfd_create("fake-done", MFD_CLOEXEC);
+    CHECK(fd >= 0 && write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes);
+    fake_send(daemon, &msg, fd);
+    close(fd);
+}
+
+static void serve_done(struct fake_daemon *daemon)
+{
+    fake_serve_some(daemon, EPOCH_BATCHES, before);
+    send_done(daemon, 2);
+    send_done(daemon, 3);
+    send_done(daemon, 2); /* a rank that comes back is told again */
+    fake_until_told(daemon);
+}
+
+static void serve_all(struct fake_daemon *daemon)
+{
+    fake_serve(daemon, EPOCH_BATCHES);
+}
+
+/* What ranks that are done have had is presented behind what this one has taken, once each, though the program has not
+ * called since it came; when they are done with an epoch of which nothing was taken, all have begun that. */
+static void presents_ranks_that_are_done(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t taken, epoch, n_batches;
+    } cases[] = {{3, 0, 3}, {EPOCH_BATCHES, 1, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct larder_options options = fake_options();
+        struct record one;
+        size_t at = 0;
+        before = cases[i].taken;
+        done_epoch = cases[i].epoch;
+        fake_init(&fake);
+        fake_start(&fake, serve_done);
+        options.socket = fake.path;
+        options.job = "four";
+        options.world_size = 4;
+        options.rank = 1;
+        options.prefetch = 1;
+        assert_code(larder_open(&options, &loader), 0);
+        assert_code(larder_start_epoch(loader, 0), 0);
+        take(0, 0, cases[i].taken);
+        fake_leave(&fake);
+        fake_come(&fake, serve_all);
+        if (cases[i].epoch)
+            assert_code(larder_start_epoch(loader, 1), 0);
+        take(cases[i].epoch, cases[i].n_batches, EPOCH_BATCHES);
+        close_both();
+        assert_true(fake.reg.flags & WIRE_HEARS_DONE);
+        assert_int_equal(fake.record.epoch, cases[i].epoch);
+        assert_int_equal(fake.record.n_batches, cases[i].n_batches);
+        for (uint32_t rank = 2; rank < 4; rank++) {
+            assert_true(record_done_next(&fake.record, &at, &one));
+            assert_int_equal(one.rank, rank);
+            assert_int_equal(record_turn(&one, 1), rank + 1);
+        }
+        assert_false(record_done_next(&fake.record, &at, &one));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(asks_the_daemon),        cmocka_unit_test(knows_beginnings),
-        cmocka_unit_test(names_who_lags_behind),  cmocka_unit_test(asks_the_next_daemon),
-        cmocka_unit_test(refuses_hostile_tokens), cmocka_unit_test(drops_late_answers),
+        cmocka_unit_test(asks_the_daemon),
+        cmocka_unit_test(knows_beginnings),
+        cmocka_unit_test(names_who_lags_behind),
+        cmocka_unit_test(asks_the_next_daemon),
+        cmocka_unit_test(presents_ranks_that_are_done),
+        cmocka_unit_test(refuses_hostile_tokens),
+        cmocka_unit_test(drops_late_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

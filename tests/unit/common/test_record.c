@@ -122,6 +122,53 @@ static void goes_through_unchanged(void **state)
     assert_decodes(&order, &out, buf);
 }
 
+static void assert_not_encoded(const struct record *rec, int line)
+{
+    static uint8_t buf[CAP];
+    size_t len = 77;
+    if (record_encode(rec, buf, sizeof buf, &len) != LARDER_EINVAL || len != 77)
+        fail_msg("line %d", line);
+}
+
+/* Histories of ranks that are done come one after the other, and what is none of another rank of the job is refused. */
+static void has_ranks_that_are_done(void **state)
+{
+    (void)state;
+    static uint8_t buf[CAP], done[CAP];
+    struct record set = of_set(), out, one, of;
+    set.world_size = 5;
+    of = set;
+    const size_t head = record_bytes(&set) - RECORD_HISTORY_BYTES - set.n_batches * RECORD_BATCH_BYTES -
+                        set.n_turns * RECORD_TURN_BYTES;
+    uint32_t ranks[] = {(set.rank + 1) % set.world_size, (set.rank + 2) % set.world_size};
+    size_t at = 0, one_bytes;
+    for (int i = 0; i < 2; i++) {
+        of.rank = ranks[i];
+        one_bytes = encode(&of, buf) - head;
+        memcpy(done + set.done_bytes, buf + head, one_bytes);
+        set.done = done;
+        set.done_bytes += one_bytes;
+    }
+    assert_decodes(&set, &out, buf);
+    assert_int_equal(out.done_bytes, set.done_bytes);
+    for (int i = 0; i < 2; i++) {
+        assert_true(record_done_next(&out, &at, &one));
+        assert_int_equal(one.rank, ranks[i]);
+        assert_int_equal(one.n_turns, set.n_turns);
+        assert_int_equal(record_turn(&one, 2), record_turn(&set, 2));
+        assert_int_equal(one.done_bytes, 0);
+    }
+    assert_false(record_done_next(&out, &at, &one));
+    put_u32(done + 4, set.rank); /* its own */
+    assert_not_encoded(&set, __LINE__);
+    put_u32(done + 4, ranks[0]);
+    put_u32(done, set.world_size + 1);
+    assert_not_encoded(&set, __LINE__);
+    put_u32(done, set.world_size);
+    set.done_bytes--;
+    assert_not_encoded(&set, __LINE__);
+}
+
 /* The bytes are those of the layout in the header, number by number. */
 static void has_the_written_layout(void **state)
 {
@@ -164,14 +211,6 @@ static void adds_segments(void **state)
     assert_int_equal(record_add_segment(&rec, last + 1, 1, more), LARDER_ELIMIT);
     assert_int_equal(record_add_segment(&rec, last, 1, more), 0);
     assert_int_equal(rec.n_segments, RECORD_SEGMENTS_MAX);
-}
-
-static void assert_not_encoded(const struct record *rec, int line)
-{
-    static uint8_t buf[CAP];
-    size_t len = 77;
-    if (record_encode(rec, buf, sizeof buf, &len) != LARDER_EINVAL || len != 77)
-        fail_msg("line %d", line);
 }
 
 /* What is beyond a bound is not encoded. */
@@ -260,11 +299,9 @@ static void refuses_what_is_not_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_through_unchanged),
-        cmocka_unit_test(has_the_written_layout),
-        cmocka_unit_test(adds_segments),
-        cmocka_unit_test(refuses_beyond_bounds),
-        cmocka_unit_test(refuses_what_is_not_whole),
+        cmocka_unit_test(goes_through_unchanged), cmocka_unit_test(has_ranks_that_are_done),
+        cmocka_unit_test(has_the_written_layout), cmocka_unit_test(adds_segments),
+        cmocka_unit_test(refuses_beyond_bounds),  cmocka_unit_test(refuses_what_is_not_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,6 +210,7 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
                memcmp(a->turns.turns, b->turns.turns, (size_t)a->turns.count * WIRE_TURN_BYTES) == 0;
     case WIRE_STATE_GET: return SAME(state_get.epoch) && SAME(state_get.batches) && SAME(state_get.timeout_ms);
     case WIRE_STATE: return SAME(state.n_bytes);
+    case WIRE_DONE: return SAME(done.epoch) && SAME(done.rank) && SAME(done.n_bytes);
     }
     return false;
 }

@@ -75,10 +75,11 @@ static void refuses_to_send_beyond_bounds(void **state)
         assert_not_sent(&others[i], LARDER_ELIMIT);
     const struct wire_message wrong[] = {
         {.type = 0},
-        {.type = WIRE_STATE + 1},
+        {.type = WIRE_DONE + 1},
         {.type = WIRE_BYE, .version = WIRE_VERSION_OLDEST - 1},
         {.type = WIRE_BYE, .version = WIRE_VERSION + 1},
         {.type = WIRE_STATE, .version = 4},
+        {.type = WIRE_DONE, .version = 4},
         {.type = WIRE_STATE_GET, .version = 4},
         {.type = WIRE_TURNS, .version = 4, .turns = {.count = 1, .turns = two_turns}},
         {.type = WIRE_TURNS},

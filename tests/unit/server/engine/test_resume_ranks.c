@@ -225,6 +225,77 @@ static void test_a_rank_is_missing(void **state)
     run_free(before);
 }
 
+/* Packs what rank 0 brings along after `batches` batches, and that the ranks from `first` on are done. */
+static void pack_with_done(const struct run *after, const struct run *before, uint32_t batches, uint32_t first,
+                           struct luggage packed[WORLD], struct engine_done done[WORLD])
+{
+    for (uint32_t rank = 0; rank < WORLD; rank++) {
+        run_pack(after, rank, before, rank ? 5 : batches, &packed[rank]);
+        const struct engine_resume *had = &packed[rank].resume;
+        done[rank] = (struct engine_done){rank, had->batches, had->delivered, had->through, had->turns};
+    }
+    packed[0].resume.presented = true;
+    packed[0].resume.done = &done[first];
+    packed[0].resume.n_done = WORLD - first;
+}
+
+static void unpack_all(struct luggage packed[WORLD])
+{
+    for (uint32_t rank = 0; rank < WORLD; rank++)
+        run_unpack(&packed[rank]);
+}
+
+/* Ranks that have had their share, as another one says, need not come: that one gets exactly the rest, whether they
+ * come all the same or not. */
+static void test_ranks_that_are_done(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof orders / sizeof *orders; i++) {
+        struct run *before = played(orders[i / 2], 5), *after = new_run(orders[i / 2]);
+        struct luggage packed[WORLD];
+        struct engine_done done[WORLD];
+        uint32_t times[RUN_IDS_MAX] = {0};
+        pack_with_done(after, before, 2, 1 + i % 2, packed, done); /* both others, or the last one alone */
+        run_come_with(after, 0, &packed[0]);
+        if (i % 2)
+            run_come(after, 1, true, before, 5);
+        assert_int_equal(after->play.refused, 0);
+        run_ask(after, 0, 0, MANY);
+        run_wait(after, 100);
+        assert_int_equal(after->ranks[0].failed, 0);
+        run_come(after, 2, true, before, 5); /* its script had not ended after all */
+        assert_int_equal(after->play.refused, 0);
+        assert_int_equal(run_had(after, 0, 0), 3);
+        count_rank(before, 0, 2, times);
+        count_rank(before, 1, 5, times);
+        count_rank(before, 2, 5, times);
+        count_rank(after, 0, 3, times);
+        assert_each_once(times);
+        unpack_all(packed);
+        run_free(after);
+        run_free(before);
+    }
+}
+
+/* A rank that is done is needed for the next epoch; the others are told that it is missing. */
+static void test_a_done_rank_is_needed_later(void **state)
+{
+    (void)state;
+    struct run *before = played(SHUFFLE_DEPENDENT, 5), *after = new_run(SHUFFLE_DEPENDENT);
+    struct luggage packed[WORLD];
+    struct engine_done done[WORLD];
+    pack_with_done(after, before, 5, 1, packed, done);
+    run_come_with(after, 0, &packed[0]);
+    run_ask(after, 0, 1, 1);
+    run_wait(after, 0.001);
+    run_wait(after, 10.2);
+    assert_int_equal(after->ranks[0].failed, LARDER_ETIMEOUT);
+    assert_non_null(strstr(after->ranks[0].text, "rank 1 of 3 has not come back"));
+    unpack_all(packed);
+    run_free(after);
+    run_free(before);
+}
+
 static void refused(const struct run *run, int code, const char *text)
 {
     assert_int_equal(run->play.refused, code);
@@ -292,6 +363,37 @@ static void test_ranks_that_cannot_be(void **state)
     refused(after, LARDER_EINVAL, "rank 1 goes on in another epoch");
     run_come(after, 1, true, NULL, 0);
     assert_int_equal(after->play.refused, 0);
+    run_free(after);
+    run_free(before);
+}
+
+/* What a rank tells of one that is done must fit what it says of itself, and what others say. */
+static void test_done_that_cannot_be(void **state)
+{
+    (void)state;
+    struct run *before = played(SHUFFLE_DEPENDENT, 5), *after = new_run(SHUFFLE_DEPENDENT);
+    struct luggage packed[WORLD];
+    struct engine_done done[WORLD];
+    pack_with_done(after, before, 2, 2, packed, done);
+    done[2].rank = 0;
+    run_come_with(after, 0, &packed[0]);
+    refused(after, LARDER_EINVAL, "a rank that cannot be done");
+    done[2].rank = WORLD;
+    run_come_with(after, 0, &packed[0]);
+    refused(after, LARDER_EINVAL, "a rank that cannot be done");
+    done[2].rank = 2;
+    done[2].delivered = 21;
+    run_come_with(after, 0, &packed[0]);
+    refused(after, LARDER_EINVAL, "more than its share");
+    done[2].delivered = 20;
+    done[2].turns = packed[0].resume.turns;
+    run_come_with(after, 0, &packed[0]);
+    refused(after, LARDER_EINVAL, "cannot have had");
+    run_come(after, 1, true, before, 5);
+    done[2].turns = packed[1].resume.turns;
+    run_come_with(after, 0, &packed[0]);
+    refused(after, LARDER_EINVAL, "a rank that has had samples that another rank has had");
+    unpack_all(packed);
     run_free(after);
     run_free(before);
 }
@@ -549,6 +651,9 @@ int main(void)
         cmocka_unit_test(test_the_last_rank_begins_it),
         cmocka_unit_test(test_a_rank_goes_before_the_begin),
         cmocka_unit_test(test_a_rank_is_missing),
+        cmocka_unit_test(test_ranks_that_are_done),
+        cmocka_unit_test(test_a_done_rank_is_needed_later),
+        cmocka_unit_test(test_done_that_cannot_be),
         cmocka_unit_test(test_ranks_must_agree),
         cmocka_unit_test(test_ranks_that_cannot_be),
         cmocka_unit_test(test_flaws),

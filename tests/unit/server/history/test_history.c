@@ -430,6 +430,49 @@ static int all_calls(const struct record *job, const struct record *base, struct
     return begun ? begun : got ? got : had;
 }
 
+/* A rank is done when it has released its last batch and all others; what it had is the history of a record. */
+static void test_done(void **state)
+{
+    (void)state;
+    const uint32_t turns[] = {4, 9, 2};
+    struct record job = {.shuffle = SHUFFLE_DEPENDENT, .samples = 10}, out, holder = job;
+    struct history_batch first = {.number = 7, .delivered = 2, .turns = turns, .n_turns = 2},
+                         second = {.number = 8, .delivered = 2, .turns = turns + 2, .n_turns = 1};
+    uint8_t *bytes;
+    size_t at = 0;
+    assert_int_equal(history_create(2, &job, &history), 0);
+    history_epoch_begin(history, 3, NULL);
+    history_delivered(history, 1, &first);
+    history_delivered(history, 1, &second);
+    history_last(history, 1);
+    assert_false(history_is_done(history, 1));
+    history_rank_gone(history, 1);
+    history_delivered(history, 1, &first);
+    history_rank_through(history, 1);
+    assert_false(history_is_done(history, 1)); /* what it lost has not come again */
+    history_delivered(history, 1, &second);
+    history_last(history, 1);
+    history_released(history, 1, 8);
+    assert_true(history_is_done(history, 1));
+    assert_false(history_is_done(history, 0));
+    assert_false(history_told(history, 1));
+    assert_true(history_told(history, 1));
+    assert_int_equal(history_write(history, 1, 5, 8, &bytes, &holder.done_bytes), 0);
+    holder.done = bytes;
+    assert_true(record_done_next(&holder, &at, &out));
+    assert_int_equal(at, holder.done_bytes);
+    assert_int_equal(out.rank, 5);
+    assert_int_equal(out.world_size, 8);
+    assert_int_equal(out.n_batches, 2);
+    assert_int_equal(record_batch_get(&out, 1).delivered, 2);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(record_turn(&out, i), turns[i]);
+    free(bytes);
+    history_epoch_begin(history, 4, NULL);
+    assert_false(history_is_done(history, 1));
+    history_destroy(history);
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -472,6 +515,7 @@ int main(void)
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_too_many_deals),
         cmocka_unit_test(test_an_order_that_is_over),
+        cmocka_unit_test(test_done),
         cmocka_unit_test(test_no_memory),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
