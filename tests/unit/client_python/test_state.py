@@ -326,7 +326,8 @@ class Refused(States):
         loader = self.loader()
         for state, words in (
                 (None, "is a NoneType"), ([], "is a list"), ({}, "has no version"), ({"version": 1}, "has no check"),
-                (dict(dependent, version=2), "version 2, and this release of larder reads version 1"),
+                (dict(dependent, version=3), "version 3, and this release of larder reads versions 1 to 2"),
+                (dict(dependent, version=1), "content is foreign"),
                 (dict(dependent, version="1"), "version '1'"), (dict(dependent, more=1), "more is foreign"),
                 ({key: value for key, value in dependent.items() if key != "view"}, "view is missing"),
                 (dict(dependent, epoch=-1), "epoch is -1, not 0 to"), (dict(dependent, epoch=2**32), "epoch is"),
@@ -425,7 +426,7 @@ class Large(States):
         fixed order's has a few hundred. How long a state takes is printed."""
         samples = 1281167
         info = _wire.Registered(1, samples, 5005, 1000, 224, 224, 3, 0, 0, 4, 0, 0, 150528, (2**64 - 1, 5), (6, 7),
-                                samples, "job")
+                                samples, (8, 9, 10, 11), "job")
         order = np.random.default_rng(SEED).permutation(samples).astype("<u4")
         for shuffle in (0, 1):
             job = _wire.Register(256, 2, 1, 0, 90, shuffle, 0, 0, 2**64 - 1, 1.0, 0, 0, b"", b"/data/imagenet/train",
