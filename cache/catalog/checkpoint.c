@@ -1,8 +1,9 @@
 /* checkpoint.c: an index on disk, so that a second start looks at the folders of a tree but not at its files.
  *
  * Little-endian and sealed (sealed.h); the payload: u64 string bytes, u32 classes, folders, samples, u32 0, u64[2] the
- * version's content; the strings (the root's path first); u64 a class; 48 bytes a folder; 56 bytes a sample. A checkpoint is only ever a shortcut: one
- * that is missing, damaged, of another version or of another root is made anew. */
+ * version's content; the strings (the root's path first); u64 a class; 48 bytes a folder; 56 bytes a sample. A
+ * checkpoint is only ever a shortcut: one that is missing, damaged, of another version or of another root is made
+ * anew. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -54,7 +54,8 @@ struct candidate {
 static int compare_candidates(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
-    return x->size != y->size ? (x->size > y->size) - (x->size < y->size) : (x->index > y->index) - (x->index < y->index);
+    return x->size != y->size ? (x->size > y->size) - (x->size < y->size)
+                              : (x->index > y->index) - (x->index < y->index);
 }
 
 /* One of each of WITNESSES_MAX equal parts, by the fingerprint, and of these the shortest, as far as their bytes go. A

@@ -51,7 +51,8 @@ void cluster_expect(struct driver *driver, const struct engine_action *action);
 
 /* For a guest, whose registration has guest.number: what it inherits, and its batches. */
 void cluster_guest_desc(const struct registration *reg, struct engine_job_desc *desc);
-/* cluster_guest_mismatch says why the guest is refused. NULL: it is not, and its dataset's version is noted as given. */
+/* cluster_guest_mismatch says why the guest is refused. NULL: it is not, and its dataset's version is noted as given to
+ * its job. */
 const char *cluster_guest_mismatch(struct driver *driver, const struct registration *reg);
 void cluster_guest_batch(struct driver *driver, const struct engine_action *action);
 void cluster_guest_failed(struct driver *driver, uint32_t job);
