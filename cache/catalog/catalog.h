@@ -71,8 +71,8 @@ int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, s
  * it. Any thread. */
 void catalog_interrupted(struct catalog *catalog);
 
-/* catalog_version gives the version of an open dataset. Of a tree that was indexed a few dozen files are read for it, in
- * the background; a checkpoint keeps what they say. It waits for that, wait_ms at most, or until soon after the
+/* catalog_version gives the version of an open dataset. Of a tree that was indexed a few dozen files are read for it,
+ * in the background. A checkpoint keeps what they say. It waits for that, wait_ms at most, or until soon after the
  * interrupt was set and catalog_interrupted called. Then the content may not be known. */
 void catalog_version(struct catalog *catalog, const struct dataset *dataset, unsigned wait_ms,
                      const struct interrupt *interrupt, struct dataset_version *out);

@@ -1,5 +1,5 @@
-"""Datasets whose files have the same names and sizes, and other content: nodes, daemons and states never mix two versions
-in one epoch, and what is only a copy, or only touched, goes on."""
+"""Datasets whose files have the same names and sizes, and other content: nodes, daemons and states never mix two
+versions in one epoch, and what is only a copy, or only touched, goes on."""
 
 import json
 import os

@@ -302,6 +302,11 @@ static void refuses_what_does_not_fit(void **unused)
     seal(&odd, &record);
     refused(&odd, options, LARDER_ECHANGED, "another dataset");
     record = state.record;
+    assert_int_equal(record.version.times[0], 11); /* what the daemon said */
+    record.version.content[0]++;
+    seal(&odd, &record);
+    refused(&odd, options, LARDER_ECHANGED, "another version of the dataset");
+    record = state.record;
     record.view[1]++;
     seal(&odd, &record);
     refused(&odd, options, LARDER_ECHANGED, "another subset");

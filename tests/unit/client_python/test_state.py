@@ -319,6 +319,28 @@ class Refused(States):
             other.load_state_dict(states["dependent"])
         self.assertEqual(len(indices_of(other)), 20)
 
+    def test_of_another_version(self):
+        """A state of files with other content is refused; of others with the same content, or of which nothing is said,
+        it goes on. A state of before there were versions says nothing."""
+        daemon = self.daemon()
+        state = self.saved()
+        self.assertEqual((state["times"], state["content"]), (f"{15:016x}{16:016x}", f"{17:016x}{18:016x}"))
+        old = {key: value for key, value in state.items() if key not in ("times", "content")}
+        for version in ((15, 16, 19, 18), (1, 2, 19, 18), (1, 2, 0, 0)):
+            daemon.version = version
+            with self.assertRaisesRegex(larder.SourceChanged, "another version of '/data'"):
+                self.loader(state=state)
+            other = self.loader()
+            with self.assertRaisesRegex(larder.SourceChanged, "another version of '/data'"):
+                other.load_state_dict(state)
+            self.loader(state=self.check_of(dict(old, version=1)))
+            self.assertEqual(daemon.records[-1]["version"], (0, 0, 0, 0))
+        for version in ((15, 16, 17, 18), (1, 2, 17, 18), (15, 16, 0, 0), (0, 0, 0, 0)):
+            daemon.version = version
+            loader = self.loader(state=state)
+            self.assertEqual(daemon.records[-1]["version"], (15, 16, 17, 18))
+            self.assertEqual(loader.state_dict()["content"], f"{version[2]:016x}{version[3]:016x}")
+
     def test_of_wrong_form(self):
         """Each field that is missing, foreign or of a wrong type or value is named."""
         self.daemon()
