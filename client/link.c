@@ -146,6 +146,12 @@ static int check_same(struct larder_loader *loader, const struct wire_registered
                          "(fingerprint %016" PRIx64 ", was %016" PRIx64
                          "): put the old one back and go on from a state, or begin anew",
                          path, loader->asked.dataset, job->fingerprint[0], was->fingerprint[0]);
+    if (!dataset_version_agrees(&job->version, &was->version))
+        return error_set(&loader->error, LARDER_ECHANGED,
+                         "the daemon that came back at %s has other files at %s than the job began with: they have the "
+                         "same names and sizes, and were rewritten: put the old ones back and go on from a state, or "
+                         "begin anew",
+                         path, loader->asked.dataset);
     if (memcmp(job->view, was->view, sizeof job->view) != 0 || job->n_samples != was->n_samples ||
         job->n_classes != was->n_classes)
         return error_set(&loader->error, LARDER_ECHANGED,
@@ -182,6 +188,7 @@ static int take_registered(struct larder_loader *loader, uint64_t deadline_ns)
     if (rc)
         return rc;
     loader->job.job = job.job;
+    loader->job.version = loader->taken.base.version = job.version;
     if (job.held_max < loader->job.held_max) /* a program with room for so many has not room for more */
         loader->job.held_max = job.held_max;
     join_name(loader, &job.name);

@@ -62,6 +62,8 @@ static int check_given(const struct larder_loader *loader, struct error *err)
         what = "dataset";
     else if (memcmp(base->view, job->view, sizeof base->view) != 0)
         what = "subset";
+    else if (!dataset_version_agrees(&base->version, &job->version))
+        what = "version of the dataset";
     if (what)
         return error_set(err, LARDER_ECHANGED, "the state is of another %s than %s is now at %s", what,
                          loader->asked.dataset, loader->connection.path);
@@ -80,10 +82,14 @@ int token_identify(struct larder_loader *loader)
     taken->world_size = loader->asked.world_size;
     taken->rank = loader->asked.rank;
     taken->known = true;
-    if (taken->state)
-        return check_given(loader, &loader->error);
+    if (taken->state) {
+        int rc = check_given(loader, &loader->error);
+        base->version = job->version; /* what is taken from now on is of this one */
+        return rc;
+    }
     *base = (struct record){.seed = loader->asked.seed,
                             .shuffle = loader->asked.shuffle,
+                            .version = job->version,
                             .epoch = job->epoch,
                             .batches = job->batch,
                             .samples = job->dataset_samples};
@@ -95,33 +101,28 @@ int token_identify(struct larder_loader *loader)
 
 /* ── a state that is asked for ───────────────────────────────────────────────────────────────────────────────────── */
 
-static int no_memory(struct larder_loader *loader)
+/* keep makes a token, and its check behind it, what larder_state gives. */
+static int keep(struct larder_loader *loader, const struct record *token, struct error *err)
 {
-    return error_set(&loader->error, LARDER_ENOMEM, "no memory for the state");
-}
-
-/* keep makes a token's bytes, which have room for the check, what larder_state gives. */
-static void keep(struct larder_loader *loader, uint8_t *bytes, size_t token_bytes)
-{
-    put_u64(bytes + token_bytes, XXH64(bytes, token_bytes, 0));
+    size_t bytes = record_bytes(token), len;
+    uint8_t *at = malloc(bytes + CHECK_BYTES);
+    if (!at)
+        return error_set(err, LARDER_ENOMEM, "no memory for the state");
+    int rc = record_encode(token, at, bytes, &len);
+    if (rc) {
+        free(at);
+        return error_set(err, rc, "what was taken cannot be put into a state (%s)", larder_err_name(rc));
+    }
+    put_u64(at + len, XXH64(at, len, 0));
     free(loader->token);
-    loader->token = bytes;
-    loader->token_bytes = token_bytes + CHECK_BYTES;
+    loader->token = at;
+    loader->token_bytes = len + CHECK_BYTES;
+    return 0;
 }
 
 int token_keep(struct larder_loader *loader, const struct record *record)
 {
-    size_t bytes = record_bytes(record), len;
-    uint8_t *at = malloc(bytes + CHECK_BYTES);
-    if (!at)
-        return no_memory(loader);
-    int rc = record_encode(record, at, bytes, &len);
-    if (rc) {
-        free(at);
-        return error_set(&loader->error, rc, "what was taken cannot be put into a state (%s)", larder_err_name(rc));
-    }
-    keep(loader, at, len);
-    return 0;
+    return keep(loader, record, &loader->error);
 }
 
 int token_keep_start(struct larder_loader *loader, uint32_t epoch)
@@ -178,7 +179,7 @@ static int take_token(struct larder_loader *loader, uint32_t token_bytes, int fd
     struct record token;
     const struct record *base = &loader->taken.base;
     size_t most = record_bytes(&(struct record){0}) + record_set_bytes(base->samples) + SEGMENTS_BYTES_MAX;
-    uint8_t *bytes = token_bytes <= most ? malloc((size_t)token_bytes + CHECK_BYTES) : NULL;
+    uint8_t *bytes = token_bytes <= most ? malloc(token_bytes) : NULL;
     if (!bytes)
         return error_set(err, LARDER_ENOMEM, "no memory for a state of %u bytes", token_bytes);
     int rc = fd < 0 || read_whole(fd, bytes, token_bytes) != 0
@@ -194,8 +195,10 @@ static int take_token(struct larder_loader *loader, uint32_t token_bytes, int fd
         free(bytes);
         return error_prefix(err, rc, "the daemon at %s sent a state that cannot be", loader->connection.path);
     }
-    keep(loader, bytes, token_bytes);
-    return 0;
+    token.version = base->version; /* which the daemon has told, and need not tell again */
+    rc = keep(loader, &token, err);
+    free(bytes);
+    return rc;
 }
 
 void token_answer(struct larder_loader *loader, const struct wire_state *state, int fd)

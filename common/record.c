@@ -3,7 +3,8 @@
 
 #include "common/codec.h"
 
-#define HEAD_BYTES 68 /* up to and with the length of the base */
+#define HEAD_BYTES 68    /* up to and with the length of the base */
+#define VERSION_BYTES 32 /* of the dataset's, where it is known */
 
 enum { KIND_SET, KIND_ORDER };
 
@@ -171,8 +172,12 @@ static void each_base(struct codec *codec, struct record *rec)
     }
 }
 
-static void each_field(struct codec *codec, struct record *rec)
+static void each_field(struct codec *codec, struct record *rec, uint16_t version)
 {
+    for (int i = 0; version > 1 && i < 2; i++)
+        codec_u64(codec, &rec->version.times[i]);
+    for (int i = 0; version > 1 && i < 2; i++)
+        codec_u64(codec, &rec->version.content[i]);
     for (int i = 0; i < 2; i++)
         codec_u64(codec, &rec->dataset[i]);
     for (int i = 0; i < 2; i++)
@@ -197,7 +202,8 @@ static void each_header(struct codec *codec, uint32_t *magic, uint16_t *version,
 
 size_t record_bytes(const struct record *rec)
 {
-    size_t bytes = HEAD_BYTES + RECORD_HISTORY_BYTES + rec->done_bytes + rec->over_bytes +
+    size_t version_bytes = dataset_version_is_known(&rec->version) ? VERSION_BYTES : 0;
+    size_t bytes = version_bytes + HEAD_BYTES + RECORD_HISTORY_BYTES + rec->done_bytes + rec->over_bytes +
                    (size_t)rec->n_batches * RECORD_BATCH_BYTES + (size_t)rec->n_turns * RECORD_TURN_BYTES;
     for (uint32_t i = 0; i < rec->n_segments && i < RECORD_SEGMENTS_MAX; i++)
         bytes += 8 + (size_t)rec->segments[i].n * 4;
@@ -214,9 +220,10 @@ int record_encode(const struct record *rec, void *buf, size_t cap, size_t *len_b
     struct record copy = *rec; /* the layout takes fields it could also fill */
     struct codec codec = {.out = buf, .cap = cap};
     uint32_t magic = RECORD_MAGIC;
-    uint16_t version = RECORD_VERSION, kind = is_set(rec) ? KIND_SET : KIND_ORDER;
+    uint16_t version = dataset_version_is_known(&rec->version) ? RECORD_VERSION : RECORD_VERSION_OLDEST;
+    uint16_t kind = is_set(rec) ? KIND_SET : KIND_ORDER;
     each_header(&codec, &magic, &version, &kind);
-    each_field(&codec, &copy);
+    each_field(&codec, &copy, version);
     codec_bytes(&codec, rec->done, rec->done_bytes);
     *len_bytes = codec.pos;
     return 0;
@@ -232,16 +239,18 @@ int record_decode(const void *bytes, size_t len_bytes, struct record *out, struc
     each_header(&codec, &magic, &version, &kind);
     if (codec.failed || magic != RECORD_MAGIC)
         return error_set(err, LARDER_EFORMAT, "the state does not begin as a state of Larder does");
-    if (version != RECORD_VERSION)
+    if (version < RECORD_VERSION_OLDEST || version > RECORD_VERSION)
         return error_set(err, LARDER_EVERSION,
-                         "the state has format version %u, and this release of Larder reads version %d", version,
-                         RECORD_VERSION);
-    each_field(&codec, &rec);
+                         "the state has format version %u, and this release of Larder reads versions %d to %d: use the "
+                         "release that wrote it, or a newer one",
+                         version, RECORD_VERSION_OLDEST, RECORD_VERSION);
+    each_field(&codec, &rec, version);
     if (!codec.failed && rec.world_size) {
         rec.done = codec.in + codec.pos;
         rec.done_bytes = len_bytes - codec.pos;
     }
-    if (codec.failed || codec.pos + rec.done_bytes != len_bytes)
+    bool known = dataset_version_is_known(&rec.version);
+    if (codec.failed || codec.pos + rec.done_bytes != len_bytes || (version > RECORD_VERSION_OLDEST && !known))
         return error_set(err, LARDER_EFORMAT, "the state is damaged: %zu bytes do not fit its fields", len_bytes);
     struct error why;
     if (kind != (is_set(&rec) ? KIND_SET : KIND_ORDER))

@@ -21,12 +21,15 @@
  * Layout, little-endian, nothing padded:
  *
  *   u32 magic   u16 version   u16 kind (0 set: dependent; 1 order: strict, none)
+ *   version 2: u64 times[2]   u64 content[2]: the dataset's version (dataset_version.h)
  *   u64 dataset[2]   u64 view[2]   u64 seed   u32 shuffle   u32 epoch   u32 batches   u32 samples
  *   kind set:    u32 n_bytes, and a bit set: bit i % 8 of byte i / 8 is index i
  *   kind order:  u32 n_segments, and of each: u32 world_size, u32 n, n × u32 through
  *   u32 world_size   u32 rank   u32 n_batches
  *   n_batches × (u32 delivered, u32 through, u32 n_turns), then the turns of all batches, u32 each
  *   the last two lines again for each rank that is done
+ *
+ * A record whose dataset's version is not known is written as version 1, as records were before there were versions.
  *
  * The codec is pure. It never trusts a length and allocates nothing. Any thread may call it. */
 #ifndef LARDER_COMMON_RECORD_H
@@ -35,12 +38,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/dataset_version.h"
 #include "common/error.h"
 #include "common/little_endian.h"
 #include "common/types.h"
 
 #define RECORD_MAGIC UINT32_C(0x5352444c) /* "LDRS" */
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
+#define RECORD_VERSION_OLDEST 1
 #define RECORD_SEGMENTS_MAX 64
 #define RECORD_RANKS_MAX 256         /* of a segment */
 #define RECORD_ALL_RANKS_MAX 65536   /* of a history: the job may have ranks at other nodes */
@@ -64,7 +69,8 @@ struct record_batch {
 };
 
 struct record {
-    uint64_t dataset[2], view[2]; /* fingerprints */
+    struct dataset_version version; /* of the dataset; all 0: not known */
+    uint64_t dataset[2], view[2];   /* fingerprints */
     uint64_t seed;
     uint32_t shuffle; /* enum shuffle_mode */
     uint32_t epoch;

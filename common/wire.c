@@ -57,7 +57,7 @@ static void each_register(struct codec *codec, struct wire_register *m, uint16_t
     text(codec, &m->subset);
 }
 
-/* Behind the numbers that version 4 has come those of version 5, and one that is 0. */
+/* Behind the numbers that version 4 has come those of version 5, one that is 0, and those of version 7. */
 static void each_registered(struct codec *codec, struct wire_registered *m, uint16_t version)
 {
     codec_u32(codec, &m->job);
@@ -83,6 +83,10 @@ static void each_registered(struct codec *codec, struct wire_registered *m, uint
         codec_u32(codec, &reserved);
         codec->failed |= reserved != 0;
     }
+    for (int i = 0; version > 6 && i < 2; i++)
+        codec_u64(codec, &m->version.times[i]);
+    for (int i = 0; version > 6 && i < 2; i++)
+        codec_u64(codec, &m->version.content[i]);
     text(codec, &m->name);
 }
 

@@ -33,21 +33,23 @@
  * that is not fatal.
  *
  * Each message has its version in its header. A daemon also speaks the versions before its own, from the oldest on:
- * that of the HELLO is the connection's. Version 5 has no `awaited`. Version 4 also has no STATE_GET, STATE and TURNS,
- * no flag WITH_STATE, and no `view`, `dataset_samples`, `through`, `local_world_size` and `local_first`. A daemon that
- * does not know yet which version its client speaks sends an ERROR of the oldest version; its layout is the same in
- * all. */
+ * that of the HELLO is the connection's. Version 6 has no `version`, and version 5 no `awaited`. Version 4 also has no
+ * STATE_GET, STATE and TURNS, no flag WITH_STATE, and no `view`, `dataset_samples`, `through`, `local_world_size` and
+ * `local_first`. A daemon that does not know yet which version its client speaks sends an ERROR of the oldest version;
+ * its layout is the same in all.
+ */
 #ifndef LARDER_COMMON_WIRE_H
 #define LARDER_COMMON_WIRE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/dataset_version.h"
 #include "common/error.h"
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 6                  /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 7                  /* goes up with every change: layouts leave no room */
 #define WIRE_VERSION_OLDEST 4           /* the oldest that is still understood */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536     /* a client's message, header included */
@@ -146,7 +148,8 @@ struct wire_registered {
     uint64_t fingerprint[2]; /* of the dataset */
     uint64_t view[2]; /* fingerprint of the view: XXH3-128 over the dataset's and the view's indices, ascending */
     uint32_t dataset_samples;
-    struct wire_text name; /* the job's */
+    struct dataset_version version; /* of the dataset; its content may not be known */
+    struct wire_text name;          /* the job's */
 };
 
 struct wire_classes_get {

@@ -11,6 +11,7 @@
 struct builder {
     char *checkpoint_dir; /* NULL: keep none */
     struct saver *saver;
+    struct contents *contents;
     struct id_table *ids;
     uint64_t identity_seed; /* so that nobody can make up a file that passes for another */
     pthread_mutex_t lock;   /* of the fields below */
@@ -23,7 +24,10 @@ int builder_create(const char *checkpoint_dir, struct id_table *ids, struct buil
 {
     struct builder *builder = calloc(1, sizeof *builder);
     char *dir = checkpoint_dir ? strdup(checkpoint_dir) : NULL;
-    if (!builder || (checkpoint_dir && !dir) || saver_create(&builder->saver)) {
+    if (!builder || (checkpoint_dir && !dir) || saver_create(&builder->saver) ||
+        contents_create(builder->saver, &builder->contents)) {
+        if (builder && builder->saver)
+            saver_destroy(builder->saver);
         free(builder);
         free(dir);
         return LARDER_ENOMEM;
@@ -47,6 +51,7 @@ int builder_create(const char *checkpoint_dir, struct id_table *ids, struct buil
 
 void builder_destroy(struct builder *builder)
 {
+    contents_destroy(builder->contents);
     saver_destroy(builder->saver);
     id_table_unref(&builder->ids);
     pthread_mutex_destroy(&builder->lock);
@@ -56,7 +61,13 @@ void builder_destroy(struct builder *builder)
 
 void builder_wait_saved(struct builder *builder)
 {
+    contents_wait(builder->contents);
     saver_wait(builder->saver);
+}
+
+struct contents *builder_contents(struct builder *builder)
+{
+    return builder->contents;
 }
 
 void builder_set_chunking(struct builder *builder, uint32_t samples, uint64_t seed)
@@ -205,7 +216,7 @@ static int build(struct builder *builder, const struct catalog_wish *wish, bool 
         bool unsaved = parts.unsaved;
         if (!code)
             code = dataset_from_parts(&parts, out);
-        if (!code && unsaved)
+        if (!code && !contents_find(builder->contents, *out, unsaved) && unsaved)
             saver_save(builder->saver, *out);
         if (code)
             error_set(err, code, "%s: %s", path_shown(wish->path, &shown),
@@ -233,6 +244,7 @@ int builder_refresh(struct builder *builder, const struct catalog_wish *wish, st
     if (!old)
         return build(builder, wish, true, out, err);
     if (source_unchanged(wish, old)) {
+        contents_find(builder->contents, old, false); /* where its files could not be read before */
         *out = dataset_ref(old);
         return 0;
     }

@@ -108,6 +108,18 @@ void catalog_interrupted(struct catalog *catalog)
     }
     pthread_cond_broadcast(&catalog->built);
     pthread_mutex_unlock(&catalog->lock);
+    contents_interrupted(builder_contents(catalog->builder));
+}
+
+void catalog_version(struct catalog *catalog, const struct dataset *dataset, unsigned wait_ms,
+                     const struct interrupt *interrupt, struct dataset_version *out)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    dataset_version(dataset, out);
+    if (dataset_version_has_content(out))
+        return;
+    contents_await(builder_contents(catalog->builder), dataset, wait_ms, interrupt);
+    dataset_version(dataset, out);
 }
 
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed)

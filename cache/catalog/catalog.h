@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/dataset_version.h"
 #include "common/error.h"
 #include "common/interrupt.h"
 #include "common/types.h"
@@ -70,6 +71,12 @@ int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, s
  * it. Any thread. */
 void catalog_interrupted(struct catalog *catalog);
 
+/* catalog_version gives the version of an open dataset. Of a tree that was indexed a few dozen files are read for it,
+ * in the background. A checkpoint keeps what they say. It waits for that, wait_ms at most, or until soon after the
+ * interrupt was set and catalog_interrupted called. Then the content may not be known. */
+void catalog_version(struct catalog *catalog, const struct dataset *dataset, unsigned wait_ms,
+                     const struct interrupt *interrupt, struct dataset_version *out);
+
 struct catalog_stats {
     uint32_t datasets; /* datasets in memory */
     uint64_t samples;  /* ids that datasets have */
@@ -97,6 +104,9 @@ const char *dataset_class(const struct dataset *dataset, uint32_t label); /* NUL
  * elsewhere has the same fingerprint. Of a store the sizes are those of what was packed. Where images were shrunk, size
  * and quality count too. */
 void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]);
+/* dataset_version gives what is known of the dataset's version at present. Of a tree the content may come to be known
+ * later: see catalog_version. A folder and its store have one content, and other times. */
+void dataset_version(const struct dataset *dataset, struct dataset_version *out);
 
 /* How a dataset was packed, and what that did to its samples. All is 0 for a plain tree. */
 struct packing {

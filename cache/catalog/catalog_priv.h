@@ -54,6 +54,7 @@ struct index {
     size_t folder_count, folder_cap;
     struct index_sample *samples;
     size_t sample_count, sample_cap;
+    uint64_t content[2]; /* of its version, in a checkpoint; 0, 0: not known */
 };
 
 /* index.c */
@@ -230,6 +231,8 @@ struct dataset {
     struct id_table *id_table; /* the ids come from it and go back to it; a reference */
     uint32_t *by_id;           /* indices in ascending order of their ids; NULL when the ids ascend by themselves */
     uint64_t fingerprint[2];
+    uint64_t times[2], content[2]; /* its version; a thread of contents.c may write content, once */
+    atomic_bool has_content;       /* content is there: set with release after that */
     char *checkpoint; /* the checkpoint's name; NULL: none. The file is removed when a read meets a changed file */
     struct chunking chunking;
     struct store *store; /* NULL: a plain tree */
@@ -250,6 +253,24 @@ void dataset_parts_free(struct dataset_parts *parts); /* frees what they hold */
 /* dataset_from_parts makes a dataset, with one reference. On success it takes all the parts over. LARDER_ENOMEM. */
 int dataset_from_parts(struct dataset_parts *parts, struct dataset **out);
 
+/* version.c: all are pure. */
+
+#define WITNESSES_MAX 48
+/* version_times hashes the modification times of a tree's samples, or the contents that a store's index has.
+ * LARDER_ENOMEM. */
+int version_times(const struct index *index, bool is_store, uint64_t out[2]);
+/* version_witnesses chooses the samples whose content stands for the dataset's, at least one, and gives their number.
+ * Two datasets of one fingerprint have the same. */
+uint32_t version_witnesses(const struct dataset *dataset, uint32_t witnesses[WITNESSES_MAX]);
+/* version_content makes one hash of those of n witnesses; version_of_store of what a store's index knows. */
+void version_content(const uint32_t *witnesses, const struct identity *hashes, uint32_t n, uint64_t out[2]);
+void version_of_store(const struct dataset *dataset, uint64_t out[2]);
+
+/* read.c: dataset_hash gives the XXH3-128 of a tree's sample, as a store's index has it. It fails as dataset_read does,
+ * or with LARDER_EGONE soon after the interrupt was set. */
+int dataset_hash(const struct dataset *dataset, uint32_t index, const struct interrupt *interrupt, struct identity *out,
+                 struct error *err);
+
 /* saver.c: writes checkpoints in a thread of its own. Any thread may call it. */
 struct saver;
 int saver_create(struct saver **out); /* LARDER_ENOMEM */
@@ -258,6 +279,20 @@ int saver_create(struct saver **out); /* LARDER_ENOMEM */
 void saver_save(struct saver *saver, struct dataset *dataset);
 void saver_wait(struct saver *saver);    /* until all are written */
 void saver_destroy(struct saver *saver); /* after all are written */
+
+/* contents.c: reads the witnesses of trees, in threads of its own. Any thread may call it. */
+struct contents;
+int contents_create(struct saver *saver, struct contents **out); /* LARDER_ENOMEM; borrows the saver */
+/* contents_find has the content of a tree's version found out soon, unless it is known. It has the checkpoint written
+ * then, if there is one and the content was found or it was unsaved. False: nothing is read, nor written. */
+bool contents_find(struct contents *contents, struct dataset *dataset, bool unsaved);
+/* contents_await waits until nothing of the dataset is being read, wait_ms at most, or until the interrupt was set and
+ * contents_interrupted called. */
+void contents_await(struct contents *contents, const struct dataset *dataset, unsigned wait_ms,
+                    const struct interrupt *interrupt);
+void contents_interrupted(struct contents *contents);
+void contents_wait(struct contents *contents);    /* until nothing is being read */
+void contents_destroy(struct contents *contents); /* what is being read ends early */
 
 /* build.c makes datasets. Any thread may call it, but one at a time for each source. */
 
@@ -275,6 +310,7 @@ struct builder_counts {
     uint64_t checkpoints_loaded, trees_walked;
 };
 struct builder_counts builder_counts(struct builder *builder);
+struct contents *builder_contents(struct builder *builder); /* borrowed */
 
 /* builder_refresh gives a reference to the dataset as the source is at present. It is the old one (may be NULL) when
  * that still holds. The wish's path is resolved. It blocks on I/O and fails as catalog_open does, or with

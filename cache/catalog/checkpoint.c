@@ -1,8 +1,9 @@
 /* checkpoint.c: an index on disk, so that a second start looks at the folders of a tree but not at its files.
  *
- * Little-endian and sealed (sealed.h); the payload: u64 string bytes, u32 classes, folders, samples, u32 0; the strings
- * (the root's path first); u64 a class; 48 bytes a folder; 56 bytes a sample. A checkpoint is only ever a shortcut: one
- * that is missing, damaged, of another version or of another root is made anew. */
+ * Little-endian and sealed (sealed.h); the payload: u64 string bytes, u32 classes, folders, samples, u32 0, u64[2] the
+ * version's content; the strings (the root's path first); u64 a class; 48 bytes a folder; 56 bytes a sample. A
+ * checkpoint is only ever a shortcut: one that is missing, damaged, of another version or of another root is made
+ * anew. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,13 +19,13 @@
 #include "cache/memory/sealed.h"
 #include "common/little_endian.h"
 
-#define COUNTS_BYTES 24
+#define COUNTS_BYTES 40
 #define FOLDER_BYTES 48
 #define SAMPLE_BYTES 56
 #define LEFTOVER_S 3600 /* a temporary file this old belongs to nobody any more */
 #define FILE_BYTES_MAX (UINT64_C(1) << 38)
 
-static const struct seal seal = {.magic = "LDRCATLG", .version = 2, .what = "the checkpoint"};
+static const struct seal seal = {.magic = "LDRCATLG", .version = 3, .what = "the checkpoint"};
 
 static int damaged(struct error *err, const char *what)
 {
@@ -84,6 +85,8 @@ static int parse_payload(const uint8_t *at, size_t len_bytes, struct index *inde
         return damaged(err, "its counts do not fit its length");
     if (strings == 0 || classes == 0 || folders == 0 || samples == 0 || samples > DATASET_SAMPLES_MAX)
         return damaged(err, "it is empty");
+    index->content[0] = get_u64(at + 24);
+    index->content[1] = get_u64(at + 32);
     at += COUNTS_BYTES;
     if (at[0] != '/' || at[strings - 1] != '\0')
         return damaged(err, "its texts do not begin or end as they must");
@@ -165,6 +168,7 @@ int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_by
     at = put_u32(at, (uint32_t)index->folder_count);
     at = put_u32(at, (uint32_t)index->sample_count);
     at = put_u32(at, 0);
+    at = put_u64(put_u64(at, index->content[0]), index->content[1]);
     memcpy(at, index->root, root_bytes);
     memcpy(at + root_bytes, index->strings, index->strings_len_bytes);
     put_records(at + strings, index, root_bytes);

@@ -89,7 +89,8 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     atomic_init(&dataset->stale, false);
     dataset->count = (uint32_t)index->sample_count;
     const uint64_t *sizes = parts->store ? parts->store->source_bytes : NULL;
-    if (order_by_id(dataset, parts->ids) || index_fingerprint(index, sizes, dataset->fingerprint)) {
+    if (order_by_id(dataset, parts->ids) || index_fingerprint(index, sizes, dataset->fingerprint) ||
+        version_times(index, parts->store != NULL, dataset->times)) {
         dataset_free(dataset);
         return LARDER_ENOMEM;
     }
@@ -104,6 +105,10 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     dataset->chunking = parts->chunking;
     dataset->store = parts->store;
     *parts = (struct dataset_parts){0};
+    memcpy(dataset->content, dataset->index.content, sizeof dataset->content);
+    if (dataset->store)
+        version_of_store(dataset, dataset->content);
+    atomic_init(&dataset->has_content, dataset->content[0] || dataset->content[1]);
     *out = dataset;
     return 0;
 }
@@ -162,6 +167,15 @@ void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2])
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
     memcpy(out, dataset->fingerprint, sizeof dataset->fingerprint);
+}
+
+void dataset_version(const struct dataset *dataset, struct dataset_version *out)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    *out = (struct dataset_version){.times = {dataset->times[0], dataset->times[1]}};
+    /* acquire: with has_content the content is there, which contents.c wrote before */
+    if (atomic_load_explicit(&dataset->has_content, memory_order_acquire))
+        memcpy(out->content, dataset->content, sizeof out->content);
 }
 
 void dataset_packing(const struct dataset *dataset, struct packing *out)

@@ -7,11 +7,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "cache/store/store_priv.h"
 #include "common/check.h"
 
 #define FILES_UNDER_WAY 8
+#define HASHED_AT_ONCE 65536
 
 /* A file was changed in place, which its folder's time does not show: the next open must not trust what was recorded,
  * nor may the next start. */
@@ -120,6 +122,54 @@ static int sample_fetch(const struct dataset *dataset, uint32_t index, int fd, v
     if (whole)
         return check_unchanged(dataset, index, path, fd, err);
     return number ? read_failed(path, number, err) : changed(dataset, path, "it became shorter while it was read", err);
+}
+
+/* hash_open hashes an open file, and looks afterwards as sample_fetch does. */
+static int hash_open(const struct dataset *dataset, uint32_t index, int fd, const struct interrupt *interrupt,
+                     struct identity *out, struct error *err)
+{
+    uint8_t bytes[HASHED_AT_ONCE];
+    char path[PATH_MAX];
+    uint64_t size = dataset->samples[index].size;
+    XXH3_state_t *state = XXH3_createState();
+    int code = state ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
+    sample_path(dataset, index, path);
+    if (state)
+        XXH3_128bits_reset(state);
+    for (uint64_t at = 0, part; !code && at < size; at += part) {
+        part = size - at < sizeof bytes ? size - at : sizeof bytes;
+        if (interrupt_is_set(interrupt))
+            code = file_interrupted(path, err);
+        else if (file_read_at(fd, bytes, part, at))
+            code = errno ? read_failed(path, errno, err)
+                         : changed(dataset, path, "it became shorter while it was read", err);
+        else
+            XXH3_128bits_update(state, bytes, part);
+    }
+    if (!code)
+        code = check_unchanged(dataset, index, path, fd, err);
+    XXH128_hash_t hash = {0};
+    if (!code)
+        hash = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    if (!code)
+        *out = (struct identity){.low = hash.low64, .high = hash.high64};
+    return code;
+}
+
+int dataset_hash(const struct dataset *dataset, uint32_t index, const struct interrupt *interrupt, struct identity *out,
+                 struct error *err)
+{
+    int fd;
+    CHECK(!dataset->store && index < dataset->count);
+    if (interrupt_is_set(interrupt))
+        return error_set(err, LARDER_EGONE, "nobody wants it any more");
+    int code = sample_open(dataset, index, &fd, err);
+    if (!code) {
+        code = hash_open(dataset, index, fd, interrupt, out, err);
+        close(fd);
+    }
+    return code;
 }
 
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err)

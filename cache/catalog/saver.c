@@ -60,10 +60,13 @@ static void write_checkpoint(const struct save *save)
 {
     const struct dataset *dataset = save->dataset;
     struct index index = dataset->index;
+    struct dataset_version version;
     struct error problem;
     if (atomic_load(&dataset->stale))
         return;
+    dataset_version(dataset, &version);
     index.folders = save->folders;
+    memcpy(index.content, version.content, sizeof index.content);
     if (checkpoint_save(dataset->checkpoint, &index, &problem))
         not_kept(dataset, problem.text);
     else if (atomic_load(&dataset->stale))

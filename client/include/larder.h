@@ -124,7 +124,7 @@ struct larder_info {
     uint32_t layout;                  /* enum larder_layout */
     uint32_t epoch;                   /* the epoch to start with; not 0 with a state, or when a rank comes back */
     uint64_t sample_bytes;            /* size of a prepared sample; of encoded bytes, the longest that there can be */
-    uint64_t fingerprint[2];          /* of the dataset: equal exactly when content and order are */
+    uint64_t fingerprint[2];          /* of the dataset: equal when names, sizes, labels and order are */
     const char *job;                  /* the job's name; valid until larder_close */
     uint32_t batch;                   /* of that epoch so many batches are over: the number of the first that comes */
     uint32_t reconnects;              /* how often the loader has gone on with another daemon so far */

@@ -115,6 +115,13 @@ static void attach(struct cursor *cursor, struct peer_attach *attach)
     NUMBER(cursor, attach->family);
     NUMBER(cursor, attach->members);
     blob(cursor, &attach->view, PEER_REQUEST_MAX);
+    if (cursor->to ? dataset_version_is_known(&attach->version) : cursor->at < cursor->end) {
+        for (int i = 0; i < 2; i++)
+            NUMBER(cursor, attach->version.times[i]);
+        for (int i = 0; i < 2; i++)
+            NUMBER(cursor, attach->version.content[i]);
+        need(cursor, dataset_version_is_known(&attach->version));
+    }
     need(cursor, attach->flags <= PEER_ALL_FILES && attach->form <= PEER_ENCODED && attach->shuffle <= SHUFFLE_NONE);
     need(cursor, attach->weight >= JOB_WEIGHT_MIN && attach->weight <= JOB_WEIGHT_MAX);
 }

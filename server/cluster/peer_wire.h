@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/dataset_version.h"
 #include "common/error.h"
 #include "common/types.h"
 
@@ -70,6 +71,7 @@ struct peer_attach {
     uint16_t members; /* of the family */
     double weight;
     struct peer_blob view;
+    struct dataset_version version; /* all 0: an anchor of before there were versions, and then not in the bytes */
 };
 
 struct peer_next {

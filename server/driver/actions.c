@@ -76,6 +76,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                        .sample_bytes = reg->found.sample_bytes,
                        .view = {reg->found.view_fingerprint[0], reg->found.view_fingerprint[1]},
                        .dataset_samples = dataset_count(reg->found.dataset),
+                       .version = reg->found.version,
                        .name = {reg->name, (uint32_t)strlen(reg->name)}}};
     dataset_fingerprint(reg->found.dataset, message.registered.fingerprint);
     session_send(driver->session, reg->client, &message);

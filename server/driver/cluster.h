@@ -51,8 +51,9 @@ void cluster_expect(struct driver *driver, const struct engine_action *action);
 
 /* For a guest, whose registration has guest.number: what it inherits, and its batches. */
 void cluster_guest_desc(const struct registration *reg, struct engine_job_desc *desc);
-/* cluster_guest_mismatch says why the guest is refused; NULL: it is not. */
-const char *cluster_guest_mismatch(const struct driver *driver, const struct registration *reg);
+/* cluster_guest_mismatch says why the guest is refused. NULL: it is not, and its dataset's version is noted as given to
+ * its job. */
+const char *cluster_guest_mismatch(struct driver *driver, const struct registration *reg);
 void cluster_guest_batch(struct driver *driver, const struct engine_action *action);
 void cluster_guest_failed(struct driver *driver, uint32_t job);
 /* cluster_end_guests ends all guests, for a job of this node that finds no room. False: there are none. It steps the

@@ -108,6 +108,7 @@ static void send_attach(struct driver *driver, uint32_t job, const struct anchor
     uint64_t fingerprint[2];
     dataset_fingerprint(reg->found.dataset, fingerprint);
     memcpy(message.attach.fingerprint, fingerprint, sizeof message.attach.fingerprint);
+    dataset_version(reg->found.dataset, &message.attach.version);
     memcpy(message.attach.anchor, cluster->peers.self, sizeof message.attach.anchor);
     int code = indices_of(reg->found.dataset, action->attach.ids, &view, &view_bytes);
     message.attach.view = (struct peer_blob){view, (uint32_t)view_bytes};

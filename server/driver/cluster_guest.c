@@ -40,6 +40,9 @@ static void resolve(void *ctx, const struct guests_action *action)
     reg->guest.all = action->resolve.all;
     reg->guest.predecessor = action->resolve.predecessor;
     memcpy(reg->guest.fingerprint, attach->fingerprint, sizeof reg->guest.fingerprint);
+    reg->guest.version = attach->version;
+    reg->guest.key = (struct guests_key){.boot = attach->anchor_boot, .job = attach->job};
+    memcpy(reg->guest.key.anchor, attach->anchor, sizeof reg->guest.key.anchor);
     /* What is submitted is the registrar's, whose thread writes reg->code. */
     int code = idset_read(attach->view.data, attach->view.len_bytes, &reg->guest.part, &err);
     if (!code)
@@ -97,7 +100,8 @@ static void answer(void *ctx, const struct guests_action *action)
         message.attached.guest = action->guest;
         message.attached.count = (uint32_t)action->answer.count;
     } else if (message.type == PEER_REFUSED) {
-        const char *why = larder_err_name(action->answer.code);
+        const char *why = action->answer.code == LARDER_ECHANGED ? "the dataset is another one at that node"
+                                                                 : larder_err_name(action->answer.code);
         message.refused.code = action->answer.code;
         message.refused.retry_ms = RETRY_MS;
         message.refused.text = (struct peer_blob){(const uint8_t *)why, (uint32_t)strlen(why)};

@@ -133,9 +133,10 @@ void cluster_guest_failed(struct driver *driver, uint32_t job)
     cluster->failed[cluster->n_failed++] = job;
 }
 
-const char *cluster_guest_mismatch(const struct driver *driver, const struct registration *reg)
+const char *cluster_guest_mismatch(struct driver *driver, const struct registration *reg)
 {
     uint64_t fingerprint[2];
+    struct dataset_version version;
     if (!driver->cluster->peering)
         return "this daemon leaves";
     if (!fits(reg))
@@ -143,7 +144,8 @@ const char *cluster_guest_mismatch(const struct driver *driver, const struct reg
     dataset_fingerprint(reg->found.dataset, fingerprint);
     if (memcmp(fingerprint, reg->guest.fingerprint, sizeof fingerprint) != 0)
         return "the dataset is another one here: its folder has other files";
-    return NULL;
+    dataset_version(reg->found.dataset, &version);
+    return versions_may_give(&driver->cluster->given, &reg->guest.key, &reg->guest.version, &version);
 }
 
 void cluster_guest_desc(const struct registration *reg, struct engine_job_desc *desc)

@@ -4,6 +4,7 @@
 
 #include "server/cluster/anchor.h"
 #include "server/cluster/home.h"
+#include "server/cluster/versions.h"
 #include "server/driver/cluster.h"
 #include "server/driver/driver_priv.h"
 
@@ -43,6 +44,7 @@ struct driver_cluster {
     struct members members;
     struct peers peers;
     struct home home;
+    struct versions given;
     struct cluster_anchor anchors[JOBS_MAX];
     struct anchor *adding; /* of the job that is being added */
     uint64_t serials, numbers;

@@ -11,6 +11,7 @@
 #include "preprocess/pipeline.h"
 #include "sampler/view.h"
 #include "server/cluster/deal.h"
+#include "server/cluster/guests.h"
 #include "server/config/config.h"
 #include "server/driver/restore.h"
 #include "server/engine/engine.h"
@@ -49,6 +50,7 @@ struct registration_found {
     struct view_result view; /* the ids, and their order in the dataset */
     uint32_t samples;        /* of the view */
     uint64_t view_fingerprint[2];
+    struct dataset_version version; /* of the dataset; its content may not be known */
     uint64_t sample_bytes;     /* size of a prepared sample; with an empty pipeline, of the view's longest sample */
     uint64_t slot_bytes;       /* for engine_job_desc.slot_bytes */
     struct chunk_slot *places; /* of the view's samples, by ascending id; the chunk numbers are the dataset's own */
@@ -60,10 +62,12 @@ struct registration_found {
 
 /* What another node's ATTACH says of the guest that a registration is for (cluster_guest.c). */
 struct registration_guest {
-    uint64_t number;         /* 0: the registration is a client's */
-    struct idset *part;      /* indices; owned */
-    uint64_t fingerprint[2]; /* of the dataset, as the other node has it */
-    bool all;                /* guests.h, resolve */
+    uint64_t number;                /* 0: the registration is a client's */
+    struct idset *part;             /* indices; owned */
+    uint64_t fingerprint[2];        /* of the dataset, as the other node has it */
+    struct dataset_version version; /* so is this */
+    struct guests_key key;          /* the job */
+    bool all;                       /* guests.h, resolve */
     uint32_t predecessor;
 };
 

@@ -119,6 +119,9 @@ static int make_dense_labels(struct registration_found *found, struct error *err
     return 0;
 }
 
+/* How long the content of a dataset's version is waited for: slow storage holds nobody up for long, and a home answers
+ * before its guest's node gives it up. */
+enum { VERSION_MS = 2000, GUEST_VERSION_MS = 1000 };
 enum { HASHED_AT_ONCE = 1024, ROOTS_SHOWN_MAX = 80 };
 
 /* fingerprint_view says what the job trains on, in the same words in every daemon: XXH3-128 over the dataset's
@@ -347,8 +350,13 @@ static int resolve(struct registration *reg, const struct resolver *with, struct
         code = make_dense_labels(found, err);
     if (!code)
         code = fingerprint_view(found, err);
+    if (!code)
+        catalog_version(with->catalog, found->dataset, reg->guest.number ? GUEST_VERSION_MS : VERSION_MS,
+                        &reg->unwanted, &found->version);
     if (!code && asked->has_record)
-        code = restore_read(reg, &found->restore, err);
+        code = restore_read(reg, with->catalog, &found->restore, err);
+    if (!code)
+        dataset_version(found->dataset, &found->version); /* which restore_read may have waited for */
     return code;
 }
 

@@ -12,6 +12,7 @@
 #include "server/driver/restore_priv.h"
 
 enum { READ_AT_ONCE = 1 << 20 }; /* bytes between two looks whether the registration is still wanted */
+enum { VERSION_WAIT_MS = 30000 };
 
 /* check_file gives the record's length. Only memory may be read: anything else may block for ever. */
 static int check_file(const struct registration *reg, size_t *len, struct error *err)
@@ -54,14 +55,32 @@ static int read_bytes(struct restore *restore, const struct registration *reg, s
     return 0;
 }
 
-static int check_dataset(const struct record *record, const struct registration *reg, struct error *err)
+/* is_version says whether the record is of the version that the dataset has. It waits for the content where the times
+ * do not say it. */
+static bool is_version(const struct record *record, const struct registration *reg, struct catalog *catalog)
+{
+    struct dataset_version here = reg->found.version;
+    if (!dataset_version_agrees(&record->version, &here) && dataset_version_has_content(&record->version) &&
+        !dataset_version_has_content(&here))
+        catalog_version(catalog, reg->found.dataset, VERSION_WAIT_MS, &reg->unwanted, &here);
+    return dataset_version_agrees(&record->version, &here);
+}
+
+static int check_dataset(const struct record *record, const struct registration *reg, struct catalog *catalog,
+                         struct error *err)
 {
     uint64_t fingerprint[2];
     const char *path = dataset_path(reg->found.dataset);
     uint32_t samples = dataset_count(reg->found.dataset);
     dataset_fingerprint(reg->found.dataset, fingerprint);
-    if (memcmp(record->dataset, fingerprint, sizeof fingerprint) == 0 && record->samples == samples)
-        return 0;
+    if (memcmp(record->dataset, fingerprint, sizeof fingerprint) == 0 && record->samples == samples) {
+        if (is_version(record, reg, catalog))
+            return 0;
+        return error_set(err, LARDER_ECHANGED,
+                         "the state is of another version of %.200s than is there now: files of the same names and "
+                         "sizes have been rewritten; begin without a state, or with the dataset as it was",
+                         path);
+    }
     return error_set(
         err, LARDER_ECHANGED,
         "the state is of another dataset than %.200s is now (it had %u samples, now there are %u): files came, "
@@ -76,10 +95,11 @@ static const char *shuffle_name(uint32_t shuffle)
 }
 
 /* check_job checks that the record is of such a job. */
-static int check_job(const struct record *record, const struct registration *reg, struct error *err)
+static int check_job(const struct record *record, const struct registration *reg, struct catalog *catalog,
+                     struct error *err)
 {
     const struct registration_asked *asked = &reg->asked;
-    int rc = check_dataset(record, reg, err);
+    int rc = check_dataset(record, reg, catalog, err);
     if (rc)
         return rc;
     if (memcmp(record->view, reg->found.view_fingerprint, sizeof record->view) != 0)
@@ -146,7 +166,7 @@ static int fill(struct restore *restore, const struct registration *reg, struct 
     return rc ? rc : restore_take_batches(restore, reg, err);
 }
 
-int restore_read(const struct registration *reg, struct restore **out, struct error *err)
+int restore_read(const struct registration *reg, struct catalog *catalog, struct restore **out, struct error *err)
 {
     size_t len = 0;
     int rc = check_file(reg, &len, err);
@@ -159,7 +179,7 @@ int restore_read(const struct registration *reg, struct restore **out, struct er
     if (!rc)
         rc = record_decode(restore->bytes, len, &restore->record, err);
     if (!rc)
-        rc = check_job(&restore->record, reg, err);
+        rc = check_job(&restore->record, reg, catalog, err);
     if (!rc)
         rc = fill(restore, reg, err);
     if (rc) {

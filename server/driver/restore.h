@@ -12,6 +12,7 @@
 #define RESTORE_FIXED_BYTES (UINT64_C(1) << 20)
 #define RESTORE_SAMPLE_BYTES 32
 
+struct catalog;
 struct registration;
 
 /* All that it refers to is its own. */
@@ -27,12 +28,13 @@ struct restore {
 };
 
 /* restore_read reads the record in the file that came with the registration, which is resolved but for this. The caller
- * destroys *out.
+ * destroys *out. Where the dataset's times say that it is another version, it waits for the catalog to know its
+ * content, half a minute at most.
  *
  * LARDER_EINVAL (the file is no memfd; the record is of another subset, shuffle, seed or rank), LARDER_ECHANGED (of
- * another dataset), LARDER_EFORMAT, LARDER_EVERSION, LARDER_ELIMIT (too long), LARDER_EIO, LARDER_ENOMEM, LARDER_EGONE
- * (the registration is unwanted). */
-int restore_read(const struct registration *reg, struct restore **out, struct error *err);
+ * another dataset, or of another version of it), LARDER_EFORMAT, LARDER_EVERSION, LARDER_ELIMIT (too long), LARDER_EIO,
+ * LARDER_ENOMEM, LARDER_EGONE (the registration is unwanted). */
+int restore_read(const struct registration *reg, struct catalog *catalog, struct restore **out, struct error *err);
 void restore_destroy(struct restore *restore); /* accepts NULL */
 
 #endif

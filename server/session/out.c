@@ -17,7 +17,7 @@
 #include "common/log.h"
 #include "server/session/session_priv.h"
 
-#define FIXED_BYTES_MAX (WIRE_HEADER_BYTES + 128) /* the most that a message has besides texts and entries */
+#define FIXED_BYTES_MAX (WIRE_HEADER_BYTES + 192) /* the most that a message has besides texts and entries */
 #define SENDS_AT_ONCE 64                          /* messages sent to one connection before others get their turn */
 /* A message takes more of the socket's memory than this. Less is left for a moment of one that is being read. */
 #define DRAINED_BYTES_MAX 64

@@ -173,7 +173,7 @@ class Job:
         dataset = of.dataset if self.loaded else of.fingerprint
         samples = of.samples if self.loaded else of.dataset_samples
         return _record.Record(dataset, of.view, self.asked.seed, self.asked.shuffle, samples=samples,
-                              **history.record(world_size, rank))
+                              version=of.version, **history.record(world_size, rank))
 
     def _encoded(self, record):
         """Behind what this rank took, what ranks took that have had all of their share, and need not come again."""
@@ -191,6 +191,9 @@ class Job:
         if (info.fingerprint, info.dataset_samples) != (before.fingerprint, before.dataset_samples):
             raise SourceChanged(f"the dataset {what!r} is another one than before the connection was lost: files were "
                                 "added, taken away or changed. The next iteration begins the epoch again")
+        if not _record.same_version(info.version, before.version):
+            raise SourceChanged(f"the files of {what!r} are not those of before the connection was lost: they have the "
+                                "same names and sizes, and were rewritten. The next iteration begins the epoch again")
         if info.view != before.view:
             raise SourceChanged(f"the subset of {what!r} is another one than before the connection was lost: what it "
                                 "says has changed. The next iteration begins the epoch again")

@@ -13,19 +13,22 @@ from . import _wire
 from .errors import FormatError, LimitReached, VersionMismatch
 
 MAGIC = 0x5352444C
-VERSION = 1
+VERSION, VERSION_OLDEST = 2, 1
 SEGMENTS_MAX = 64
 RANKS_MAX, ALL_RANKS_MAX = 256, 65536  # of a segment; of a history, whose ranks may be at several nodes
 KIND_SET, KIND_ORDER = 0, 1
 SHUFFLE_DEPENDENT, SHUFFLE_NONE = 0, 2
 
-_HEAD = struct.Struct("<IHH5Q4I")
+_BEGIN = struct.Struct("<IHH")
+_HEAD = struct.Struct("<5Q4I")
+_DATASET = struct.Struct("<4Q")
 _LENGTH = struct.Struct("<I")
 _SEGMENT = struct.Struct("<II")
 _HISTORY = struct.Struct("<III")
 
 BATCH = np.dtype([("delivered", "<u4"), ("through", "<u4"), ("n_turns", "<u4")])
 TURN = np.dtype("<u4")
+NO_VERSION = (0, 0, 0, 0)
 NO_BATCHES, NO_TURNS = np.empty(0, BATCH), np.empty(0, TURN)
 
 
@@ -43,11 +46,21 @@ class Record(NamedTuple):
     rank: int = 0
     history: np.ndarray = NO_BATCHES  # of BATCH
     turns: np.ndarray = NO_TURNS      # of TURN, of all batches
+    version: tuple = NO_VERSION       # of the dataset: its times and its content, two numbers each; 0: not known
 
 
 def set_bytes(samples):
     """The length of a bit set over so many indices."""
     return samples // 8 + (samples % 8 != 0)
+
+
+def same_version(one, other):
+    """Whether two versions of a dataset count as one: dataset_version_agrees of common/dataset_version.h."""
+    if NO_VERSION in (one, other):
+        return True
+    if any(one[2:]) and any(other[2:]):
+        return one[2:] == other[2:]
+    return one[:2] == other[:2]
 
 
 def add_segment(segments, world_size, through):
@@ -71,8 +84,11 @@ def encode(record):
         raise LimitReached(f"a job of {record.world_size} ranks cannot be restored, only one of {ALL_RANKS_MAX} or "
                            "fewer")
     kind = KIND_SET if record.shuffle == SHUFFLE_DEPENDENT else KIND_ORDER
-    parts = [_HEAD.pack(MAGIC, VERSION, kind, *record.dataset, *record.view, record.seed, record.shuffle, record.epoch,
-                        record.batches, record.samples)]
+    known = record.version != NO_VERSION
+    parts = [_BEGIN.pack(MAGIC, VERSION if known else VERSION_OLDEST, kind),
+             _DATASET.pack(*record.version) if known else b"",
+             _HEAD.pack(*record.dataset, *record.view, record.seed, record.shuffle, record.epoch, record.batches,
+                        record.samples)]
     if kind == KIND_SET:
         parts += [_LENGTH.pack(len(record.taken)), record.taken]
     else:
@@ -102,12 +118,17 @@ def decode(data):
 def _read(data):
     if len(data) < 4 or _LENGTH.unpack_from(data)[0] != MAGIC:
         raise FormatError("the state does not begin as a state of Larder does")
-    (_, version, kind, dataset_0, dataset_1, view_0, view_1, seed, shuffle, epoch, batches,
-     samples) = _HEAD.unpack_from(data)
-    if version != VERSION:
-        raise VersionMismatch(f"the state has format version {version}, and this release of Larder reads version "
-                              f"{VERSION}")
-    (count,), at = _LENGTH.unpack_from(data, _HEAD.size), _HEAD.size + _LENGTH.size
+    _, version, kind = _BEGIN.unpack_from(data)
+    if not VERSION_OLDEST <= version <= VERSION:
+        raise VersionMismatch(f"the state has format version {version}, and this release of Larder reads versions "
+                              f"{VERSION_OLDEST} to {VERSION}: use the release that wrote it, or a newer one")
+    at, of = _BEGIN.size, NO_VERSION
+    if version > VERSION_OLDEST:
+        of, at = _DATASET.unpack_from(data, at), at + _DATASET.size
+        if of == NO_VERSION:
+            raise ValueError
+    dataset_0, dataset_1, view_0, view_1, seed, shuffle, epoch, batches, samples = _HEAD.unpack_from(data, at)
+    (count,), at = _LENGTH.unpack_from(data, at + _HEAD.size), at + _HEAD.size + _LENGTH.size
     taken, segments = b"", []
     if kind == KIND_SET:
         taken, at = bytes(_slice(data, at, count)), at + count
@@ -125,7 +146,7 @@ def _read(data):
     at += history.nbytes
     turns = np.frombuffer(_slice(data, at, int(history["n_turns"].sum(dtype=np.uint64)) * TURN.itemsize), TURN)
     return Record((dataset_0, dataset_1), (view_0, view_1), seed, shuffle, epoch, batches, samples, taken,
-                  tuple(segments), world_size, rank, history, turns), kind, at + turns.nbytes
+                  tuple(segments), world_size, rank, history, turns, of), kind, at + turns.nbytes
 
 
 def _slice(data, at, length):

@@ -3,8 +3,9 @@ wrote.
 
 Only str, int and list are in it, so that torch.load(weights_only=True) takes it:
 
-    version    1
+    version    2; without times and content, as states were before there were versions of datasets, it is 1
     dataset, view   fingerprints, 32 hexadecimal digits each; samples: of the dataset
+    times, content  the version of the dataset, as many digits; all 0: not known
     subset     as it was given, or a digest of it where that is long: to be shown
     seed, shuffle   of the job; pipeline: a digest
     epoch, batches  where the loop is: how many batches each rank had taken of which epoch
@@ -27,12 +28,13 @@ from . import _record, _wire
 from ._history import Base
 from .errors import FormatError, InvalidArgument, SourceChanged, VersionMismatch
 
-VERSION = 1
+VERSION, VERSION_OLDEST = 2, 1
 _SHUFFLES = ("dependent", "strict", "none")
 _ALL = "all"
 _SHOWN_MAX = 200  # characters of a subset
 _U32, _U64 = 2**32 - 1, 2**64 - 1
 _MOST = {"samples": _U32, "seed": _U64, "epoch": _U32, "batches": _U32}
+_VERSIONED = ("times", "content")
 _TEXTS = ("dataset", "view", "subset", "shuffle", "pipeline", "check")
 _HEX = re.compile("[0-9a-f]{32}")
 
@@ -47,6 +49,7 @@ class State(NamedTuple):
     pipeline: str
     epoch: int
     base: Base
+    version: tuple = _record.NO_VERSION
 
 
 # ── making ──
@@ -54,14 +57,15 @@ class State(NamedTuple):
 def of_job(job, info, epoch, base):
     """The state of a job's loop, with what the daemon said of its dataset."""
     return State(info.fingerprint, info.view, info.dataset_samples, _shown(job.subset), job.seed, job.shuffle,
-                 _digest(job.pipeline), epoch, base)
+                 _digest(job.pipeline), epoch, base, info.version)
 
 
 def to_dict(state):
     base = state.base
     made = {"version": VERSION, "dataset": _to_hex(state.dataset), "view": _to_hex(state.view),
             "samples": state.samples, "subset": state.subset, "seed": state.seed, "shuffle": _SHUFFLES[state.shuffle],
-            "pipeline": state.pipeline, "epoch": state.epoch, "batches": base.batches}
+            "pipeline": state.pipeline, "epoch": state.epoch, "batches": base.batches,
+            "times": _to_hex(state.version[:2]), "content": _to_hex(state.version[2:])}
     if state.shuffle == _record.SHUFFLE_DEPENDENT:
         made["taken"] = _ALL if base.over else _packed(base.taken)
     else:
@@ -120,9 +124,9 @@ def from_dict(made):
     if "version" not in made or "check" not in made:
         raise FormatError("the state is not one of a larder.Loader: it has no "
                           f"{'check' if 'version' in made else 'version'}")
-    if type(made["version"]) is not int or made["version"] != VERSION:
+    if type(made["version"]) is not int or not VERSION_OLDEST <= made["version"] <= VERSION:
         raise VersionMismatch(f"the state has version {_said(made['version'])}, and this release of larder reads "
-                              f"version {VERSION}: use the release that wrote it, or a newer one")
+                              f"versions {VERSION_OLDEST} to {VERSION}: use the release that wrote it, or a newer one")
     _check_types(made)
     if made["check"] != _check_of(made):
         raise FormatError("the state is damaged: its check does not fit what it says. Take another checkpoint")
@@ -132,14 +136,14 @@ def from_dict(made):
 def _check_types(made):
     what = "taken" if "taken" in made else "order"
     wanted = {"version", "dataset", "view", "samples", "subset", "seed", "shuffle", "pipeline", "epoch", "batches",
-              what, "check"}
+              what, "check", *(_VERSIONED if made["version"] > VERSION_OLDEST else ())}
     if made.keys() != wanted:
         wrong = sorted(map(str, made.keys() ^ wanted))
         raise FormatError(f"the state is damaged: {wrong[0]:.40} is {'missing' if wrong[0] in wanted else 'foreign'}")
     for key, most in _MOST.items():
         if type(made[key]) is not int or not 0 <= made[key] <= most:
             raise FormatError(f"the state is damaged: {key} is {_said(made[key])}, not 0 to {most}")
-    for key in _TEXTS:
+    for key in wanted.intersection(_TEXTS + _VERSIONED):
         if type(made[key]) is not str:
             raise FormatError(f"the state is damaged: {key} is {_said(made[key])}, no text")
     _check_type_of(made, what)
@@ -172,10 +176,11 @@ def _read(made):
     else:
         base = Base(made["batches"], segments=tuple((row[0], tuple(row[1:])) for row in made["order"]))
     fingerprints = [_from_hex(made, key) for key in ("dataset", "view")]
+    version = sum((_from_hex(made, key) for key in _VERSIONED if key in made), ()) or _record.NO_VERSION
     _record.check_base(_record.Record(*fingerprints, made["seed"], shuffle, made["epoch"], base.batches,
                                       made["samples"], base.taken, base.segments))
     return State(*fingerprints, made["samples"], made["subset"], made["seed"], shuffle, made["pipeline"],
-                 made["epoch"], base)
+                 made["epoch"], base, version)
 
 
 def _from_hex(made, key):
@@ -230,6 +235,10 @@ def check_dataset(state, job, info):
                             f"{job.dataset.decode('utf-8', 'replace')!r} is now, which has {info.dataset_samples}: "
                             "files were added, taken away or changed, or it is another one. Begin a whole epoch: leave "
                             "the state out, or call set_epoch()")
+    if not _record.same_version(state.version, info.version):
+        raise SourceChanged(f"the state is of another version of {job.dataset.decode('utf-8', 'replace')!r} than is "
+                            "there now: files of the same names and sizes have been rewritten. Begin a whole epoch: "
+                            "leave the state out, or call set_epoch()")
     if state.view != info.view:
         raise InvalidArgument(f"the state is of another part of the dataset: subset was {state.subset or None!r}, and "
                               f"this Loader's is {_shown(job.subset) or None!r}: give it the same")

@@ -13,7 +13,7 @@ from ._version import __version__
 from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
 
 MAGIC = 0x3152444C
-VERSION = 6
+VERSION = 7
 VERSION_OLDEST = 4  # of a daemon whose ERROR is still understood
 REQUEST_MAX = 65536
 REPLY_MAX = 200704
@@ -42,7 +42,7 @@ TURN_NONE = 0xFFFFFFFF
 _HEADER = struct.Struct("<IHHII")
 _WELCOME = struct.Struct("<QII")
 _REGISTER = struct.Struct("<8IQd2I")
-_REGISTERED = struct.Struct("<12I5Q2I")
+_REGISTERED = struct.Struct("<12I5Q2I4Q")
 _THREE = struct.Struct("<III")
 _NEXT = struct.Struct("<III")
 _BATCH = struct.Struct("<QIIIIIId")
@@ -113,6 +113,7 @@ class Registered(NamedTuple):
     fingerprint: tuple   # of the dataset
     view: tuple          # fingerprint of the view
     dataset_samples: int
+    version: tuple       # of the dataset: times and content, two numbers each; 0: not known
     name: str
 
 
@@ -224,7 +225,7 @@ def _decode_registered(body):
         raise FormatError(f"REGISTERED: dtype {fields[7]} or layout {fields[8]} is unknown")
     if fields[18] != 0:
         raise FormatError(f"REGISTERED: a number that is 0 is {fields[18]}")
-    return Registered(*fields[:13], fields[13:15], fields[15:17], fields[17],
+    return Registered(*fields[:13], fields[13:15], fields[15:17], fields[17], fields[19:23],
                       name.decode("utf-8", "surrogateescape")), end
 
 

@@ -56,9 +56,10 @@ class Attach(NamedTuple):
     family: int
     members: int
     view: bytes
+    version: bytes  # of the dataset: times and content
 
     LAYOUT = ("16s", "Q", "I", "I", "Q", "16s", "text", "I", "text", "Q", "Q", "B", "Q", "B", "Q", "Q", "d", "Q", "Q",
-              "H", "text")
+              "H", "text", "32s")
 
     def encode(self):
         return b"".join(text(value) if form == "text" else struct.pack("<" + form, value)

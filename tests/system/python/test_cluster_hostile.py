@@ -95,7 +95,7 @@ class Liar:
         body = bytearray(self.sender.attach(self.own()))
         path_at = HEAD + 16 + 8 + 4 + 4 + 8 + 16
         pipeline_at = path_at + 4 + len(self.attach.path) + 4
-        view_at = len(body) - 4 - len(self.attach.view)
+        view_at = len(body) - 32 - 4 - len(self.attach.view)
         at = self.random.choice((path_at, pipeline_at, view_at))
         (real,) = struct.unpack_from("<I", body, at)
         lie = self.random.choice([value for value in (real - 1, real + 1, *NUMBERS) if value != real])
@@ -106,7 +106,8 @@ class Liar:
         """Fields that mean something else than what they say."""
         changes = ({"form": 2}, {"form": 255}, {"shuffle": 3}, {"flags": 2}, {"weight": 0.}, {"weight": -1.},
                    {"weight": float("nan")}, {"weight": float("inf")}, {"prep_id": self.attach.prep_id ^ 1},
-                   {"fingerprint": bytes(16)}, {"view": b""}, {"view": self.random.randbytes(200)})
+                   {"fingerprint": bytes(16)}, {"version": bytes(32)},
+                   {"version": self.random.randbytes(32)}, {"view": b""}, {"view": self.random.randbytes(200)})
         return self.asked(self.own()._replace(**self.random.choice(changes)))
 
     def requests(self):

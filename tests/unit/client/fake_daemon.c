@@ -36,6 +36,7 @@ void fake_init(struct fake_daemon *daemon)
                                            .fingerprint = {7, 8},
                                            .view = {9, 10},
                                            .dataset_samples = FAKE_DATASET_SAMPLES,
+                                           .version = {{11, 12}, {13, 14}},
                                            .name = text("job-3")};
 }
 

@@ -24,6 +24,11 @@ static void other_dataset(struct wire_registered *job)
     job->fingerprint[1]++;
 }
 
+static void other_version(struct wire_registered *job)
+{
+    job->version.content[1]++;
+}
+
 static void more_samples(struct wire_registered *job)
 {
     job->dataset_samples++;
@@ -242,6 +247,7 @@ static void refuses_other_jobs(void **state)
     static const struct hostile cases[] = {
         {.registered = other_dataset, .code = LARDER_ECHANGED, .part = "another dataset"},
         {.registered = more_samples, .code = LARDER_ECHANGED, .part = "another dataset"},
+        {.registered = other_version, .code = LARDER_ECHANGED, .part = "and were rewritten"},
         {.registered = other_view, .code = LARDER_ECHANGED, .part = "another subset"},
         {.registered = smaller_view, .code = LARDER_ECHANGED, .part = "another subset"},
         {.registered = other_classes, .code = LARDER_ECHANGED, .part = "6 classes"},

@@ -302,6 +302,11 @@ static void refuses_what_does_not_fit(void **unused)
     seal(&odd, &record);
     refused(&odd, options, LARDER_ECHANGED, "another dataset");
     record = state.record;
+    assert_int_equal(record.version.times[0], 11); /* what the daemon said */
+    record.version.content[0]++;
+    seal(&odd, &record);
+    refused(&odd, options, LARDER_ECHANGED, "another version of the dataset");
+    record = state.record;
     record.view[1]++;
     seal(&odd, &record);
     refused(&odd, options, LARDER_ECHANGED, "another subset");
@@ -312,9 +317,9 @@ static void refuses_what_does_not_fit(void **unused)
     odd.len = 0;
     refused(&odd, options, LARDER_EFORMAT, "0 bytes");
     odd = state;
-    odd.bytes[4]++; /* the version */
+    odd.bytes[4] = RECORD_VERSION + 1;
     put_u64(odd.bytes + odd.len - 8, XXH64(odd.bytes, odd.len - 8, 0));
-    refused(&odd, options, LARDER_EVERSION, "format version 2");
+    refused(&odd, options, LARDER_EVERSION, "format version 3");
 
     record = state.record;
     record.world_size = 1; /* an empty history, but one */

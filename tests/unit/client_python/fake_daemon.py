@@ -18,7 +18,7 @@ import threading
 
 from fake_job import DEPENDENT, Job, parse
 
-MAGIC, VERSION = 0x3152444C, 6
+MAGIC, VERSION = 0x3152444C, 7
 TURN_NONE = AHEAD = 0xFFFFFFFF
 (HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
  STATE) = range(1, 15)
@@ -74,7 +74,7 @@ class FakeDaemon:
         self.turns = ()
         self.page = 1000
         self.indices, self.dataset_samples, self.bad = range(n_samples), n_samples, ()
-        self.dataset, self.view = (11, 12), (13, 14)
+        self.dataset, self.view, self.version = (11, 12), (13, 14), (15, 16, 17, 18)
         self.impatient = False
         self.jobs, self.lock, self.dead = {}, threading.RLock(), False
         self.numbers = itertools.count(5)  # of the jobs that it names
@@ -254,9 +254,10 @@ class Connection(threading.Thread):
         size = self.job["batch_size"]
         n_batches = daemon.n_samples // size if self.job["flags"] & 1 else -(-daemon.n_samples // size)
         self.send(REGISTERED, seq, struct.pack(
-            "<12I5Q2I", 5, daemon.n_samples, n_batches, len(daemon.classes), height, width, channels, daemon.dtype,
+            "<12I5Q2I4Q", 5, daemon.n_samples, n_batches, len(daemon.classes), height, width, channels, daemon.dtype,
             daemon.layout, daemon.held_max, *self.shared.stands(self.job["rank"]),
-            daemon.sample_bytes * daemon.itemsize, *daemon.dataset, *daemon.view, daemon.dataset_samples, 0)
+            daemon.sample_bytes * daemon.itemsize, *daemon.dataset, *daemon.view, daemon.dataset_samples, 0,
+            *daemon.version)
             + text(self.shared.asked["name"]))
         self.shared.turn()
 

@@ -13,9 +13,11 @@ NAMES = ("dataset_0", "dataset_1", "view_0", "view_1", "seed", "shuffle", "epoch
 
 def parse(data):
     """The fields of a record, after common/record.h."""
-    magic, version, kind, *fields = struct.unpack_from("<IHH5Q4I", data)
-    assert (magic, version) == (0x5352444C, 1), "a record begins with its magic number and version"
-    record = dict(zip(NAMES, fields), base=set(), segments=[])
+    magic, version, kind = struct.unpack_from("<IHH", data)
+    assert magic == 0x5352444C and version in (1, 2), "a record begins with its magic number and version"
+    of = struct.unpack_from("<4Q", data, 8) if version == 2 else (0, 0, 0, 0)
+    data = data[:8] + data[8 + 32 * (version == 2):]
+    record = dict(zip(NAMES, struct.unpack_from("<5Q4I", data, 8)), version=of, base=set(), segments=[])
     count, = struct.unpack_from("<I", data, 64)
     at = 68
     if kind == 0:

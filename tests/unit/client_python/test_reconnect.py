@@ -498,6 +498,8 @@ class OtherEnds(Reconnecting):
         takes it as it is."""
         for change, kind, words in (({"dataset": (11, 13)}, larder.SourceChanged, "the dataset '/data' is another one"),
                                     ({"dataset_samples": 61}, larder.SourceChanged, "the dataset '/data' is another"),
+                                    ({"version": (15, 17, 17, 19)}, larder.SourceChanged, "and were rewritten"),
+                                    ({"version": (16, 16, 0, 0)}, larder.SourceChanged, "and were rewritten"),
                                     ({"view": (1, 2)}, larder.SourceChanged, "the subset of '/data' is another one"),
                                     ({"height": 5}, larder.InvalidArgument, "height of what is made of '/data' is 5"),
                                     ({"dtype": 2, "itemsize": 4}, larder.InvalidArgument, "dtype .* is 2, and was 0"),
@@ -511,6 +513,19 @@ class OtherEnds(Reconnecting):
                 with self.assertRaisesRegex(kind, words):
                     next(iterator)
                 self.assertEqual(len(indices_of(loader)), 60)
+                loader.close()
+
+    def test_touched_files(self):
+        """Files with other times and the same content are the same ones; so are those of which nothing is known."""
+        for version in ((1, 2, 17, 18), (15, 16, 0, 0), (0, 0, 0, 0)):
+            with self.subTest(version=version):
+                self.serve(n_samples=60)
+                loader = self.loader()
+                iterator = iter(loader)
+                had = next(iterator)[2].tolist()
+                self.replace(n_samples=60, version=version)
+                self.assertEqual(sorted(had + indices_of(iterator)), list(range(60)))
+                self.assertEqual(self.served.records[0]["version"], (15, 16, 17, 18))
                 loader.close()
 
     def test_batches_out_of_place(self):

@@ -319,6 +319,28 @@ class Refused(States):
             other.load_state_dict(states["dependent"])
         self.assertEqual(len(indices_of(other)), 20)
 
+    def test_of_another_version(self):
+        """A state of files with other content is refused; of others with the same content, or of which nothing is said,
+        it goes on. A state of before there were versions says nothing."""
+        daemon = self.daemon()
+        state = self.saved()
+        self.assertEqual((state["times"], state["content"]), (f"{15:016x}{16:016x}", f"{17:016x}{18:016x}"))
+        old = {key: value for key, value in state.items() if key not in ("times", "content")}
+        for version in ((15, 16, 19, 18), (1, 2, 19, 18), (1, 2, 0, 0)):
+            daemon.version = version
+            with self.assertRaisesRegex(larder.SourceChanged, "another version of '/data'"):
+                self.loader(state=state)
+            other = self.loader()
+            with self.assertRaisesRegex(larder.SourceChanged, "another version of '/data'"):
+                other.load_state_dict(state)
+            self.loader(state=self.check_of(dict(old, version=1)))
+            self.assertEqual(daemon.records[-1]["version"], (0, 0, 0, 0))
+        for version in ((15, 16, 17, 18), (1, 2, 17, 18), (15, 16, 0, 0), (0, 0, 0, 0)):
+            daemon.version = version
+            loader = self.loader(state=state)
+            self.assertEqual(daemon.records[-1]["version"], (15, 16, 17, 18))
+            self.assertEqual(loader.state_dict()["content"], f"{version[2]:016x}{version[3]:016x}")
+
     def test_of_wrong_form(self):
         """Each field that is missing, foreign or of a wrong type or value is named."""
         self.daemon()
@@ -326,7 +348,8 @@ class Refused(States):
         loader = self.loader()
         for state, words in (
                 (None, "is a NoneType"), ([], "is a list"), ({}, "has no version"), ({"version": 1}, "has no check"),
-                (dict(dependent, version=2), "version 2, and this release of larder reads version 1"),
+                (dict(dependent, version=3), "version 3, and this release of larder reads versions 1 to 2"),
+                (dict(dependent, version=1), "content is foreign"),
                 (dict(dependent, version="1"), "version '1'"), (dict(dependent, more=1), "more is foreign"),
                 ({key: value for key, value in dependent.items() if key != "view"}, "view is missing"),
                 (dict(dependent, epoch=-1), "epoch is -1, not 0 to"), (dict(dependent, epoch=2**32), "epoch is"),
@@ -425,7 +448,7 @@ class Large(States):
         fixed order's has a few hundred. How long a state takes is printed."""
         samples = 1281167
         info = _wire.Registered(1, samples, 5005, 1000, 224, 224, 3, 0, 0, 4, 0, 0, 150528, (2**64 - 1, 5), (6, 7),
-                                samples, "job")
+                                samples, (8, 9, 10, 11), "job")
         order = np.random.default_rng(SEED).permutation(samples).astype("<u4")
         for shuffle in (0, 1):
             job = _wire.Register(256, 2, 1, 0, 90, shuffle, 0, 0, 2**64 - 1, 1.0, 0, 0, b"", b"/data/imagenet/train",

@@ -13,7 +13,7 @@ import fake_daemon as fake
 def samples():
     entry = struct.pack("<QIIIi", 4096, 72, 7, 3, 1)
     yield fake.message(fake.WELCOME, 1, struct.pack("<QII", 1 << 20, 42, 8192))
-    registered = struct.pack("<12I5Q2I", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 0, 0, 72, 8, 9, 10, 11, 25, 0)
+    registered = struct.pack("<12I5Q2I4Q", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 0, 0, 72, 8, 9, 10, 11, 25, 0, 12, 13, 14, 15)
     yield fake.message(fake.REGISTERED, 2, registered + fake.text(b"me"))
     yield fake.message(fake.CLASSES, 3, struct.pack("<III", 0, 2, 2) + fake.text(b"\x03\0cat\x03\0dog"))
     yield fake.message(fake.BATCH, 0, struct.pack("<QIIIIIId", 1, 0, 0, 1, 2, 3, 6, 2.5) + entry * 2)
@@ -49,13 +49,13 @@ class Wire(Case):
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
-                         bytes.fromhex("4c445231 0600 0100 01000000 1a000000 02010000 02000000") + b"py")
+                         bytes.fromhex("4c445231 0700 0100 01000000 1a000000 02010000 02000000") + b"py")
         self.assertEqual(_wire.next_batches(3, 2),
-                         bytes.fromhex("4c445231 0600 0700 00000000 1c000000 03000000 02000000 ffffffff"))
+                         bytes.fromhex("4c445231 0700 0700 00000000 1c000000 03000000 02000000 ffffffff"))
         self.assertEqual(_wire.next_batches(3, 0, 2),
-                         bytes.fromhex("4c445231 0600 0700 00000000 1c000000 03000000 00000000 02000000"))
-        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0600 0900 00000000 18000000 0500000000000000"))
-        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0600 0b00 00000000 10000000"))
+                         bytes.fromhex("4c445231 0700 0700 00000000 1c000000 03000000 00000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0700 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0700 0b00 00000000 10000000"))
         job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, b"n", b"/d", b"[]", b"", b"")
         packed = _wire.register(2, job)
         self.assertEqual(packed[16:72], struct.pack("<8IQd2I", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0))
@@ -66,7 +66,7 @@ class Wire(Case):
         flags, = struct.unpack_from("<I", _wire.register(2, job._replace(sets=b"x"), with_state=True), 16 + 28)
         self.assertEqual(flags, 1 | 64 | 128)
         self.assertEqual(_wire.state_get(9, 3, 17, 10000), bytes.fromhex(
-            "4c445231 0600 0d00 09000000 1c000000 03000000 11000000 10270000"))
+            "4c445231 0700 0d00 09000000 1c000000 03000000 11000000 10270000"))
 
     def test_replies_are_read(self):
         """Every kind of reply comes back with the values it was packed from."""
@@ -74,7 +74,8 @@ class Wire(Case):
         self.assertEqual(welcome, (1 << 20, 42, 8192))
         self.assertEqual((registered.held_max, registered.sample_bytes, registered.fingerprint, registered.name),
                          (4, 72, (8, 9), "me"))
-        self.assertEqual((registered.view, registered.dataset_samples), ((10, 11), 25))
+        self.assertEqual((registered.view, registered.dataset_samples, registered.version),
+                         ((10, 11), 25, (12, 13, 14, 15)))
         self.assertEqual(classes.names, ["cat", "dog"])
         self.assertTrue(batch.last)
         self.assertEqual((batch.lost, batch.through, batch.weight), (3, 6, 2.5))

@@ -42,6 +42,14 @@ static struct record of_set(void)
     return rec;
 }
 
+/* The dependent job's, of a dataset whose version is known. */
+static struct record of_version(void)
+{
+    struct record rec = of_set();
+    rec.version = (struct dataset_version){.times = {8, 9}, .content = {10, 0}};
+    return rec;
+}
+
 /* A strict job's: first two ranks that were through 4 numbers each, then three through 1, 2 and 0. */
 static struct record of_order(void)
 {
@@ -101,6 +109,12 @@ static void goes_through_unchanged(void **state)
     assert_int_equal(record_batch_get(&out, 1).n_turns, 1);
     assert_int_equal(record_turn(&out, 0), 1);
     assert_int_equal(record_turn(&out, 2), 18);
+
+    struct record version = of_version();
+    assert_decodes(&version, &out, buf);
+    assert_memory_equal(&out.version, &version.version, sizeof out.version);
+    memset(buf + 8, 0, 32); /* a version that is not known is not written */
+    assert_int_equal(record_decode(buf, record_bytes(&version), &out, NULL), LARDER_EFORMAT);
 
     struct record order = of_order();
     assert_decodes(&order, &out, buf);
@@ -187,6 +201,15 @@ static void has_the_written_layout(void **state)
     assert_memory_equal(buf + 64, "\x03\0\0\0\x01\x02\x08\x02\0\0\0\x01\0\0\0\x02\0\0\0", 19);
     assert_int_equal(get_u32(buf + len - 4), 18);
 
+    uint8_t unversioned[CAP];
+    memcpy(unversioned, buf, len);
+    rec = of_version(); /* the same behind its dataset's version */
+    assert_int_equal(encode(&rec, buf), len + 32);
+    assert_memory_equal(buf, "LDRS\x02\0\0\0\x08\0\0\0\0\0\0\0\x09", 17);
+    assert_int_equal(get_u64(buf + 24), 10);
+    assert_int_equal(get_u64(buf + 32), 0);
+    assert_memory_equal(buf + 40, unversioned + 8, len - 8);
+
     rec = of_order();
     len = encode(&rec, buf);
     assert_int_equal(get_u16(buf + 6), 1);
@@ -271,8 +294,8 @@ static void refuses_what_is_not_whole(void **state)
 {
     (void)state;
     static uint8_t buf[CAP];
-    for (size_t i = 0; i < 2; i++) {
-        struct record rec = i ? of_order() : of_set(), out;
+    for (size_t i = 0; i < 3; i++) {
+        struct record rec = i == 0 ? of_set() : i == 1 ? of_order() : of_version(), out;
         size_t len = encode(&rec, buf);
         for (size_t cut = 0; cut <= len + 1; cut++) {
             uint8_t *exact = malloc(cut ? cut : 1);
@@ -287,8 +310,8 @@ static void refuses_what_is_not_whole(void **state)
         struct error err = {0};
         put_u16(buf + 4, RECORD_VERSION + 1);
         assert_int_equal(record_decode(buf, len, &out, &err), LARDER_EVERSION);
-        assert_non_null(strstr(err.text, "format version 2"));
-        put_u16(buf + 4, RECORD_VERSION);
+        assert_non_null(strstr(err.text, "format version 3"));
+        put_u16(buf + 4, i == 2 ? RECORD_VERSION : RECORD_VERSION_OLDEST);
         put_u16(buf + 6, 2);
         assert_int_equal(record_decode(buf, len, &out, &err), LARDER_EFORMAT);
         assert_int_equal(record_decode("PK", 2, &out, &err), LARDER_EFORMAT);

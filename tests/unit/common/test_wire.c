@@ -112,6 +112,7 @@ static void add_replies(void)
                                              .fingerprint = {UINT64_MAX, 1},
                                              .view = {2, UINT64_MAX},
                                              .dataset_samples = 11,
+                                             .version = {{12, UINT64_MAX}, {13, 14}},
                                              .name = text_of(WIRE_NAME_MAX)}});
     add((struct wire_message){.type = WIRE_CLASSES});
     add((struct wire_message){.type = WIRE_CLASSES, .classes = {.first = 5, .total = 5}});
@@ -191,7 +192,9 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
                same_text(&a->reg.pipeline, &b->reg.pipeline) && same_text(&a->reg.subset, &b->reg.subset);
     case WIRE_REGISTERED:
         return memcmp(&a->registered, &b->registered, offsetof(struct wire_registered, dataset_samples)) == 0 &&
-               SAME(registered.dataset_samples) && same_text(&a->registered.name, &b->registered.name);
+               SAME(registered.dataset_samples) &&
+               memcmp(&a->registered.version, &b->registered.version, sizeof a->registered.version) == 0 &&
+               same_text(&a->registered.name, &b->registered.name);
     case WIRE_CLASSES_GET: return SAME(classes_get.first);
     case WIRE_CLASSES:
         return SAME(classes.first) && SAME(classes.count) && SAME(classes.total) &&
@@ -256,24 +259,24 @@ static void assert_bytes(const struct wire_message *msg, const uint8_t *expected
 static void has_known_bytes(void **state)
 {
     (void)state;
-    uint8_t hello[] = {'L', 'D',  'R',  '1',  6,    0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
+    uint8_t hello[] = {'L', 'D',  'R',  '1',  7,    0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
                        0,   0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
     static const uint8_t batch[] = {
-        'L', 'D',  'R', '1',  6, 0, 8, 0, 0, 0, 0, 0,    80, 0, 0,  0, 8, 7,  6,  5, 4, 3, 2,    1,    9,    0,   0,
+        'L', 'D',  'R', '1',  7, 0, 8, 0, 0, 0, 0, 0,    80, 0, 0,  0, 8, 7,  6,  5, 4, 3, 2,    1,    9,    0,   0,
         0,   10,   0,   0,    0, 1, 0, 0, 0, 1, 0, 0,    0,  7, 0,  0, 0, 13, 0,  0, 0, 0, 0,    0,    0,    0,   0,
         4,   0x40, 0,   0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2,  0, 11, 0, 0, 0,  12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
     static const uint8_t batch_4[] = {
         'L', 'D',  'R', '1', 4, 0, 8, 0, 0, 0,    0, 0, 76, 0, 0, 0, 8,  7, 6, 5, 4,    3,    2,    1,   9, 0,
         0,   0,    10,  0,   0, 0, 1, 0, 0, 0,    1, 0, 0,  0, 7, 0, 0,  0, 0, 0, 0,    0,    0,    0,   4, 0x40,
         0,   0x10, 0,   0,   1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
-    static const uint8_t turn[] = {'L', 'D', 'R', '1', 6, 0, 12, 0, 0, 0, 0, 0, 36, 0, 0, 0, 9, 0,
+    static const uint8_t turn[] = {'L', 'D', 'R', '1', 7, 0, 12, 0, 0, 0, 0, 0, 36, 0, 0, 0, 9, 0,
                                    0,   0,   0,   0,   0, 0, 1,  0, 0, 0, 4, 0, 0,  0, 8, 0, 0, 0};
-    static const uint8_t get[] = {'L', 'D', 'R', '1', 6, 0, 13, 0, 3, 0, 0, 0, 28, 0,
+    static const uint8_t get[] = {'L', 'D', 'R', '1', 7, 0, 13, 0, 3, 0, 0, 0, 28, 0,
                                   0,   0,   1,   0,   0, 0, 2,  0, 0, 0, 4, 0, 0,  0};
-    static const uint8_t next[] = {'L', 'D', 'R', '1', 6, 0, 7, 0, 0, 0, 0, 0, 28, 0,
+    static const uint8_t next[] = {'L', 'D', 'R', '1', 7, 0, 7, 0, 0, 0, 0, 0, 28, 0,
                                    0,   0,   9,   0,   0, 0, 2, 0, 0, 0, 3, 0, 0,  0};
     static const uint8_t next_5[] = {'L', 'D', 'R', '1', 5, 0, 7, 0, 0, 0, 0, 0, 24, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0};
-    static const uint8_t token[] = {'L', 'D', 'R', '1', 6, 0, 14, 0, 3, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0};
+    static const uint8_t token[] = {'L', 'D', 'R', '1', 7, 0, 14, 0, 3, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0};
     struct wire_message msg = {.type = WIRE_HELLO, .seq = 0x01020304, .hello = {.pid = 0x12345678}};
     msg.hello.client = (struct wire_text){.data = "c/0.1!", .len_bytes = 6};
     assert_bytes(&msg, hello, sizeof hello);
@@ -315,28 +318,33 @@ static void has_known_bytes(void **state)
     assert_bytes(&msg, next_5, sizeof next_5);
 }
 
-/* A message of version 4 is decoded without what version 5 brought, and REGISTERED differs in just these bytes. */
+/* A message of version 4 is decoded without what versions 5 and 7 brought, and REGISTERED differs in just these
+ * bytes. */
 static void reads_version_4(void **state)
 {
     (void)state;
     uint8_t new[200], old[200];
     size_t new_len, old_len;
-    struct wire_message out,
-        msg = {
-            .type = WIRE_REGISTERED,
-            .registered = {.job = 7, .fingerprint = {1, 2}, .view = {3, 4}, .dataset_samples = 5, .name = text_of(4)}};
+    struct wire_message out, msg = {.type = WIRE_REGISTERED,
+                                    .registered = {.job = 7,
+                                                   .fingerprint = {1, 2},
+                                                   .view = {3, 4},
+                                                   .dataset_samples = 5,
+                                                   .name = text_of(4),
+                                                   .version = {{6, 7}, {8, 9}}}};
     assert_int_equal(wire_encode(&msg, new, sizeof new, &new_len), 0);
     msg.version = 4;
     assert_int_equal(wire_encode(&msg, old, sizeof old, &old_len), 0);
     assert_int_equal(old_len, WIRE_HEADER_BYTES + 12 * 4 + 3 * 8 + 4 + 4);
-    assert_int_equal(new_len, old_len + 2 * 8 + 2 * 4);
+    assert_int_equal(new_len, old_len + 2 * 8 + 2 * 4 + 4 * 8);
     size_t common = old_len - 8;
     assert_memory_equal(new + WIRE_HEADER_BYTES, old + WIRE_HEADER_BYTES, common - WIRE_HEADER_BYTES);
-    assert_memory_equal(new + common + 24, old + common, 8);
+    assert_memory_equal(new + common + 24 + 32, old + common, 8);
     assert_int_equal(wire_decode(old, old_len, &out, NULL), 0);
     assert_int_equal(out.version, 4);
     assert_int_equal(out.registered.dataset_samples, 0);
     assert_int_equal(out.registered.view[1], 0);
+    assert_false(dataset_version_is_known(&out.registered.version));
     new[common + 20] = 1; /* the number that is 0 */
     assert_int_equal(wire_decode(new, new_len, &out, NULL), LARDER_EFORMAT);
 }

@@ -31,7 +31,10 @@ static int set_up(void **state)
         tree_file(content, "%s/t/c/%02d.jpg", root, i);
     }
     snprintf(path, sizeof path, "%s/t", root);
-    return catalog_create(NULL, &catalog, NULL) || catalog_open(catalog, path, &dataset, NULL);
+    if (catalog_create(NULL, &catalog, NULL) || catalog_open(catalog, path, &dataset, NULL))
+        return -1;
+    catalog_wait_saved(catalog); /* nothing reads beside the test */
+    return 0;
 }
 
 /* The same samples, packed into one segment: the layout is the order of the chunks' members from byte 4096 on. */
@@ -104,6 +107,37 @@ static void test_shrinks_while_read(void **state)
     read_all(19, LARDER_ECHANGED);
 }
 
+static struct dataset_version opened_version(struct catalog *other)
+{
+    char path[TREE_NAME_MAX + 8];
+    struct dataset *opened;
+    struct dataset_version version;
+    snprintf(path, sizeof path, "%s/t", root);
+    assert_int_equal(catalog_open(other, path, &opened, NULL), 0);
+    catalog_wait_saved(other);
+    dataset_version(opened, &version);
+    dataset_unref(&opened);
+    return version;
+}
+
+/* A version is told by times alone where one of the files that stand for the content cannot be read, until they can. */
+static void test_content_that_cannot_be_read(void **state)
+{
+    (void)state;
+    struct catalog *other;
+    struct dataset_version here, unread, read;
+    dataset_version(dataset, &here);
+    assert_int_equal(catalog_create(NULL, &other, NULL), 0);
+    faults = (struct faults){.fail_inode = fault_inode("%s/t/c/07.jpg", root), .fail_offset = 11, .fail_errno = EIO};
+    unread = opened_version(other);
+    assert_false(dataset_version_has_content(&unread));
+    assert_true(dataset_version_is_known(&unread) && dataset_version_agrees(&unread, &here));
+    faults = (struct faults){0};
+    read = opened_version(other);
+    assert_memory_equal(&read, &here, sizeof read);
+    catalog_destroy(other);
+}
+
 /* The same of a store, where one request brings all the samples. */
 static void test_store_short_and_interrupted(void **state)
 {
@@ -172,6 +206,7 @@ int main(void)
         TEST(test_disk_error),
         TEST(test_shrinks_while_read),
         TEST(test_away_is_not_gone),
+        TEST(test_content_that_cannot_be_read),
         cmocka_unit_test_setup_teardown(test_store_short_and_interrupted, set_up_store, tear_down),
         cmocka_unit_test_setup_teardown(test_store_disk_error, set_up_store, tear_down),
     };

@@ -61,6 +61,47 @@ static void test_same_dataset(void **state)
     dataset_unref(&again);
 }
 
+/* A store and its folder have one content, and so have two stores of it, with the same times besides; a store of other
+ * samples of the same names and sizes has another. */
+static void test_version(void **state)
+{
+    (void)state;
+    static char bytes[SAMPLE_BYTES_MAX + 1];
+    struct store_options options = small_options();
+    struct dataset_version of_folder, of_store, of_second, of_other;
+    pack_well("a", &options);
+    options.seed = 99;
+    pack_well("b", &options);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        memset(bytes, 'z', dataset_size(source, i));
+        bytes[dataset_size(source, i)] = '\0';
+        tree_file(bytes, "%s/other/%s", root, dataset_key(source, i));
+    }
+    char path[PATH_BYTES];
+    path_below(path, "c");
+    struct dataset *other = open_below("other"), *a = open_below("a"), *b = open_below("b");
+    assert_int_equal(store_pack(other, path, &options, NULL, NULL, NULL), 0);
+    struct dataset *c = open_below("c");
+    uint64_t print_a[2], print_c[2];
+    dataset_fingerprint(a, print_a);
+    dataset_fingerprint(c, print_c);
+    assert_memory_equal(print_a, print_c, sizeof print_a);
+    catalog_wait_saved(catalog);
+    dataset_version(source, &of_folder);
+    dataset_version(a, &of_store);
+    dataset_version(b, &of_second);
+    dataset_version(c, &of_other);
+    assert_memory_equal(of_folder.content, of_store.content, sizeof of_store.content);
+    assert_true(dataset_version_has_content(&of_store));
+    assert_memory_equal(&of_store, &of_second, sizeof of_store);
+    assert_false(dataset_version_same_times(&of_store, &of_other));
+    assert_false(dataset_version_agrees(&of_store, &of_other));
+    dataset_unref(&a);
+    dataset_unref(&b);
+    dataset_unref(&c);
+    dataset_unref(&other);
+}
+
 /* The same content in two stores, and twice in one, is known by its content; in the tree every file is its own. */
 static void test_identity(void **state)
 {
@@ -333,6 +374,7 @@ int main(void)
     log_set_level(LOG_ERROR);
     const struct CMUnitTest tests[] = {
         TEST(test_same_dataset),
+        TEST(test_version),
         TEST(test_identity),
         TEST(test_read_many),
         TEST(test_threads_do_not_show),

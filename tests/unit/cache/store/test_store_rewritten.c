@@ -42,8 +42,9 @@ static struct store_options rewriting(void)
     return options;
 }
 
-/* The samples are the rewritten bytes under the source's indices and fingerprint. None of them is taken for a sample of
- * a store that holds the originals, and those of two rewritten stores are the same. */
+/* The samples are the rewritten bytes under the source's indices and fingerprint, and the version has the source's
+ * content. None of them is taken for a sample of a store that holds the originals, and those of two rewritten stores
+ * are the same. */
 static void test_samples(void **state)
 {
     (void)state;
@@ -61,6 +62,12 @@ static void test_samples(void **state)
     dataset_fingerprint(source, print_source);
     dataset_fingerprint(a, print_store);
     assert_memory_equal(print_source, print_store, sizeof print_source);
+    struct dataset_version of_source, of_store;
+    catalog_wait_saved(catalog);
+    dataset_version(source, &of_source);
+    dataset_version(a, &of_store);
+    assert_true(dataset_version_has_content(&of_source));
+    assert_memory_equal(of_source.content, of_store.content, sizeof of_source.content);
     for (uint32_t i = 0; i < SAMPLES; i++) {
         uint32_t index;
         size_t len = dataset_size(source, i);

@@ -183,6 +183,38 @@ static void test_a_set(void **state)
     registration_destroy(reg);
 }
 
+static void accepted(const struct record *record)
+{
+    struct registration *reg = present(&shared, record);
+    if (reg->code)
+        fail_msg("%d: %s", reg->code, reg->err.text);
+    registration_destroy(reg);
+}
+
+/* A record of the files as they are, of others with their content or with their times, or that says nothing of them,
+ * is taken; one of other content is not, nor one of other times where no content is known. */
+static void test_versions(void **state)
+{
+    (void)state;
+    struct record record = record_of(&shared);
+    struct registration *reg = resolve(&shared, -1);
+    const struct dataset_version here = reg->found.version;
+    registration_destroy(reg);
+    assert_true(dataset_version_has_content(&here));
+    accepted(&record);
+    record.version = here;
+    accepted(&record);
+    record.version.times[0]++;
+    accepted(&record);
+    record.version.content[0] = record.version.content[1] = 0;
+    refused(&shared, &record, LARDER_ECHANGED, "files of the same names and sizes have been rewritten");
+    record.version.times[0]--;
+    accepted(&record);
+    record.version = here;
+    record.version.content[1]++;
+    refused(&shared, &record, LARDER_ECHANGED, "the state is of another version of ");
+}
+
 /* A token has no history, and fits any number of ranks. Nothing taken, in whatever form, is one base; another epoch or
  * number of batches is another. */
 static void test_a_token(void **state)
@@ -384,7 +416,8 @@ static void test_descriptors(void **state)
     refused_fd(open(root, O_PATH | O_CLOEXEC), LARDER_EINVAL, "no memfd");
     refused_fd(memfd_of("", 0), LARDER_EFORMAT, "the state is empty");
     refused_fd(memfd_of("LDRS\1\0\0\0", 8), LARDER_EFORMAT, "8 bytes do not fit its fields");
-    refused_fd(memfd_of("LDRS\2\0\0\0", 8), LARDER_EVERSION, "the state has format version 2");
+    refused_fd(memfd_of("LDRS\2\0\0\0", 8), LARDER_EFORMAT, "8 bytes do not fit its fields");
+    refused_fd(memfd_of("LDRS\3\0\0\0", 8), LARDER_EVERSION, "the state has format version 3");
     refused_fd(memfd_of("a text that is none", 19), LARDER_EFORMAT, "does not begin as a state of Larder does");
     int huge = memfd_of("LDRS\1\0\0\0", 8);
     assert_int_equal(ftruncate(huge, (off_t)1 << 40), 0);
@@ -456,10 +489,11 @@ static void test_mutations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_set),         cmocka_unit_test(test_a_token),
-        cmocka_unit_test(test_an_order),      cmocka_unit_test(test_another_job),
-        cmocka_unit_test(test_a_damaged_set), cmocka_unit_test(test_a_damaged_order),
-        cmocka_unit_test(test_descriptors),   cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_a_set),           cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_a_token),         cmocka_unit_test(test_an_order),
+        cmocka_unit_test(test_another_job),     cmocka_unit_test(test_a_damaged_set),
+        cmocka_unit_test(test_a_damaged_order), cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_mutations),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
