@@ -150,8 +150,8 @@ struct says {
     bool tiled;
 };
 
-/* Bands behind the colors: an alpha that is not multiplied in, or one of no meaning, then ones of no meaning. Pillow 9.4
- * refuses others, and of such bands behind grey. */
+/* Bands behind the colors: an alpha that is not multiplied in, or one of no meaning, then ones of no meaning. Older
+ * versions of Pillow refuse others, and ones of no meaning behind grey. */
 static bool extra_bands_are_known(const struct tiff *tiff, const struct says *says, uint32_t colors)
 {
     uint64_t count = tiff->entries[FIELD_EXTRA].count, extra = says->bands - colors;
@@ -269,10 +269,11 @@ int form_read_tiff(const uint8_t *bytes, size_t len_bytes, struct form *out, str
     uint32_t orientation = single(&tiff, FIELD_ORIENTATION, FORM_UPRIGHT);
     if (!says.bits || !says.number || !numbers_are_known(&tiff, &says) || !layout_is_known(&tiff, &says) ||
         (tiff.big && tiff.big_endian))
-        return decode_fail(fault, BAD_NOT_AN_IMAGE,
-                           "TIFF: photometric interpretation %d with %u bands of %u bits, sample format %u, compression "
-                           "%u is not supported: save it as PNG",
-                           (int)says.photometric, says.bands, says.bits, says.number, says.compression);
+        return decode_fail(
+            fault, BAD_NOT_AN_IMAGE,
+            "TIFF: photometric interpretation %d with %u bands of %u bits, sample format %u, compression "
+            "%u is not supported: save it as PNG",
+            (int)says.photometric, says.bands, says.bits, says.number, says.compression);
     if (xmp_turns(&tiff))
         return decode_fail(fault, BAD_NOT_AN_IMAGE,
                            "TIFF: an orientation in XMP alone is not supported: save it as PNG, or give the tag");

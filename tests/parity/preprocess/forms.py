@@ -93,7 +93,8 @@ def tiff_depths():
                 if bands > color and extra:
                     tags.append((EXTRA, SHORT, list(extra)))
                 name = f"tiff {'IM'['<>'.index(order)]} photometric {photometric} bits {bits} bands {bands}"
-                yield f"{name} extra {extra if bands > color else ''}", tiff(data, photometric, bits, bands, order, tags)
+                yield (f"{name} extra {extra if bands > color else ''}",
+                       tiff(data, photometric, bits, bands, order, tags))
                 if bands == color:
                     break
 
@@ -339,8 +340,9 @@ def pnms():
         text = " ".join(str(v) for v in rng.integers(0, 256, HEIGHT * WIDTH * bands)).encode()
         yield f"pnm P{kind - 3}", b"P%d %d %d 255\n" % (kind - 3, WIDTH, HEIGHT) + text
         data = rng.integers(0, 256, (HEIGHT, WIDTH, bands)).astype("u1").tobytes()
-        for head in (b"P%d#a\n%d %d\n255\n", b"P%d\n#a\r%d %d\n255\n", b"P%d %d#b\n %d 255 ", b"P%d\r\n%d\r\n%d\r\n255\n",
-                     b"P%d %d#b\n%d 255#c\n", b"P%d\x0b%d\x0c%d\x0b255\x0b", b"P%d 0%d 00%d 0255\n", b"P%d\0%d %d 255\n",
+        for head in (b"P%d#a\n%d %d\n255\n", b"P%d\n#a\r%d %d\n255\n", b"P%d %d#b\n %d 255 ",
+                     b"P%d\r\n%d\r\n%d\r\n255\n", b"P%d %d#b\n%d 255#c\n", b"P%d\x0b%d\x0c%d\x0b255\x0b",
+                     b"P%d 0%d 00%d 0255\n", b"P%d\0%d %d 255\n",
                      b"P%d %d %d 255\r\n"):
             yield f"pnm P{kind} header {head}", head % (kind, WIDTH, HEIGHT) + data
     bits = pack_rows(random_values(1, 1, 11), 1)

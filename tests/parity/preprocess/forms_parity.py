@@ -3,6 +3,8 @@ sample with a reason; and it refuses no other forms than docs/preprocess.md says
 
 usage: forms_parity.py LIBRARY"""
 
+import io
+import math
 import re
 import sys
 import warnings
@@ -10,7 +12,7 @@ import warnings
 SKIPPED = 77
 try:
     import numpy as np
-    import PIL
+    import PIL.Image
 except ImportError as reason:
     print(f"skipped: {reason}; install python3-pil and python3-numpy")
     sys.exit(SKIPPED)
@@ -34,10 +36,11 @@ REFUSED = [
     r"tiff orientation as BYTE", r"tiff orientations, two", r"tiff with XMP b'<(x )?tiff.*",
     # the others
     r"bmp 16 .*", r"bmp \d+ info (52|56).*", r"bmp (24|32) info \d+ masks .*", r"bmp rle\d", r"bmp 2 .*",
-    r"bmp [48] (few|black|white|offset).*", r"bmp 1 offset.*", r"pnm P[1-3]", r"pnm b'P[fF]' .*", r"pnm CMYK", r"gif (of a part|aside).*",
+    r"bmp [48] (few|black|white|offset).*", r"bmp 1 offset.*", r"pnm P[1-3]", r"pnm b'P[fF]' .*", r"pnm CMYK",
+    r"gif (of a part|aside).*",
 ]
 # Of these, Pillow made other pixels before that version.
-NEWER = {"png short palette": 10}
+NEWER = {"png short palette": 12}
 
 
 def theirs_of(data):
@@ -82,9 +85,32 @@ def check(probe, number, name, data):
     return (None if np.array_equal(mine, other) else "a part differs"), True
 
 
+def limit(probe):
+    """Proves: as many pixels as Pillow allows are read, and no more."""
+    failures, crop = [], [{"random_crop": {"size": [2, 2]}}]
+    most = 2 * PIL.Image.MAX_IMAGE_PIXELS
+    side = math.isqrt(most)
+    for wide, allowed in ((side, True), (side + 1, side * (side + 1) <= most), (side + 2, False)):
+        data = b"P4 %d %d\n" % (wide, side) + bytes((wide + 7) // 8 * side)
+        try:
+            PIL.Image.open(io.BytesIO(data))
+            theirs = True
+        except PIL.Image.DecompressionBombError:
+            theirs = False
+        try:
+            probe.prepare(crop, data)
+            ours = True
+        except Bad:
+            ours = False
+        if not theirs == ours == allowed:
+            failures.append(f"{wide} × {side} pixels: Pillow {theirs}, the library {ours}")
+    return failures
+
+
 def main():
     warnings.simplefilter("ignore")  # Pillow's, of broken files
-    probe, failures, counts = Probe(sys.argv[1]), [], {}
+    probe, counts = Probe(sys.argv[1], 2 * PIL.Image.MAX_IMAGE_PIXELS), {}
+    failures = limit(probe)
     for number, (name, data) in enumerate(forms()):
         failure, read = check(probe, number, name, data)
         count = counts.setdefault(name.split()[0], [0, 0])
