@@ -68,7 +68,8 @@ static int gif_damaged(struct decode_fault *fault)
 static int read_gif(const uint8_t *bytes, size_t len_bytes, struct form *out, struct decode_fault *fault)
 {
     struct gif gif = {.bytes = bytes, .len_bytes = len_bytes, .at = GIF_HEADER_BYTES};
-    if (len_bytes < GIF_HEADER_BYTES || !gif_colors(&gif, bytes[10]))
+    if (len_bytes < GIF_HEADER_BYTES || (bytes[4] != '7' && bytes[4] != '9') || bytes[5] != 'a' ||
+        !gif_colors(&gif, bytes[10]))
         return gif_damaged(fault);
     while (gif.at < len_bytes && bytes[gif.at] == GIF_EXTENSION) {
         if (!gif_extension(&gif))

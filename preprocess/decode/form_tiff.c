@@ -7,7 +7,7 @@
 #define BANDS_MAX 6
 #define ORIENTATIONS 8
 
-enum kind { KIND_BYTE = 1, KIND_SHORT = 3, KIND_LONG = 4 };
+enum kind { KIND_SHORT = 3, KIND_LONG = 4 };
 enum photometric { PHOTO_WHITE_FIRST, PHOTO_BLACK_FIRST, PHOTO_RGB, PHOTO_PALETTE, PHOTO_INKS = 5, PHOTO_YCBCR };
 enum compression { PACK_NONE = 1, PACK_FAX_FIRST, PACK_FAX_LAST = 4, PACK_LZW, PACK_JPEG = 7, PACK_DEFLATE };
 enum compression_more { PACK_BITS = 32773, PACK_OLD_DEFLATE = 32946, PACK_LZMA = 34925, PACK_ZSTD = 50000 };
@@ -15,26 +15,33 @@ enum number { NUMBER_UNSIGNED = 1, NUMBER_SIGNED, NUMBER_FLOAT };
 
 /* The fields that say what pixels are. */
 enum field {
+    FIELD_WIDTH,
+    FIELD_HEIGHT,
     FIELD_BITS,
     FIELD_COMPRESSION,
     FIELD_PHOTOMETRIC,
     FIELD_FILL,
     FIELD_ORIENTATION,
     FIELD_BANDS,
+    FIELD_ROWS, /* of a strip */
     FIELD_PLANES,
     FIELD_COLORS,
     FIELD_TILE_WIDTH,
+    FIELD_TILE_HEIGHT,
     FIELD_INKS,
     FIELD_EXTRA,
     FIELD_NUMBER,
     FIELD_XMP,
+    FIELD_STRIPS, /* where they are; of this one and the rest no values are read */
+    FIELD_TILES,
     FIELDS
 };
 static const uint16_t tags[FIELDS] = {
-    [FIELD_BITS] = 258,        [FIELD_COMPRESSION] = 259, [FIELD_PHOTOMETRIC] = 262, [FIELD_FILL] = 266,
-    [FIELD_ORIENTATION] = 274, [FIELD_BANDS] = 277,       [FIELD_PLANES] = 284,      [FIELD_COLORS] = 320,
-    [FIELD_TILE_WIDTH] = 322,  [FIELD_INKS] = 332,        [FIELD_EXTRA] = 338,       [FIELD_NUMBER] = 339,
-    [FIELD_XMP] = 700,
+    [FIELD_WIDTH] = 256,       [FIELD_HEIGHT] = 257,      [FIELD_BITS] = 258,   [FIELD_COMPRESSION] = 259,
+    [FIELD_PHOTOMETRIC] = 262, [FIELD_FILL] = 266,        [FIELD_STRIPS] = 273, [FIELD_ORIENTATION] = 274,
+    [FIELD_BANDS] = 277,       [FIELD_ROWS] = 278,        [FIELD_PLANES] = 284, [FIELD_COLORS] = 320,
+    [FIELD_TILE_WIDTH] = 322,  [FIELD_TILE_HEIGHT] = 323, [FIELD_TILES] = 324,  [FIELD_INKS] = 332,
+    [FIELD_EXTRA] = 338,       [FIELD_NUMBER] = 339,      [FIELD_XMP] = 700,
 };
 
 struct entry {
@@ -70,7 +77,7 @@ static bool has(const struct tiff *tiff, uint64_t at, uint64_t len_bytes)
 
 static unsigned width_of(uint32_t kind)
 {
-    return kind == KIND_BYTE ? 1 : kind == KIND_SHORT ? 2 : kind == KIND_LONG ? 4 : 0;
+    return kind == KIND_SHORT ? 2 : kind == KIND_LONG ? 4 : 0;
 }
 
 /* Notes one entry of the directory. False: it is one of the fields, and there twice, of another kind or cut off. */
@@ -81,13 +88,14 @@ static bool note(struct tiff *tiff, size_t at)
         if (tags[i] != tag)
             continue;
         struct entry entry = {.kind = (uint32_t)get(tiff, at + 2, 2), .count = get(tiff, at + 4, tiff->big ? 8 : 4)};
-        unsigned room = tiff->big ? 8 : 4, width = width_of(entry.kind);
-        if (i == FIELD_XMP && !width)
-            width = 1;
+        unsigned room = tiff->big ? 8 : 4, width = i >= FIELD_XMP ? 1 : width_of(entry.kind);
         size_t value = at + 4 + room;
-        if (!width || (width == 1 && i != FIELD_XMP) || !entry.count || entry.count > tiff->len_bytes ||
-            tiff->entries[i].count)
+        if (!width || !entry.count || entry.count > tiff->len_bytes || tiff->entries[i].count)
             return false;
+        if (i >= FIELD_STRIPS) {
+            tiff->entries[i] = entry;
+            continue;
+        }
         entry.at = entry.count * width <= room ? value : (size_t)get(tiff, value, room);
         if (!has(tiff, entry.at, entry.count * width))
             return false;
@@ -252,6 +260,26 @@ static bool xmp_turns(const struct tiff *tiff)
     return true;
 }
 
+static uint64_t pieces_along(uint32_t whole, uint32_t piece)
+{
+    return ((uint64_t)whole + piece - 1) / piece;
+}
+
+/* Whether there are as many strips or tiles as the size asks for. Where some are missing, every reader makes something
+ * else of it. */
+static bool pieces_are_there(const struct tiff *tiff, const struct says *says)
+{
+    uint32_t width = single(tiff, FIELD_WIDTH, 0), height = single(tiff, FIELD_HEIGHT, 0);
+    uint32_t piece_width = single(tiff, FIELD_TILE_WIDTH, width);
+    uint32_t piece_height = single(tiff, says->tiled ? FIELD_TILE_HEIGHT : FIELD_ROWS, says->tiled ? 0 : height);
+    if (!piece_width || !piece_height)
+        return false;
+    uint64_t wanted = pieces_along(width, piece_width) * pieces_along(height, piece_height) *
+                      (says->planes == 2 ? says->bands : 1);
+    return tiff->entries[FIELD_STRIPS].count == (says->tiled ? 0 : wanted) &&
+           tiff->entries[FIELD_TILES].count == (says->tiled ? wanted : 0);
+}
+
 int form_read_tiff(const uint8_t *bytes, size_t len_bytes, struct form *out, struct decode_fault *fault)
 {
     struct tiff tiff = {.bytes = bytes, .len_bytes = len_bytes};
@@ -274,6 +302,8 @@ int form_read_tiff(const uint8_t *bytes, size_t len_bytes, struct form *out, str
             "TIFF: photometric interpretation %d with %u bands of %u bits, sample format %u, compression "
             "%u is not supported: save it as PNG",
             (int)says.photometric, says.bands, says.bits, says.number, says.compression);
+    if (!pieces_are_there(&tiff, &says))
+        return decode_fail(fault, BAD_CORRUPT, "TIFF: its strips or tiles are not as many as its size asks for");
     if (xmp_turns(&tiff))
         return decode_fail(fault, BAD_NOT_AN_IMAGE,
                            "TIFF: an orientation in XMP alone is not supported: save it as PNG, or give the tag");

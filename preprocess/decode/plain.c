@@ -149,12 +149,16 @@ static bool bmp_palette_is_odd(const struct bmp_header *h, const struct plain_im
     return h->bits == 4 || plain->n_colors == 2;
 }
 
-/* Where the masks say blue, green, red from the lowest byte up, which is what everybody writes. */
-static bool bmp_usual_masks(const uint8_t *bytes, size_t len_bytes)
+/* Where the masks say blue, green, red from the lowest byte up, which is what everybody writes. Longer headers have one
+ * of alpha. */
+static bool bmp_usual_masks(const uint8_t *bytes, size_t len_bytes, const struct bmp_header *h)
 {
     const uint8_t *masks = bytes + BMP_FILE_HEADER + 40;
-    return len_bytes >= BMP_FILE_HEADER + 52 && le32(masks) == 0xff0000 && le32(masks + 4) == 0xff00 &&
-           le32(masks + 8) == 0xff;
+    if (len_bytes < BMP_FILE_HEADER + 56)
+        return false;
+    if (h->info_bytes > 40 && le32(masks + 12) != 0 && le32(masks + 12) != 0xff000000)
+        return false;
+    return le32(masks) == 0xff0000 && le32(masks + 4) == 0xff00 && le32(masks + 8) == 0xff;
 }
 
 static int bmp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes,
@@ -167,7 +171,7 @@ static int bmp_open(const struct prepare_limits *limits, const uint8_t *bytes, s
     if (rc)
         return rc;
     struct plain_image plain = {.whole = {.width = h.width, .height = h.height}, .upwards = h.upwards};
-    bool masks = h.compression == BMP_MASKS && h.bits == 32 && bmp_usual_masks(bytes, len_bytes);
+    bool masks = h.compression == BMP_MASKS && h.bits == 32 && bmp_usual_masks(bytes, len_bytes, &h);
     bool known = h.bits == 1 || h.bits == 4 || h.bits == 8 || h.bits == 24 || h.bits == 32;
     if (!known || (h.compression != BMP_RAW && !masks))
         return decode_fail(fault, BAD_NOT_AN_IMAGE,

@@ -233,6 +233,9 @@ def tiff_packed():
                                            tags=[(COLORMAP, SHORT, [int(v) for v in colors])]))
     odd = np.resize(np.array([np.nan, np.inf, -np.inf, -0.0, 0.5, 254.99, 255.5, 1e30, -1e30, 1e-40], "<f4"),
                     HEIGHT * WIDTH)
+    rgb = np.asarray(RGB).tobytes()
+    yield "tiff with a strip too many", tiff([rgb, rgb], 2, 8, 3)
+    yield "tiff with a strip too few", tiff([rgb[:WIDTH * 30], rgb[WIDTH * 30:WIDTH * 60]], 2, 8, 3, strips=10)
     yield "tiff odd numbers", tiff(odd[odd == odd].tobytes().ljust(HEIGHT * WIDTH * 4, b"\0"), 1, 32,
                                    tags=[(FORMAT, SHORT, [3])])
     yield "tiff no numbers", tiff(odd.tobytes(), 1, 32, tags=[(FORMAT, SHORT, [3])])

@@ -119,7 +119,7 @@ static struct encoded turned_tiff(const uint8_t *rgb, uint32_t w, uint32_t h, ui
     if (orientation)
         at[8] = orientation;
     else
-        at[0] = 0x11; /* a field of no meaning */
+        at[0] = 0x13; /* a field of no meaning */
     return tiff;
 }
 
