@@ -39,8 +39,7 @@ int command_file_read(const char *path, struct command_file *out, struct error *
 
 static bool is_image(const char *name)
 {
-    static const char *const extensions[] = {".jpg",  ".jpeg", ".png", ".webp", ".tif",
-                                             ".tiff", ".gif",  ".bmp", ".ppm",  ".pgm"};
+    static const char *const extensions[] = {".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp", ".ppm", ".pgm"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof extensions / sizeof *extensions; i++) {
         if (strcasecmp(dot, extensions[i]) == 0)

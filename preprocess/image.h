@@ -6,8 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Vector code may read, but never write, up to this many bytes past the last pixel of an image in scratch memory. */
+/* Vector code may read, but never write, up to this many bytes past the last pixel of an image in scratch memory, and
+ * as far past this many rows that would come next. */
 #define IMAGE_SLACK_BYTES 64
+#define IMAGE_SLACK_ROWS 3
 #define IMAGE_CHANNELS 3
 
 struct rect {

@@ -257,6 +257,53 @@ static void copy(const struct geometry *geometry, const uint8_t *from, size_t st
     }
 }
 
+struct passes {
+    struct resample_axis columns, rows;
+    const uint8_t *from; /* the source that is needed, width × height pixels */
+    size_t stride;
+    uint32_t width, height;
+};
+
+/* A row for each source row that is needed, then the columns of those. */
+static int along_rows_first(const struct passes *passes, const struct image *out, struct scratch *scratch)
+{
+    struct image middle;
+    if (scratch_image(scratch, padded(out->width, RESAMPLE_COLUMNS) + 2, padded(passes->height, RESAMPLE_ROWS),
+                      &middle))
+        return LARDER_ENOMEM;
+    kernel->horizontal(&passes->columns, passes->from, passes->stride, passes->height, middle.data, middle.stride);
+    for (uint32_t i = 0; i < out->height; i++)
+        kernel->vertical(&passes->rows, i, middle.data, middle.stride, out->width * IMAGE_CHANNELS, image_row(out, i));
+    return 0;
+}
+
+/* A few of the result's rows at a time, which stay in the processor's cache from pass to pass. */
+static int along_columns_first(const struct passes *passes, const struct image *out, struct scratch *scratch)
+{
+    struct image wide, narrow; /* narrow has room for what the kernel writes beyond the result */
+    if (scratch_image(scratch, passes->width, RESAMPLE_ROWS, &wide) ||
+        scratch_image(scratch, padded(out->width, RESAMPLE_COLUMNS) + 2, RESAMPLE_ROWS, &narrow))
+        return LARDER_ENOMEM;
+    for (uint32_t y = 0; y < out->height; y += RESAMPLE_ROWS) {
+        uint32_t count = out->height - y < RESAMPLE_ROWS ? out->height - y : RESAMPLE_ROWS;
+        for (uint32_t i = 0; i < count; i++)
+            kernel->vertical(&passes->rows, y + i, passes->from, passes->stride, passes->width * IMAGE_CHANNELS,
+                             image_row(&wide, i));
+        kernel->horizontal(&passes->columns, wide.data, wide.stride, count, narrow.data, narrow.stride);
+        for (uint32_t i = 0; i < count; i++)
+            memcpy(image_row(out, y + i), image_row(&narrow, i), (size_t)out->width * IMAGE_CHANNELS);
+    }
+    return 0;
+}
+
+/* As Pillow decides since version 13. The sizes are those of the whole resize, whatever the window. */
+static bool columns_go_first(const struct geometry *geometry)
+{
+    int64_t rows_less = (int64_t)geometry->box.height - geometry->full_height;
+    int64_t columns_less = (int64_t)geometry->box.width - geometry->full_width;
+    return rows_less > 0 && rows_less > 2 * columns_less;
+}
+
 int resample(const struct geometry *geometry, const struct image *source, uint32_t x, uint32_t y,
              const struct image *out, struct scratch *scratch)
 {
@@ -270,17 +317,11 @@ int resample(const struct geometry *geometry, const struct image *source, uint32
         return 0;
     }
     struct side along_x = side_x(geometry), along_y = side_y(geometry);
-    struct resample_axis columns, rows;
-    struct image middle;
-    if (axis_make(&along_x, scratch, &columns) || axis_make(&along_y, scratch, &rows))
+    struct passes passes = {.from = from, .stride = source->stride, .width = needs.width, .height = needs.height};
+    if (axis_make(&along_x, scratch, &passes.columns) || axis_make(&along_y, scratch, &passes.rows))
         return LARDER_ENOMEM;
-    uint32_t middle_rows = padded(needs.height, RESAMPLE_ROWS) + RESAMPLE_GROUP;
-    if (scratch_image(scratch, padded(out->width, RESAMPLE_COLUMNS) + 2, middle_rows, &middle))
-        return LARDER_ENOMEM;
-    kernel->horizontal(&columns, from, source->stride, needs.height, middle.data, middle.stride);
-    for (uint32_t i = 0; i < out->height; i++)
-        kernel->vertical(&rows, i, middle.data, middle.stride, out->width * IMAGE_CHANNELS, image_row(out, i));
-    return 0;
+    return columns_go_first(geometry) ? along_columns_first(&passes, out, scratch)
+                                      : along_rows_first(&passes, out, scratch);
 }
 
 /* ── which version ───────────────────────────────────────────────────────────────────────────────────────────────── */

@@ -1,8 +1,10 @@
 /* resample.h: applies a geometry to pixels: crop, antialiased separable resize, mirror.
  *
  * The arithmetic is Pillow's for 8 bits, and results equal Pillow's bit for bit. Filter weights are normalised in
- * double precision and rounded to 22 fractional bits. The first pass goes along rows and is rounded and clipped to 8
- * bits, the second along columns. Vector versions do the same sums in other pieces and give the same bytes. */
+ * double precision and rounded to 22 fractional bits. There are two passes, each rounded and clipped to 8 bits. The
+ * first goes along rows. It goes along columns where the height shrinks, and by more than twice as many pixels as the
+ * width: that is Pillow's rule since version 13, and before it always began with rows. Vector versions do the same sums
+ * in other pieces and give the same bytes. */
 #ifndef LARDER_PREPROCESS_RESAMPLE_H
 #define LARDER_PREPROCESS_RESAMPLE_H
 

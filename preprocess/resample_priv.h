@@ -9,8 +9,9 @@
 
 #define RESAMPLE_BITS 22 /* fractional bits of a weight: Pillow's PRECISION_BITS */
 #define RESAMPLE_ROUND (1 << (RESAMPLE_BITS - 1))
-/* Weights come in groups of this many, the last one filled up with zeros. */
+/* Weights come in groups of this many, the last one filled up with zeros: what they read then has no influence. */
 #define RESAMPLE_GROUP 4
+_Static_assert(RESAMPLE_GROUP - 1 <= IMAGE_SLACK_ROWS, "a whole group of rows may be read");
 /* The horizontal pass makes this many rows, and this many pixels of a row, at once: axes and output have room for
  * multiples of them. */
 #define RESAMPLE_ROWS 4

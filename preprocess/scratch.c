@@ -111,7 +111,7 @@ void *scratch_take(struct scratch *scratch, size_t bytes)
 int scratch_image(struct scratch *scratch, uint32_t width, uint32_t height, struct image *out)
 {
     size_t stride = aligned((size_t)width * IMAGE_CHANNELS);
-    uint8_t *data = scratch_take(scratch, stride * height + IMAGE_SLACK_BYTES);
+    uint8_t *data = scratch_take(scratch, stride * ((size_t)height + IMAGE_SLACK_ROWS) + IMAGE_SLACK_BYTES);
     if (!data)
         return LARDER_ENOMEM;
     *out = (struct image){.data = data, .stride = stride, .width = width, .height = height};

@@ -13,7 +13,7 @@ enum source { SOURCE_NONE, SOURCE_JPEG, SOURCE_WEBP, SOURCE_PLAIN, SOURCE_VIPS }
 struct decoder {
     struct prepare_limits limits;
     struct jpeg_reader *jpeg;
-    void *vips;
+    struct vips_picture vips;
     struct plain_image plain;
     enum source source;
     const uint8_t *bytes; /* of the image at hand; borrowed, as is scratch */
@@ -100,7 +100,7 @@ int decode_region(struct decoder *decoder, struct rect rect, struct image *out, 
         return webp_region(decoder->bytes, decoder->len_bytes, rect, decoder->scratch, out, fault);
     if (decoder->source == SOURCE_PLAIN)
         return plain_region(&decoder->plain, rect, decoder->scratch, out, fault);
-    return vips_reader_region(decoder->vips, rect, decoder->scratch, out, fault);
+    return vips_reader_region(&decoder->vips, rect, decoder->scratch, out, fault);
 }
 
 void decode_close(struct decoder *decoder)

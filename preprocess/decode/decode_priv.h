@@ -3,6 +3,7 @@
 #define LARDER_PREPROCESS_DECODE_DECODE_PRIV_H
 
 #include "preprocess/decode/fault.h"
+#include "preprocess/decode/form.h"
 #include "preprocess/image.h"
 #include "preprocess/scratch.h"
 
@@ -29,11 +30,17 @@ int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t 
 int webp_region(const uint8_t *bytes, size_t len_bytes, struct rect rect, struct scratch *scratch, struct image *out,
                 struct decode_fault *fault);
 
-/* *handle gets libvips' image; vips_reader_close drops it. */
-int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle,
-                     struct rect *whole, uint64_t *outside_bytes, struct decode_fault *fault);
-int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, struct image *out,
+/* An image of libvips, and what it does not say of its pixels. vips_reader_close drops it. */
+struct vips_picture {
+    void *image;
+    struct form form;
+};
+/* vips_reader_open gives the size of the image as it is to be seen: turned, where its header says so. */
+int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes,
+                     struct vips_picture *picture, struct rect *whole, uint64_t *outside_bytes,
+                     struct decode_fault *fault);
+int vips_reader_region(const struct vips_picture *picture, struct rect rect, struct scratch *scratch, struct image *out,
                        struct decode_fault *fault);
-void vips_reader_close(void **handle);
+void vips_reader_close(struct vips_picture *picture);
 
 #endif

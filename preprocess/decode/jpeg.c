@@ -254,8 +254,8 @@ static void read_cmyk_rows(struct jpeg_reader *reader, uint32_t skip)
                                            (size_t)cinfo->output_width * 4 + IMAGE_SLACK_BYTES);
     for (uint32_t y = 0; y < reader->rect.height; y++) {
         jpeg_read_scanlines(cinfo, &row, 1);
-        decode_cmyk(row + (size_t)skip * 4, 4, cinfo->saw_Adobe_marker, image_row(&reader->image, y),
-                    reader->rect.width);
+        /* Full ink is 0, as Adobe writes it: Pillow takes every JPEG to be so. */
+        decode_cmyk(row + (size_t)skip * 4, 4, true, image_row(&reader->image, y), reader->rect.width);
     }
 }
 

@@ -24,7 +24,7 @@ static bool next_number(struct text *text, uint32_t *out)
 {
     while (text->at < text->end && (is_space(*text->at) || *text->at == '#')) {
         if (*text->at == '#') {
-            while (text->at < text->end && *text->at != '\n')
+            while (text->at < text->end && *text->at != '\n' && *text->at != '\r')
                 text->at++;
         } else {
             text->at++;
@@ -105,7 +105,7 @@ static bool bmp_header(const uint8_t *bytes, size_t len_bytes, struct bmp_header
         h.height = le16(info + 6);
         h.bits = le16(info + 10);
         h.color_bytes = 3;
-    } else if (h.info_bytes >= 40) {
+    } else if (h.info_bytes == 40 || h.info_bytes == 64 || h.info_bytes == 108 || h.info_bytes == 124) {
         uint32_t height = le32(info + 8);
         h.width = le32(info + 4);
         h.upwards = height < UINT32_C(0x80000000);
@@ -124,8 +124,9 @@ static bool bmp_header(const uint8_t *bytes, size_t len_bytes, struct bmp_header
 static bool bmp_palette(const uint8_t *bytes, size_t len_bytes, const struct bmp_header *h, struct plain_image *plain)
 {
     size_t count = h->colors ? h->colors : (size_t)1 << h->bits, at = BMP_FILE_HEADER + (size_t)h->info_bytes;
-    if (count > 256 || count * h->color_bytes > len_bytes - at)
+    if (count > 256 || count * h->color_bytes > len_bytes - at || h->offset < at + count * h->color_bytes)
         return false;
+    plain->n_colors = (uint32_t)count;
     for (size_t i = 0; i < count; i++, at += h->color_bytes) {
         for (int c = 0; c < IMAGE_CHANNELS; c++)
             plain->palette[i][c] = bytes[at + 2 - (size_t)c];
@@ -133,12 +134,31 @@ static bool bmp_palette(const uint8_t *bytes, size_t len_bytes, const struct bmp
     return true;
 }
 
-/* Where the masks say blue, green, red from the lowest byte up, which is what everybody writes. */
-static bool bmp_usual_masks(const uint8_t *bytes, size_t len_bytes)
+/* Some palettes of grey Pillow takes for no palette, whatever the bits of a pixel. */
+static bool bmp_palette_is_odd(const struct bmp_header *h, const struct plain_image *plain)
+{
+    if (h->bits == 1)
+        return false;
+    for (uint32_t i = 0; i < plain->n_colors; i++) {
+        uint8_t level = plain->n_colors == 2 && i ? 255 : (uint8_t)i;
+        for (int c = 0; c < IMAGE_CHANNELS; c++) {
+            if (plain->palette[i][c] != level)
+                return false;
+        }
+    }
+    return h->bits == 4 || plain->n_colors == 2;
+}
+
+/* Where the masks say blue, green, red from the lowest byte up, which is what everybody writes. Longer headers have one
+ * of alpha. */
+static bool bmp_usual_masks(const uint8_t *bytes, size_t len_bytes, const struct bmp_header *h)
 {
     const uint8_t *masks = bytes + BMP_FILE_HEADER + 40;
-    return len_bytes >= BMP_FILE_HEADER + 52 && le32(masks) == 0xff0000 && le32(masks + 4) == 0xff00 &&
-           le32(masks + 8) == 0xff;
+    if (len_bytes < BMP_FILE_HEADER + 56)
+        return false;
+    if (h->info_bytes > 40 && le32(masks + 12) != 0 && le32(masks + 12) != 0xff000000)
+        return false;
+    return le32(masks) == 0xff0000 && le32(masks + 4) == 0xff00 && le32(masks + 8) == 0xff;
 }
 
 static int bmp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes,
@@ -151,14 +171,16 @@ static int bmp_open(const struct prepare_limits *limits, const uint8_t *bytes, s
     if (rc)
         return rc;
     struct plain_image plain = {.whole = {.width = h.width, .height = h.height}, .upwards = h.upwards};
-    bool masks = h.compression == BMP_MASKS && h.bits == 32 && bmp_usual_masks(bytes, len_bytes);
+    bool masks = h.compression == BMP_MASKS && h.bits == 32 && bmp_usual_masks(bytes, len_bytes, &h);
     bool known = h.bits == 1 || h.bits == 4 || h.bits == 8 || h.bits == 24 || h.bits == 32;
     if (!known || (h.compression != BMP_RAW && !masks))
         return decode_fail(fault, BAD_NOT_AN_IMAGE,
                            "BMP: %u bits a pixel with compression %u are not supported: save it as PNG", h.bits,
                            h.compression);
     if (h.bits <= 8 && !bmp_palette(bytes, len_bytes, &h, &plain))
-        return truncated("BMP", fault);
+        return decode_fail(fault, BAD_CORRUPT, "BMP: its palette is damaged");
+    if (h.bits <= 8 && bmp_palette_is_odd(&h, &plain))
+        return decode_fail(fault, BAD_NOT_AN_IMAGE, "BMP: a palette of greys that is not supported: save it as PNG");
     plain.form = h.bits == 1    ? PLAIN_BITS1
                  : h.bits == 4  ? PLAIN_BITS4
                  : h.bits == 8  ? PLAIN_BITS8
@@ -179,7 +201,7 @@ bool plain_open(const struct prepare_limits *limits, const uint8_t *bytes, size_
 {
     if (len_bytes < 3)
         return false;
-    if (bytes[0] == 'P' && bytes[1] >= '4' && bytes[1] <= '6' && (is_space(bytes[2]) || bytes[2] == '#'))
+    if (bytes[0] == 'P' && bytes[1] >= '4' && bytes[1] <= '6' && is_space(bytes[2]))
         *rc = pnm_open(limits, bytes, len_bytes, out, fault);
     else if (bytes[0] == 'B' && bytes[1] == 'M')
         *rc = bmp_open(limits, bytes, len_bytes, out, fault);
@@ -201,6 +223,14 @@ static uint8_t wide_level(const uint8_t *at, uint32_t most)
     return value >= most ? 255 : (uint8_t)lrint((double)value / most * 255);
 }
 
+/* Pillow makes grey of 16 bits numbers up to 65535, and of those above 255 white. */
+static uint8_t clipped_level(const uint8_t *at, uint32_t most)
+{
+    uint32_t value = (uint32_t)at[0] << 8 | at[1];
+    long level = value >= most ? PNM_VALUE_MAX : lrint((double)value / most * PNM_VALUE_MAX);
+    return level > 255 ? 255 : (uint8_t)level;
+}
+
 /* Pixel x of a row; levels: what 8-bit values mean. */
 static inline void pixel(const struct plain_image *plain, const uint8_t *row, size_t x, const uint8_t levels[256],
                          uint8_t *to)
@@ -210,7 +240,7 @@ static inline void pixel(const struct plain_image *plain, const uint8_t *row, si
     case PLAIN_BITS4: memcpy(to, plain->palette[row[x / 2] >> (x % 2 ? 0 : 4) & 15], IMAGE_CHANNELS); return;
     case PLAIN_BITS8: memcpy(to, plain->palette[row[x]], IMAGE_CHANNELS); return;
     case PLAIN_GREY8: memset(to, levels[row[x]], IMAGE_CHANNELS); return;
-    case PLAIN_GREY16: memset(to, wide_level(row + x * 2, plain->most), IMAGE_CHANNELS); return;
+    case PLAIN_GREY16: memset(to, clipped_level(row + x * 2, plain->most), IMAGE_CHANNELS); return;
     case PLAIN_RGB8:
     case PLAIN_RGB16:
         for (size_t c = 0; c < IMAGE_CHANNELS; c++)
@@ -225,6 +255,19 @@ static inline void pixel(const struct plain_image *plain, const uint8_t *row, si
     }
 }
 
+/* Whether all pixels of the rectangle have a color of the palette. */
+static bool colors_exist(const struct plain_image *plain, const uint8_t *row, struct rect rect)
+{
+    if (plain->form != PLAIN_BITS4 && plain->form != PLAIN_BITS8)
+        return true;
+    for (size_t x = rect.x; x < (size_t)rect.x + rect.width; x++) {
+        uint32_t color = plain->form == PLAIN_BITS8 ? row[x] : row[x / 2] >> (x % 2 ? 0 : 4) & 15;
+        if (color >= plain->n_colors)
+            return false;
+    }
+    return true;
+}
+
 int plain_region(const struct plain_image *plain, struct rect rect, struct scratch *scratch, struct image *out,
                  struct decode_fault *fault)
 {
@@ -235,6 +278,8 @@ int plain_region(const struct plain_image *plain, struct rect rect, struct scrat
     for (uint32_t y = 0; y < rect.height; y++) {
         uint32_t row = plain->upwards ? plain->whole.height - 1 - rect.y - y : rect.y + y;
         uint8_t *to = image_row(out, y);
+        if (!colors_exist(plain, plain->pixels + plain->stride * row, rect))
+            return decode_fail(fault, BAD_CORRUPT, "BMP: a pixel has a color that the palette does not have");
         for (uint32_t x = 0; x < rect.width; x++, to += IMAGE_CHANNELS)
             pixel(plain, plain->pixels + plain->stride * row, (size_t)rect.x + x, levels, to);
     }

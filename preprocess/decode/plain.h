@@ -22,7 +22,8 @@ struct plain_image {
         PLAIN_BGR8,
         PLAIN_BGRX8
     } form;
-    uint32_t most; /* in PNM the value that means white */
+    uint32_t most;     /* in PNM the value that means white */
+    uint32_t n_colors; /* of the palette, in BMP */
     uint8_t palette[256][IMAGE_CHANNELS];
 };
 

@@ -15,7 +15,7 @@
 #define OUTSIDE_BYTES ((uint64_t)1 << 20)
 #define OUTSIDE_ROWS 512
 #define OUTSIDE_TIMES_TIFF 2
-#define OUTSIDE_PER_PIXEL 8         /* of GIF and HEIF, for a byte a channel; 3 to 6 were measured */
+#define OUTSIDE_PER_PIXEL 8         /* of GIF, for a byte a channel; 3 to 6 were measured */
 #define OUTSIDE_PER_PIXEL_MOVING 16 /* of moving WebP: two frames, and the one that is decoded */
 #define PNG_INTERLACE 28            /* the byte of a PNG that says whether it is interlaced */
 
@@ -61,7 +61,7 @@ static int vips_fault(struct decode_fault *fault, enum bad_reason reason)
 static bool known_loader(const char *loader)
 {
     static const char *const prefixes[] = {"VipsForeignLoadPng", "VipsForeignLoadWebp", "VipsForeignLoadTiff",
-                                           "VipsForeignLoadNsgif", "VipsForeignLoadHeif"};
+                                           "VipsForeignLoadNsgif"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         if (strncmp(loader, prefixes[i], strlen(prefixes[i])) == 0)
             return true;
@@ -109,21 +109,37 @@ static uint64_t outside_bytes_of(VipsImage *image, const char *loader, const uin
     return OUTSIDE_BYTES + width * pixel * OUTSIDE_ROWS + whole;
 }
 
-int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle,
-                     struct rect *whole, uint64_t *outside_bytes, struct decode_fault *fault)
+/* The image that is wanted, not yet limited in size. NULL: see fault. */
+static VipsImage *open_image(const uint8_t *bytes, size_t len_bytes, const char *loader, struct decode_fault *fault)
 {
-    const char *loader = vips_foreign_find_load_buffer(bytes, len_bytes);
     if (!loader || !known_loader(loader)) {
         drop_errors();
-        return decode_fail(fault, BAD_NOT_AN_IMAGE,
-                           "not an image of a supported format (JPEG, PNG, WebP, TIFF, GIF, HEIF, BMP, binary PNM)");
+        decode_fail(fault, BAD_NOT_AN_IMAGE,
+                    "not an image of a supported format (JPEG, PNG, WebP, TIFF, GIF, BMP, binary PNM)");
+        return NULL;
     }
     VipsImage *image = vips_image_new_from_buffer(bytes, len_bytes, "", "access", VIPS_ACCESS_SEQUENTIAL, "fail_on",
                                                   VIPS_FAIL_ON_ERROR, NULL);
     if (!image)
-        return vips_fault(fault, BAD_CORRUPT);
-    int rc = decode_limits(limits, (uint64_t)vips_image_get_width(image), (uint64_t)vips_image_get_height(image),
-                           fault);
+        vips_fault(fault, BAD_CORRUPT);
+    return image;
+}
+
+int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes,
+                     struct vips_picture *picture, struct rect *whole, uint64_t *outside_bytes,
+                     struct decode_fault *fault)
+{
+    const char *loader = vips_foreign_find_load_buffer(bytes, len_bytes);
+    VipsImage *image = open_image(bytes, len_bytes, loader, fault);
+    if (!image)
+        return fault->error.code;
+    uint32_t width = (uint32_t)vips_image_get_width(image), height = (uint32_t)vips_image_get_height(image);
+    struct form form;
+    int rc = decode_limits(limits, width, height, fault);
+    if (!rc)
+        rc = form_read(bytes, len_bytes, &form, fault);
+    if (!rc && is_cut_png(bytes, len_bytes))
+        rc = decode_fail(fault, BAD_CORRUPT, "PNG: truncated, the last chunk is missing");
     if (rc) {
         g_object_unref(image);
         return rc;
@@ -132,13 +148,9 @@ int vips_reader_open(const struct prepare_limits *limits, const void *bytes, siz
     image = to_integers(image);
     if (!image)
         return vips_fault(fault, BAD_CORRUPT);
-    if (is_cut_png(bytes, len_bytes)) {
-        g_object_unref(image);
-        return decode_fail(fault, BAD_CORRUPT, "PNG: truncated, the last chunk is missing");
-    }
-    *whole = (struct rect){.width = (uint32_t)vips_image_get_width(image),
-                           .height = (uint32_t)vips_image_get_height(image)};
-    *handle = image;
+    bool sideways = form.orientation >= FORM_SIDEWAYS;
+    *whole = (struct rect){.width = sideways ? height : width, .height = sideways ? width : height};
+    *picture = (struct vips_picture){image, form};
     return 0;
 }
 
@@ -147,7 +159,28 @@ struct pixel_form {
     int bands;
     bool wide; /* 16 bits */
     bool grey, cmyk;
+    const struct form *more;
 };
+
+/* 16 bits as 8: the upper ones, or as Pillow clips grey. */
+static void make_narrow(const uint16_t *from, size_t count, bool clips, uint8_t *narrow)
+{
+    for (size_t i = 0; i < count; i++)
+        narrow[i] = (uint8_t)(!clips ? from[i] >> 8 : from[i] > 255 ? 255 : from[i]);
+}
+
+/* A row of grey without or with alpha, or of RGB with more bands. */
+static void pick_bands(const struct pixel_form *form, const uint8_t *in, uint8_t *out, uint32_t width)
+{
+    size_t bands = (size_t)form->bands, g = form->grey ? 0 : 1, b = form->grey ? 0 : 2;
+    for (uint32_t x = 0; x < width; x++, in += bands, out += IMAGE_CHANNELS) {
+        out[0] = in[0];
+        out[1] = in[g];
+        out[2] = in[b];
+        if (form->more->has_clear && bands % 2 == 0 && in[bands - 1] == 0)
+            memcpy(out, form->more->clear, IMAGE_CHANNELS);
+    }
+}
 
 static void convert_row(const struct pixel_form *form, const void *pixels, uint8_t *narrow, uint8_t *out,
                         uint32_t width)
@@ -155,22 +188,57 @@ static void convert_row(const struct pixel_form *form, const void *pixels, uint8
     size_t bands = (size_t)form->bands;
     const uint8_t *in = pixels;
     if (form->wide) {
-        const uint16_t *from = pixels;
-        for (size_t i = 0; i < width * bands; i++)
-            narrow[i] = (uint8_t)(from[i] >> 8);
+        make_narrow(pixels, width * bands, form->more->clips, narrow);
         in = narrow;
     }
-    if (form->cmyk) {
+    if (form->cmyk)
         decode_cmyk(in, bands, false, out, width);
-    } else if (bands == IMAGE_CHANNELS) {
+    else if (bands == IMAGE_CHANNELS)
         memcpy(out, in, (size_t)width * IMAGE_CHANNELS);
-    } else {
-        size_t g = form->grey ? 0 : 1, b = form->grey ? 0 : 2;
-        for (uint32_t x = 0; x < width; x++, in += bands, out += IMAGE_CHANNELS) {
-            out[0] = in[0];
-            out[1] = in[g];
-            out[2] = in[b];
-        }
+    else
+        pick_bands(form, in, out, width);
+}
+
+/* ── turned pictures ─────────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* How the picture to be seen is made of the one in the file: mirrored first, then rows become columns. */
+struct turn {
+    bool mirror_x, mirror_y, sideways;
+    uint32_t width, height; /* of the picture in the file */
+};
+
+static struct turn turn_of(const struct vips_picture *picture)
+{
+    uint32_t o = picture->form.orientation;
+    return (struct turn){.mirror_x = o == 2 || o == 3 || o == 7 || o == 8,
+                         .mirror_y = o == 3 || o == 4 || o == 6 || o == 7,
+                         .sideways = o >= FORM_SIDEWAYS,
+                         .width = (uint32_t)vips_image_get_width(picture->image),
+                         .height = (uint32_t)vips_image_get_height(picture->image)};
+}
+
+/* The rectangle of the file's picture that becomes `rect`. */
+static struct rect turned_back(const struct turn *turn, struct rect rect)
+{
+    if (turn->sideways)
+        rect = (struct rect){rect.y, rect.x, rect.height, rect.width};
+    if (turn->mirror_x)
+        rect.x = turn->width - rect.x - rect.width;
+    if (turn->mirror_y)
+        rect.y = turn->height - rect.y - rect.height;
+    return rect;
+}
+
+/* Puts row y of the file's rectangle, which has `width` × `height` pixels, where it is to be seen. */
+static void put_row(const struct turn *turn, const uint8_t *row, uint32_t y, uint32_t width, uint32_t height,
+                    const struct image *out)
+{
+    uint32_t to_y = turn->mirror_y ? height - 1 - y : y;
+    for (uint32_t x = 0; x < width; x++, row += IMAGE_CHANNELS) {
+        uint32_t to_x = turn->mirror_x ? width - 1 - x : x;
+        uint8_t *to = turn->sideways ? image_row(out, to_x) + (size_t)to_y * IMAGE_CHANNELS
+                                     : image_row(out, to_y) + (size_t)to_x * IMAGE_CHANNELS;
+        memcpy(to, row, IMAGE_CHANNELS);
     }
 }
 
@@ -191,12 +259,22 @@ static int skip(VipsRegion *region, struct rect rect)
     return 0;
 }
 
-static int pull(VipsRegion *region, struct rect rect, uint8_t *narrow, struct image *out)
+/* A row of the file's picture, in two forms. */
+struct rows {
+    uint8_t *narrow, *rgb;
+};
+
+/* Makes the file's rectangle, and puts it into out as it is to be seen. */
+static int pull(VipsRegion *region, const struct vips_picture *picture, struct rect rect, const struct rows *row,
+                struct image *out)
 {
     VipsImage *image = region->im;
+    struct turn turn = turn_of(picture);
+    bool upright = picture->form.orientation == FORM_UPRIGHT;
     struct pixel_form form = {
         .bands = vips_image_get_bands(image),
         .wide = vips_image_get_format(image) == VIPS_FORMAT_USHORT,
+        .more = &picture->form,
     };
     form.grey = form.bands < IMAGE_CHANNELS;
     form.cmyk = form.bands >= 4 && vips_image_get_interpretation(image) == VIPS_INTERPRETATION_CMYK;
@@ -205,25 +283,31 @@ static int pull(VipsRegion *region, struct rect rect, uint8_t *narrow, struct im
         VipsRect strip = {(int)rect.x, (int)(rect.y + y), (int)rect.width, (int)rows};
         if (vips_region_prepare(region, &strip))
             return -1;
-        for (uint32_t i = 0; i < rows; i++)
-            convert_row(&form, VIPS_REGION_ADDR(region, strip.left, strip.top + (int)i), narrow, image_row(out, y + i),
-                        rect.width);
+        for (uint32_t i = 0; i < rows; i++) {
+            convert_row(&form, VIPS_REGION_ADDR(region, strip.left, strip.top + (int)i), row->narrow,
+                        upright ? image_row(out, y + i) : row->rgb, rect.width);
+            if (!upright)
+                put_row(&turn, row->rgb, y + i, rect.width, rect.height, out);
+        }
     }
     return 0;
 }
 
-int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, struct image *out,
+int vips_reader_region(const struct vips_picture *picture, struct rect rect, struct scratch *scratch, struct image *out,
                        struct decode_fault *fault)
 {
-    VipsImage *image = handle;
+    VipsImage *image = picture->image;
+    struct turn turn = turn_of(picture);
+    struct rect source = turned_back(&turn, rect);
     struct image made;
-    uint8_t *narrow = scratch_take(scratch,
-                                   (size_t)rect.width * (size_t)vips_image_get_bands(image) + IMAGE_SLACK_BYTES);
-    if (!narrow || scratch_image(scratch, rect.width, rect.height, &made))
+    size_t bands = (size_t)vips_image_get_bands(image);
+    struct rows row = {scratch_take(scratch, source.width * bands + IMAGE_SLACK_BYTES),
+                       scratch_take(scratch, (size_t)source.width * IMAGE_CHANNELS)};
+    if (!row.narrow || !row.rgb || scratch_image(scratch, rect.width, rect.height, &made))
         return decode_fail(fault, BAD_NO_MEMORY, "decoding takes more memory than allowed");
     uint64_t shortages_before = drop_errors();
     VipsRegion *region = vips_region_new(image);
-    int rc = region && skip(region, rect) == 0 ? pull(region, rect, narrow, &made) : -1;
+    int rc = region && skip(region, source) == 0 ? pull(region, picture, source, &row, &made) : -1;
     if (region)
         g_object_unref(region);
     if (rc)
@@ -234,9 +318,9 @@ int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, 
     return 0;
 }
 
-void vips_reader_close(void **handle)
+void vips_reader_close(struct vips_picture *picture)
 {
-    if (*handle)
-        g_object_unref(*handle);
-    *handle = NULL;
+    if (picture->image)
+        g_object_unref(picture->image);
+    picture->image = NULL;
 }

@@ -31,7 +31,7 @@ SETTING(BYTES, encoded_bytes, "memory", "encoded", "10%", "size or % of memory",
 SETTING(BYTES, scratch_bytes, "memory", "scratch", "10%", "size or % of memory", CONFIG_SCRATCH_MIN, CONFIG_MEMORY_MAX,
         "Memory that all worker threads together decode and augment in. An image that needs more than is free waits "
         "for others to be done; one that needs more than about three quarters of it counts as a bad sample. 100 "
-        "megapixels take 0.3 to 1 GiB.")
+        "megapixels take 0.3 to 1 GiB, and the most that limits.pixels allows by default, 179, take 0.6 to 1.8 GiB.")
 SETTING(COUNT, linger_s, "memory", "linger", "60", "seconds", 0, 31536000,
         "How long prepared samples stay in memory that no job has needed, so that the next trial finds them. Where the "
         "machine is short of memory they go at once. 0: they do not stay.")
@@ -46,8 +46,8 @@ SETTING(WIDTH, redirect_width, "redirect", "width", "half", "slots, half or off"
         "mixes more and reads more; 1 is the papers' rule; off or 0 switches redirection off.")
 SETTING(COUNT, jobs_max, "limits", "jobs", "256", "jobs", 1, JOBS_MAX,
         "Jobs that may be registered at once. A further one is refused.")
-SETTING(COUNT, pixels_max, "limits", "pixels", "100000000", "pixels", 1, UINT64_C(10000000000),
-        "Most pixels of an image; a larger one counts as a bad sample.")
+SETTING(COUNT, pixels_max, "limits", "pixels", "178956970", "pixels", 1, UINT64_C(10000000000),
+        "Most pixels of an image; a larger one counts as a bad sample. The default is Pillow's own limit.")
 SETTING(COUNT, scans_max, "limits", "scans", "100", "scans", 1, 10000,
         "Most scans of a progressive JPEG; one with more counts as a bad sample.")
 SETTING(COUNT, rank_timeout_s, "limits", "rank_timeout", "300", "seconds", 0, 31536000,

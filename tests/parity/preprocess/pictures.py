@@ -6,6 +6,7 @@ import os
 import pathlib
 
 import numpy as np
+import PIL
 import PIL.Image
 
 
@@ -28,6 +29,15 @@ def encode(image, kind, **options):
 
 def pillow(data):
     return PIL.Image.open(io.BytesIO(data)).convert("RGB")
+
+
+def resized(image, size, mode):
+    """A resize to (width, height) as Pillow does it since version 13: columns go first where the height shrinks by more
+    than twice as many pixels as the width. An older one is asked for one side after the other, which is the same."""
+    rows_less, columns_less = image.height - size[1], image.width - size[0]
+    if int(PIL.__version__.split(".")[0]) < 13 and rows_less > max(0, 2 * columns_less):
+        image = image.resize((image.width, size[1]), mode)
+    return image.resize(size, mode)
 
 
 def odd_files():

@@ -22,15 +22,27 @@ except ImportError as reason:
     print(f"skipped: {reason}; install python3-torchvision")
     sys.exit(SKIPPED)
 
-from pictures import encode, odd_files, photographs, picture, pillow
+from pictures import encode, odd_files, photographs, picture, pillow, resized
 from probe import Bad, Probe
 from table import Table
 
+FILTERS = {name: getattr(PIL.Image.Resampling, name.upper())
+           for name in ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")}
 MODES = {name: F.InterpolationMode(name) for name in ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")}
 CHANGES = [
     "Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
     "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize"]
 torch.manual_seed(1)
+
+
+def resized_crop(image, plan, size, mode):
+    """F.resized_crop, in the newest Pillow's order."""
+    return resized(F.crop(image, plan.y, plan.x, plan.height, plan.width), (size[1], size[0]), FILTERS[mode])
+
+
+def resize(image, size, max_size=None):
+    """F.resize, in the newest Pillow's order."""
+    return resized(image, F.resize(image, size, max_size=max_size).size, FILTERS["bilinear"])
 
 
 def whole(width, height):
@@ -64,20 +76,20 @@ def resizes(probe, table, files):
     """Proves: resized crops and resizes equal Pillow's, for every filter and every vector version."""
     for number, (name, data) in enumerate(files):
         image = pillow(data)
-        for draw, (mode, interpolation) in enumerate(MODES.items()):
+        for draw, mode in enumerate(MODES):
             size = [(224, 224), (97, 131), (7, 5)][(number + draw) % 3]
             pipeline = [{"random_resized_crop": {"size": size, "interpolation": mode, "scale": [0.02, 1]}}]
             plan = probe.plan(pipeline, (2, number, draw), *image.size)
-            theirs = F.resized_crop(image, plan.y, plan.x, plan.height, plan.width, size, interpolation)
+            theirs = resized_crop(image, plan, size, mode)
             table.compare(f"random_resized_crop, {mode}", 0, probe.prepare(pipeline, data, (2, number, draw)),
                           theirs, f"{name} {plan.x},{plan.y} {plan.width}x{plan.height}")
         if max(image.size) / min(image.size) > 50:
             continue
         pipeline = [{"resize": {"size": 256}}, {"center_crop": {"size": 224}}]
-        theirs = F.center_crop(F.resize(image, 256), 224)
+        theirs = F.center_crop(resize(image, 256), 224)
         table.compare("resize and center_crop", 0, probe.prepare(pipeline, data), theirs, name)
         pipeline = [{"resize": {"size": 30, "max_size": 50}}, {"center_crop": {"size": [40, 60]}}]
-        theirs = F.center_crop(F.resize(image, 30, max_size=50), [40, 60])
+        theirs = F.center_crop(resize(image, 30, 50), [40, 60])
         table.compare("resize with max_size, center_crop that pads", 0, probe.prepare(pipeline, data), theirs, name)
 
 
@@ -88,7 +100,7 @@ def scaled(probe, table, files):
         for size in (32, 64, 96):
             pipeline = [{"resize": {"size": [size, size], "dct_scaling": True}}]
             table.compare(f"resize to {size} with dct_scaling", 40, probe.prepare(pipeline, data),
-                          F.resize(image, [size, size]), name)
+                          resize(image, [size, size]), name)
 
 
 def versions(probe, table, files):
@@ -101,7 +113,7 @@ def versions(probe, table, files):
             image = pillow(data)
             pipeline = [{"random_resized_crop": {"size": [61, 83]}}]
             plan = probe.plan(pipeline, (3, number, 0), *image.size)
-            theirs = F.resized_crop(image, plan.y, plan.x, plan.height, plan.width, [61, 83])
+            theirs = resized_crop(image, plan, [61, 83], "bilinear")
             table.compare(f"random_resized_crop, {name}", 0, probe.prepare(pipeline, data, (3, number, 0)), theirs,
                           file)
 

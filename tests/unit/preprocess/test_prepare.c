@@ -1,5 +1,6 @@
 /* test_prepare.c: encoded bytes in, pixels out, whatever form the image has; and no thread is started. */
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static void test_plain_forms(void **state)
 {
     (void)state;
     static const char pbm[] = "P4 3 2\n\x40\xa0", pgm[] = "P5\n#x\n2 1\n100\n\x32\x64", ppm[] = "P6 1 2 255\nabcdef";
-    static const char wide[] = "P5 2 1 1000\n\x01\xf4\x03\xe8";
+    static const char wide[] = "P5 2 1 1000\n\x00\x03\x03\xe8";
     /* Offset of the pixels, size of the header, width; then what varies; then resolution and colours. */
 #define BMP_START(height, bits, colors)                                     \
     "BM\0\0\0\0\0\0\0\0\x3e\0\0\0\x28\0\0\0\x02\0\0\0" height "\x01\0" bits \
@@ -78,7 +79,8 @@ static void test_plain_forms(void **state)
                 (const uint8_t[]){255, 255, 255, 0, 0, 0, 255, 255, 255, 0, 0, 0, 255, 255, 255, 0, 0, 0}, 3, 2);
     check_bytes("pgm", pgm, sizeof pgm - 1, (const uint8_t[]){128, 128, 128, 255, 255, 255}, 2, 1);
     check_bytes("ppm", ppm, sizeof ppm - 1, (const uint8_t *)"abcdef", 1, 2);
-    check_bytes("pgm 16", wide, sizeof wide - 1, (const uint8_t[]){128, 128, 128, 255, 255, 255}, 2, 1);
+    /* Pillow makes it 197 of 65535, and of what is above 255 white. */
+    check_bytes("pgm 16", wide, sizeof wide - 1, (const uint8_t[]){197, 197, 197, 255, 255, 255}, 2, 1);
     check_bytes("bmp up", up, sizeof up - 1, (const uint8_t *)"ihglkjcbafed", 2, 2);
     check_bytes("bmp down", down, sizeof down - 1, (const uint8_t *)"cbafedihglkj", 2, 2);
     check_bytes("bmp palette", palette, sizeof palette - 1, (const uint8_t[]){3, 2, 1, 6, 5, 4}, 2, 1);
@@ -89,6 +91,71 @@ static void test_plain_forms(void **state)
         free(made.pixels);
         encoded_free(&cut);
     }
+}
+
+/* Where the picture to be seen has its pixel (x, y) from, in a picture of w × h pixels, by EXIF's orientation. */
+static uint32_t turned_from(uint32_t orientation, uint32_t x, uint32_t y, uint32_t w, uint32_t h)
+{
+    const uint32_t right = w - 1, low = h - 1;
+    switch (orientation) {
+    case 2: return y * w + right - x;
+    case 3: return (low - y) * w + right - x;
+    case 4: return (low - y) * w + x;
+    case 5: return x * w + y;
+    case 6: return (low - x) * w + y;
+    case 7: return (low - x) * w + right - y;
+    case 8: return x * w + right - y;
+    default: return y * w + x;
+    }
+}
+
+/* A TIFF that says an orientation; one of 0 has no such field. */
+static struct encoded turned_tiff(const uint8_t *rgb, uint32_t w, uint32_t h, uint8_t orientation)
+{
+    static const uint8_t field[] = {0x12, 0x01, 3, 0, 1, 0, 0, 0, 1, 0, 0, 0};
+    struct encoded tiff = encode_vips(rgb, w, h, 3, 8, ".tif[compression=lzw]");
+    uint8_t *at = memmem(tiff.data, tiff.len_bytes, field, sizeof field);
+    CHECK(at);
+    if (orientation)
+        at[8] = orientation;
+    else
+        at[0] = 0x13; /* a field of no meaning */
+    return tiff;
+}
+
+/* Proves: a TIFF is turned as it says, the whole and any part of it, and others are not; every cut of one is
+ * refused. */
+static void test_turned(void **state)
+{
+    (void)state;
+    const uint32_t w = 31, h = 19;
+    uint8_t *rgb = picture(w, h, 3, 6);
+    uint8_t *turned = xmalloc((size_t)w * h * 3);
+    for (uint32_t orientation = 0; orientation <= 9; orientation++) {
+        bool sideways = orientation >= 5 && orientation <= 8;
+        uint32_t seen_w = sideways ? h : w, seen_h = sideways ? w : h;
+        for (uint32_t i = 0; i < w * h; i++)
+            memcpy(turned + (size_t)i * 3, rgb + (size_t)turned_from(orientation, i % seen_w, i / seen_w, w, h) * 3, 3);
+        check_whole("tiff, turned", turned_tiff(rgb, w, h, (uint8_t)orientation), turned, seen_w, seen_h, 3);
+        struct encoded tiff = turned_tiff(rgb, w, h, (uint8_t)orientation);
+        struct made made = prepare(&tiff, center_crop(7, 5), 0); /* Python's round of what is left, halved */
+        uint32_t left = (uint32_t)lrint((seen_w - 7) / 2.0), top = (uint32_t)lrint((seen_h - 5) / 2.0);
+        assert_int_equal(made.rc, 0);
+        for (uint32_t y = 0; y < 5; y++)
+            assert_memory_equal(made.pixels + (size_t)y * 7 * 3, turned + ((size_t)(top + y) * seen_w + left) * 3, 21);
+        free(made.pixels);
+        encoded_free(&tiff);
+    }
+    struct encoded tiff = turned_tiff(rgb, w, h, 6);
+    for (size_t len = 0; len < tiff.len_bytes; len++) {
+        struct encoded cut = {memcpy(xmalloc(len + 1), tiff.data, len), len};
+        struct made made = prepare(&cut, center_crop(h, w), 0);
+        assert_int_equal(made.rc, LARDER_EFORMAT);
+        free(made.pixels);
+        encoded_free(&cut);
+    }
+    encoded_free(&tiff);
+    free(turned), free(rgb);
 }
 
 /* Proves: a palette PNG comes out as the palette's colours (which libvips' quantiser may have moved
@@ -208,8 +275,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_threads), cmocka_unit_test(test_lossless_forms), cmocka_unit_test(test_plain_forms),
-        cmocka_unit_test(test_palette),    cmocka_unit_test(test_jpeg_forms),     cmocka_unit_test(test_cmyk),
-        cmocka_unit_test(test_no_size),
+        cmocka_unit_test(test_turned),     cmocka_unit_test(test_palette),        cmocka_unit_test(test_jpeg_forms),
+        cmocka_unit_test(test_cmyk),       cmocka_unit_test(test_no_size),
     };
     return cmocka_run_group_tests(tests, prepare_begin, prepare_end);
 }

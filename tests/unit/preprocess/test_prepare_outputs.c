@@ -158,13 +158,13 @@ static void check_cut(const char *what, struct encoded encoded)
     encoded_free(&encoded);
 }
 
-/* Proves: a GIF of a few bytes that says it has 65,539 rows, and has none, is refused in the time of a few images,
+/* Proves: a GIF of a few bytes that says it has 65,535 rows, and has none, is refused in the time of a few images,
  * wherever in it the crop lies. */
 static void test_rows_that_are_not_there(void **state)
 {
     (void)state;
-    static const uint8_t gif[] = "GIF89E.0\3\1\0\0\0!\xf9\4\x84\0\0\0\0,\3\0\4\0\0\0\xff\xff\0\0\0"
-                                 "989E.0\3\1\0\0\0!\xf9\4\x84\0\0z\0,\3\0\4\0\0\0\0\x9d";
+    static const uint8_t gif[] = "GIF89a=\0\xff\xff\x80\0\0\1\2\3\4\5\6!\xf9\4\x84\0\0\0\0,\0\0\0\0=\0\xff\xff\0"
+                                 "\2\5\xff\xff\xff\xff\xff\0;";
     struct encoded tall = {(uint8_t *)(uintptr_t)gif, sizeof gif - 1};
     uint8_t *rgb = picture(256, 256, 3, 5);
     struct encoded png = encode_vips(rgb, 256, 256, 3, 8, ".png");
@@ -180,7 +180,7 @@ static void test_rows_that_are_not_there(void **state)
     }
     print_message("four crops: %.2f ms of a PNG, %.2f ms of the GIF\n", (double)took_ns[0] / 1e6,
                   (double)took_ns[1] / 1e6);
-    assert_true(took_ns[1] < 100 * took_ns[0]);
+    assert_true(took_ns[1] < 30 * took_ns[0]);
     encoded_free(&png);
     free(rgb);
 }

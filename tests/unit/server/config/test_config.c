@@ -16,6 +16,7 @@ static void test_defaults(void **state)
     assert_int_equal(config->workers, 6);
     assert_int_equal(config->loaders, 8);
     assert_int_equal(config->jobs_max, 256);
+    assert_int_equal(config->pixels_max, 178956970); /* Pillow's: more is a DecompressionBombError */
     assert_int_equal(config->idle_exit_s, 0);
     assert_int_equal(config->log_level, LOG_INFO);
     assert_true(config->metrics_enabled);
