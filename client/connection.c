@@ -314,3 +314,8 @@ bool connection_lost(const struct connection *connection)
     } while (ready < 0 && errno == EINTR);
     return connection->fd < 0 || ready < 0 || (ready > 0 && poll_fd.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
+
+int connection_daemon_error(const struct wire_error *message, struct error *err)
+{
+    return error_set(err, message->code, "%.*s", (int)message->text.len_bytes, message->text.data);
+}

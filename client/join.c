@@ -43,7 +43,7 @@ int join_take(struct larder_loader *loader, enum wire_type wanted, uint32_t seq,
     if (passed_fd && *passed_fd >= 0)
         close(*passed_fd);
     if (got.type == WIRE_ERROR)
-        return loader_daemon_error(&got.error, err);
+        return connection_daemon_error(&got.error, err);
     return error_set(err, LARDER_EFORMAT, "the daemon at %s answered with a message of type %d where type %d was due",
                      loader->connection.path, (int)got.type, (int)wanted);
 }

@@ -84,7 +84,7 @@ int link_lost(struct larder_loader *loader)
     } while (rc == 0 && msg.type != WIRE_ERROR);
     bool going = rc == LARDER_EGONE; /* without a word */
     if (rc == 0)
-        going = loader_daemon_error(&msg.error, &loader->error) == LARDER_EGONE && msg.error.fatal;
+        going = connection_daemon_error(&msg.error, &loader->error) == LARDER_EGONE && msg.error.fatal;
     return going ? link_going(loader) : loader_break(loader);
 }
 

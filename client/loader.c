@@ -40,11 +40,6 @@ int loader_break(struct larder_loader *loader)
     return loader->broken;
 }
 
-int loader_daemon_error(const struct wire_error *message, struct error *err)
-{
-    return error_set(err, message->code, "%.*s", (int)message->text.len_bytes, message->text.data);
-}
-
 int larder_info_sized(const struct larder_loader *loader, struct larder_info *out, size_t size_bytes)
 {
     if (!loader || loader->magic != LOADER_MAGIC || !out)

@@ -149,9 +149,6 @@ void loader_close(struct larder_loader *loader);
  * the failure's code. */
 int loader_break(struct larder_loader *loader);
 
-/* loader_daemon_error copies an ERROR message's code and text to err, and gives the code. */
-int loader_daemon_error(const struct wire_error *message, struct error *err);
-
 /* loader_destroy frees everything, however far larder_open got. */
 void loader_destroy(struct larder_loader *loader);
 

@@ -139,12 +139,12 @@ static int on_error(struct larder_loader *loader, uint32_t seq, const struct wir
 {
     struct loader_question *question = &loader->question;
     if (question->open && seq == question->seq && !msg->fatal) {
-        loader_daemon_error(msg, &question->answer);
+        connection_daemon_error(msg, &question->answer);
         question->open = false;
         question->answered = true;
         return 0;
     }
-    int rc = loader_daemon_error(msg, &loader->error);
+    int rc = connection_daemon_error(msg, &loader->error);
     return rc == LARDER_EGONE && msg->fatal ? link_going(loader) : rc;
 }
 

@@ -11,9 +11,9 @@
 
 #define FDS_LEAST 1024 /* descriptors that some hundred clients and readers may need */
 #define FDS_RAISED 65536
-#define FDS_FULL 0.8     /* the part of the descriptors from which on they may run out */
-#define MEMORY_FULL 0.9  /* the part of the machine's memory that budgets may take */
-#define THROTTLED 0.1    /* the part of the periods from which on a quota slows the daemon down */
+#define FDS_FULL 0.8    /* the part of the descriptors from which on they may run out */
+#define MEMORY_FULL 0.9 /* the part of the machine's memory that budgets may take */
+#define THROTTLED 0.1   /* the part of the periods from which on a quota slows the daemon down */
 #define PAGE_COLUMNS 120
 #define CACHE_LEAST 0.05 /* the part of the memory that files should have for themselves */
 
