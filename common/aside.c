@@ -31,8 +31,8 @@ static int run_task(void *arg)
     return 0;
 }
 
-/* As vfork does: until the other process ends the calling thread stands still, in a wait that a signal which kills
- * ends, and what is the thread's alone (errno, the caches of malloc) is the other's. */
+/* As vfork does: until the other process ends the calling thread stands still, in a wait that a killing signal ends,
+ * and what is the thread's alone (errno, the caches of malloc) is the other's. */
 void aside_run(void (*run)(void *ctx), void *ctx)
 {
     struct task task = {.run = run, .ctx = ctx};

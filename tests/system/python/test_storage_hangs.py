@@ -1,16 +1,21 @@
 """Storage that does not answer keeps no daemon from ending: its jobs go on with the next one. The calls that hang are
-those of tests/tools/faulty.c: reads that bring a byte a second."""
+those of tests/tools/faulty.c, reads that bring a byte a second, and of a FUSE file system, which no signal ends."""
 
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
+import unittest
 
+import fuse
 from faulty import CONFIG, PIPELINE, FaultsCase
 from system import BIN, SLOW, main, tree, until
 
 HANGS = {"from_bytes": 1}  # a byte a second: days for what is read here
 MANY = 600
+with tempfile.TemporaryDirectory() as tried:
+    CAN_MOUNT = fuse.can(tried)
 
 
 class Hangs(FaultsCase):
@@ -46,6 +51,22 @@ class Hangs(FaultsCase):
         daemon.process.send_signal(signal.SIGTERM)
         self.ended(daemon)
         self.goes_on(script)
+
+    @unittest.skipUnless(CAN_MOUNT, "this process may mount no FUSE file system")
+    def test_a_mount(self):
+        """SIGTERM ends a daemon whose reads wait for a FUSE file system, before that has answered; its job goes on."""
+        self.many = os.path.join(self.folder, "mount")
+        os.mkdir(self.many)
+        with fuse.Mount(tree(MANY), self.many) as mount:
+            daemon = self.daemon(CONFIG.replace("encoded: 32MiB", "encoded: 1MiB"))
+            script = self.script(daemon, dataset=self.many, pipeline=PIPELINE, batch_size=4, epochs=1, step_s=0.02)
+            self.assertTrue(until(lambda: len(script.batches) > 3, 60), script.errors)
+            mount.hang()
+            self.assertTrue(until(lambda: mount.n_waiting > 0, 60), script.errors)
+            daemon.process.send_signal(signal.SIGTERM)
+            self.ended(daemon)
+            mount.let_go()
+            self.goes_on(script)
 
     def test_checkpoints(self):
         """SIGTERM ends a daemon that reads a dataset's checkpoint, and one that has not started because it reads what
