@@ -303,7 +303,7 @@ class Restored(RawCase):
         is replaced, the bad one's turn is over, and it is not tried again."""
         root = os.path.join(self.folder, "some-bad")
         shutil.copytree(self.dataset, root)
-        bad = set(self.draw.sample(VIEW, 12))
+        bad = set(self.draw.sample(VIEW, 8))
         for index, path in enumerate(files_of(root)):
             if index in bad:
                 with open(path, "wb") as file:
@@ -316,13 +316,13 @@ class Restored(RawCase):
 
     def some_bad(self, shuffle, policy, bad):
         options = {"shuffle": shuffle, "bad_policy": policy, "pipeline": [{"resize": {"size": [8, 8]}}]}
-        daemon = self.daemon(CONFIG + "limits: {bad: 100%}\n")
+        daemon = self.daemon()
         clients = self.ranks(daemon, 2, **options)
         taken = self.take(clients, 0, [self.draw.randrange(5, 9) for _ in clients])
         states = [client.record(0, None, batches) for client, batches in zip(clients, taken)]
         self.leave(clients)
         daemon.kill()
-        daemon = self.daemon(CONFIG + "limits: {bad: 100%}\n")
+        daemon = self.daemon()
         clients = self.ranks(daemon, 2, states, **options)
         rest = self.rest(clients, 0)
         indices = [index for batches in (*taken, *rest) for batch in batches for index in batch.indices]

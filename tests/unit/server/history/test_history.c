@@ -471,6 +471,7 @@ static void test_done(void **state)
     history_epoch_begin(history, 4, NULL);
     assert_false(history_is_done(history, 1));
     history_destroy(history);
+    history = NULL;
 }
 
 static void test_no_memory(void **state)
