@@ -12,7 +12,8 @@ Each lane plays scenes in turn. A scene has daemons, data and jobs of its own, a
 - ranks: some ranks end while others are behind, and the daemon is killed or handed over. All samples come once;
 - subsets: labels of 63 bits, and a subset of hundreds of runs, over a daemon's death;
 - classes: a storage class is damaged between two daemons. All samples come once, with their own pixels;
-- pictures: forms of TIFF, PNG, BMP, WebP and JPEG, beside Pillow's pixels.
+- pictures: forms of TIFF, PNG, BMP, WebP and JPEG, beside Pillow's pixels;
+- first: a user of whom nothing is there but a home starts the daemon with the first Loader. Only as root.
 
 It prints a line for each kind of scene, and fails where a sample was lost, came twice or with wrong pixels.
 LARDER_BIN says which build.
@@ -24,6 +25,7 @@ import logging
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -442,7 +444,55 @@ def pictures(scene):
     scene.exact(range(len(files)))
 
 
-SCENES = {scene.__name__: scene for scene in (versions, nodes, bad, ranks, subsets, classes, pictures)}
+FIRST = """
+import os, sys
+os.umask(0o77)
+sys.path.insert(0, sys.argv[1])
+import larder
+seen = sorted(i for batch in larder.Loader(sys.argv[2], [larder.CenterCrop(8)], 16, output="numpy", with_ids=True,
+                                           timeout=float(sys.argv[3])) for i in batch[2].tolist())
+print("whole" if seen == list(range(int(sys.argv[4]))) else seen)
+"""
+
+
+def of_user(user):
+    """The processes of a user."""
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == user:
+                yield int(name)
+        except OSError:
+            pass  # it has ended
+
+
+def first(scene):
+    draw = scene.draw
+    if os.geteuid() != 0:
+        return
+    count, user = draw.randint(20, 60), draw.randint(40000, 59999)
+    data, home = write_tree(scene.place("data"), count), scene.place("home")
+    os.chown(home, user, user)
+    os.chmod(scene.folder, 0o755)
+    environment = {"PATH": os.environ["PATH"], "HOME": home, "LARDERD": os.path.join(BIN, "larderd")}
+    runtime = draw.choice((None, "/run/user/12345678", "/root", "relative"))
+    if runtime:
+        environment["XDG_RUNTIME_DIR"] = runtime
+    ignored = draw.choice(([], ["env", "--ignore-signal=CHLD"]))
+    command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *ignored, sys.executable, "-B", "-c",
+               FIRST, larder.__path__[0].rpartition("/")[0], data, str(60 * SLOW), str(count)]
+    try:
+        result = subprocess.run(command, env=environment, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, timeout=120 * SLOW)
+        if result.stdout.strip() != "whole":
+            raise Wrong(f"{runtime}, {ignored}: {result.stdout} {result.stderr[-600:]}")
+        scene.counts[("", 0)] = collections.Counter(range(count))
+    finally:
+        for process in of_user(user):
+            os.kill(process, signal.SIGKILL)
+        shutil.rmtree(f"/tmp/larder-{user}", ignore_errors=True)
+
+
+SCENES = {scene.__name__: scene for scene in (versions, nodes, bad, ranks, subsets, classes, pictures, first)}
 
 
 class Run:
