@@ -256,9 +256,9 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out);
 /* version.c: all are pure. */
 
 #define WITNESSES_MAX 48
-/* version_times hashes the modification times of a tree's samples, or the contents that a store's index has.
+/* version_times hashes the modification times of a tree's samples (store is NULL), or the contents that a store has.
  * LARDER_ENOMEM. */
-int version_times(const struct index *index, bool is_store, uint64_t out[2]);
+int version_times(const struct index *index, const struct store *store, uint64_t out[2]);
 /* version_witnesses chooses the samples whose content stands for the dataset's, at least one, and gives their number.
  * Two datasets of one fingerprint have the same. */
 uint32_t version_witnesses(const struct dataset *dataset, uint32_t witnesses[WITNESSES_MAX]);

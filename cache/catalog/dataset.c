@@ -90,7 +90,7 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     dataset->count = (uint32_t)index->sample_count;
     const uint64_t *sizes = parts->store ? parts->store->source_bytes : NULL;
     if (order_by_id(dataset, parts->ids) || index_fingerprint(index, sizes, dataset->fingerprint) ||
-        version_times(index, parts->store != NULL, dataset->times)) {
+        version_times(index, parts->store, dataset->times)) {
         dataset_free(dataset);
         return LARDER_ENOMEM;
     }

@@ -11,28 +11,27 @@
 #define STORE_SEED 1                           /* so that no store's hash is that of a tree's times */
 #define HASHED_AT_ONCE 512
 
-/* What a store's index says of a sample's content. One that could not be read when it was packed has none. */
-static struct identity store_content(const struct index_sample *sample)
+/* What a store's index says of a sample's content: that of what was packed, whatever the store made of it, which its
+ * fingerprint has. One that could not be read when it was packed has none. */
+static struct identity store_content(const struct store *store, const struct index_sample *samples, size_t i)
 {
-    bool unreachable = sample->flags & INDEX_UNREACHABLE;
-    return unreachable ? (struct identity){0} : (struct identity){.low = sample->device, .high = sample->inode};
+    return samples[i].flags & INDEX_UNREACHABLE ? (struct identity){0} : store->hashes[i];
 }
 
-int version_times(const struct index *index, bool is_store, uint64_t out[2])
+int version_times(const struct index *index, const struct store *store, uint64_t out[2])
 {
     uint64_t words[HASHED_AT_ONCE];
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return LARDER_ENOMEM;
-    XXH3_128bits_reset_withSeed(state, is_store ? STORE_SEED : 0);
+    XXH3_128bits_reset_withSeed(state, store ? STORE_SEED : 0);
     for (size_t i = 0, n = 0; i < index->sample_count; i++) {
-        const struct index_sample *sample = &index->samples[i];
-        if (is_store) {
-            struct identity content = store_content(sample);
+        if (store) {
+            struct identity content = store_content(store, index->samples, i);
             words[n++] = htole64(content.low);
             words[n++] = htole64(content.high);
         } else {
-            words[n++] = htole64((uint64_t)sample->mtime_ns);
+            words[n++] = htole64((uint64_t)index->samples[i].mtime_ns);
         }
         if (n == HASHED_AT_ONCE || i + 1 == index->sample_count) {
             XXH3_128bits_update(state, words, n * sizeof *words);
@@ -101,6 +100,6 @@ void version_of_store(const struct dataset *dataset, uint64_t out[2])
     uint32_t witnesses[WITNESSES_MAX], n = version_witnesses(dataset, witnesses);
     struct identity hashes[WITNESSES_MAX];
     for (uint32_t i = 0; i < n; i++)
-        hashes[i] = store_content(&dataset->samples[witnesses[i]]);
+        hashes[i] = store_content(dataset->store, dataset->samples, witnesses[i]);
     version_content(witnesses, hashes, n, out);
 }
