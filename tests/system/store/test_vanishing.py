@@ -90,7 +90,8 @@ class Vanishing(Case):
         loader = self.loader(self.served, self.tree)
         for path in self.files:
             os.unlink(path)
-        with self.assertRaisesRegex(larder.BadSample, re.escape(self.tree) + r".*\(unreadable\).* and .*never more than a tenth"):
+        with self.assertRaisesRegex(larder.BadSample,
+                                    re.escape(self.tree) + r".*\(unreadable\).* and .*never more than a tenth"):
             list(loader)
         self.whole(self.loader(self.served, make_tree(os.path.join(self.folder, "next"), 100)), 100)
 
