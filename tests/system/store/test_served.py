@@ -116,13 +116,13 @@ class Served(Case):
         loader = self.loader(daemon, store, pipeline=STILL)
         self.whole(loader, COUNT)
         path = os.path.join(store, "segment-00000.larder")
-        os.truncate(path, os.path.getsize(path) // 2)
+        os.truncate(path, os.path.getsize(path) * 19 // 20)
         loader.close()
         got = everything(self.loader(daemon, store, pipeline=[{"resize": {"size": [40, 40]}}]))
         bad = daemon.status()["samples"]["bad"]["unreadable"]
         self.assertEqual(len(got), COUNT - bad)
-        self.assertGreater(bad, COUNT // 4)
-        self.assertLess(bad, COUNT)
+        self.assertGreater(bad, 0)
+        self.assertLessEqual(bad, COUNT // 10)
         self.assertTrue(daemon.logged("truncated"))
 
     def test_what_is_no_store(self):
