@@ -25,7 +25,7 @@ class Hangs(FaultsCase):
 
     def job_that_hangs(self, daemon):
         """A script in the middle of its epoch, whose next samples do not come."""
-        self.faults.begin("SLOW", path=self.many, skip=MANY // 3, **HANGS)
+        self.faults.begin("SLOW", path=self.many, skip=MANY * 2 // 3, **HANGS)
         script = self.script(daemon, dataset=self.many, pipeline=PIPELINE, batch_size=4, epochs=1)
         self.assertTrue(until(lambda: len(script.batches) > 3 and self.faults.struck("SLOW") > 0, 60), script.errors)
         return script

@@ -1,7 +1,6 @@
 #include "fake_daemon.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -314,9 +313,9 @@ static void *run(void *arg)
 {
     struct fake_daemon *daemon = arg;
     for (uint32_t i = 0; i < daemon->n_scripts; i++) {
-        struct pollfd came = {daemon->listener, POLLIN, 0}; /* accept4 takes a descriptor before it waits */
-        while (poll(&came, 1, -1) < 0 && errno == EINTR)
-            continue;
+        struct pollfd comes = {.fd = daemon->listener, .events = POLLIN};
+        while (poll(&comes, 1, -1) < 0) /* accept4 takes a descriptor before it waits, and a test may leave none */
+            ;
         daemon->fd = accept4(daemon->listener, NULL, NULL, SOCK_CLOEXEC);
         if (daemon->fd < 0)
             return NULL;
