@@ -171,9 +171,10 @@ static void each_field(struct codec *codec, struct wire_message *msg)
     }
 }
 
-static const char *const type_names[] = {"?",           "HELLO",   "WELCOME", "REGISTER",  "REGISTERED",
-                                         "CLASSES_GET", "CLASSES", "NEXT",    "BATCH",     "RELEASE",
-                                         "ERROR",       "BYE",     "TURNS",   "STATE_GET", "STATE"};
+static const char *const type_names[] = {"?",       "HELLO",     "WELCOME", "REGISTER", "REGISTERED", "CLASSES_GET",
+                                         "CLASSES", "NEXT",      "BATCH",   "RELEASE",  "ERROR",      "BYE",
+                                         "TURNS",   "STATE_GET", "STATE",   "DONE"};
+_Static_assert(sizeof type_names / sizeof *type_names == WIRE_DONE + 1, "each type has its name");
 
 static size_t message_max(enum wire_type type)
 {

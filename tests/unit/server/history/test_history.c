@@ -380,6 +380,8 @@ static void test_an_order_that_is_over(void **state)
         assert_int_equal(record_through(last, 0), cases[i].first);
         assert_int_equal(record_through(last, last->world_size - 1), cases[i].last);
     }
+    history_destroy(history);
+    history = NULL;
 }
 
 /* The n-th allocation from now fails; 0: none. */
