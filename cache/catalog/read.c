@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "cache/store/store_priv.h"
+#include "common/aside.h"
 #include "common/check.h"
 
 #define FILES_UNDER_WAY 8
@@ -157,11 +158,10 @@ static int hash_open(const struct dataset *dataset, uint32_t index, int fd, cons
     return code;
 }
 
-int dataset_hash(const struct dataset *dataset, uint32_t index, const struct interrupt *interrupt, struct identity *out,
-                 struct error *err)
+static int hash_sample(const struct dataset *dataset, uint32_t index, const struct interrupt *interrupt,
+                       struct identity *out, struct error *err)
 {
     int fd;
-    CHECK(!dataset->store && index < dataset->count);
     if (interrupt_is_set(interrupt))
         return error_set(err, LARDER_EGONE, "nobody wants it any more");
     int code = sample_open(dataset, index, &fd, err);
@@ -172,11 +172,9 @@ int dataset_hash(const struct dataset *dataset, uint32_t index, const struct int
     return code;
 }
 
-int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err)
+static int read_sample(const struct dataset *dataset, uint32_t index, void *buf, struct error *err)
 {
     int fd;
-    CHECK_MAGIC(dataset, DATASET_MAGIC);
-    CHECK(index < dataset->count);
     if (dataset->store)
         return store_read(dataset, index, buf, err);
     int code = sample_open(dataset, index, &fd, err);
@@ -189,10 +187,8 @@ int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struc
 
 /* Opens some files ahead of the one being read and tells the system that they will be wanted, so that the disk has
  * several requests to choose from. */
-uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count)
+static uint32_t read_samples(const struct dataset *dataset, struct sample_read *reads, uint32_t count)
 {
-    CHECK_MAGIC(dataset, DATASET_MAGIC);
-    CHECK(count <= CHUNK_SAMPLES_MAX);
     if (dataset->store)
         return store_read_many(dataset, reads, count);
     int fds[FILES_UNDER_WAY];
@@ -212,4 +208,63 @@ uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *re
         failed += read->err.code != 0;
     }
     return failed;
+}
+
+/* ── in the calling thread, or aside ─────────────────────────────────────────────────────────────────────────────── */
+
+enum what { READ_ONE, READ_MANY, HASH_ONE };
+
+struct call {
+    enum what what;
+    const struct dataset *dataset;
+    uint32_t index; /* or how many */
+    void *buf;      /* or what to read, or where the hash goes */
+    const struct interrupt *interrupt;
+    struct error *err;
+    int result; /* a code, or how many failed */
+};
+
+static void make_call(void *ctx)
+{
+    struct call *call = ctx;
+    switch (call->what) {
+    case READ_ONE: call->result = read_sample(call->dataset, call->index, call->buf, call->err); break;
+    case READ_MANY: call->result = (int)read_samples(call->dataset, call->buf, call->index); break;
+    case HASH_ONE: call->result = hash_sample(call->dataset, call->index, call->interrupt, call->buf, call->err); break;
+    }
+}
+
+/* A file system whose reads nothing ends has them made aside. */
+static int call(struct call call)
+{
+    const struct dataset *dataset = call.dataset;
+    const struct index *index = &dataset->index;
+    uint64_t device = dataset->store ? dataset->store->index_device : index->folder_count ? index->folders->device : 0;
+    if (device && aside_suits(device))
+        aside_run(make_call, &call);
+    else
+        make_call(&call);
+    return call.result;
+}
+
+int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    CHECK(index < dataset->count);
+    return call((struct call){.what = READ_ONE, .dataset = dataset, .index = index, .buf = buf, .err = err});
+}
+
+uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    CHECK(count <= CHUNK_SAMPLES_MAX);
+    return (uint32_t)call((struct call){.what = READ_MANY, .dataset = dataset, .index = count, .buf = reads});
+}
+
+int dataset_hash(const struct dataset *dataset, uint32_t index, const struct interrupt *interrupt, struct identity *out,
+                 struct error *err)
+{
+    CHECK(!dataset->store && index < dataset->count);
+    return call((struct call){
+        .what = HASH_ONE, .dataset = dataset, .index = index, .buf = out, .interrupt = interrupt, .err = err});
 }

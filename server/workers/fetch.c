@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "common/aside.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -22,28 +21,6 @@ static void sleep_ms(uint32_t ms)
         ;
 }
 
-struct many {
-    const struct dataset *dataset;
-    struct sample_read *reads;
-    uint32_t n;
-};
-
-static void read_those(void *ctx)
-{
-    const struct many *many = ctx;
-    dataset_read_many(many->dataset, many->reads, many->n);
-}
-
-/* read_many reads samples of a source on this device. */
-static void read_many(const struct dataset *dataset, uint64_t device, struct sample_read *reads, uint32_t n)
-{
-    struct many many = {dataset, reads, n};
-    if (device && aside_suits(device))
-        aside_run(read_those, &many);
-    else
-        read_those(&many);
-}
-
 static uint32_t count_starved(const struct sample_read *reads, uint32_t n)
 {
     uint32_t starved = 0;
@@ -52,7 +29,7 @@ static uint32_t count_starved(const struct sample_read *reads, uint32_t n)
     return starved;
 }
 
-static void read_starved_again(const struct dataset *dataset, uint64_t device, struct sample_read *reads, uint32_t n)
+static void read_starved_again(const struct dataset *dataset, struct sample_read *reads, uint32_t n)
 {
     struct sample_read *again = xcalloc(n, sizeof *again);
     uint32_t count = 0;
@@ -60,7 +37,7 @@ static void read_starved_again(const struct dataset *dataset, uint64_t device, s
         if (reads[i].err.code == LARDER_ELIMIT)
             again[count++] = reads[i];
     }
-    read_many(dataset, device, again, count);
+    dataset_read_many(dataset, again, count);
     for (uint32_t i = n; i-- > 0;) {
         if (reads[i].err.code == LARDER_ELIMIT)
             reads[i] = again[--count];
@@ -83,12 +60,11 @@ static void log_starved(struct fetch *fetch, const char *text)
 
 /* read_source reads samples. If no file descriptor is free, the samples are not at fault: they are read when there is
  * one again. It gives the time that it spent waiting, and leaves samples unread only when the workers are stopped. */
-static uint64_t read_source(struct fetch *fetch, const struct dataset *dataset, uint64_t device,
-                            struct sample_read *reads, uint32_t n)
+static uint64_t read_source(struct fetch *fetch, const struct dataset *dataset, struct sample_read *reads, uint32_t n)
 {
     uint64_t waited_ns = 0;
     uint32_t wait_ms = STARVED_MS_MIN;
-    read_many(dataset, device, reads, n);
+    dataset_read_many(dataset, reads, n);
     for (uint32_t starved; (starved = count_starved(reads, n)) && !atomic_load(&fetch->stopping);) {
         uint32_t i = 0;
         while (reads[i].err.code != LARDER_ELIMIT)
@@ -97,7 +73,7 @@ static uint64_t read_source(struct fetch *fetch, const struct dataset *dataset, 
         uint64_t began_ns = clock_now_ns();
         sleep_ms(wait_ms);
         waited_ns += clock_now_ns() - began_ns;
-        read_starved_again(dataset, device, reads, n);
+        read_starved_again(dataset, reads, n);
         wait_ms = count_starved(reads, n) < starved ? STARVED_MS_MIN : wait_ms * 2;
         wait_ms = wait_ms < STARVED_MS_MAX ? wait_ms : STARVED_MS_MAX;
     }
@@ -119,7 +95,7 @@ static uint64_t fetch_rest(struct fetch *fetch, const struct origins_read *read,
     struct origins_source source = origins_source_begin(fetch->origins, read->device, bytes);
     uint64_t began_ns = clock_now_ns();
     sleep_ms(fetch->delay_ms);
-    uint64_t waited_ns = read_source(fetch, read->dataset, read->device, rest, count);
+    uint64_t waited_ns = read_source(fetch, read->dataset, rest, count);
     for (uint32_t i = read->count; i-- > 0;) {
         if (!read->done[i])
             read->reads[i] = rest[--count];
@@ -135,7 +111,7 @@ uint64_t fetch_samples(struct fetch *fetch, const struct fetch_read *wanted, str
     *classed = (struct fetch_classed){.class = 0};
     if (!fetch->origins) {
         sleep_ms(fetch->delay_ms);
-        return read_source(fetch, wanted->dataset, wanted->device, wanted->reads, wanted->count);
+        return read_source(fetch, wanted->dataset, wanted->reads, wanted->count);
     }
     struct origins_read read = {.dataset = wanted->dataset,
                                 .device = wanted->device,
