@@ -145,11 +145,11 @@ class Files(FaultsCase):
         return seen, loader.lost, failure
 
     def test_files_that_vanish(self):
-        """Files that are deleted while they are served are bad samples."""
+        """Files that are deleted while they are served are bad samples. A tenth may be."""
         files = files_of(self.tree)
-        _, lost, failure = self.run_while(self.serve(), os.unlink, files[::3], at_once=5)
+        _, lost, failure = self.run_while(self.serve(), os.unlink, files[::12], at_once=3)
         self.assertIsNone(failure)
-        self.assertIn(lost, range(5, 21))
+        self.assertIn(lost, range(3, 6))
 
     @only_long
     def test_files_that_are_cut_or_grow(self):
