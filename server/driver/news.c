@@ -109,21 +109,33 @@ static void source_news(const struct driver *driver, const struct engine_action 
     }
 }
 
+/* shorten writes the text, or its begin and its end where it is too long: the end of a path tells files apart. */
+static const char *shorten(const char *text, char *out, size_t size)
+{
+    size_t length = strlen(text), tail = size / 2;
+    if (length < size)
+        snprintf(out, size, "%s", text);
+    else
+        snprintf(out, size, "%.*s...%s", (int)(size - tail - 4), text, text + length - tail);
+    return out;
+}
+
 /* error_of_bad names the sample that was bad last, others that were bad before it, and where all of them are named.
- * Long ones are cut, so that what is to be done keeps its place in the error's text. */
+ * Long ones are shortened, so that what is to be done keeps its place in the error's text. */
 static int error_of_bad(const struct engine_action *action, uint32_t index, struct error *err)
 {
     const struct dataset *dataset = action->error.dataset;
-    char others[160] = "", place[128];
+    char others[160] = "", place[128], folder[200], key[80];
     for (uint32_t i = 0, other; i < action->error.n_others; i++) {
         size_t used = strlen(others);
         if (dataset_index(dataset, action->error.others[i], &other))
-            snprintf(others + used, sizeof others - used, "%s%.60s", i + 1 == action->error.n_others ? " and " : ", ",
-                     dataset_key(dataset, other));
+            snprintf(others + used, sizeof others - used, "%s%s", i + 1 == action->error.n_others ? " and " : ", ",
+                     shorten(dataset_key(dataset, other), key, 60));
     }
     log_place(place, sizeof place);
-    return error_set(err, action->error.error.code, "%.200s/%.80s (%s)%s: %s; the daemon's log names all: %s",
-                     dataset_path(dataset), dataset_key(dataset, index),
+    return error_set(err, action->error.error.code, "%s/%s (%s)%s: %s; the daemon's log names all: %s",
+                     shorten(dataset_path(dataset), folder, sizeof folder),
+                     shorten(dataset_key(dataset, index), key, sizeof key),
                      bad_reason_name((enum bad_reason)action->error.reason), others, action->error.error.text, place);
 }
 
