@@ -299,7 +299,7 @@ int balance_run(const struct balance_scenario *scenario, const struct balance_sp
     bench->play.ctx = bench;
     if (!code && split->mode == BALANCE_AUTO) {
         struct governor_limits limits = {.workers = (uint32_t)scenario->workers,
-                                         .extra_loaders = (uint32_t)scenario->extra_loaders,
+                                         .reads = (uint32_t)(scenario->workers + scenario->extra_loaders),
                                          .tau_s = scenario->tau_ms / 1e3,
                                          .share = scenario->share};
         CHECK(governor_create(&limits, &bench->governor) == 0);

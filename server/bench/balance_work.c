@@ -207,8 +207,7 @@ static void start_even(struct balance_bench *bench)
 static void start_up_to(struct balance_bench *bench, bool reads, uint32_t most)
 {
     bool by_rule = bench->mode == BALANCE_AUTO;
-    uint32_t threads = (uint32_t)(bench->scenario->workers + bench->scenario->extra_loaders);
-    while ((reads ? bench->reading : bench->preparing) < most && bench->preparing + bench->reading < threads) {
+    while ((reads ? bench->reading : bench->preparing) < most) {
         uint32_t queue = by_rule ? governed(bench, reads) : oldest(bench, reads);
         if (queue == BALANCE_QUEUES_MAX)
             break;
@@ -222,14 +221,9 @@ static void start_up_to(struct balance_bench *bench, bool reads, uint32_t most)
 void balance_start_threads(struct balance_bench *bench)
 {
     bool by_rule = bench->mode == BALANCE_AUTO;
-    start_up_to(bench, false, by_rule ? bench->decision->preparers : bench->preparers);
-    if (bench->mode == BALANCE_EVEN || bench->mode == BALANCE_DEALT) {
+    start_up_to(bench, false, by_rule ? bench->decision->preparers_most : bench->preparers);
+    if (bench->mode == BALANCE_EVEN || bench->mode == BALANCE_DEALT)
         start_even(bench);
-        return;
-    }
-    start_up_to(bench, true, by_rule ? bench->decision->loaders : bench->loaders);
-    if (by_rule) {
-        start_up_to(bench, false, bench->decision->preparers_most);
-        start_up_to(bench, true, bench->decision->loaders_most);
-    }
+    else
+        start_up_to(bench, true, by_rule ? UINT32_MAX : bench->loaders);
 }

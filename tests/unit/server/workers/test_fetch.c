@@ -72,7 +72,7 @@ static void *fetch_some(void *arg)
         for (uint32_t i = 0; i < READ; i++)
             reads[i] = (struct sample_read){.index = first + i, .buf = xmalloc(1000)};
         struct fetch_classed classed;
-        fetch_samples(&shared->fetch, &(struct fetch_read){shared->dataset, 1, reads, READ}, &classed);
+        fetch_samples(&shared->fetch, &(struct fetch_read){shared->dataset, 1, reads, READ, 0}, &classed);
         CHECK(classed.samples <= READ && (classed.samples > 0) == (classed.class == 1));
         CHECK((classed.took_ns > 0) == (classed.class == 1));
         for (uint32_t i = 0; i < READ; i++) {
