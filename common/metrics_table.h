@@ -50,6 +50,10 @@ METRIC(LOAD_SECONDS, METRIC_HISTOGRAM, "larder_load_seconds", "How long a read t
        NULL)
 METRIC(PREPARE_SECONDS, METRIC_HISTOGRAM, "larder_prepare_seconds",
        "How long preparing a sample took, for all pipelines that it was prepared for at once.", NULL)
+METRIC(ENGINE_STEP_SECONDS, METRIC_HISTOGRAM, "larder_engine_step_seconds",
+       "How long a step of the engine took, in which nobody is delivered to.", NULL)
+METRIC(ENGINE_STEP_LONGEST, METRIC_GAUGE, "larder_engine_step_longest_seconds",
+       "The longest step of the engine since the daemon started.", NULL)
 METRIC(SOURCE_RETRIES, METRIC_COUNTER, "larder_source_retries_total",
        "Reads that storage did not answer; they are tried again.", NULL)
 METRIC(SOURCE_WAITS, METRIC_GAUGE, "larder_jobs_waiting_for_source", "Jobs that wait for storage that does not answer.",

@@ -118,7 +118,7 @@ struct encoded_store {
     uint64_t used_bytes, pinned_bytes; /* pinned: bytes that are being loaded, or that tasks wait for or read */
     uint32_t loading;                  /* encodeds that are LOADING: the LOADs that are out */
     uint64_t loading_bytes;            /* their bytes */
-    struct flight *flights;            /* n_flights of them have these between them; see encoded_flights.c */
+    struct flight *flights;            /* n_flights of them have these between them */
     uint32_t n_flights;
     size_t flights_cap;
     struct shortage shortage;
@@ -182,26 +182,22 @@ void encoded_drop_if_idle(struct encoded_store *store, sample_id id);
 void encoded_drop_idle(struct encoded_store *store);
 /* encoded_mean_bytes gives the mean length of the encodeds that are there; 0 when there are none. */
 uint64_t encoded_mean_bytes(const struct encoded_store *store);
-/* encoded_for_reads gives the bytes of memory that reads may have, beside what is kept. */
-uint64_t encoded_for_reads(const struct encoded_store *store);
-
+/* encoded_bars.c */
 /* What keeps a read from beginning. */
 enum encoded_bar { ENCODED_FREE_TO_READ, ENCODED_NO_ROOM, ENCODED_NO_SHARE };
 /* encoded_bar_to_read says whether a read of the sample's chunk may begin for the job. There must be room for the LOADs
  * and the bytes of what the chunk brings, or nothing of the kind is there. ENCODED_NO_SHARE: others may read, but the
  * job's source has in flight what it may have. */
 enum encoded_bar encoded_bar_to_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes);
+/* encoded_share_for_read tells whether the dataset's source may have so much more in flight. */
+bool encoded_share_for_read(const struct encoded_store *store, const void *dataset, uint32_t samples, uint64_t bytes);
 
 /* encoded_flights.c */
 /* encoded_flight_begin counts a load of the dataset and gives its flight; encoded_flight_end counts it out again. */
 uint32_t encoded_flight_begin(struct encoded_store *store, const void *dataset, uint64_t bytes);
 void encoded_flight_end(struct encoded_store *store, const struct encoded *encoded);
-/* encoded_share_for_read tells whether the dataset's source may have so much more in flight. */
-bool encoded_share_for_read(const struct encoded_store *store, const void *dataset, uint32_t samples, uint64_t bytes);
-/* encoded_left_by_others gives the bytes that reads may have, less what is in flight from other datasets. */
-uint64_t encoded_left_by_others(const struct encoded_store *store, const void *dataset);
-/* encoded_has_flight tells whether loads of the dataset are out. */
-bool encoded_has_flight(const struct encoded_store *store, const void *dataset);
+/* encoded_flight gives what of the dataset is in flight; NULL: nothing is. Valid until a load begins or ends. */
+const struct flight *encoded_flight(const struct encoded_store *store, const void *dataset);
 
 /* encoded_keeps tells whether the sample's bytes stay over all epochs. */
 bool encoded_keeps(const struct encoded_store *store, sample_id id);

@@ -1,9 +1,4 @@
-/* encoded_flights.c: what of the loads in flight, and of memory, each dataset's source has.
- *
- * A source that is slow, or never answers, keeps what it has in flight. So one source may have as much in flight as is
- * left for all others: half of all when it is the only one, a third when two have as much as they may. Then whoever
- * comes later finds room, however many sources are silent already. A source with nothing in flight may read as soon as
- * there is any room. */
+/* encoded_flights.c: what each dataset's source has in flight. */
 #include "common/check.h"
 #include "server/engine/encoded.h"
 
@@ -48,31 +43,8 @@ void encoded_flight_end(struct encoded_store *store, const struct encoded *encod
     store->loading_bytes -= encoded->bytes;
 }
 
-/* share tells whether one that has so much may get `more`, when all together have so much of the most. */
-static bool share(uint64_t has, uint64_t more, uint64_t all, uint64_t most)
-{
-    return has + more + all + more <= most;
-}
-
-bool encoded_share_for_read(const struct encoded_store *store, const void *dataset, uint32_t samples, uint64_t bytes)
+const struct flight *encoded_flight(const struct encoded_store *store, const void *dataset)
 {
     uint32_t index = flight_of(store, dataset);
-    if (index == ENGINE_NONE)
-        return true;
-    const struct flight *flight = &store->flights[index];
-    return share(flight->loads, samples, store->loading, store->env->config.inflight_loads) &&
-           share(flight->bytes, bytes, store->loading_bytes, encoded_for_reads(store));
-}
-
-uint64_t encoded_left_by_others(const struct encoded_store *store, const void *dataset)
-{
-    uint32_t index = flight_of(store, dataset);
-    uint64_t others = store->loading_bytes - (index == ENGINE_NONE ? 0 : store->flights[index].bytes);
-    uint64_t all = encoded_for_reads(store);
-    return all > others ? all - others : 0;
-}
-
-bool encoded_has_flight(const struct encoded_store *store, const void *dataset)
-{
-    return flight_of(store, dataset) != ENGINE_NONE;
+    return index == ENGINE_NONE ? NULL : &store->flights[index];
 }

@@ -60,9 +60,8 @@ const uint32_t *encoded_slots(struct encoded_store *store, const struct chunk *c
 /* may_read tells whether the job's source answers, and may read a chunk. */
 static bool may_read(const struct encoded_store *store, uint32_t job, uint32_t samples)
 {
-    return !sources_away(store->sources, job) &&
-           encoded_share_for_read(store, job_at(store->jobs, job)->terms.dataset, samples,
-                                  encoded_mean_bytes(store) * samples);
+    return !sources_away(store->sources, job) && encoded_share_for_read(store, job_at(store->jobs, job)->terms.dataset,
+                                                                        samples, encoded_mean_bytes(store) * samples);
 }
 
 /* is_held tells whether all jobs that could read the group have to wait for their source. */

@@ -76,7 +76,7 @@ struct tasks {
     uint32_t copies; /* tasks that are out as copies, and the bytes that they write */
     uint64_t copies_bytes;
     uint32_t copies_from; /* the job whose copies go out first */
-    struct jobset held; /* jobs whose sources may have no more in flight, in this dispatch */
+    struct jobset held;   /* jobs whose sources may have no more in flight, in this dispatch */
     /* The virtual time of the last turn that began, by kind. When a list gets work, its turn is brought to within its
      * slack of this time. */
     double turn[TASK_KINDS];
