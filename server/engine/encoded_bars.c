@@ -67,5 +67,5 @@ enum encoded_bar encoded_bar_to_read(const struct encoded_store *store, uint32_t
     if (!encoded_share_for_read(store, job->terms.dataset, samples, all))
         return ENCODED_NO_SHARE;
     return store->pinned_bytes == 0 || store->pinned_bytes + all <= for_reads(store) ? ENCODED_FREE_TO_READ
-                                                                                             : ENCODED_NO_ROOM;
+                                                                                     : ENCODED_NO_ROOM;
 }
