@@ -109,8 +109,10 @@ METRIC(JOB_EPOCH, METRIC_GAUGE, "larder_job_epoch", "The epoch a job is in, from
 METRIC(JOB_REMAINING, METRIC_GAUGE, "larder_job_remaining_samples",
        "Samples the job has still to be given in this epoch.", "job")
 METRIC(JOB_BAD, METRIC_COUNTER, "larder_job_bad_samples_total", "Bad samples a job met.", "job")
-METRIC(GOVERNOR_PREPARERS, METRIC_GAUGE, "larder_governor_preparers", "Threads that the governor lets prepare.", NULL)
-METRIC(GOVERNOR_LOADERS, METRIC_GAUGE, "larder_governor_loaders", "Reads that the governor lets run at once.", NULL)
+METRIC(GOVERNOR_PREPARERS, METRIC_GAUGE, "larder_governor_preparers",
+       "Threads with which as much is prepared as with all.", NULL)
+METRIC(GOVERNOR_LOADERS, METRIC_GAUGE, "larder_governor_loaders",
+       "Reads that the governor lets run at once, over all sources.", NULL)
 METRIC(GOVERNOR_PREPARE_RATE, METRIC_GAUGE, "larder_governor_prepare_rate",
        "Samples a second that the preparers can do, as predicted.", NULL)
 METRIC(GOVERNOR_LOAD_RATE, METRIC_GAUGE, "larder_governor_load_rate",

@@ -27,13 +27,14 @@ static bool see(void *ctx, const struct engine_action *action)
 static uint32_t add(uint32_t number, struct idset *view)
 {
     char name[] = {'j', (char)('0' + number), '\0'};
-    struct engine_job_desc desc = {.name = name,
-                                   .dataset = &datasets[number],
-                                   .slot_bytes = 64,
-                                   .batch_size = BATCH,
-                                   .prefetch = 2,
-                                   .sampled = {.view = view},
-                                   .chunks = {.places = places, .key = {number + 1}, .count = CHUNKS, .samples = CHUNK}};
+    struct engine_job_desc desc = {
+        .name = name,
+        .dataset = &datasets[number],
+        .slot_bytes = 64,
+        .batch_size = BATCH,
+        .prefetch = 2,
+        .sampled = {.view = view},
+        .chunks = {.places = places, .key = {number + 1}, .count = CHUNKS, .samples = CHUNK}};
     return play_add(&play, &desc);
 }
 
