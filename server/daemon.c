@@ -31,7 +31,7 @@
 #include "server/workers/worker.h"
 
 /* The number of tasks in flight: two for each thread, so that no thread waits for the engine, and more of those that
- * are quickly done. A load task is a chunk. */
+ * are quickly done. A load task is a chunk. One source may have half of what may be in flight (encoded_bars.c). */
 enum { TASKS_PER_THREAD = 2, TASKS_PER_THREAD_MAX = 64, CHUNK_SAMPLES = 64, READS_SHARES = 2 };
 #define WORK_PER_THREAD_NS (CLOCK_NS_PER_MS / 2)
 #define COPY_BYTES 65536 /* what takes less time to copy than to hand to a worker */
