@@ -237,7 +237,7 @@ struct call {
     const struct dataset *dataset;
     uint32_t index;    /* or how many */
     uint64_t until_ns; /* of READ_MANY */
-    void *buf;      /* or what to read, or where the hash goes */
+    void *buf;         /* or what to read, or where the hash goes */
     const struct interrupt *interrupt;
     struct error *err;
     int result; /* a code, or how many failed */
@@ -277,8 +277,8 @@ uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *re
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
     CHECK(count <= CHUNK_SAMPLES_MAX);
-    return (uint32_t)call((struct call){
-        .what = READ_MANY, .dataset = dataset, .index = count, .buf = reads, .until_ns = until_ns});
+    return (uint32_t)call(
+        (struct call){.what = READ_MANY, .dataset = dataset, .index = count, .buf = reads, .until_ns = until_ns});
 }
 
 int dataset_hash(const struct dataset *dataset, uint32_t index, const struct interrupt *interrupt, struct identity *out,
