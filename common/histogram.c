@@ -18,4 +18,13 @@ void histogram_add(struct histogram *histogram, double seconds)
         bucket++;
     histogram->counts[bucket]++;
     histogram->sum_s += seconds;
+    histogram->longest_s = seconds > histogram->longest_s ? seconds : histogram->longest_s;
+}
+
+uint64_t histogram_count(const struct histogram *histogram)
+{
+    uint64_t count = 0;
+    for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++)
+        count += histogram->counts[i];
+    return count;
 }

@@ -12,10 +12,11 @@
  * one counts what took longer than all bounds. */
 struct histogram {
     uint64_t counts[HISTOGRAM_BOUNDS + 1];
-    double sum_s;
+    double sum_s, longest_s;
 };
 
 double histogram_bound_s(unsigned bucket); /* bucket < HISTOGRAM_BOUNDS */
 void histogram_add(struct histogram *histogram, double seconds);
+uint64_t histogram_count(const struct histogram *histogram);
 
 #endif

@@ -50,6 +50,10 @@ METRIC(LOAD_SECONDS, METRIC_HISTOGRAM, "larder_load_seconds", "How long a read t
        NULL)
 METRIC(PREPARE_SECONDS, METRIC_HISTOGRAM, "larder_prepare_seconds",
        "How long preparing a sample took, for all pipelines that it was prepared for at once.", NULL)
+METRIC(ENGINE_STEP_SECONDS, METRIC_HISTOGRAM, "larder_engine_step_seconds",
+       "How long a step of the engine took, in which nobody is delivered to.", NULL)
+METRIC(ENGINE_STEP_LONGEST, METRIC_GAUGE, "larder_engine_step_longest_seconds",
+       "The longest step of the engine since the daemon started.", NULL)
 METRIC(SOURCE_RETRIES, METRIC_COUNTER, "larder_source_retries_total",
        "Reads that storage did not answer; they are tried again.", NULL)
 METRIC(SOURCE_WAITS, METRIC_GAUGE, "larder_jobs_waiting_for_source", "Jobs that wait for storage that does not answer.",
@@ -105,8 +109,10 @@ METRIC(JOB_EPOCH, METRIC_GAUGE, "larder_job_epoch", "The epoch a job is in, from
 METRIC(JOB_REMAINING, METRIC_GAUGE, "larder_job_remaining_samples",
        "Samples the job has still to be given in this epoch.", "job")
 METRIC(JOB_BAD, METRIC_COUNTER, "larder_job_bad_samples_total", "Bad samples a job met.", "job")
-METRIC(GOVERNOR_PREPARERS, METRIC_GAUGE, "larder_governor_preparers", "Threads that the governor lets prepare.", NULL)
-METRIC(GOVERNOR_LOADERS, METRIC_GAUGE, "larder_governor_loaders", "Reads that the governor lets run at once.", NULL)
+METRIC(GOVERNOR_PREPARERS, METRIC_GAUGE, "larder_governor_preparers",
+       "Threads with which as much is prepared as with all.", NULL)
+METRIC(GOVERNOR_LOADERS, METRIC_GAUGE, "larder_governor_loaders",
+       "Reads that the governor lets run at once, over all sources.", NULL)
 METRIC(GOVERNOR_PREPARE_RATE, METRIC_GAUGE, "larder_governor_prepare_rate",
        "Samples a second that the preparers can do, as predicted.", NULL)
 METRIC(GOVERNOR_LOAD_RATE, METRIC_GAUGE, "larder_governor_load_rate",

@@ -31,8 +31,8 @@
 #include "server/workers/worker.h"
 
 /* The number of tasks in flight: two for each thread, so that no thread waits for the engine, and more of those that
- * are quickly done. A load task is a chunk. */
-enum { TASKS_PER_THREAD = 2, TASKS_PER_THREAD_MAX = 64, CHUNK_SAMPLES = 64 };
+ * are quickly done. A load task is a chunk. One source may have half of what may be in flight (encoded_bars.c). */
+enum { TASKS_PER_THREAD = 2, TASKS_PER_THREAD_MAX = 64, CHUNK_SAMPLES = 64, READS_SHARES = 2 };
 #define WORK_PER_THREAD_NS (CLOCK_NS_PER_MS / 2)
 #define COPY_BYTES 65536 /* what takes less time to copy than to hand to a worker */
 #define AHEAD_WINDOW_NS (UINT64_C(30) * CLOCK_NS_PER_S)
@@ -136,10 +136,16 @@ static uint64_t reserve_bytes(uint64_t arena)
     return bytes;
 }
 
+/* source_reads gives how many reads a source may have at once. */
+static uint32_t source_reads(const struct config *config)
+{
+    return (uint32_t)(config->workers + config->loaders);
+}
+
 static struct engine_config engine_of(const struct daemon *daemon, uint64_t boot)
 {
     const struct config *config = daemon->config;
-    uint32_t workers = (uint32_t)config->workers, threads = workers + (uint32_t)config->loaders;
+    uint32_t workers = (uint32_t)config->workers, reads = source_reads(config);
     uint64_t bytes = arena_bytes(daemon->arena);
     return (struct engine_config){
         .seed = random_mix64(boot),
@@ -157,7 +163,7 @@ static struct engine_config engine_of(const struct daemon *daemon, uint64_t boot
         .instance_bytes = ENGINE_INSTANCE_BYTES,
         .slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes, ENGINE_INSTANCE_BYTES),
         .ahead_window_ns = AHEAD_WINDOW_NS,
-        .inflight_loads = threads * TASKS_PER_THREAD * CHUNK_SAMPLES,
+        .inflight_loads = reads * TASKS_PER_THREAD * CHUNK_SAMPLES * READS_SHARES,
         .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF ? ENGINE_REDIRECT_HALF
                                                                       : (uint32_t)config->redirect_width,
         .inflight_prepares = workers * TASKS_PER_THREAD,
@@ -179,7 +185,7 @@ static int create_driver(struct daemon *daemon, const struct driver_node *node, 
                                    .jobs_max = (uint32_t)config->jobs_max,
                                    .settings_file = config->settings_file,
                                    .workers = (uint32_t)config->workers,
-                                   .loaders = (uint32_t)config->loaders,
+                                   .reads = source_reads(config),
                                    .inbox = daemon->inbox,
                                    .catalog = daemon->catalog,
                                    .arena = daemon->arena,
@@ -199,13 +205,13 @@ static int start_threads(struct daemon *daemon, struct error *err)
 {
     const struct config *config = daemon->config;
     const struct engine_config engine = engine_of(daemon, 0);
-    uint32_t workers = (uint32_t)config->workers, loaders = (uint32_t)config->loaders;
+    uint32_t workers = (uint32_t)config->workers;
     int code = scratch_budget_create(config->scratch_bytes, workers, &daemon->scratch);
     if (code)
         return error_set(err, code, "no memory for the workers");
-    daemon->watch = watch_open(config->socket_path, workers + loaders + REGISTRAR_THREADS);
+    daemon->watch = watch_open(config->socket_path, workers + REGISTRAR_THREADS);
     struct worker_config worker = {.workers = workers,
-                                   .loaders = loaders,
+                                   .readers = WORKER_READERS_MAX,
                                    .inflight_loads = engine.inflight_loads,
                                    .inflight_prepares = engine.prepares_max,
                                    .limits = {.pixels_max = config->pixels_max,

@@ -93,12 +93,12 @@ static void snapshot(void *ctx, struct daemon_status *status)
 {
     struct edges *edges = ctx;
     struct session_counts sessions;
-    struct pool_counts pool;
+    struct workers_counts workers;
     struct catalog_stats catalog;
     memset(status, 0, sizeof *status);
     driver_status(edges->of.driver, status);
     session_counts(edges->of.session, &sessions);
-    workers_counts(edges->of.workers, &pool);
+    workers_counts(edges->of.workers, &workers);
     catalog_stats(edges->of.catalog, &catalog);
     status->version = LARDER_VERSION;
     status->libvips = prepare_library_version();
@@ -110,9 +110,9 @@ static void snapshot(void *ctx, struct daemon_status *status)
     page_of(edges, status->page, sizeof status->page);
     status->process.start_time_s = edges->of.start_time_s;
     status->process.uptime_s = (double)(clock_now_ns() - edges->of.start_ns) / 1e9;
-    status->process.roles[0] = (struct status_role){"load", pool.busy[POOL_LOAD]};
-    status->process.roles[1] = (struct status_role){"prepare", pool.busy[POOL_PREPARE]};
-    status->process.roles[2] = (struct status_role){"idle", pool.idle};
+    status->process.roles[0] = (struct status_role){"load", workers.read.busy};
+    status->process.roles[1] = (struct status_role){"prepare", workers.prepare.busy};
+    status->process.roles[2] = (struct status_role){"idle", workers.read.idle + workers.prepare.idle};
     status->process.n_roles = 3;
     status->sessions = sessions.connections;
     status->datasets = catalog.datasets;

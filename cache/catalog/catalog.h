@@ -160,16 +160,18 @@ const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t ch
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
 
 /* One sample among several to be read. The caller sets index and buf. The outcome is in err; code 0 means that it was
- * read. */
+ * read. `left` says instead that the time was up before it was its turn. */
 struct sample_read {
     uint32_t index;
     void *buf; /* room for dataset_size(index) */
+    bool left;
     struct error err;
 };
 
 /* dataset_read_many reads samples as dataset_read does, each with its own outcome, and gives the number that failed.
  * count ≤ CHUNK_SAMPLES_MAX. In a store one read brings a chunk's samples; in a plain tree a few files are read at
- * once. */
-uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count);
+ * once. When it is later than until_ns (of clock_now_ns; 0: never), it begins nothing more, and leaves what is left;
+ * something is always read. */
+uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count, uint64_t until_ns);
 
 #endif

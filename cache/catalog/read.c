@@ -12,6 +12,7 @@
 #include "cache/store/store_priv.h"
 #include "common/aside.h"
 #include "common/check.h"
+#include "common/clock.h"
 
 #define FILES_UNDER_WAY 8
 #define HASHED_AT_ONCE 65536
@@ -185,18 +186,35 @@ static int read_sample(const struct dataset *dataset, uint32_t index, void *buf,
     return code;
 }
 
+/* leave leaves what was not read: files that are open already are closed, and the system goes on bringing them. */
+static void leave(struct sample_read *reads, uint32_t count, const int *fds, uint32_t done, uint32_t opened)
+{
+    for (uint32_t i = done; i < count; i++) {
+        if (i < opened && reads[i].err.code == 0)
+            close(fds[i % FILES_UNDER_WAY]);
+        reads[i].err.code = 0;
+        reads[i].left = true;
+    }
+}
+
 /* Opens some files ahead of the one being read and tells the system that they will be wanted, so that the disk has
  * several requests to choose from. */
-static uint32_t read_samples(const struct dataset *dataset, struct sample_read *reads, uint32_t count)
+static uint32_t read_samples(const struct dataset *dataset, struct sample_read *reads, uint32_t count,
+                             uint64_t until_ns)
 {
     if (dataset->store)
-        return store_read_many(dataset, reads, count);
+        return store_read_many(dataset, reads, count, until_ns);
     int fds[FILES_UNDER_WAY];
     uint32_t failed = 0;
     for (uint32_t next = 0, done = 0; done < count; done++) {
+        if (done > 0 && until_ns && clock_now_ns() > until_ns) {
+            leave(reads, count, fds, done, next);
+            break;
+        }
         for (; next < count && next < done + FILES_UNDER_WAY; next++) {
             struct sample_read *ahead = &reads[next];
             ahead->err.code = 0;
+            ahead->left = false;
             if (sample_open(dataset, ahead->index, &fds[next % FILES_UNDER_WAY], &ahead->err) == 0)
                 posix_fadvise(fds[next % FILES_UNDER_WAY], 0, 0, POSIX_FADV_WILLNEED);
         }
@@ -217,8 +235,9 @@ enum what { READ_ONE, READ_MANY, HASH_ONE };
 struct call {
     enum what what;
     const struct dataset *dataset;
-    uint32_t index; /* or how many */
-    void *buf;      /* or what to read, or where the hash goes */
+    uint32_t index;    /* or how many */
+    uint64_t until_ns; /* of READ_MANY */
+    void *buf;         /* or what to read, or where the hash goes */
     const struct interrupt *interrupt;
     struct error *err;
     int result; /* a code, or how many failed */
@@ -229,7 +248,7 @@ static void make_call(void *ctx)
     struct call *call = ctx;
     switch (call->what) {
     case READ_ONE: call->result = read_sample(call->dataset, call->index, call->buf, call->err); break;
-    case READ_MANY: call->result = (int)read_samples(call->dataset, call->buf, call->index); break;
+    case READ_MANY: call->result = (int)read_samples(call->dataset, call->buf, call->index, call->until_ns); break;
     case HASH_ONE: call->result = hash_sample(call->dataset, call->index, call->interrupt, call->buf, call->err); break;
     }
 }
@@ -254,11 +273,12 @@ int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struc
     return call((struct call){.what = READ_ONE, .dataset = dataset, .index = index, .buf = buf, .err = err});
 }
 
-uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count)
+uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count, uint64_t until_ns)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
     CHECK(count <= CHUNK_SAMPLES_MAX);
-    return (uint32_t)call((struct call){.what = READ_MANY, .dataset = dataset, .index = count, .buf = reads});
+    return (uint32_t)call(
+        (struct call){.what = READ_MANY, .dataset = dataset, .index = count, .buf = reads, .until_ns = until_ns});
 }
 
 int dataset_hash(const struct dataset *dataset, uint32_t index, const struct interrupt *interrupt, struct identity *out,

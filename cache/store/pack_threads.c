@@ -55,7 +55,7 @@ static void read_chunk(struct packer *packer, uint32_t first, uint32_t count)
         packer->reads[i].buf = packer->bytes + at;
         at += dataset_size(pack->dataset, index);
     }
-    dataset_read_many(pack->dataset, packer->reads, count);
+    dataset_read_many(pack->dataset, packer->reads, count, 0);
 }
 
 /* A sample that cannot be read ends the pack, or is kept as one that never can be. */

@@ -12,10 +12,12 @@
 
 #include "cache/store/store_priv.h"
 #include "common/check.h"
+#include "common/clock.h"
 
 #define GAP_BYTES_MAX (256u << 10) /* reading past so much costs less than another request */
 #define DROP_BYTES (32u << 10)
 #define PARTS_MAX 512
+#define RUN_BYTES_MAX (1u << 20) /* A longer request gains nothing, and whoever has little time waits for its end. */
 
 _Static_assert(PARTS_MAX <= IOV_MAX, "one system call takes all parts");
 _Static_assert(CHUNK_SAMPLES_MAX <= UINT16_MAX, "the order of reads is in 16 bits");
@@ -158,7 +160,7 @@ static bool extend_run(struct run *run, uint32_t index, void *buf)
     uint64_t end = run->offset + run->len_bytes;
     if (run->count == 0) {
         run->offset = end = offset;
-    } else if (offset < end || offset - end > GAP_BYTES_MAX ||
+    } else if (offset < end || offset - end > GAP_BYTES_MAX || offset + size - run->offset > RUN_BYTES_MAX ||
                run->part_count + GAP_BYTES_MAX / DROP_BYTES + 2 > PARTS_MAX) {
         return false;
     }
@@ -202,7 +204,36 @@ static uint32_t order_reads(const struct dataset *dataset, struct sample_read *r
     return kept;
 }
 
-uint32_t store_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count)
+/* What a run reads from: the file of the segment that was opened last. */
+struct open_segment {
+    uint32_t number;
+    int fd, code; /* code: the errno when it could not be opened */
+    bool away;
+};
+
+static void open_next(struct open_segment *segment, const struct dataset *dataset, uint32_t number)
+{
+    if (segment->fd >= 0)
+        close(segment->fd);
+    segment->fd = segment_open(dataset, number, &segment->away);
+    segment->code = errno;
+    segment->number = number;
+}
+
+/* count_failed gives how many reads failed, and leaves those that were not begun: `order` has them. */
+static uint32_t count_failed(struct sample_read *reads, uint32_t count, const uint16_t *order, uint32_t n_left)
+{
+    uint32_t failed = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        reads[i].left = false;
+        failed += reads[i].err.code != 0;
+    }
+    for (uint32_t i = 0; i < n_left; i++)
+        reads[order[i]].left = true;
+    return failed;
+}
+
+uint32_t store_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count, uint64_t until_ns)
 {
     uint16_t order[CHUNK_SAMPLES_MAX];
     struct run run;
@@ -212,32 +243,27 @@ uint32_t store_read_many(const struct dataset *dataset, struct sample_read *read
     run.first = run.count = 0;
     run.len_bytes = run.offset = 0;
     run.part_count = 0;
-    uint32_t kept = order_reads(dataset, reads, count, order), open_segment = UINT32_MAX, failed = 0;
-    int fd = -1, open_errno = 0;
-    bool away = false;
-    for (uint32_t i = 0; i < kept; i++) {
-        struct sample_read *read = &reads[order[i]];
-        uint32_t segment = store_segment_of(dataset->store, dataset_chunk_of(dataset, read->index, NULL));
-        if (segment != open_segment) {
-            finish_run(&run, fd);
-            if (fd >= 0)
-                close(fd);
-            fd = segment_open(dataset, segment, &away);
-            open_errno = errno;
-            open_segment = segment;
+    uint32_t kept = order_reads(dataset, reads, count, order), at = 0;
+    struct open_segment segment = {.number = UINT32_MAX, .fd = -1};
+    for (; at < kept; at++) {
+        struct sample_read *read = &reads[order[at]];
+        uint32_t number = store_segment_of(dataset->store, dataset_chunk_of(dataset, read->index, NULL));
+        if (number != segment.number) {
+            finish_run(&run, segment.fd);
+            open_next(&segment, dataset, number);
         }
-        if (fd < 0) {
-            open_error(dataset, read->index, open_errno, away, &read->err);
+        if (segment.fd < 0) {
+            open_error(dataset, read->index, segment.code, segment.away, &read->err);
             run.first++;
         } else if (!extend_run(&run, read->index, read->buf)) {
-            finish_run(&run, fd);
+            finish_run(&run, segment.fd);
+            if (until_ns && clock_now_ns() > until_ns)
+                break;
             CHECK(extend_run(&run, read->index, read->buf));
         }
     }
-    finish_run(&run, fd);
-    if (fd >= 0)
-        close(fd);
-    for (uint32_t i = 0; i < count; i++)
-        failed += reads[i].err.code != 0;
-    return failed;
+    finish_run(&run, segment.fd);
+    if (segment.fd >= 0)
+        close(segment.fd);
+    return count_failed(reads, count, order + at, kept - at);
 }

@@ -119,6 +119,6 @@ uint32_t store_segment_of(const struct store *store, uint32_t chunk);
 
 /* store_read and store_read_many do what dataset_read and dataset_read_many do, for a store. */
 int store_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
-uint32_t store_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count);
+uint32_t store_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count, uint64_t until_ns);
 
 #endif

@@ -85,6 +85,16 @@ static void print_threads(const json_t *status, const json_t *before, double ela
     fputc('\n', out);
 }
 
+static void print_steps(const json_t *status, FILE *out)
+{
+    char buf[CELL_BYTES];
+    double steps = cells_number(cells_at(status, "engine", "steps", NULL));
+    if (steps > 0)
+        fprintf(out, "engine   %s steps, %.3f ms on the mean, the longest %.1f ms\n", cells_count(steps, buf),
+                cells_number(cells_at(status, "engine", "step_ms", "mean")),
+                cells_number(cells_at(status, "engine", "step_ms", "longest")));
+}
+
 static void print_daemon(const json_t *status, const json_t *before, double elapsed_s, FILE *out)
 {
     const json_t *daemon = cells_at(status, "daemon", NULL, NULL);
@@ -101,6 +111,7 @@ static void print_daemon(const json_t *status, const json_t *before, double elap
     print_memory(status, out);
     print_storage(status, out);
     print_threads(status, before, elapsed_s, out);
+    print_steps(status, out);
     cli_cluster_line(json_object_get(status, "cluster"), out);
 }
 

@@ -19,6 +19,8 @@ static void print_run(const struct balance_scenario *scenario, const struct bala
     printf("time        %.3f s\nstall       %.3f s over all queues\nimbalance   %.4f of %llu iterations (tau %g ms)\n",
            result->time_s, result->stall_s, imbalance(result), (unsigned long long)result->iterations,
            scenario->tau_ms);
+    if (scenario->n_jobs > 1)
+        printf("first job   %.3f s\n", result->first_s);
     if (result->decisions)
         printf("held        %.1f samples on the mean\n", result->held);
     for (uint32_t i = 0; i < scenario->n_queues; i++)
@@ -84,7 +86,8 @@ static int try_all(const struct balance_scenario *scenario, struct best bests[BA
     for (uint32_t i = 0; i < count; i++) {
         uint32_t off = (i + 1) / 2, preparers = i % 2 && middle > off ? middle - off : middle + off;
         for (int mode = 0; mode < BALANCE_AUTO; mode++) {
-            struct balance_split split = {(enum balance_mode)mode, workers - preparers + extra, preparers, 0, false};
+            struct balance_split split = {
+                (enum balance_mode)mode, workers - preparers + extra, preparers, 0, false, false};
             int code = try_split(scenario, split, &bests[mode], &tried[preparers][mode], err);
             if (code)
                 return code;
@@ -166,6 +169,22 @@ static int compare_tiers(const struct balance_scenario *scenario, const struct b
     return code;
 }
 
+/* compare_beside compares the first job with the same job alone. */
+static int compare_beside(const struct balance_scenario *scenario, struct balance_result *beside, struct error *err)
+{
+    struct balance_result *result = xcalloc(1, sizeof *result);
+    bool holds = false;
+    int code = balance_run(scenario, &(struct balance_split){.mode = BALANCE_AUTO, .alone = true}, result, err);
+    if (!code)
+        code = balance_run(scenario, &(struct balance_split){.mode = BALANCE_AUTO}, beside, err);
+    if (!code)
+        holds = hold("beside", beside->first_s, scenario->expect.beside, result->first_s,
+                     "time of the first job alone") &&
+                !beside->stuck;
+    free(result);
+    return code ? code : holds ? 0 : 1;
+}
+
 static bool has_classes(const struct balance_scenario *scenario)
 {
     bool has = false;
@@ -174,7 +193,8 @@ static bool has_classes(const struct balance_scenario *scenario)
     return has;
 }
 
-static int compare(const struct balance_scenario *scenario, struct balance_result *result, struct error *err)
+/* compare_fixed compares with all fixed splits, and with less that the governor could be told. */
+static int compare_fixed(const struct balance_scenario *scenario, struct balance_result *result, struct error *err)
 {
     struct best bests[BALANCE_AUTO] = {{.any = false}};
     const struct best *even = &bests[BALANCE_EVEN], *dealt = &bests[BALANCE_DEALT], *best = even;
@@ -205,6 +225,11 @@ static int compare(const struct balance_scenario *scenario, struct balance_resul
     if (!code && has_classes(scenario))
         code = compare_tiers(scenario, result, &holds, err);
     return code ? code : holds ? 0 : 1;
+}
+
+static int compare(const struct balance_scenario *scenario, struct balance_result *result, struct error *err)
+{
+    return scenario->expect.beside > 0 ? compare_beside(scenario, result, err) : compare_fixed(scenario, result, err);
 }
 
 /* ── the command ── */

@@ -3,8 +3,10 @@
  *
  * Ranks of one job go in lock-step: an iteration begins when each of them has its batch. They are ranks of one job of
  * the engine's; they draw from one view and exchange what is ready. In the even split each of them has its own view
- * instead. A read brings one sample. Latencies and bursts depend only on the seed, the queue and the time, so that all
- * splits meet the same storage. */
+ * instead. Latencies and bursts depend only on the seed, the queue and the time, so that all splits meet the same
+ * storage. A read brings one sample, or those of a chunk one after the other, in pieces as the daemon's. A source may
+ * stop: what is being read there then waits, for a time or for ever. By the governor each source is read by threads of
+ * its own, and `workers` prepare; a fixed split deals all threads. */
 #ifndef LARDER_SERVER_BENCH_BALANCE_H
 #define LARDER_SERVER_BENCH_BALANCE_H
 
@@ -26,6 +28,9 @@ struct balance_source {
     double ms, spread, loss;
     double burst_factor, burst_every_ms, burst_for_ms;
     uint64_t parallel;
+    uint64_t chunk; /* samples of a chunk; 1: a read brings one sample */
+    bool stops;
+    double stop_at_ms, stop_for_ms; /* stop_for_ms 0: for ever */
     double class_ms, class_part;
 };
 
@@ -36,9 +41,10 @@ struct balance_preparing {
     uint64_t peak;
 };
 
-/* What `--compare` must find. 0: nothing is expected. */
+/* What `--compare` must find. 0: nothing is expected. `beside`: what the first job's time beside the others may be,
+ * over its time alone. Then a run ends with the first job. */
 struct balance_expectation {
-    double stall, imbalance, ahead, held, tiers;
+    double stall, imbalance, ahead, held, tiers, beside;
 };
 
 struct balance_job {
@@ -56,7 +62,7 @@ struct balance_phase {
 
 struct balance_scenario {
     uint64_t workers, seed, iterations;
-    uint64_t extra_loaders;
+    uint64_t extra_loaders; /* a source may have as many reads at once as there are workers and these together */
     double tau_ms, decide_ms, share;
     double ahead_ms; /* engine_config.ahead_window_ns; 0: look-ahead is whole */
     struct balance_source sources[BENCH_NAMES_MAX];
@@ -91,6 +97,7 @@ struct balance_trace {
 
 struct balance_result {
     double time_s;                     /* until the last job ended */
+    double first_s;                    /* until the first one of the scenario did */
     double stall_s;                    /* sum over all queues: from asking for a batch until the iteration began */
     double wait_s[BALANCE_QUEUES_MAX]; /* from asking for a batch until the queue's own batch came */
     uint64_t iterations, imbalanced;
@@ -107,6 +114,7 @@ struct balance_split {
     uint32_t loaders, preparers; /* threads of a fixed split */
     double give_up_s;            /* a run that has stalled for longer ends; 0: never */
     bool one_tier;               /* the governor is not told what comes from where */
+    bool alone;                  /* only the first job comes */
 };
 
 /* balance_run drives one run to its end. Gives 0, or fills err. */

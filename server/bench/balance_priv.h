@@ -12,22 +12,25 @@
 
 enum happening { READ_DONE, PREPARE_DONE, STEP_DONE, DECIDE };
 
+/* A read or a preparation that no thread has taken. */
+struct waiting {
+    uint64_t order;
+    sample_id id;   /* of a preparation */
+    uint32_t task;  /* of a preparation */
+    bool classed;   /* a storage class brings it */
+    sample_id *ids; /* of a read: `count` of them; the row owns the array */
+    uint32_t count;
+    uint64_t read; /* the engine's number of the read */
+};
+
 struct timed {
     struct due due;
     enum happening what;
     uint32_t queue, job, task;
     uint32_t busy; /* preparers at work, or reads of its source under way, this one included */
-    bool classed;  /* a storage class brings it */
-    sample_id id;
     uint64_t began_ns;
-};
-
-/* A read or a preparation that no thread has taken. */
-struct waiting {
-    uint64_t order;
-    sample_id id;
-    uint32_t task;
-    bool classed;
+    struct waiting work;
+    uint32_t samples; /* of a read: how many of its samples this piece brings */
 };
 
 /* What waits, oldest first, in a ring that grows. It is zeroed to begin with; its owner frees rows. */
@@ -37,16 +40,19 @@ struct line {
 };
 
 void line_put(struct line *line, struct waiting row);
+void line_put_first(struct line *line, struct waiting row);
 struct waiting line_take(struct line *line); /* length > 0 */
 
 struct rank {
+    bool there;
     uint32_t job;
     uint32_t place, number; /* the engine's job, and which rank of it */
     struct line reads, prepares;
     uint32_t reading, preparing;
+    uint32_t samples;                  /* of reads that wait and of those under way */
     uint32_t classed, classed_reading; /* reads of a class: those that wait and those under way, and the latter alone */
-    uint64_t reads_begun;
-    uint64_t batch; /* held */
+    uint64_t begun;                    /* samples of reads that have begun */
+    uint64_t batch;                    /* held */
     uint64_t asked_ns, came_ns;
     bool came;
     double wait_s;
@@ -64,6 +70,7 @@ struct balance_bench {
     const struct balance_scenario *scenario;
     enum balance_mode mode;
     bool one_tier;
+    uint32_t n_jobs; /* of the scenario's, those that come */
     struct play play;
     struct governor *governor;
     const struct governor_decision *decision;

@@ -36,6 +36,15 @@ static int class_key(struct bench_reader *reader, const char *key, const struct 
     return LARDER_ENOENT;
 }
 
+static int stop_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *opaque)
+{
+    struct balance_source *source = ((struct into *)opaque)->source;
+    source->stops = true;
+    NUMBER("at_ms", 0, 1e9, source->stop_at_ms);
+    NUMBER("for_ms", 1, 1e9, source->stop_for_ms);
+    return LARDER_ENOENT;
+}
+
 static int source_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *opaque)
 {
     struct balance_source *source = ((struct into *)opaque)->source;
@@ -43,6 +52,9 @@ static int source_key(struct bench_reader *reader, const char *key, const struct
     NUMBER("spread", 0, 1, source->spread);
     NUMBER("loss", 0, 1, source->loss);
     COUNT("parallel", 1, 1e6, source->parallel);
+    COUNT("chunk", 1, 1024, source->chunk);
+    if (strcmp(key, "stop") == 0)
+        return bench_mapping(reader, value, key, stop_key, opaque);
     if (strcmp(key, "class") == 0)
         return bench_mapping(reader, value, key, class_key, opaque);
     return strcmp(key, "burst") == 0 ? bench_mapping(reader, value, key, burst_key, opaque) : LARDER_ENOENT;
@@ -58,7 +70,7 @@ static int each_source(struct bench_reader *reader, const char *key, const struc
         return code;
     into->defined |= UINT64_C(1) << number;
     into->source = &into->scenario->sources[number];
-    *into->source = (struct balance_source){.ms = 1, .class_ms = 1};
+    *into->source = (struct balance_source){.ms = 1, .class_ms = 1, .chunk = 1};
     return bench_mapping(reader, value, key, source_key, into);
 }
 
@@ -151,6 +163,7 @@ static int expect_key(struct bench_reader *reader, const char *key, const struct
     NUMBER("ahead", 0, 100, expect->ahead);
     NUMBER("held", 0, 100, expect->held);
     NUMBER("tiers", 0, 100, expect->tiers);
+    NUMBER("beside", 0, 100, expect->beside);
     return LARDER_ENOENT;
 }
 
@@ -184,6 +197,10 @@ static int check_all(struct bench_reader *reader, const struct doc_node *root, v
     const struct into *into = opaque;
     if (!into->scenario->n_jobs)
         return bench_fail(reader, root, "", "needs `sources` and `jobs`");
+    for (uint32_t i = 0; i < BENCH_NAMES_MAX; i++) {
+        if (into->scenario->sources[i].chunk > 1 && into->scenario->sources[i].class_part > 0)
+            return bench_fail(reader, root, "sources", "a source with a class has no chunks");
+    }
     if (into->used & ~into->defined)
         return bench_fail(reader, root, "jobs", "a rank names a source that `sources` does not have");
     if (balance_samples(into->scenario) * into->scenario->n_queues > BALANCE_SAMPLES_MAX)

@@ -1,6 +1,11 @@
 /* balance_work.c: what a read and a preparation cost, and which of those that wait a thread does next. */
+#include <math.h>
+
 #include "common/random.h"
 #include "server/bench/balance_priv.h"
+
+#define NEVER 1e300
+#define PIECE_MS 100 /* a read ends with the sample after so long, as the daemon's do (WORKER_PIECE_NS) */
 
 enum { KEY_READ = 1, KEY_PREPARE = 2, KEY_CLASS = 4 };
 #define SPREAD(scenario_spread, unit) (1 + (scenario_spread) * (2 * (unit)-1))
@@ -59,7 +64,8 @@ bool balance_classed(const struct balance_bench *bench, uint32_t queue, sample_i
     return part > 0 && random_unit(&rng) < part;
 }
 
-static double read_ms(struct balance_bench *bench, uint32_t queue, sample_id id, bool classed)
+/* sample_ms gives what one sample of a read takes. */
+static double sample_ms(struct balance_bench *bench, uint32_t queue, sample_id id, bool classed)
 {
     struct rank *rank = &bench->ranks[queue];
     uint32_t number = bench->scenario->source_of[queue];
@@ -93,26 +99,50 @@ static double prepare_ms(const struct balance_bench *bench, uint32_t queue, samp
     return ms * bench->preparing / (rate > 0.5 ? rate : 0.5);
 }
 
+/* piece_ms gives what the first piece of a read takes, and fills how many samples it brings. */
+static double piece_ms(struct balance_bench *bench, uint32_t queue, const struct waiting *row, uint32_t *samples)
+{
+    double ms = 0;
+    for (*samples = 0; *samples < row->count && (ms < PIECE_MS || *samples == 0); ++*samples)
+        ms += sample_ms(bench, queue, row->ids[*samples], row->classed);
+    return ms;
+}
+
+/* stopped_ms gives how much longer a read takes because its source stops. NEVER: the source stops for ever. */
+static double stopped_ms(const struct balance_bench *bench, uint32_t queue, double ms)
+{
+    const struct balance_source *source = &bench->scenario->sources[bench->scenario->source_of[queue]];
+    double now_ms = (double)bench->play.now_ns / (double)CLOCK_NS_PER_MS;
+    if (!source->stops || now_ms + ms <= source->stop_at_ms)
+        return 0;
+    if (source->stop_for_ms <= 0)
+        return NEVER;
+    double left = source->stop_at_ms + source->stop_for_ms - fmax(now_ms, source->stop_at_ms);
+    return left > 0 ? left : 0;
+}
+
 /* ── threads ── */
 
 static void start_read(struct balance_bench *bench, uint32_t queue)
 {
     struct rank *rank = &bench->ranks[queue];
     struct waiting row = line_take(&rank->reads);
+    uint32_t samples;
     rank->reading++;
     rank->classed_reading += row.classed;
-    rank->reads_begun++;
+    rank->begun += row.count;
     bench->reading++;
-    agenda_put(
-        &bench->agenda,
-        &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(read_ms(bench, queue, row.id, row.classed)),
-                        .what = READ_DONE,
-                        .queue = queue,
-                        .busy = bench->one_tier ? reading_from(bench, bench->scenario->source_of[queue])
-                                                : from_source(bench, bench->scenario->source_of[queue]),
-                        .classed = row.classed,
-                        .id = row.id,
-                        .began_ns = bench->play.now_ns});
+    double ms = piece_ms(bench, queue, &row, &samples), stopped = stopped_ms(bench, queue, ms);
+    agenda_put(&bench->agenda,
+               &(struct timed){.due.at_ns = stopped >= NEVER ? UINT64_MAX
+                                                             : bench->play.now_ns + balance_from_ms(ms + stopped),
+                               .what = READ_DONE,
+                               .queue = queue,
+                               .busy = bench->one_tier ? reading_from(bench, bench->scenario->source_of[queue])
+                                                       : from_source(bench, bench->scenario->source_of[queue]),
+                               .samples = samples,
+                               .work = row,
+                               .began_ns = bench->play.now_ns});
 }
 
 static void start_prepare(struct balance_bench *bench, uint32_t queue)
@@ -125,7 +155,7 @@ static void start_prepare(struct balance_bench *bench, uint32_t queue)
                &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(prepare_ms(bench, queue, row.id)),
                                .what = PREPARE_DONE,
                                .queue = queue,
-                               .task = row.task,
+                               .work = row,
                                .busy = bench->preparing,
                                .began_ns = bench->play.now_ns});
 }
@@ -188,7 +218,7 @@ static uint32_t governed(struct balance_bench *bench, bool reads)
             .job_part = (1.0 + threads_of(bench, rank->job, reads)) / job->weight,
             .share = reads ? bench->decision->queue_loaders[i] : job->weight / job->ranks,
             .busy = reads ? rank->reading : rank->preparing,
-            .ahead = reads ? (double)rank->reads_begun / (double)job->batch - (double)bench->groups[rank->job].iteration
+            .ahead = reads ? (double)rank->begun / (double)job->batch - (double)bench->groups[rank->job].iteration
                            : (double)rank->prepares.rows[rank->prepares.head].order};
     }
     return n ? queues[governor_next_queue(candidates, n, bench->scenario->share)] : BALANCE_QUEUES_MAX;
@@ -207,8 +237,7 @@ static void start_even(struct balance_bench *bench)
 static void start_up_to(struct balance_bench *bench, bool reads, uint32_t most)
 {
     bool by_rule = bench->mode == BALANCE_AUTO;
-    uint32_t threads = (uint32_t)(bench->scenario->workers + bench->scenario->extra_loaders);
-    while ((reads ? bench->reading : bench->preparing) < most && bench->preparing + bench->reading < threads) {
+    while ((reads ? bench->reading : bench->preparing) < most) {
         uint32_t queue = by_rule ? governed(bench, reads) : oldest(bench, reads);
         if (queue == BALANCE_QUEUES_MAX)
             break;
@@ -222,14 +251,9 @@ static void start_up_to(struct balance_bench *bench, bool reads, uint32_t most)
 void balance_start_threads(struct balance_bench *bench)
 {
     bool by_rule = bench->mode == BALANCE_AUTO;
-    start_up_to(bench, false, by_rule ? bench->decision->preparers : bench->preparers);
-    if (bench->mode == BALANCE_EVEN || bench->mode == BALANCE_DEALT) {
+    start_up_to(bench, false, by_rule ? bench->decision->preparers_most : bench->preparers);
+    if (bench->mode == BALANCE_EVEN || bench->mode == BALANCE_DEALT)
         start_even(bench);
-        return;
-    }
-    start_up_to(bench, true, by_rule ? bench->decision->loaders : bench->loaders);
-    if (by_rule) {
-        start_up_to(bench, false, bench->decision->preparers_most);
-        start_up_to(bench, true, bench->decision->loaders_most);
-    }
+    else
+        start_up_to(bench, true, by_rule ? UINT32_MAX : bench->loaders);
 }

@@ -12,7 +12,7 @@
 #include "server/bench/plan_priv.h"
 #include "server/config/config.h"
 
-enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64, PLAYED_BATCH_MIN = 8, RUNS_LEAST = 8 };
+enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64, READS_SHARES = 2, PLAYED_BATCH_MIN = 8, RUNS_LEAST = 8 };
 
 /* Runs are enough when the standard error of their mean stall is so small a part of it, or of the jobs' time. */
 #define CERTAIN_STALL 0.03
@@ -44,10 +44,9 @@ static void see_prepare(struct plan_run *run, const struct engine_action *action
 static void start_threads(struct plan_run *run)
 {
     const struct plan_case *plan = run->plan;
-    while (run->tasks.begun < run->tasks.count && run->preparers.count < plan->workers &&
-           run->preparers.count + run->reading < plan->workers + plan->loaders)
+    while (run->tasks.begun < run->tasks.count && run->preparers.count < plan->workers)
         start_prepare(run);
-    while (run->reads.begun < run->reads.count && run->reading + run->preparers.count < plan->workers + plan->loaders)
+    while (run->reads.begun < run->reads.count && run->reading < plan->workers + plan->loaders)
         plan_read_start(run);
 }
 
@@ -257,7 +256,8 @@ static struct engine_config engine_of(const struct plan_run *run, const struct p
                                   .encoded_bytes = encoded,
                                   .instance_bytes = ENGINE_INSTANCE_BYTES,
                                   .slot_least = engine_slot_least(arena, encoded, ENGINE_INSTANCE_BYTES),
-                                  .inflight_loads = (plan->workers + plan->loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES,
+                                  .inflight_loads = (plan->workers + plan->loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES *
+                                                    READS_SHARES,
                                   .inflight_prepares = plan->workers * TASKS_PER_THREAD,
                                   .redirect_width = plan->redirect_width,
                                   .ahead_window_ns = AHEAD_WINDOW_NS,

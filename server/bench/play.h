@@ -30,10 +30,10 @@ struct play {
 
     /* The following says what has happened. */
 
-    uint32_t job;              /* the job of the last JOB_ADDED */
-    int refused, failed;       /* codes of the last JOB_REFUSED and of the last JOB_ERROR; 0: there was none */
-    char text[ERROR_TEXT_MAX]; /* what the last of either said */
-    uint64_t steps;
+    uint32_t job;               /* the job of the last JOB_ADDED */
+    int refused, failed;        /* codes of the last JOB_REFUSED and of the last JOB_ERROR; 0: there was none */
+    char text[ERROR_TEXT_MAX];  /* what the last of either said */
+    uint64_t steps, longest_ns; /* longest_ns: of the steps, in the thread's time */
 
     struct play_events at_hand, taken; /* of the next step and of the running one */
     struct agenda later;               /* what happens after now_ns */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/check.h"
+#include "common/clock.h"
 #include "server/bench/sharing_priv.h"
 
 static uint64_t sample_bytes(const void *dataset, sample_id id)
@@ -55,10 +56,12 @@ static bool see(void *ctx, const struct engine_action *action)
     return false;
 }
 
-/* This takes the engine through all events at hand, and those that its actions bring, at one moment. */
+/* This takes the engine through all events at hand, and those that its actions bring, at one moment. A step of the
+ * scenario, in which a job of rate 1 takes a sample, is a millisecond: what the engine puts off for a time must
+ * come. */
 static void settle(struct sharing_bench *bench, uint64_t now)
 {
-    bench->play.now_ns = now;
+    bench->play.now_ns = now * CLOCK_NS_PER_MS;
     while (play_step(&bench->play)) {
         struct engine_totals totals;
         engine_totals(bench->play.engine, &totals);

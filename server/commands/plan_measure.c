@@ -122,7 +122,7 @@ static void *read_some(void *arg)
         if (at >= bench->count)
             break;
         struct some_read *read = &bench->all[at];
-        uint32_t failed = dataset_read_many(bench->probe->dataset, read->reads, read->count);
+        uint32_t failed = dataset_read_many(bench->probe->dataset, read->reads, read->count, 0);
         uint64_t bytes = 0;
         for (uint32_t i = 0; i < read->count; i++)
             bytes += read->reads[i].err.code ? 0 : dataset_size(bench->probe->dataset, read->reads[i].index);

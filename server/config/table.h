@@ -39,7 +39,8 @@ SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, CONFIG_THREADS_
         "Threads that decode and augment. 0: as many as there are processor cores for the daemon, by its affinity and "
         "its control group's quota.")
 SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, CONFIG_THREADS_MAX,
-        "Threads that read files. More help where single reads are slow (network file systems, hard disks).")
+        "With the workers, how many reads each source may have at once. More help where single reads are slow (network "
+        "file systems, hard disks). Each source has as many of its own.")
 SETTING(WIDTH, redirect_width, "redirect", "width", "half", "slots, half or off", 0, CONFIG_WIDTH_MAX,
         "How many neighbouring slots of the chunks that share a place in memory may stand for each other, so that "
         "samples are prepared, and chunks read, fewer times (docs/sharing.md). half: half a chunk, 8 to 128. Narrower "

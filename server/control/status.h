@@ -22,8 +22,10 @@
  *             (samples dropped), given_up (segments that gave place), left_alone (it is slower than sources),
  *             mb_per_s (with one read under way; null: not known)}
  *   engine    loads_inflight, prepares_inflight, source_retries (reads that storage did not answer),
- *             source_waits (jobs that wait for their storage now), unknown_releases
- *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
+ *             source_waits (jobs that wait for their storage now), unknown_releases, steps (of the engine), step_ms
+ *             {longest, mean (null before the first)} (how long they took: nobody is delivered to meanwhile)
+ *   governor  preparers (threads), loaders (reads at once), prepare_rate, load_rate (samples/s predicted; null: not
+ *             known), moves
  *   jobs[]    name, job, pid, client, dataset, dataset_samples, store, pipeline, weight, batch_size, prefetch (batches
  *             each rank may be ahead now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0),
  *             epochs (0: no end), started, view_samples, epoch_samples (of them, the share of the ranks here),
@@ -222,6 +224,7 @@ struct daemon_status {
     struct engine_totals totals;
     struct status_governor governor;
     struct histogram loads, preparations; /* how long reads took, and preparing samples */
+    struct histogram steps;               /* how long the engine's steps took */
     const char *bad_reasons[BAD_REASONS]; /* names for totals.counts.bad_samples; NULL: no such reason. Static. */
     struct status_job *jobs;              /* malloc'ed, the status's own */
     size_t n_jobs;

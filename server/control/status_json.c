@@ -277,6 +277,15 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     return row;
 }
 
+static json_t *step_json(const struct histogram *steps, bool *failed)
+{
+    json_t *row = json_object();
+    uint64_t n = histogram_count(steps);
+    put(row, "longest", json_real(steps->longest_s * 1e3), failed);
+    put(row, "mean", n ? json_real(steps->sum_s * 1e3 / (double)n) : json_null(), failed);
+    return row;
+}
+
 static json_t *governor_json(const struct daemon_status *status, bool *failed)
 {
     const struct status_governor *governor = &status->governor;
@@ -382,6 +391,8 @@ char *status_to_json(const struct daemon_status *status)
     put(engine, "source_retries", count(status->totals.counts.source_retries), &failed);
     put(engine, "source_waits", count(status->totals.source_waits), &failed);
     put(engine, "unknown_releases", count(status->totals.counts.unknown_releases), &failed);
+    put(engine, "steps", count(histogram_count(&status->steps)), &failed);
+    put(engine, "step_ms", step_json(&status->steps, &failed), &failed);
     put(root, "engine", engine, &failed);
     put(root, "governor", governor_json(status, &failed), &failed);
     for (size_t i = 0; i < status->n_jobs; i++) {

@@ -197,6 +197,8 @@ char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)
     put(metrics, METRIC_SOURCE_WAITS, (double)status->totals.source_waits);
     metrics_put_histogram(metrics, METRIC_LOAD_SECONDS, &status->loads, NULL);
     metrics_put_histogram(metrics, METRIC_PREPARE_SECONDS, &status->preparations, NULL);
+    metrics_put_histogram(metrics, METRIC_ENGINE_STEP_SECONDS, &status->steps, NULL);
+    put(metrics, METRIC_ENGINE_STEP_LONGEST, status->steps.longest_s);
     put_memory(metrics, status);
     put_storage(metrics, &status->storage);
     put_governor(metrics, &status->governor);

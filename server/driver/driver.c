@@ -295,7 +295,7 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
     driver->config = *config;
     int code = engine_create(&config->engine, &driver->engine, err);
     if (!code)
-        code = governor_live_create(config->workers, config->loaders, &driver->governor, err);
+        code = governor_live_create(config->workers, config->reads, &driver->governor, err);
     if (!code && config->node && cluster_create(config->node, config->boot, &driver->cluster))
         code = error_set(err, LARDER_ENOMEM, "no memory to share with other nodes");
     if (code) {

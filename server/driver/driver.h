@@ -31,7 +31,7 @@ struct driver_config {
     uint64_t boot;
     uint32_t jobs_max;
     const char *settings_file; /* borrowed; NULL: errors that ask for another setting name no file */
-    uint32_t workers, loaders; /* threads of the pool; the governor needs both numbers */
+    uint32_t workers, reads;   /* threads that prepare, and reads at once that a source may have */
     struct mailbox *inbox;     /* borrowed */
     struct catalog *catalog;   /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */
     struct arena *arena;       /* borrowed; copies go there. NULL: engine.reserve_bytes and copy_bytes are 0 */

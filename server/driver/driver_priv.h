@@ -109,6 +109,7 @@ struct driver {
     uint64_t named;                       /* jobs that the driver has given a name to */
     uint64_t reads;                       /* reads that workers have done */
     struct histogram loads, preparations; /* how long reads took, and preparing samples */
+    struct histogram steps;               /* how long the engine's steps took */
     uint64_t short_told_bytes;            /* encoded memory that the log last said the jobs need; 0: there is enough */
 
     struct driver_reading reading;

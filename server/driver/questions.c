@@ -92,6 +92,7 @@ static void on_status(struct driver *driver, struct driver_question *question)
     status->totals.counts.reads = driver->reads; /* reads done, where the engine counts reads asked for */
     status->loads = driver->loads;
     status->preparations = driver->preparations;
+    status->steps = driver->steps;
     size_t n_rows = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
     status->jobs = xcalloc(n_rows, sizeof *status->jobs);
     for (size_t i = 0; i < n_rows; i++) {

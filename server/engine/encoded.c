@@ -122,7 +122,7 @@ void encoded_shed(struct encoded_store *store)
     (void)make_room_encoded(store, 0);
 }
 
-uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes)
+uint32_t encoded_begin(struct encoded_store *store, const void *dataset, sample_id id, uint64_t bytes)
 {
     /* A sample alone may take all of the budget. Otherwise a sample that needs what the records take would never
      * come. */
@@ -132,12 +132,13 @@ uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes
     bool kept = encoded_keeps(store, id);
     store->encodeds[index] = (struct encoded){
         .state = ENCODED_LOADING, .id = id, .tasks = LINE_EMPTY, .bytes = bytes, .heap_at = ENGINE_NONE, .kept = kept};
+    store->encodeds[index].dataset = dataset;
+    store->encodeds[index].flight = encoded_flight_begin(store, dataset, bytes);
     store->samples[id].encoded = index;
     encoded_fiber_enter(store, index);
     store->used_bytes += bytes;
     store->kept_bytes += kept ? bytes : 0;
     store->pinned_bytes += bytes;
-    store->loading++;
     /* its first pin is the load's */
     residency_add(store->residency, index, demand_count_encoded(store->jobs, id) + (kept ? KEPT_WANT : 0));
     return index;
@@ -146,8 +147,7 @@ uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes
 void encoded_arrived(struct encoded_store *store, uint32_t index, void *handle)
 {
     struct encoded *encoded = &store->encodeds[index];
-    CHECK(encoded->state == ENCODED_LOADING && store->loading > 0);
-    store->loading--;
+    encoded_flight_end(store, encoded);
     encoded->state = ENCODED_READY;
     encoded->handle = handle;
     store->samples[encoded->id].failed = false;
@@ -157,8 +157,7 @@ void encoded_arrived(struct encoded_store *store, uint32_t index, void *handle)
 
 void encoded_failed(struct encoded_store *store, uint32_t index)
 {
-    CHECK(store->encodeds[index].state == ENCODED_LOADING && store->loading > 0);
-    store->loading--;
+    encoded_flight_end(store, &store->encodeds[index]);
     store->samples[store->encodeds[index].id].failed = true;
     encoded_free(store, index, false);
 }
@@ -227,30 +226,4 @@ void encoded_drop_idle(struct encoded_store *store)
 uint64_t encoded_mean_bytes(const struct encoded_store *store)
 {
     return store->slab.taken ? store->used_bytes / store->slab.taken : 0;
-}
-
-/* A read that is cut short leaves its chunk to be read again. And room that small reads leave only allows small
- * reads. */
-bool encoded_room_for_read(const struct encoded_store *store, sample_id id)
-{
-    uint32_t chunk = store->chunks->at[id].chunk;
-    uint32_t samples = chunk == ENGINE_NONE ? 1
-                                            : store->chunks->groups[store->chunks->chunks[chunk].group].chunk_samples;
-    return store->loading == 0 || store->loading + samples <= store->env->config.inflight_loads;
-}
-
-/* The room is for what the chunk can bring, or for half of memory if that is less. Otherwise each sample that is
- * through would make room for a read of one sample, as soon as the look-ahead needs more than there is. */
-bool encoded_memory_for_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes)
-{
-    uint32_t chunk = job_at(store->jobs, job)->terms.redirected ? store->chunks->at[id].chunk : ENGINE_NONE;
-    uint64_t limit = encoded_most(store), pinned = store->pinned_bytes;
-    if (!store->next.known) /* there, what is kept makes way */
-        limit -= store->kept_bytes < limit ? store->kept_bytes : limit;
-    uint64_t most = limit / 2;
-    uint64_t mean = store->slab.taken ? encoded_mean_bytes(store) : bytes, all = bytes;
-    if (chunk != ENGINE_NONE)
-        all = mean * store->chunks->groups[store->chunks->chunks[chunk].group].chunk_samples;
-    all = all > most ? most : all;
-    return pinned == 0 || pinned + (all > bytes ? all : bytes) <= limit;
 }

@@ -34,7 +34,8 @@ struct encoded {
     /* its place in the heap of next.heap, ENGINE_NONE when it is not in it; and when its sample is used next */
     uint32_t heap_at;
     double next_use;
-    bool kept; /* its sample is in the kept set, and it counts as wanted by KEPT_WANT jobs more */
+    uint32_t flight; /* while LOADING: the number of its dataset's flight */
+    bool kept;       /* its sample is in the kept set, and it counts as wanted by KEPT_WANT jobs more */
     /* its neighbours in its fiber's list, while it is in it */
     struct link in_fiber;
     uint32_t round; /* the value of sources.rounds when its load began */
@@ -83,6 +84,13 @@ struct known_order {
     bool more; /* another epoch follows */
 };
 
+/* The loads of one dataset that are out, and their bytes. Without loads the place is free. */
+struct flight {
+    const void *dataset;
+    uint32_t loads;
+    uint64_t bytes;
+};
+
 /* When samples are used next; see encoded_next.c. Owner: encoded_next.c. */
 struct next_uses {
     bool known;                 /* All jobs have orders of their own, and memory does not hold all that they want. */
@@ -109,6 +117,10 @@ struct encoded_store {
     struct residency *residency;
     uint64_t used_bytes, pinned_bytes; /* pinned: bytes that are being loaded, or that tasks wait for or read */
     uint32_t loading;                  /* encodeds that are LOADING: the LOADs that are out */
+    uint64_t loading_bytes;            /* their bytes */
+    struct flight *flights;            /* n_flights of them have these between them */
+    uint32_t n_flights;
+    size_t flights_cap;
     struct shortage shortage;
     struct idset *kept; /* Samples whose bytes stay over all epochs; NULL when there are none. */
     struct next_uses next;
@@ -144,9 +156,9 @@ uint64_t encoded_sure(const struct encoded_store *store);
 uint64_t encoded_sure_alone(const struct encoded_store *store);
 /* encoded_shed evicts what is above encoded_most, as far as it is not pinned. */
 void encoded_shed(struct encoded_store *store);
-/* encoded_begin begins an encoded for a load, with one pin, and evicts what it must; ENGINE_NONE when there is no room
- * now. */
-uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes);
+/* encoded_begin begins an encoded for a load from the dataset, with one pin, and evicts what it must; ENGINE_NONE when
+ * there is no room now. */
+uint32_t encoded_begin(struct encoded_store *store, const void *dataset, sample_id id, uint64_t bytes);
 /* encoded_arrived takes the bytes that a load has brought. The load's pin stays until the caller unpins it.
  * encoded_failed frees an encoded whose load has failed. */
 void encoded_arrived(struct encoded_store *store, uint32_t encoded, void *handle);
@@ -170,12 +182,22 @@ void encoded_drop_if_idle(struct encoded_store *store, sample_id id);
 void encoded_drop_idle(struct encoded_store *store);
 /* encoded_mean_bytes gives the mean length of the encodeds that are there; 0 when there are none. */
 uint64_t encoded_mean_bytes(const struct encoded_store *store);
-/* encoded_room_for_read tells whether LOADs of all samples of the sample's chunk may be out besides those that are, or
- * none is out. */
-bool encoded_room_for_read(const struct encoded_store *store, sample_id id);
-/* encoded_memory_for_read tells whether memory has enough bytes without pins for a read of the sample's chunk for the
- * job, or no bytes are pinned. */
-bool encoded_memory_for_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes);
+/* encoded_bars.c */
+/* What keeps a read from beginning. */
+enum encoded_bar { ENCODED_FREE_TO_READ, ENCODED_NO_ROOM, ENCODED_NO_SHARE };
+/* encoded_bar_to_read says whether a read of the sample's chunk may begin for the job. There must be room for the LOADs
+ * and the bytes of what the chunk brings, or nothing of the kind is there. ENCODED_NO_SHARE: others may read, but the
+ * job's source has in flight what it may have. */
+enum encoded_bar encoded_bar_to_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes);
+/* encoded_share_for_read tells whether the dataset's source may have so much more in flight. */
+bool encoded_share_for_read(const struct encoded_store *store, const void *dataset, uint32_t samples, uint64_t bytes);
+
+/* encoded_flights.c */
+/* encoded_flight_begin counts a load of the dataset and gives its flight; encoded_flight_end counts it out again. */
+uint32_t encoded_flight_begin(struct encoded_store *store, const void *dataset, uint64_t bytes);
+void encoded_flight_end(struct encoded_store *store, const struct encoded *encoded);
+/* encoded_flight gives what of the dataset is in flight; NULL: nothing is. Valid until a load begins or ends. */
+const struct flight *encoded_flight(const struct encoded_store *store, const void *dataset);
 
 /* encoded_keeps tells whether the sample's bytes stay over all epochs. */
 bool encoded_keeps(const struct encoded_store *store, sample_id id);
@@ -212,14 +234,14 @@ void encoded_next_check(const struct encoded_store *store); /* CHECKs the heap *
 /* encoded_slots gives the slots of a chunk in the order in which a read is to bring them, after
  * encoded_measure_shortage; valid until the next call. */
 const uint32_t *encoded_slots(struct encoded_store *store, const struct chunk *chunk);
-/* encoded_job_for gives a job that needs something of the chunk and whose source answers; ENGINE_NONE when there is
- * none. */
+/* encoded_job_for gives a job that needs something of the chunk and whose source answers, and may read it now;
+ * ENGINE_NONE when there is none. */
 uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *chunk, uint32_t chunk_samples);
 /* encoded_best_chunk gives the chunk of the group whose read brings most, by chance among equals. NULL when no chunk
  * that fits brings enough. */
 const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct group *group);
-/* encoded_hungry_group gives the group that has least in memory for its size, of those that are worth a try; NULL when
- * none is. */
+/* encoded_hungry_group gives the group that has least in memory for its size, of those that are worth a try and whose
+ * source may read a chunk; NULL when none is. */
 struct group *encoded_hungry_group(const struct encoded_store *store);
 /* encoded_room_ahead tells whether a chunk of the group may be read ahead: memory and the loads in flight have room. */
 bool encoded_room_ahead(const struct encoded_store *store, const struct group *group);

@@ -57,13 +57,34 @@ const uint32_t *encoded_slots(struct encoded_store *store, const struct chunk *c
 
 /* ── ahead ── */
 
+/* may_read tells whether the job's source answers, and may read a chunk. */
+static bool may_read(const struct encoded_store *store, uint32_t job, uint32_t samples)
+{
+    return !sources_away(store->sources, job) && encoded_share_for_read(store, job_at(store->jobs, job)->terms.dataset,
+                                                                        samples, encoded_mean_bytes(store) * samples);
+}
+
+/* is_held tells whether all jobs that could read the group have to wait for their source. */
+static bool is_held(const struct encoded_store *store, const struct group *group)
+{
+    uint32_t takers[ENGINE_TAKERS_MAX], n_takers = demand_takers(store->jobs, takers, ENGINE_TAKERS_MAX), here = 0;
+    for (uint32_t i = 0; i < n_takers; i++) {
+        if (!chunks_is_here(job_at(store->jobs, takers[i]), group))
+            continue;
+        if (may_read(store, takers[i], group->chunk_samples))
+            return false;
+        here++;
+    }
+    return here > 0;
+}
+
 uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *chunk, uint32_t chunk_samples)
 {
     uint32_t takers[ENGINE_TAKERS_MAX], n_takers = demand_takers(store->jobs, takers, ENGINE_TAKERS_MAX);
     for (uint32_t slot = 0; slot < chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         for (uint32_t i = 0; id != SAMPLE_NONE && i < n_takers; i++) {
-            if (!sources_away(store->sources, takers[i]) && store->samples[id].encoded == ENGINE_NONE &&
+            if (may_read(store, takers[i], chunk_samples) && store->samples[id].encoded == ENGINE_NONE &&
                 encoded_needs_bytes(store, takers[i], id))
                 return takers[i];
         }
@@ -110,7 +131,8 @@ struct group *encoded_hungry_group(const struct encoded_store *store)
     for (uint32_t i = 0; i < store->chunks->n_groups; i++) {
         struct group *group = &store->chunks->groups[i];
         if (group->stock < group->ahead_below &&
-            (!best || (uint64_t)group->stock * best->n_chunks < (uint64_t)best->stock * group->n_chunks))
+            (!best || (uint64_t)group->stock * best->n_chunks < (uint64_t)best->stock * group->n_chunks) &&
+            (store->loading == 0 || !is_held(store, group)))
             best = group;
     }
     return best;

@@ -125,6 +125,7 @@ void engine_destroy(struct engine *engine, void (*drop)(void *encoded))
     free(engine->outbox.delivered);
     free(engine->prepared.window);
     free(engine->encoded.slots);
+    free(engine->encoded.flights);
     free(engine);
 }
 

@@ -76,6 +76,7 @@ struct tasks {
     uint32_t copies; /* tasks that are out as copies, and the bytes that they write */
     uint64_t copies_bytes;
     uint32_t copies_from; /* the job whose copies go out first */
+    struct jobset held;   /* jobs whose sources may have no more in flight, in this dispatch */
     /* The virtual time of the last turn that began, by kind. When a list gets work, its turn is brought to within its
      * slack of this time. */
     double turn[TASK_KINDS];
@@ -210,6 +211,9 @@ void tasks_weigh(struct tasks *tasks);
 uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind);
 /* tasks_cost_ns gives what one output for the job takes, as far as is known. */
 uint64_t tasks_cost_ns(const struct tasks *tasks, uint32_t job);
+/* tasks_turn_hold has other jobs load while the job's source may have no more in flight. The job saves up no more than
+ * its slack meanwhile. */
+void tasks_turn_hold(struct tasks *tasks, uint32_t job);
 /* tasks_turn_begin moves the virtual time of this kind of work on to the job's turn. */
 void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job);
 /* tasks_charge_prepare charges the jobs that a PREPARE is for. tasks_charge_load charges those that a LOAD is for. */

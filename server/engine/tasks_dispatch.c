@@ -111,8 +111,9 @@ static void dispatch_copies(struct tasks *tasks)
     }
 }
 
-/* dispatch_load begins the load that the job's next task needs. It returns false when there is no room for the load
- * now, or never will be: then the task has failed. */
+/* dispatch_load begins the load that the job's next task needs, or has the job wait for its source, which may have no
+ * more in flight. It returns false when there is no room for the load now, or never will be: then the task has
+ * failed. */
 static bool dispatch_load(struct tasks *tasks, uint32_t job)
 {
     uint32_t index = tasks_next(tasks, job, TASK_LOADS);
@@ -126,8 +127,11 @@ static bool dispatch_load(struct tasks *tasks, uint32_t job)
         tasks_fail(tasks, index, BAD_TOO_LARGE);
         return false;
     }
-    if (!encoded_room_for_read(tasks->encoded, id) || !encoded_memory_for_read(tasks->encoded, job, id, bytes))
-        return false;
+    enum encoded_bar bar = encoded_bar_to_read(tasks->encoded, job, id, bytes);
+    if (bar == ENCODED_NO_SHARE)
+        tasks_turn_hold(tasks, job);
+    if (bar != ENCODED_FREE_TO_READ)
+        return bar == ENCODED_NO_SHARE;
     tasks_turn_begin(tasks, TASK_LOADS, job);
     if (!tasks_load(tasks, job, id, bytes))
         return false;
@@ -144,6 +148,7 @@ bool tasks_dispatch(struct tasks *tasks)
     tasks_weigh(tasks);
     encoded_shed(tasks->encoded);
     tasks_probe(tasks);
+    tasks->held = (struct jobset){{0}};
     while (tasks->encoded->loading < tasks->env->config.inflight_loads) {
         job = tasks_next_turn(tasks, TASK_LOADS);
         if (job == ENGINE_NONE || !dispatch_load(tasks, job))

@@ -121,10 +121,9 @@ static void act_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t b
 
 bool tasks_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t bytes)
 {
-    uint32_t encoded = encoded_begin(tasks->encoded, id, bytes);
+    uint32_t encoded = encoded_begin(tasks->encoded, job_at(tasks->jobs, job)->terms.dataset, id, bytes);
     if (encoded == ENGINE_NONE)
         return false;
-    tasks->encoded->encodeds[encoded].dataset = job_at(tasks->jobs, job)->terms.dataset;
     tasks->encoded->encodeds[encoded].round = tasks->sources->rounds;
     act_load(tasks, job, id, bytes);
     tasks_charge_load(tasks, id);

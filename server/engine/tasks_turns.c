@@ -100,12 +100,21 @@ uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind)
     uint32_t best = ENGINE_NONE;
     for (uint32_t job = 0; job < tasks->jobs->end; job++) {
         const struct task_list *list = &job_at(tasks->jobs, job)->turns.lists[kind];
-        bool held_up = kind == TASK_LOADS && sources_away(tasks->sources, job);
+        bool held_up = kind == TASK_LOADS && (sources_away(tasks->sources, job) || jobset_has(&tasks->held, job));
         if (job_at(tasks->jobs, job)->state != JOB_FREE && list->tasks.head != ENGINE_NONE && !held_up &&
             (best == ENGINE_NONE || list->turn < job_at(tasks->jobs, best)->turns.lists[kind].turn))
             best = job;
     }
     return best;
+}
+
+void tasks_turn_hold(struct tasks *tasks, uint32_t job)
+{
+    struct job_turns *turns = &job_at(tasks->jobs, job)->turns;
+    double least = tasks->turn[TASK_LOADS] - TURN_SLACK / turns->effective_weight;
+    jobset_add(&tasks->held, job);
+    if (turns->lists[TASK_LOADS].turn < least)
+        turns->lists[TASK_LOADS].turn = least;
 }
 
 void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job)

@@ -1,4 +1,5 @@
-/* decide.c: decides by what was measured how many threads prepare, how many load, and for which queues. */
+/* decide.c: decides by what was measured how many threads prepare, how many reads each source gets at once, and for
+ * which queues. */
 #include <math.h>
 #include <string.h>
 
@@ -37,14 +38,19 @@ static double demand(const struct governor *governor, const struct governor_back
     return step > 0 ? backlog->batch_size / step : 0;
 }
 
-/* mean_load_s gives the loader time of one sample in the queues' mixture, and in parts what each source has of it; the
- * rest is the storage classes'. A queue whose training step is not known counts like the others. */
+/* Time of reading, by the source of the queues that it is for. */
+struct load_times {
+    double all[GOVERNOR_SOURCES_MAX], own[GOVERNOR_SOURCES_MAX]; /* own: without what storage classes bring */
+};
+
+/* mean_load_s gives the time of reading of one sample in the queues' mixture, and in times what the queues of each
+ * source have of it. A queue whose training step is not known counts like the others. */
 static double mean_load_s(const struct governor *governor, const struct governor_backlog *backlogs, size_t n,
-                          double parts[GOVERNOR_SOURCES_MAX])
+                          struct load_times *times)
 {
     double demands = 0, seconds = 0;
     uint32_t known = 0;
-    memset(parts, 0, GOVERNOR_SOURCES_MAX * sizeof *parts);
+    memset(times, 0, sizeof *times);
     for (size_t i = 0; i < n; i++) {
         double each = demand(governor, &backlogs[i]);
         demands += each;
@@ -60,10 +66,9 @@ static double mean_load_s(const struct governor *governor, const struct governor
             continue;
         demands += each;
         seconds += each * queue->load_s;
-        parts[queue->desc.source] += each * queue->parts[0] * queue->sample_s[0];
+        times->all[queue->desc.source] += each * queue->load_s;
+        times->own[queue->desc.source] += each * queue->parts[0] * queue->sample_s[0];
     }
-    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX && seconds > 0; i++)
-        parts[i] /= seconds;
     return demands > 0 ? seconds / demands : 0;
 }
 
@@ -76,36 +81,37 @@ static bool anyone_waits(const struct governor_backlog *backlogs, size_t n)
     return any;
 }
 
-/* What the sources in use allow together. */
-struct limit {
-    double part;      /* what they have of the loading time */
-    uint32_t most;    /* reads that they may have at once */
-    double at_once;   /* reads that were under way there in the last window */
-    uint32_t loaders; /* beyond which more bring nothing, those included that read from classes */
-};
+/* source_needs says whether a source is worth a try: somebody waits, and it has long had all the reads that it may
+ * have. */
+static enum governor_need source_needs(struct governor *governor, uint32_t source, bool waits)
+{
+    double at_once = governor_source_at_once(&governor->sources[source]);
+    bool full = waits && at_once >= governor->decision.source_most[source] * NEARLY_ALL;
+    governor->full[source] = full ? governor->full[source] + 1 : 0;
+    return governor->full[source] >= FULL ? NEED_LASTING : waits ? NEED_NOW : NEED_NONE;
+}
 
-static struct limit limit_loaders(struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX], bool waits)
+/* decide_sources decides how many reads each source may have at once, and fills how many are enough for its queues,
+ * with what storage classes bring them beside. It gives by how much the time of reading shrinks because so many fewer
+ * are under way. */
+static double decide_sources(struct governor *governor, const struct load_times *times, bool waits,
+                             uint32_t enough[GOVERNOR_SOURCES_MAX])
 {
     struct governor_decision *decision = &governor->decision;
-    uint32_t all = governor->limits.workers + governor->limits.extra_loaders;
-    struct limit limit = {.part = 0};
-    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++) {
-        limit.at_once += parts[i] > 0 ? governor_source_at_once(&governor->sources[i]) : 0;
-        limit.part += parts[i];
+    uint32_t reads = governor->limits.reads;
+    double before = 0, after = 0;
+    decision->loaders = 0;
+    for (uint32_t i = 0; i < GOVERNOR_SOURCES_MAX; i++) {
+        double at_once = governor_source_at_once(&governor->sources[i]), all = times->all[i], own = times->own[i];
+        uint32_t most = governor_source_decide(&governor->sources[i], reads, source_needs(governor, i, waits));
+        decision->source_most[i] = most;
+        enough[i] = own > 0 && own < all * (1 - ROUNDING) ? governor_tiers_enough(most, own / all, 2 * reads) : most;
+        decision->loaders += all > 0 ? enough[i] : 0;
+        before += all;
+        after += all - own + (at_once > most ? own * most / at_once : own);
     }
-    limit.part = limit.part > 1 - ROUNDING ? 1 : limit.part;
-    double reading = limit.part > 0 ? limit.at_once / limit.part : 0; /* those that read from classes included */
-    bool pressed = waits && governor->preparing >= decision->preparers * NEARLY_ALL;
-    bool full = waits && governor->preparing + reading >= all * NEARLY_ALL;
-    governor->pressed = pressed ? governor->pressed + 1 : 0;
-    governor->full = full ? governor->full + 1 : 0;
-    enum governor_need need = governor->full >= FULL ? NEED_LASTING : waits ? NEED_NOW : NEED_NONE;
-    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++) {
-        decision->source_most[i] = governor_source_decide(&governor->sources[i], all, need);
-        limit.most += parts[i] > 0 ? decision->source_most[i] : 0;
-    }
-    limit.loaders = limit.most && limit.most < all ? governor_tiers_enough(limit.most, limit.part, all) : all;
-    return limit;
+    decision->loaders = decision->loaders ? decision->loaders : reads;
+    return before > 0 ? after / before : 1;
 }
 
 static bool tries_reads(const struct governor *governor)
@@ -116,21 +122,21 @@ static bool tries_reads(const struct governor *governor)
     return tries;
 }
 
-static void decide_split(struct governor *governor, const struct governor_backlog *backlogs, size_t n)
+static void decide_split(struct governor *governor, const struct governor_backlog *backlogs, size_t n,
+                         uint32_t enough[GOVERNOR_SOURCES_MAX])
 {
     struct governor_decision *decision = &governor->decision;
     struct governor_balance balance = {.workers = governor->limits.workers,
-                                       .extra_loaders = governor->limits.extra_loaders,
                                        .curves = governor->curves,
                                        .parts = governor->parts,
                                        .n_classes = governor->n_classes};
-    double parts[GOVERNOR_SOURCES_MAX];
-    balance.load_s = mean_load_s(governor, backlogs, n, parts) * governor->loads_per_prepare;
-    uint32_t all = balance.workers + balance.extra_loaders;
-    struct limit limit = limit_loaders(governor, parts, anyone_waits(backlogs, n));
-    balance.enough = limit.loaders < all ? limit.loaders : 0;
-    if (balance.enough && limit.at_once > limit.most) /* with so many fewer reads there, each takes so much less time */
-        balance.load_s = balance.load_s * (1 - limit.part) + balance.load_s * limit.part * (limit.most / limit.at_once);
+    struct load_times times;
+    bool waits = anyone_waits(backlogs, n);
+    bool pressed = waits && governor->preparing >= decision->preparers * NEARLY_ALL;
+    governor->pressed = pressed ? governor->pressed + 1 : 0;
+    balance.load_s = mean_load_s(governor, backlogs, n, &times) * governor->loads_per_prepare;
+    balance.load_s *= decide_sources(governor, &times, waits, enough);
+    balance.loaders = decision->loaders;
     uint32_t probe;
     governor->settled = governor_preparers(&balance, governor->settled, GAIN, &probe);
     if (governor->pressed < FULL || tries_reads(governor)) /* only one thing is tried at a time */
@@ -141,11 +147,10 @@ static void decide_split(struct governor *governor, const struct governor_backlo
     decision->moves += preparers != decision->preparers;
     decision->preparers = preparers;
     decision->preparers_most = most;
-    decision->loaders = limit.loaders < all - preparers ? limit.loaders : all - preparers;
     decision->prepare_rate = governor_prepare_rate(&balance, preparers);
     /* In samples that are read. When next to none is, the old times say nothing of the next read. */
     bool reads = governor->loads_per_prepare >= READS_LEAST;
-    decision->load_rate = reads ? governor_load_rate(&balance, decision->loaders) * governor->loads_per_prepare : 0;
+    decision->load_rate = reads ? governor_load_rate(&balance) * governor->loads_per_prepare : 0;
 }
 
 /* usual_prepare_s gives the mean preparing time of a sample over the queues. 0: not known. */
@@ -174,19 +179,25 @@ static double pending_s(const struct queue *queue, const struct governor_backlog
     return governor_tiers_seconds(samples, queue->sample_s, queue->load_s > 0 ? queue->load_s : UNKNOWN_S);
 }
 
+/* What is usual over all queues. */
+struct usual {
+    double prepare_s; /* preparing time of a sample; 0: not known */
+    size_t queues;    /* that share what is prepared */
+};
+
 /* forecast predicts a queue's next batch. Training goes on while the batch comes: the current step, and the steps of
  * the batches that lie ready. */
 static struct governor_forecast forecast(const struct governor *governor, const struct governor_backlog *backlog,
-                                         size_t n, double usual_s)
+                                         const struct usual *usual)
 {
     const struct queue *queue = &governor->queues[backlog->queue];
     uint32_t missing = backlog->pending_loads < backlog->batch_size ? backlog->pending_loads : backlog->batch_size;
-    double rate = governor->decision.prepare_rate / (double)n;
+    double rate = governor->decision.prepare_rate / (double)usual->queues;
     double prepare = rate > 0 ? backlog->batch_size / rate : 0;
     if (queue->train_s <= 0)
         return (struct governor_forecast){0};
-    if (queue->prepare_s > 0 && usual_s > 0)
-        prepare *= queue->prepare_s / usual_s;
+    if (queue->prepare_s > 0 && usual->prepare_s > 0)
+        prepare *= queue->prepare_s / usual->prepare_s;
     double each = backlog->pending_loads ? pending_s(queue, backlog) / backlog->pending_loads : 0;
     return (struct governor_forecast){.load_s = queue->load_s > 0 ? missing * each : 0,
                                       .rest_s = prepare - queue->train_s * (1 + backlog->ready_batches)};
@@ -211,48 +222,65 @@ static uint32_t ahead(const struct governor *governor, const struct governor_bac
     return batches > GOVERNOR_AHEAD_MAX ? GOVERNOR_AHEAD_MAX : (uint32_t)batches;
 }
 
-static void decide_queues(struct governor *governor, const struct governor_backlog *backlogs, size_t n)
+/* deal deals the reads at once of a source to its queues, whose backlogs these are. */
+static void deal(struct governor *governor, const struct governor_backlog *backlogs, size_t n, uint32_t loaders,
+                 const struct usual *usual)
 {
     struct governor_claim claims[GOVERNOR_QUEUES_MAX];
     struct governor_forecast forecasts[GOVERNOR_QUEUES_MAX];
     uint32_t dealt[GOVERNOR_QUEUES_MAX], floor[GOVERNOR_QUEUES_MAX], before[GOVERNOR_QUEUES_MAX], kept = 0;
     struct governor_decision *decision = &governor->decision;
     bool fits = governor->decided;
-    if (n == 0)
-        return;
-    double usual_s = usual_prepare_s(governor, backlogs, n);
     for (size_t i = 0; i < n; i++) {
         struct queue *queue = &governor->queues[backlogs[i].queue];
         queue->pressure += (pending_s(queue, &backlogs[i]) - queue->pressure) * PRESSURE_NEW;
-        uint32_t most = decision->source_most[queue->desc.source], reads = backlogs[i].pending_reads;
+        uint32_t reads = backlogs[i].pending_reads;
         claims[i] = (struct governor_claim){.pressure = queue->pressure * queue->desc.weight,
                                             .weight = queue->desc.weight / ranks_of(governor, backlogs[i].queue),
-                                            .most = reads > most ? most : reads,
+                                            .most = reads > loaders ? loaders : reads,
                                             .skipped = queue->skipped};
-        forecasts[i] = forecast(governor, &backlogs[i], n, usual_s);
+        forecasts[i] = forecast(governor, &backlogs[i], usual);
         before[i] = decision->queue_loaders[backlogs[i].queue];
         kept += before[i];
     }
-    governor_deal(claims, n, decision->loaders, governor->limits.share, dealt);
-    governor_guaranteed(claims, n, decision->loaders, governor->limits.share, floor);
+    governor_deal(claims, n, loaders, governor->limits.share, dealt);
+    governor_guaranteed(claims, n, loaders, governor->limits.share, floor);
     for (size_t i = 0; i < n; i++) {
         fits = fits && (before[i] > 0 || dealt[i] == 0);
     }
     governor_relieve(forecasts, n, governor->limits.tau_s, floor, dealt);
-    /* As long as the old deal still suits the queues, moving threads to save a few milliseconds is not worth it. */
-    bool keep = fits && kept == decision->loaders &&
-                worst(forecasts, n, before) - worst(forecasts, n, dealt) < MOVE_S_MIN;
+    /* As long as the old deal still suits the queues, moving reads to save a few milliseconds is not worth it. */
+    bool keep = fits && kept == loaders && worst(forecasts, n, before) - worst(forecasts, n, dealt) < MOVE_S_MIN;
     for (size_t i = 0; i < n; i++) {
-        uint32_t loaders = keep ? before[i] : dealt[i];
+        uint32_t given = keep ? before[i] : dealt[i];
         struct queue *queue = &governor->queues[backlogs[i].queue];
-        queue->skipped = loaders == 0 && backlogs[i].pending_reads ? queue->skipped + 1 : 0;
-        decision->queue_loaders[backlogs[i].queue] = loaders;
-        decision->ahead[backlogs[i].queue] = ahead(governor, &backlogs[i], loaders);
+        queue->skipped = given == 0 && backlogs[i].pending_reads ? queue->skipped + 1 : 0;
+        decision->queue_loaders[backlogs[i].queue] = given;
+        decision->ahead[backlogs[i].queue] = ahead(governor, &backlogs[i], given);
         decision->views[backlogs[i].queue] = (struct governor_view){
             .load_s = queue->load_s,
             .prepare_s = queue->prepare_s,
             .train_s = queue->train_s,
-            .late_s = queue->train_s > 0 ? governor_late(&forecasts[i], loaders) : 0};
+            .late_s = queue->train_s > 0 ? governor_late(&forecasts[i], given) : 0};
+    }
+}
+
+static void decide_queues(struct governor *governor, const struct governor_backlog *backlogs, size_t n,
+                          const uint32_t enough[GOVERNOR_SOURCES_MAX])
+{
+    struct governor_backlog of_source[GOVERNOR_QUEUES_MAX];
+    bool dealt[GOVERNOR_SOURCES_MAX] = {false};
+    const struct usual usual = {usual_prepare_s(governor, backlogs, n), n};
+    for (size_t i = 0; i < n; i++) {
+        uint32_t source = governor->queues[backlogs[i].queue].desc.source;
+        size_t count = 0;
+        for (size_t j = i; j < n && !dealt[source]; j++) {
+            if (governor->queues[backlogs[j].queue].desc.source == source)
+                of_source[count++] = backlogs[j];
+        }
+        if (count)
+            deal(governor, of_source, count, enough[source], &usual);
+        dealt[source] = true;
     }
 }
 
@@ -263,9 +291,10 @@ const struct governor_decision *governor_decide(struct governor *governor, const
     CHECK(n <= GOVERNOR_QUEUES_MAX);
     for (size_t i = 0; i < n; i++)
         CHECK(backlogs[i].queue < GOVERNOR_QUEUES_MAX && governor->queues[backlogs[i].queue].there);
+    uint32_t enough[GOVERNOR_SOURCES_MAX];
     governor_fold(governor);
-    decide_split(governor, backlogs, n);
-    decide_queues(governor, backlogs, n);
+    decide_split(governor, backlogs, n, enough);
+    decide_queues(governor, backlogs, n, enough);
     governor->decided = true;
     return &governor->decision;
 }

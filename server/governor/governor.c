@@ -13,24 +13,19 @@ enum { AWAY = 8 }; /* a class without a task in so many windows leaves the mixtu
 
 int governor_create(const struct governor_limits *limits, struct governor **out)
 {
-    if (limits->workers < 1 || limits->workers > GOVERNOR_THREADS_MAX || limits->extra_loaders > GOVERNOR_THREADS_MAX)
+    if (limits->workers < 1 || limits->workers > GOVERNOR_THREADS_MAX || limits->reads < 1 ||
+        limits->reads > GOVERNOR_READS_MAX)
         return LARDER_EINVAL;
     struct governor *governor = xcalloc(1, sizeof *governor);
     governor->magic = GOVERNOR_MAGIC;
     governor->limits = *limits;
     governor->loads_per_prepare = 1;
-    /* Rather too many threads prepare than too few: a preparer without work loads, and a sample that is only loaded
-     * brings nobody a batch. */
-    bool all_prepare = limits->extra_loaders > 0 || limits->workers == 1;
-    governor->decision.preparers = all_prepare ? limits->workers : limits->workers * 3 / 5;
+    governor->decision.preparers = limits->workers;
     governor->settled = governor->decision.preparers;
-    governor->decision.loaders = limits->workers - governor->decision.preparers + limits->extra_loaders;
+    governor->decision.loaders = limits->reads;
     governor->decision.preparers_most = limits->workers;
-    /* If there are extra loaders, one thread stays out of loading, so that preparations do not wait for slow
-     * storage. */
-    governor->decision.loaders_most = limits->workers + limits->extra_loaders - (limits->extra_loaders > 0);
     for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
-        governor->decision.source_most[i] = limits->workers + limits->extra_loaders;
+        governor->decision.source_most[i] = limits->reads;
     *out = governor;
     return 0;
 }
@@ -83,7 +78,7 @@ void governor_loaded(struct governor *governor, uint32_t number, const struct go
     governor_times_add(read->tier ? &tier->size : &queue->size, read->samples);
     queue->loads[read->tier] += read->samples;
     if (read->tier == 0)
-        governor_source_read(&governor->sources[queue->desc.source], read->seconds, read->busy);
+        governor_source_read(&governor->sources[queue->desc.source], read);
 }
 
 static double sum_of_parts(const struct governor *governor)

@@ -1,5 +1,6 @@
-/* governor.h: the governor decides which threads load, which prepare, and how far ahead each queue should be: Lobster's
- * thread management (ICPP 2022, 4.1 to 4.4).
+/* governor.h: the governor decides how many threads prepare, how many reads each source gets at once, and how far ahead
+ * each queue should be: Lobster's thread management (ICPP 2022, 4.1 to 4.4), but that reading takes no core, so it
+ * takes no thread from preparing.
  *
  * The governor keeps measurements. The caller gives it each time that was measured, and calls governor_decide every few
  * hundred milliseconds with what is waiting then. The governor does no I/O and has neither a clock nor a thread: the
@@ -21,17 +22,18 @@
 
 #define GOVERNOR_QUEUES_MAX 1024
 #define GOVERNOR_QUEUE_NONE UINT32_MAX
-#define GOVERNOR_SOURCES_MAX 16 /* sources told apart at a time; further ones share the last number */
-#define GOVERNOR_CLASSES_MAX 32 /* pipelines × sample sizes told apart in a window; others count as the nearest one */
+#define GOVERNOR_SOURCES_MAX 256 /* sources told apart at a time; further ones share the last number */
+#define GOVERNOR_READS_MAX 2048  /* the most reads at once that a source may be allowed */
+#define GOVERNOR_CLASSES_MAX 32  /* pipelines × sample sizes told apart in a window; others count as the nearest one */
 #define GOVERNOR_AHEAD_MAX 64
 
 struct governor;
 
 struct governor_limits {
-    uint32_t workers;       /* threads that prepare or load, ≥ 1: as many as there are cores */
-    uint32_t extra_loaders; /* threads that only load; they mostly wait for storage, so they need no cores */
-    double tau_s;           /* how late a batch may be before its queue gets help */
-    double share;           /* 0 … 1: the part of what its weight alone would give it that a queue with work keeps */
+    uint32_t workers; /* threads that prepare, ≥ 1: as many as there are cores */
+    uint32_t reads; /* reads that a source may have at once, ≥ 1; they mostly wait for storage, so they need no cores */
+    double tau_s;   /* how late a batch may be before its queue gets help */
+    double share;   /* 0 … 1: the part of what its weight alone would give it that a queue with work keeps */
 };
 
 /* governor_create copies limits; the caller destroys the governor. LARDER_EINVAL: a limit is out of bounds. */
@@ -93,7 +95,7 @@ struct governor_backlog {
     uint32_t queue;
     uint32_t batch_size;
     uint32_t pending_loads; /* samples that were asked for and are not there yet */
-    uint32_t pending_reads; /* reads that bring these, under way or waiting: the queue can use no more loaders */
+    uint32_t pending_reads; /* reads that bring these, under way or waiting: the queue can use no more at once */
     uint32_t ready_batches;
     uint32_t pending_tiers[GOVERNOR_TIERS_MAX]; /* pending_loads by storage class; [0] is not read: the others are the
                                                  * source's */
@@ -101,19 +103,17 @@ struct governor_backlog {
 
 /* What the governor knows of a queue. 0: not known yet. */
 struct governor_view {
-    double load_s, prepare_s; /* thread time that a sample takes */
+    double load_s, prepare_s; /* time that a sample takes */
     double train_s;           /* training time of a batch */
-    double late_s;            /* how late its next batch will be with the loaders dealt to it; below 0: in time */
+    double late_s;            /* how late its next batch will be with the reads dealt to it; below 0: in time */
 };
 
 struct governor_decision {
-    uint32_t preparers; /* workers that prepare first */
-    uint32_t loaders;   /* threads that load first: all others and the extra ones, or fewer where more bring nothing */
-    /* A thread that has nothing of its kind to do takes work of the other kind, while fewer threads than these do that
-     * work. */
-    uint32_t preparers_most, loaders_most;
-    uint32_t source_most[GOVERNOR_SOURCES_MAX];  /* reads that a source may have at once, by whatever threads */
-    uint32_t queue_loaders[GOVERNOR_QUEUES_MAX]; /* loaders dealt to each queue */
+    uint32_t preparers;      /* the fewest that do what all can */
+    uint32_t preparers_most; /* threads that may prepare at once: more would be in each other's way */
+    uint32_t loaders;        /* reads at once of all sources in use, with what classes bring beside them */
+    uint32_t source_most[GOVERNOR_SOURCES_MAX];  /* reads that a source may have at once, ≥ 1 */
+    uint32_t queue_loaders[GOVERNOR_QUEUES_MAX]; /* of the reads at once of its source, those dealt to each queue */
     uint32_t ahead[GOVERNOR_QUEUES_MAX]; /* batches of look-ahead that cover the queue's latency; 0: not known yet */
     struct governor_view views[GOVERNOR_QUEUES_MAX];
     /* Predicted for this split, in samples a second: prepared, and read. 0: not known, or next to nothing is read. */
@@ -129,15 +129,15 @@ const struct governor_decision *governor_decide(struct governor *governor, const
 /* A queue with waiting work that no thread has taken. */
 struct governor_candidate {
     uint32_t job;
-    double job_part; /* threads for each 1 of its job's weight, if the job had one thread more */
+    double job_part; /* what its job has for each 1 of its weight, if it had one thread more: threads, or their time */
     double share;    /* its share of threads: its loaders by the decision, or for preparers its part of the weight */
     uint32_t busy;   /* threads that work for it at this moment */
     /* Batches begun, counted by samples, that its client has not asked for yet. The fewer, the sooner it needs more. */
     double ahead;
 };
 
-/* governor_next_queue gives the index of the candidate that a free thread should serve. Jobs with work get threads in
- * proportion to their weights. Within a job, a queue with fewer threads than the part `guaranteed` (0 … 1) of its share
+/* governor_next_queue gives the index of the candidate that a free thread should serve. The job with the least job_part
+ * is first. Within a job, a queue with fewer threads than the part `guaranteed` (0 … 1) of its share
  * comes first, then the queue that is least ahead, because the job's ranks wait for each other. n ≥ 1. Pure; any
  * thread. */
 size_t governor_next_queue(const struct governor_candidate *candidates, size_t n, double guaranteed);

@@ -54,9 +54,9 @@ struct governor {
     bool steady;      /* the last decision left the number of preparers, and the most there may be, as they were */
     uint64_t busy;    /* sum over this window's tasks of the threads that prepared when the task began */
     double preparing; /* threads that prepared in the last window, on average */
-    uint32_t full;    /* windows in a row with nearly all threads at work */
-    uint32_t pressed; /* windows in a row with nearly all preparers at work */
-    uint32_t settled; /* the number of preparers, leaving probes aside */
+    uint32_t full[GOVERNOR_SOURCES_MAX]; /* windows in a row with nearly all reads at once that a source may have */
+    uint32_t pressed;                    /* windows in a row with nearly all preparers at work */
+    uint32_t settled;                    /* the number of preparers, leaving probes aside */
     struct governor_decision decision;
 };
 

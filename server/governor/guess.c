@@ -44,7 +44,6 @@ double governor_guess(struct governor *governor, uint32_t pipeline, uint64_t fin
     for (size_t i = 0; i < governor->n_classes && governor->guessed && sum > 0; i++)
         governor->parts[i] /= sum;
     const struct governor_balance balance = {.workers = governor->limits.workers,
-                                             .extra_loaders = governor->limits.extra_loaders,
                                              .curves = governor->curves,
                                              .parts = governor->parts,
                                              .n_classes = governor->n_classes};

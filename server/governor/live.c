@@ -19,7 +19,7 @@ struct job {
 struct governor_live {
     struct governor *governor;
     struct reads *reads;
-    uint32_t n_workers, n_loaders;
+    uint32_t n_workers, n_reads;
     const struct governor_decision *decision; /* NULL before the first */
     uint64_t decided_ns;
     uint32_t n_jobs;
@@ -30,20 +30,19 @@ struct governor_live {
     double guess_rate;                           /* samples a second, before the first decision */
 };
 
-int governor_live_create(uint32_t workers, uint32_t loaders, struct governor_live **out, struct error *err)
+int governor_live_create(uint32_t workers, uint32_t reads, struct governor_live **out, struct error *err)
 {
     struct governor *governor;
-    struct governor_limits limits = {
-        .workers = workers, .extra_loaders = loaders, .tau_s = TAU_S, .share = READS_SHARE};
+    struct governor_limits limits = {.workers = workers, .reads = reads, .tau_s = TAU_S, .share = READS_SHARE};
     if (governor_create(&limits, &governor))
-        return error_set(err, LARDER_EINVAL, "threads.workers and threads.loaders may be at most %d",
-                         POOL_THREADS_MAX / 2);
+        return error_set(err, LARDER_EINVAL, "threads.workers may be at most %d, and with threads.loaders %d",
+                         GOVERNOR_THREADS_MAX, GOVERNOR_READS_MAX);
     struct governor_live *live = xcalloc(1, sizeof *live);
     live->governor = governor;
-    live->reads = reads_create(&(struct reads_config){.governor = governor, .workers = workers, .loaders = loaders});
+    live->reads = reads_create(&(struct reads_config){.governor = governor, .most = reads});
     kept_create(&live->kept);
     live->n_workers = workers;
-    live->n_loaders = loaders;
+    live->n_reads = reads;
     *out = live;
     return 0;
 }
@@ -100,7 +99,7 @@ void governor_live_job_begin(struct governor_live *live, const struct reads_job 
         live->decided_ns = clock_now_ns(); /* the first decision waits for measurements */
 }
 
-uint32_t governor_live_queue(const struct governor_live *live, uint32_t job, uint32_t rank)
+uint64_t governor_live_queue(const struct governor_live *live, uint32_t job, uint32_t rank)
 {
     return reads_name(live->reads, job, rank);
 }
@@ -154,7 +153,6 @@ void governor_live_on_action(void *ctx, const struct engine_action *action)
         if (action->job_added.attached) /* another client is the rank now */
             *pace_of(live, action->job, action->rank) = (struct governor_pace){.acted_ns = 0};
         break;
-    case ENGINE_PREPARE: reads_prepare_begins(live->reads); break;
     case ENGINE_DELIVER:
         governor_pace_came(pace_of(live, action->job, action->rank), clock_now_ns());
         reads_delivered(live->reads, action->job, action->rank);
@@ -177,7 +175,6 @@ void governor_live_on_prepared(void *ctx, const struct worker_cost *cost)
                                                .busy = cost->busy,
                                                .encoded_bytes = cost->encoded_bytes,
                                                .seconds = (double)cost->took_ns / (double)CLOCK_NS_PER_S};
-    reads_prepare_ends(live->reads);
     if (cost->took_ns)
         governor_prepared(live->governor, reads_named(live->reads, cost->queue), &preparation);
 }
@@ -262,7 +259,7 @@ static void job_status(const struct governor_live *live, struct status_job *job)
 void governor_live_status(const struct governor_live *live, struct daemon_status *status)
 {
     status->governor = (struct status_governor){
-        .preparers = live->n_workers, .loaders = live->n_loaders, .prepare_rate = live->guess_rate};
+        .preparers = live->n_workers, .loaders = live->n_reads, .prepare_rate = live->guess_rate};
     if (live->decision)
         status->governor = (struct status_governor){.preparers = live->decision->preparers,
                                                     .loaders = live->decision->loaders,

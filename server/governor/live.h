@@ -1,4 +1,4 @@
-/* live.h: the governor in the daemon. It sees what the engine's thread sees, and moves the pool's threads.
+/* live.h: the governor in the daemon. It sees what the engine's thread sees, and says what the threads do.
  *
  * The engine's thread owns it and makes all calls. It watches events, actions and the workers' results. Every few
  * hundred milliseconds it decides by what it has measured. The decision also says which read goes to the pool next
@@ -13,9 +13,9 @@
 
 struct governor_live;
 
-/* governor_live_create makes a governor for `workers` threads that prepare or load, and `loaders` further threads that
- * only load. The caller destroys it. LARDER_EINVAL, as governor_create. */
-int governor_live_create(uint32_t workers, uint32_t loaders, struct governor_live **out, struct error *err);
+/* governor_live_create makes a governor for `workers` threads that prepare, and sources that may have `reads` reads at
+ * once each. The caller destroys it. LARDER_EINVAL, as governor_create. */
+int governor_live_create(uint32_t workers, uint32_t reads, struct governor_live **out, struct error *err);
 /* governor_live_destroy drops the reads that still wait, and keeps the rates. Accepts NULL. */
 void governor_live_destroy(struct governor_live *live);
 /* governor_live_attach names the threads to move. workers is borrowed and outlives every call below. */
@@ -34,7 +34,7 @@ void governor_live_job_begin(struct governor_live *live, const struct reads_job 
 /* governor_live_queue gives the name of a rank's queue, which tasks carry and results give back. When the job has ended
  * meanwhile, the result belongs to nobody, even if another queue has the place. ENGINE_RANK_NONE: the job's queue that
  * has least to load. */
-uint32_t governor_live_queue(const struct governor_live *live, uint32_t job, uint32_t rank);
+uint64_t governor_live_queue(const struct governor_live *live, uint32_t job, uint32_t rank);
 /* governor_live_load takes a read over. task->queue is the name of its queue. */
 void governor_live_load(struct governor_live *live, const struct worker_load *task);
 

@@ -4,17 +4,30 @@
 
 #include "common/check.h"
 
+static void make_room(struct read_queue *queue)
+{
+    if (queue->length < queue->cap)
+        return;
+    uint32_t cap = queue->cap ? queue->cap * 2 : 16;
+    struct worker_load *tasks = xcalloc(cap, sizeof *tasks);
+    for (uint32_t i = 0; i < queue->length; i++)
+        tasks[i] = queue->tasks[(queue->head + i) % queue->cap];
+    free(queue->tasks);
+    *queue = (struct read_queue){.tasks = tasks, .length = queue->length, .cap = cap};
+}
+
 void read_queue_put(struct read_queue *queue, const struct worker_load *task)
 {
-    if (queue->length == queue->cap) {
-        uint32_t cap = queue->cap ? queue->cap * 2 : 16;
-        struct worker_load *tasks = xcalloc(cap, sizeof *tasks);
-        for (uint32_t i = 0; i < queue->length; i++)
-            tasks[i] = queue->tasks[(queue->head + i) % queue->cap];
-        free(queue->tasks);
-        *queue = (struct read_queue){.tasks = tasks, .length = queue->length, .cap = cap};
-    }
+    make_room(queue);
     queue->tasks[(queue->head + queue->length++) % queue->cap] = *task;
+}
+
+void read_queue_put_first(struct read_queue *queue, const struct worker_load *task)
+{
+    make_room(queue);
+    queue->head = (queue->head + queue->cap - 1) % queue->cap;
+    queue->tasks[queue->head] = *task;
+    queue->length++;
 }
 
 struct worker_load read_queue_take(struct read_queue *queue)

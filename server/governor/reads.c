@@ -6,17 +6,17 @@
 #include "common/check.h"
 #include "common/clock.h"
 
-static uint32_t name_of(const struct reads *reads, uint32_t number)
+static uint64_t name_of(const struct reads *reads, uint32_t number)
 {
     const struct queue *queue = &reads->queues[number];
-    return queue->owner << (QUEUE_BITS + SOURCE_BITS) | queue->source << QUEUE_BITS | number;
+    return (uint64_t)queue->owner << (QUEUE_BITS + SOURCE_BITS) | queue->source << QUEUE_BITS | number;
 }
 
-/* named gives the number of the queue with that name. LEFT: its job has ended. */
-static uint32_t named(const struct reads *reads, uint32_t name)
+/* named gives the number of the queue with that name. If its job has ended, it is the one of what was left. */
+static uint32_t named(const struct reads *reads, uint64_t name)
 {
     uint32_t number = name & (GOVERNOR_QUEUES_MAX - 1);
-    return reads->queues[number].there && name_of(reads, number) == name ? number : LEFT;
+    return reads->queues[number].there && name_of(reads, number) == name ? number : LEFT + reads_source_in(name);
 }
 
 struct reads *reads_create(const struct reads_config *config)
@@ -37,7 +37,7 @@ void reads_destroy(struct reads *reads)
         return;
     for (uint32_t i = 0; i < JOBS_MAX; i++)
         free(reads->jobs[i].queues);
-    for (uint32_t i = 0; i <= LEFT; i++)
+    for (uint32_t i = 0; i < LEFT + GOVERNOR_SOURCES_MAX; i++)
         read_queue_clear(&reads->queues[i].waiting);
     free(reads);
 }
@@ -46,12 +46,9 @@ void reads_destroy(struct reads *reads)
 
 static bool source_in_use(const struct reads *reads, uint32_t source)
 {
-    const struct read_queue *left = &reads->queues[LEFT].waiting;
-    bool used = reads->reading[source] > 0;
+    bool used = reads->queues[LEFT + source].samples > 0;
     for (uint32_t i = 0; i < reads->queues_end && !used; i++)
         used = reads->queues[i].there && reads->queues[i].source == source;
-    for (uint32_t at = 0; at < left->length && !used; at++)
-        used = reads_source_in(left->tasks[(left->head + at) % left->cap].queue) == source;
     return used;
 }
 
@@ -95,10 +92,10 @@ static uint32_t free_queue(const struct reads *reads)
     return number;
 }
 
-/* queue_end ends a queue. Its reads that wait, and those that the pool has, go to LEFT. */
+/* queue_end ends a queue. Its reads that wait, and those under way, are left. */
 static void queue_end(struct reads *reads, uint32_t number)
 {
-    struct queue *queue = &reads->queues[number], *left = &reads->queues[LEFT];
+    struct queue *queue = &reads->queues[number], *left = &reads->queues[LEFT + queue->source];
     while (queue->waiting.length) {
         struct worker_load task = read_queue_take(&queue->waiting);
         read_queue_put(&left->waiting, &task);
@@ -155,6 +152,9 @@ void reads_job_end(struct reads *reads, uint32_t number)
 {
     CHECK(number < JOBS_MAX && reads->jobs[number].queues);
     struct job *job = &reads->jobs[number];
+    uint32_t source = reads->queues[job->queues[0]].source;
+    for (uint32_t i = 0; i <= FETCH_CLASSES_MAX; i++)
+        reads->places[i ? GOVERNOR_SOURCES_MAX + i - 1 : source].left.busy += job->parts[i].busy;
     for (uint32_t i = 0; i < job->n_queues; i++)
         queue_end(reads, job->queues[i]);
     while (reads->queues_end && !reads->queues[reads->queues_end - 1].there)
@@ -183,7 +183,7 @@ uint32_t reads_queue(const struct reads *reads, uint32_t number, uint32_t rank)
     return job->queues[rank];
 }
 
-uint32_t reads_name(const struct reads *reads, uint32_t number, uint32_t rank)
+uint64_t reads_name(const struct reads *reads, uint32_t number, uint32_t rank)
 {
     const struct job *job = job_of(reads, number);
     if (rank != ENGINE_RANK_NONE)
@@ -196,19 +196,29 @@ uint32_t reads_name(const struct reads *reads, uint32_t number, uint32_t rank)
     return name_of(reads, best);
 }
 
-uint32_t reads_named(const struct reads *reads, uint32_t name)
+uint32_t reads_named(const struct reads *reads, uint64_t name)
 {
     uint32_t number = named(reads, name);
-    return number == LEFT ? GOVERNOR_QUEUE_NONE : number;
+    return number >= LEFT ? GOVERNOR_QUEUE_NONE : number;
 }
 
 /* ── reads that come and end ── */
 
+/* begin_turn has a job that had nothing to read from the place begin where the others are: it has saved nothing up. */
+static void begin_turn(struct reads *reads, uint32_t queue, uint32_t place)
+{
+    struct part *part = reads_part(reads, queue, place);
+    if (part->busy == 0 && part->turn < reads->places[place].turn && !reads->queues[queue].waiting.length)
+        part->turn = reads->places[place].turn;
+}
+
 void reads_put(struct reads *reads, const struct worker_load *task)
 {
-    struct queue *queue = &reads->queues[named(reads, task->queue)];
+    uint32_t number = named(reads, task->queue);
+    struct queue *queue = &reads->queues[number];
     struct worker_load expected = *task;
     workers_expect(reads->workers, &expected);
+    begin_turn(reads, number, reads_place(&expected));
     read_queue_put(&queue->waiting, &expected);
     queue->samples += task->count;
     queue->tiers[expected.class] += expected.classed;
@@ -231,31 +241,26 @@ void reads_ended(struct reads *reads, const struct worker_read *read)
 {
     uint32_t number = named(reads, read->queue);
     struct queue *queue = &reads->queues[number];
-    uint32_t *reading = &reads->reading[reads_source_in(read->queue)];
-    bool of_source = reads_is_sources(read->samples, read->classed);
-    CHECK(queue->busy > 0 && reads->busy > 0 && queue->samples >= read->samples && *reading >= of_source);
-    CHECK(queue->tiers[read->class] >= read->classed && read->came.samples <= read->samples);
-    if (number != LEFT) {
-        note_read(reads, number, read, *reading);
-        reads->jobs[queue->job].busy--;
-    }
+    struct part *part = reads_part(reads, number, read->place);
+    struct place *place = &reads->places[read->place];
+    CHECK(queue->busy > 0 && part->busy > 0 && reads->busy > 0 && place->reading > 0);
+    CHECK(queue->samples >= read->samples && queue->tiers[read->class] >= read->classed);
+    CHECK(read->came.samples <= read->samples);
+    double weight = number < LEFT ? reads->jobs[queue->job].weight : 1;
+    if (number < LEFT)
+        note_read(reads, number, read, reads->places[reads_source_in(read->queue)].reading);
+    part->turn += (double)read->took_ns / (double)CLOCK_NS_PER_S / weight;
+    part->busy--;
     queue->busy--;
     reads->busy--;
-    *reading -= of_source;
+    place->reading--;
     queue->samples -= read->samples;
     queue->tiers[read->class] -= read->classed;
-    reads_give(reads);
-}
-
-void reads_prepare_begins(struct reads *reads)
-{
-    reads->preparing++;
-}
-
-void reads_prepare_ends(struct reads *reads)
-{
-    CHECK(reads->preparing > 0);
-    reads->preparing--;
+    if (read->rest.count) {
+        double again = number < LEFT ? (double)read->rest.count / reads->jobs[queue->job].batch_size : 0;
+        queue->stock -= queue->stock > again ? again : queue->stock;
+        read_queue_put_first(&queue->waiting, &read->rest);
+    }
     reads_give(reads);
 }
 
@@ -268,7 +273,7 @@ void reads_delivered(struct reads *reads, uint32_t job, uint32_t rank)
 void reads_decided(struct reads *reads, const struct governor_decision *decision)
 {
     reads->decision = decision;
-    workers_set_split(reads->workers, reads->config.workers - decision->preparers, decision->preparers_most);
+    workers_set_preparers(reads->workers, decision->preparers_most);
     reads_give(reads);
 }
 

@@ -1,9 +1,10 @@
-/* reads.h: the reads of every queue: those that wait for a thread, those that the pool has, and which comes next.
+/* reads.h: the reads of every queue: those that wait for a thread, those that the readers have, and which comes next.
  *
  * Each rank of each job is a queue of the governor's, with reads of its own. If there would be more than
- * GOVERNOR_QUEUES_MAX queues, ranks of one job share some. All reads pass through here. The pool gets no more of them
- * at once than there are loaders, and workers that have nothing to prepare. So the reads that wait here stay in order
- * of need, and one job's slow storage cannot occupy all threads.
+ * GOVERNOR_QUEUES_MAX queues, ranks of one job share some. All reads pass through here. What is read from is a *place*:
+ * a source, or a storage class. Each place has so many reads at once of its own as the decision says, and no other
+ * place takes these: a source that is slow, or silent, costs only those who read from it. At one place jobs share the
+ * time of reading by their weights. The reads that wait here stay in order of need.
  *
  * A task names its queue by number, source and owner, so that a read that ends after its job is not taken for one of
  * the queue's next owner. The reads of a job that has ended belong to nobody, and are still done. governor_live owns
@@ -21,9 +22,14 @@
 
 struct reads;
 
+/* The most reads at once of all places together. A place may have as many as the others leave of it, and one in any
+ * case. So the first to be slow cannot have them all. */
+#define READS_MOST 1024
+#define READS_PLACES (GOVERNOR_SOURCES_MAX + FETCH_CLASSES_MAX)
+
 struct reads_config {
     struct governor *governor; /* borrowed; it is told of the queues and of how long reads took */
-    uint32_t workers, loaders; /* threads of the pool */
+    uint32_t most;             /* reads that one place may have at once, whatever is decided */
 };
 
 struct reads *reads_create(const struct reads_config *config); /* the caller destroys it */
@@ -49,18 +55,15 @@ uint32_t reads_queues(const struct reads *reads, uint32_t job);
 uint32_t reads_queue(const struct reads *reads, uint32_t job, uint32_t rank);
 /* reads_name gives the name of a rank's queue, which tasks carry. ENGINE_RANK_NONE: the job's queue that has least to
  * load. */
-uint32_t reads_name(const struct reads *reads, uint32_t job, uint32_t rank);
+uint64_t reads_name(const struct reads *reads, uint32_t job, uint32_t rank);
 /* reads_named gives the number of the queue with that name. GOVERNOR_QUEUE_NONE: its job has ended. */
-uint32_t reads_named(const struct reads *reads, uint32_t name);
+uint32_t reads_named(const struct reads *reads, uint64_t name);
 
 /* reads_put takes a read over. task->queue is the name of its queue. */
 void reads_put(struct reads *reads, const struct worker_load *task);
-/* reads_ended says that a read which the pool had has ended. */
+/* reads_ended says that a read, or a piece of it, has ended. What is left of it is next in its queue; this takes it
+ * over. */
 void reads_ended(struct reads *reads, const struct worker_read *read);
-/* reads_prepare_begins and reads_prepare_ends count the preparations with the pool: a thread that prepares does not
- * read meanwhile. */
-void reads_prepare_begins(struct reads *reads);
-void reads_prepare_ends(struct reads *reads);
 /* reads_delivered says that a batch goes to the rank's client. */
 void reads_delivered(struct reads *reads, uint32_t job, uint32_t rank);
 /* reads_decided makes a decision hold from now on. The governor owns it; it is valid until the governor's next one. */

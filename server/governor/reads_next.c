@@ -1,70 +1,74 @@
-/* reads_next.c: which of the reads that wait goes to the pool next. */
+/* reads_next.c: which of the reads that wait goes to the readers next. */
+#include "common/clock.h"
 #include "server/governor/reads_priv.h"
 
-/* source_full says whether the first read that waits has to wait for others of its source. */
-static bool source_full(const struct reads *reads, const struct read_queue *waiting)
+/* What a read that has just begun counts, until it is known what it took. */
+static const double PIECE_S = (double)WORKER_PIECE_NS / (double)CLOCK_NS_PER_S;
+
+/* place_full says whether a place has as many reads as it may have. */
+static bool place_full(const struct reads *reads, uint32_t place)
 {
-    const struct worker_load *task = &waiting->tasks[waiting->head];
-    uint32_t source = reads_source_in(task->queue);
-    return reads->decision && reads_is_sources(task->count, task->classed) &&
-           reads->reading[source] >= reads->decision->source_most[source];
+    uint32_t reading = reads->places[place].reading, most = reads->config.most;
+    if (place < GOVERNOR_SOURCES_MAX && reads->decision)
+        most = reads->decision->source_most[place];
+    uint32_t others_leave = reads->busy < READS_MOST ? READS_MOST - reads->busy : 0;
+    return reading > 0 && (reading >= most || reading >= others_leave);
 }
 
-/* find_candidates fills the queues that have reads waiting, and their numbers, and gives how many they are. The reads
- * that ended jobs have left count as one more queue like the others, because another job may wait for them. */
-static size_t find_candidates(const struct reads *reads, struct governor_candidate *candidates, uint32_t *queues)
+/* A queue whose oldest read may begin. What ended jobs have left counts as one more job at its source, because another
+ * job may wait for it. */
+struct candidates {
+    struct governor_candidate all[GOVERNOR_QUEUES_MAX + GOVERNOR_SOURCES_MAX];
+    uint32_t queues[GOVERNOR_QUEUES_MAX + GOVERNOR_SOURCES_MAX];
+    size_t n;
+};
+
+static void add_candidate(struct reads *reads, uint32_t number, struct candidates *candidates)
 {
-    size_t n = 0;
-    for (uint32_t i = 0; i < reads->queues_end; i++) {
-        const struct queue *queue = &reads->queues[i];
-        if (!queue->waiting.length || source_full(reads, &queue->waiting))
-            continue;
+    const struct queue *queue = &reads->queues[number];
+    if (!queue->waiting.length)
+        return;
+    uint32_t place = reads_place(&queue->waiting.tasks[queue->waiting.head]);
+    if (place_full(reads, place))
+        return;
+    const struct part *part = reads_part(reads, number, place);
+    struct governor_candidate candidate = {
+        .job = JOBS_MAX + number, .job_part = part->turn + (1.0 + part->busy) * PIECE_S, .ahead = queue->stock};
+    if (number < LEFT) {
         const struct job *job = &reads->jobs[queue->job];
-        queues[n] = i;
-        candidates[n++] = (struct governor_candidate){.job = queue->job,
-                                                      .job_part = (1.0 + job->busy) / job->weight,
-                                                      .share = reads->decision ? reads->decision->queue_loaders[i]
-                                                                               : job->weight / job->n_queues,
-                                                      .busy = queue->busy,
-                                                      .ahead = queue->stock};
+        candidate.job = queue->job;
+        candidate.job_part = part->turn + (1.0 + part->busy) * PIECE_S / job->weight;
+        candidate.share = reads->decision ? reads->decision->queue_loaders[number] : job->weight / job->n_queues;
+        candidate.busy = queue->busy;
     }
-    const struct queue *left = &reads->queues[LEFT];
-    if (left->waiting.length && !source_full(reads, &left->waiting)) {
-        queues[n] = LEFT;
-        candidates[n++] = (struct governor_candidate){.job = JOBS_MAX, .job_part = 1.0 + left->busy};
-    }
-    return n;
-}
-
-/* reads_most gives how many reads the pool may have: one for each loader, and one for each worker that has nothing to
- * prepare. */
-static uint32_t reads_most(const struct reads *reads)
-{
-    if (!reads->decision)
-        return reads->config.loaders ? reads->config.loaders : 1;
-    uint32_t workers = reads->config.workers;
-    uint32_t idle = reads->config.loaders + (workers > reads->preparing ? workers - reads->preparing : 0);
-    uint32_t most = idle < reads->decision->loaders_most ? idle : reads->decision->loaders_most;
-    return most > reads->decision->loaders ? most : reads->decision->loaders;
+    candidates->queues[candidates->n] = number;
+    candidates->all[candidates->n++] = candidate;
 }
 
 void reads_give(struct reads *reads)
 {
-    while (reads->busy < reads_most(reads)) {
-        struct governor_candidate candidates[GOVERNOR_QUEUES_MAX + 1];
-        uint32_t queues[GOVERNOR_QUEUES_MAX + 1];
-        size_t n = find_candidates(reads, candidates, queues);
-        if (n == 0)
+    for (;;) {
+        struct candidates candidates;
+        candidates.n = 0;
+        for (uint32_t i = 0; i < reads->queues_end; i++)
+            add_candidate(reads, i, &candidates);
+        for (uint32_t i = 0; i < reads->n_devices; i++)
+            add_candidate(reads, LEFT + i, &candidates);
+        if (candidates.n == 0)
             return;
-        struct queue *queue = &reads->queues[queues[governor_next_queue(candidates, n, READS_SHARE)]];
+        uint32_t number = candidates.queues[governor_next_queue(candidates.all, candidates.n, READS_SHARE)];
+        struct queue *queue = &reads->queues[number];
         struct worker_load task = read_queue_take(&queue->waiting);
+        task.place = reads_place(&task);
+        struct part *part = reads_part(reads, number, task.place);
+        struct place *place = &reads->places[task.place];
+        place->turn = part->turn > place->turn ? part->turn : place->turn;
+        place->reading++;
+        part->busy++;
         queue->busy++;
         reads->busy++;
-        reads->reading[reads_source_in(task.queue)] += reads_is_sources(task.count, task.classed);
-        if (queue->there) {
-            reads->jobs[queue->job].busy++;
+        if (queue->there)
             queue->stock += (double)task.count / reads->jobs[queue->job].batch_size;
-        }
         workers_load(reads->workers, &task);
     }
 }

@@ -5,7 +5,8 @@
 #include "server/governor/read_queue.h"
 #include "server/governor/reads.h"
 
-enum { QUEUE_BITS = 10, SOURCE_BITS = 4, LEFT = GOVERNOR_QUEUES_MAX };
+/* LEFT + a source's number: the queue of the reads from it that jobs which ended have left. */
+enum { QUEUE_BITS = 10, SOURCE_BITS = 8, LEFT = GOVERNOR_QUEUES_MAX };
 
 _Static_assert(GOVERNOR_TIERS_MAX == 1 + FETCH_CLASSES_MAX, "the source, and each class");
 _Static_assert(JOBS_MAX <= GOVERNOR_QUEUES_MAX, "each job has a queue at least");
@@ -17,18 +18,30 @@ struct queue {
     uint32_t owner; /* how many queues have had the place before */
     uint32_t job;
     uint32_t source;
-    struct read_queue waiting;          /* reads that the pool has not been given */
-    uint32_t samples;                   /* samples of the waiting reads and of those that the pool has */
+    struct read_queue waiting;          /* reads that the readers have not been given */
+    uint32_t samples;                   /* samples of the waiting reads and of those under way */
     uint32_t tiers[GOVERNOR_TIERS_MAX]; /* those of them that storage classes will probably bring, by class */
-    uint32_t busy;                      /* reads that the pool has */
+    uint32_t busy;                      /* reads under way */
     double stock;                       /* batches that lie ready, or whose samples are being read */
+};
+
+/* What a job has of a place. */
+struct part {
+    uint32_t busy; /* reads under way */
+    double turn; /* seconds of reading that it has had, by its weight; whoever comes new begins where the others are */
 };
 
 struct job {
     uint32_t *queues; /* by rank; NULL: the place is free */
     uint32_t world_size, batch_size, n_queues;
-    uint32_t busy; /* reads that the pool has */
     double weight;
+    struct part parts[1 + FETCH_CLASSES_MAX]; /* of its source, and of each class */
+};
+
+struct place {
+    uint32_t reading; /* reads under way */
+    double turn;      /* of whoever got the last read */
+    struct part left; /* what the jobs that have ended left, as if they were one job more */
 };
 
 struct device {
@@ -40,29 +53,37 @@ struct reads {
     struct reads_config config;
     struct workers *workers;
     const struct governor_decision *decision; /* NULL before the first */
-    uint32_t preparing;                       /* preparations that the pool has */
-    uint32_t busy, n_jobs, n_queues;          /* n_queues: queues that are in use */
+    uint32_t busy, n_jobs, n_queues;          /* busy: reads under way; n_queues: queues that are in use */
     uint32_t queues_end;                      /* no queue with this number or a higher one is in use */
     struct device devices[GOVERNOR_SOURCES_MAX];
     uint32_t n_devices;
     uint64_t uses;
-    uint32_t reading[GOVERNOR_SOURCES_MAX]; /* reads that the pool has, by source */
+    struct place places[READS_PLACES]; /* the sources, and behind them the storage classes */
     struct job jobs[JOBS_MAX];
-    struct queue queues[GOVERNOR_QUEUES_MAX + 1]; /* the last one, LEFT, has the reads whose jobs have ended */
+    struct queue queues[GOVERNOR_QUEUES_MAX + GOVERNOR_SOURCES_MAX];
 };
 
-static inline uint32_t reads_source_in(uint32_t name)
+static inline uint32_t reads_source_in(uint64_t name)
 {
     return name >> QUEUE_BITS & (GOVERNOR_SOURCES_MAX - 1);
 }
 
-/* reads_is_sources tells whether a read counts for its source. One that classes will bring wholly does not. */
-static inline bool reads_is_sources(uint32_t count, uint32_t classed)
+/* reads_place gives the place of a read: its source, or the class that will bring all of it. */
+static inline uint32_t reads_place(const struct worker_load *task)
 {
-    return classed < count;
+    return task->classed < task->count ? reads_source_in(task->queue) : GOVERNOR_SOURCES_MAX + task->class - 1;
 }
 
-/* reads_next.c: reads_give gives the pool as many reads as it may have. */
+/* reads_part gives what the queue's job has of a place. */
+static inline struct part *reads_part(struct reads *reads, uint32_t queue, uint32_t place)
+{
+    if (queue >= LEFT)
+        return &reads->places[place].left;
+    return &reads->jobs[reads->queues[queue].job]
+                .parts[place < GOVERNOR_SOURCES_MAX ? 0 : 1 + place - GOVERNOR_SOURCES_MAX];
+}
+
+/* reads_next.c: reads_give gives the readers as many reads as they may have. */
 void reads_give(struct reads *reads);
 
 #endif

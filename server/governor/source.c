@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "server/governor/governor.h"
+
 #define FEWER 0.75   /* the part of the reads at once that is tried when fewer were never enough so far */
 #define HALF 0.5     /* the part that is tried when fewer seem to be enough, or were */
 #define MORE 1.5     /* the factor by which more reads at once are tried */
@@ -19,19 +21,20 @@ enum {
     LONGER = 4           /* each rest is so many times as long as the one before */
 };
 
-static void add(struct governor_reads *reads, double seconds, uint32_t busy)
+static void add(struct governor_reads *reads, const struct governor_read *read)
 {
-    reads->seconds += seconds;
-    reads->busy += busy;
+    reads->seconds += read->seconds;
+    reads->busy += read->busy;
+    reads->brought += (uint64_t)read->busy * read->samples;
     reads->count++;
 }
 
-void governor_source_read(struct governor_source *source, double seconds, uint32_t busy)
+void governor_source_read(struct governor_source *source, const struct governor_read *read)
 {
-    add(&source->window, seconds, busy);
-    add(busy <= source->allowed * HALF ? &source->few : &source->many, seconds, busy);
-    double far_usual = fabs((double)busy - source->usual), far_other = fabs((double)busy - source->other);
-    add(far_other < far_usual ? &source->as_other : &source->as_usual, seconds, busy);
+    double busy = read->busy, far_usual = fabs(busy - source->usual), far_other = fabs(busy - source->other);
+    add(&source->window, read);
+    add(busy <= source->allowed * HALF ? &source->few : &source->many, read);
+    add(far_other < far_usual ? &source->as_other : &source->as_usual, read);
 }
 
 double governor_source_at_once(const struct governor_source *source)
@@ -39,10 +42,10 @@ double governor_source_at_once(const struct governor_source *source)
     return source->window.count ? (double)source->window.busy / source->window.count : 0;
 }
 
-/* rate gives the reads a second while the reads ran. 0: they are too few to tell. */
+/* rate gives the samples a second while the reads ran. 0: they are too few to tell. */
 static double rate(const struct governor_reads *reads)
 {
-    return reads->count >= LEAST && reads->seconds > 0 ? (double)reads->busy / reads->seconds : 0;
+    return reads->count >= LEAST && reads->seconds > 0 ? (double)reads->brought / reads->seconds : 0;
 }
 
 /* suspect tells whether the source may be saturated: reads beside many others came at no higher rate than reads beside

@@ -13,11 +13,13 @@
 struct governor_reads {
     double seconds;
     uint64_t busy; /* reads under way when each read began, itself included */
+    uint64_t
+        brought; /* these times the samples that it brought: a read that ends after a time says nothing by its time */
     uint32_t count;
 };
 
-/* Whether anybody waits for batches, and whether all threads have long been at work meanwhile. If nobody waits, no try
- * pays. */
+/* Whether anybody waits for batches, and whether the source has long had all the reads that it may have meanwhile. If
+ * nobody waits, no try pays. */
 enum governor_need { NEED_NONE, NEED_NOW, NEED_LASTING };
 
 enum governor_trial { TRIAL_NONE, TRIAL_OTHER, TRIAL_USUAL };
@@ -32,14 +34,15 @@ struct governor_source {
     /* A try goes for some time with another number, then with the usual one again, since times change by themselves. */
     enum governor_trial trial;
     uint32_t usual, other;
-    double before;                            /* reads a second with the usual number, before the try */
+    double before;                            /* samples a second with the usual number, before the try */
     struct governor_reads as_usual, as_other; /* the reads that began beside about so many */
     uint32_t windows;                         /* that this half of the try has taken */
     uint32_t rest, pause;                     /* windows until the next try, and the length of the last such rest */
 };
 
-/* governor_source_read notes a read that took so long; `busy` reads were under way when it began, itself included. */
-void governor_source_read(struct governor_source *source, double seconds, uint32_t busy);
+struct governor_read;
+/* governor_source_read notes a read. */
+void governor_source_read(struct governor_source *source, const struct governor_read *read);
 /* governor_source_at_once gives how many reads were under way, on average over the window. 0: there were none. */
 double governor_source_at_once(const struct governor_source *source);
 /* governor_source_decide ends a window. It gives how many reads the source may have at once in the next window, at most

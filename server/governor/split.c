@@ -33,11 +33,9 @@ double governor_prepare_rate(const struct governor_balance *balance, uint32_t pr
     return mixture(balance, preparers, false);
 }
 
-double governor_load_rate(const struct governor_balance *balance, uint32_t loaders)
+double governor_load_rate(const struct governor_balance *balance)
 {
-    if (balance->enough && loaders > balance->enough)
-        loaders = balance->enough;
-    return balance->load_s > 0 ? loaders / balance->load_s : 0;
+    return balance->load_s > 0 ? balance->loaders / balance->load_s : 0;
 }
 
 static double delivered(const struct governor_balance *balance, uint32_t preparers, bool hope)
@@ -45,7 +43,7 @@ static double delivered(const struct governor_balance *balance, uint32_t prepare
     double prepare = mixture(balance, preparers, hope);
     if (balance->load_s <= 0)
         return prepare;
-    double load = governor_load_rate(balance, balance->workers - preparers + balance->extra_loaders);
+    double load = governor_load_rate(balance);
     return load < prepare ? load : prepare;
 }
 
@@ -97,8 +95,7 @@ static uint32_t worth_trying(const struct governor_balance *balance, uint32_t be
 
 uint32_t governor_preparers(const struct governor_balance *balance, uint32_t now, double gain, uint32_t *probe)
 {
-    uint32_t most = balance->workers > 1 && balance->extra_loaders == 0 && balance->load_s > 0 ? balance->workers - 1
-                                                                                               : balance->workers;
+    uint32_t most = balance->workers;
     CHECK(balance->workers >= 1 && balance->workers <= GOVERNOR_THREADS_MAX && now >= 1);
     double peak = 0;
     for (uint32_t preparers = 1; preparers <= most; preparers++)

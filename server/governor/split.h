@@ -1,6 +1,6 @@
-/* split.h: the governor's decisions as functions of numbers: how many threads prepare, how the rest is dealt to the
- * queues, and how many loaders a straggler needs (Lobster 4.3 and 4.4). The functions are pure; any thread may call
- * them. */
+/* split.h: the governor's decisions as functions of numbers: how many threads prepare, how a source's reads at once are
+ * dealt to the queues, and how many a straggler needs (Lobster 4.3 and 4.4; the reads at once are the paper's loaders).
+ * The functions are pure; any thread may call them. */
 #ifndef LARDER_SERVER_GOVERNOR_SPLIT_H
 #define LARDER_SERVER_GOVERNOR_SPLIT_H
 
@@ -12,10 +12,9 @@
 
 /* What the rates of a split of the threads follow from. */
 struct governor_balance {
-    uint32_t workers;                    /* threads that prepare or load, ≥ 1 */
-    uint32_t extra_loaders;              /* threads that only load */
-    double load_s;                       /* loader time that one prepared sample costs; 0: nothing is loaded */
-    uint32_t enough;                     /* loaders beyond which more bring nothing; 0: there is no such number */
+    uint32_t workers;                    /* threads that prepare, ≥ 1 */
+    uint32_t loaders;                    /* reads at once of all that is read from */
+    double load_s;                       /* time of reading that one prepared sample costs; 0: nothing is loaded */
     const struct governor_curve *curves; /* prepared samples a second, by class; borrowed */
     const double
         *parts; /* each class's part of the prepared samples; sum 1 over classes with a known curve; borrowed */
@@ -25,8 +24,8 @@ struct governor_balance {
 /* governor_prepare_rate gives the samples a second that so many preparers prepare, of all classes in their mixture. 0:
  * not known. */
 double governor_prepare_rate(const struct governor_balance *balance, uint32_t preparers);
-/* governor_load_rate gives the samples a second that so many loaders bring. 0: nothing is loaded. */
-double governor_load_rate(const struct governor_balance *balance, uint32_t loaders);
+/* governor_load_rate gives the samples a second that the reads bring. 0: nothing is loaded. */
+double governor_load_rate(const struct governor_balance *balance);
 /* governor_deliver_rate gives the samples a second that can be both loaded and prepared with so many preparers. */
 double governor_deliver_rate(const struct governor_balance *balance, uint32_t preparers);
 /* governor_preparers gives the fewest preparers with which the most is delivered (within 1 %). It gives `now` if that

@@ -169,7 +169,7 @@ struct origins_source origins_source_begin(struct origins *origins, uint64_t dev
 
 static bool has_come(const struct origins_read *read, uint32_t i)
 {
-    return !read->done[i] && !read->reads[i].err.code;
+    return !read->done[i] && !read->reads[i].left && !read->reads[i].err.code;
 }
 
 /* put_behind gives what came from the source to the first class that takes something. */

@@ -37,7 +37,7 @@ static void read_starved_again(const struct dataset *dataset, struct sample_read
         if (reads[i].err.code == LARDER_ELIMIT)
             again[count++] = reads[i];
     }
-    dataset_read_many(dataset, again, count);
+    dataset_read_many(dataset, again, count, 0);
     for (uint32_t i = n; i-- > 0;) {
         if (reads[i].err.code == LARDER_ELIMIT)
             reads[i] = again[--count];
@@ -60,11 +60,11 @@ static void log_starved(struct fetch *fetch, const char *text)
 
 /* read_source reads samples. If no file descriptor is free, the samples are not at fault: they are read when there is
  * one again. It gives the time that it spent waiting, and leaves samples unread only when the workers are stopped. */
-static uint64_t read_source(struct fetch *fetch, const struct dataset *dataset, struct sample_read *reads, uint32_t n)
+static uint64_t read_source(struct fetch *fetch, const struct fetch_read *read, struct sample_read *reads, uint32_t n)
 {
     uint64_t waited_ns = 0;
     uint32_t wait_ms = STARVED_MS_MIN;
-    dataset_read_many(dataset, reads, n);
+    dataset_read_many(read->dataset, reads, n, read->until_ns);
     for (uint32_t starved; (starved = count_starved(reads, n)) && !atomic_load(&fetch->stopping);) {
         uint32_t i = 0;
         while (reads[i].err.code != LARDER_ELIMIT)
@@ -73,7 +73,7 @@ static uint64_t read_source(struct fetch *fetch, const struct dataset *dataset, 
         uint64_t began_ns = clock_now_ns();
         sleep_ms(wait_ms);
         waited_ns += clock_now_ns() - began_ns;
-        read_starved_again(dataset, reads, n);
+        read_starved_again(read->dataset, reads, n);
         wait_ms = count_starved(reads, n) < starved ? STARVED_MS_MIN : wait_ms * 2;
         wait_ms = wait_ms < STARVED_MS_MAX ? wait_ms : STARVED_MS_MAX;
     }
@@ -81,7 +81,8 @@ static uint64_t read_source(struct fetch *fetch, const struct dataset *dataset, 
 }
 
 /* fetch_rest reads from the source what is not done. */
-static uint64_t fetch_rest(struct fetch *fetch, const struct origins_read *read, uint32_t n)
+static uint64_t fetch_rest(struct fetch *fetch, const struct fetch_read *wanted, const struct origins_read *read,
+                           uint32_t n)
 {
     struct sample_read *rest = xcalloc(n, sizeof *rest);
     uint64_t bytes = 0;
@@ -95,7 +96,7 @@ static uint64_t fetch_rest(struct fetch *fetch, const struct origins_read *read,
     struct origins_source source = origins_source_begin(fetch->origins, read->device, bytes);
     uint64_t began_ns = clock_now_ns();
     sleep_ms(fetch->delay_ms);
-    uint64_t waited_ns = read_source(fetch, read->dataset, rest, count);
+    uint64_t waited_ns = read_source(fetch, wanted, rest, count);
     for (uint32_t i = read->count; i-- > 0;) {
         if (!read->done[i])
             read->reads[i] = rest[--count];
@@ -111,7 +112,7 @@ uint64_t fetch_samples(struct fetch *fetch, const struct fetch_read *wanted, str
     *classed = (struct fetch_classed){.class = 0};
     if (!fetch->origins) {
         sleep_ms(fetch->delay_ms);
-        return read_source(fetch, wanted->dataset, wanted->reads, wanted->count);
+        return read_source(fetch, wanted, wanted->reads, wanted->count);
     }
     struct origins_read read = {.dataset = wanted->dataset,
                                 .device = wanted->device,
@@ -122,7 +123,7 @@ uint64_t fetch_samples(struct fetch *fetch, const struct fetch_read *wanted, str
     struct origins_classed came = origins_read_classes(fetch->origins, &read);
     if (came.samples > 0)
         *classed = (struct fetch_classed){came.class, came.samples, clock_now_ns() - began_ns};
-    uint64_t waited_ns = came.samples < read.count ? fetch_rest(fetch, &read, read.count - came.samples) : 0;
+    uint64_t waited_ns = came.samples < read.count ? fetch_rest(fetch, wanted, &read, read.count - came.samples) : 0;
     free(read.done);
     return waited_ns;
 }

@@ -31,6 +31,7 @@ struct fetch_read {
     uint64_t device; /* of the dataset's source; 0: not known */
     struct sample_read *reads;
     uint32_t count;
+    uint64_t until_ns; /* what the source has not begun then is left (sample_read.left); 0: nothing is */
 };
 
 /* fetch_samples reads samples and gives the time that it spent waiting for descriptors. It leaves samples unread

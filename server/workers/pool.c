@@ -1,8 +1,8 @@
-/* pool.c: the pool has one mutex, a condition for each thread, and a ring of tasks for each kind.
+/* pool.c: the pool has one mutex, a condition for each thread, and a ring of tasks.
  *
- * A thread is busy, idle (it waits on its condition), or called (it was idle, was signalled for a task of one kind, and
- * has not got the mutex yet). An invariant holds whenever the mutex is free: if more tasks of a kind wait than threads
- * are called for it, no thread that may do that kind is idle. A called thread may find that a thread which just became
+ * A thread is busy, idle (it waits on its condition), or called (it has just been started, or was idle and was
+ * signalled, and has not got the mutex yet). An invariant holds whenever the mutex is free: if more tasks wait than
+ * threads are called, and more may run, no thread is idle. A called thread may find that a thread which just became
  * free has taken its task; then it becomes idle again. */
 #include "server/workers/pool.h"
 
@@ -13,139 +13,86 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/log.h"
 #include "common/thread.h"
 
 #define POOL_MAGIC 0x504f4f4cu /* "POOL" */
 
-enum worker_phase { WORKER_STARTING, WORKER_BUSY, WORKER_IDLE, WORKER_CALLED, WORKER_ENDED };
+enum worker_phase { WORKER_CALLED, WORKER_BUSY, WORKER_IDLE };
 
 struct worker {
     struct pool *pool;
     pthread_t thread;
     pthread_cond_t called;
-    uint32_t index;
-    enum worker_phase phase;   /* guarded by pool->lock */
-    enum pool_kind called_for; /* guarded by pool->lock */
-};
-
-struct ring {
-    char *tasks;
-    uint32_t head, length;
+    enum worker_phase phase;  /* guarded by pool->lock */
+    struct worker *idle_next; /* the one that became idle before it; guarded by pool->lock */
 };
 
 struct pool {
     uint32_t magic;
     struct pool_config config; /* immutable */
-    uint32_t n_threads;        /* immutable; workers come first, extra loaders after them */
-    struct worker *workers;
-    uint32_t n_joinable; /* only the owner uses it: threads that were started and not joined */
+    struct worker *workers;    /* config.threads of them */
 
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t started;
-    struct ring ring[POOL_KINDS];
-    uint32_t n_called[POOL_KINDS];
-    uint32_t busy[POOL_KINDS];
-    uint64_t done[POOL_KINDS];
-    uint32_t loaders, preparers_most;
+    char *tasks; /* a ring */
+    uint32_t head, length;
+    uint32_t n_threads, n_called, busy, most;
+    struct worker *idle; /* the one that became idle last */
+    uint64_t done;
     uint32_t n_ready; /* threads whose local_create has returned, with or without success */
     struct error start_error;
     bool stopping;
 };
 
-/* ── rings ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── the ring ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-static void ring_put_locked(struct pool *pool, enum pool_kind kind, const void *task)
+static void put_locked(struct pool *pool, const void *task)
 {
-    struct ring *ring = &pool->ring[kind];
-    uint32_t capacity = pool->config.kind[kind].capacity, size = pool->config.kind[kind].task_bytes;
-    CHECK(ring->length < capacity);
-    memcpy(ring->tasks + (size_t)((ring->head + (uint64_t)ring->length) % capacity) * size, task, size);
-    ring->length++;
+    uint32_t capacity = pool->config.capacity, size = pool->config.task_bytes;
+    CHECK(pool->length < capacity);
+    memcpy(pool->tasks + (size_t)((pool->head + (uint64_t)pool->length) % capacity) * size, task, size);
+    pool->length++;
 }
 
-static void ring_take_locked(struct pool *pool, enum pool_kind kind, void *task)
+static void take_locked(struct pool *pool, void *task)
 {
-    struct ring *ring = &pool->ring[kind];
-    CHECK(ring->length > 0);
-    memcpy(task, ring->tasks + (size_t)ring->head * pool->config.kind[kind].task_bytes,
-           pool->config.kind[kind].task_bytes);
-    ring->head = (ring->head + 1) % pool->config.kind[kind].capacity;
-    ring->length--;
+    CHECK(pool->length > 0);
+    memcpy(task, pool->tasks + (size_t)pool->head * pool->config.task_bytes, pool->config.task_bytes);
+    pool->head = (pool->head + 1) % pool->config.capacity;
+    pool->length--;
 }
 
-/* ── who does what ───────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── threads ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* rank says how well a worker suits a kind. 0: best. -1: not at all. */
-static int rank_locked(const struct pool *pool, const struct worker *worker, enum pool_kind kind)
+/* wanted_locked tells whether one thread more could run a task that waits. */
+static bool wanted_locked(const struct pool *pool)
 {
-    if (worker->index >= pool->config.workers)
-        return kind == POOL_LOAD ? 0 : -1;
-    if (kind == POOL_PREPARE && pool->busy[POOL_PREPARE] >= pool->preparers_most)
-        return -1;
-    bool loads_first = worker->index < pool->loaders;
-    return loads_first == (kind == POOL_LOAD) ? 1 : 2;
+    return pool->length > pool->n_called && pool->busy + pool->n_called < pool->most;
 }
 
-/* call_locked calls the idle thread that suits the kind best. False: there is none. */
-static bool call_locked(struct pool *pool, enum pool_kind kind)
-{
-    struct worker *best = NULL;
-    int best_rank = 3;
-    for (uint32_t i = 0; i < pool->n_threads && best_rank > 0; i++) {
-        struct worker *worker = &pool->workers[i];
-        int rank = worker->phase == WORKER_IDLE ? rank_locked(pool, worker, kind) : -1;
-        if (rank >= 0 && rank < best_rank) {
-            best = worker;
-            best_rank = rank;
-        }
-    }
-    if (!best)
-        return false;
-    best->phase = WORKER_CALLED;
-    best->called_for = kind;
-    pool->n_called[kind]++;
-    pthread_cond_signal(&best->called);
-    return true;
-}
-
-/* restore_locked makes the invariant hold again after tasks came. A thread that was called for one kind may also have
- * taken a task of the other, and left its own to nobody. */
+/* restore_locked makes the invariant hold again after tasks came, or more may run. */
 static void restore_locked(struct pool *pool)
 {
-    for (int kind = 0; kind < POOL_KINDS; kind++) {
-        while (pool->ring[kind].length > pool->n_called[kind] && call_locked(pool, (enum pool_kind)kind))
-            continue;
+    while (wanted_locked(pool) && pool->idle) {
+        struct worker *worker = pool->idle;
+        pool->idle = worker->idle_next;
+        worker->phase = WORKER_CALLED;
+        pool->n_called++;
+        pthread_cond_signal(&worker->called);
     }
-}
-
-/* A worker takes a task of its second kind only if no thread was called for it. A called thread comes at once, and a
- * preparer would be missed while it sits in a slow read. */
-static bool choose_locked(const struct pool *pool, const struct worker *worker, enum pool_kind *out)
-{
-    int best_rank = 3;
-    for (int kind = 0; kind < POOL_KINDS; kind++) {
-        int rank = pool->ring[kind].length ? rank_locked(pool, worker, (enum pool_kind)kind) : -1;
-        if (rank == 2 && pool->ring[kind].length <= pool->n_called[kind])
-            continue;
-        if (rank >= 0 && rank < best_rank) {
-            *out = (enum pool_kind)kind;
-            best_rank = rank;
-        }
-    }
-    return best_rank < 3;
 }
 
 static void wait_locked(struct pool *pool, struct worker *worker)
 {
     worker->phase = WORKER_IDLE;
+    worker->idle_next = pool->idle;
+    pool->idle = worker;
     while (worker->phase == WORKER_IDLE && !pool->stopping)
         pthread_cond_wait(&worker->called, &pool->lock);
-    if (worker->phase == WORKER_CALLED)
-        pool->n_called[worker->called_for]--;
+    pool->n_called -= worker->phase == WORKER_CALLED;
     worker->phase = WORKER_BUSY;
 }
-
-/* ── threads ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* tell_idle_locked tells the owner, without the lock, that the thread has run tasks and finds none. */
 static void tell_idle_locked(struct pool *pool, void *local)
@@ -161,9 +108,9 @@ static void work(struct pool *pool, struct worker *worker, void *local, void *ta
     bool told = true;
     pthread_mutex_lock(&pool->lock);
     worker->phase = WORKER_BUSY;
+    pool->n_called--;
     while (!pool->stopping) {
-        enum pool_kind kind;
-        if (!choose_locked(pool, worker, &kind)) {
+        if (pool->length == 0 || pool->busy >= pool->most) {
             if (told)
                 wait_locked(pool, worker);
             else
@@ -172,16 +119,14 @@ static void work(struct pool *pool, struct worker *worker, void *local, void *ta
             continue;
         }
         told = false;
-        ring_take_locked(pool, kind, task);
-        pool->busy[kind]++;
-        restore_locked(pool);
+        take_locked(pool, task);
+        pool->busy++;
         pthread_mutex_unlock(&pool->lock);
-        pool->config.run(pool->config.ctx, local, kind, task);
+        pool->config.run(pool->config.ctx, local, task);
         pthread_mutex_lock(&pool->lock);
-        pool->busy[kind]--;
-        pool->done[kind]++;
+        pool->busy--;
+        pool->done++;
     }
-    worker->phase = WORKER_ENDED;
     if (!told)
         tell_idle_locked(pool, local);
     pthread_mutex_unlock(&pool->lock);
@@ -196,6 +141,7 @@ static void *worker_main(void *arg)
     struct error err = {0};
     int rc = config->local_create ? config->local_create(config->ctx, &local, &err) : 0;
     pthread_mutex_lock(&pool->lock);
+    CHECK(rc == 0 || pool->n_ready < config->begin);
     if (rc && !pool->start_error.code)
         pool->start_error = err;
     if (rc && !pool->start_error.code)
@@ -206,8 +152,7 @@ static void *worker_main(void *arg)
     if (rc)
         return NULL;
 
-    uint32_t load_bytes = config->kind[POOL_LOAD].task_bytes, prepare_bytes = config->kind[POOL_PREPARE].task_bytes;
-    void *task = xmalloc(load_bytes > prepare_bytes ? load_bytes : prepare_bytes);
+    void *task = xmalloc(config->task_bytes);
     work(pool, worker, local, task);
     free(task);
     if (config->local_destroy)
@@ -215,15 +160,26 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
+/* start_locked starts one thread more, as called. It gives 0 or an errno. */
+static int start_locked(struct pool *pool)
+{
+    struct worker *worker = &pool->workers[pool->n_threads];
+    char name[32];
+    snprintf(name, sizeof name, "%s%u", pool->config.name, pool->n_threads);
+    worker->pool = pool;
+    worker->phase = WORKER_CALLED;
+    int failed = thread_start(&worker->thread, name, worker_main, worker);
+    pool->n_threads += !failed;
+    pool->n_called += !failed;
+    return failed;
+}
+
 static int check_config(const struct pool_config *config, struct error *err)
 {
-    uint64_t threads = (uint64_t)config->workers + config->extra_loaders;
-    if (config->workers == 0 || threads > POOL_THREADS_MAX || config->loaders > config->workers)
-        return error_set(err, LARDER_EINVAL,
-                         "a pool of %u workers, %u of them loaders, and %u extra loaders: 1 to %d threads in all",
-                         config->workers, config->loaders, config->extra_loaders, POOL_THREADS_MAX);
-    for (int kind = 0; kind < POOL_KINDS; kind++)
-        CHECK(config->kind[kind].capacity > 0 && config->kind[kind].task_bytes > 0);
+    if (config->begin == 0 || config->threads > POOL_THREADS_MAX || config->begin > config->threads)
+        return error_set(err, LARDER_EINVAL, "a pool of %u threads, %u of them from the start: 1 to %d threads in all",
+                         config->threads, config->begin, POOL_THREADS_MAX);
+    CHECK(config->capacity > 0 && config->task_bytes > 0);
     CHECK(config->run && config->discard && !config->local_create == !config->local_destroy);
     return 0;
 }
@@ -231,24 +187,19 @@ static int check_config(const struct pool_config *config, struct error *err)
 static int start_threads(struct pool *pool, struct error *err)
 {
     int failed = 0;
-    while (pool->n_joinable < pool->n_threads && !failed) {
-        struct worker *worker = &pool->workers[pool->n_joinable];
-        char name[32];
-        snprintf(name, sizeof name, "larder-%s%u", worker->index < pool->config.workers ? "work" : "load",
-                 worker->index);
-        failed = thread_start(&worker->thread, name, worker_main, worker);
-        pool->n_joinable += !failed;
-    }
     pthread_mutex_lock(&pool->lock);
-    while (pool->n_ready < pool->n_joinable)
+    while (pool->n_threads < pool->config.begin && !failed)
+        failed = start_locked(pool);
+    while (pool->n_ready < pool->n_threads)
         pthread_cond_wait(&pool->started, &pool->lock);
     struct error start_error = pool->start_error;
+    uint32_t n_threads = pool->n_threads;
     pthread_mutex_unlock(&pool->lock);
     if (failed)
         return error_set(
             err, LARDER_ELIMIT,
-            "only %u of %u worker threads could be started (%s): lower threads.workers, or raise ulimit -u",
-            pool->n_joinable, pool->n_threads, strerror(failed));
+            "only %u of %u worker threads could be started (%s): lower threads.workers, or raise ulimit -u", n_threads,
+            pool->config.begin, strerror(failed));
     if (start_error.code && err)
         *err = start_error;
     return start_error.code;
@@ -262,19 +213,13 @@ int pool_create(const struct pool_config *config, struct pool **out, struct erro
     struct pool *pool = xcalloc(1, sizeof *pool);
     pool->magic = POOL_MAGIC;
     pool->config = *config;
-    pool->loaders = config->loaders;
-    pool->preparers_most = config->workers;
-    pool->n_threads = config->workers + config->extra_loaders;
-    pool->workers = xcalloc(pool->n_threads, sizeof *pool->workers);
+    pool->most = config->threads;
+    pool->workers = xcalloc(config->threads, sizeof *pool->workers);
+    pool->tasks = xcalloc(config->capacity, config->task_bytes);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->started, NULL);
-    for (int kind = 0; kind < POOL_KINDS; kind++)
-        pool->ring[kind].tasks = xcalloc(config->kind[kind].capacity, config->kind[kind].task_bytes);
-    for (uint32_t i = 0; i < pool->n_threads; i++) {
-        pool->workers[i].pool = pool;
-        pool->workers[i].index = i;
+    for (uint32_t i = 0; i < config->threads; i++)
         pthread_cond_init(&pool->workers[i].called, NULL);
-    }
     rc = start_threads(pool, err);
     if (rc) {
         pool_destroy(pool);
@@ -284,27 +229,33 @@ int pool_create(const struct pool_config *config, struct pool **out, struct erro
     return 0;
 }
 
-int pool_submit(struct pool *pool, enum pool_kind kind, const void *tasks, uint32_t count)
+int pool_submit(struct pool *pool, const void *tasks, uint32_t count)
 {
     CHECK_MAGIC(pool, POOL_MAGIC);
     pthread_mutex_lock(&pool->lock);
-    int rc = pool->stopping ? LARDER_EGONE : 0;
+    int rc = pool->stopping ? LARDER_EGONE : 0, failed = 0;
     for (uint32_t i = 0; !rc && i < count; i++)
-        ring_put_locked(pool, kind, (const char *)tasks + (size_t)i * pool->config.kind[kind].task_bytes);
+        put_locked(pool, (const char *)tasks + (size_t)i * pool->config.task_bytes);
     if (!rc)
         restore_locked(pool);
+    while (!rc && !failed && wanted_locked(pool) && pool->n_threads < pool->config.threads)
+        failed = start_locked(pool);
+    uint32_t n_threads = pool->n_threads;
     pthread_mutex_unlock(&pool->lock);
+    if (failed)
+        log_warn_limited("msg=\"no further thread could be started: what waits for one has to wait for the others; "
+                         "raise ulimit -u\" threads=%u err=\"%s\"",
+                         n_threads, strerror(failed));
     return rc;
 }
 
-void pool_set_split(struct pool *pool, uint32_t loaders, uint32_t preparers_most)
+void pool_set_most(struct pool *pool, uint32_t most)
 {
     CHECK_MAGIC(pool, POOL_MAGIC);
-    CHECK(preparers_most > 0);
+    CHECK(most > 0);
     pthread_mutex_lock(&pool->lock);
-    pool->loaders = loaders < pool->config.workers ? loaders : pool->config.workers;
-    pool->preparers_most = preparers_most;
-    restore_locked(pool); /* if more threads may prepare than before, idle ones are called */
+    pool->most = most;
+    restore_locked(pool); /* if more may run than before, idle threads are called */
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -312,25 +263,24 @@ void pool_stop(struct pool *pool)
 {
     CHECK_MAGIC(pool, POOL_MAGIC);
     pthread_mutex_lock(&pool->lock);
+    bool again = pool->stopping;
     pool->stopping = true;
     for (uint32_t i = 0; i < pool->n_threads; i++)
         pthread_cond_signal(&pool->workers[i].called);
     pthread_mutex_unlock(&pool->lock);
-    while (pool->n_joinable > 0)
-        pthread_join(pool->workers[--pool->n_joinable].thread, NULL);
+    for (uint32_t i = 0; i < pool->n_threads && !again; i++) /* no thread starts any more */
+        pthread_join(pool->workers[i].thread, NULL);
 
-    for (int kind = 0; kind < POOL_KINDS; kind++) {
-        void *task = xmalloc(pool->config.kind[kind].task_bytes);
-        pthread_mutex_lock(&pool->lock);
-        while (pool->ring[kind].length > 0) {
-            ring_take_locked(pool, (enum pool_kind)kind, task);
-            pthread_mutex_unlock(&pool->lock);
-            pool->config.discard(pool->config.ctx, (enum pool_kind)kind, task);
-            pthread_mutex_lock(&pool->lock);
-        }
+    void *task = xmalloc(pool->config.task_bytes);
+    pthread_mutex_lock(&pool->lock);
+    while (pool->length > 0) {
+        take_locked(pool, task);
         pthread_mutex_unlock(&pool->lock);
-        free(task);
+        pool->config.discard(pool->config.ctx, task);
+        pthread_mutex_lock(&pool->lock);
     }
+    pthread_mutex_unlock(&pool->lock);
+    free(task);
 }
 
 void pool_destroy(struct pool *pool)
@@ -338,10 +288,9 @@ void pool_destroy(struct pool *pool)
     if (!pool)
         return;
     pool_stop(pool);
-    for (uint32_t i = 0; i < pool->n_threads; i++)
+    for (uint32_t i = 0; i < pool->config.threads; i++)
         pthread_cond_destroy(&pool->workers[i].called);
-    for (int kind = 0; kind < POOL_KINDS; kind++)
-        free(pool->ring[kind].tasks);
+    free(pool->tasks);
     pthread_cond_destroy(&pool->started);
     pthread_mutex_destroy(&pool->lock);
     free(pool->workers);
@@ -353,13 +302,9 @@ void pool_counts(struct pool *pool, struct pool_counts *out)
 {
     CHECK_MAGIC(pool, POOL_MAGIC);
     pthread_mutex_lock(&pool->lock);
-    *out = (struct pool_counts){.threads = pool->n_threads, .loaders = pool->loaders};
-    for (int kind = 0; kind < POOL_KINDS; kind++) {
-        out->busy[kind] = pool->busy[kind];
-        out->waiting[kind] = pool->ring[kind].length;
-        out->done[kind] = pool->done[kind];
-    }
-    for (uint32_t i = 0; i < pool->n_threads; i++)
-        out->idle += pool->workers[i].phase == WORKER_IDLE;
+    *out = (struct pool_counts){
+        .threads = pool->n_threads, .busy = pool->busy, .waiting = pool->length, .done = pool->done};
+    for (const struct worker *worker = pool->idle; worker; worker = worker->idle_next)
+        out->idle++;
     pthread_mutex_unlock(&pool->lock);
 }

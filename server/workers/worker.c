@@ -12,7 +12,7 @@
 
 struct workers {
     struct worker_config config;
-    struct pool *pool;
+    struct pool *readers, *preparers;
     atomic_uint preparing; /* threads that prepare, for worker_cost.busy; relaxed, no partner */
     struct fetch fetch;
 };
@@ -32,9 +32,13 @@ struct load_room {
 
 enum { LOAD_ROOM = 64 }; /* samples of a read that a thread always has room for: a chunk's by default */
 
-/* A thread's own state. */
+/* The own state of a thread that reads: room for LOAD_ROOM samples. */
+struct reader {
+    struct load_room room;
+};
+
+/* The own state of a thread that prepares. */
 struct local {
-    struct load_room room; /* for LOAD_ROOM samples */
     struct prepare_scratch *scratch;
     struct watch_thread *watched;
     struct worker_prepared held[WORKER_RESULTS_MAX]; /* results that are not told yet */
@@ -60,6 +64,24 @@ static void load_room_free(struct load_room *room)
     free(room->slot);
 }
 
+static int reader_create(void *ctx, void **out, struct error *err)
+{
+    (void)ctx;
+    (void)err;
+    struct reader *reader = xcalloc(1, sizeof *reader);
+    reader->room = load_room_make(LOAD_ROOM);
+    *out = reader;
+    return 0;
+}
+
+static void reader_destroy(void *ctx, void *opaque)
+{
+    (void)ctx;
+    struct reader *reader = opaque;
+    load_room_free(&reader->room);
+    free(reader);
+}
+
 static int local_create(void *ctx, void **out, struct error *err)
 {
     struct workers *workers = ctx;
@@ -70,7 +92,6 @@ static int local_create(void *ctx, void **out, struct error *err)
         return error_set(err, code, "a worker thread got no scratch memory");
     }
     local->watched = watch_thread_begin(workers->config.watch);
-    local->room = load_room_make(LOAD_ROOM);
     *out = local;
     return 0;
 }
@@ -81,7 +102,6 @@ static void local_destroy(void *ctx, void *opaque)
     struct local *local = opaque;
     watch_thread_end(local->watched);
     prepare_scratch_destroy(local->scratch);
-    load_room_free(&local->room);
     free(local);
 }
 
@@ -127,20 +147,32 @@ static struct worker_loaded failed(const struct dataset *dataset, const struct w
     return loaded;
 }
 
-/* load_end tells what became of the task's samples, and what of it storage classes brought. took_ns is 0 when the read
- * was not begun. */
+/* load_end tells what became of `count` of the task's samples, and what of it storage classes brought. What is left
+ * goes back with that. took_ns is 0 when the read was not begun. */
 static void load_end(struct workers *workers, struct worker_load *task, const struct worker_loaded *loaded,
-                     uint64_t took_ns, struct fetch_classed came)
+                     uint32_t count, uint64_t took_ns, struct fetch_classed came)
 {
     const struct worker_results *results = &workers->config.results;
-    for (uint32_t at = 0; at < task->count; at += WORKER_RESULTS_MAX) {
-        uint32_t left = task->count - at;
+    for (uint32_t at = 0; at < count; at += WORKER_RESULTS_MAX) {
+        uint32_t left = count - at;
         results->on_loaded(results->ctx, loaded + at, left < WORKER_RESULTS_MAX ? left : WORKER_RESULTS_MAX);
     }
-    results->on_read(results->ctx,
-                     &(struct worker_read){task->queue, task->count, task->class, task->classed, took_ns, came});
-    free(task->samples);
-    dataset_unref(&task->dataset);
+    struct worker_read read = {.queue = task->queue,
+                               .place = task->place,
+                               .samples = count,
+                               .class = task->class,
+                               .classed = task->classed,
+                               .took_ns = took_ns,
+                               .came = came};
+    task->count -= count;
+    task->class = task->classed = 0;
+    if (task->count) {
+        read.rest = *task;
+    } else {
+        free(task->samples);
+        dataset_unref(&task->dataset);
+    }
+    results->on_read(results->ctx, &read);
 }
 
 /* result_of gives what a read has brought of the sample. */
@@ -178,18 +210,42 @@ static uint32_t begin_reads(const struct worker_load *task, const struct load_ro
     return n;
 }
 
-static void run_load(struct workers *workers, struct local *local, struct worker_load *task)
+/* keep_left moves the samples that were left to the front of the task's, and the results of the others together. It
+ * gives how many have results. */
+static uint32_t keep_left(struct worker_load *task, const struct load_room *room, uint32_t n)
 {
+    bool left[CHUNK_SAMPLES_MAX] = {false};
+    uint32_t told = 0, kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        left[room->slot[i]] = room->reads[i].left;
+        if (room->reads[i].left)
+            free(room->reads[i].buf);
+        else
+            room->loaded[room->slot[i]] = result_of(task, &task->samples[room->slot[i]], &room->reads[i]);
+    }
+    for (uint32_t i = 0; i < task->count; i++) {
+        if (left[i])
+            task->samples[kept++] = task->samples[i];
+        else
+            room->loaded[told++] = room->loaded[i];
+    }
+    return told;
+}
+
+static void run_load(void *ctx, void *opaque, void *data)
+{
+    struct workers *workers = ctx;
+    const struct reader *reader = opaque;
+    struct worker_load *task = data;
     uint64_t began_ns = clock_now_ns();
     bool large = task->count > LOAD_ROOM;
-    struct load_room room = large ? load_room_make(task->count) : local->room;
+    struct load_room room = large ? load_room_make(task->count) : reader->room;
     uint32_t n = begin_reads(task, &room);
     struct fetch_classed came;
-    uint64_t waited_ns = fetch_samples(&workers->fetch,
-                                       &(struct fetch_read){task->dataset, task->device, room.reads, n}, &came);
-    for (uint32_t i = 0; i < n; i++)
-        room.loaded[room.slot[i]] = result_of(task, &task->samples[room.slot[i]], &room.reads[i]);
-    load_end(workers, task, room.loaded, clock_now_ns() - began_ns - waited_ns, came);
+    const struct fetch_read wanted = {task->dataset, task->device, room.reads, n, began_ns + WORKER_PIECE_NS};
+    uint64_t waited_ns = fetch_samples(&workers->fetch, &wanted, &came);
+    uint32_t told = keep_left(task, &room, n);
+    load_end(workers, task, room.loaded, told, clock_now_ns() - began_ns - waited_ns, came);
     if (large)
         load_room_free(&room);
 }
@@ -285,8 +341,11 @@ static void make_watched(struct local *local, const struct worker_prepare *task,
     }
 }
 
-static void run_prepare(struct workers *workers, struct local *local, struct worker_prepare *task)
+static void run_prepare(void *ctx, void *opaque, void *data)
 {
+    struct workers *workers = ctx;
+    struct local *local = opaque;
+    struct worker_prepare *task = data;
     if (local->n_held && (task->bytes > HOLD_BYTES || local->held[local->n_held - 1].cost.pipeline != task->pipeline))
         tell_held(workers, local);
     uint64_t began_ns = clock_now_ns(), core_ns = local->core_ns ? local->core_ns : clock_thread_ns();
@@ -311,18 +370,6 @@ static void run_prepare(struct workers *workers, struct local *local, struct wor
     hold(workers, local, &prepared, task->dataset);
 }
 
-static void run(void *ctx, void *opaque, enum pool_kind kind, void *task)
-{
-    struct local *local = opaque;
-    if (kind == POOL_LOAD) {
-        tell_held(ctx, local);
-        run_load(ctx, local, task);
-        local->core_ns = 0;
-    } else {
-        run_prepare(ctx, local, task);
-    }
-}
-
 static void idle(void *ctx, void *opaque)
 {
     struct local *local = opaque;
@@ -330,25 +377,22 @@ static void idle(void *ctx, void *opaque)
     local->core_ns = 0;
 }
 
-static void discard_load(struct workers *workers, struct worker_load *task)
+static void discard_load(void *ctx, void *data)
 {
+    struct worker_load *task = data;
     struct worker_loaded *loaded = xcalloc(task->count, sizeof *loaded);
     for (uint32_t i = 0; i < task->count; i++)
         loaded[i] = not_read(&task->samples[i]);
-    load_end(workers, task, loaded, 0, (struct fetch_classed){.class = 0});
+    load_end(ctx, task, loaded, task->count, 0, (struct fetch_classed){.class = 0});
     free(loaded);
 }
 
-static void discard(void *ctx, enum pool_kind kind, void *task)
+static void discard_prepare(void *ctx, void *data)
 {
     struct workers *workers = ctx;
-    if (kind == POOL_LOAD) {
-        discard_load(workers, task);
-        return;
-    }
     uint8_t reasons[ENGINE_OUTPUTS_MAX];
     memset(reasons, BAD_CORRUPT, sizeof reasons);
-    struct worker_prepare *prepare = task;
+    struct worker_prepare *prepare = data;
     struct worker_prepared prepared = prepare_end(prepare, reasons, (struct worker_cost){0});
     workers->config.results.on_prepared(workers->config.results.ctx, &prepared, 1);
     dataset_unref(&prepare->dataset);
@@ -359,19 +403,32 @@ int workers_create(const struct worker_config *config, struct workers **out, str
     struct workers *workers = xcalloc(1, sizeof *workers);
     workers->config = *config;
     workers->fetch = (struct fetch){.origins = config->origins, .delay_ms = config->load_delay_ms};
-    struct pool_config pool = {.workers = config->workers,
-                               .loaders = 0,
-                               .extra_loaders = config->loaders,
-                               .kind = {[POOL_LOAD] = {config->inflight_loads, sizeof(struct worker_load)},
-                                        [POOL_PREPARE] = {config->inflight_prepares, sizeof(struct worker_prepare)}},
-                               .ctx = workers,
-                               .local_create = local_create,
-                               .local_destroy = local_destroy,
-                               .run = run,
-                               .idle = idle,
-                               .discard = discard};
-    int code = pool_create(&pool, &workers->pool, err);
+    struct pool_config preparers = {.name = "larder-work",
+                                    .threads = config->workers,
+                                    .begin = config->workers,
+                                    .capacity = config->inflight_prepares,
+                                    .task_bytes = sizeof(struct worker_prepare),
+                                    .ctx = workers,
+                                    .local_create = local_create,
+                                    .local_destroy = local_destroy,
+                                    .run = run_prepare,
+                                    .idle = idle,
+                                    .discard = discard_prepare};
+    struct pool_config readers = {.name = "larder-read",
+                                  .threads = config->readers,
+                                  .begin = 1,
+                                  .capacity = config->inflight_loads,
+                                  .task_bytes = sizeof(struct worker_load),
+                                  .ctx = workers,
+                                  .local_create = reader_create,
+                                  .local_destroy = reader_destroy,
+                                  .run = run_load,
+                                  .discard = discard_load};
+    int code = pool_create(&preparers, &workers->preparers, err);
+    if (!code)
+        code = pool_create(&readers, &workers->readers, err);
     if (code) {
+        pool_destroy(workers->preparers);
         free(workers);
         return code;
     }
@@ -383,7 +440,7 @@ void workers_load(struct workers *workers, const struct worker_load *task)
 {
     /* The pool is stopped and refuses the task. The caller is the thread that takes results, so it must not wait for
      * room for them: nothing is reported. */
-    if (pool_submit(workers->pool, POOL_LOAD, task, 1)) {
+    if (pool_submit(workers->readers, task, 1)) {
         struct dataset *dataset = task->dataset;
         free(task->samples);
         dataset_unref(&dataset);
@@ -406,32 +463,35 @@ void workers_expect(struct workers *workers, struct worker_load *task)
 
 void workers_prepare(struct workers *workers, struct worker_prepare *tasks, uint32_t count)
 {
-    if (pool_submit(workers->pool, POOL_PREPARE, tasks, count)) {
+    if (pool_submit(workers->preparers, tasks, count)) {
         for (uint32_t i = 0; i < count; i++)
-            discard(workers, POOL_PREPARE, &tasks[i]);
+            discard_prepare(workers, &tasks[i]);
     }
 }
 
-void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most)
+void workers_set_preparers(struct workers *workers, uint32_t most)
 {
-    pool_set_split(workers->pool, loaders, preparers_most);
+    pool_set_most(workers->preparers, most);
 }
 
-void workers_counts(struct workers *workers, struct pool_counts *out)
+void workers_counts(struct workers *workers, struct workers_counts *out)
 {
-    pool_counts(workers->pool, out);
+    pool_counts(workers->readers, &out->read);
+    pool_counts(workers->preparers, &out->prepare);
 }
 
 void workers_stop(struct workers *workers)
 {
     atomic_store(&workers->fetch.stopping, true);
-    pool_stop(workers->pool);
+    pool_stop(workers->readers);
+    pool_stop(workers->preparers);
 }
 
 void workers_destroy(struct workers *workers)
 {
     if (!workers)
         return;
-    pool_destroy(workers->pool);
+    pool_destroy(workers->readers);
+    pool_destroy(workers->preparers);
     free(workers);
 }

@@ -4,6 +4,7 @@
 
 #include "cache/catalog/catalog.h"
 #include "cache/memory/arena.h"
+#include "common/clock.h"
 #include "preprocess/prepare.h"
 #include "server/engine/engine.h"
 #include "server/workers/fetch.h"
@@ -15,13 +16,17 @@ struct worker_sample {
     uint64_t bytes;
 };
 
-/* A read: some samples of one chunk. */
+/* A read: some samples of one chunk. It is done in pieces: after WORKER_PIECE_NS the thread ends with the sample that
+ * it is reading, and gives back what is left. So whoever shares a slow source does not wait for all of a chunk. */
+#define WORKER_PIECE_NS (100 * CLOCK_NS_PER_MS)
+
 struct worker_load {
     struct dataset *dataset;       /* a reference of the task's own */
     struct worker_sample *samples; /* malloc'ed, the task's own; at most CHUNK_SAMPLES_MAX */
     uint32_t count;
     uint64_t device;         /* of the dataset's source; 0: not known */
-    uint32_t queue;          /* the name of the governor's queue that it is for; worker_read gives it back */
+    uint64_t queue;          /* the name of the governor's queue that it is for; worker_read gives it back */
+    uint32_t place;          /* the governor's number of what it occupies; worker_read gives it back */
     uint32_t class, classed; /* what workers_expect said; worker_read gives it back */
 };
 
@@ -38,9 +43,8 @@ struct worker_prepare {
     sample_id id;
     const void *encoded;
     uint64_t bytes;
-    /* pipeline: the engine's number of the first output's pipeline; queue: the name of the governor's queue that it is
-     * for. */
-    uint32_t pipeline, queue;
+    uint32_t pipeline; /* the engine's number of the first output's pipeline */
+    uint64_t queue;    /* the name of the governor's queue that it is for */
     uint32_t n_outputs;
     struct worker_output outputs[ENGINE_OUTPUTS_MAX];
 };
@@ -56,18 +60,22 @@ struct worker_loaded {
     char *text;          /* what the source said then: malloc'ed, the receiver's; else NULL */
 };
 
-/* A read that has ended. on_loaded has told all of its samples before. */
+/* A piece of a read that has ended. on_loaded has told all of its samples before. */
 struct worker_read {
-    uint32_t queue, samples;   /* the task's queue and count */
-    uint32_t class, classed;   /* the task's */
+    uint64_t queue;            /* the task's */
+    uint32_t place;            /* the task's */
+    uint32_t samples;          /* how many the piece had */
+    uint32_t class, classed;   /* the task's; what classes have comes with the first piece */
     uint64_t took_ns;          /* 0: the read was not begun */
     struct fetch_classed came; /* what of it storage classes brought */
+    struct worker_load rest;   /* what is left to read, the receiver's; count 0: nothing is */
 };
 
 /* What it took to prepare one sample. */
 struct worker_cost {
-    uint32_t pipeline, queue; /* the task's */
-    uint32_t busy;            /* threads that prepared when it began, this one included */
+    uint32_t pipeline; /* the task's */
+    uint64_t queue;    /* the task's */
+    uint32_t busy;     /* threads that prepared when it began, this one included */
     uint64_t encoded_bytes;
     uint64_t took_ns; /* 0: the preparation was not begun */
     uint64_t core_ns; /* the part of took_ns in which the thread had a core */
@@ -91,8 +99,11 @@ struct worker_results {
     void (*on_prepared)(void *ctx, const struct worker_prepared *prepared, uint32_t count);
 };
 
+#define WORKER_READERS_MAX 2048 /* more reads are never under way */
+
 struct worker_config {
-    uint32_t workers, loaders;
+    uint32_t workers;                           /* threads that prepare */
+    uint32_t readers;                           /* the most threads that read: they start as they are needed */
     uint32_t inflight_loads, inflight_prepares; /* the engine's limits */
     struct prepare_limits limits;
     struct arena *arena;
@@ -114,10 +125,13 @@ void workers_prepare(struct workers *workers, struct worker_prepare *tasks, uint
 /* workers_expect says what of a read storage classes will probably bring: how many samples (task->classed), and which
  * class most of them (task->class, its number from 1). 0: all comes from the source. It never blocks on a disk. */
 void workers_expect(struct workers *workers, struct worker_load *task);
-/* workers_set_split makes `loaders` of the workers take reads before anything else, beside the threads that only load.
- * At most preparers_most threads prepare at once. */
-void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most);
-void workers_counts(struct workers *workers, struct pool_counts *out);
+/* workers_set_preparers lets at most so many threads (≥ 1) prepare at once. */
+void workers_set_preparers(struct workers *workers, uint32_t most);
+
+struct workers_counts {
+    struct pool_counts read, prepare;
+};
+void workers_counts(struct workers *workers, struct workers_counts *out);
 /* workers_stop ends the threads. Every task that was not run is reported as failed. Reads that come later are dropped:
  * no job waits for them any more (driver_settle). */
 void workers_stop(struct workers *workers);

@@ -33,6 +33,7 @@ struct options {
 struct tally {
     uint64_t runs, failures, steps, sabotaged, found, missed;
     uint64_t delivered, prepared, loaded, bad, retries, no_rooms;
+    uint64_t longest_ns; /* of all steps, in the thread's time */
     struct world_restarts restarts;
     uint64_t hash; /* of all runs' events and actions, in the order of the seeds */
 };
@@ -95,6 +96,7 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
     world_run(scenario, &options->world, &result);
     tally->runs++;
     tally->steps += result.steps;
+    tally->longest_ns = result.longest_ns > tally->longest_ns ? result.longest_ns : tally->longest_ns;
     tally->hash = random_mix64(tally->hash ^ result.hash);
     tally->delivered += result.totals.counts.samples_delivered;
     tally->prepared += result.totals.counts.instances_prepared;
@@ -152,9 +154,10 @@ static bool run(const struct options *options)
         return tally.failures == 0 && enough;
     }
     printf("%" PRIu64 " seeds, %" PRIu64 " failures, %.1f s: %" PRIu64 " steps, %" PRIu64 " samples delivered, %" PRIu64
-           " prepared, %" PRIu64 " loaded, %" PRIu64 " tried again, %" PRIu64 " bad, %" PRIu64 " jobs without room\n",
+           " prepared, %" PRIu64 " loaded, %" PRIu64 " tried again, %" PRIu64 " bad, %" PRIu64
+           " jobs without room, the longest step %.3f ms\n",
            tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded,
-           tally.retries, tally.bad, tally.no_rooms);
+           tally.retries, tally.bad, tally.no_rooms, (double)tally.longest_ns / 1e6);
     const struct world_restarts *restarts = &tally.restarts;
     if (options->kind & SCENARIO_RESTARTS)
         printf(

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/clock.h"
 #include "tests/simulation/world_priv.h"
 
 #define KEY_WORLD UINT64_C(0x3027d)
@@ -105,10 +106,13 @@ void world_flush(struct world *world)
     if (world->n_events == 0 || broken(world))
         return;
     world->steps++;
+    uint64_t began_ns = clock_thread_ns();
     if (world->n_events == 1)
         count = engine_step(world->engine, world->now_ns, world->events, &actions);
     else
         count = engine_step_all(world->engine, world->now_ns, world->events, world->n_events, &actions);
+    uint64_t took_ns = clock_thread_ns() - began_ns;
+    world->longest_ns = took_ns > world->longest_ns ? took_ns : world->longest_ns;
     world->n_events = 0;
     for (size_t i = 0; i < count && !broken(world); i++) {
         struct engine_action out[SABOTAGE_ACTIONS_MAX] = {actions[i]};
@@ -377,7 +381,8 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     engine_totals(world.engine, &totals);
     world_end_engine(&world);
     const char *text;
-    *result = (struct world_result){.hash = world.hash, .steps = world.steps, .virtual_ns = world.now_ns};
+    *result = (struct world_result){
+        .hash = world.hash, .steps = world.steps, .virtual_ns = world.now_ns, .longest_ns = world.longest_ns};
     result->broken = model_broken(world.model, &text);
     snprintf(result->text, sizeof result->text, "%s", text);
     result->sabotaged = sabotage_done(world.sabotage);

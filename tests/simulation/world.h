@@ -31,8 +31,9 @@ struct world_result {
     char text[512];
     uint64_t hash; /* of all events and actions */
     uint64_t steps, virtual_ns;
-    bool sabotaged;    /* an opportunity came */
-    uint32_t no_rooms; /* jobs that failed because others' batches lay in the way */
+    uint64_t longest_ns; /* of the engine's steps, in the thread's time */
+    bool sabotaged;      /* an opportunity came */
+    uint32_t no_rooms;   /* jobs that failed because others' batches lay in the way */
     struct engine_totals totals;
     struct world_restarts restarts;
 };

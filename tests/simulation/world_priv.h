@@ -105,6 +105,7 @@ struct world {
     struct sabotage *sabotage;
     struct rng rng, forget_rng, output_rng, growth_rng;
     uint64_t now_ns, steps, hash;
+    uint64_t longest_ns; /* of the steps, in the thread's time */
     uint64_t check_credit;
     struct engine_event events[SCENARIO_GATHER_MAX]; /* of the step that is being gathered */
     uint32_t n_events;

@@ -127,7 +127,7 @@ static void test_read_many(void **state)
     tree_file("short", "%s/t/c/50.jpg", root);
     for (uint32_t i = 0; i < 100; i++)
         reads[i] = (struct sample_read){.index = 99 - i, .buf = bytes[i]};
-    assert_int_equal(dataset_read_many(dataset, reads, 100), 2);
+    assert_int_equal(dataset_read_many(dataset, reads, 100, 0), 2);
     for (uint32_t i = 0; i < 100; i++) {
         int expected = reads[i].index == 40 ? LARDER_ENOENT : reads[i].index == 50 ? LARDER_ECHANGED : 0;
         assert_int_equal(reads[i].err.code, expected);
@@ -137,7 +137,7 @@ static void test_read_many(void **state)
         else
             assert_memory_equal(bytes[i], content, strlen(content));
     }
-    assert_int_equal(dataset_read_many(dataset, reads, 0), 0);
+    assert_int_equal(dataset_read_many(dataset, reads, 0, 0), 0);
     dataset_unref(&dataset);
 }
 

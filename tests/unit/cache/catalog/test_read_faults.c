@@ -68,7 +68,7 @@ static void read_all(uint32_t bad_index, int bad_code)
     struct sample_read reads[20];
     for (uint32_t i = 0; i < 20; i++)
         reads[i] = (struct sample_read){.index = i, .buf = bytes[i]};
-    assert_int_equal(dataset_read_many(dataset, reads, 20), bad_code != 0);
+    assert_int_equal(dataset_read_many(dataset, reads, 20, 0), bad_code != 0);
     for (uint32_t i = 0; i < 20; i++) {
         snprintf(expected, sizeof expected, "the bytes of sample %02u", i);
         if (i == bad_index) {

@@ -162,7 +162,7 @@ static void test_read_many(void **state)
         }
         for (uint32_t i = 0; i < count; i++)
             reads[i].buf = bytes[i];
-        assert_int_equal(dataset_read_many(store, reads, count), 0);
+        assert_int_equal(dataset_read_many(store, reads, count, 0), 0);
         for (uint32_t i = 0; i < count; i++) {
             assert_int_equal(dataset_read(source, reads[i].index, expected, NULL), 0);
             assert_memory_equal(bytes[i], expected, dataset_size(source, reads[i].index));
@@ -345,7 +345,7 @@ static void test_skip_unreadable(void **state)
         assert_string_equal(dataset_key(store, i), dataset_key(source, i));
         assert_int_equal(dataset_label(store, i), dataset_label(source, i));
         assert_int_equal(dataset_read(store, i, bytes, &err), dangling ? LARDER_ENOENT : 0);
-        assert_int_equal(dataset_read_many(store, &read, 1), dangling);
+        assert_int_equal(dataset_read_many(store, &read, 1, 0), dangling);
     }
     path_below(path, "s");
     assert_int_equal(store_verify(path, NULL, NULL, NULL, &err), 0);

@@ -184,7 +184,7 @@ static void test_replaced(void **state)
     move("other", "s");
     assert_int_equal(dataset_read(before, 7, bytes, &err), LARDER_ECHANGED);
     assert_non_null(strstr(err.text, "replaced"));
-    assert_int_equal(dataset_read_many(before, &read, 1), 1);
+    assert_int_equal(dataset_read_many(before, &read, 1, 0), 1);
     assert_int_equal(read.err.code, LARDER_ECHANGED);
     struct dataset *after = open_below("s");
     assert_ptr_not_equal(before, after);

@@ -135,17 +135,17 @@ static void test_read_damaged(void **state)
     save("s", "segment-00000.larder", segment, len);
     for (uint32_t i = 0; i < count; i++)
         reads[i] = (struct sample_read){.index = members[i], .buf = bytes[i]};
-    assert_int_equal(dataset_read_many(store, reads, count), 1);
+    assert_int_equal(dataset_read_many(store, reads, count, 0), 1);
     for (uint32_t i = 0; i < count; i++)
         assert_int_equal(reads[i].err.code, i == bad ? LARDER_EFORMAT : 0);
     assert_non_null(strstr(reads[bad].err.text, "segment-00000.larder"));
     assert_non_null(strstr(reads[bad].err.text, dataset_key(store, members[bad])));
     save("s", "segment-00000.larder", segment, (size_t)offset + 60);
-    assert_int_equal(dataset_read_many(store, reads, count), count - bad);
+    assert_int_equal(dataset_read_many(store, reads, count, 0), count - bad);
     char path[PATH_BYTES];
     path_below(path, "s/segment-00000.larder");
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(dataset_read_many(store, reads, count), count);
+    assert_int_equal(dataset_read_many(store, reads, count, 0), count);
     for (uint32_t i = 0; i < count; i++)
         assert_int_equal(reads[i].err.code, LARDER_ENOENT);
     free(segment);

@@ -38,6 +38,7 @@ static const char expected_table[] =
     "memory   arena 1.0 GiB of 4.0 GiB (512 MiB pinned), encoded 256 MiB of 1.0 GiB, process 3.0 GiB\n"
     "storage  /nvme/larder full, 4.0 GiB of 4.0 GiB; 75% of reads\n"
     "threads  8 load, 4 prepare; 2.5 cores busy, 350 samples prepared/s\n"
+    "engine   4 steps, 1.250 ms on the mean, the longest 2.0 ms\n"
     "\n"
     "JOB                EPOCH  DONE    SAMPLES  PER SEC  WAITS  READY  HELD  SHARED   BAD  DATASET\n"
     "train-a             2/90   40%      1,000      700    38%    3/4     1     50%     0  …magenet/train\n"

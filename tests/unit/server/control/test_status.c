@@ -35,7 +35,7 @@ static const char expected_json[] =
     "\"read\":{\"samples\":1000,\"bytes\":150000000},\"written\":{\"samples\":40000,\"bytes\":4294967296},"
     "\"waiting_bytes\":8,\"skipped\":9,\"corrupt\":1,\"given_up\":2,\"left_alone\":false,\"mb_per_s\":1500.0}]},"
     "\"engine\":{\"loads_inflight\":5,\"prepares_inflight\":4,\"source_retries\":17,\"source_waits\":1,\"unknown_"
-    "releases\":0},"
+    "releases\":0,\"steps\":4,\"step_ms\":{\"longest\":2.0,\"mean\":1.25}},"
     "\"governor\":{\"preparers\":3,\"loaders\":9,\"prepare_rate\":1500.5,\"load_rate\":null,\"moves\":12},\"jobs\":["
     "{\"name\":\"train-a\",\"job\":0,\"pid\":815,\"client\":\"python/0.1\",\"dataset\":\"/data/imagenet/"
     "train\",\"dataset_samples\":null,\"store\":{\"max_side\":256,\"quality\":90,\"shrunk\":470,"

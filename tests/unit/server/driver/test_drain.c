@@ -52,6 +52,7 @@ static int begin(void **state)
                                               .sample_bytes = sample_bytes},
                                    .jobs_max = 1,
                                    .workers = 1,
+                                   .reads = 1,
                                    .inbox = fixture.inbox,
                                    .drained = drained,
                                    .left = left};

@@ -31,17 +31,17 @@ static inline double true_rate(uint32_t threads, uint32_t peak)
     return threads <= peak ? 100.0 * threads : 100.0 * peak - 8.0 * (threads - peak);
 }
 
-static inline struct governor *make(uint32_t workers, uint32_t extra)
+static inline struct governor *make(uint32_t workers, uint32_t reads)
 {
     struct governor *governor;
-    struct governor_limits limits = {.workers = workers, .extra_loaders = extra, .tau_s = 0.010, .share = 0.5};
+    struct governor_limits limits = {.workers = workers, .reads = reads, .tau_s = 0.010, .share = 0.5};
     assert_int_equal(governor_create(&limits, &governor), 0);
     return governor;
 }
 
 static inline void begin(struct governor *governor, uint32_t queue, uint32_t job, double weight)
 {
-    const struct governor_queue desc = {.job = job, .source = queue % 3, .weight = weight};
+    const struct governor_queue desc = {.job = job, .source = 0, .weight = weight};
     governor_queue_begin(governor, queue, &desc);
 }
 

@@ -171,7 +171,7 @@ static void test_guess(void **state)
     const struct governor_backlog backlog = {0, 32, 64, 64, 1, {0}};
     struct kept kept;
     kept_create(&kept);
-    struct governor *governor = make(8, 8);
+    struct governor *governor = make(8, 16);
     begin(governor, 0, 0, 1);
     assert_true(governor_guess(governor, 3, 77, &kept) == 0);
     double rate = 0;
@@ -184,7 +184,7 @@ static void test_guess(void **state)
     governor_destroy(governor);
     assert_int_equal(kept.count, 1);
 
-    governor = make(8, 8);
+    governor = make(8, 16);
     begin(governor, 0, 0, 1);
     assert_true(governor_guess(governor, 4, 78, &kept) == 0);
     assert_true(near(governor_guess(governor, 9, 77, &kept), rate, 1e-6));
@@ -202,7 +202,7 @@ static void test_away(void **state)
     const struct governor_backlog backlog = {0, 32, 64, 64, 1, {0}};
     struct kept kept;
     kept_create(&kept);
-    struct governor *governor = make(8, 8);
+    struct governor *governor = make(8, 16);
     begin(governor, 0, 0, 1);
     for (uint32_t window = 0; window < 40; window++) {
         work(governor, window < 10 ? 1 : 2, 8, window < 10 ? 0.010 : 0.002);
@@ -210,7 +210,7 @@ static void test_away(void **state)
     }
     governor_learned(governor, 1, 11, &kept);
     governor_destroy(governor);
-    governor = make(8, 8);
+    governor = make(8, 16);
     assert_true(near(governor_guess(governor, 0, 11, &kept), 800, 0.01));
     governor_destroy(governor);
     kept_free(&kept);

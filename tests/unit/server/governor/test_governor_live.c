@@ -47,19 +47,19 @@ void workers_expect(struct workers *workers, struct worker_load *task)
     task->classed = expected_samples;
 }
 
-void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most)
+void workers_set_preparers(struct workers *workers, uint32_t most)
 {
-    (void)workers, (void)loaders;
-    assert_true(preparers_most > 0);
+    (void)workers;
+    assert_true(most > 0);
 }
 
 /* ── helpers ── */
 
-static struct governor_live *make(uint32_t loaders)
+static struct governor_live *make(uint32_t reads)
 {
     struct governor_live *live;
     n_given = 0;
-    assert_int_equal(governor_live_create(4, loaders, &live, NULL), 0);
+    assert_int_equal(governor_live_create(4, reads, &live, NULL), 0);
     return live;
 }
 
@@ -75,27 +75,32 @@ static void end(struct governor_live *live, uint32_t job)
     governor_live_on_action(live, &(struct engine_action){.type = ENGINE_JOB_ENDED, .job = job});
 }
 
-static void prepare(struct governor_live *live)
-{
-    governor_live_on_action(live, &(struct engine_action){.type = ENGINE_PREPARE});
-}
-
 static void load(struct governor_live *live, uint32_t job, uint32_t rank)
 {
     governor_live_load(live, &(struct worker_load){.count = BATCH, .queue = governor_live_queue(live, job, rank)});
 }
 
-static void end_read(struct governor_live *live, uint32_t index, uint64_t took_ms)
+/* Ends a read after so many of its samples; the rest is left. */
+static void end_piece(struct governor_live *live, uint32_t index, uint32_t samples, uint64_t took_ms)
 {
-    struct worker_load task = given[index];
+    struct worker_load task = given[index], rest = task;
     given[index] = given[--n_given];
+    rest.count -= samples;
+    rest.class = rest.classed = 0;
     governor_live_on_read(
         live, &(struct worker_read){.queue = task.queue,
-                                    .samples = BATCH,
+                                    .place = task.place,
+                                    .samples = samples,
                                     .class = task.class,
                                     .classed = task.classed,
                                     .took_ns = took_ms * CLOCK_NS_PER_MS,
-                                    .came = {task.class, task.classed, task.classed ? took_ms * CLOCK_NS_PER_MS : 0}});
+                                    .came = {task.class, task.classed, task.classed ? took_ms * CLOCK_NS_PER_MS : 0},
+                                    .rest = rest});
+}
+
+static void end_read(struct governor_live *live, uint32_t index, uint64_t took_ms)
+{
+    end_piece(live, index, given[index].count, took_ms);
 }
 
 static struct status_queue status_of(struct governor_live *live, uint32_t job, uint32_t rank)
@@ -130,9 +135,8 @@ static void test_what_a_job_leaves(void **state)
     (void)state;
     struct governor_live *live = make(1);
     begin(live, 0, 1, 7);
-    for (int i = 0; i < 8; i++)
-        prepare(live); /* all workers are busy */
-    uint32_t former = governor_live_queue(live, 0, 0), line = status_of(live, 0, 0).line;
+    uint64_t former = governor_live_queue(live, 0, 0);
+    uint32_t line = status_of(live, 0, 0).line;
     for (int i = 0; i < 3; i++)
         load(live, 0, 0);
     assert_int_equal(n_given, 1);
@@ -140,7 +144,7 @@ static void test_what_a_job_leaves(void **state)
     begin(live, 0, 1, 7);
     struct status_queue status = status_of(live, 0, 0);
     assert_int_equal(status.line, line);
-    assert_int_not_equal(governor_live_queue(live, 0, 0), former);
+    assert_true(governor_live_queue(live, 0, 0) != former);
     assert_true(status.pending_reads == 0 && status.pending_samples == 0 && status.reading == 0);
     load(live, 0, 0);
     for (int i = 0; i < 8; i++)
@@ -161,35 +165,93 @@ static void test_what_a_job_leaves(void **state)
     governor_live_destroy(live);
 }
 
-/* A worker that has nothing to prepare reads, apart from one; as preparations come, no further reads are given out than
- * the loaders' own. */
-static void test_idle_workers_read(void **state)
+static uint32_t given_to(struct governor_live *live, uint32_t job)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n_given; i++)
+        count += given[i].queue == governor_live_queue(live, job, 0);
+    return count;
+}
+
+/* Each source has reads of its own: one that answers nothing takes none of them from another, nor from another's reads
+ * that a job has left; and there is one for the last of many sources when others have all that there are together. */
+static void test_a_silent_source(void **state)
 {
     (void)state;
-    for (uint32_t preparing = 0; preparing <= 6; preparing++) {
-        struct governor_live *live = make(2);
-        begin(live, 0, 1, 7);
-        decide(live);
-        for (uint32_t i = 0; i < preparing; i++)
-            prepare(live);
-        for (int i = 0; i < 20; i++)
-            load(live, 0, 0);
-        struct status_governor status = governor_status(live);
-        uint32_t idle = preparing == 0 ? 3 : preparing < 4 ? 4 - preparing : 0;
-        uint32_t expected = 2 + idle > status.loaders ? 2 + idle : status.loaders;
-        assert_int_equal(n_given, expected);
-        for (uint32_t i = 0; i < preparing; i++)
-            governor_live_on_prepared(live, &(struct worker_cost){.busy = 1});
-        assert_int_equal(n_given, 5); /* those that wait come with the last preparation's end */
-        end(live, 0);
+    struct governor_live *live = make(8);
+    begin(live, 0, 1, 7);
+    begin(live, 1, 1, 8);
+    for (int i = 0; i < 20; i++)
+        load(live, 0, 0);
+    assert_int_equal(n_given, 8); /* that is all that its source may have, and these never end */
+    for (int i = 0; i < 20; i++)
+        load(live, 1, 0);
+    assert_int_equal(given_to(live, 1), 8);
+    end(live, 0);
+    end(live, 1);
+    for (uint32_t left = 20; left; left--) { /* the second job's alone */
+        assert_int_equal(n_given, 8 + (left < 8 ? left : 8));
+        end_read(live, 8, 10);
+    }
+    while (n_given)
+        end_read(live, 0, 10);
+    governor_live_destroy(live);
+
+    live = make(GOVERNOR_READS_MAX / 2);
+    for (uint32_t job = 0; job < 8; job++) {
+        begin(live, job, 1, job);
+        for (int i = 0; i < 600; i++)
+            load(live, job, 0);
+        assert_true(given_to(live, job) >= 1 && (job > 1 || given_to(live, job) >= READS_MOST / 4));
+    }
+    assert_true(n_given <= READS_MOST);
+    for (uint32_t job = 0; job < 8; job++)
+        end(live, job);
+    while (n_given)
+        end_read(live, 0, 10);
+    governor_live_destroy(live);
+}
+
+/* Jobs that read from one source share the time of its reads by their weights, also when it has one read at once, one
+ * job's reads take longer, and reads end in pieces; one that comes later begins where the others are. */
+static void test_shares_of_a_source(void **state)
+{
+    (void)state;
+    for (uint32_t most = 1; most <= 5; most += 2) {
+        struct governor_live *live = make(most);
+        uint64_t had_ms[3] = {0};
+        for (uint32_t job = 0; job < 3; job++) {
+            if (job < 2)
+                begin(live, job, 1, 7);
+        }
+        governor_live_on_event(live, &(struct engine_event){.type = ENGINE_WEIGHT, .weight = {1, 3}});
+        for (int step = 0; step < 12000; step++) {
+            if (step == 6000)
+                begin(live, 2, 1, 7);
+            for (uint32_t job = 0; job < (step < 6000 ? 2u : 3u); job++) {
+                while (status_of(live, job, 0).pending_reads < 2 * most)
+                    load(live, job, 0);
+            }
+            uint32_t job = 0;
+            while (given[0].queue != governor_live_queue(live, job, 0))
+                job++;
+            uint64_t took_ms = job == 0 ? 20 : 5;
+            had_ms[job] += step < 6000 && job < 2 ? took_ms : job == 2 && step >= 6000 && step < 6060 ? took_ms : 0;
+            end_piece(live, 0, given[0].count > 1 ? given[0].count / 2 : 1, took_ms);
+        }
+        double part = (double)had_ms[1] / (double)had_ms[0];
+        assert_true(part > 2.8 && part < 3.2);
+        assert_true(had_ms[2] > 0 && had_ms[2] < 60 * 5);
+        for (uint32_t i = 0; i < 3; i++)
+            end(live, i);
         while (n_given)
-            end_read(live, 0, 1);
+            end_read(live, 0, 10);
         governor_live_destroy(live);
     }
 }
 
-/* Whatever jobs come, go and leave, each read is given to the pool once, no more at a time than there are loaders,
- * and when all have ended nothing is left over. */
+/* Whatever jobs come, go and leave, each read is given to the readers until nothing of it is left, no more of one
+ * source at a time than it may have, and when all have ended nothing is left over. */
 static void test_no_read_is_lost(void **state)
 {
     (void)state;
@@ -225,12 +287,15 @@ static void test_no_read_is_lost(void **state)
             break;
         default:
             if (n_given) {
-                end_read(live, (uint32_t)random_below(&rng, n_given), 1 + random_below(&rng, 50));
-                reads++;
+                uint32_t index = (uint32_t)random_below(&rng, n_given), count = given[index].count;
+                uint32_t samples = random_below(&rng, 2) ? count : 1 + (uint32_t)random_below(&rng, count);
+                reads += samples == count;
+                end_piece(live, index, samples, 1 + random_below(&rng, 50));
             }
         }
-        struct status_governor status = governor_status(live);
-        assert_true(n_given <= 10 && status.loaders <= 10); /* all threads */
+        uint32_t at[READS_PLACES] = {0};
+        for (uint32_t i = 0; i < n_given; i++)
+            assert_true(++at[given[i].place] <= 6);
     }
     for (uint32_t job = 0; job < 8; job++) {
         if (there[job])
@@ -319,9 +384,9 @@ static void test_classes_beside_a_source(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_a_job_leaves),       cmocka_unit_test(test_idle_workers_read),
-        cmocka_unit_test(test_no_read_is_lost),         cmocka_unit_test(test_many_devices),
-        cmocka_unit_test(test_classes_beside_a_source),
+        cmocka_unit_test(test_what_a_job_leaves),  cmocka_unit_test(test_a_silent_source),
+        cmocka_unit_test(test_shares_of_a_source), cmocka_unit_test(test_no_read_is_lost),
+        cmocka_unit_test(test_many_devices),       cmocka_unit_test(test_classes_beside_a_source),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ static uint32_t window(struct governor_source *source, uint32_t allowed, uint32_
 {
     double seconds = allowed > parallel ? wait_s * allowed / parallel : wait_s;
     for (int i = 0; i < 60; i++)
-        governor_source_read(source, seconds, allowed);
+        governor_source_read(source, &(struct governor_read){seconds, 1, allowed, 0});
     return governor_source_decide(source, ALL, NEED_LASTING);
 }
 
@@ -56,8 +56,8 @@ static void test_reasons(void **state)
         enum governor_need need = slower < 2 ? NEED_NOW : NEED_NONE;
         assert_int_equal(governor_source_decide(&source, ALL, need), ALL);
         for (int i = 0; i < 20; i++) {
-            governor_source_read(&source, 0.010, 4);
-            governor_source_read(&source, slower ? 0.090 : 0.010, 36);
+            governor_source_read(&source, &(struct governor_read){0.010, 1, 4, 0});
+            governor_source_read(&source, &(struct governor_read){slower ? 0.090 : 0.010, 1, 36, 0});
         }
         assert_int_equal(governor_source_decide(&source, ALL, need), slower == 1 ? 10 : ALL);
     }
@@ -96,7 +96,8 @@ static void test_slow_reads(void **state)
         uint32_t allowed = ALL;
         for (int i = 0; i < 600; i++) {
             for (int k = 0; k < 2; k++)
-                governor_source_read(&source, saturated && allowed > 8 ? 4.0 * allowed / 8 : 4.0, allowed);
+                governor_source_read(&source, &(struct governor_read){
+                                                  saturated && allowed > 8 ? 4.0 * allowed / 8 : 4.0, 1, allowed, 0});
             allowed = governor_source_decide(&source, ALL, NEED_LASTING);
         }
         uint32_t settled = source.cap ? source.cap : ALL;

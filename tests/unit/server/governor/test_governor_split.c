@@ -75,30 +75,30 @@ static void fill(struct governor_curve *curve, uint32_t peak)
     }
 }
 
-static uint32_t preparers(const struct governor_curve *curve, double load_s, uint32_t extra, uint32_t now)
+static uint32_t preparers(const struct governor_curve *curve, double load_s, uint32_t loaders, uint32_t now)
 {
     static const double all = 1;
     struct governor_balance balance = {
-        .workers = WORKERS, .extra_loaders = extra, .load_s = load_s, .curves = curve, .parts = &all, .n_classes = 1};
+        .workers = WORKERS, .loaders = loaders, .load_s = load_s, .curves = curve, .parts = &all, .n_classes = 1};
     uint32_t probe;
     return governor_preparers(&balance, now, 0.02, &probe);
 }
 
-/* The fewest preparers that reach the peak; fewer where loading needs the threads; all where others wait for storage;
- * and no move for a gain that is not worth it. */
+/* The fewest preparers that reach the peak; no more than prepare what is read; and no move for a gain that is not worth
+ * it. */
 static void test_preparers(void **state)
 {
     (void)state;
     struct governor_curve curve = {.age = {0}}, straight = {.age = {0}};
     fill(&curve, 14);
     fill(&straight, WORKERS);
-    assert_int_equal(preparers(&curve, 0.001, 0, 20), 14);
+    assert_int_equal(preparers(&curve, 0.001, 24, 20), 14);
     assert_int_equal(preparers(&curve, 0, 0, 20), 14);
-    assert_int_equal(preparers(&straight, 0.010, 0, 20), 12); /* 12 load 1200, 12 prepare 1200 */
-    assert_int_equal(preparers(&straight, 0.090, 0, 20), 3);  /* 21 load 233, 3 prepare 300 */
-    assert_int_equal(preparers(&straight, 0.001, 8, 3), WORKERS);
-    assert_int_equal(preparers(&straight, 0.010, 0, 12), 12);
-    assert_int_equal(preparers(&curve, 0.001, 0, 14), 14);
+    assert_int_equal(preparers(&straight, 0.010, 12, 3), 12); /* 12 reads bring 1200, 12 prepare 1200 */
+    assert_int_equal(preparers(&straight, 0.010, 12, 20), 20);
+    assert_int_equal(preparers(&straight, 0.001, 32, 3), WORKERS);
+    assert_int_equal(preparers(&straight, 0.010, 12, 12), 12);
+    assert_int_equal(preparers(&curve, 0.001, 24, 14), 14);
 }
 
 /* Threads that idle may prepare up to where more are slower, and all of them where none ever was. */
@@ -126,7 +126,7 @@ static void test_preparers_are_found(void **state)
     for (uint32_t peak = 2; peak < WORKERS; peak++) {
         struct governor_curve curve = {.age = {0}};
         struct governor_balance balance = {
-            .workers = WORKERS, .load_s = 1e-5, .curves = &curve, .parts = &all, .n_classes = 1};
+            .workers = WORKERS, .loaders = WORKERS, .load_s = 1e-5, .curves = &curve, .parts = &all, .n_classes = 1};
         uint32_t at = 12, settled = 12, probe = 0;
         for (int window = 0; window < 16; window++) {
             note(&curve, at, true_rate(at, peak), 50);
@@ -146,9 +146,8 @@ static void test_fewer_are_tried_in_small_steps(void **state)
     for (uint32_t seen = 2; seen < WORKERS; seen++) {
         static const double all = 1;
         struct governor_curve curve = {.age = {0}};
-        double load_s = (WORKERS - seen) / (100.0 * seen); /* the others load as much as these prepare */
         struct governor_balance balance = {
-            .workers = WORKERS, .load_s = load_s, .curves = &curve, .parts = &all, .n_classes = 1};
+            .workers = seen, .loaders = WORKERS, .load_s = 1e-5, .curves = &curve, .parts = &all, .n_classes = 1};
         uint32_t probe;
         note(&curve, seen, 100.0 * seen, 50);
         governor_curve_fold(&curve, true);
@@ -165,7 +164,7 @@ static void test_preparers_are_found_beside_rare_tasks(void **state)
     for (uint32_t peak = 2; peak < WORKERS; peak++) {
         struct governor_curve curves[] = {{.age = {0}}, {.age = {0}}, {.age = {0}}}; /* the last: never seen */
         struct governor_balance balance = {
-            .workers = WORKERS, .load_s = 1e-5, .curves = curves, .parts = parts, .n_classes = 3};
+            .workers = WORKERS, .loaders = WORKERS, .load_s = 1e-5, .curves = curves, .parts = parts, .n_classes = 3};
         uint32_t at = 12, settled = 12, probe = 0;
         note(&curves[1], at, true_rate(at, peak), 50);
         for (int window = 0; window < 200; window++)

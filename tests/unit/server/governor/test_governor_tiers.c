@@ -57,7 +57,7 @@ static void measure(struct governor *governor, uint32_t queues)
 static void test_forecast(void **state)
 {
     (void)state;
-    struct governor *governor = make(12, 0);
+    struct governor *governor = make(12, 12);
     const struct governor_backlog backlogs[] = {{0, 32, 64, 64, 1, {0}}, {1, 32, 64, 64, 1, {[3] = 64}}};
     const struct governor_decision *decision = NULL;
     begin(governor, 0, 0, 1);
@@ -78,7 +78,7 @@ static void test_forecast(void **state)
 static void test_source_alone(void **state)
 {
     (void)state;
-    struct governor *governor = make(12, 0);
+    struct governor *governor = make(12, 12);
     const struct governor_backlog backlog = {0, 32, 64, 64, 0, {0}};
     begin(governor, 0, 0, 1);
     for (int i = 0; i < 32; i++)
@@ -95,7 +95,7 @@ static void test_saturated(void **state)
     (void)state;
     uint32_t loaders[2];
     for (uint32_t with = 0; with <= 1; with++) {
-        struct governor *governor = make(8, 32);
+        struct governor *governor = make(8, 40);
         begin(governor, 0, 0, 1);
         struct governor_backlog backlog = {0, 64, 900, 900, 0, {0}};
         backlog.pending_tiers[1] = with ? 720 : 0;

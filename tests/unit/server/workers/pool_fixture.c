@@ -10,7 +10,7 @@
 
 struct local {
     pthread_t thread;
-    bool prepares, ran;
+    bool ran;
 };
 
 static int make_local(void *ctx, void **out, struct error *err)
@@ -35,28 +35,24 @@ static void drop_local(void *ctx, void *state)
     atomic_fetch_sub(&fixture->locals, 1);
 }
 
-static void run_task(void *ctx, void *state, enum pool_kind kind, void *data)
+static void run_task(void *ctx, void *state, void *data)
 {
     struct fixture *fixture = ctx;
     struct task *task = data;
     struct local *local = state;
     assert_true(pthread_equal(local->thread, pthread_self()));
-    local->prepares |= kind == POOL_PREPARE;
     local->ran = true;
-    atomic_fetch_add(&fixture->taken, kind == POOL_LOAD && local->prepares);
-    if (task->feeds)
-        assert_int_equal(pool_submit(fixture->pool, POOL_LOAD, &(struct task){.number = 1}, 1), 0);
     atomic_fetch_add(&fixture->runs[task->number], 1);
     if (task->barrier)
         pthread_barrier_wait(task->barrier);
     pthread_mutex_lock(&fixture->lock);
     if (fixture->n_order < 64)
         fixture->order[fixture->n_order++] = task->number;
-    fixture->gated_now[kind] += task->gated;
+    fixture->gated_now += task->gated;
     pthread_cond_broadcast(&fixture->changed);
     while (task->gated && !fixture->open)
         pthread_cond_wait(&fixture->changed, &fixture->lock);
-    fixture->gated_now[kind] -= task->gated;
+    fixture->gated_now -= task->gated;
     pthread_mutex_unlock(&fixture->lock);
 }
 
@@ -71,11 +67,11 @@ static void note_idle(void *ctx, void *state)
     atomic_fetch_add(&fixture->idled, 1);
 }
 
-static void discard_task(void *ctx, enum pool_kind kind, void *task)
+static void discard_task(void *ctx, void *task)
 {
     struct fixture *fixture = ctx;
     (void)task;
-    fixture->discarded[kind]++;
+    fixture->discarded++;
 }
 
 struct fixture *make_fixture(void)
@@ -86,13 +82,14 @@ struct fixture *make_fixture(void)
     return fixture;
 }
 
-struct pool_config config_of(struct fixture *fixture, uint32_t workers, uint32_t loaders, uint32_t extra)
+struct pool_config config_of(struct fixture *fixture, uint32_t threads, uint32_t begin)
 {
     return (struct pool_config){
-        .workers = workers,
-        .loaders = loaders,
-        .extra_loaders = extra,
-        .kind = {{CAPACITY, sizeof(struct task)}, {CAPACITY, sizeof(struct task)}},
+        .name = "test",
+        .threads = threads,
+        .begin = begin,
+        .capacity = CAPACITY,
+        .task_bytes = sizeof(struct task),
         .ctx = fixture,
         .local_create = make_local,
         .local_destroy = drop_local,
@@ -102,23 +99,23 @@ struct pool_config config_of(struct fixture *fixture, uint32_t workers, uint32_t
     };
 }
 
-struct pool *make_pool(struct fixture *fixture, uint32_t workers, uint32_t loaders, uint32_t extra)
+struct pool *make_pool(struct fixture *fixture, uint32_t threads, uint32_t begin)
 {
-    struct pool_config config = config_of(fixture, workers, loaders, extra);
+    struct pool_config config = config_of(fixture, threads, begin);
     struct pool *pool = NULL;
     assert_int_equal(pool_create(&config, &pool, NULL), 0);
     return pool;
 }
 
-void submit(struct pool *pool, enum pool_kind kind, struct task task)
+void submit(struct pool *pool, struct task task)
 {
-    assert_int_equal(pool_submit(pool, kind, &task, 1), 0);
+    assert_int_equal(pool_submit(pool, &task, 1), 0);
 }
 
-void wait_gated(struct fixture *fixture, uint32_t loads, uint32_t prepares)
+void wait_gated(struct fixture *fixture, uint32_t tasks)
 {
     pthread_mutex_lock(&fixture->lock);
-    while (fixture->gated_now[POOL_LOAD] != loads || fixture->gated_now[POOL_PREPARE] != prepares)
+    while (fixture->gated_now != tasks)
         pthread_cond_wait(&fixture->changed, &fixture->lock);
     pthread_mutex_unlock(&fixture->lock);
 }
@@ -137,5 +134,5 @@ void wait_done(struct pool *pool, uint64_t tasks)
     do {
         sched_yield();
         pool_counts(pool, &counts);
-    } while (counts.done[POOL_LOAD] + counts.done[POOL_PREPARE] < tasks);
+    } while (counts.done < tasks);
 }

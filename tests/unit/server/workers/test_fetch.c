@@ -1,5 +1,6 @@
 /* test_fetch: threads fetch samples from the source and from a storage class at once. Each sample has the right bytes,
- * and in the end all come from the class, also after it was opened anew. */
+ * and in the end all come from the class, also after it was opened anew. What a read in pieces leaves is not written to
+ * the class before it was read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,6 +60,27 @@ static void check_sample(const struct shared *shared, const struct sample_read *
     free(right);
 }
 
+/* fetch_piece fetches what it can until then, checks it, and moves what is left to the front: it gives how many. */
+static uint32_t fetch_piece(struct shared *shared, struct sample_read *reads, uint32_t count, uint64_t until_ns)
+{
+    struct fetch_classed classed;
+    uint32_t left = 0;
+    fetch_samples(&shared->fetch, &(struct fetch_read){shared->dataset, 1, reads, count, until_ns}, &classed);
+    CHECK(classed.samples <= count && (classed.samples > 0) == (classed.class == 1));
+    CHECK((classed.took_ns > 0) == (classed.class == 1));
+    for (uint32_t i = 0; i < count; i++) {
+        if (reads[i].left) {
+            CHECK(until_ns);
+            reads[left++] = (struct sample_read){.index = reads[i].index, .buf = reads[i].buf};
+            continue;
+        }
+        check_sample(shared, &reads[i]);
+        free(reads[i].buf);
+    }
+    CHECK(left < count && (!until_ns || classed.samples > 0 || left == count - 1));
+    return left;
+}
+
 static void *fetch_some(void *arg)
 {
     struct shared *shared = arg;
@@ -70,15 +92,9 @@ static void *fetch_some(void *arg)
         struct sample_read reads[READ] = {{.index = 0}};
         uint32_t first = n < SAMPLES / READ ? (uint32_t)n * READ : (uint32_t)random_below(&rng, SAMPLES - READ + 1);
         for (uint32_t i = 0; i < READ; i++)
-            reads[i] = (struct sample_read){.index = first + i, .buf = xmalloc(1000)};
-        struct fetch_classed classed;
-        fetch_samples(&shared->fetch, &(struct fetch_read){shared->dataset, 1, reads, READ}, &classed);
-        CHECK(classed.samples <= READ && (classed.samples > 0) == (classed.class == 1));
-        CHECK((classed.took_ns > 0) == (classed.class == 1));
-        for (uint32_t i = 0; i < READ; i++) {
-            check_sample(shared, &reads[i]);
-            free(reads[i].buf);
-        }
+            reads[i] = (struct sample_read){.index = first + i, .buf = xcalloc(1, 1000)};
+        for (uint32_t left = READ; left;) /* every other read in pieces of one sample of the source */
+            left = fetch_piece(shared, reads, left, n % 2 ? 1 : 0);
     }
     return NULL;
 }

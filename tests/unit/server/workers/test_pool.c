@@ -1,4 +1,4 @@
-/* The worker pool: every task once, in the right order of kinds, no worker idle while there is work, a clean stop. */
+/* The worker pool: every task once, no thread idle while there is work, a clean stop. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -26,8 +26,8 @@ struct submitter {
 static void *submit_many(void *arg)
 {
     struct submitter *submitter = arg;
-    for (uint32_t i = 0; i < CAPACITY; i++)
-        submit(submitter->pool, i % 2 ? POOL_LOAD : POOL_PREPARE, (struct task){.number = submitter->first + i});
+    for (uint32_t i = 0; i < CAPACITY / 2; i++)
+        submit(submitter->pool, (struct task){.number = submitter->first + i});
     return NULL;
 }
 
@@ -37,70 +37,66 @@ static void test_each_task_once(void **state)
 {
     (void)state;
     struct fixture *fixture = make_fixture();
-    struct pool *pool = make_pool(fixture, 3, 1, 2);
-    struct submitter submitters[2] = {{pool, 0}, {pool, CAPACITY}};
+    struct pool *pool = make_pool(fixture, 5, 3);
+    struct submitter submitters[2] = {{pool, 0}, {pool, CAPACITY / 2}};
     pthread_t threads[2];
+    assert_int_equal(fixture->locals, 3);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, submit_many, &submitters[i]), 0);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    wait_done(pool, 2 * CAPACITY);
-    for (uint32_t i = 0; i < 2 * CAPACITY; i++)
+    wait_done(pool, CAPACITY);
+    for (uint32_t i = 0; i < CAPACITY; i++)
         assert_int_equal(fixture->runs[i], 1);
-    assert_int_equal(fixture->locals, 5);
+    assert_in_range(fixture->locals, 3, 5);
     pool_destroy(pool);
     assert_int_equal(fixture->locals, 0);
     free(fixture);
 }
 
-/* A worker takes all tasks of its first kind before the other's, each kind in order, and pool_set_split changes which
- * kind that is. */
-static void test_first_kind_first(void **state)
+/* One thread runs tasks in the order in which they came. */
+static void test_in_order(void **state)
 {
     (void)state;
     struct fixture *fixture = make_fixture();
-    struct pool *pool = make_pool(fixture, 1, 1, 0);
-    for (uint32_t round = 0; round < 2; round++) {
-        pool_set_split(pool, round == 0 ? 99 : 0, 99);
-        fixture->n_order = 0;
-        set_gate(fixture, false);
-        submit(pool, POOL_LOAD, (struct task){.number = 0, .gated = true});
-        wait_gated(fixture, 1, 0);
-        for (uint32_t i = 1; i <= 4; i++)
-            submit(pool, i % 2 ? POOL_PREPARE : POOL_LOAD, (struct task){.number = i});
-        set_gate(fixture, true);
-        wait_done(pool, 5 * (round + 1));
-        static const uint32_t expected[2][5] = {{0, 2, 4, 1, 3}, {0, 1, 3, 2, 4}};
-        assert_memory_equal(fixture->order, expected[round], sizeof expected[round]);
-    }
+    struct pool *pool = make_pool(fixture, 1, 1);
+    submit(pool, (struct task){.number = 0, .gated = true});
+    wait_gated(fixture, 1);
+    for (uint32_t i = 1; i <= 4; i++)
+        submit(pool, (struct task){.number = i});
+    set_gate(fixture, true);
+    wait_done(pool, 5);
+    static const uint32_t expected[5] = {0, 1, 2, 3, 4};
+    assert_memory_equal(fixture->order, expected, sizeof expected);
     pool_destroy(pool);
     free(fixture);
 }
 
-/* All workers take on either kind when that is all there is; extra loaders help with loads and never prepare. The
- * counts say what runs and what waits. */
-static void test_nobody_idles(void **state)
+/* A thread more comes whenever a task waits and none is free, and never more than there may be; afterwards they are
+ * used again. The counts say what runs and what waits. */
+static void test_grows(void **state)
 {
     (void)state;
     struct fixture *fixture = make_fixture();
-    struct pool *pool = make_pool(fixture, 2, 1, 1);
+    struct pool *pool = make_pool(fixture, 4, 1);
     struct pool_counts counts;
-    for (uint32_t i = 0; i < 3; i++)
-        submit(pool, POOL_LOAD, (struct task){.number = i, .gated = true});
-    wait_gated(fixture, 3, 0);
-    set_gate(fixture, true);
-    wait_done(pool, 3);
-    set_gate(fixture, false);
-    for (uint32_t i = 0; i < 3; i++)
-        submit(pool, POOL_PREPARE, (struct task){.number = i, .gated = true});
-    wait_gated(fixture, 0, 2);
-    pool_counts(pool, &counts);
-    assert_int_equal(counts.busy[POOL_PREPARE], 2);
-    assert_int_equal(counts.waiting[POOL_PREPARE], 1);
-    assert_int_equal(counts.idle, 1);
-    assert_int_equal(counts.threads, 3);
-    set_gate(fixture, true);
-    wait_done(pool, 6);
+    for (uint32_t round = 0; round < 3; round++) {
+        set_gate(fixture, false);
+        for (uint32_t i = 0; i < 6; i++) {
+            submit(pool, (struct task){.number = i, .gated = true});
+            wait_gated(fixture, i < 4 ? i + 1 : 4);
+            pool_counts(pool, &counts);
+            assert_int_equal(counts.busy, i < 4 ? i + 1 : 4);
+            assert_int_equal(counts.waiting, i < 4 ? 0 : i - 3);
+            assert_int_equal(counts.threads, round || i > 3 ? 4 : i + 1);
+        }
+        set_gate(fixture, true);
+        wait_done(pool, 6 * (round + 1));
+        do
+            pool_counts(pool, &counts);
+        while (counts.idle < 4);
+    }
+    assert_int_equal(fixture->locals, 4);
     pool_destroy(pool);
     free(fixture);
 }
@@ -110,18 +106,18 @@ static void test_bundles(void **state)
 {
     (void)state;
     struct fixture *fixture = make_fixture();
-    struct pool *pool = make_pool(fixture, 1, 0, 0);
+    struct pool *pool = make_pool(fixture, 1, 1);
     struct task tasks[5] = {{.number = 0, .gated = true}};
     for (uint32_t i = 1; i < 5; i++)
         tasks[i] = (struct task){.number = i};
-    assert_int_equal(pool_submit(pool, POOL_PREPARE, tasks, 5), 0);
-    wait_gated(fixture, 0, 1);
+    assert_int_equal(pool_submit(pool, tasks, 5), 0);
+    wait_gated(fixture, 1);
     assert_int_equal(fixture->idled, 0);
     set_gate(fixture, true);
     wait_done(pool, 5);
     set_gate(fixture, false);
-    assert_int_equal(pool_submit(pool, POOL_PREPARE, tasks, 1), 0);
-    wait_gated(fixture, 0, 1);
+    assert_int_equal(pool_submit(pool, tasks, 1), 0);
+    wait_gated(fixture, 1);
     assert_int_equal(fixture->idled, 1);
     set_gate(fixture, true);
     pool_stop(pool);
@@ -132,40 +128,30 @@ static void test_bundles(void **state)
     free(fixture);
 }
 
-/* No more than pool_set_split says prepare at once, also when there is nothing else to do; the others load meanwhile,
- * and go on to prepare when more may. */
-static void test_preparers_most(void **state)
+/* No more than pool_set_most says run at once, and the others come when more may. */
+static void test_most(void **state)
 {
     (void)state;
     struct fixture *fixture = make_fixture();
-    struct pool *pool = make_pool(fixture, 3, 0, 0);
+    struct pool *pool = make_pool(fixture, 3, 3);
     struct pool_counts counts;
-    pool_set_split(pool, 0, 1);
+    pool_set_most(pool, 1);
     for (uint32_t i = 0; i < 6; i++)
-        submit(pool, POOL_PREPARE, (struct task){.number = i, .gated = true});
-    for (uint32_t i = 0; i < 2; i++)
-        submit(pool, POOL_LOAD, (struct task){.number = i, .gated = true});
-    wait_gated(fixture, 2, 1);
+        submit(pool, (struct task){.number = i, .gated = true});
+    wait_gated(fixture, 1);
     pool_counts(pool, &counts);
-    assert_int_equal(counts.busy[POOL_PREPARE], 1);
-    assert_int_equal(counts.waiting[POOL_PREPARE], 5);
+    assert_int_equal(counts.busy, 1);
+    assert_int_equal(counts.waiting, 5);
+    pool_set_most(pool, 3);
+    wait_gated(fixture, 3);
     set_gate(fixture, true);
-    wait_done(pool, 8);
-    set_gate(fixture, false);
-    for (uint32_t i = 0; i < 3; i++)
-        submit(pool, POOL_PREPARE, (struct task){.number = i, .gated = true});
-    wait_gated(fixture, 0, 1);
-    pool_set_split(pool, 0, 3);
-    wait_gated(fixture, 0, 3);
-    set_gate(fixture, true);
-    wait_done(pool, 11);
+    wait_done(pool, 6);
     pool_destroy(pool);
     free(fixture);
 }
 
-/* No wake-up is lost: a round of tasks that each wait until all of them run ends only if every thread that may help
- * comes, whatever the order of kinds and roles: three of any kind for the three workers, or four loads. A lost one
- * hangs the test. */
+/* No wake-up is lost: a round of tasks that each wait until all of them run ends only if every thread comes, whatever
+ * the order and however many may run. A lost one hangs the test. */
 static void test_no_lost_wake(void **state)
 {
     (void)state;
@@ -175,30 +161,29 @@ static void test_no_lost_wake(void **state)
     struct rng rng;
     random_seed(&rng, seed);
     struct fixture *fixture = make_fixture();
-    struct pool *pool = make_pool(fixture, 3, 1, 1);
-    pthread_barrier_t three, four;
-    pthread_barrier_init(&three, NULL, 3);
-    pthread_barrier_init(&four, NULL, 4);
+    struct pool *pool = make_pool(fixture, 4, 2);
+    pthread_barrier_t barriers[5];
+    for (unsigned i = 1; i <= 4; i++)
+        pthread_barrier_init(&barriers[i], NULL, i);
     for (uint32_t round = 0; round < 4000; round++) {
-        pool_set_split(pool, (uint32_t)random_below(&rng, 4), 3 + (uint32_t)random_below(&rng, 2));
-        bool all_load = random_below(&rng, 4) == 0;
-        for (uint32_t i = 0; i < (all_load ? 4u : 3u); i++, tasks++)
-            submit(pool, all_load || random_below(&rng, 2) ? POOL_LOAD : POOL_PREPARE,
-                   (struct task){.number = i, .barrier = all_load ? &four : &three});
+        uint32_t count = 1 + (uint32_t)random_below(&rng, 4);
+        pool_set_most(pool, random_below(&rng, 2) ? count : 4);
+        for (uint32_t i = 0; i < count; i++, tasks++)
+            submit(pool, (struct task){.number = i, .barrier = &barriers[count]});
         wait_done(pool, tasks);
         if (random_below(&rng, 8) == 0)
             usleep(100); /* let all go idle */
     }
     pool_destroy(pool);
-    pthread_barrier_destroy(&three);
-    pthread_barrier_destroy(&four);
+    for (unsigned i = 1; i <= 4; i++)
+        pthread_barrier_destroy(&barriers[i]);
     free(fixture);
 }
 
 struct opener {
     struct pool *pool;
     struct fixture *fixture;
-    uint32_t accepted; /* further loads, before the pool was stopping */
+    uint32_t accepted; /* further tasks, before the pool was stopping */
 };
 
 /* open_when_stopping opens the gate once the pool refuses tasks. */
@@ -206,7 +191,7 @@ static void *open_when_stopping(void *arg)
 {
     struct opener *opener = arg;
     struct task task = {.number = 6};
-    while (pool_submit(opener->pool, POOL_LOAD, &task, 1) == 0) {
+    while (pool_submit(opener->pool, &task, 1) == 0) {
         opener->accepted++;
         usleep(20000);
     }
@@ -219,21 +204,20 @@ static void test_stop_returns_waiting(void **state)
 {
     (void)state;
     struct fixture *fixture = make_fixture();
-    struct pool *pool = make_pool(fixture, 1, 0, 0);
-    submit(pool, POOL_PREPARE, (struct task){.number = 0, .gated = true});
-    wait_gated(fixture, 0, 1);
+    struct pool *pool = make_pool(fixture, 1, 1);
+    submit(pool, (struct task){.number = 0, .gated = true});
+    wait_gated(fixture, 1);
     for (uint32_t i = 1; i <= 5; i++)
-        submit(pool, i <= 2 ? POOL_LOAD : POOL_PREPARE, (struct task){.number = i});
+        submit(pool, (struct task){.number = i});
     pthread_t thread;
     struct opener opener = {.pool = pool, .fixture = fixture};
     assert_int_equal(pthread_create(&thread, NULL, open_when_stopping, &opener), 0);
     pool_stop(pool);
     pthread_join(thread, NULL);
     assert_int_equal(fixture->n_order, 1);
-    assert_int_equal(fixture->discarded[POOL_LOAD], 2 + opener.accepted);
-    assert_int_equal(fixture->discarded[POOL_PREPARE], 3);
+    assert_int_equal(fixture->discarded, 5 + opener.accepted);
     struct task late = {.number = 9};
-    assert_int_equal(pool_submit(pool, POOL_LOAD, &late, 1), LARDER_EGONE);
+    assert_int_equal(pool_submit(pool, &late, 1), LARDER_EGONE);
     pool_stop(pool);
     pool_destroy(pool);
     pool_destroy(NULL);
@@ -246,14 +230,14 @@ static void test_local_fails(void **state)
     (void)state;
     struct fixture *fixture = make_fixture();
     fixture->failing = 3;
-    struct pool_config config = config_of(fixture, 4, 0, 0);
+    struct pool_config config = config_of(fixture, 4, 4);
     struct pool *pool = NULL;
     struct error err = {0};
     assert_int_equal(pool_create(&config, &pool, &err), LARDER_ENOMEM);
     assert_null(pool);
     assert_string_equal(err.text, "no scratch");
     assert_int_equal(fixture->locals, 0);
-    config.workers = 0;
+    config.begin = 0;
     assert_int_equal(pool_create(&config, &pool, &err), LARDER_EINVAL);
     free(fixture);
 }
@@ -268,9 +252,9 @@ static void test_overflow_is_a_bug(void **state)
         fclose(stderr);
         close(2);
         struct fixture *fixture = make_fixture();
-        struct pool *pool = make_pool(fixture, 1, 0, 0);
+        struct pool *pool = make_pool(fixture, 1, 1);
         for (uint32_t i = 0; i < CAPACITY + 2; i++)
-            submit(pool, POOL_PREPARE, (struct task){.gated = true});
+            submit(pool, (struct task){.gated = true});
         _exit(0);
     }
     int status;
@@ -278,40 +262,16 @@ static void test_overflow_is_a_bug(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-/* A worker that has prepared does not take the read that an idle loader has just been called for, however long that
- * takes to come: the next preparation would wait for the storage. */
-static void test_a_called_loader_gets_its_load(void **state)
-{
-    (void)state;
-    enum { TURNS = 1000 };
-    struct fixture *fixture = make_fixture();
-    fixture->pool = make_pool(fixture, 1, 0, 1);
-    for (uint32_t turn = 0; turn <= TURNS; turn++) {
-        struct pool_counts counts;
-        if (turn > 0)
-            submit(fixture->pool, POOL_PREPARE, (struct task){.feeds = true});
-        do { /* also before the first: a thread that still starts is nobody who can be called */
-            sched_yield();
-            pool_counts(fixture->pool, &counts);
-        } while (counts.done[POOL_LOAD] < turn || counts.idle < 2);
-    }
-    pool_destroy(fixture->pool);
-    assert_int_equal(fixture->runs[1], TURNS);
-    assert_int_equal(fixture->taken, 0);
-    free(fixture);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_overflow_is_a_bug), /* first: it forks, and no thread runs yet */
         cmocka_unit_test(test_each_task_once),
-        cmocka_unit_test(test_first_kind_first),
-        cmocka_unit_test(test_nobody_idles),
+        cmocka_unit_test(test_in_order),
+        cmocka_unit_test(test_grows),
         cmocka_unit_test(test_bundles),
-        cmocka_unit_test(test_preparers_most),
+        cmocka_unit_test(test_most),
         cmocka_unit_test(test_no_lost_wake),
-        cmocka_unit_test(test_a_called_loader_gets_its_load),
         cmocka_unit_test(test_stop_returns_waiting),
         cmocka_unit_test(test_local_fails),
     };

@@ -78,7 +78,7 @@ static int set_up(void **state)
     tree_new(root);
     for (int i = 0; i < FILES; i++)
         tree_file("the bytes of a sample", "%s/class/%02d.jpg", root, i);
-    struct worker_config config = {.workers = 1, .loaders = LOADERS, .inflight_loads = FILES, .inflight_prepares = 1};
+    struct worker_config config = {.workers = 1, .readers = LOADERS, .inflight_loads = FILES, .inflight_prepares = 1};
     assert_int_equal(catalog_create(NULL, &catalog, &err), 0);
     assert_int_equal(catalog_open(catalog, root, &dataset, &err), 0);
     assert_int_equal(arena_create(1 << 20, "", &arena, &err), 0);
@@ -157,7 +157,7 @@ static void test_waiting_reads_can_be_stopped(void **state)
 {
     (void)state;
     leave_descriptors(0);
-    for (uint32_t i = 0; i < 4; i++) /* one more than there are loaders: it waits for a thread, or the worker has it */
+    for (uint32_t i = 0; i < 4; i++) /* one more than there are readers: it waits for a thread */
         load(i * FILES / 4, FILES / 4);
     wait_starved(2 * FILES);
     workers_stop(workers);

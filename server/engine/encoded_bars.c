@@ -1,0 +1,71 @@
+/* encoded_bars.c: whether a read may begin: there must be room for it, and its source must leave room for others.
+ *
+ * A source that is slow, or never answers, keeps what it has in flight. So one source may have as much in flight as is
+ * left for all others: half of all when it is the only one, a third when two have as much as they may. Then whoever
+ * comes later finds room, however many sources are silent already. A source with nothing in flight may read as soon as
+ * there is any room. */
+#include "server/engine/chunks.h"
+#include "server/engine/encoded.h"
+
+/* for_reads gives the bytes of memory that reads may have, beside what is kept. */
+static uint64_t for_reads(const struct encoded_store *store)
+{
+    uint64_t most = encoded_most(store), kept = store->next.known ? 0 : store->kept_bytes; /* there, it makes way */
+    return most > kept ? most - kept : 0;
+}
+
+/* share tells whether one that has so much may get `more`, when all together have so much of the most. */
+static bool share(uint64_t has, uint64_t more, uint64_t all, uint64_t most)
+{
+    return has + more + all + more <= most;
+}
+
+bool encoded_share_for_read(const struct encoded_store *store, const void *dataset, uint32_t samples, uint64_t bytes)
+{
+    const struct flight *flight = encoded_flight(store, dataset);
+    return !flight || (share(flight->loads, samples, store->loading, store->env->config.inflight_loads) &&
+                       share(flight->bytes, bytes, store->loading_bytes, for_reads(store)));
+}
+
+/* left_by_others gives the bytes that reads may have, less what is in flight from other datasets. */
+static uint64_t left_by_others(const struct encoded_store *store, const void *dataset)
+{
+    const struct flight *flight = encoded_flight(store, dataset);
+    uint64_t others = store->loading_bytes - (flight ? flight->bytes : 0), all = for_reads(store);
+    return all > others ? all - others : 0;
+}
+
+/* chunk_samples gives how many samples a read of the sample's chunk may bring. */
+static uint32_t chunk_samples(const struct encoded_store *store, sample_id id)
+{
+    uint32_t chunk = store->chunks->at[id].chunk;
+    return chunk == ENGINE_NONE ? 1 : store->chunks->groups[store->chunks->chunks[chunk].group].chunk_samples;
+}
+
+/* read_bytes gives what the chunk can bring, or half of what other sources leave of memory if that is less. Otherwise
+ * each sample that is through would make room for a read of one sample, as soon as the look-ahead needs more than there
+ * is. */
+static uint64_t read_bytes(const struct encoded_store *store, const struct job *job, sample_id id, uint64_t bytes)
+{
+    uint64_t most = left_by_others(store, job->terms.dataset) / 2, all = bytes;
+    if (job->terms.redirected && store->chunks->at[id].chunk != ENGINE_NONE)
+        all = (store->slab.taken ? encoded_mean_bytes(store) : bytes) * chunk_samples(store, id);
+    all = all > most ? most : all;
+    return all > bytes ? all : bytes;
+}
+
+/* A read that is cut short leaves its chunk to be read again. And room that small reads leave only allows small reads.
+ * But what others have in flight may stay there for ever, so a source with nothing in flight reads what it can. */
+enum encoded_bar encoded_bar_to_read(const struct encoded_store *store, uint32_t no, sample_id id, uint64_t bytes)
+{
+    const struct job *job = job_at(store->jobs, no);
+    uint32_t samples = chunk_samples(store, id);
+    uint64_t all = read_bytes(store, job, id, bytes);
+    bool first = !encoded_flight(store, job->terms.dataset);
+    if (!first && store->loading + samples > store->env->config.inflight_loads)
+        return ENCODED_NO_ROOM;
+    if (!encoded_share_for_read(store, job->terms.dataset, samples, all))
+        return ENCODED_NO_SHARE;
+    return store->pinned_bytes == 0 || store->pinned_bytes + all <= for_reads(store) ? ENCODED_FREE_TO_READ
+                                                                                     : ENCODED_NO_ROOM;
+}
