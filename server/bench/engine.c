@@ -132,8 +132,7 @@ static bool measure(const struct kind *kind, uint32_t samples, uint32_t jobs, bo
         run_epoch(&bench, jobs, numbers, 0);
     struct engine_totals before, after;
     engine_totals(bench.play.engine, &before);
-    uint64_t steps = bench.play.steps, longest_first_ns = bench.play.longest_ns;
-    bench.play.longest_ns = 0;
+    uint64_t steps = bench.play.steps;
     bench.events = 0;
     int counter = count_instructions();
     uint64_t began_ns = clock_thread_ns(), instructions = read_counter(counter);
@@ -150,8 +149,6 @@ static bool measure(const struct kind *kind, uint32_t samples, uint32_t jobs, bo
                kind->name, jobs, took_ns / delivered, (double)(bench.play.steps - steps) / delivered,
                (double)bench.events / delivered,
                (double)(after.counts.instances_prepared - before.counts.instances_prepared) / delivered);
-        printf("\"longest_ms\": {\"first_epoch\": %.3f, \"later\": %.3f}, ", (double)longest_first_ns / 1e6,
-               (double)bench.play.longest_ns / 1e6);
         if (instructions)
             printf("\"instructions\": %.0f}", (double)instructions / delivered);
         else

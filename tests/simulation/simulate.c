@@ -8,6 +8,7 @@
  *   simulate --seeds 1 5000 --hash     prints one hash of all that the engine did: a change that moves code keeps it
  *   … --restarts                       daemons die, and runs go on from states, see scenario.h
  *   … --tight                          in arenas hardly larger than what the jobs are sure of, see scenario.h
+ *   … --times                          how long the engine's longest step took
  *   … --check-every K                  engine_check after every K-th step, whatever it costs */
 #include <inttypes.h>
 #include <signal.h>
@@ -155,9 +156,11 @@ static bool run(const struct options *options)
     }
     printf("%" PRIu64 " seeds, %" PRIu64 " failures, %.1f s: %" PRIu64 " steps, %" PRIu64 " samples delivered, %" PRIu64
            " prepared, %" PRIu64 " loaded, %" PRIu64 " tried again, %" PRIu64 " bad, %" PRIu64
-           " jobs without room, the longest step %.3f ms\n",
+           " jobs without room\n",
            tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded,
-           tally.retries, tally.bad, tally.no_rooms, (double)tally.longest_ns / 1e6);
+           tally.retries, tally.bad, tally.no_rooms);
+    if (options->world.timed)
+        printf("the longest step took %.3f ms\n", (double)tally.longest_ns / 1e6);
     const struct world_restarts *restarts = &tally.restarts;
     if (options->kind & SCENARIO_RESTARTS)
         printf(
@@ -197,6 +200,8 @@ static bool parse(int argc, char **argv, struct options *options)
     for (char **arg = argv + 1; *arg; arg++) {
         if (strcmp(*arg, "--verbose") == 0) {
             options->world.verbose = true;
+        } else if (strcmp(*arg, "--times") == 0) {
+            options->world.timed = true;
         } else if (strcmp(*arg, "--twice") == 0) {
             options->twice = true;
         } else if (strcmp(*arg, "--tight") == 0) {

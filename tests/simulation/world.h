@@ -14,6 +14,7 @@ struct world;
 
 struct world_options {
     bool verbose;         /* print every event and action */
+    bool timed;           /* measure how long the engine's steps take, which costs as much as small ones */
     uint32_t check_every; /* engine_check after each so-many-th step; 0: as often as is cheap */
     enum sabotage_kind sabotage;
 };
@@ -31,7 +32,7 @@ struct world_result {
     char text[512];
     uint64_t hash; /* of all events and actions */
     uint64_t steps, virtual_ns;
-    uint64_t longest_ns; /* of the engine's steps, in the thread's time */
+    uint64_t longest_ns; /* of the engine's steps, in the thread's time; 0 unless timed */
     bool sabotaged;      /* an opportunity came */
     uint32_t no_rooms;   /* jobs that failed because others' batches lay in the way */
     struct engine_totals totals;
