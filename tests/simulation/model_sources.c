@@ -89,7 +89,7 @@ static void not_answered(struct model *model, struct source_book *source, const 
     source->rounds++;
     if (source->unanswered == 0)
         source->since_ns = source->failed_ns = model->now_ns;
-    if (load->asked)
+    if (load->asked == source->life + 1) /* it was asked by those who wait now, not by others before them */
         source->failed_ns = model->now_ns;
     source->unanswered++;
 }
