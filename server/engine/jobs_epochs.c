@@ -13,6 +13,8 @@
 void jobs_rank_through(struct plan *plan, struct job *job, struct job_queue *queue)
 {
     uint64_t reserved = queue_reserve_count(&queue->reserve);
+    if (!queue->epoch.done)
+        queue->epoch.left_from = queue_through(plan->queues, job, queue);
     queue->epoch.planned -= queue->line.queued;
     job->progress.abandoned += queue->line.queued + reserved;
     queue->reserve.at = queue->reserve.end = 0;
@@ -79,6 +81,7 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
         queue->epoch.done = queue->next.asked && queue->next.epoch > epoch; /* the rank leaves this epoch out */
         queue->epoch.returned = queue->epoch.behind = false;
         queue->epoch.batch_index = queue->epoch.first_batch = queue->epoch.through = 0;
+        queue->epoch.left_from = UINT32_MAX;
         queue->epoch.credits = queue->epoch.repeats_lost = 0;
         queue->epoch.planned = queue->epoch.delivered = queue->epoch.lost = queue->epoch.repeats = 0;
         if (queue->next.asked && !queue->epoch.done) {

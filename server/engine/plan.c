@@ -198,11 +198,13 @@ static struct job_queue *neediest(const struct plan *plan, const struct job *job
 void plan_allot(struct job *job, uint64_t position, sample_id id)
 {
     struct job_queue *owner = &job->queues[position % job->terms.world_size];
-    if (owner->epoch.done)
+    if (owner->epoch.done) {
         job->progress.abandoned++;
-    else
-        queue_reserve_add(&owner->reserve,
-                          (struct allotted){id, id, .number = (uint32_t)(position / job->terms.world_size)});
+        return;
+    }
+    owner->epoch.left_from = UINT32_MAX; /* it goes on behind what it had left */
+    queue_reserve_add(&owner->reserve,
+                      (struct allotted){id, id, .number = (uint32_t)(position / job->terms.world_size)});
 }
 
 /* deal gives a drawn sample to a rank of the job: as an entry, or in a fixed order into its reserve. */

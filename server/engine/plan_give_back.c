@@ -16,12 +16,29 @@ static bool may_loosen(const struct plan *plan, const struct entry *entry)
            !tasks_is_running(plan->tasks, &plan->prepared->instances[entry->instance]);
 }
 
+/* sure_entries gives how many of the queue's first entries keep their instances; the others are loose. Raw instances
+ * have no zone. So of a raw job no entry behind one without an instance is sure: the room that this one lacks may lie
+ * in pieces between them, and none of them is delivered before it. */
+static uint64_t sure_entries(const struct plan *plan, const struct job *job, const struct job_queue *queue)
+{
+    uint64_t sure = queue_sure_slots(job, queue), placed = 0;
+    if (!job->terms.raw)
+        return sure;
+    for (uint32_t index = queue->line.entries.head; placed < sure && index != ENGINE_NONE;
+         index = plan->queues->entries[index].in_line.next) {
+        if (plan->queues->entries[index].state == ENTRY_UNPLACED)
+            break;
+        placed++;
+    }
+    return placed;
+}
+
 /* loosen_queue takes the instances of the queue's loose entries in this state. It begins with the last: the instance
  * that is evicted first is the one that is needed last. */
 static void loosen_queue(struct plan *plan, const struct job *job, const struct job_queue *queue,
                          enum entry_state state)
 {
-    uint64_t sure = queue_sure_slots(job, queue);
+    uint64_t sure = sure_entries(plan, job, queue);
     uint32_t index = queue->line.entries.tail;
     for (uint64_t at = queue->line.queued; at > sure; at--) {
         const struct entry *entry = &plan->queues->entries[index];
@@ -35,7 +52,7 @@ static void loosen_queue(struct plan *plan, const struct job *job, const struct 
 /* count_loose counts for each instance the pins of the queue's loose entries that can give it up. */
 static void count_loose(const struct plan *plan, const struct job *job, const struct job_queue *queue, uint32_t *pins)
 {
-    uint64_t sure = queue_sure_slots(job, queue);
+    uint64_t sure = sure_entries(plan, job, queue);
     uint32_t index = queue->line.entries.tail;
     for (uint64_t at = queue->line.queued; at > sure; at--, index = plan->queues->entries[index].in_line.prev)
         if (may_loosen(plan, &plan->queues->entries[index]))

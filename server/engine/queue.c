@@ -192,7 +192,8 @@ uint64_t queue_overtakers_max(const struct job *job)
     return job->quota.slots > least ? job->quota.slots : least;
 }
 
-/* Repeats lie behind all others, because they are planned when nothing else is left. */
+/* Repeats lie behind all others, because they are planned when nothing else is left. What a rank left when it was done
+ * is not behind it, also when it comes back and takes its last batches again. */
 uint32_t queue_through(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     uint32_t first = queue->line.entries.head;
@@ -203,7 +204,8 @@ uint32_t queue_through(const struct queues *queues, const struct job *job, const
         return queues->entries[first].number;
     if (first == ENGINE_NONE && queue_reserve_count(reserve) && reserve->samples[reserve->at].turn != SAMPLE_NONE)
         return reserve->samples[reserve->at].number;
-    return (uint32_t)((job->progress.drawn + job->terms.world_size - 1 - queue->rank) / job->terms.world_size);
+    uint64_t dealt = (job->progress.drawn + job->terms.world_size - 1 - queue->rank) / job->terms.world_size;
+    return dealt < queue->epoch.left_from ? (uint32_t)dealt : queue->epoch.left_from;
 }
 
 /* Under drop_last the share is whole batches. */

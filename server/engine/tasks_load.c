@@ -14,6 +14,14 @@ enum {
     AHEAD_PATIENCE = 4
 };
 
+/* is_waited_for tells whether a task waits for the sample to be loaded, and a read of its chunk may bring it. When its
+ * last load failed, only the task's own turn has it loaded again, for a job whose dataset may have it: a read for
+ * another job would fail again and again. */
+static bool is_waited_for(const struct tasks *tasks, sample_id id)
+{
+    return tasks->encoded->samples[id].pending > 0 && !tasks->encoded->samples[id].failed;
+}
+
 /* load_chunk loads the rest of a chunk with a read: what a task waits for, then what a stock has room for. It returns
  * how many loads it began. */
 static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk *chunk, bool ahead)
@@ -29,7 +37,7 @@ static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk
             sample_id id = chunk->members[slots[i]];
             if (id == SAMPLE_NONE || tasks->encoded->samples[id].encoded != ENGINE_NONE)
                 continue;
-            if (stocked ? !encoded_lacks(tasks->encoded, room, id, max) : tasks->encoded->samples[id].pending == 0)
+            if (stocked ? !encoded_lacks(tasks->encoded, room, id, max) : !is_waited_for(tasks, id))
                 continue;
             uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
             if (bytes == ENGINE_NOT_THERE || bytes > tasks->env->config.encoded_bytes)
@@ -54,7 +62,7 @@ static void load_for_later(struct tasks *tasks, uint32_t job, sample_id first, c
     for (uint32_t slot = 0; slot < tasks->chunks->groups[chunk->group].chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         if (id == SAMPLE_NONE || tasks->encoded->samples[id].encoded != ENGINE_NONE ||
-            (tasks->encoded->samples[id].pending == 0 && !encoded_needs_bytes(tasks->encoded, job, id)))
+            (!is_waited_for(tasks, id) && !encoded_needs_bytes(tasks->encoded, job, id)))
             continue;
         uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
         if (bytes == ENGINE_NOT_THERE || tasks->encoded->loading == tasks->env->config.inflight_loads ||

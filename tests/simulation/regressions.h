@@ -42,6 +42,12 @@ static const struct {
     {"a job is cancelled, and its client asks in the same moment", 971145, 0},
     {"a sample fails its job, whose client asks for the next epoch in the same moment", 50006919, 0},
     {"the last rank that stood still leaves at once, and another waits for it", 911465, SCENARIO_TIGHT},
+    {"a source is probed, its jobs leave and others come, and then the probe fails", 120024336, SCENARIO_RESTARTS},
+    {"a sample is bad in one dataset, another's job waits for it, and it is read ahead for ever", 100066718,
+     SCENARIO_TIGHT},
+    {"free space is in pieces between what is ready behind the sample that finds no room", 100042884, SCENARIO_TIGHT},
+    {"a rank takes its last batch again, and its state says that what it left is behind it", 120048718,
+     SCENARIO_RESTARTS},
 };
 
 #endif

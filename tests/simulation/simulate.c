@@ -155,8 +155,7 @@ static bool run(const struct options *options)
         return tally.failures == 0 && enough;
     }
     printf("%" PRIu64 " seeds, %" PRIu64 " failures, %.1f s: %" PRIu64 " steps, %" PRIu64 " samples delivered, %" PRIu64
-           " prepared, %" PRIu64 " loaded, %" PRIu64 " tried again, %" PRIu64 " bad, %" PRIu64
-           " jobs without room\n",
+           " prepared, %" PRIu64 " loaded, %" PRIu64 " tried again, %" PRIu64 " bad, %" PRIu64 " jobs without room\n",
            tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded,
            tally.retries, tally.bad, tally.no_rooms);
     if (options->world.timed)
