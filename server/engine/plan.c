@@ -155,7 +155,9 @@ static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *
     queue->line.numbered++;
     queue_append(plan->queues, index);
     queue->epoch.planned++;
-    if (!place(plan, index, queue->line.queued <= queue_sure_slots(job, queue)))
+    /* a raw entry is loose behind one without an instance (plan_give_back.c) */
+    bool sure = queue->line.queued <= queue_sure_slots(job, queue) && !(job->terms.raw && queue->line.unplaced > 0);
+    if (!place(plan, index, sure))
         queue_unplaced(plan->queues, index);
 }
 

@@ -46,6 +46,7 @@ static const struct {
     {"a sample is bad in one dataset, another's job waits for it, and it is read ahead for ever", 100066718,
      SCENARIO_TIGHT},
     {"free space is in pieces between what is ready behind the sample that finds no room", 100042884, SCENARIO_TIGHT},
+    {"the same, and another comes while that one waits", 220012972, SCENARIO_RESTARTS},
     {"a rank takes its last batch again, and its state says that what it left is behind it", 120048718,
      SCENARIO_RESTARTS},
 };
