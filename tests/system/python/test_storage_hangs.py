@@ -12,6 +12,7 @@ import fuse
 from faulty import CONFIG, PIPELINE, FaultsCase
 from system import BIN, SLOW, main, tree, until
 
+SMALL = CONFIG.replace("encoded: 32MiB", "encoded: 1MiB")
 HANGS = {"from_bytes": 1}  # a byte a second: days for what is read here
 MANY = 600
 with tempfile.TemporaryDirectory() as tried:
@@ -24,10 +25,11 @@ class Hangs(FaultsCase):
         self.many = shutil.copytree(tree(MANY), os.path.join(self.folder, "many"))
 
     def job_that_hangs(self, daemon):
-        """A script in the middle of its epoch, whose next samples do not come."""
-        self.faults.begin("SLOW", path=self.many, skip=MANY * 2 // 3, **HANGS)
-        script = self.script(daemon, dataset=self.many, pipeline=PIPELINE, batch_size=4, epochs=1)
-        self.assertTrue(until(lambda: len(script.batches) > 3 and self.faults.struck("SLOW") > 0, 60), script.errors)
+        """A script in the middle of its epoch, whose next samples do not come: memory holds less than the dataset."""
+        script = self.script(daemon, dataset=self.many, pipeline=PIPELINE, batch_size=4, epochs=1, step_s=0.02)
+        self.assertTrue(until(lambda: len(script.batches) > 3, 60), script.errors)
+        self.faults.begin("SLOW", path=self.many, **HANGS)
+        self.assertTrue(until(lambda: self.faults.struck("SLOW") > 0, 60), script.errors)
         return script
 
     def goes_on(self, script):
@@ -46,7 +48,7 @@ class Hangs(FaultsCase):
 
     def test_reads(self):
         """SIGTERM ends a daemon whose reads of samples hang."""
-        daemon = self.serve(CONFIG)
+        daemon = self.serve(SMALL)
         script = self.job_that_hangs(daemon)
         daemon.process.send_signal(signal.SIGTERM)
         self.ended(daemon)
@@ -58,7 +60,7 @@ class Hangs(FaultsCase):
         self.many = os.path.join(self.folder, "mount")
         os.mkdir(self.many)
         with fuse.Mount(tree(MANY), self.many) as mount:
-            daemon = self.daemon(CONFIG.replace("encoded: 32MiB", "encoded: 1MiB"))
+            daemon = self.daemon(SMALL)
             script = self.script(daemon, dataset=self.many, pipeline=PIPELINE, batch_size=4, epochs=1, step_s=0.02)
             self.assertTrue(until(lambda: len(script.batches) > 3, 60), script.errors)
             mount.hang()
@@ -97,7 +99,7 @@ class Hangs(FaultsCase):
 
     def test_hand_over(self):
         """`larder drain --for-restart` ends such a daemon too, and says so once it has gone."""
-        daemon = self.serve(CONFIG)
+        daemon = self.serve(SMALL)
         script = self.job_that_hangs(daemon)
         done = subprocess.run([os.path.join(BIN, "larder"), "drain", "--for-restart", "--socket", daemon.socket],
                               stdout=subprocess.PIPE, text=True, timeout=60 * SLOW)
