@@ -21,6 +21,7 @@ LARDER_BIN says which build; LARDER_TEST_PATIENCE multiplies the time limits und
 """
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -227,8 +228,14 @@ class Soak:
         self.failures.append(what)
 
     def daemon_holds(self):
-        """How many descriptors and threads the daemon has."""
-        return [len(os.listdir(f"/proc/{self.daemon.process.pid}/{what}")) for what in ("fd", "task")]
+        """How many descriptors and threads the daemon has. Threads that read come as they are needed, and stay."""
+        process = f"/proc/{self.daemon.process.pid}"
+        names = []
+        for task in os.listdir(f"{process}/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                with open(f"{process}/task/{task}/comm", encoding="ascii") as file:
+                    names.append(file.read())
+        return [len(os.listdir(f"{process}/fd")), sum(not name.startswith("larder-read") for name in names)]
 
     # ── those who ask ──
 

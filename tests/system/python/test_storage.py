@@ -71,8 +71,9 @@ class Storage(Case):
         return self.storage(daemon)["classes"][0]
 
     def fill(self, daemon, loader):
-        """Goes through epochs until the class has all samples: one, unless the disk was very slow to take them."""
-        for _ in range(10):
+        """Goes through epochs until the class has all samples: one, unless the disk was very slow to take them, or the
+        class is found slower than the source for a while."""
+        for _ in range(100):
             self.epoch(loader)
             if self.written(daemon)["samples"] == COUNT:
                 return
@@ -80,7 +81,7 @@ class Storage(Case):
 
     def make_full(self, daemon, loader):
         """Goes through epochs until the class takes nothing more."""
-        for _ in range(10):
+        for _ in range(100):
             self.epoch(loader)
             if self.written(daemon)["state"] == "full":
                 return
