@@ -18,13 +18,14 @@ static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
 {
     static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
     const struct job_terms *terms = &job_at(plan->jobs, job)->terms;
+    uint64_t bytes = engine_slot_bytes(
+        &plan->env->config, terms->raw ? plan->env->config.sample_bytes(terms->dataset, id) : terms->slot_bytes);
     uint32_t instance = prepared_begin(plan->prepared, job, id);
-    if (instance == ENGINE_NONE && terms->raw && !prepared_room_comes(plan->prepared) &&
-        !plan_loosening_helps(plan, engine_slot_bytes(&plan->env->config,
-                                                      plan->env->config.sample_bytes(terms->dataset, id))))
+    if (instance == ENGINE_NONE && terms->raw && !prepared_room_comes(plan->prepared, bytes) &&
+        !plan_loosening_helps(plan, bytes))
         return ENGINE_NONE;
     for (size_t i = 0; i < sizeof states / sizeof states[0] && instance == ENGINE_NONE; i++) {
-        if (prepared_room_comes(plan->prepared))
+        if (prepared_room_comes(plan->prepared, bytes))
             break;
         plan_loosen(plan, states[i]);
         instance = prepared_begin(plan->prepared, job, id);

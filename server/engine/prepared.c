@@ -108,7 +108,7 @@ void prepared_free(struct prepared *prepared, uint32_t index)
         prepared_zone_give(prepared, index);
     else
         prepared_release(prepared, instance->block);
-    prepared->room_changes++;
+    prepared_gave_way(prepared);
     residency_remove(prepared->residency, index);
     instance_drop(prepared, index);
 }
@@ -175,7 +175,7 @@ void prepared_unpin(struct prepared *prepared, uint32_t index)
     residency_unpin(prepared->residency, index);
     if (residency_pins(prepared->residency, index) == 0)
         prepared->pinned_bytes -= extent_bytes(prepared->extents, prepared->instances[index].block);
-    prepared->room_changes++;
+    prepared_gave_way(prepared);
     if (prepared->instances[index].form.pipeline == PIPELINE_GONE && residency_pins(prepared->residency, index) == 0)
         prepared_free(prepared, index);
 }

@@ -73,6 +73,9 @@ struct growth {
     uint64_t wanted_bytes; /* So high should the limit be. */
     uint64_t lacked_bytes; /* what was lacked last, whether it came or not, and when */
     uint64_t lacked_ns;
+    /* So long a place was not found when all of the arena was there. Until something gives way, to have all of it again
+     * is no use for it. UINT64_MAX: none was sought in vain. */
+    uint64_t vain_bytes;
     uint64_t leftovers_most; /* so many leftovers may grow the arena */
     bool refused;            /* The last RESERVE got less than it asked for. */
     bool pressed;            /* Memory was short since. */
@@ -207,8 +210,11 @@ void prepared_count_leftovers(struct prepared *prepared);
 void prepared_lack(struct prepared *prepared, uint64_t bytes);
 /* prepared_note_room notes whether an instance of so many bytes has found room. It may want more. */
 void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found);
-/* prepared_room_comes tells whether what finds no room is to wait, because more is asked for in this step or was. */
-bool prepared_room_comes(const struct prepared *prepared);
+/* prepared_room_comes tells whether what finds no room of so many bytes is to wait, because more is asked for in this
+ * step or was. */
+bool prepared_room_comes(const struct prepared *prepared, uint64_t bytes);
+/* prepared_gave_way notes that something in the arena has lost its last pin, or has gone. */
+void prepared_gave_way(struct prepared *prepared);
 /* prepared_on_reserved takes the answer to a RESERVE. */
 void prepared_on_reserved(struct prepared *prepared, uint64_t bytes, bool refused);
 /* prepared_press has what no running job wants go, because memory is short. */

@@ -31,7 +31,7 @@ static bool may_grow(const struct prepared *prepared)
 
 void prepared_growth_begin(struct prepared *prepared)
 {
-    prepared->growth = (struct growth){0};
+    prepared->growth = (struct growth){.vain_bytes = UINT64_MAX};
     prepared_limit_begin(prepared);
 }
 
@@ -56,6 +56,7 @@ void prepared_count_leftovers(struct prepared *prepared)
             most += job->shape.view_samples;
     }
     prepared->growth.leftovers_most = most;
+    prepared->growth.vain_bytes = UINT64_MAX;
     if (!jobs_first(jobs))
         prepared->growth.wanted_bytes = prepared->growth.lacked_bytes = 0;
 }
@@ -78,9 +79,13 @@ void prepared_lack(struct prepared *prepared, uint64_t bytes)
 
 void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found)
 {
-    const struct growth *growth = &prepared->growth;
+    struct growth *growth = &prepared->growth;
     uint64_t step = growth->limit / STEP_PART, more = growth->limit + (step > bytes ? step : bytes);
-    if (!found && prepared_room_comes(prepared))
+    if (!found && !may_grow(prepared))
+        growth->vain_bytes = least(bytes, growth->vain_bytes);
+    if (!found && bytes >= growth->vain_bytes)
+        return;
+    if (!found && prepared_room_comes(prepared, bytes))
         want(prepared, more); /* it waits, while there may be leftovers */
     else if (!found)
         prepared_lack(prepared, more);
@@ -91,11 +96,17 @@ void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found)
         want(prepared, more);
 }
 
-bool prepared_room_comes(const struct prepared *prepared)
+bool prepared_room_comes(const struct prepared *prepared, uint64_t bytes)
 {
     const struct growth *growth = &prepared->growth;
-    return may_grow(prepared) && !growth->refused && !growth->pressed &&
+    return may_grow(prepared) && !growth->refused && !growth->pressed && bytes < growth->vain_bytes &&
            prepared_idle(prepared) < growth->leftovers_most;
+}
+
+void prepared_gave_way(struct prepared *prepared)
+{
+    prepared->room_changes++;
+    prepared->growth.vain_bytes = UINT64_MAX;
 }
 
 /* ask adds a RESERVE if more is wanted, and none is out. */

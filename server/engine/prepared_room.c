@@ -154,7 +154,7 @@ static uint32_t take_free(struct prepared *prepared, const struct claim *claim)
 static uint32_t arena_alloc(struct prepared *prepared, const struct claim *claim)
 {
     uint32_t block = take_free(prepared, claim);
-    if (block != EXTENT_NONE || prepared_room_comes(prepared))
+    if (block != EXTENT_NONE || prepared_room_comes(prepared, claim->bytes))
         return block;
     uint32_t victim = find_victim(prepared);
     bool cleared = false;
