@@ -96,6 +96,13 @@ static void unlist(struct prepared *prepared, uint32_t index)
     *link = instance->next;
 }
 
+/* gave_way notes that something in the arena has lost a pin, or has gone. */
+static void gave_way(struct prepared *prepared)
+{
+    prepared->room_changes++;
+    prepared->growth.vain_bytes = UINT64_MAX;
+}
+
 void prepared_free(struct prepared *prepared, uint32_t index)
 {
     struct instance *instance = &prepared->instances[index];
@@ -108,7 +115,7 @@ void prepared_free(struct prepared *prepared, uint32_t index)
         prepared_zone_give(prepared, index);
     else
         prepared_release(prepared, instance->block);
-    prepared_gave_way(prepared);
+    gave_way(prepared);
     residency_remove(prepared->residency, index);
     instance_drop(prepared, index);
 }
@@ -175,7 +182,7 @@ void prepared_unpin(struct prepared *prepared, uint32_t index)
     residency_unpin(prepared->residency, index);
     if (residency_pins(prepared->residency, index) == 0)
         prepared->pinned_bytes -= extent_bytes(prepared->extents, prepared->instances[index].block);
-    prepared_gave_way(prepared);
+    gave_way(prepared);
     if (prepared->instances[index].form.pipeline == PIPELINE_GONE && residency_pins(prepared->residency, index) == 0)
         prepared_free(prepared, index);
 }

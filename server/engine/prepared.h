@@ -64,7 +64,8 @@ struct prepared_sample {
 
 enum { LINGER_PARTS = 8 };
 
-/* How much of the arena is there. Owner: prepared_limit.c of the first three, prepared_grow.c of the rest. */
+/* How much of the arena is there. Owner: prepared_limit.c of the first three, prepared_grow.c of the rest; prepared.c sets
+ * vain_bytes back. */
 struct growth {
     uint64_t limit;        /* Nothing is placed above. */
     uint32_t above;        /* the block that begins there; EXTENT_NONE: it is the arena's end */
@@ -213,8 +214,6 @@ void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found);
 /* prepared_room_comes tells whether what finds no room of so many bytes is to wait, because more is asked for in this
  * step or was. */
 bool prepared_room_comes(const struct prepared *prepared, uint64_t bytes);
-/* prepared_gave_way notes that something in the arena has lost its last pin, or has gone. */
-void prepared_gave_way(struct prepared *prepared);
 /* prepared_on_reserved takes the answer to a RESERVE. */
 void prepared_on_reserved(struct prepared *prepared, uint64_t bytes, bool refused);
 /* prepared_press has what no running job wants go, because memory is short. */

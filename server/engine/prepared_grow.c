@@ -103,12 +103,6 @@ bool prepared_room_comes(const struct prepared *prepared, uint64_t bytes)
            prepared_idle(prepared) < growth->leftovers_most;
 }
 
-void prepared_gave_way(struct prepared *prepared)
-{
-    prepared->room_changes++;
-    prepared->growth.vain_bytes = UINT64_MAX;
-}
-
 /* ask adds a RESERVE if more is wanted, and none is out. */
 static void ask(struct prepared *prepared)
 {

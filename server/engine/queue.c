@@ -55,6 +55,7 @@ void queue_placed(struct queues *queues, uint32_t index, uint32_t instance)
 {
     struct entry *entry = &queues->entries[index];
     queue_of(queues, entry)->line.unplaced -= entry->state == ENTRY_UNPLACED;
+    queue_of(queues, entry)->starves_since_ns = 0;
     entry->instance = instance;
     entry->state = ENTRY_WAITING;
 }
