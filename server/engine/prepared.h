@@ -64,8 +64,8 @@ struct prepared_sample {
 
 enum { LINGER_PARTS = 8 };
 
-/* How much of the arena is there. Owner: prepared_limit.c of the first three, prepared_grow.c of the rest; prepared.c sets
- * vain_bytes back. */
+/* How much of the arena is there. Owner: prepared_limit.c of the first three, prepared_grow.c of the rest; prepared.c
+ * sets vain_bytes back. */
 struct growth {
     uint64_t limit;        /* Nothing is placed above. */
     uint32_t above;        /* the block that begins there; EXTENT_NONE: it is the arena's end */
