@@ -355,6 +355,7 @@ class Storage(Case):
                 for _ in loader:
                     pass
                 self.written(daemon)
+                self.assertTrue(until(lambda: daemon.status()["governor"]["prepare_rate"] is not None, 30))
                 loader.close()
                 daemon.stop()
                 if not os.path.exists(daemon.socket + ".poison"):
