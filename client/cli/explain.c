@@ -210,16 +210,24 @@ static void say_memory(const struct measured *m, const struct explain_facts *fac
         allowed, asked, arena > 0 ? 100 * pinned / arena : 0);
 }
 
-/* lets_all_read tells whether all threads that may load are dealt to jobs: if not, more of them would change nothing.
- */
-static bool lets_all_read(const struct explain_facts *facts, double loaders)
+/* reads_of_source gives how many reads at once the settings allow a source; if an older daemon does not tell them, how
+ * many it lets run. */
+static double reads_of_source(const struct measured *m, const struct explain_facts *facts)
+{
+    return m->workers > 0 && m->loaders > 0 ? m->workers + m->loaders
+                                            : cells_number(cells_at(facts->now, "governor", "loaders", NULL));
+}
+
+/* lets_all_read tells whether jobs have as many reads at once as a source may have. If not, more would change nothing:
+ * the governor has found that fewer bring as much. */
+static bool lets_all_read(const struct explain_facts *facts, double reads)
 {
     const json_t *jobs = json_object_get(facts->now, "jobs"), *job;
     double dealt = 0;
     size_t i;
     json_array_foreach((json_t *)jobs, i, job)
         dealt += cells_field(job, "loaders");
-    return dealt == 0 || dealt + 1 >= loaders;
+    return dealt == 0 || dealt + 1 >= reads;
 }
 
 static void say_source(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
@@ -229,8 +237,8 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
     double each = loaded > 0 ? cells_number(cells_at(facts->now, "samples", "loaded_bytes", NULL)) / loaded : 0;
     double all = 1.05 * each * cells_field(m->job, "view_samples");
     double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
-    double loaders = cells_number(cells_at(facts->now, "governor", "loaders", NULL));
-    double most = fmin(m->loaders + ceil(m->wants_per_s * m->load_ms / 1e3) - loaders, THREADS_MAX);
+    double reads = reads_of_source(m, facts);
+    double most = fmin(m->loaders + ceil(m->wants_per_s * m->load_ms / 1e3) - reads, THREADS_MAX);
     bool again = cells_field(m->job, "epoch") > 0 || cells_field(m->job, "epochs") != 1;
     bool packed = json_is_object(json_object_get(m->job, "store"));
     bool classes = json_array_size(cells_at(facts->now, "storage", "classes", NULL)) > 0;
@@ -240,7 +248,7 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
         SAY(out->change,
             "raise memory.encoded from %s to %s: then each file is read once, and not again in every epoch",
             cells_bytes(budget, a), cells_bytes(all, b));
-    else if (m->loaders > 0 && most > m->loaders && lets_all_read(facts, loaders))
+    else if (m->loaders > 0 && most > m->loaders && lets_all_read(facts, reads))
         SAY(out->change,
             "faster storage, or more reads at once if it can serve them: raise threads.loaders from %.0f to %.0f",
             m->loaders, most);
@@ -248,8 +256,9 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
         SAY(out->change, "faster storage%s%s", classes ? "" : ", a storage class on a fast disk",
             packed ? "" : ", a chunk store (larder pack)");
     SAY(out->figure,
-        "a sample takes %.1f ms to load, %.0f reads may run at once, and the job would take %.0f samples/s", m->load_ms,
-        loaders, m->wants_per_s);
+        "a sample takes %.1f ms to load, its storage may have %.0f reads at once, and the job would take %.0f "
+        "samples/s",
+        m->load_ms, reads, m->wants_per_s);
 }
 
 static void say_cores(const struct measured *m, const struct explain_facts *facts, struct explanation *out)

@@ -109,7 +109,7 @@ static void source_news(const struct driver *driver, const struct engine_action 
     }
 }
 
-/* shorten writes the text, or its begin and its end where it is too long: the end of a path tells files apart. */
+/* shorten writes the text. Of one that is too long it writes the beginning and the end, which tells files apart. */
 static const char *shorten(const char *text, char *out, size_t size)
 {
     size_t length = strlen(text), tail = size / 2;

@@ -4,9 +4,8 @@
  * for nothing. An IDLE or FAILED job has no entries, and wants nothing. Each JOB_ADD has one answer. For each JOB_ADDED
  * of a job's first rank there is one JOB_ENDED.
  * Owner: jobs_come.c makes and frees a job with its queues. jobs_epochs.c and jobs_next.c own state, progress, epoch
- * and next; jobs_deliver.c and jobs_stall.c own the tallies; jobs_watch.c owns missed, starves_since_ns (an entry that
- * is placed sets it back) and
- * source.waits. */
+ * and next; jobs_deliver.c and jobs_stall.c own the tallies; jobs_watch.c owns missed, starves_since_ns and
+ * source.waits; an entry that is placed sets starves_since_ns back (queue.c). */
 #ifndef LARDER_SERVER_ENGINE_JOBS_H
 #define LARDER_SERVER_ENGINE_JOBS_H
 

@@ -101,8 +101,7 @@ struct rank_epoch {
     uint32_t repeats_lost; /* repeats that were bad since the last one that was not */
     uint32_t first_batch;  /* batches of the epoch that the rank had before the epoch was begun here */
     uint32_t through;      /* In a fixed order: the numbers of its part that were behind it at the last delivery. */
-    uint32_t
-        left_from; /* In a fixed order: the first number that it left when it was done; UINT32_MAX: none was left. */
+    uint32_t left_from;    /* In a fixed order: the first number that it left when it was done; UINT32_MAX: none. */
 };
 
 /* A later epoch that the rank has asked for. It begins when every rank is done with the present one. */

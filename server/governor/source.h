@@ -13,8 +13,9 @@
 struct governor_reads {
     double seconds;
     uint64_t busy; /* reads under way when each read began, itself included */
-    uint64_t
-        brought; /* these times the samples that it brought: a read that ends after a time says nothing by its time */
+    /* These, times the samples that each read brought. A read ends after a time, so its time says nothing without
+     * them. */
+    uint64_t brought;
     uint32_t count;
 };
 

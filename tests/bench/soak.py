@@ -45,7 +45,7 @@ from larder import _wire  # noqa: E402
 
 CONFIG = """\
 memory: {{arena: 24MiB, encoded: 2MiB}}
-threads: {{workers: 3, loaders: 3}}
+threads: {{workers: 3, loaders: 3}} # READS together
 limits: {{jobs: 12}}
 log: {{level: warn}}
 catalog: {{checkpoint: none}}
@@ -54,6 +54,7 @@ metrics: {{port: {port}}}
 PIPELINES = ([{"resize": {"size": [64, 64]}}, "random_horizontal_flip"],
              [{"random_resized_crop": {"size": 96}}],
              [{"resize": {"size": 80}}, {"center_crop": {"size": 64}}])
+READS = 6
 HOLDS_MORE = 4  # descriptors or threads: a connection of the status, a timer of nng
 REPORTS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error", "check failed")
 
@@ -228,14 +229,16 @@ class Soak:
         self.failures.append(what)
 
     def daemon_holds(self):
-        """How many descriptors and threads the daemon has. Threads that read come as they are needed, and stay."""
+        """How many descriptors and threads the daemon has, but for as many threads that read as its one source may have
+        reads at once: these come as they are needed, and stay."""
         process = f"/proc/{self.daemon.process.pid}"
         names = []
         for task in os.listdir(f"{process}/task"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
                 with open(f"{process}/task/{task}/comm", encoding="ascii") as file:
                     names.append(file.read())
-        return [len(os.listdir(f"{process}/fd")), sum(not name.startswith("larder-read") for name in names)]
+        reading = sum(name.startswith("larder-read") for name in names)
+        return [len(os.listdir(f"{process}/fd")), len(names) - min(reading, READS)]
 
     # ── those who ask ──
 

@@ -108,6 +108,8 @@ class OddDatasets(Case):
             self.assertEqual(epochs(loader, 1), [[[index]]])
         with self.assertRaisesRegex(larder.BadSample, r"\.jpg \(not_an_image\)"):
             list(self.loader(self.served, self.folder_of(b"em\npty\xff", dict.fromkeys(names)), 4))
+        with self.assertRaisesRegex(larder.BadSample, r"/d/x+\.\.\.x+\.jpg \(not_an_image\)"):
+            list(self.loader(self.served, self.folder_of("long", dict.fromkeys(names[3:4])), 4))
         self.assertTrue(all(line.startswith("time=") for line in self.served.log().splitlines()))
         for name, error in (("a\nb", larder.InvalidArgument), (os.fsdecode(b"a\xff"), larder.InvalidArgument),
                             ("x" * 129, larder.LimitReached)):

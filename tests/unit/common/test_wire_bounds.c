@@ -63,7 +63,12 @@ static void refuses_to_send_beyond_bounds(void **state)
     BEYOND(subset, text_of(WIRE_SPEC_MAX + 1), LARDER_ELIMIT);
     BEYOND(name, ((struct wire_text){.data = "a\0b", .len_bytes = 3}), LARDER_EINVAL);
     BEYOND(name, ((struct wire_text){.data = NULL, .len_bytes = 3}), LARDER_EINVAL);
+}
 
+/* The same of the other messages, and of what an older version does not know. */
+static void refuses_to_send_what_is_wrong(void **state)
+{
+    (void)state;
     uint8_t two_turns[2 * WIRE_TURN_BYTES] = {0}, far_turn[WIRE_TURN_BYTES]; /* both at one position; one too far */
     wire_turn_put(far_turn, 0, &(struct wire_turn){.position = WIRE_BATCH_MAX});
     const struct wire_message others[] = {
@@ -211,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_to_send_beyond_bounds),
+        cmocka_unit_test(refuses_to_send_what_is_wrong),
         cmocka_unit_test(refuses_foreign_weights),
         cmocka_unit_test(tells_versions_apart),
         cmocka_unit_test(walks_classes),

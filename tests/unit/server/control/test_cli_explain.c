@@ -131,7 +131,7 @@ static void names_causes(void **state)
     assert_string_equal(told.cause, "source");
     assert_true(told.waits > 0.69 && told.waits < 0.71);
     assert_non_null(strstr(told.change, "raise memory.encoded from 1.0 GiB to 9.8 GiB"));
-    assert_non_null(strstr(told.figure, "a sample takes 2.0 ms to load, 8 reads may run at once"));
+    assert_non_null(strstr(told.figure, "a sample takes 2.0 ms to load, its storage may have 8 reads at once"));
     told = explained(&(struct made){NORMAL, .load_s = 0.6}, 0);
     assert_string_equal(told.cause, "source");
     assert_non_null(strstr(told.change, "faster storage"));
@@ -165,122 +165,119 @@ static void names_causes(void **state)
 
 #define GIB (UINT64_C(1) << 30)
 
+#define SET .workers = 4, .loaders = 8, .quota = 1
+#define ROOMY .available_bytes = 64 * GIB
+static const struct {
+    struct made made;
+    struct cli_machine machine;
+    double throttled;
+    const char *change;
+} situations[] = {
+    /* threads.workers: by the setting, not by how many the governor lets prepare */
+    {{NORMAL, SET, .prepare_s = 0.5, .preparers_now = 1}, {.cores = 8, ROOMY}, 0, "raise threads.workers from 4 to 8"},
+    {{NORMAL, SET, .prepare_s = 0.5, .preparers_now = 1}, {.cores = 4, ROOMY}, 0, "8 cores instead of 4, smaller"},
+    {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 2, ROOMY}, 0, "8 cores instead of 2, smaller"},
+    {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 8, .quota_cores = 4, ROOMY}, 0, "8 cores instead of 4, smaller"},
+    {{NORMAL, SET, .prepare_s = 0.5},
+     {.cores = 64, .quota_cores = 6.5, ROOMY},
+     0,
+     "raise threads.workers from 4 to 6, as many as its cgroup"},
+    {{NORMAL, .prepare_s = 0.5, .preparers_now = 1},
+     {.cores = 16, ROOMY},
+     0,
+     "as many threads.workers as there are cores"},
+    /* the cgroup's quota */
+    {{NORMAL, SET, .prepare_s = 0.5},
+     {.cores = 8, .quota_cores = 4, ROOMY},
+     0.4,
+     "raise the cgroup's CPU quota from 4.0 to 8 cores, and threads.workers from 4 to 8"},
+    {{NORMAL, .workers = 8, .loaders = 8, .prepare_s = 0.5},
+     {.cores = 8, .quota_cores = 4, ROOMY},
+     0.4,
+     "raise the cgroup's CPU quota from 4.0 to 8 cores"},
+    {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 4, .quota_cores = 4, ROOMY}, 0.4, "8 cores instead of 4"},
+    /* memory.arena, jobs.quota */
+    {{NORMAL, SET, .room_s = 0.5}, {.cores = 4, ROOMY}, 0, "raise memory.arena from 1.0 GiB to 2.0 GiB, or lower p"},
+    {{NORMAL, SET, .room_s = 0.5},
+     {.cores = 4, .available_bytes = GIB},
+     0,
+     "lower prefetch or batch_size, make smaller samples, or run fewer jobs at once: there is no memory for an "
+     "arena of 2.0 GiB"},
+    {{NORMAL, SET, .room_s = 0.5}, {.cores = 4, ROOMY, .limit_bytes = 3 * GIB}, 0, "lower prefetch or batch_size"},
+    {{NORMAL, .workers = 4, .loaders = 8, .quota = 0.3, .room_s = 0.5},
+     {.cores = 4, ROOMY},
+     0,
+     "raise jobs.quota from 30% to 60%"},
+    {{NORMAL, .workers = 4, .loaders = 8, .quota = 0.5, .room_s = 0.5},
+     {.cores = 4, ROOMY},
+     0,
+     "raise jobs.quota from 50% to 100%"},
+    /* look-ahead cut short, and cores at work: it is the cores */
+    {{.load_ms = 2,
+      .prepare_ms = 4,
+      .train_ms = 50,
+      .cpu_s = 3.5,
+      .prefetch = 2,
+      .ranks = 1,
+      .ranks_there = 1,
+      .prepare_s = 0.3,
+      SET},
+     {.cores = 4, ROOMY},
+     0,
+     "8 cores instead of 4"},
+    /* memory.encoded, threads.loaders, storage */
+    {{NORMAL, SET, .load_s = 0.5, .fits = true},
+     {.cores = 4, ROOMY},
+     0,
+     "raise memory.encoded from 1.0 GiB to 9.8 GiB"},
+    {{NORMAL, SET, .load_s = 0.5, .fits = true},
+     {.cores = 4, ROOMY, .limit_bytes = 4 * GIB},
+     0,
+     "faster storage, a storage class on a fast disk, a chunk store"},
+    {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 12, .loaders_now = 12},
+     {.cores = 4, ROOMY},
+     0,
+     "raise threads.loaders from 8 to 16"},
+    /* another source has as many reads of its own; and one that was found saturated wants no more */
+    {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 12, .loaders_now = 24},
+     {.cores = 4, ROOMY},
+     0,
+     "raise threads.loaders from 8 to 16"},
+    {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 5, .loaders_now = 5},
+     {.cores = 4, ROOMY},
+     0,
+     "faster storage, a storage class"},
+    {{LOADS, SET, .load_s = 0.5, .load_ms = 10000, .dealt = 12},
+     {.cores = 4, ROOMY},
+     0,
+     "raise threads.loaders from 8 to 1024"},
+    {{LOADS, .workers = 4, .loaders = 1024, .quota = 1, .load_s = 0.5, .load_ms = 10000, .dealt = 1028},
+     {.cores = 4, ROOMY},
+     0,
+     "faster storage, a storage class"},
+    {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 3}, {.cores = 4, ROOMY}, 0, "faster storage, a storage class"},
+    {{NORMAL, SET, .load_s = 0.5, .packed = true},
+     {.cores = 4, ROOMY},
+     0,
+     "faster storage, a storage class on a fast disk"},
+    {{NORMAL, SET, .load_s = 0.5, .classed = true},
+     {.cores = 4, ROOMY},
+     0,
+     "faster storage, a chunk store (larder pack)"},
+    {{NORMAL, SET, .load_s = 0.5, .classed = true, .packed = true}, {.cores = 4, ROOMY}, 0, "faster storage"},
+    {{LOADS, .load_s = 0.5, .load_ms = 10}, {.cores = 4, ROOMY}, 0, "faster storage, a storage class"},
+};
+
 /* All that is advised, each where following it is possible and changes what holds the job up; and what is advised
  * where the setting is already as it would be, where the cores or the memory are not there, or where more of it would
  * lie idle. */
 static void advises_what_helps(void **state)
 {
     (void)state;
-#define SET .workers = 4, .loaders = 8, .quota = 1
-#define ROOMY .available_bytes = 64 * GIB
-    static const struct {
-        struct made made;
-        struct cli_machine machine;
-        double throttled;
-        const char *change;
-    } rows[] = {
-        /* threads.workers: by the setting, not by how many the governor lets prepare */
-        {{NORMAL, SET, .prepare_s = 0.5, .preparers_now = 1},
-         {.cores = 8, ROOMY},
-         0,
-         "raise threads.workers from 4 to 8"},
-        {{NORMAL, SET, .prepare_s = 0.5, .preparers_now = 1}, {.cores = 4, ROOMY}, 0, "8 cores instead of 4, smaller"},
-        {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 2, ROOMY}, 0, "8 cores instead of 2, smaller"},
-        {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 8, .quota_cores = 4, ROOMY}, 0, "8 cores instead of 4, smaller"},
-        {{NORMAL, SET, .prepare_s = 0.5},
-         {.cores = 64, .quota_cores = 6.5, ROOMY},
-         0,
-         "raise threads.workers from 4 to 6, as many as its cgroup"},
-        {{NORMAL, .prepare_s = 0.5, .preparers_now = 1},
-         {.cores = 16, ROOMY},
-         0,
-         "as many threads.workers as there are cores"},
-        /* the cgroup's quota */
-        {{NORMAL, SET, .prepare_s = 0.5},
-         {.cores = 8, .quota_cores = 4, ROOMY},
-         0.4,
-         "raise the cgroup's CPU quota from 4.0 to 8 cores, and threads.workers from 4 to 8"},
-        {{NORMAL, .workers = 8, .loaders = 8, .prepare_s = 0.5},
-         {.cores = 8, .quota_cores = 4, ROOMY},
-         0.4,
-         "raise the cgroup's CPU quota from 4.0 to 8 cores"},
-        {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 4, .quota_cores = 4, ROOMY}, 0.4, "8 cores instead of 4"},
-        /* memory.arena, jobs.quota */
-        {{NORMAL, SET, .room_s = 0.5},
-         {.cores = 4, ROOMY},
-         0,
-         "raise memory.arena from 1.0 GiB to 2.0 GiB, or lower p"},
-        {{NORMAL, SET, .room_s = 0.5},
-         {.cores = 4, .available_bytes = GIB},
-         0,
-         "lower prefetch or batch_size, make smaller samples, or run fewer jobs at once: there is no memory for an "
-         "arena of 2.0 GiB"},
-        {{NORMAL, SET, .room_s = 0.5}, {.cores = 4, ROOMY, .limit_bytes = 3 * GIB}, 0, "lower prefetch or batch_size"},
-        {{NORMAL, .workers = 4, .loaders = 8, .quota = 0.3, .room_s = 0.5},
-         {.cores = 4, ROOMY},
-         0,
-         "raise jobs.quota from 30% to 60%"},
-        {{NORMAL, .workers = 4, .loaders = 8, .quota = 0.5, .room_s = 0.5},
-         {.cores = 4, ROOMY},
-         0,
-         "raise jobs.quota from 50% to 100%"},
-        /* look-ahead cut short, and cores at work: it is the cores */
-        {{.load_ms = 2,
-          .prepare_ms = 4,
-          .train_ms = 50,
-          .cpu_s = 3.5,
-          .prefetch = 2,
-          .ranks = 1,
-          .ranks_there = 1,
-          .prepare_s = 0.3,
-          SET},
-         {.cores = 4, ROOMY},
-         0,
-         "8 cores instead of 4"},
-        /* memory.encoded, threads.loaders, storage */
-        {{NORMAL, SET, .load_s = 0.5, .fits = true},
-         {.cores = 4, ROOMY},
-         0,
-         "raise memory.encoded from 1.0 GiB to 9.8 GiB"},
-        {{NORMAL, SET, .load_s = 0.5, .fits = true},
-         {.cores = 4, ROOMY, .limit_bytes = 4 * GIB},
-         0,
-         "faster storage, a storage class on a fast disk, a chunk store"},
-        {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 8},
-         {.cores = 4, ROOMY},
-         0,
-         "raise threads.loaders from 8 to 20"},
-        {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 9, .loaders_now = 9},
-         {.cores = 4, ROOMY},
-         0,
-         "raise threads.loaders from 8 to 19"},
-        {{LOADS, SET, .load_s = 0.5, .load_ms = 10000, .dealt = 8},
-         {.cores = 4, ROOMY},
-         0,
-         "raise threads.loaders from 8 to 1024"},
-        {{LOADS, .workers = 4, .loaders = 1024, .quota = 1, .load_s = 0.5, .load_ms = 10000, .dealt = 8},
-         {.cores = 4, ROOMY},
-         0,
-         "faster storage, a storage class"},
-        {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 3},
-         {.cores = 4, ROOMY},
-         0,
-         "faster storage, a storage class"},
-        {{NORMAL, SET, .load_s = 0.5, .packed = true},
-         {.cores = 4, ROOMY},
-         0,
-         "faster storage, a storage class on a fast disk"},
-        {{NORMAL, SET, .load_s = 0.5, .classed = true},
-         {.cores = 4, ROOMY},
-         0,
-         "faster storage, a chunk store (larder pack)"},
-        {{NORMAL, SET, .load_s = 0.5, .classed = true, .packed = true}, {.cores = 4, ROOMY}, 0, "faster storage"},
-        {{LOADS, .load_s = 0.5, .load_ms = 10}, {.cores = 4, ROOMY}, 0, "faster storage, a storage class"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct explanation told = explained_on(&rows[i].made, &rows[i].machine, rows[i].throttled);
-        if (!strstr(told.change, rows[i].change))
-            fail_msg("row %zu: \"%s\", and not \"%s\"", i, told.change, rows[i].change);
+    for (size_t i = 0; i < sizeof situations / sizeof *situations; i++) {
+        struct explanation told = explained_on(&situations[i].made, &situations[i].machine, situations[i].throttled);
+        if (!strstr(told.change, situations[i].change))
+            fail_msg("row %zu: \"%s\", and not \"%s\"", i, told.change, situations[i].change);
     }
 }
 
