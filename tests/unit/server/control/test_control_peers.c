@@ -111,7 +111,7 @@ static void test_unread_answers(void **state)
     assert_string_equal(start_daemon(&peer), "listening\n");
     struct pollfd rude = {.fd = connect_plainly(), .events = POLLRDHUP};
     assert_int_equal(send(rude.fd, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
-    assert_true(ask_on(rude.fd) > 100);
+    assert_true(ask_on(rude.fd) > 16); /* how many the kernel keeps for it is chance */
     for (int i = 0; i < 3; i++)
         assert_ping();
     assert_int_equal(poll(&rude, 1, 60000), 1);
