@@ -29,16 +29,16 @@ static bool see(void *ctx, const struct engine_action *action)
 
 int drive_create(struct drive *drive, const struct drive_case *what)
 {
-    struct engine_config config = {.seed = 1,
-                                   .arena_bytes = ((uint64_t)what->samples / what->part +
-                                                   (uint64_t)what->n_jobs * 4 * DRIVE_BATCH) *
-                                                  DRIVE_SLOT_BYTES,
-                                   .encoded_bytes = (uint64_t)what->samples * DRIVE_SLOT_BYTES * 2,
-                                   .inflight_loads = 1024,
-                                   .inflight_prepares = 64,
-                                   .copy_bytes = DRIVE_SLOT_BYTES,
-                                   .redirect_width = ENGINE_REDIRECT_HALF,
-                                   .sample_bytes = sample_bytes};
+    struct engine_config config = {
+        .seed = 1,
+        .arena_bytes = ((uint64_t)what->samples / what->part + (uint64_t)what->n_jobs * 4 * DRIVE_BATCH) *
+                       DRIVE_SLOT_BYTES,
+        .encoded_bytes = (uint64_t)what->samples * DRIVE_SLOT_BYTES * 2,
+        .inflight_loads = 1024,
+        .inflight_prepares = 64,
+        .copy_bytes = DRIVE_SLOT_BYTES,
+        .redirect_width = ENGINE_REDIRECT_HALF,
+        .sample_bytes = sample_bytes};
     struct error err;
     *drive = (struct drive){.what = *what};
     if (play_create(config, &drive->play, &err)) {
@@ -55,6 +55,25 @@ void drive_end(struct drive *drive)
     play_end(&drive->play);
 }
 
+/* place gives the samples their places, some in each step, as the daemon does. */
+static void place(struct drive *drive, uint32_t dataset, const struct chunk_slot *places)
+{
+    uint32_t samples = drive->what.samples;
+    sample_id ids[ENGINE_PLACED_AT_ONCE];
+    for (uint32_t i = 0, n; i < samples; i += n) {
+        n = samples - i < ENGINE_PLACED_AT_ONCE ? samples - i : ENGINE_PLACED_AT_ONCE;
+        for (uint32_t k = 0; k < n; k++)
+            ids[k] = dataset * samples + i + k;
+        struct engine_placing placing = {.ids = ids,
+                                         .count = n,
+                                         .chunks = {.places = places + i,
+                                                    .key = {dataset + 1},
+                                                    .count = (samples - 1) / DRIVE_CHUNK + 1,
+                                                    .samples = DRIVE_CHUNK}};
+        play_event(&drive->play, (struct engine_event){.type = ENGINE_PLACE, .place = &placing});
+    }
+}
+
 uint32_t drive_add(struct drive *drive, uint32_t dataset, uint32_t number, uint64_t slot_bytes)
 {
     uint32_t samples = drive->what.samples;
@@ -65,6 +84,7 @@ uint32_t drive_add(struct drive *drive, uint32_t dataset, uint32_t number, uint6
     for (uint32_t i = 0; i < samples; i++)
         places[i] = (struct chunk_slot){i / DRIVE_CHUNK, i % DRIVE_CHUNK};
     snprintf(name, sizeof name, "job%u", number);
+    place(drive, dataset, places);
     struct engine_job_desc desc = {.client = number + 1,
                                    .name = name,
                                    .slot_bytes = slot_bytes,
@@ -76,7 +96,8 @@ uint32_t drive_add(struct drive *drive, uint32_t dataset, uint32_t number, uint6
                                    .chunks = {.places = places,
                                               .key = {dataset + 1},
                                               .count = (samples - 1) / DRIVE_CHUNK + 1,
-                                              .samples = DRIVE_CHUNK}};
+                                              .samples = DRIVE_CHUNK,
+                                              .touched = (samples - 1) / DRIVE_CHUNK + 1}};
     uint32_t job = play_add(&drive->play, &desc);
     idset_destroy(view);
     free(places);

@@ -68,13 +68,6 @@ struct fill {
     uint64_t wants;   /* how many wants of jobs these would answer: at least one each */
 };
 
-/* What encoded memory knows of a sample. */
-struct encoded_sample {
-    uint32_t encoded; /* its encoded; ENGINE_NONE when it has none */
-    uint32_t pending; /* tasks of the sample that wait for their load to begin */
-    bool failed;      /* Its last load failed. Only a task that waits for the sample has it loaded again. */
-};
-
 /* The order of a job that is known: the places of samples in it, by id; UINT32_MAX for those that are not in its
  * view. */
 struct known_order {
@@ -111,7 +104,6 @@ struct encoded_store {
     struct chunks *chunks;
     struct prepared *prepared;
     struct sources *sources;
-    struct encoded_sample *samples; /* by sample */
     struct encoded *encodeds;
     struct slab slab; /* the numbered places of encodeds */
     struct residency *residency;
@@ -133,8 +125,12 @@ struct encoded_store {
 };
 
 /* encoded.c */
-/* encoded_make_room makes room for samples with ids below `ids`. It fails with LARDER_ENOMEM. */
-int encoded_make_room(struct encoded_store *store, uint64_t ids);
+/* encoded_sample gives what encoded memory knows of a sample. */
+static inline struct encoded_sample *encoded_sample(const struct encoded_store *store, sample_id id)
+{
+    return &samples_at(&store->env->samples, id)->encoded;
+}
+
 /* encoded_fiber_enter counts an encoded in its fiber's list and its group's stock; encoded_fiber_leave takes it out
  * again. They do nothing when the sample is in no fiber. */
 void encoded_fiber_enter(struct encoded_store *store, uint32_t encoded);
@@ -166,7 +162,7 @@ void encoded_failed(struct encoded_store *store, uint32_t encoded);
 /* encoded_is_ready tells whether the sample's bytes are in memory. */
 static inline bool encoded_is_ready(const struct encoded_store *store, sample_id id)
 {
-    uint32_t encoded = store->samples[id].encoded;
+    uint32_t encoded = encoded_sample(store, id)->encoded;
     return encoded != ENGINE_NONE && store->encodeds[encoded].state == ENCODED_READY;
 }
 

@@ -95,7 +95,7 @@ static int count_in_chunks(const struct encoded_store *store, const struct idset
         return LARDER_ENOMEM;
     idset_to_array(set, ids);
     for (size_t i = 0; i < count; i++) {
-        uint32_t chunk = store->chunks->at[ids[i]].chunk;
+        uint32_t chunk = chunks_place(store->chunks, ids[i])->chunk;
         if (chunk == ENGINE_NONE)
             continue;
         claims[chunk].samples += times == 0;
@@ -229,7 +229,7 @@ static int keep_part(struct encoded_store *store, const struct wanted *wanted, d
         hold(store->chunks, ((double)encoded_sure(store) - (double)store->kept_most) / mean);
         idset_to_array(wanted->all, ids);
         for (size_t i = 0; i < count; i++) {
-            uint32_t chunk = store->chunks->at[ids[i]].chunk;
+            uint32_t chunk = chunks_place(store->chunks, ids[i])->chunk;
             if (chunk != ENGINE_NONE && store->chunks->chunks[chunk].kept)
                 ids[kept++] = ids[i];
         }
@@ -265,8 +265,8 @@ static bool settle_missing(struct encoded_store *store, const struct idset *from
     if (few)
         idset_to_array(missing, ids);
     for (size_t i = 0; i < count && few; i++) {
-        if (store->samples[ids[i]].encoded != ENGINE_NONE)
-            settle_encoded(store, store->samples[ids[i]].encoded);
+        if (encoded_sample(store, ids[i])->encoded != ENGINE_NONE)
+            settle_encoded(store, encoded_sample(store, ids[i])->encoded);
     }
     free(ids);
     idset_destroy(missing);
