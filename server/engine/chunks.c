@@ -176,6 +176,7 @@ int chunks_put(struct chunks *chunks, const struct chunk_range *range, sample_id
         chunk->members = members;
     }
     chunk->members[place.slot] = id;
+    chunks->moves++;
     *chunks_place(chunks, id) = (struct chunk_place){range->base + place.chunk, place.slot};
     return 0;
 }

@@ -77,6 +77,7 @@ struct chunks {
     size_t n_ranges, ranges_cap;
     uint64_t uses;        /* how often a job came with a range */
     struct idset *placed; /* the samples that are in a chunk */
+    uint64_t moves;       /* how often a sample came into a chunk or left one */
 };
 
 /* chunks_place gives where a sample is. */

@@ -97,6 +97,14 @@ struct next_uses {
 };
 
 /* Encoded bytes. Owners: the encoded_*.c. */
+/* How many samples of a set each chunk has. The next measure mostly asks for the same set. Owner: encoded_keep.c. */
+struct counted {
+    struct idset *set;
+    uint64_t moves;    /* valid while chunks.moves is so many */
+    uint32_t *samples; /* by chunk */
+    uint32_t n_chunks;
+};
+
 struct encoded_store {
     struct engine_env *env;
     struct outbox *outbox;
@@ -115,6 +123,9 @@ struct encoded_store {
     size_t flights_cap;
     struct shortage shortage;
     struct idset *kept; /* Samples whose bytes stay over all epochs; NULL when there are none. */
+    struct counted counted;
+    struct idset *kept_of; /* `kept` is what was chosen of this set when chunks.moves was so many */
+    uint64_t kept_moves;
     struct next_uses next;
     /* Gives how many samples of a rank's part were planned in this epoch; UINT64_MAX when the rank is through. It is
      * queue_rank_planned, of a later module. */
@@ -205,6 +216,7 @@ double encoded_room(const struct encoded_store *store, bool kept, double share);
  * It is called when a job comes or goes. `ahead_bytes`: what the look-ahead of all jobs takes at once. The groups must
  * be made anew after it, if chunks.stale says so. */
 void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes);
+void encoded_keep_destroy(struct encoded_store *store);
 
 /* encoded_next.c */
 /* encoded_next_measure says whether eviction goes by next use from now on. It is called when a job has come or gone.

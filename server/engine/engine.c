@@ -103,7 +103,7 @@ void engine_destroy(struct engine *engine, void (*drop)(void *encoded))
     }
     engine->magic = 0;
     chunks_destroy(&engine->chunks);
-    idset_destroy(engine->encoded.kept);
+    encoded_keep_destroy(&engine->encoded);
     encoded_next_destroy(&engine->encoded);
     sampler_destroy(engine->env.sampler);
     sampler_destroy(engine->env.elsewhere);

@@ -30,6 +30,7 @@ static void forget(struct residents *residents, sample_id id)
         residents->chunks->chunks[chunks_place(residents->chunks, id)->chunk].stale = true;
     *chunks_place(residents->chunks, id) = CHUNK_PLACE_NONE;
     idset_remove(residents->chunks->placed, id);
+    residents->chunks->moves++;
     /* `begun` is not set back: its numbers key the random draws, whatever sample comes. */
     encoded_sample(residents->encoded, id)->failed = false;
 }

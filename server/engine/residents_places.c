@@ -31,6 +31,7 @@ static void lose_place(struct residents *residents, sample_id id)
         encoded_fiber_leave(residents->encoded, encoded_sample(residents->encoded, id)->encoded);
     *chunks_place(residents->chunks, id) = CHUNK_PLACE_NONE;
     idset_remove(residents->chunks->placed, id);
+    residents->chunks->moves++;
 }
 
 /* arrange makes the groups anew, and what memory has enters their fibers. */

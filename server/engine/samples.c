@@ -15,9 +15,8 @@ int samples_make_room(struct samples *samples, sample_id last)
         struct sample **page = &samples->pages[samples->ids >> SAMPLES_PAGE_BITS];
         if (!*page && !(*page = malloc(SAMPLES_PAGE * sizeof **page)))
             return LARDER_ENOMEM;
-        *samples_at(samples, (sample_id)samples->ids) = (struct sample){.place = CHUNK_PLACE_NONE,
-                                                                        .prepared.instances = ENGINE_NONE,
-                                                                        .encoded.encoded = ENGINE_NONE};
+        *samples_at(samples, (sample_id)samples->ids) = (struct sample){
+            .place = CHUNK_PLACE_NONE, .prepared.instances = ENGINE_NONE, .encoded.encoded = ENGINE_NONE};
     }
     return 0;
 }

@@ -89,7 +89,7 @@ static uint32_t add_job(const char *name, const struct dataset *dataset)
 
 static uint32_t chunk_of(sample_id id)
 {
-    return scene->play.chunks_place(&engine->chunks, id)->chunk;
+    return chunks_place(&scene->play.engine->chunks, id)->chunk;
 }
 
 /* One epoch of the job: each sample of the dataset once. */
@@ -122,7 +122,7 @@ static void check_chunks(void)
         assert_true(at < group->n_chunks && group->kept == chunk->kept);
         assert_int_equal(chunk->members[sample->slot], id);
         assert_in_range(fiber, group->first_fiber, group->first_fiber + (group->chunk_samples + 3) / 4 - 1);
-        stock += engine->encoded.samples[id].encoded != ENGINE_NONE;
+        stock += encoded_sample(&engine->encoded, id)->encoded != ENGINE_NONE;
     }
     for (uint32_t i = 0; i < engine->chunks.n_groups; i++)
         groups_stock += engine->chunks.groups[i].stock;
