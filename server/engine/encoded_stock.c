@@ -21,10 +21,11 @@ static const double FEW_LEFT = 0.3;
 /* The bytes are of no use when they could not be read last time, or when a form that the job may get is READY. */
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id)
 {
-    if (encoded_sample(store, id)->failed || !sampler_wants(store->env->sampler, job, id))
+    const struct sample *sample = samples_at(&store->env->samples, id);
+    if (sample->encoded.failed || !sampler_wants(store->env->sampler, job, id))
         return false;
     /* This is the usual case; the function is called for each sample that a read may bring. */
-    if (prepared_sample(store->prepared, id)->instances == ENGINE_NONE)
+    if (sample->prepared.instances == ENGINE_NONE)
         return true;
     uint32_t instance = prepared_find(store->prepared, job, id);
     return instance == ENGINE_NONE || store->prepared->instances[instance].state != INSTANCE_READY;
