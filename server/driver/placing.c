@@ -1,6 +1,6 @@
 /* placing.c: samples get their places in the engine before the first job on them is added. A dataset of millions would
- * take a step of many milliseconds, in which nobody is delivered to; so the engine's thread places some of them, sees to
- * its messages, and places more. */
+ * take a step of many milliseconds, in which nobody is delivered to. So the engine's thread places some of them, sees
+ * to its messages, and places more. */
 #include "server/driver/chunk_key.h"
 #include "server/driver/driver_priv.h"
 
@@ -27,12 +27,11 @@ void driver_place_some(struct driver *driver)
         return;
     struct selection *selection = reg->found.selection;
     uint32_t left = selection->view.count - selection->placed;
-    struct engine_placing placing = {
-        .ids = selection->view.order + selection->placed,
-        .count = left < ENGINE_PLACED_AT_ONCE ? left : ENGINE_PLACED_AT_ONCE,
-        .chunks = {.places = selection->places + selection->placed,
-                   .count = dataset_chunk_count(selection->dataset),
-                   .samples = dataset_chunk_size(selection->dataset)}};
+    struct engine_placing placing = {.ids = selection->view.order + selection->placed,
+                                     .count = left < ENGINE_PLACED_AT_ONCE ? left : ENGINE_PLACED_AT_ONCE,
+                                     .chunks = {.places = selection->places + selection->placed,
+                                                .count = dataset_chunk_count(selection->dataset),
+                                                .samples = dataset_chunk_size(selection->dataset)}};
     struct engine_event event = {.type = ENGINE_PLACE, .place = &placing};
     chunk_key(selection->dataset, placing.chunks.key);
     driver_step(driver, &event, 1);

@@ -46,8 +46,7 @@ struct selection *selection_create(struct dataset *dataset)
 static struct selection *find_locked(const struct dataset *dataset, const char *text)
 {
     struct selection *selection;
-    TAILQ_FOREACH(selection, &shared, link)
-    {
+    TAILQ_FOREACH(selection, &shared, link) {
         if (selection->dataset == dataset && strcmp(selection->text, text) == 0) {
             selection->refs++;
             return selection;

@@ -13,9 +13,9 @@
 
 /* Once it is complete it does not change, but for `placed` and what the lock guards. */
 struct selection {
-    struct dataset *dataset; /* a reference of its own */
-    struct view_result view; /* the ids, and their order in the dataset */
-    uint64_t fingerprint[2]; /* of the dataset and the view's indices */
+    struct dataset *dataset;   /* a reference of its own */
+    struct view_result view;   /* the ids, and their order in the dataset */
+    uint64_t fingerprint[2];   /* of the dataset and the view's indices */
     struct chunk_slot *places; /* of the view's samples, by ascending id; the chunk numbers are the dataset's own */
     uint32_t touched;          /* how many chunks the view has samples in */
     bool ascending;            /* view.order is ascending, so places go by it */
