@@ -158,6 +158,7 @@ static bool load_checkpoint(struct builder *builder, const struct catalog_wish *
         index_free(index);
         return false;
     }
+    tree_note_reachable(index);
     parts->unsaved = settled || moved;
     count(builder, &builder->checkpoints_loaded);
     return true;
@@ -182,6 +183,7 @@ static int index_tree(struct builder *builder, const struct catalog_wish *wish, 
         return 0;
     int code = tree_index(wish->path, wish->every_file, wish->interrupt, &parts->index, err);
     if (!code) {
+        tree_note_reachable(&parts->index);
         count(builder, &builder->trees_walked);
         parts->unsaved = parts->checkpoint != NULL;
     }

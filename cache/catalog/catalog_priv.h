@@ -54,6 +54,7 @@ struct index {
     size_t folder_count, folder_cap;
     struct index_sample *samples;
     size_t sample_count, sample_cap;
+    bool all_reachable;  /* It is known that no sample is INDEX_UNREACHABLE. */
     uint64_t content[2]; /* of its version, in a checkpoint; 0, 0: not known */
 };
 
@@ -117,6 +118,8 @@ int source_open(const struct index *index, const char *name, bool *away);
 
 /* unchanged.c */
 
+/* tree_note_reachable finds out whether the tree had files that could not be looked at. */
+void tree_note_reachable(struct index *index);
 /* tree_unchanged says whether every folder still is as it was recorded, no unreachable file has become reachable,
  * and the files are those that were indexed. It looks at all of up to FILES_ALL_MAX files; of more, at
  * FILES_LOOKED_AT that are drawn anew each time. It clears FOLDER_FRESH where the folder's time proves something by

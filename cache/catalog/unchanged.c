@@ -37,6 +37,24 @@ static bool file_differs(int root_fd, const struct index *index, size_t number)
     return sample->flags & INDEX_UNREACHABLE || (S_ISREG(st.st_mode) && !file_unchanged(index, number, &st));
 }
 
+void tree_note_reachable(struct index *index)
+{
+    index->all_reachable = true;
+    for (size_t i = 0; i < index->sample_count; i++)
+        index->all_reachable = index->all_reachable && !(index->samples[i].flags & INDEX_UNREACHABLE);
+}
+
+/* All files that could not be looked at. */
+static bool unreachable_unchanged(int root_fd, const struct index *index, const struct interrupt *interrupt)
+{
+    for (size_t i = 0; !index->all_reachable && i < index->sample_count; i++) {
+        if (index->samples[i].flags & INDEX_UNREACHABLE &&
+            (interrupt_is_set(interrupt) || file_differs(root_fd, index, i)))
+            return false;
+    }
+    return true;
+}
+
 /* All files of a small tree; of a large one a random one in each of FILES_LOOKED_AT equal parts, others each time. */
 static bool files_unchanged(int root_fd, const struct index *index, const struct interrupt *interrupt)
 {
@@ -61,10 +79,7 @@ bool tree_unchanged(const char *root, struct index *index, const struct interrup
     for (size_t i = 0; unchanged && i < index->folder_count; i++)
         unchanged = !interrupt_is_set(interrupt) &&
                     folder_unchanged(root_fd, index->strings + index->folders[i].path, &index->folders[i], settled);
-    for (size_t i = 0; unchanged && i < index->sample_count; i++) {
-        if (index->samples[i].flags & INDEX_UNREACHABLE)
-            unchanged = !interrupt_is_set(interrupt) && !file_differs(root_fd, index, i);
-    }
+    unchanged = unchanged && unreachable_unchanged(root_fd, index, interrupt);
     unchanged = unchanged && files_unchanged(root_fd, index, interrupt);
     close(root_fd);
     return unchanged;

@@ -62,7 +62,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
         .type = WIRE_REGISTERED,
         .seq = reg->seq,
         .registered = {.job = action->job,
-                       .n_samples = reg->found.view.count,
+                       .n_samples = reg->found.samples,
                        .n_batches = action->job_added.n_batches,
                        .n_classes = registration_classes(reg),
                        .height = shape.height,

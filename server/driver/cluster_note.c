@@ -35,7 +35,7 @@ void cluster_anchor(struct driver *driver, const struct registration *reg, struc
     if (!cluster || !cluster->peering || !may_share(reg))
         return;
     const struct engine_resume *resume = reg->found.restore ? &reg->found.restore->engine : NULL;
-    uint32_t count = reg->found.view.count;
+    uint32_t count = reg->found.selection->view.count;
     sample_id *ids = malloc((count + (size_t)1) * sizeof *ids);
     uint32_t *chunk_of = malloc((count + (size_t)1) * sizeof *chunk_of);
     struct anchor_desc anchor = {.peers = &cluster->peers,
@@ -51,9 +51,9 @@ void cluster_anchor(struct driver *driver, const struct registration *reg, struc
     dataset_fingerprint(reg->found.dataset, fingerprint);
     memcpy(anchor.fingerprint, fingerprint, sizeof anchor.fingerprint);
     if (ids && chunk_of) {
-        idset_to_array(reg->found.view.ids, ids);
+        idset_to_array(reg->found.selection->view.ids, ids);
         for (uint32_t i = 0; i < count; i++)
-            chunk_of[i] = reg->found.places[i].chunk;
+            chunk_of[i] = reg->found.selection->places[i].chunk;
     }
     CHECK(!cluster->adding);
     if (ids && chunk_of && anchor_create(&anchor, &cluster->adding) == 0)

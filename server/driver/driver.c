@@ -181,7 +181,7 @@ static bool take(struct driver *driver, const struct inbox_message *message)
 {
     switch (message->type) {
     case INBOX_COMING: tables_client_comes(&driver->tables, message->client); break;
-    case INBOX_REGISTERED: driver_registered(driver, message->registration); break;
+    case INBOX_REGISTERED: driver_comes(driver, message->registration); break;
     case INBOX_GONE: on_gone(driver, message->client); break;
     case INBOX_CLASSES:
         on_classes(driver, message->classes.client, message->classes.seq, message->classes.first);
@@ -255,7 +255,7 @@ static void *run(void *arg)
         int64_t ticks_ms = needs_ticks(driver) ? TICK_MS : -1, wakes_ms = until_wakes_ms(driver);
         int64_t wait_ms = sooner(governor_live_wait_ms(driver->governor, clock_now_ns()), sooner(ticks_ms, wakes_ms));
         wait_ms = sooner(sooner(wait_ms, states_wait_ms(driver)), cluster_wait_ms(driver));
-        wait_ms = driver->copies.count ? 0 : wait_ms;
+        wait_ms = driver->copies.count || !TAILQ_EMPTY(&driver->placing) ? 0 : wait_ms;
         int code = mailbox_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
         if (code && code != LARDER_ETIMEOUT)
             break;
@@ -277,6 +277,7 @@ static void *run(void *arg)
         }
         driver_step(driver, events, n_events);
         n_events = 0;
+        driver_place_some(driver);
         cluster_settle(driver);
         states_expire(driver);
         tell_drained(driver);
@@ -292,6 +293,7 @@ static void *run(void *arg)
 int driver_create(const struct driver_config *config, struct driver **out, struct error *err)
 {
     struct driver *driver = xcalloc(1, sizeof *driver);
+    TAILQ_INIT(&driver->placing);
     driver->config = *config;
     int code = engine_create(&config->engine, &driver->engine, err);
     if (!code)
@@ -362,6 +364,10 @@ void driver_destroy(struct driver *driver)
     cluster_destroy(driver->cluster);
     engine_destroy(driver->engine, free);
     governor_live_destroy(driver->governor);
+    for (struct registration *reg; (reg = TAILQ_FIRST(&driver->placing));) {
+        TAILQ_REMOVE(&driver->placing, reg, link);
+        registration_destroy(reg);
+    }
     tables_clear(&driver->tables);
     free(driver->batch.entries);
     free(driver->batch.turns);

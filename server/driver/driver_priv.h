@@ -105,6 +105,7 @@ struct driver {
 
     struct driver_observer observers[OBSERVERS]; /* the governor, the log, the times */
     struct tables tables;
+    struct registrations placing; /* registrations whose samples get their places before the engine adds their jobs */
     struct driver_adding adding;
     uint64_t named;                       /* jobs that the driver has given a name to */
     uint64_t reads;                       /* reads that workers have done */
@@ -131,7 +132,11 @@ struct driver {
 
 /* All of these are called in the engine's thread.
  *
- * registered.c: driver_registered takes over a registration that comes from the registrar. */
+ * placing.c: driver_comes takes over a registration that comes from the registrar. driver_place_some gives places to
+ * some samples of the first one that waits for it, and hands it on when all have theirs. */
+void driver_comes(struct driver *driver, struct registration *reg);
+void driver_place_some(struct driver *driver);
+/* registered.c: driver_registered takes over a registration whose job may be added. */
 void driver_registered(struct driver *driver, struct registration *reg);
 /* news.c: driver_news is the log's on_action. driver_job_error gives the error that a JOB_ERROR tells its rank. */
 void driver_news(void *driver, const struct engine_action *action);

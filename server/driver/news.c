@@ -65,7 +65,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     log_info_limited("msg=\"job registered\" job=\"%s\" rank=%u ranks=%u dataset=\"%s\" samples=%u batch_size=%u "
                      "quota_mib=%llu pipeline=\"%s\"",
                      reg->name, reg->asked.first_rank + reg->asked.rank, ranks_here(reg).world_size,
-                     dataset_path(reg->found.dataset), reg->found.view.count, reg->asked.batch_size,
+                     dataset_path(reg->found.dataset), reg->found.samples, reg->asked.batch_size,
                      (unsigned long long)(action->job_added.quota_bytes >> 20),
                      pipeline_canonical(reg->found.pipeline));
     if (action->job_added.ahead < reg->asked.prefetch)

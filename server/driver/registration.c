@@ -62,9 +62,8 @@ void registration_close_file(struct registration *registration)
 void registration_drop_found(struct registration *registration)
 {
     struct registration_found *found = &registration->found;
-    view_result_clear(&found->view);
-    free(found->places);
-    found->places = NULL;
+    if (found->selection && !found->selection->text)
+        selection_unref(&found->selection);
     restore_destroy(found->restore);
     found->restore = NULL;
 }
@@ -78,6 +77,7 @@ void registration_destroy(struct registration *registration)
     free(registration->asked.source);
     free(registration->asked.pipeline_json);
     free(registration->asked.subset_json);
+    selection_unref(&registration->found.selection);
     dataset_unref(&registration->found.dataset);
     pipeline_unref(&registration->found.pipeline);
     registration_drop_found(registration);

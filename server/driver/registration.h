@@ -9,11 +9,11 @@
 #include "common/interrupt.h"
 #include "common/wire.h"
 #include "preprocess/pipeline.h"
-#include "sampler/view.h"
 #include "server/cluster/deal.h"
 #include "server/cluster/guests.h"
 #include "server/config/config.h"
 #include "server/driver/restore.h"
+#include "server/driver/selection.h"
 #include "server/engine/engine.h"
 #include "server/session/session.h"
 
@@ -43,17 +43,16 @@ struct dense_labels {
 };
 
 /* What the registrar found out. It is complete when the registration's code is 0. The registration owns all of it, and
- * frees view, places and restore once the engine has made the job. */
+ * drops the selection, unless it is shared, and restore once the engine has made the job. */
 struct registration_found {
     struct dataset *dataset;
     struct pipeline *pipeline;
-    struct view_result view; /* the ids, and their order in the dataset */
-    uint32_t samples;        /* of the view */
-    uint64_t view_fingerprint[2];
+    struct selection *selection;    /* what the job trains on, maybe with other jobs */
+    uint64_t view_fingerprint[2];   /* the selection's */
+    uint32_t samples;               /* of the view */
     struct dataset_version version; /* of the dataset; its content may not be known */
-    uint64_t sample_bytes;     /* size of a prepared sample; with an empty pipeline, of the view's longest sample */
-    uint64_t slot_bytes;       /* for engine_job_desc.slot_bytes */
-    struct chunk_slot *places; /* of the view's samples, by ascending id; the chunk numbers are the dataset's own */
+    uint64_t sample_bytes; /* size of a prepared sample; with an empty pipeline, of the view's longest sample */
+    uint64_t slot_bytes;   /* for engine_job_desc.slot_bytes */
     struct dense_labels labels;
     struct deal *deal;       /* of a `dependent` job with ranks at other nodes; else NULL */
     struct restore *restore; /* what the rank says that it had of an epoch; NULL: nothing */
@@ -84,9 +83,9 @@ struct registration {
     int code; /* not 0: the registration is refused, for the reason in err */
     struct error err;
     struct registration_found found;
-    /* Only the registrar uses what follows. */
-    struct interrupt unwanted; /* set when the client has gone or the registrar stops */
-    TAILQ_ENTRY(registration) link;
+    struct interrupt
+        unwanted; /* Only the registrar uses it. It is set when the client has gone or the registrar stops. */
+    TAILQ_ENTRY(registration) link; /* its neighbours in a list of whoever owns it */
 };
 
 TAILQ_HEAD(registrations, registration);
@@ -96,7 +95,8 @@ TAILQ_HEAD(registrations, registration);
 struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
                                          const struct wire_register *wire, int file_fd);
 void registration_close_file(struct registration *registration); /* closes file_fd */
-/* registration_drop_found frees what only the engine needed, and now has: view, places and restore. */
+/* registration_drop_found frees what only the engine needed, and now has: restore, and a selection that is nobody
+ * else's. A shared one stays for jobs that come. */
 void registration_drop_found(struct registration *registration);
 uint32_t registration_classes(const struct registration *registration); /* how many classes the client sees */
 void registration_destroy(struct registration *registration);           /* accepts NULL */

@@ -41,7 +41,7 @@ static int parse_view(const char *json, struct view **out, struct error *err)
 /* select_view finds the part of the dataset that the job trains on: what the client asks for, within what the
  * configuration leaves of the dataset. */
 static int select_view(struct registration *reg, const struct config_dataset *named, const char *given_path,
-                       struct error *err)
+                       struct selection *selection, struct error *err)
 {
     struct view *view = NULL, *configured = NULL;
     struct view_sets *sets = NULL;
@@ -65,7 +65,7 @@ static int select_view(struct registration *reg, const struct config_dataset *na
     if (!code) {
         view = view_intersect(view, configured);
         configured = NULL;
-        code = view_eval(view, &source, &reg->found.view, err);
+        code = view_eval(view, &source, &selection->view, err);
         if (code && narrowed_to)
             code = error_prefix(err, code, "dataset %s, which the configuration narrows to %.200s", named->name,
                                 narrowed_to);
@@ -77,9 +77,9 @@ static int select_view(struct registration *reg, const struct config_dataset *na
 }
 
 /* select_part takes the samples that a guest is for. */
-static int select_part(struct registration *reg, struct error *err)
+static int select_part(const struct registration *reg, struct selection *selection, struct error *err)
 {
-    struct view_result *view = &reg->found.view;
+    struct view_result *view = &selection->view;
     uint64_t count = idset_count(reg->guest.part);
     sample_id last = 0;
     if (count == 0 || !idset_select(reg->guest.part, count - 1, &last) || last >= dataset_count(reg->found.dataset))
@@ -108,8 +108,8 @@ static int make_dense_labels(struct registration_found *found, struct error *err
                          "no memory for the numbers of %u classes: free memory, or lower the budgets", classes);
     for (uint32_t label = 0; label < classes; label++)
         labels->of[label] = -1;
-    for (uint32_t i = 0; i < found->view.count; i++)
-        labels->of[dataset_label(found->dataset, found->view.indices[i])] = 0;
+    for (uint32_t i = 0; i < found->selection->view.count; i++)
+        labels->of[dataset_label(found->dataset, found->selection->view.indices[i])] = 0;
     for (uint32_t label = 0; label < classes; label++) {
         if (labels->of[label] == 0) {
             labels->of[label] = (int32_t)labels->n_classes;
@@ -126,7 +126,7 @@ enum { HASHED_AT_ONCE = 1024, ROOTS_SHOWN_MAX = 80 };
 
 /* fingerprint_view says what the job trains on, in the same words in every daemon: XXH3-128 over the dataset's
  * fingerprint and the view's indices, ascending, all little-endian. */
-static int fingerprint_view(struct registration_found *found, struct error *err)
+static int fingerprint_view(struct selection *selection, struct error *err)
 {
     uint64_t dataset[2];
     uint8_t bytes[HASHED_AT_ONCE * sizeof(uint32_t)];
@@ -134,18 +134,18 @@ static int fingerprint_view(struct registration_found *found, struct error *err)
     if (!state)
         return error_set(err, LARDER_ENOMEM, "no memory to tell what the job trains on");
     XXH3_128bits_reset(state);
-    dataset_fingerprint(found->dataset, dataset);
+    dataset_fingerprint(selection->dataset, dataset);
     XXH3_128bits_update(state, bytes, (size_t)(put_u64(put_u64(bytes, dataset[0]), dataset[1]) - bytes));
-    for (uint32_t i = 0; i < found->view.count;) {
+    for (uint32_t i = 0; i < selection->view.count;) {
         uint8_t *at = bytes;
-        for (uint32_t end = i + HASHED_AT_ONCE; i < end && i < found->view.count; i++)
-            at = put_u32(at, found->view.indices[i]);
+        for (uint32_t end = i + HASHED_AT_ONCE; i < end && i < selection->view.count; i++)
+            at = put_u32(at, selection->view.indices[i]);
         XXH3_128bits_update(state, bytes, (size_t)(at - bytes));
     }
     XXH128_hash_t hash = XXH3_128bits_digest(state);
     XXH3_freeState(state);
-    found->view_fingerprint[0] = hash.low64;
-    found->view_fingerprint[1] = hash.high64;
+    selection->fingerprint[0] = hash.low64;
+    selection->fingerprint[1] = hash.high64;
     return 0;
 }
 
@@ -161,39 +161,71 @@ static int compare_placed(const void *a, const void *b)
 }
 
 /* find_places finds where the view's samples are stored, by ascending id. */
-static int find_places(struct registration_found *found, struct error *err)
+static int find_places(struct selection *selection, struct error *err)
 {
-    uint32_t count = found->view.count;
+    uint32_t count = selection->view.count;
     struct placed *placed = malloc(count * sizeof *placed);
-    found->places = malloc(count * sizeof *found->places);
-    if (!placed || !found->places) {
+    bool *touched = calloc((size_t)dataset_chunk_count(selection->dataset) + 1, sizeof *touched);
+    selection->places = malloc(count * sizeof *selection->places);
+    if (!placed || !touched || !selection->places) {
         free(placed);
+        free(touched);
         return error_set(err, LARDER_ENOMEM, "no memory for the places of %u samples", count);
     }
-    bool ascending = true;
+    selection->ascending = true;
     for (uint32_t i = 0; i < count; i++) {
-        placed[i].id = found->view.order[i];
-        placed[i].place.chunk = dataset_chunk_of(found->dataset, found->view.indices[i], &placed[i].place.slot);
-        ascending = ascending && (i == 0 || placed[i - 1].id < placed[i].id);
+        struct chunk_slot *place = &placed[i].place;
+        placed[i].id = selection->view.order[i];
+        place->chunk = dataset_chunk_of(selection->dataset, selection->view.indices[i], &place->slot);
+        selection->ascending = selection->ascending && (i == 0 || placed[i - 1].id < placed[i].id);
+        selection->touched += !touched[place->chunk];
+        touched[place->chunk] = true;
     }
-    if (!ascending)
+    if (!selection->ascending)
         qsort(placed, count, sizeof *placed, compare_placed);
     for (uint32_t i = 0; i < count; i++)
-        found->places[i] = placed[i].place;
+        selection->places[i] = placed[i].place;
     free(placed);
+    free(touched);
     return 0;
+}
+
+/* select_samples finds the part of the dataset that the job trains on, or takes what is known of it because another job
+ * trains on it. */
+static int select_samples(struct registration *reg, const struct config_dataset *named, const char *path,
+                          struct error *err)
+{
+    struct registration_found *found = &reg->found;
+    const char *subset = reg->asked.subset_json ? reg->asked.subset_json : "";
+    const char *narrowed = named && named->subset ? named->subset : "";
+    bool shared = !reg->guest.number && !reg->asked.has_sets && selection_is_shared(subset, narrowed);
+    found->selection = shared ? selection_find(found->dataset, subset, narrowed) : NULL;
+    if (found->selection)
+        return 0;
+    struct selection *made = selection_create(found->dataset);
+    int code = reg->guest.number ? select_part(reg, made, err) : select_view(reg, named, path, made, err);
+    if (!code)
+        code = find_places(made, err);
+    if (!code)
+        code = fingerprint_view(made, err);
+    if (code)
+        selection_unref(&made);
+    else if (shared)
+        selection_share(&made, subset, narrowed);
+    found->selection = made;
+    return code;
 }
 
 /* make_deal sorts the view by chunks, from which each epoch is dealt. */
 static int make_deal(struct registration_found *found, struct error *err)
 {
-    uint32_t count = found->view.count, slot;
+    uint32_t count = found->selection->view.count, slot;
     uint32_t *chunk_of = malloc(count * sizeof *chunk_of);
     for (uint32_t i = 0; chunk_of && i < count; i++)
-        chunk_of[i] = dataset_chunk_of(found->dataset, found->view.indices[i], &slot);
-    int code = chunk_of
-                   ? deal_create(found->view.order, chunk_of, count, dataset_chunk_count(found->dataset), &found->deal)
-                   : LARDER_ENOMEM;
+        chunk_of[i] = dataset_chunk_of(found->dataset, found->selection->view.indices[i], &slot);
+    int code = chunk_of ? deal_create(found->selection->view.order, chunk_of, count,
+                                      dataset_chunk_count(found->dataset), &found->deal)
+                        : LARDER_ENOMEM;
     free(chunk_of);
     return code ? error_set(err, code,
                             "no memory to deal %u samples to the job's ranks: free memory, or lower the "
@@ -217,12 +249,12 @@ static int size_slots(struct registration_found *found, uint64_t batch_samples, 
     found->sample_bytes = found->slot_bytes = pipeline_shape(found->pipeline).bytes;
     if (found->sample_bytes)
         return 0;
-    uint32_t count = found->view.count;
+    uint32_t count = found->selection->view.count;
     uint64_t *sizes = malloc(count * sizeof *sizes);
     if (!sizes)
         return error_set(err, LARDER_ENOMEM, "no memory for the sizes of %u samples", count);
     for (uint32_t i = 0; i < count; i++)
-        sizes[i] = dataset_size(found->dataset, found->view.indices[i]);
+        sizes[i] = dataset_size(found->dataset, found->selection->view.indices[i]);
     qsort(sizes, count, sizeof *sizes, compare_descending);
     found->sample_bytes = sizes[0];
     uint64_t longest = batch_samples < count ? batch_samples : count, sum = 0;
@@ -279,8 +311,8 @@ static int close_pipeline(struct registration *reg, const struct resolver *with,
 {
     struct registration_found *found = &reg->found;
     struct one_size_wish wish = {.dataset = found->dataset,
-                                 .indices = found->view.indices,
-                                 .count = found->view.count,
+                                 .indices = found->selection->view.indices,
+                                 .count = found->selection->view.count,
                                  .limits = {.pixels_max = with->config->pixels_max,
                                             .scans_max = (uint32_t)with->config->scans_max},
                                  .watched = with->watched,
@@ -334,22 +366,21 @@ static int resolve(struct registration *reg, const struct resolver *with, struct
     if (!code)
         found->device = device_of(dataset_path(found->dataset));
     if (!code)
-        code = reg->guest.number ? select_part(reg, err) : select_view(reg, named, path, err);
+        code = select_samples(reg, named, path, err);
     if (!code)
         code = close_pipeline(reg, with, err);
     if (!code)
         code = check_encoded(found, path, err);
-    found->samples = found->view.count;
-    if (!code)
-        code = find_places(found, err);
+    if (!code) {
+        found->samples = found->selection->view.count;
+        memcpy(found->view_fingerprint, found->selection->fingerprint, sizeof found->view_fingerprint);
+    }
     if (!code && asked->all_ranks && asked->shuffle == SHUFFLE_DEPENDENT)
         code = make_deal(found, err);
     if (!code)
         code = size_slots(found, (uint64_t)asked->batch_size * asked->world_size, with->engine, err);
     if (!code && asked->flags & WIRE_RELABEL)
         code = make_dense_labels(found, err);
-    if (!code)
-        code = fingerprint_view(found, err);
     if (!code)
         catalog_version(with->catalog, found->dataset, reg->guest.number ? GUEST_VERSION_MS : VERSION_MS,
                         &reg->unwanted, &found->version);

@@ -38,7 +38,7 @@ static int take_segment(const struct record_segment *segment, uint32_t *numbers,
 int restore_take_order(struct restore *restore, const struct registration *reg, struct error *err)
 {
     const struct record *record = &restore->record;
-    uint32_t left = reg->found.view.count, before = left;
+    uint32_t left = reg->found.selection->view.count, before = left;
     size_t count = 0;
     for (uint32_t i = 0; i < record->n_segments; i++)
         count += record->segments[i].world_size;

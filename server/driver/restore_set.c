@@ -21,8 +21,8 @@ static int marks_make(struct marks *marks, const struct record *record, const st
     marks->over = calloc(marks->bytes + 1, 1);
     if (!marks->view || !marks->over)
         return restore_no_memory(err);
-    for (uint32_t i = 0; i < found->view.count; i++)
-        record_set_add(marks->view, found->view.indices[i]);
+    for (uint32_t i = 0; i < found->selection->view.count; i++)
+        record_set_add(marks->view, found->selection->view.indices[i]);
     if (record->over_bytes)
         memcpy(marks->over, record->over, record->over_bytes);
     return 0;
@@ -102,7 +102,7 @@ int restore_take_set(struct restore *restore, const struct registration *reg, st
     const struct registration_found *found = &reg->found;
     struct marks marks = {.bytes = 0};
     size_t count = 0;
-    uint32_t *room = malloc(((size_t)found->view.count + 1) * sizeof *room);
+    uint32_t *room = malloc(((size_t)found->selection->view.count + 1) * sizeof *room);
     int rc = room ? marks_make(&marks, record, found, err) : restore_no_memory(err);
     if (!rc)
         rc = take_base(record, &marks, room, &count, err);
@@ -116,7 +116,7 @@ int restore_take_set(struct restore *restore, const struct registration *reg, st
         rc = take_done(restore, found->dataset, &marks, room, err);
     restore->engine.base = restore->base;
     restore->engine.turns = restore->turns;
-    restore->left = found->view.count - count;
+    restore->left = found->selection->view.count - count;
     free(marks.view);
     free(marks.over);
     free(room);

@@ -223,7 +223,8 @@ void states_came(struct driver *driver, uint32_t place, const struct registratio
     }
     struct record presented = reg->found.restore->record, done;
     presented.rank -= presented.world_size ? reg->asked.first_rank : 0;
-    given_presented(&driver->tables.jobs[place].given, &presented, reg->found.view.indices, reg->found.view.count);
+    given_presented(&driver->tables.jobs[place].given, &presented, reg->found.selection->view.indices,
+                    reg->found.selection->view.count);
     for (size_t at = 0; record_done_next(&presented, &at, &done);) {
         done.rank -= reg->asked.first_rank;
         given_done(&driver->tables.jobs[place].given, &done);

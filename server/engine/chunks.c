@@ -19,20 +19,9 @@ enum {
     HELD_PARTS = 8 /* Groups are made anew when memory holds more or less by more than one part in so many. */
 };
 
-int chunks_make_room(struct chunks *chunks, uint64_t ids)
-{
-    struct chunk_place *at = realloc(chunks->at, ids * sizeof *at);
-    if (!at)
-        return LARDER_ENOMEM;
-    chunks->at = at;
-    for (uint64_t id = chunks->env->ids; id < ids; id++)
-        at[id] = CHUNK_PLACE_NONE;
-    return 0;
-}
-
 uint32_t chunks_fiber_no(const struct chunks *chunks, sample_id id)
 {
-    const struct chunk_place *at = &chunks->at[id];
+    const struct chunk_place *at = chunks_place(chunks, id);
     if (at->chunk == ENGINE_NONE || chunks->chunks[at->chunk].group == ENGINE_NONE)
         return ENGINE_NONE;
     const struct group *group = &chunks->groups[chunks->chunks[at->chunk].group];
@@ -47,7 +36,8 @@ struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id)
 
 struct group *chunks_group(const struct chunks *chunks, sample_id id)
 {
-    uint32_t chunk = chunks->at[id].chunk, group = chunk == ENGINE_NONE ? ENGINE_NONE : chunks->chunks[chunk].group;
+    uint32_t chunk = chunks_place(chunks, id)->chunk,
+             group = chunk == ENGINE_NONE ? ENGINE_NONE : chunks->chunks[chunk].group;
     return group == ENGINE_NONE ? NULL : &chunks->groups[group];
 }
 
@@ -129,24 +119,18 @@ static int make_room(struct chunks *chunks, const struct chunk_range *range)
     return 0;
 }
 
-/* make_members makes the lists of members of all the range's chunks, or of none. It fails with LARDER_ENOMEM. */
-static int make_members(struct chunks *chunks, const struct chunk_range *range)
+/* make_members has no samples in the range's chunks. It fails with LARDER_ENOMEM. Most chunks get members of their own
+ * one by one, when a sample comes into them. */
+static int make_members(struct chunks *chunks, struct chunk_range *range)
 {
-    uint32_t chunk = range->base, end = range->base + range->count;
-    for (; chunk < end; chunk++) {
-        chunks->chunks[chunk].members = malloc(range->samples * sizeof(sample_id));
-        if (!chunks->chunks[chunk].members)
-            break;
-        for (uint32_t slot = 0; slot < range->samples; slot++)
-            chunks->chunks[chunk].members[slot] = SAMPLE_NONE;
-    }
-    if (chunk == end)
-        return 0;
-    while (chunk-- > range->base) {
-        free(chunks->chunks[chunk].members);
-        chunks->chunks[chunk].members = NULL;
-    }
-    return LARDER_ENOMEM;
+    range->none = malloc(range->samples * sizeof *range->none);
+    if (!range->none)
+        return LARDER_ENOMEM;
+    for (uint32_t slot = 0; slot < range->samples; slot++)
+        range->none[slot] = SAMPLE_NONE;
+    for (uint32_t chunk = range->base; chunk < range->base + range->count; chunk++)
+        chunks->chunks[chunk].members = range->none;
+    return 0;
 }
 
 /* make_order gives the range's chunks their order. It depends on the dataset alone, so that the same chunks are kept
@@ -181,13 +165,38 @@ int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, str
     return 0;
 }
 
+int chunks_put(struct chunks *chunks, const struct chunk_range *range, sample_id id, struct chunk_slot place)
+{
+    struct chunk *chunk = &chunks->chunks[range->base + place.chunk];
+    if (chunk->members == range->none) {
+        sample_id *members = malloc(range->samples * sizeof *members);
+        if (!members)
+            return LARDER_ENOMEM;
+        memcpy(members, range->none, range->samples * sizeof *members);
+        chunk->members = members;
+    }
+    chunk->members[place.slot] = id;
+    chunks->moves++;
+    *chunks_place(chunks, id) = (struct chunk_place){range->base + place.chunk, place.slot};
+    return 0;
+}
+
+/* free_members frees the members that the range's chunks have, each its own or all the same. */
+static void free_members(struct chunks *chunks, const struct chunk_range *range)
+{
+    for (uint32_t chunk = range->base; chunk < range->base + range->count; chunk++) {
+        if (chunks->chunks[chunk].members != range->none)
+            free(chunks->chunks[chunk].members);
+    }
+    free(range->none);
+    free(range->order);
+}
+
 void chunks_leave(struct chunks *chunks, struct chunk_range *range)
 {
-    for (uint32_t i = 0; i < range->count; i++) {
-        free(chunks->chunks[range->base + i].members);
+    free_members(chunks, range);
+    for (uint32_t i = 0; i < range->count; i++)
         chunks->chunks[range->base + i] = (struct chunk){.group = ENGINE_NONE};
-    }
-    free(range->order);
     chunks->stale = true;
     chunks->groups_cap -= groups_max(chunks, range);
     chunks->fibers_cap -= groups_max(chunks, range) * fibers_of(range);
@@ -256,10 +265,9 @@ void chunks_arrange(struct chunks *chunks)
 
 void chunks_destroy(struct chunks *chunks)
 {
-    for (uint32_t chunk = 0; chunk < chunks->n_chunks; chunk++)
-        free(chunks->chunks[chunk].members);
     for (size_t i = 0; i < chunks->n_ranges; i++)
-        free(chunks->ranges[i].order);
+        free_members(chunks, &chunks->ranges[i]);
+    idset_destroy(chunks->placed);
     free(chunks->chunks);
     free(chunks->order);
     free(chunks->groups);

@@ -10,8 +10,8 @@
  * alone, and nothing else.
  * A group's stock is the number of encodeds in its fibers.
  * Owner: chunks.c owns chunks, groups and fibers, and encoded_keep.c which chunks are kept. residents_places.c and
- * residents_forget.c set where samples are. prepared and encoded each keep their list in a fiber, and encoded keeps a
- * group's stock. */
+ * residents_forget.c set where samples are, and which are placed. prepared and encoded each keep their list in a fiber,
+ * and encoded keeps a group's stock. */
 #ifndef LARDER_SERVER_ENGINE_CHUNKS_H
 #define LARDER_SERVER_ENGINE_CHUNKS_H
 
@@ -19,7 +19,8 @@
 
 /* Samples that are read together. */
 struct chunk {
-    /* The samples of its slots. SAMPLE_NONE: no view has had that one yet. The chunk owns the array. */
+    /* The samples of its slots. SAMPLE_NONE: no view has had that one yet. The chunk owns the array, unless it is its
+     * range's `none`. */
     sample_id *members;
     /* The group that it belongs to. ENGINE_NONE until the groups are made anew, after a job came with it first. */
     uint32_t group;
@@ -54,6 +55,7 @@ struct chunk_range {
     uint64_t key[ENGINE_CHUNK_KEY];
     uint32_t base, count;
     uint32_t samples, width; /* slots of a chunk and of a fiber */
+    sample_id *none;         /* the members of chunks that no view has had a sample of yet; the range owns the array */
     uint32_t *order;         /* its chunks in their own order, by number less base; the range owns the array */
     uint32_t n_kept;         /* how many of them are kept */
     uint64_t rest, held;     /* how many samples of the others views have, and how many memory holds */
@@ -61,17 +63,9 @@ struct chunk_range {
     uint64_t wants;          /* how many samples in it jobs have in their views; valid while ranges are compared */
 };
 
-/* Where a sample is, or CHUNK_PLACE_NONE. */
-struct chunk_place {
-    uint32_t chunk, slot; /* both ENGINE_NONE when the sample is in no chunk */
-};
-
-#define CHUNK_PLACE_NONE ((struct chunk_place){ENGINE_NONE, ENGINE_NONE})
-
 /* Where samples are stored. Owner: chunks.c. */
 struct chunks {
     struct engine_env *env;
-    struct chunk_place *at; /* by sample */
     struct chunk *chunks;
     uint32_t *order; /* all chunks: those of a range have its numbers as indexes, in the order of their groups */
     struct group *groups;
@@ -81,14 +75,23 @@ struct chunks {
     bool stale;                      /* the groups are to be made anew */
     struct chunk_range *ranges;      /* n_ranges of them, by base */
     size_t n_ranges, ranges_cap;
-    uint64_t uses; /* how often a job came with a range */
+    uint64_t uses;        /* how often a job came with a range */
+    struct idset *placed; /* the samples that are in a chunk */
+    uint64_t moves;       /* how often a sample came into a chunk or left one */
 };
 
-/* chunks_make_room makes room for samples with ids below `ids`. It fails with LARDER_ENOMEM. */
-int chunks_make_room(struct chunks *chunks, uint64_t ids);
+/* chunks_place gives where a sample is. */
+static inline struct chunk_place *chunks_place(const struct chunks *chunks, sample_id id)
+{
+    return &samples_at(&chunks->env->samples, id)->place;
+}
+
 /* chunks_enter makes the chunks of a dataset with which no job came before. Their groups come with chunks_arrange. It
  * fails with LARDER_ENOMEM, and then changes nothing. */
 int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, struct chunk_range *range);
+/* chunks_put puts a sample, which is in no chunk, into a chunk of the range. The caller adds it to chunks.placed. It
+ * fails with LARDER_ENOMEM, and then changes nothing. */
+int chunks_put(struct chunks *chunks, const struct chunk_range *range, sample_id id, struct chunk_slot place);
 /* chunks_leave frees what the range's chunks have. No sample may be in them. The groups must be made anew. */
 void chunks_leave(struct chunks *chunks, struct chunk_range *range);
 /* chunks_hold sets how many samples of the range's chunks that are not kept memory holds. It changes nothing if the
@@ -97,7 +100,7 @@ void chunks_hold(struct chunks *chunks, struct chunk_range *range, uint64_t held
 /* chunks_arrange makes all groups and fibers anew, as chunk.kept and the ranges say. All fibers are empty then: what
  * memory has must enter its fiber again. */
 void chunks_arrange(struct chunks *chunks);
-/* chunks_destroy frees what chunks.c and chunks_ranges.c own. The places of samples are engine_destroy's to free. */
+/* chunks_destroy frees what chunks.c and chunks_ranges.c own. */
 void chunks_destroy(struct chunks *chunks);
 /* chunks_is_here tells whether the group belongs to the job's dataset. */
 bool chunks_is_here(const struct job *job, const struct group *group);

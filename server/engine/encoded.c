@@ -9,17 +9,6 @@
 
 SLAB(static, encoded, encoded_store, encodeds, next)
 
-int encoded_make_room(struct encoded_store *store, uint64_t ids)
-{
-    struct encoded_sample *samples = realloc(store->samples, ids * sizeof *samples);
-    if (!samples)
-        return LARDER_ENOMEM;
-    store->samples = samples;
-    for (uint64_t id = store->env->ids; id < ids; id++)
-        samples[id] = (struct encoded_sample){.encoded = ENGINE_NONE};
-    return 0;
-}
-
 void encoded_fiber_enter(struct encoded_store *store, uint32_t index)
 {
     struct fiber *fiber = chunks_fiber(store->chunks, store->encodeds[index].id);
@@ -57,7 +46,7 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
     store->kept_bytes -= encoded->kept ? encoded->bytes : 0;
     if (residency_pins(store->residency, index) > 0) /* its load has failed, and pinned it */
         store->pinned_bytes -= encoded->bytes;
-    store->samples[encoded->id].encoded = ENGINE_NONE;
+    encoded_sample(store, encoded->id)->encoded = ENGINE_NONE;
     residency_remove(store->residency, index);
     encoded_drop(store, index);
 }
@@ -134,7 +123,7 @@ uint32_t encoded_begin(struct encoded_store *store, const void *dataset, sample_
         .state = ENCODED_LOADING, .id = id, .tasks = LINE_EMPTY, .bytes = bytes, .heap_at = ENGINE_NONE, .kept = kept};
     store->encodeds[index].dataset = dataset;
     store->encodeds[index].flight = encoded_flight_begin(store, dataset, bytes);
-    store->samples[id].encoded = index;
+    encoded_sample(store, id)->encoded = index;
     encoded_fiber_enter(store, index);
     store->used_bytes += bytes;
     store->kept_bytes += kept ? bytes : 0;
@@ -150,7 +139,7 @@ void encoded_arrived(struct encoded_store *store, uint32_t index, void *handle)
     encoded_flight_end(store, encoded);
     encoded->state = ENCODED_READY;
     encoded->handle = handle;
-    store->samples[encoded->id].failed = false;
+    encoded_sample(store, encoded->id)->failed = false;
     store->env->counts.samples_loaded++;
     store->env->counts.loaded_bytes += encoded->bytes;
 }
@@ -158,7 +147,7 @@ void encoded_arrived(struct encoded_store *store, uint32_t index, void *handle)
 void encoded_failed(struct encoded_store *store, uint32_t index)
 {
     encoded_flight_end(store, &store->encodeds[index]);
-    store->samples[store->encodeds[index].id].failed = true;
+    encoded_sample(store, store->encodeds[index].id)->failed = true;
     encoded_free(store, index, false);
 }
 
@@ -206,8 +195,8 @@ void encoded_unpin(struct encoded_store *store, uint32_t index)
 
 void encoded_drop_if_idle(struct encoded_store *store, sample_id id)
 {
-    if (store->samples[id].encoded != ENGINE_NONE)
-        drop_if_idle(store, store->samples[id].encoded);
+    if (encoded_sample(store, id)->encoded != ENGINE_NONE)
+        drop_if_idle(store, encoded_sample(store, id)->encoded);
 }
 
 void encoded_drop_idle(struct encoded_store *store)

@@ -68,13 +68,6 @@ struct fill {
     uint64_t wants;   /* how many wants of jobs these would answer: at least one each */
 };
 
-/* What encoded memory knows of a sample. */
-struct encoded_sample {
-    uint32_t encoded; /* its encoded; ENGINE_NONE when it has none */
-    uint32_t pending; /* tasks of the sample that wait for their load to begin */
-    bool failed;      /* Its last load failed. Only a task that waits for the sample has it loaded again. */
-};
-
 /* The order of a job that is known: the places of samples in it, by id; UINT32_MAX for those that are not in its
  * view. */
 struct known_order {
@@ -104,6 +97,14 @@ struct next_uses {
 };
 
 /* Encoded bytes. Owners: the encoded_*.c. */
+/* How many samples of a set each chunk has. The next measure mostly asks for the same set. Owner: encoded_keep.c. */
+struct counted {
+    struct idset *set;
+    uint64_t moves;    /* valid while chunks.moves is so many */
+    uint32_t *samples; /* by chunk */
+    uint32_t n_chunks;
+};
+
 struct encoded_store {
     struct engine_env *env;
     struct outbox *outbox;
@@ -111,7 +112,6 @@ struct encoded_store {
     struct chunks *chunks;
     struct prepared *prepared;
     struct sources *sources;
-    struct encoded_sample *samples; /* by sample */
     struct encoded *encodeds;
     struct slab slab; /* the numbered places of encodeds */
     struct residency *residency;
@@ -123,6 +123,9 @@ struct encoded_store {
     size_t flights_cap;
     struct shortage shortage;
     struct idset *kept; /* Samples whose bytes stay over all epochs; NULL when there are none. */
+    struct counted counted;
+    struct idset *kept_of; /* `kept` is what was chosen of this set when chunks.moves was so many */
+    uint64_t kept_moves;
     struct next_uses next;
     /* Gives how many samples of a rank's part were planned in this epoch; UINT64_MAX when the rank is through. It is
      * queue_rank_planned, of a later module. */
@@ -133,8 +136,12 @@ struct encoded_store {
 };
 
 /* encoded.c */
-/* encoded_make_room makes room for samples with ids below `ids`. It fails with LARDER_ENOMEM. */
-int encoded_make_room(struct encoded_store *store, uint64_t ids);
+/* encoded_sample gives what encoded memory knows of a sample. */
+static inline struct encoded_sample *encoded_sample(const struct encoded_store *store, sample_id id)
+{
+    return &samples_at(&store->env->samples, id)->encoded;
+}
+
 /* encoded_fiber_enter counts an encoded in its fiber's list and its group's stock; encoded_fiber_leave takes it out
  * again. They do nothing when the sample is in no fiber. */
 void encoded_fiber_enter(struct encoded_store *store, uint32_t encoded);
@@ -166,7 +173,7 @@ void encoded_failed(struct encoded_store *store, uint32_t encoded);
 /* encoded_is_ready tells whether the sample's bytes are in memory. */
 static inline bool encoded_is_ready(const struct encoded_store *store, sample_id id)
 {
-    uint32_t encoded = store->samples[id].encoded;
+    uint32_t encoded = encoded_sample(store, id)->encoded;
     return encoded != ENGINE_NONE && store->encodeds[encoded].state == ENCODED_READY;
 }
 
@@ -209,6 +216,7 @@ double encoded_room(const struct encoded_store *store, bool kept, double share);
  * It is called when a job comes or goes. `ahead_bytes`: what the look-ahead of all jobs takes at once. The groups must
  * be made anew after it, if chunks.stale says so. */
 void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes);
+void encoded_keep_destroy(struct encoded_store *store);
 
 /* encoded_next.c */
 /* encoded_next_measure says whether eviction goes by next use from now on. It is called when a job has come or gone.

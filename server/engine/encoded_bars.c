@@ -38,8 +38,8 @@ static uint64_t left_by_others(const struct encoded_store *store, const void *da
 /* chunk_samples gives how many samples a read of the sample's chunk may bring. */
 static uint32_t chunk_samples(const struct encoded_store *store, sample_id id)
 {
-    uint32_t chunk = store->chunks->at[id].chunk;
-    return chunk == ENGINE_NONE ? 1 : store->chunks->groups[store->chunks->chunks[chunk].group].chunk_samples;
+    const struct group *group = chunks_group(store->chunks, id);
+    return group ? group->chunk_samples : 1;
 }
 
 /* read_bytes gives what the chunk can bring, or half of what other sources leave of memory if that is less. Otherwise
@@ -48,7 +48,7 @@ static uint32_t chunk_samples(const struct encoded_store *store, sample_id id)
 static uint64_t read_bytes(const struct encoded_store *store, const struct job *job, sample_id id, uint64_t bytes)
 {
     uint64_t most = left_by_others(store, job->terms.dataset) / 2, all = bytes;
-    if (job->terms.redirected && store->chunks->at[id].chunk != ENGINE_NONE)
+    if (job->terms.redirected && chunks_group(store->chunks, id))
         all = (store->slab.taken ? encoded_mean_bytes(store) : bytes) * chunk_samples(store, id);
     all = all > most ? most : all;
     return all > bytes ? all : bytes;

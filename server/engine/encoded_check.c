@@ -10,7 +10,7 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users)
         const struct encoded *encoded = &store->encodeds[index];
         if (encoded->state == ENCODED_FREE)
             continue;
-        CHECK(store->samples[encoded->id].encoded == index);
+        CHECK(encoded_sample(store, encoded->id)->encoded == index);
         CHECK(residency_pins(store->residency, index) == users[index] + (encoded->state == ENCODED_LOADING));
         CHECK(residency_want(store->residency, index) ==
               demand_count_encoded(store->jobs, encoded->id) + (encoded->kept ? KEPT_WANT : 0));

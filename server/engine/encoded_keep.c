@@ -84,24 +84,51 @@ static int add_views(const struct encoded_store *store, struct wanted *wanted)
 
 /* ── chunks that stay ── */
 
-/* count_in_chunks adds the set's samples to the claims of their chunks: to `samples`, or `times` of each to `wants`. It
- * fails with LARDER_ENOMEM. */
-static int count_in_chunks(const struct encoded_store *store, const struct idset *set, uint32_t times,
-                           struct claim *claims)
+static void forget_counted(struct counted *counted)
 {
+    idset_destroy(counted->set);
+    free(counted->samples);
+    *counted = (struct counted){NULL};
+}
+
+/* count_set fills in how many samples of the set each chunk has, unless this is known. It fails with LARDER_ENOMEM. */
+static int count_set(struct encoded_store *store, const struct idset *set)
+{
+    const struct chunks *chunks = store->chunks;
+    struct counted *counted = &store->counted;
+    if (counted->set && counted->moves == chunks->moves && counted->n_chunks == chunks->n_chunks &&
+        idset_equal(counted->set, set))
+        return 0;
     size_t count = idset_count(set);
     sample_id *ids = malloc((count + 1) * sizeof *ids);
-    if (!ids)
+    forget_counted(counted);
+    counted->samples = calloc((size_t)chunks->n_chunks + 1, sizeof *counted->samples);
+    if (!ids || !counted->samples || idset_copy(set, &counted->set)) {
+        free(ids);
         return LARDER_ENOMEM;
+    }
+    counted->moves = chunks->moves;
+    counted->n_chunks = chunks->n_chunks;
     idset_to_array(set, ids);
     for (size_t i = 0; i < count; i++) {
-        uint32_t chunk = store->chunks->at[ids[i]].chunk;
-        if (chunk == ENGINE_NONE)
-            continue;
-        claims[chunk].samples += times == 0;
-        claims[chunk].wants += times;
+        uint32_t chunk = chunks_place(chunks, ids[i])->chunk;
+        if (chunk != ENGINE_NONE)
+            counted->samples[chunk]++;
     }
     free(ids);
+    return 0;
+}
+
+/* count_in_chunks adds the set's samples to the claims of their chunks: to `samples`, or `times` of each to `wants`. It
+ * fails with LARDER_ENOMEM. */
+static int count_in_chunks(struct encoded_store *store, const struct idset *set, uint32_t times, struct claim *claims)
+{
+    if (count_set(store, set))
+        return LARDER_ENOMEM;
+    for (uint32_t chunk = 0; chunk < store->counted.n_chunks; chunk++) {
+        claims[chunk].samples += times ? 0 : store->counted.samples[chunk];
+        claims[chunk].wants += (uint64_t)times * store->counted.samples[chunk];
+    }
     return 0;
 }
 
@@ -122,7 +149,7 @@ static uint32_t count_alike(const struct encoded_store *store, const struct job 
 }
 
 /* make_claims fills in the claims, by chunk. It fails with LARDER_ENOMEM. */
-static int make_claims(const struct encoded_store *store, const struct wanted *wanted, struct claim *claims)
+static int make_claims(struct encoded_store *store, const struct wanted *wanted, struct claim *claims)
 {
     const struct chunks *chunks = store->chunks;
     int code = count_in_chunks(store, wanted->all, 0, claims);
@@ -168,22 +195,25 @@ static double keepable(const struct encoded_store *store, double bytes, double c
     return most * KEPT_PART < bytes ? 0 : most;
 }
 
-static void mark(struct chunks *chunks, uint32_t chunk, bool kept)
+/* mark tells whether it changes something. */
+static bool mark(struct chunks *chunks, uint32_t chunk, bool kept)
 {
-    chunks->stale = chunks->stale || chunks->chunks[chunk].kept != kept;
+    bool changes = chunks->chunks[chunk].kept != kept;
+    chunks->stale = chunks->stale || changes;
     chunks->chunks[chunk].kept = kept;
+    return changes;
 }
 
 static void mark_all(struct chunks *chunks, bool kept)
 {
     for (size_t i = 0; i < chunks->n_ranges; i++) {
         for (uint32_t chunk = 0; chunk < chunks->ranges[i].count; chunk++)
-            mark(chunks, chunks->ranges[i].base + chunk, kept);
+            (void)mark(chunks, chunks->ranges[i].base + chunk, kept);
     }
 }
 
-/* choose marks the chunks that stay, and gives about how many bytes they have. */
-static double choose(struct encoded_store *store, struct claim *claims, double mean, double left)
+/* choose marks the chunks that stay, and gives about how many bytes they have. *changed is set if they are others. */
+static double choose(struct encoded_store *store, struct claim *claims, double mean, double left, bool *changed)
 {
     struct chunks *chunks = store->chunks;
     double taken = 0;
@@ -191,7 +221,7 @@ static double choose(struct encoded_store *store, struct claim *claims, double m
     for (uint32_t i = 0; i < chunks->n_chunks; i++) {
         double more = claims[i].samples * mean;
         bool kept = claims[i].samples > 0 && taken + more <= left;
-        mark(chunks, claims[i].chunk, kept);
+        *changed = mark(chunks, claims[i].chunk, kept) || *changed;
         taken += kept ? more : 0;
         if (!kept && claims[i].samples > 0)
             chunks_range_of(chunks, claims[i].chunk)->rest += claims[i].samples;
@@ -212,32 +242,52 @@ static void hold(struct chunks *chunks, double held)
     }
 }
 
-/* keep_part chooses the chunks that stay, and makes the set of the samples that are wanted of them. */
-static int keep_part(struct encoded_store *store, const struct wanted *wanted, double ahead_bytes)
+/* keep_samples makes the set of the samples that are wanted of the chunks that stay. It fails with LARDER_ENOMEM. */
+static int keep_samples(struct encoded_store *store, const struct idset *all)
 {
-    size_t count = idset_count(wanted->all), kept = 0;
-    uint32_t most = 0;
-    double mean = wanted->bytes / (double)count;
-    struct claim *claims = calloc(store->chunks->n_chunks + 1, sizeof *claims);
+    size_t count = idset_count(all), kept = 0;
     sample_id *ids = malloc((count + 1) * sizeof *ids);
-    int code = claims && ids ? make_claims(store, wanted, claims) : LARDER_ENOMEM;
+    if (!ids || idset_copy(all, &store->kept_of)) {
+        free(ids);
+        return LARDER_ENOMEM;
+    }
+    store->kept_moves = store->chunks->moves;
+    idset_to_array(all, ids);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t chunk = chunks_place(store->chunks, ids[i])->chunk;
+        if (chunk != ENGINE_NONE && store->chunks->chunks[chunk].kept)
+            ids[kept++] = ids[i];
+    }
+    int code = kept ? idset_from_sorted(ids, kept, &store->kept) : 0;
+    free(ids);
+    return code;
+}
+
+/* keep_part chooses the chunks that stay, and makes the set of the samples that are wanted of them. If nothing has
+ * changed, these are those of before. It fails with LARDER_ENOMEM. */
+static int keep_part(struct encoded_store *store, const struct wanted *wanted, double ahead_bytes, struct idset *before)
+{
+    uint32_t most = 0;
+    bool changed = false;
+    double mean = wanted->bytes / (double)idset_count(wanted->all);
+    struct claim *claims = calloc(store->chunks->n_chunks + 1, sizeof *claims);
+    int code = claims ? make_claims(store, wanted, claims) : LARDER_ENOMEM;
     if (!code) {
         for (uint32_t i = 0; i < store->chunks->n_chunks; i++)
             most = claims[i].samples > most ? claims[i].samples : most;
         double left = keepable(store, wanted->bytes, most * mean, ahead_bytes);
-        store->kept_most = (uint64_t)choose(store, claims, mean, left);
+        store->kept_most = (uint64_t)choose(store, claims, mean, left, &changed);
         hold(store->chunks, ((double)encoded_sure(store) - (double)store->kept_most) / mean);
-        idset_to_array(wanted->all, ids);
-        for (size_t i = 0; i < count; i++) {
-            uint32_t chunk = store->chunks->at[ids[i]].chunk;
-            if (chunk != ENGINE_NONE && store->chunks->chunks[chunk].kept)
-                ids[kept++] = ids[i];
-        }
-        code = kept ? idset_from_sorted(ids, kept, &store->kept) : 0;
     }
     free(claims);
-    free(ids);
-    return code;
+    if (!code && !changed && store->kept_of && store->kept_moves == store->chunks->moves &&
+        idset_equal(store->kept_of, wanted->all)) {
+        store->kept = before;
+        return 0;
+    }
+    idset_destroy(store->kept_of);
+    store->kept_of = NULL;
+    return code ? code : keep_samples(store, wanted->all);
 }
 
 /* settle_encoded has the encoded kept if its sample is in the set now, and else no longer; nobody may want it then. */
@@ -265,8 +315,8 @@ static bool settle_missing(struct encoded_store *store, const struct idset *from
     if (few)
         idset_to_array(missing, ids);
     for (size_t i = 0; i < count && few; i++) {
-        if (store->samples[ids[i]].encoded != ENGINE_NONE)
-            settle_encoded(store, store->samples[ids[i]].encoded);
+        if (encoded_sample(store, ids[i])->encoded != ENGINE_NONE)
+            settle_encoded(store, encoded_sample(store, ids[i])->encoded);
     }
     free(ids);
     idset_destroy(missing);
@@ -312,16 +362,29 @@ void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
         wanted.all = NULL;
         mark_all(store->chunks, true);
     } else if (!code) {
-        code = keep_part(store, &wanted, (double)ahead_bytes);
+        code = keep_part(store, &wanted, (double)ahead_bytes, before);
+    }
+    if (code || fits || known) {
+        idset_destroy(store->kept_of);
+        store->kept_of = NULL;
     }
     if (code) { /* without memory to find out, nothing is kept */
         mark_all(store->chunks, false);
         store->kept_most = 0;
     }
-    settle(store, before);
+    if (store->kept != before) {
+        settle(store, before);
+        idset_destroy(before);
+    }
     encoded_next_measure(store, known);
     encoded_drop_idle(store);
     encoded_shed(store);
-    idset_destroy(before);
     idset_destroy(wanted.all);
+}
+
+void encoded_keep_destroy(struct encoded_store *store)
+{
+    idset_destroy(store->kept);
+    idset_destroy(store->kept_of);
+    forget_counted(&store->counted);
 }

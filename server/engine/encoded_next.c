@@ -78,8 +78,8 @@ static bool learn(struct encoded_store *store, const struct job *job)
         order->more = more;
         return !follows;
     }
-    follows = follows && before.next && before.end == store->env->ids;
-    *order = (struct known_order){.epoch = epoch, .end = store->env->ids, .more = more};
+    follows = follows && before.next && before.end == store->env->samples.ids;
+    *order = (struct known_order){.epoch = epoch, .end = store->env->samples.ids, .more = more};
     if (follows) {
         order->now = before.next;
         before.next = before.now;

@@ -21,10 +21,11 @@ static const double FEW_LEFT = 0.3;
 /* The bytes are of no use when they could not be read last time, or when a form that the job may get is READY. */
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id)
 {
-    if (store->samples[id].failed || !sampler_wants(store->env->sampler, job, id))
+    const struct sample *sample = samples_at(&store->env->samples, id);
+    if (sample->encoded.failed || !sampler_wants(store->env->sampler, job, id))
         return false;
     /* This is the usual case; the function is called for each sample that a read may bring. */
-    if (store->prepared->samples[id].instances == ENGINE_NONE)
+    if (sample->prepared.instances == ENGINE_NONE)
         return true;
     uint32_t instance = prepared_find(store->prepared, job, id);
     return instance == ENGINE_NONE || store->prepared->instances[instance].state != INSTANCE_READY;
@@ -134,7 +135,8 @@ static uint32_t count_needs(const struct encoded_store *store, const struct chun
     uint32_t count = 0;
     for (uint32_t slot = 0; slot < store->chunks->groups[chunk->group].chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
-        count += id != SAMPLE_NONE && store->samples[id].encoded == ENGINE_NONE && encoded_needs_bytes(store, job, id);
+        count += id != SAMPLE_NONE && encoded_sample(store, id)->encoded == ENGINE_NONE &&
+                 encoded_needs_bytes(store, job, id);
     }
     return count;
 }
@@ -175,7 +177,7 @@ struct fill encoded_fill(const struct encoded_store *store, const struct chunk *
         if (slot % width == 0 && room->n_takers) /* without takers there may be no array */
             memcpy(left, room->left + slot / width * room->n_takers, room->n_takers * sizeof *left);
         sample_id id = chunk->members[slot];
-        if (id == SAMPLE_NONE || store->samples[id].encoded != ENGINE_NONE)
+        if (id == SAMPLE_NONE || encoded_sample(store, id)->encoded != ENGINE_NONE)
             continue;
         uint32_t wants = 0;
         for (uint32_t i = 0; i < room->n_takers; i++) {

@@ -72,6 +72,7 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
     engine->tasks.slab.spare = engine->queues.slab.spare = ENGINE_NONE;
     random_seed_keys(&engine->env.rng, config->seed, 1, 0, 0);
     int code = extents_create(engine->env.config.arena_bytes, &engine->prepared.extents);
+    code = code ? code : idset_create(&engine->chunks.placed);
     if (code) {
         engine_destroy(engine, NULL);
         return error_set(err, code, "engine: an arena of %llu bytes cannot be divided, or memory is short",
@@ -102,7 +103,7 @@ void engine_destroy(struct engine *engine, void (*drop)(void *encoded))
     }
     engine->magic = 0;
     chunks_destroy(&engine->chunks);
-    idset_destroy(engine->encoded.kept);
+    encoded_keep_destroy(&engine->encoded);
     encoded_next_destroy(&engine->encoded);
     sampler_destroy(engine->env.sampler);
     sampler_destroy(engine->env.elsewhere);
@@ -111,9 +112,7 @@ void engine_destroy(struct engine *engine, void (*drop)(void *encoded))
     residency_destroy(engine->prepared.residency);
     residency_destroy(engine->encoded.residency);
     free(engine->jobs.all);
-    free(engine->chunks.at);
-    free(engine->prepared.samples);
-    free(engine->encoded.samples);
+    samples_destroy(&engine->env.samples);
     free(engine->encoded.shortage.left);
     free(engine->prepared.instances);
     free(engine->encoded.encodeds);
@@ -178,6 +177,7 @@ static void handle(struct engine *engine, const struct engine_event *event)
                       "no memory to draw here what another node does not give: free memory, or lower the budgets");
         break;
     case ENGINE_PIPELINE_GONE: prepared_forget_pipeline(&engine->prepared, event->pipeline_gone.pipeline); break;
+    case ENGINE_PLACE: residents_place_some(&engine->residents, event->place); break;
     case ENGINE_SAMPLES_GONE:
         residents_forget(&engine->residents, event->samples_gone.ids, event->samples_gone.count,
                          event->samples_gone.kept);

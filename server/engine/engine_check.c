@@ -17,6 +17,13 @@ void engine_check(const struct engine *engine)
             queues_check(&engine->queues, no);
         quota += job_at(&engine->jobs, no)->quota.bytes;
     }
+    uint64_t placed = 0;
+    for (uint64_t id = 0; id < engine->env.samples.ids; id++) {
+        bool is_placed = chunks_place(&engine->chunks, (sample_id)id)->chunk != ENGINE_NONE;
+        CHECK(!is_placed || idset_contains(engine->chunks.placed, (sample_id)id));
+        placed += is_placed;
+    }
+    CHECK(placed == idset_count(engine->chunks.placed));
     CHECK(quota == engine->quota.promised_bytes && quota <= engine->env.config.arena_bytes);
     CHECK(engine->tasks.n_results == 0);
     uint64_t delivered = 0;

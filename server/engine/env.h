@@ -5,6 +5,7 @@
 #include "common/random.h"
 #include "sampler/sampler.h"
 #include "server/engine/engine.h"
+#include "server/engine/samples.h"
 
 struct engine_env {
     struct engine_config config;
@@ -14,7 +15,7 @@ struct engine_env {
     struct sampler *sampler;
     /* What is elsewhere and left to a job that has homes: drawn for none of its entries, and not received. */
     struct sampler *elsewhere;
-    uint64_t ids; /* Samples with an id below it have their places in the modules' arrays by sample. */
+    struct samples samples;
 };
 
 #endif

@@ -134,6 +134,17 @@ struct engine_chunks {
     const struct chunk_slot *places;
     uint64_t key[ENGINE_CHUNK_KEY]; /* the same key means the same samples in the same chunks */
     uint32_t count, samples;
+    uint32_t touched; /* how many chunks the view has samples in; 0: the engine counts them */
+};
+
+/* So many samples that are placed at once take the engine less than a millisecond. */
+#define ENGINE_PLACED_AT_ONCE 8192u
+
+/* Some samples of a dataset that a job is about to come with, and their places in its chunks. Borrowed for the step. */
+struct engine_placing {
+    const sample_id *ids;        /* ascending; `count` of them */
+    struct engine_chunks chunks; /* `places` has those of the ids */
+    uint32_t count;
 };
 
 /* Of a job in a fixed order (`strict`, `none`): so many numbers of each part are over. Sequence 0 is the epoch's whole
@@ -288,6 +299,9 @@ enum engine_event_type {
     ENGINE_SHRINK,
     ENGINE_DRAIN, /* No new job is taken after this. Ranks of jobs that are there may still come. */
     ENGINE_HALT,  /* After this nothing is planned, begun or delivered. The arena stays as it is, whoever leaves. */
+    /* Samples get their places before a job comes with them. What no PLACE has placed JOB_ADD does: a PLACE only keeps
+     * the step of JOB_ADD short. It does nothing when there is no memory. */
+    ENGINE_PLACE,
 };
 
 /* What became of a LOAD. */
@@ -304,6 +318,7 @@ struct engine_event {
     uint32_t rank; /* the rank of a JOB_GONE, PACE, NEXT or RELEASE */
     union {
         const struct engine_job_desc *job_add;
+        const struct engine_placing *place;
         struct {
             uint32_t job;
         } job_gone;

@@ -33,21 +33,12 @@ static int check_job(struct outbox *outbox, const struct engine_job_desc *desc)
     return 0;
 }
 
-/* make_room_for_ids makes the arrays by sample long enough for the view's ids. */
+/* make_room_for_ids makes records of the view's samples. */
 static int make_room_for_ids(struct engine *engine, const struct idset *view)
 {
     sample_id last = 0;
     CHECK(idset_select(view, idset_count(view) - 1, &last));
-    if (last < engine->env.ids)
-        return 0;
-    uint64_t cap = engine->env.ids ? engine->env.ids : 1024;
-    while (cap <= last)
-        cap *= 2;
-    if (chunks_make_room(&engine->chunks, cap) || prepared_make_room(&engine->prepared, cap) ||
-        encoded_make_room(&engine->encoded, cap))
-        return LARDER_ENOMEM;
-    engine->env.ids = cap;
-    return 0;
+    return samples_make_room(&engine->env.samples, last);
 }
 
 /* queues_begin makes the queues of the job's ranks. In a fixed order a rank's reserve may hold all of its share. */

@@ -112,7 +112,7 @@ static sample_id member_for(struct plan *plan, const struct chunk *chunk, const 
     uint64_t seen = 0;
     for (uint32_t slot = first; slot < end; slot++) {
         sample_id id = chunk->members[slot];
-        if (id == SAMPLE_NONE || (plan->encoded->samples[id].encoded != ENGINE_NONE && id != pick))
+        if (id == SAMPLE_NONE || (encoded_sample(plan->encoded, id)->encoded != ENGINE_NONE && id != pick))
             continue;
         if (eligible_for_all(plan, jobs, pick, id) && random_below(&plan->env->rng, ++seen) == 0)
             found = id;
@@ -125,7 +125,7 @@ static sample_id member_for(struct plan *plan, const struct chunk *chunk, const 
 static sample_id find_load(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     const struct group *group = chunks_group(plan->chunks, pick);
-    uint32_t first = plan->chunks->at[pick].slot / group->width * group->width;
+    uint32_t first = chunks_place(plan->chunks, pick)->slot / group->width * group->width;
     uint32_t end = first + group->width;
     end = end < group->chunk_samples ? end : group->chunk_samples;
     sample_id best = pick;

@@ -15,17 +15,6 @@ SLAB(, instance, prepared, instances, next)
 /* ── prepared ── */
 
 /* A fiber lists those instances of its samples that somebody wants. */
-int prepared_make_room(struct prepared *prepared, uint64_t ids)
-{
-    struct prepared_sample *samples = realloc(prepared->samples, ids * sizeof *samples);
-    if (!samples)
-        return LARDER_ENOMEM;
-    prepared->samples = samples;
-    for (uint64_t id = prepared->env->ids; id < ids; id++)
-        samples[id] = (struct prepared_sample){.instances = ENGINE_NONE};
-    return 0;
-}
-
 void prepared_fiber_enter(struct prepared *prepared, uint32_t index)
 {
     struct fiber *fiber = chunks_fiber(prepared->chunks, prepared->instances[index].form.id);
@@ -88,7 +77,7 @@ void prepared_note_again(struct prepared *prepared, uint32_t index)
 static void unlist(struct prepared *prepared, uint32_t index)
 {
     const struct instance *instance = &prepared->instances[index];
-    uint32_t *link = &prepared->samples[instance->form.id].instances;
+    uint32_t *link = &prepared_sample(prepared, instance->form.id)->instances;
     while (*link != index) {
         CHECK(*link != ENGINE_NONE);
         link = &prepared->instances[*link].next;
@@ -156,8 +145,8 @@ void prepared_rename(struct prepared *prepared, uint32_t index, sample_id id)
     CHECK(instance->expected);
     unlist(prepared, index);
     instance->form.id = id;
-    instance->next = prepared->samples[id].instances;
-    prepared->samples[id].instances = index;
+    instance->next = prepared_sample(prepared, id)->instances;
+    prepared_sample(prepared, id)->instances = index;
     prepared_set_want(prepared, index, demand_count(prepared->jobs, &instance->form));
 }
 

@@ -53,12 +53,6 @@ struct zone {
     size_t n_free, cap;
 };
 
-/* What the arena has of a sample. */
-struct prepared_sample {
-    uint32_t instances; /* the first instance of the sample's list; ENGINE_NONE when it has none */
-    uint32_t begun;     /* How many instances were ever begun. It numbers random draws, so it is never set back. */
-};
-
 /* The owner of a block that there is no memory for. */
 #define PREPARED_AWAY (ENGINE_NONE - 1)
 
@@ -98,7 +92,6 @@ struct prepared {
     struct outbox *outbox;
     struct jobs *jobs;
     struct chunks *chunks;
-    struct prepared_sample *samples; /* by sample */
     struct instance *instances;
     struct slab slab;            /* the numbered places of instances */
     struct residency *residency; /* pins and wants of instances, by their numbers */
@@ -112,9 +105,15 @@ struct prepared {
     size_t window_cap;
 };
 
+/* prepared_sample gives what the arena has of a sample. */
+static inline struct prepared_sample *prepared_sample(const struct prepared *prepared, sample_id id)
+{
+    return &samples_at(&prepared->env->samples, id)->prepared;
+}
+
 /* Goes over the instances of a sample. The present one may be pinned and changed, but not freed. */
-#define INSTANCES_OF(prepared, sample, index)                                          \
-    for (uint32_t index = (prepared)->samples[sample].instances; index != ENGINE_NONE; \
+#define INSTANCES_OF(prepared, sample, index)                                                 \
+    for (uint32_t index = prepared_sample(prepared, sample)->instances; index != ENGINE_NONE; \
          index = (prepared)->instances[index].next)
 
 /* prepared.c */
@@ -122,8 +121,6 @@ struct prepared {
  * slab.h. */
 uint32_t instance_new(struct prepared *prepared);
 void instance_drop(struct prepared *prepared, uint32_t instance);
-/* prepared_make_room makes room for samples with ids below `ids`. It fails with LARDER_ENOMEM. */
-int prepared_make_room(struct prepared *prepared, uint64_t ids);
 /* prepared_fiber_enter puts an instance into its fiber's list; prepared_fiber_leave takes it out. Only instances
  * that are listed are in it. The functions do nothing when the sample is in no fiber. */
 void prepared_fiber_enter(struct prepared *prepared, uint32_t instance);

@@ -207,7 +207,7 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         instance_drop(prepared, index);
         return ENGINE_NONE;
     }
-    struct prepared_sample *sample = &prepared->samples[id];
+    struct prepared_sample *sample = prepared_sample(prepared, id);
     *instance = (struct instance){
         .state = INSTANCE_MAKING,
         .zoned = instance->zoned,

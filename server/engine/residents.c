@@ -25,8 +25,8 @@ static void shift_wants(struct residents *residents, uint32_t job, sample_id id,
         if (demand_suits(residents->jobs, job, &instance->form))
             prepared_shift_want(residents->prepared, index, by);
     }
-    if (residents->encoded->samples[id].encoded != ENGINE_NONE)
-        encoded_shift_want(residents->encoded, residents->encoded->samples[id].encoded, by);
+    if (encoded_sample(residents->encoded, id)->encoded != ENGINE_NONE)
+        encoded_shift_want(residents->encoded, encoded_sample(residents->encoded, id)->encoded, by);
 }
 
 void residents_left(struct residents *residents, uint32_t job, sample_id id)

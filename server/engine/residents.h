@@ -50,6 +50,8 @@ void residents_forget(struct residents *residents, sample_id *ids, uint32_t coun
 /* residents_place gives places in chunks to those of the job's samples that have none, and fills in the chunks of the
  * job's shape. It fails with LARDER_ENOMEM. */
 int residents_place(struct residents *residents, const struct engine_job_desc *desc, struct job *job);
+/* residents_place_some places samples before their job comes; see ENGINE_PLACE. */
+void residents_place_some(struct residents *residents, const struct engine_placing *placing);
 /* residents_keep chooses what encoded memory keeps over all epochs, and makes the groups anew if that has changed. It
  * is called when a job has come or gone. `ahead_bytes`: what the look-ahead of all jobs takes at once. */
 void residents_keep(struct residents *residents, uint64_t ahead_bytes);

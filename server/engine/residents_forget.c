@@ -8,9 +8,9 @@
 /* is_busy tells whether a load or a task of the sample is under way, or something of it is pinned. */
 static bool is_busy(const struct residents *residents, sample_id id)
 {
-    if (residents->encoded->samples[id].pending ||
-        (residents->encoded->samples[id].encoded != ENGINE_NONE &&
-         residency_pins(residents->encoded->residency, residents->encoded->samples[id].encoded) > 0))
+    if (encoded_sample(residents->encoded, id)->pending ||
+        (encoded_sample(residents->encoded, id)->encoded != ENGINE_NONE &&
+         residency_pins(residents->encoded->residency, encoded_sample(residents->encoded, id)->encoded) > 0))
         return true;
     INSTANCES_OF(residents->prepared, id, index) {
         if (residency_pins(residents->prepared->residency, index) > 0)
@@ -22,15 +22,17 @@ static bool is_busy(const struct residents *residents, sample_id id)
 /* forget takes away what is kept under the id. Nothing of it may be pinned. */
 static void forget(struct residents *residents, sample_id id)
 {
-    while (residents->prepared->samples[id].instances != ENGINE_NONE)
-        prepared_evict(residents->prepared, residents->prepared->samples[id].instances);
-    if (residents->encoded->samples[id].encoded != ENGINE_NONE)
-        encoded_free(residents->encoded, residents->encoded->samples[id].encoded, true);
-    if (residents->chunks->at[id].chunk != ENGINE_NONE)
-        residents->chunks->chunks[residents->chunks->at[id].chunk].stale = true;
-    residents->chunks->at[id] = CHUNK_PLACE_NONE;
+    while (prepared_sample(residents->prepared, id)->instances != ENGINE_NONE)
+        prepared_evict(residents->prepared, prepared_sample(residents->prepared, id)->instances);
+    if (encoded_sample(residents->encoded, id)->encoded != ENGINE_NONE)
+        encoded_free(residents->encoded, encoded_sample(residents->encoded, id)->encoded, true);
+    if (chunks_place(residents->chunks, id)->chunk != ENGINE_NONE)
+        residents->chunks->chunks[chunks_place(residents->chunks, id)->chunk].stale = true;
+    *chunks_place(residents->chunks, id) = CHUNK_PLACE_NONE;
+    idset_remove(residents->chunks->placed, id);
+    residents->chunks->moves++;
     /* `begun` is not set back: its numbers key the random draws, whatever sample comes. */
-    residents->encoded->samples[id].failed = false;
+    encoded_sample(residents->encoded, id)->failed = false;
 }
 
 /* sweep_chunks takes those members out of stale chunks that are no longer in them. */
@@ -38,9 +40,10 @@ static void sweep_chunks(struct residents *residents)
 {
     for (uint32_t number = 0; number < residents->chunks->n_chunks; number++) {
         struct chunk *chunk = &residents->chunks->chunks[number];
-        uint32_t samples = chunk->stale ? residents->chunks->groups[chunk->group].chunk_samples : 0;
+        uint32_t samples = chunk->stale ? chunks_range_of(residents->chunks, number)->samples : 0;
         for (uint32_t slot = 0; slot < samples; slot++) {
-            if (chunk->members[slot] != SAMPLE_NONE && residents->chunks->at[chunk->members[slot]].chunk != number)
+            if (chunk->members[slot] != SAMPLE_NONE &&
+                chunks_place(residents->chunks, chunk->members[slot])->chunk != number)
                 chunk->members[slot] = SAMPLE_NONE;
         }
         chunk->stale = false;
@@ -52,7 +55,7 @@ void residents_forget(struct residents *residents, sample_id *ids, uint32_t coun
     *kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         sample_id id = ids[i];
-        if (id >= residents->env->ids)
+        if (id >= residents->env->samples.ids)
             continue;
         if (!is_busy(residents, id)) {
             forget(residents, id);

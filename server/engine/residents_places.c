@@ -4,17 +4,20 @@
 #include "common/check.h"
 #include "server/engine/residents.h"
 
-/* take_place gives the sample its place. What memory has of it counts in its fiber from then on. */
-static void take_place(struct residents *residents, sample_id id, struct chunk_slot place)
+/* take_place gives the sample its place. What memory has of it counts in its fiber from then on. It fails with
+ * LARDER_ENOMEM. */
+static int take_place(struct residents *residents, const struct chunk_range *range, sample_id id,
+                      struct chunk_slot place)
 {
-    residents->chunks->at[id] = (struct chunk_place){place.chunk, place.slot};
-    residents->chunks->chunks[place.chunk].members[place.slot] = id;
+    if (chunks_put(residents->chunks, range, id, place))
+        return LARDER_ENOMEM;
     INSTANCES_OF(residents->prepared, id, i) {
         if (prepared_is_listed(residents->prepared, i))
             prepared_fiber_enter(residents->prepared, i);
     }
-    if (residents->encoded->samples[id].encoded != ENGINE_NONE)
-        encoded_fiber_enter(residents->encoded, residents->encoded->samples[id].encoded);
+    if (encoded_sample(residents->encoded, id)->encoded != ENGINE_NONE)
+        encoded_fiber_enter(residents->encoded, encoded_sample(residents->encoded, id)->encoded);
+    return 0;
 }
 
 /* lose_place takes the sample's place away. What memory has of it stays. */
@@ -24,9 +27,11 @@ static void lose_place(struct residents *residents, sample_id id)
         if (prepared_is_listed(residents->prepared, i))
             prepared_fiber_leave(residents->prepared, i);
     }
-    if (residents->encoded->samples[id].encoded != ENGINE_NONE)
-        encoded_fiber_leave(residents->encoded, residents->encoded->samples[id].encoded);
-    residents->chunks->at[id] = CHUNK_PLACE_NONE;
+    if (encoded_sample(residents->encoded, id)->encoded != ENGINE_NONE)
+        encoded_fiber_leave(residents->encoded, encoded_sample(residents->encoded, id)->encoded);
+    *chunks_place(residents->chunks, id) = CHUNK_PLACE_NONE;
+    idset_remove(residents->chunks->placed, id);
+    residents->chunks->moves++;
 }
 
 /* arrange makes the groups anew, and what memory has enters their fibers. */
@@ -57,8 +62,8 @@ void residents_keep(struct residents *residents, uint64_t ahead_bytes)
 static void forget_samples(struct residents *residents, const struct chunk_range *range)
 {
     /* goes by samples: another sample may have got a member's slot */
-    for (uint64_t id = 0; id < residents->env->ids; id++) {
-        uint32_t chunk = residents->chunks->at[id].chunk;
+    for (uint64_t id = 0; id < residents->env->samples.ids; id++) {
+        uint32_t chunk = chunks_place(residents->chunks, id)->chunk;
         if (chunk != ENGINE_NONE && chunk >= range->base && chunk - range->base < range->count)
             lose_place(residents, (sample_id)id);
     }
@@ -76,7 +81,8 @@ void residents_forget_range(struct residents *residents, struct chunk_range *ran
     arrange(residents);
 }
 
-/* count_in_use gives how many datasets in chunks the jobs have, that of the job that comes included. */
+/* count_in_use gives how many datasets in chunks the jobs have, with that of the job that comes. `coming` may be
+ * NULL. */
 static size_t count_in_use(const struct residents *residents, const struct job *coming)
 {
     size_t count = 1;
@@ -94,7 +100,7 @@ static size_t count_in_use(const struct residents *residents, const struct job *
 static void count_want(void *context, sample_id id)
 {
     const struct residents *residents = context;
-    uint32_t chunk = residents->chunks->at[id].chunk;
+    uint32_t chunk = chunks_place(residents->chunks, id)->chunk;
     if (chunk != ENGINE_NONE)
         chunks_range_of(residents->chunks, chunk)->wants++;
 }
@@ -108,7 +114,8 @@ static void count_wants(struct residents *residents, const struct job *coming)
         if (job != coming)
             sampler_each_viewed(residents->env->sampler, job->no, count_want, residents);
     }
-    sampler_each_viewed(residents->env->sampler, coming->no, count_want, residents);
+    if (coming)
+        sampler_each_viewed(residents->env->sampler, coming->no, count_want, residents);
 }
 
 /* forget_ranges forgets ranges before there are too many. It forgets half of the spare ones at once, because comparing
@@ -125,8 +132,8 @@ static void forget_ranges(struct residents *residents, const struct job *coming)
 
 /* ── placing ── */
 
-/* enter gives the dataset's range, which a job came with before, or else a new one. NULL when there is no memory for a
- * new one. */
+/* enter gives the dataset's range, which a job came with before, or else a new one, for a job that comes or, NULL, will
+ * come. NULL when there is no memory for a new one. */
 static struct chunk_range *enter(struct residents *residents, const struct engine_chunks *dataset,
                                  const struct job *job)
 {
@@ -144,35 +151,80 @@ static struct chunk_range *enter(struct residents *residents, const struct engin
     return range;
 }
 
+/* place gives those of the samples places that have none. One that waits for its load gets none: its task counts in no
+ * chunk. It fails with LARDER_ENOMEM. */
+static int place(struct residents *residents, const struct chunk_range *range, const struct engine_chunks *dataset,
+                 const sample_id *ids, uint64_t count)
+{
+    sample_id *taken = malloc((count + 1) * sizeof *taken);
+    size_t n_taken = 0;
+    int code = taken ? 0 : LARDER_ENOMEM;
+    for (uint64_t i = 0; i < count && !code; i++) {
+        struct chunk_slot at = dataset->places[i];
+        CHECK(at.chunk < dataset->count && at.slot < dataset->samples);
+        if (chunks_place(residents->chunks, ids[i])->chunk != ENGINE_NONE ||
+            encoded_sample(residents->encoded, ids[i])->pending)
+            continue;
+        code = take_place(residents, range, ids[i], at);
+        if (!code)
+            taken[n_taken++] = ids[i];
+    }
+    idset_add_many(residents->chunks->placed, taken, n_taken);
+    free(taken);
+    return code;
+}
+
+void residents_place_some(struct residents *residents, const struct engine_placing *placing)
+{
+    if (!placing->count || !placing->chunks.count || !residents->env->config.redirect_width ||
+        samples_make_room(&residents->env->samples, placing->ids[placing->count - 1]))
+        return;
+    const struct chunk_range *range = enter(residents, &placing->chunks, NULL);
+    if (range)
+        (void)place(residents, range, &placing->chunks, placing->ids, placing->count); /* JOB_ADD finds out */
+}
+
+/* place_view gives places to those of the view's samples that have none. It fails with LARDER_ENOMEM. */
+static int place_view(struct residents *residents, const struct chunk_range *range, const struct engine_job_desc *desc)
+{
+    const struct idset *view = desc->sampled.view;
+    uint64_t count = idset_count(view);
+    if (idset_intersection_count(view, residents->chunks->placed) == count)
+        return 0;
+    sample_id *ids = malloc(count * sizeof *ids);
+    if (!ids)
+        return LARDER_ENOMEM;
+    idset_to_array(view, ids);
+    int code = place(residents, range, &desc->chunks, ids, count);
+    free(ids);
+    return code;
+}
+
+/* count_touched gives how many chunks the view has samples in; 0: there is no memory to find out. */
+static uint32_t count_touched(const struct engine_job_desc *desc)
+{
+    uint64_t count = idset_count(desc->sampled.view);
+    uint32_t touched = desc->chunks.touched;
+    bool *seen = touched ? NULL : calloc(desc->chunks.count, sizeof *seen);
+    for (uint64_t i = 0; seen && i < count; i++) {
+        touched += !seen[desc->chunks.places[i].chunk];
+        seen[desc->chunks.places[i].chunk] = true;
+    }
+    free(seen);
+    return touched;
+}
+
 int residents_place(struct residents *residents, const struct engine_job_desc *desc, struct job *job)
 {
     const struct engine_chunks *dataset = &desc->chunks;
     if (!dataset->places || !dataset->count || !residents->env->config.redirect_width)
         return 0;
-    uint64_t count = idset_count(desc->sampled.view);
-    uint32_t n_seen = 0;
-    sample_id *ids = malloc(count * sizeof *ids);
-    bool *seen = calloc(dataset->count, sizeof *seen);
-    const struct chunk_range *range = ids && seen ? enter(residents, dataset, job) : NULL;
-    if (!range) {
-        free(ids);
-        free(seen);
+    const struct chunk_range *range = enter(residents, dataset, job);
+    uint32_t touched = count_touched(desc);
+    if (!range || !touched || place_view(residents, range, desc))
         return LARDER_ENOMEM;
-    }
-    idset_to_array(desc->sampled.view, ids);
-    for (uint64_t i = 0; i < count; i++) {
-        struct chunk_slot place = dataset->places[i];
-        CHECK(place.chunk < dataset->count && place.slot < dataset->samples);
-        n_seen += !seen[place.chunk];
-        seen[place.chunk] = true;
-        place.chunk += range->base;
-        if (residents->chunks->at[ids[i]].chunk == ENGINE_NONE && !residents->encoded->samples[ids[i]].pending)
-            take_place(residents, ids[i], place);
-    }
-    free(seen);
-    free(ids);
     job->shape.chunk_base = range->base;
     job->shape.chunk_count = dataset->count;
-    job->shape.chunk_samples = (double)count / n_seen;
+    job->shape.chunk_samples = (double)idset_count(desc->sampled.view) / touched;
     return 0;
 }

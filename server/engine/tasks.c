@@ -25,18 +25,18 @@ void tasks_to_load(struct tasks *tasks, uint32_t index, bool first)
         tasks_prepend(tasks, index);
     else
         tasks_append(tasks, index);
-    tasks->encoded->samples[task->id].pending++;
-    if (tasks->chunks->at[task->id].chunk != ENGINE_NONE)
-        tasks->chunks->chunks[tasks->chunks->at[task->id].chunk].pending++;
+    encoded_sample(tasks->encoded, task->id)->pending++;
+    if (chunks_place(tasks->chunks, task->id)->chunk != ENGINE_NONE)
+        tasks->chunks->chunks[chunks_place(tasks->chunks, task->id)->chunk].pending++;
 }
 
 void tasks_remove_to_load(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
     tasks_remove(tasks, index);
-    tasks->encoded->samples[task->id].pending--;
-    if (tasks->chunks->at[task->id].chunk != ENGINE_NONE)
-        tasks->chunks->chunks[tasks->chunks->at[task->id].chunk].pending--;
+    encoded_sample(tasks->encoded, task->id)->pending--;
+    if (chunks_place(tasks->chunks, task->id)->chunk != ENGINE_NONE)
+        tasks->chunks->chunks[chunks_place(tasks->chunks, task->id)->chunk].pending--;
 }
 
 void tasks_to_prepare(struct tasks *tasks, uint32_t index)
@@ -48,7 +48,7 @@ void tasks_to_prepare(struct tasks *tasks, uint32_t index)
 void tasks_route(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
-    uint32_t encoded = tasks->encoded->samples[task->id].encoded;
+    uint32_t encoded = encoded_sample(tasks->encoded, task->id)->encoded;
     if (encoded == ENGINE_NONE) {
         tasks_to_load(tasks, index, false);
         return;

@@ -94,7 +94,7 @@ static void check_sources(const struct tasks *tasks)
         CHECK(source->users == users[i]);
         away += source->away;
         CHECK(source->probe == SAMPLE_NONE ||
-              (source->away && tasks->encoded->samples[source->probe].encoded != ENGINE_NONE));
+              (source->away && encoded_sample(tasks->encoded, source->probe)->encoded != ENGINE_NONE));
     }
     CHECK(tasks->sources->n_away == away);
 }

@@ -119,7 +119,7 @@ static bool dispatch_load(struct tasks *tasks, uint32_t job)
     uint32_t index = tasks_next(tasks, job, TASK_LOADS);
     sample_id id = tasks->tasks[index].id;
     /* A task whose sample is in memory or on its way is not TO_LOAD. */
-    CHECK(tasks->encoded->samples[id].encoded == ENGINE_NONE);
+    CHECK(encoded_sample(tasks->encoded, id)->encoded == ENGINE_NONE);
     uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
     CHECK(bytes != ENGINE_NOT_THERE);
     if (bytes > tasks->env->config.encoded_bytes) {
@@ -135,8 +135,8 @@ static bool dispatch_load(struct tasks *tasks, uint32_t job)
     tasks_turn_begin(tasks, TASK_LOADS, job);
     if (!tasks_load(tasks, job, id, bytes))
         return false;
-    tasks->encoded->encodeds[tasks->encoded->samples[id].encoded].in_order = job_at(tasks->jobs, job)->terms.shuffle ==
-                                                                             SHUFFLE_NONE;
+    tasks->encoded->encodeds[encoded_sample(tasks->encoded, id)->encoded].in_order =
+        job_at(tasks->jobs, job)->terms.shuffle == SHUFFLE_NONE;
     tasks_load_mates(tasks, job, id);
     tasks->env->counts.reads++;
     return true;

@@ -11,7 +11,8 @@ static const double LATER_SHARE = 0.9;
 enum {
     /* A group that had no chunk worth reading is tried again when the samples of a chunk, divided by this, are used
      * up. */
-    AHEAD_PATIENCE = 4
+    AHEAD_PATIENCE = 4,
+    AHEAD_TRIES = 64 /* So many groups are tried in vain in one step. The others are tried in later ones. */
 };
 
 /* is_waited_for tells whether a task waits for the sample to be loaded, and a read of its chunk may bring it. When its
@@ -19,7 +20,7 @@ enum {
  * another job would fail again and again. */
 static bool is_waited_for(const struct tasks *tasks, sample_id id)
 {
-    return tasks->encoded->samples[id].pending > 0 && !tasks->encoded->samples[id].failed;
+    return encoded_sample(tasks->encoded, id)->pending > 0 && !encoded_sample(tasks->encoded, id)->failed;
 }
 
 /* load_chunk loads the rest of a chunk with a read: what a task waits for, then what a stock has room for. It returns
@@ -35,7 +36,7 @@ static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk
     for (int stocked = 0; stocked <= 1; stocked++) {
         for (uint32_t i = 0; i < samples && tasks->encoded->loading < tasks->env->config.inflight_loads; i++) {
             sample_id id = chunk->members[slots[i]];
-            if (id == SAMPLE_NONE || tasks->encoded->samples[id].encoded != ENGINE_NONE)
+            if (id == SAMPLE_NONE || encoded_sample(tasks->encoded, id)->encoded != ENGINE_NONE)
                 continue;
             if (stocked ? !encoded_lacks(tasks->encoded, room, id, max) : !is_waited_for(tasks, id))
                 continue;
@@ -58,10 +59,10 @@ static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk
  * before its epoch is over. Only samples come for which there is room without eviction. */
 static void load_for_later(struct tasks *tasks, uint32_t job, sample_id first, const struct chunk *chunk)
 {
-    bool in_order = tasks->encoded->encodeds[tasks->encoded->samples[first].encoded].in_order;
+    bool in_order = tasks->encoded->encodeds[encoded_sample(tasks->encoded, first)->encoded].in_order;
     for (uint32_t slot = 0; slot < tasks->chunks->groups[chunk->group].chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
-        if (id == SAMPLE_NONE || tasks->encoded->samples[id].encoded != ENGINE_NONE ||
+        if (id == SAMPLE_NONE || encoded_sample(tasks->encoded, id)->encoded != ENGINE_NONE ||
             (!is_waited_for(tasks, id) && !encoded_needs_bytes(tasks->encoded, job, id)))
             continue;
         uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
@@ -70,15 +71,15 @@ static void load_for_later(struct tasks *tasks, uint32_t job, sample_id first, c
              !encoded_next_has_way(tasks->encoded, id)))
             continue;
         if (tasks_load(tasks, job, id, bytes))
-            tasks->encoded->encodeds[tasks->encoded->samples[id].encoded].in_order = in_order;
+            tasks->encoded->encodeds[encoded_sample(tasks->encoded, id)->encoded].in_order = in_order;
     }
 }
 
 void tasks_load_mates(struct tasks *tasks, uint32_t job, sample_id id)
 {
-    if (tasks->chunks->at[id].chunk == ENGINE_NONE)
+    if (!chunks_group(tasks->chunks, id))
         return;
-    const struct chunk *chunk = &tasks->chunks->chunks[tasks->chunks->at[id].chunk];
+    const struct chunk *chunk = &tasks->chunks->chunks[chunks_place(tasks->chunks, id)->chunk];
     if (job_at(tasks->jobs, job)->terms.redirected)
         load_chunk(tasks, job, chunk, false);
     else
@@ -88,14 +89,16 @@ void tasks_load_mates(struct tasks *tasks, uint32_t job, sample_id id)
 void tasks_read_ahead(struct tasks *tasks)
 {
     struct group *group;
-    while (tasks->env->config.redirect_width > 1 && (group = encoded_hungry_group(tasks->encoded)) != NULL &&
-           encoded_room_ahead(tasks->encoded, group)) {
+    uint32_t tries = 0;
+    while (tries < AHEAD_TRIES && tasks->env->config.redirect_width > 1 &&
+           (group = encoded_hungry_group(tasks->encoded)) != NULL && encoded_room_ahead(tasks->encoded, group)) {
         const struct chunk *chunk = encoded_best_chunk(tasks->encoded, group);
         uint32_t job = chunk ? encoded_job_for(tasks->encoded, chunk, group->chunk_samples) : ENGINE_NONE;
         if (job != ENGINE_NONE && load_chunk(tasks, job, chunk, true)) {
             tasks->env->counts.reads++;
             continue;
         }
+        tries++;
         uint32_t used_up = group->chunk_samples / AHEAD_PATIENCE;
         group->ahead_below = group->stock > used_up ? group->stock - used_up : 0;
     }

@@ -84,8 +84,8 @@ static void load_failed(struct tasks *tasks, uint32_t index, const struct engine
 void tasks_on_loaded(struct tasks *tasks, const struct engine_event *event)
 {
     sample_id id = event->loaded.id;
-    CHECK(id < tasks->env->ids && tasks->encoded->samples[id].encoded != ENGINE_NONE);
-    uint32_t index = tasks->encoded->samples[id].encoded;
+    CHECK(id < tasks->env->samples.ids && encoded_sample(tasks->encoded, id)->encoded != ENGINE_NONE);
+    uint32_t index = encoded_sample(tasks->encoded, id)->encoded;
     struct encoded *encoded = &tasks->encoded->encodeds[index];
     if (!event->loaded.encoded) {
         load_failed(tasks, index, event);

@@ -10,10 +10,10 @@ enum { PROBE_DRAWS = 64 }; /* samples that are looked at to find one to read */
  * have failed itself. An encoded that lies in memory without pins is evicted, to be read anew. */
 static bool may_probe(struct tasks *tasks, const struct job *job, sample_id id, bool fresh)
 {
-    uint32_t encoded = tasks->encoded->samples[id].encoded;
+    uint32_t encoded = encoded_sample(tasks->encoded, id)->encoded;
     uint64_t bytes = tasks->env->config.sample_bytes(job->terms.dataset, id);
     if (bytes == ENGINE_NOT_THERE || bytes > tasks->env->config.encoded_bytes ||
-        (fresh && tasks->encoded->samples[id].failed))
+        (fresh && encoded_sample(tasks->encoded, id)->failed))
         return false;
     if (encoded == ENGINE_NONE)
         return true;

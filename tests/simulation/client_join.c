@@ -1,8 +1,10 @@
-/* client_join.c: a registration, and what the engine is told to forget before it. */
+/* client_join.c: a registration, and what the engine is told to forget or to place before it. */
 #include <stdlib.h>
 
 #include "common/check.h"
 #include "tests/simulation/world_priv.h"
+
+enum { PIECES = 4 }; /* that samples are placed in at the most */
 
 /* The number by which the engine knows the pipeline; else the lowest unused one, taken from what it meant before. */
 uint32_t client_pipeline_number(struct world *world, uint32_t pipeline)
@@ -77,11 +79,30 @@ static void forget_samples(struct world *world)
     free(used);
 }
 
+/* Before one registration in four, some of the samples that the job comes with get their places. `placings` is lent
+ * until the next flush. */
+static void place_samples(struct world *world, const struct client_plan *plan, const struct engine_chunks *chunks,
+                          struct engine_placing placings[PIECES])
+{
+    if (!chunks->places || random_below(&world->place_rng, 4))
+        return;
+    for (uint32_t piece = 0, from = 0, n; piece < PIECES && from < plan->n_view; piece++, from += n) {
+        n = 1 + (uint32_t)random_below(&world->place_rng, plan->n_view - from);
+        placings[piece] = (struct engine_placing){.ids = plan->view + from, .count = n, .chunks = *chunks};
+        placings[piece].chunks.places += from;
+        if (random_below(&world->place_rng, 2))
+            world_event(world, &(struct engine_event){.type = ENGINE_PLACE, .place = &placings[piece]}, NULL);
+        if (random_below(&world->place_rng, 4) == 0)
+            world_flush(world);
+    }
+}
+
 void client_join(struct world *world, struct client *client)
 {
     client->state = CLIENT_JOINING;
     client->tries++;
     struct scenario_job job;
+    struct engine_placing placings[PIECES];
     uint32_t number = client_pipeline_number(world, client->plan->pipeline);
     scenario_job_make(world->scenario, client->plan, number, client_number(world, client), &job);
     struct state state = {0};
@@ -95,6 +116,7 @@ void client_join(struct world *world, struct client *client)
     world_flush(world);
     forget_chunks(world);
     forget_samples(world);
+    place_samples(world, client->plan, &job.desc.chunks, placings);
     world_event(world, &(struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &job.desc}, client->plan);
     world_flush(world); /* the description is lent for the step */
     scenario_job_free(&job);

@@ -111,6 +111,7 @@ void model_event(struct model *model, uint64_t now_ns, const struct engine_event
     case ENGINE_ARRIVED: /* no job has homes */
     case ENGINE_BACK:
     case ENGINE_SHRINK:
+    case ENGINE_PLACE:
     case ENGINE_HALT:
     case ENGINE_SAMPLES_GONE: /* model_forgotten */
     case ENGINE_PACE:         /* changes the order of work alone */

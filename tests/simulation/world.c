@@ -12,6 +12,7 @@
 
 #define KEY_WORLD UINT64_C(0x3027d)
 #define KEY_FORGETTING UINT64_C(0xf0c6e8)
+#define KEY_PLACING UINT64_C(0x91ace5)
 #define KEY_GROWING UINT64_C(0x940b49)
 #define KEY_OUTPUTS UINT64_C(0x007b17)
 #define KEY_RESTARTING UINT64_C(0x4e57a4)
@@ -364,6 +365,7 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     struct world world = {.scenario = scenario, .options = *options, .agenda = {.row_bytes = sizeof(struct alarm)}};
     random_seed_keys(&world.rng, KEY_WORLD, scenario->seed, 0, 0);
     random_seed_keys(&world.forget_rng, KEY_FORGETTING, scenario->seed, 0, 0);
+    random_seed_keys(&world.place_rng, KEY_PLACING, scenario->seed, 0, 0);
     random_seed_keys(&world.output_rng, KEY_OUTPUTS, scenario->seed, 0, 0);
     random_seed_keys(&world.growth_rng, KEY_GROWING, scenario->seed, 0, 0);
     random_seed_keys(&world.restart_rng, KEY_RESTARTING, scenario->seed, 0, 0);

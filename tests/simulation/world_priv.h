@@ -103,7 +103,7 @@ struct world {
     struct engine *engine;
     struct model *model;
     struct sabotage *sabotage;
-    struct rng rng, forget_rng, output_rng, growth_rng;
+    struct rng rng, forget_rng, place_rng, output_rng, growth_rng;
     uint64_t now_ns, steps, hash;
     uint64_t longest_ns; /* of the steps, in the thread's time */
     uint64_t check_credit;

@@ -84,6 +84,9 @@ void world_see_event(struct world *world, const struct engine_event *event)
         world_say(world, "> RESERVED %llu bytes%s", (unsigned long long)event->reserved.bytes,
                   event->reserved.refused ? ", and no more" : "");
         break;
+    case ENGINE_PLACE:
+        world_say(world, "> PLACE %u samples from %u on", event->place->count, event->place->ids[0]);
+        break;
     case ENGINE_SHRINK: world_say(world, "> SHRINK"); break;
     default: world_say(world, event->type == ENGINE_DRAIN ? "> DRAIN" : "> TICK");
     }

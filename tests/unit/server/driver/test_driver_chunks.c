@@ -89,7 +89,7 @@ static uint32_t add_job(const char *name, const struct dataset *dataset)
 
 static uint32_t chunk_of(sample_id id)
 {
-    return scene->play.engine->chunks.at[id].chunk;
+    return chunks_place(&scene->play.engine->chunks, id)->chunk;
 }
 
 /* One epoch of the job: each sample of the dataset once. */
@@ -107,8 +107,8 @@ static void check_chunks(void)
 {
     const struct engine *engine = scene->play.engine;
     uint32_t stock = 0, groups_stock = 0;
-    for (sample_id id = 0; id < engine->env.ids; id++) {
-        const struct chunk_place *sample = &engine->chunks.at[id];
+    for (sample_id id = 0; id < engine->env.samples.ids; id++) {
+        const struct chunk_place *sample = chunks_place(&engine->chunks, id);
         uint32_t fiber = chunks_fiber_no(&engine->chunks, id), at = 0;
         if (sample->chunk == ENGINE_NONE) {
             assert_int_equal(fiber, ENGINE_NONE);
@@ -122,7 +122,7 @@ static void check_chunks(void)
         assert_true(at < group->n_chunks && group->kept == chunk->kept);
         assert_int_equal(chunk->members[sample->slot], id);
         assert_in_range(fiber, group->first_fiber, group->first_fiber + (group->chunk_samples + 3) / 4 - 1);
-        stock += engine->encoded.samples[id].encoded != ENGINE_NONE;
+        stock += encoded_sample(&engine->encoded, id)->encoded != ENGINE_NONE;
     }
     for (uint32_t i = 0; i < engine->chunks.n_groups; i++)
         groups_stock += engine->chunks.groups[i].stock;

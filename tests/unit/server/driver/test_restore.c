@@ -470,11 +470,12 @@ static void test_mutations(void **state)
         struct registration *reg = resolve(asked, memfd_of(bytes, len));
         assert_true(reg->code ? reg->err.text[0] && !reg->found.restore : reg->found.restore != NULL);
         if (!reg->code) {
-            struct engine_job_desc desc = {
-                .rank = asked->rank,
-                .world_size = asked->world_size,
-                .sampled = {.shuffle = asked->shuffle, .view = reg->found.view.ids, .order = reg->found.view.order},
-                .resume = &reg->found.restore->engine};
+            struct engine_job_desc desc = {.rank = asked->rank,
+                                           .world_size = asked->world_size,
+                                           .sampled = {.shuffle = asked->shuffle,
+                                                       .view = reg->found.selection->view.ids,
+                                                       .order = reg->found.selection->view.order},
+                                           .resume = &reg->found.restore->engine};
             const char *flaw = resume_flaw(&desc);
             if (flaw)
                 fail_msg("mutation %d: %s", i, flaw);

@@ -89,7 +89,7 @@ static uint32_t kept(bool chunks[CHUNKS])
         assert_int_equal(engine->chunks.groups[engine->chunks.chunks[chunk].group].kept, chunks[chunk]);
         for (uint32_t slot = 0; slot < CHUNK; slot++) {
             sample_id id = chunk * CHUNK + slot;
-            assert_true(chunks[chunk] || id >= engine->env.ids || !encoded_keeps(&engine->encoded, id));
+            assert_true(chunks[chunk] || id >= engine->env.samples.ids || !encoded_keeps(&engine->encoded, id));
         }
     }
     return count;
