@@ -3,10 +3,10 @@
  * A pick e is drawn for the jobs in S. Job j may get any sample e' of e's fiber that is in R_j, instead of e. Then e'
  * leaves R_j, and e does not. So the fiber is asked for as often as it has samples left.
  *
- * A fiber bounds what is read. An instance costs no read, and where all bytes stay in memory nothing else does. So there
- * a job's instance may come from the same slots of other groups as well, of as many as have REACH_SAMPLES of its view: a
- * job on a tenth of a dataset looks into ten times as many groups as one on all of it. They begin with e's own and go
- * round, so each fiber is in reach of as many others as any. */
+ * A fiber bounds what is read. An instance costs no read, and where all bytes stay in memory nothing else does. So
+ * there a job's instance may come from the same slots of other groups as well, of as many as have REACH_SAMPLES of its
+ * view: a job on a tenth of a dataset looks into ten times as many groups as one on all of it. They begin with e's own
+ * and go round, so each fiber is in reach of as many others as any. */
 #include <string.h>
 
 #include "server/engine/demand.h"
