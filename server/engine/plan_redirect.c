@@ -72,12 +72,14 @@ static bool none_is_better(const struct plan *plan, uint32_t best)
     return is_ready(plan, best) && residency_want(plan->prepared->residency, best) < 2 * DEMAND_NOW;
 }
 
-/* groups_in_reach gives in how many groups an instance is looked for, the pick's own included. */
+/* groups_in_reach gives in how many groups an instance is looked for, the pick's own included. A job alone would look
+ * for what nobody else has had prepared. */
 static uint32_t groups_in_reach(const struct plan *plan, const struct job *job, const struct group *group)
 {
-    uint64_t reach = plan->env->config.redirect_reach ? plan->env->config.redirect_reach : REACH_SAMPLES;
-    if (!group->kept || !job->shape.chunk_count)
+    bool alone = job == jobs_first(plan->jobs) && !jobs_after(plan->jobs, job);
+    if (alone || !group->kept || !job->shape.chunk_count)
         return 1;
+    uint64_t reach = plan->env->config.redirect_reach ? plan->env->config.redirect_reach : REACH_SAMPLES;
     /* The view has `part` / `whole` samples in a fiber, on the mean of its dataset. */
     uint64_t part = job->shape.view_samples * group->n_chunks * group->width;
     uint64_t whole = (uint64_t)job->shape.chunk_count * group->chunk_samples;
