@@ -233,6 +233,7 @@ static uint32_t arrange(struct chunks *chunks, const struct chunk_range *range, 
     }
     uint64_t samples = (uint64_t)count * range->samples, held = kept ? samples : range->held;
     uint32_t size = group_size(chunks, samples, range->width, held), groups = (count + size - 1) / size;
+    uint32_t first_alike = chunks->n_groups;
     size = size < count ? size : count;
     for (uint32_t i = 0; i < groups; i++) {
         uint32_t from = (uint32_t)((uint64_t)count * i / groups), to = (uint32_t)((uint64_t)count * (i + 1) / groups);
@@ -245,6 +246,8 @@ static uint32_t arrange(struct chunks *chunks, const struct chunk_range *range, 
                                   .thin = held * size < (uint64_t)count * fibers,
                                   .ample = kept || range->held * 2 >= range->rest || range->width == 1,
                                   .kept = kept,
+                                  .first_alike = first_alike,
+                                  .n_alike = groups,
                                   .ahead_below = UINT32_MAX},
                   fibers);
     }

@@ -40,9 +40,10 @@ struct group {
     uint32_t stock_max;   /* how many samples that a job still wants its stock in a fiber may have */
     /* The budget does not hold one sample for each fiber, so no sample makes room for another. */
     bool thin;
-    bool ample;           /* Memory holds so much of it that a read may bring all of a chunk, as at w = 1. */
-    bool kept;            /* its chunks are kept */
-    uint32_t ahead_below; /* Reading ahead is tried again once the stock is below this. */
+    bool ample;                    /* Memory holds so much of it that a read may bring all of a chunk, as at w = 1. */
+    bool kept;                     /* its chunks are kept */
+    uint32_t first_alike, n_alike; /* the groups of its range that are kept like it, which are neighbours */
+    uint32_t ahead_below;          /* Reading ahead is tried again once the stock is below this. */
 };
 
 /* What memory has of a fiber. */

@@ -64,6 +64,9 @@ struct engine_config {
     uint64_t copy_bytes;
     uint32_t redirect_width; /* w, the neighbouring slots of a fiber, or ENGINE_REDIRECT_HALF; 0: no redirection */
     uint32_t redirect_group; /* n, the chunks that share one place in memory; 0: the budgets decide */
+    /* Where all bytes stay in memory, samples of a job's view among which a prepared one is looked for; 0: as many as
+     * jobs apart in their epochs need to find each other's. */
+    uint32_t redirect_reach;
     /* The node is one of a cluster, and prepares its chunks for the jobs of all nodes. Then jobs out of step need fewer
      * reads, and a chunk's samples are spread less. */
     bool home;

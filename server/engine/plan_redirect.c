@@ -1,7 +1,12 @@
 /* plan_redirect.c: which samples a pick's jobs get (Brand and Redox: redirection, carried over to many jobs).
  *
  * A pick e is drawn for the jobs in S. Job j may get any sample e' of e's fiber that is in R_j, instead of e. Then e'
- * leaves R_j, and e does not. So the fiber is asked for as often as it has samples left. */
+ * leaves R_j, and e does not. So the fiber is asked for as often as it has samples left.
+ *
+ * A fiber bounds what is read. An instance costs no read, and where all bytes stay in memory nothing else does. So
+ * there a job's instance may come from the same slots of other groups as well, of as many as have REACH_SAMPLES of its
+ * view: a job on a tenth of a dataset looks into ten times as many groups as one on all of it. They begin with e's own
+ * and go round, so each fiber is in reach of as many others as any. */
 #include <string.h>
 
 #include "server/engine/demand.h"
@@ -9,8 +14,15 @@
 #include "server/engine/plan.h"
 #include "server/engine/residents.h"
 
-/* instances of a fiber that are looked at for one job, newest first; this bounds the work */
-enum { PREPARED_LOOK_MAX = 256 };
+enum {
+    /* Samples of a job's view among which an instance is looked for. Among half as many too few are found that another
+     * job has had prepared. */
+    REACH_SAMPLES = 384,
+    /* Fibers, and instances in all of them, that are looked at for one job; those of a fiber newest first. This bounds
+     * the work. */
+    GROUPS_LOOK_MAX = 1024,
+    PREPARED_LOOK_MAX = 256
+};
 
 /* eligible tells whether the sample is in R_j, or is the pick itself, which has just left R_j. */
 static bool eligible(const struct plan *plan, uint32_t job, sample_id pick, sample_id id)
@@ -48,27 +60,55 @@ static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id
                                                                                                               : best;
 }
 
+static bool is_ready(const struct plan *plan, uint32_t index)
+{
+    return index != ENGINE_NONE && plan->prepared->instances[index].state == INSTANCE_READY;
+}
+
 /* none_is_better tells whether the instance is READY and at most one job wants it: nothing of the fiber comes before
  * such a one. */
 static bool none_is_better(const struct plan *plan, uint32_t best)
 {
-    return best != ENGINE_NONE && plan->prepared->instances[best].state == INSTANCE_READY &&
-           residency_want(plan->prepared->residency, best) < 2 * DEMAND_NOW;
+    return is_ready(plan, best) && residency_want(plan->prepared->residency, best) < 2 * DEMAND_NOW;
+}
+
+/* groups_in_reach gives in how many groups an instance is looked for, the pick's own included. A job alone would look
+ * for what nobody else has had prepared. */
+static uint32_t groups_in_reach(const struct plan *plan, const struct job *job, const struct group *group)
+{
+    bool alone = job == jobs_first(plan->jobs) && !jobs_after(plan->jobs, job);
+    if (alone || !group->kept || !job->shape.chunk_count)
+        return 1;
+    uint64_t reach = plan->env->config.redirect_reach ? plan->env->config.redirect_reach : REACH_SAMPLES;
+    /* The view has `part` / `whole` samples in a fiber, on the mean of its dataset. */
+    uint64_t part = job->shape.view_samples * group->n_chunks * group->width;
+    uint64_t whole = (uint64_t)job->shape.chunk_count * group->chunk_samples;
+    uint64_t groups = (reach * whole + part - 1) / part;
+    uint32_t most = group->n_alike < GROUPS_LOOK_MAX ? group->n_alike : GROUPS_LOOK_MAX;
+    return groups < most ? (uint32_t)groups : most;
 }
 
 /* find_prepared gives the best instance for the job: one of the pick's own, even if nobody else wants them, or one of
- * the fiber that somebody wants. An instance that a job in the dataset's order left behind is given for its own sample
- * only. Otherwise an epoch would begin with one class, because a folder is sorted by class. So is one that lies there
- * since an epoch before. Otherwise what memory has would come first in each epoch. */
+ * the fiber that somebody wants; if none of these is READY, one of the next fiber in reach that has a READY one. An
+ * instance that a job in the dataset's order left behind is given for its own sample only. Otherwise an epoch would
+ * begin with one class, because a folder is sorted by class. So is one that lies there since an epoch before. Otherwise
+ * what memory has would come first in each epoch. */
 static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id pick)
 {
-    uint32_t best = ENGINE_NONE, looked = 0;
+    const struct group *group = chunks_group(plan->chunks, pick), *near = group;
+    const struct group *first = &plan->chunks->groups[group->first_alike], *end = first + group->n_alike;
+    uint32_t fiber = plan->chunks->at[pick].slot / group->width, best = ENGINE_NONE, looked = 0;
     INSTANCES_OF(plan->prepared, pick, index)
         best = better_instance(plan, job, pick, index, best);
-    for (uint32_t index = chunks_fiber(plan->chunks, pick)->instances.head;
-         index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(plan, best);
-         index = plan->prepared->instances[index].in_fiber.next, looked++)
-        best = better_instance(plan, job, pick, index, best);
+    for (uint32_t left = groups_in_reach(plan, job_at(plan->jobs, job), group); left > 0; left--) {
+        for (uint32_t index = plan->chunks->fibers[near->first_fiber + fiber].instances.head;
+             index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(plan, best);
+             index = plan->prepared->instances[index].in_fiber.next, looked++)
+            best = better_instance(plan, job, pick, index, best);
+        if (is_ready(plan, best))
+            break;
+        near = near + 1 < end ? near + 1 : first;
+    }
     return best;
 }
 

@@ -2,9 +2,9 @@
 
     test_sharing.py LARDERD PART [--seeds N]
 
-PART: redirect, off, loading, parts, chunks, fits, keeps, known, order or odd. Every run is exactly once and gives no
-instance twice to a job; the limits are named at each part. Seeds are 1 … N, so that a failure is found again; with one
-alone the costly cases are left out."""
+PART: redirect, off, loading, parts, chunks, fits, keeps, known, thin, order or odd. Every run is exactly once and
+gives no instance twice to a job; the limits are named at each part. Seeds are 1 … N, so that a failure is found again;
+with one alone the costly cases are left out."""
 
 import concurrent.futures
 import json
@@ -245,6 +245,36 @@ def known(seeds):
             expect(f"{jobs}, seed {seed}: bytes read of each byte and epoch", read, 0, most)
 
 
+# Preparations for each delivered sample, and how many more there may be with all bytes in memory than with a tenth.
+THIN_MOST, THIN_WORSE = 0.345, 0.006
+
+
+def thin_scenario(seed, part, encoded, view=None, chunk=64):
+    """thin.yaml with jobs on another part of the dataset, still .3 of their epochs apart. Memory is for a twentieth of
+    that part prepared, and for `encoded` of it encoded."""
+    text = scenario("thin", seed).replace("chunk: 64", f"chunk: {chunk}")
+    memory = f"{{prepared: {0.05 * part:g}, encoded: {encoded * part:g}}}"
+    text = text.replace("{prepared: 0.005, encoded: 0.1}", memory)
+    for number in (1, 2, 3):
+        text = text.replace(f"start: {number * 0.03:g},", f"start: {number * 0.3 * part:g},")
+    return text.replace("{fraction: 0.1, seed: 7}", view or f"{{fraction: {part:g}, seed: 7}}")
+
+
+def thin(seeds):
+    """Jobs apart share as much on a few samples as on all of a dataset, and no less when more bytes are in memory:
+    whether the samples lie anywhere or together, and in chunks of any size."""
+    for seed in seeds:
+        cases = [(part, None, 64) for part in (1, 0.5, 0.2, 0.1, 0.05)]
+        cases += [(0.1, "{range: [4000, 6000]}", 64), (0.1, None, 16), (0.1, None, 256)]
+        for part, view, chunk in cases:
+            little, whole = runs([thin_scenario(seed, part, encoded, view, chunk) for encoded in (0.1, 1)])
+            what = f"{view or part} of a dataset, chunks of {chunk}, seed {seed}"
+            exactly_once(what, little)
+            exactly_once(what, whole)
+            most = min(THIN_MOST, little["prepared_per_delivered"] + THIN_WORSE)
+            expect(f"{what}: prepared per delivered", whole["prepared_per_delivered"], 0, most)
+
+
 def orders(text):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text.replace("samples: 20000", "samples: 6400").replace("epochs: 4", "epochs: 40"))
@@ -323,7 +353,7 @@ failures = []
 LARDERD, part = sys.argv[1], sys.argv[2]
 count = int(sys.argv[4]) if sys.argv[3:4] == ["--seeds"] else 2
 PARTS = {"redirect": redirect, "off": off, "loading": loading, "parts": parts, "chunks": chunks, "fits": fits,
-         "keeps": keeps, "known": known, "order": order, "odd": odd}
+         "keeps": keeps, "known": known, "thin": thin, "order": order, "odd": odd}
 PARTS[part](range(1, count + 1))
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)

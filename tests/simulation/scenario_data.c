@@ -111,6 +111,9 @@ void scenario_draw_chunks(struct scenario *sc, struct rng *rng)
                                             : (uint32_t)between(rng, 1, sc->chunk_samples);
     sc->config.redirect_group = (uint32_t)(chance(rng, 40) ? 0 : between(rng, 1, chance(rng, 50) ? 4 : 64));
     sc->gather = (uint32_t)(chance(rng, 50) ? 1 : between(rng, 2, SCENARIO_GATHER_MAX));
+    struct rng own;
+    random_seed_keys(&own, KEY_REACH, sc->seed, 0, 0);
+    sc->config.redirect_reach = (uint32_t)(chance(&own, 50) ? 0 : between(&own, 1, 64));
 }
 
 /* With keys of its own, so that the scenarios of all seeds stay what they were but for this. */

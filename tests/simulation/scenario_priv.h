@@ -22,6 +22,7 @@
 #define KEY_OUTAGES UINT64_C(0x0074a6e5)
 #define KEY_RESTARTS UINT64_C(0x4e57a475)
 #define KEY_GROWTH UINT64_C(0x94034a)
+#define KEY_REACH UINT64_C(0x2eac4)
 
 enum mood {
     MOOD_PLAIN,
