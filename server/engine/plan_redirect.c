@@ -97,7 +97,7 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
 {
     const struct group *group = chunks_group(plan->chunks, pick), *near = group;
     const struct group *first = &plan->chunks->groups[group->first_alike], *end = first + group->n_alike;
-    uint32_t fiber = plan->chunks->at[pick].slot / group->width, best = ENGINE_NONE, looked = 0;
+    uint32_t fiber = chunks_place(plan->chunks, pick)->slot / group->width, best = ENGINE_NONE, looked = 0;
     INSTANCES_OF(plan->prepared, pick, index)
         best = better_instance(plan, job, pick, index, best);
     for (uint32_t left = groups_in_reach(plan, job_at(plan->jobs, job), group); left > 0; left--) {
