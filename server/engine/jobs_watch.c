@@ -181,6 +181,8 @@ bool engine_waits_for_room(const struct engine *engine)
 
 void jobs_watch_room(struct engine *engine)
 {
+    if (engine->env.now_ns >= engine->plan.zone_again_ns)
+        engine->plan.zone_goes_on = false;
     for (uint32_t i = 0; i < engine->jobs.end && engine->env.now_ns >= engine->plan.zone_again_ns; i++) {
         engine->plan.zone_turn = (engine->plan.zone_turn + 1) % engine->jobs.end;
         if (may_wait(job_at(&engine->jobs, engine->plan.zone_turn)))
@@ -231,6 +233,8 @@ uint64_t engine_wakes_ns(const struct engine *engine)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     uint64_t wakes_ns = engine->halted ? UINT64_MAX : prepared_wakes_ns(&engine->prepared);
+    if (engine->plan.zone_goes_on && !engine->halted && engine->plan.zone_again_ns < wakes_ns)
+        wakes_ns = engine->plan.zone_again_ns;
     for (uint32_t no = 0; engine->sources.n_away > 0 && no < engine->jobs.end; no++) {
         const struct job *job = job_at(&engine->jobs, no);
         const struct data_source *source = &engine->sources.all[job->source.at];

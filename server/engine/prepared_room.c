@@ -1,4 +1,5 @@
-/* prepared_room.c: room in the arena for an instance: a free block, a zone's slot, or room made by eviction. */
+/* prepared_room.c: room in the arena: for an instance, or for a slot of a zone. It is a free block, a free slot, or made
+ * by eviction. */
 #include "common/check.h"
 #include "server/engine/demand.h"
 #include "server/engine/prepared.h"
@@ -6,14 +7,21 @@
 enum {
     REUSE_VICTIMS = 32,  /* victims of one want that are compared by expected reuse */
     WINDOW_VICTIMS = 64, /* victims whose neighbourhood is tried before the whole arena is walked */
-    SPARE_VICTIMS = 8    /* victims that spare room may cost */
+    SPARE_VICTIMS = 8,   /* victims that spare room may cost */
+    GO_AT_ONCE = 4096    /* instances that one step evicts for slots of a zone */
 };
 
 /* What an instance asks for: a slot of its zone, or so many bytes beside all zones. */
 struct claim {
     uint32_t index;
     uint64_t bytes;
-    struct zone *zone; /* NULL: there is none of its size */
+    struct zone *zone; /* NULL: it is raw */
+};
+
+/* Blocks that lie together and may be cleared. The first `count` of prepared.window are the instances in them. */
+struct window {
+    uint64_t from, to;
+    size_t count;
 };
 
 /* clearable tells whether the block may be cleared. *owner is the instance in it, ENGINE_NONE when it is free. No slot
@@ -52,24 +60,45 @@ static uint64_t collect(struct prepared *prepared, uint32_t block, bool forward,
     return found;
 }
 
+/* is_within tells whether the instance lies in the window. */
+static bool is_within(const struct prepared *prepared, uint32_t index, const struct window *window)
+{
+    uint64_t offset = extent_offset(prepared->extents, prepared->instances[index].block);
+    return window->from <= offset && offset < window->to;
+}
+
+/* find_window finds a window of `bytes` around the victim that may be cleared. */
+static bool find_window(struct prepared *prepared, uint32_t victim, uint64_t bytes, struct window *out)
+{
+    uint32_t block = prepared->instances[victim].block;
+    uint64_t from = extent_offset(prepared->extents, block), before = 0;
+    size_t count = 0;
+    uint64_t found = collect(prepared, block, true, bytes, &count);
+    if (found < bytes)
+        before = collect(prepared, extent_prev(prepared->extents, block), false, bytes - found, &count);
+    *out = (struct window){.from = from - before, .to = from + found, .count = count};
+    return found + before >= bytes;
+}
+
+/* clear_window evicts what lies in the window that was found last. */
+static void clear_window(struct prepared *prepared, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        prepared_evict(prepared, prepared->window[i]);
+}
+
 /* clear_around clears the victim's block if it is a slot of the claim's zone. Otherwise it clears a window around the
  * victim, if the neighbours may go. */
 static bool clear_around(struct prepared *prepared, const struct claim *claim, uint32_t victim)
 {
-    uint32_t block = prepared->instances[victim].block;
-    uint64_t bytes = claim->bytes;
-    size_t count = 0;
+    struct window window;
     if (is_slot_for(prepared, claim, victim)) {
         prepared_evict(prepared, victim);
         return true;
     }
-    uint64_t found = collect(prepared, block, true, bytes, &count);
-    if (found < bytes)
-        found += collect(prepared, extent_prev(prepared->extents, block), false, bytes - found, &count);
-    if (found < bytes)
+    if (!find_window(prepared, victim, claim->bytes, &window))
         return false;
-    for (size_t i = 0; i < count; i++)
-        prepared_evict(prepared, prepared->window[i]);
+    clear_window(prepared, window.count);
     return true;
 }
 
@@ -82,8 +111,7 @@ static bool clear_anywhere(struct prepared *prepared, uint64_t bytes)
         uint32_t start = block, owner;
         uint64_t found = collect(prepared, start, true, bytes, &count);
         if (found >= bytes) {
-            for (size_t i = 0; i < count; i++)
-                prepared_evict(prepared, prepared->window[i]);
+            clear_window(prepared, count);
             return true;
         }
         /* The window is too short: go on behind the block that stopped it. */
@@ -197,9 +225,10 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
     uint64_t bytes = owner->terms.raw ? prepared->env->config.sample_bytes(owner->terms.dataset, id)
                                       : owner->terms.slot_bytes;
     *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .raw = owner->terms.raw};
+    uint64_t slot_bytes = engine_slot_bytes(&prepared->env->config, bytes);
     struct claim claim = {.index = index,
-                          .bytes = engine_slot_bytes(&prepared->env->config, bytes),
-                          .zone = prepared_zone_of(prepared, instance)};
+                          .bytes = slot_bytes,
+                          .zone = instance->raw ? NULL : prepared_zone_for(prepared, slot_bytes)};
     /* this evicts, but begins no instance: `instance` stays valid */
     uint32_t block = spare ? arena_alloc_spare(prepared, &claim) : arena_alloc(prepared, &claim);
     prepared_note_room(prepared, claim.bytes, block != EXTENT_NONE);
@@ -224,6 +253,7 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         .alone = owner->terms.shuffle == SHUFFLE_NONE,
         .made_for = owner->terms.client};
     sample->instances = index;
+    prepared_zone_enter(prepared, index);
     residency_add(prepared->residency, index, 0); /* its first pin is the making's */
     prepared->pinned_bytes += extent_bytes(prepared->extents, block);
     prepared_set_want(prepared, index, demand_count(prepared->jobs, &instance->form));
@@ -238,4 +268,52 @@ uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id)
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id)
 {
     return begin_instance(prepared, job, id, true);
+}
+
+/* ── slots ── */
+
+/* Where prepared_extend has come to: the victim that is to go next, and how many have gone. */
+struct sweep {
+    uint32_t victim;
+    uint64_t gone;
+};
+
+/* sweep_window clears a window around the next victim that has one, and gives its bytes; 0 when there is none among the
+ * next few. Slots of zones, of which there are no more than are promised, do not count. */
+static uint64_t sweep_window(struct prepared *prepared, uint64_t bytes, struct sweep *sweep)
+{
+    struct window window;
+    for (int tries = 0; sweep->victim != RESIDENT_NONE && tries < WINDOW_VICTIMS;) {
+        const struct instance *victim = &prepared->instances[sweep->victim];
+        bool found = find_window(prepared, sweep->victim, bytes, &window);
+        tries += !victim->zoned;
+        do {
+            sweep->victim = residency_victim_after(prepared->residency, sweep->victim);
+        } while (found && sweep->victim != RESIDENT_NONE && is_within(prepared, sweep->victim, &window));
+        if (found) {
+            clear_window(prepared, window.count);
+            sweep->gone += window.count;
+            return window.to - window.from;
+        }
+    }
+    return 0;
+}
+
+uint64_t prepared_extend(struct prepared *prepared, uint64_t bytes, uint64_t slots, bool *more)
+{
+    struct zone *zone = prepared_zone_for(prepared, bytes);
+    struct sweep sweep = {.victim = residency_victim(prepared->residency)};
+    uint64_t given = 0, found;
+    uint32_t block;
+    for (; given < slots && (block = extent_alloc(prepared->extents, bytes, ENGINE_NONE)) != EXTENT_NONE; given++)
+        prepared_zone_add(zone, block);
+    while (given < slots && prepared_zone_adopt(prepared, zone))
+        given++;
+    while (given < slots && sweep.gone < GO_AT_ONCE && (found = sweep_window(prepared, bytes, &sweep)) > 0)
+        for (; given < slots && found >= bytes; found -= bytes, given++)
+            prepared_zone_add(zone, extent_alloc(prepared->extents, bytes, ENGINE_NONE));
+    zone->promised += given;
+    prepared->room_changes += given > 0;
+    *more = given < slots && sweep.gone >= GO_AT_ONCE;
+    return given;
 }
