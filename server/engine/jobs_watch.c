@@ -155,9 +155,11 @@ static void watch_room_of(struct engine *engine, uint32_t no)
         } else if (timeout_ns && engine->env.now_ns >= queue->starves_since_ns + timeout_ns) {
             engine->plan.zone_again_ns = 0; /* The job's zone is tried a last time, whichever job's turn it is. */
             plan_zone_enter(&engine->plan, job);
-            if (!job->zoned && engine->prepared.growth.refused)
+            if (job->zoned || engine->plan.zone_goes_on)
+                return;
+            if (engine->prepared.growth.refused)
                 fail_of_memory(engine, no);
-            else if (!job->zoned)
+            else
                 fail(engine, no);
             return;
         }

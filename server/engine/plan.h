@@ -89,7 +89,7 @@ void plan_divide_arena(struct plan *plan);
 void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[JOBS_MAX]);
 
 /* plan_zones.c */
-/* plan_zone_enter gives the zone of the job's slot size the slots that it lacks for the job, as many as can be done now.
+/* plan_zone_enter gives the zone of the job's slot size the slots that it lacks for the job, as many as it can now.
  * With the last one job->zoned is set. plan_zone_leave takes them away. */
 void plan_zone_enter(struct plan *plan, struct job *job);
 void plan_zone_leave(struct plan *plan, const struct job *job);

@@ -179,7 +179,7 @@ uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id);
 /* prepared_begin_spare begins an instance like prepared_begin, but evicts only instances that nobody wants. */
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id);
 /* prepared_extend promises up to `slots` more slots of so many bytes: as many as there are without moving what is
- * pinned. It gives their number. *more tells that it has evicted as much as one step may, and may find more. */
+ * pinned. It gives their number. *more: it has evicted as many instances as a step may, and there may be more slots. */
 uint64_t prepared_extend(struct prepared *prepared, uint64_t bytes, uint64_t slots, bool *more);
 
 /* prepared_limit.c */

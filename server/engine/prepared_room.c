@@ -1,5 +1,4 @@
-/* prepared_room.c: room in the arena: for an instance, or for a slot of a zone. It is a free block, a free slot, or made
- * by eviction. */
+/* prepared_room.c: room in the arena, for an instance or a slot of a zone: what is free, or is made so by eviction. */
 #include "common/check.h"
 #include "server/engine/demand.h"
 #include "server/engine/prepared.h"
@@ -7,8 +6,7 @@
 enum {
     REUSE_VICTIMS = 32,  /* victims of one want that are compared by expected reuse */
     WINDOW_VICTIMS = 64, /* victims whose neighbourhood is tried before the whole arena is walked */
-    SPARE_VICTIMS = 8,   /* victims that spare room may cost */
-    GO_AT_ONCE = 4096    /* instances that one step evicts for slots of a zone */
+    SPARE_VICTIMS = 8    /* victims that spare room may cost */
 };
 
 /* What an instance asks for: a slot of its zone, or so many bytes beside all zones. */
@@ -226,9 +224,8 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
                                       : owner->terms.slot_bytes;
     *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .raw = owner->terms.raw};
     uint64_t slot_bytes = engine_slot_bytes(&prepared->env->config, bytes);
-    struct claim claim = {.index = index,
-                          .bytes = slot_bytes,
-                          .zone = instance->raw ? NULL : prepared_zone_for(prepared, slot_bytes)};
+    struct claim claim = {
+        .index = index, .bytes = slot_bytes, .zone = instance->raw ? NULL : prepared_zone_for(prepared, slot_bytes)};
     /* this evicts, but begins no instance: `instance` stays valid */
     uint32_t block = spare ? arena_alloc_spare(prepared, &claim) : arena_alloc(prepared, &claim);
     prepared_note_room(prepared, claim.bytes, block != EXTENT_NONE);
@@ -272,48 +269,48 @@ uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id
 
 /* ── slots ── */
 
-/* Where prepared_extend has come to: the victim that is to go next, and how many have gone. */
+/* Where prepared_extend has come to: the victim that is next, and how many instances it has looked at or evicted. */
 struct sweep {
     uint32_t victim;
-    uint64_t gone;
+    uint64_t looked;
 };
 
-/* sweep_window clears a window around the next victim that has one, and gives its bytes; 0 when there is none among the
- * next few. Slots of zones, of which there are no more than are promised, do not count. */
+/* sweep_window clears a window around the next victim that has one, and gives its bytes; 0 when there is none around
+ * the next WINDOW_VICTIMS. Those in slots of zones do not count: there are no more than jobs were promised. */
 static uint64_t sweep_window(struct prepared *prepared, uint64_t bytes, struct sweep *sweep)
 {
     struct window window;
     for (int tries = 0; sweep->victim != RESIDENT_NONE && tries < WINDOW_VICTIMS;) {
-        const struct instance *victim = &prepared->instances[sweep->victim];
         bool found = find_window(prepared, sweep->victim, bytes, &window);
-        tries += !victim->zoned;
-        do {
+        tries += !prepared->instances[sweep->victim].zoned;
+        sweep->looked += window.count;
+        do
             sweep->victim = residency_victim_after(prepared->residency, sweep->victim);
-        } while (found && sweep->victim != RESIDENT_NONE && is_within(prepared, sweep->victim, &window));
+        while (found && sweep->victim != RESIDENT_NONE && is_within(prepared, sweep->victim, &window));
         if (found) {
             clear_window(prepared, window.count);
-            sweep->gone += window.count;
             return window.to - window.from;
         }
     }
     return 0;
 }
 
+/* First what is free, then what lies there in this size: it need not be cleared to be a slot. Then victims go. */
 uint64_t prepared_extend(struct prepared *prepared, uint64_t bytes, uint64_t slots, bool *more)
 {
     struct zone *zone = prepared_zone_for(prepared, bytes);
     struct sweep sweep = {.victim = residency_victim(prepared->residency)};
-    uint64_t given = 0, found;
+    uint64_t given = 0, found, most = prepared->env->config.evicted_at_once;
     uint32_t block;
     for (; given < slots && (block = extent_alloc(prepared->extents, bytes, ENGINE_NONE)) != EXTENT_NONE; given++)
         prepared_zone_add(zone, block);
     while (given < slots && prepared_zone_adopt(prepared, zone))
         given++;
-    while (given < slots && sweep.gone < GO_AT_ONCE && (found = sweep_window(prepared, bytes, &sweep)) > 0)
+    while (given < slots && sweep.looked < most && (found = sweep_window(prepared, bytes, &sweep)) > 0)
         for (; given < slots && found >= bytes; found -= bytes, given++)
             prepared_zone_add(zone, extent_alloc(prepared->extents, bytes, ENGINE_NONE));
     zone->promised += given;
     prepared->room_changes += given > 0;
-    *more = given < slots && sweep.gone >= GO_AT_ONCE;
+    *more = given > 0 && given < slots && sweep.looked >= most;
     return given;
 }
