@@ -149,10 +149,10 @@ struct job {
     struct job_terms terms;
     struct job_shape shape;
     struct job_quota quota;
-    /* zone_slots: slots that a zone has for it. zoned: these are enough for its ahead_min rows. Until then only raw
-     * samples are planned for it; see prepared_zones.c. */
+    /* Its ahead_min rows have slots in a zone. Until then only raw samples are planned for it; see prepared_zones.c. */
     bool zoned;
-    uint64_t zone_slots;
+    uint64_t
+        zone_slots; /* slots that a zone has for it: none or all of them, but for the job whose room is being made */
     struct job_progress progress;
     struct job_source source;
     struct job_turns turns;

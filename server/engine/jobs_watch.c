@@ -183,12 +183,13 @@ bool engine_waits_for_room(const struct engine *engine)
 
 void jobs_watch_room(struct engine *engine)
 {
-    if (engine->env.now_ns >= engine->plan.zone_again_ns)
-        engine->plan.zone_goes_on = false;
-    for (uint32_t i = 0; i < engine->jobs.end && engine->env.now_ns >= engine->plan.zone_again_ns; i++) {
-        engine->plan.zone_turn = (engine->plan.zone_turn + 1) % engine->jobs.end;
-        if (may_wait(job_at(&engine->jobs, engine->plan.zone_turn)))
-            plan_zone_enter(&engine->plan, job_at(&engine->jobs, engine->plan.zone_turn));
+    struct plan *plan = &engine->plan;
+    plan->zone_goes_on = plan->zone_goes_on && may_wait(job_at(&engine->jobs, plan->zone_turn));
+    for (uint32_t i = 0; i < engine->jobs.end && engine->env.now_ns >= plan->zone_again_ns; i++) {
+        uint32_t no = plan->zone_goes_on ? plan->zone_turn : (plan->zone_turn + 1) % engine->jobs.end;
+        plan->zone_turn = no;
+        if (may_wait(job_at(&engine->jobs, no)))
+            plan_zone_enter(plan, job_at(&engine->jobs, no));
     }
     for (uint32_t no = 0; no < engine->jobs.end; no++)
         if (may_wait(job_at(&engine->jobs, no)))

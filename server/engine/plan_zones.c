@@ -2,7 +2,8 @@
  *
  * A job's slots are taken where things lie (prepared_extend). That costs as much as the job has slots, whatever else is
  * in memory. Only if what is pinned leaves free space in pieces are all zones laid out anew, which goes over everything
- * in the arena. So it is done only when it is known to succeed: that depends on nothing but what cannot be moved. */
+ * in the arena. Whether that succeeds depends on nothing but what cannot be moved, so it is known before anything is
+ * evicted. A job gets all of its slots or none, but for one whose room is still being made from step to step. */
 #include <stdlib.h>
 
 #include "cache/memory/layout.h"
@@ -125,18 +126,25 @@ static bool fits_beside(const struct plan *plan, const struct fixed *fixed)
     return found;
 }
 
-/* rearrange promises so many more slots of so many bytes if all zones can then be laid out anew. */
-static bool rearrange(struct plan *plan, uint64_t bytes, uint64_t slots)
+/* clear_slots gets the slots that the job still lacks by eviction, or by laying all zones out anew. Nothing is evicted
+ * in vain: all zones are known to fit beside what cannot be moved. It gives how many the job got; less than it lacked
+ * only if that is none, or zone_goes_on. */
+static uint64_t clear_slots(struct plan *plan, uint64_t bytes, uint64_t lacking)
 {
     struct fixed fixed = gather_fixed(plan);
-    prepared_promise(plan->prepared, bytes, slots);
+    uint64_t given = 0;
+    prepared_promise(plan->prepared, bytes, lacking);
     bool fits = fits_beside(plan, &fixed);
+    prepared_withdraw(plan->prepared, bytes, lacking);
     if (fits)
+        given = prepared_extend_clearing(plan->prepared, bytes, lacking, &plan->zone_goes_on);
+    if (fits && given < lacking && !plan->zone_goes_on) {
+        prepared_promise(plan->prepared, bytes, lacking - given);
         CHECK(lay_out(plan, &fixed, false) || lay_out(plan, &fixed, true));
-    else
-        prepared_withdraw(plan->prepared, bytes, slots);
+        given = lacking;
+    }
     free(fixed.all);
-    return fits;
+    return given;
 }
 
 /* want_room asks for the room that a zone did not find: all that jobs may look ahead, and what the zone would take
@@ -149,18 +157,21 @@ static void want_room(struct plan *plan, uint64_t zone_bytes)
 
 void plan_zone_enter(struct plan *plan, struct job *job)
 {
-    if (job->terms.raw || plan->env->now_ns < plan->zone_again_ns)
+    if (job->terms.raw || plan->env->now_ns < plan->zone_again_ns || (plan->zone_goes_on && plan->zone_turn != job->no))
         return;
-    uint64_t bytes = engine_slot_bytes(&plan->env->config, job->terms.slot_bytes);
-    uint64_t lacking = queue_slots_of(job) - job->zone_slots;
-    lacking -= prepared_extend(plan->prepared, bytes, lacking, &plan->zone_goes_on);
-    if (lacking > 0 && !plan->zone_goes_on && rearrange(plan, bytes, lacking))
-        lacking = 0;
-    job->zone_slots = queue_slots_of(job) - lacking;
-    job->zoned = lacking == 0;
+    uint64_t bytes = engine_slot_bytes(&plan->env->config, job->terms.slot_bytes), slots = queue_slots_of(job);
+    plan->zone_turn = job->no;
+    plan->zone_goes_on = false;
+    job->zone_slots += prepared_extend(plan->prepared, bytes, slots - job->zone_slots);
+    if (job->zone_slots < slots)
+        job->zone_slots += clear_slots(plan, bytes, slots - job->zone_slots);
+    job->zoned = job->zone_slots == slots;
     plan->zone_again_ns = plan->env->now_ns + (job->zoned ? 0 : plan->zone_goes_on ? 1 : TRY_NS);
-    if (!job->zoned && !plan->zone_goes_on)
-        want_room(plan, bytes * lacking);
+    if (job->zoned || plan->zone_goes_on)
+        return;
+    plan_zone_leave(plan, job); /* jobs that wait must not keep each other from the room for one of them */
+    job->zone_slots = 0;
+    want_room(plan, bytes * slots);
 }
 
 void plan_zone_leave(struct plan *plan, const struct job *job)

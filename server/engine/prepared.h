@@ -178,9 +178,11 @@ uint32_t prepared_find(const struct prepared *prepared, uint32_t job, sample_id 
 uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id);
 /* prepared_begin_spare begins an instance like prepared_begin, but evicts only instances that nobody wants. */
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id);
-/* prepared_extend promises up to `slots` more slots of so many bytes: as many as there are without moving what is
- * pinned. It gives their number. *more: it has evicted as many instances as a step may, and there may be more slots. */
-uint64_t prepared_extend(struct prepared *prepared, uint64_t bytes, uint64_t slots, bool *more);
+/* prepared_extend promises up to `slots` more slots of so many bytes, and gives how many there are without evicting
+ * anything: free space, and blocks of instances of this size. prepared_extend_clearing has victims go for the rest, but
+ * for what is pinned. *more: it has evicted as many as a step may, and there may be more slots. */
+uint64_t prepared_extend(struct prepared *prepared, uint64_t bytes, uint64_t slots);
+uint64_t prepared_extend_clearing(struct prepared *prepared, uint64_t bytes, uint64_t slots, bool *more);
 
 /* prepared_limit.c */
 /* prepared_limit_begin is called once, when the extents are there. */

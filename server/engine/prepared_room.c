@@ -269,7 +269,7 @@ uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id
 
 /* ── slots ── */
 
-/* Where prepared_extend has come to: the victim that is next, and how many instances it has looked at or evicted. */
+/* Where prepared_extend_clearing has come to: the victim that is next, and how many instances it has looked at. */
 struct sweep {
     uint32_t victim;
     uint64_t looked;
@@ -295,22 +295,34 @@ static uint64_t sweep_window(struct prepared *prepared, uint64_t bytes, struct s
     return 0;
 }
 
-/* First what is free, then what lies there in this size: it need not be cleared to be a slot. Then victims go. */
-uint64_t prepared_extend(struct prepared *prepared, uint64_t bytes, uint64_t slots, bool *more)
+/* give_slots notes that the zone has so many slots more. */
+static uint64_t give_slots(struct prepared *prepared, struct zone *zone, uint64_t given)
+{
+    zone->promised += given;
+    prepared->room_changes += given > 0;
+    return given;
+}
+
+uint64_t prepared_extend(struct prepared *prepared, uint64_t bytes, uint64_t slots)
 {
     struct zone *zone = prepared_zone_for(prepared, bytes);
-    struct sweep sweep = {.victim = residency_victim(prepared->residency)};
-    uint64_t given = 0, found, most = prepared->env->config.evicted_at_once;
+    uint64_t given = 0;
     uint32_t block;
     for (; given < slots && (block = extent_alloc(prepared->extents, bytes, ENGINE_NONE)) != EXTENT_NONE; given++)
         prepared_zone_add(zone, block);
     while (given < slots && prepared_zone_adopt(prepared, zone))
         given++;
+    return give_slots(prepared, zone, given);
+}
+
+uint64_t prepared_extend_clearing(struct prepared *prepared, uint64_t bytes, uint64_t slots, bool *more)
+{
+    struct zone *zone = prepared_zone_for(prepared, bytes);
+    struct sweep sweep = {.victim = residency_victim(prepared->residency)};
+    uint64_t given = 0, found, most = prepared->env->config.evicted_at_once;
     while (given < slots && sweep.looked < most && (found = sweep_window(prepared, bytes, &sweep)) > 0)
         for (; given < slots && found >= bytes; found -= bytes, given++)
             prepared_zone_add(zone, extent_alloc(prepared->extents, bytes, ENGINE_NONE));
-    zone->promised += given;
-    prepared->room_changes += given > 0;
     *more = given > 0 && given < slots && sweep.looked >= most;
-    return given;
+    return give_slots(prepared, zone, given);
 }

@@ -14,12 +14,11 @@
  * (plan_loosen), or that a preparation pins, which ends.
  *
  * When a job comes, its slots are taken where things lie (prepared_extend): first free space, then the blocks of
- * instances of this size, then those of victims. An instance stays where it is when its block becomes a slot, and may be
- * pinned: the proof counts slots, whoever pins them. So a zone lists all instances of its size, in slots or beside them.
- * If what is pinned leaves too little in one piece, all zones are laid out anew. Then everything can make way except
- * what clients hold and what is being prepared. If that is not enough, nothing is planned for the job until it is. It
- * keeps the slots that it has got, which are its own by its quota. After config.room_timeout_ns the job fails, with a
- * text that says who holds what.
+ * instances of this size, then those of victims. An instance stays where it is when its block becomes a slot, and may
+ * be pinned: the proof counts slots, whoever pins them. So a zone lists all instances of its size, in slots or beside
+ * them. If what is pinned leaves too little in one piece, all zones are laid out anew. Then everything can make way
+ * except what clients hold and what is being prepared. If that is not enough, nothing is planned for the job until it
+ * is. After config.room_timeout_ns the job fails, with a text that says who holds what.
  *
  * Instances as long as their samples (raw) have no zone. They lie in what the zones leave, where a sure entry may have
  * to wait for what clients hold. That ends after room_timeout_ns in the same way. */
