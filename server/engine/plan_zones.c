@@ -162,9 +162,9 @@ void plan_zone_enter(struct plan *plan, struct job *job)
     uint64_t bytes = engine_slot_bytes(&plan->env->config, job->terms.slot_bytes), slots = queue_slots_of(job);
     plan->zone_turn = job->no;
     plan->zone_goes_on = false;
-    job->zone_slots += prepared_extend(plan->prepared, bytes, slots - job->zone_slots);
+    job->zone_slots += (uint32_t)prepared_extend(plan->prepared, bytes, slots - job->zone_slots);
     if (job->zone_slots < slots)
-        job->zone_slots += clear_slots(plan, bytes, slots - job->zone_slots);
+        job->zone_slots += (uint32_t)clear_slots(plan, bytes, slots - job->zone_slots);
     job->zoned = job->zone_slots == slots;
     plan->zone_again_ns = plan->env->now_ns + (job->zoned ? 0 : plan->zone_goes_on ? 1 : TRY_NS);
     if (job->zoned || plan->zone_goes_on)

@@ -240,9 +240,9 @@ struct zone *prepared_zone_of(const struct prepared *prepared, const struct inst
 struct zone *prepared_zone_for(struct prepared *prepared, uint64_t bytes);
 /* prepared_zone_take gives a free slot of the zone to the instance; ENGINE_NONE when there is none. */
 uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32_t instance);
-/* prepared_zone_enter puts an instance that has its block into the list of its zone. prepared_zone_leave takes it out,
- * and gives up its block: a slot becomes a free one. */
-void prepared_zone_enter(struct prepared *prepared, uint32_t instance);
+/* prepared_zone_enter puts an instance that has its block into the list of its zone. prepared_zone_leave takes it out
+ * if it has a zone, and gives up its block: a slot becomes a free one. */
+void prepared_zone_enter(struct prepared *prepared, struct zone *zone, uint32_t instance);
 void prepared_zone_leave(struct prepared *prepared, uint32_t instance);
 /* prepared_zone_add makes a block in use, which nobody owns, a free slot of the zone. prepared_zone_adopt makes the
  * block of the oldest instance beside the slots one; false: there is none. */

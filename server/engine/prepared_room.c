@@ -250,7 +250,8 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         .alone = owner->terms.shuffle == SHUFFLE_NONE,
         .made_for = owner->terms.client};
     sample->instances = index;
-    prepared_zone_enter(prepared, index);
+    if (claim.zone)
+        prepared_zone_enter(prepared, claim.zone, index);
     residency_add(prepared->residency, index, 0); /* its first pin is the making's */
     prepared->pinned_bytes += extent_bytes(prepared->extents, block);
     prepared_set_want(prepared, index, demand_count(prepared->jobs, &instance->form));

@@ -112,11 +112,9 @@ uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32
     return block;
 }
 
-void prepared_zone_enter(struct prepared *prepared, uint32_t index)
+void prepared_zone_enter(struct prepared *prepared, struct zone *zone, uint32_t index)
 {
-    struct zone *zone = prepared_zone_of(prepared, &prepared->instances[index]);
-    if (zone)
-        line_append(list_of(zone, &prepared->instances[index]), LINKS(prepared->instances, in_zone), index);
+    line_append(list_of(zone, &prepared->instances[index]), LINKS(prepared->instances, in_zone), index);
 }
 
 void prepared_zone_leave(struct prepared *prepared, uint32_t index)
