@@ -157,12 +157,15 @@ static uint32_t find_victim(const struct prepared *prepared)
     return victim;
 }
 
-/* clear_slot clears a slot of the claim's zone that nobody pins, the first of them to be evicted. */
+/* clear_slot clears a slot of the claim's zone that nobody pins, one that fewest jobs want. */
 static bool clear_slot(struct prepared *prepared, const struct claim *claim)
 {
-    uint32_t victim = claim->zone ? residency_victim(prepared->residency) : RESIDENT_NONE;
-    while (victim != RESIDENT_NONE && !is_slot_for(prepared, claim, victim))
-        victim = residency_victim_after(prepared->residency, victim);
+    uint32_t victim = RESIDENT_NONE, index = claim->zone ? claim->zone->used.head : ENGINE_NONE;
+    for (; index != ENGINE_NONE; index = prepared->instances[index].in_zone.next)
+        if (residency_pins(prepared->residency, index) == 0 &&
+            (victim == RESIDENT_NONE ||
+             residency_want(prepared->residency, index) < residency_want(prepared->residency, victim)))
+            victim = index;
     if (victim != RESIDENT_NONE)
         prepared_evict(prepared, victim);
     return victim != RESIDENT_NONE;
