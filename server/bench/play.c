@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/clock.h"
 
 struct later {
     struct due due;
@@ -94,7 +95,10 @@ bool play_step(struct play *play)
     play->at_hand = play->taken;
     play->at_hand.count = 0;
     play->taken = taken;
+    uint64_t began_ns = play->timed ? clock_thread_ns() : 0;
     size_t count = engine_step_all(play->engine, play->now_ns, taken.all, taken.count, &actions);
+    uint64_t took_ns = play->timed ? clock_thread_ns() - began_ns : 0;
+    play->longest_ns = took_ns > play->longest_ns ? took_ns : play->longest_ns;
     if (play->check_every && play->steps % play->check_every == 0)
         engine_check(play->engine);
     play->steps++;

@@ -25,15 +25,16 @@ struct play {
      * released. It may push events, and must not step. NULL gives all actions their usual answers. */
     bool (*see)(void *ctx, const struct engine_action *action);
     void *ctx;
+    bool timed;           /* longest_ns is measured, which costs as much as a small step */
     uint32_t check_every; /* steps after which engine_check goes through the engine; 0: never */
     bool own_bytes;       /* each loaded sample is memory of its own: sanitizers find what is dropped twice, or never */
 
     /* The following says what has happened. */
 
-    uint32_t job;              /* the job of the last JOB_ADDED */
-    int refused, failed;       /* codes of the last JOB_REFUSED and of the last JOB_ERROR; 0: there was none */
-    char text[ERROR_TEXT_MAX]; /* what the last of either said */
-    uint64_t steps;
+    uint32_t job;               /* the job of the last JOB_ADDED */
+    int refused, failed;        /* codes of the last JOB_REFUSED and of the last JOB_ERROR; 0: there was none */
+    char text[ERROR_TEXT_MAX];  /* what the last of either said */
+    uint64_t steps, longest_ns; /* longest_ns: of the steps, in the thread's time; 0 unless timed */
 
     struct play_events at_hand, taken; /* of the next step and of the running one */
     struct agenda later;               /* what happens after now_ns */

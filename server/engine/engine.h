@@ -214,8 +214,8 @@ struct engine_job_status {
 bool engine_waits_for_room(const struct engine *engine);
 
 /* engine_wakes_ns gives the time at which the engine needs a TICK at the latest: then a source that does not answer is
- * asked again, a job that has waited for its source too long fails, or a RESERVE that was refused is tried again.
- * UINT64_MAX when it needs none. */
+ * asked again, a job that has waited for its source too long fails, a RESERVE that was refused is tried again, or
+ * more room is made for a job that comes. UINT64_MAX when it needs none. */
 uint64_t engine_wakes_ns(const struct engine *engine);
 
 /* One rank's queue. */

@@ -4,6 +4,14 @@
 #include "common/check.h"
 #include "server/engine/engine_priv.h"
 
+/* A job has all the slots that it keeps, or none, unless its room is being made. It may fail or go while it is. */
+static void check_slots(const struct engine *engine, const struct job *job)
+{
+    bool goes_on = engine->plan.zone_goes_on && engine->plan.zone_turn == job->no;
+    CHECK(job->zoned ? job->zone_slots == queue_slots_of(job)
+                     : job->zone_slots == 0 || goes_on || job->state == JOB_FAILED);
+}
+
 void engine_check(const struct engine *engine)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
@@ -15,6 +23,7 @@ void engine_check(const struct engine *engine)
     for (uint32_t no = 0; no < engine->jobs.end; no++) {
         if (job_at(&engine->jobs, no)->state != JOB_FREE)
             queues_check(&engine->queues, no);
+        check_slots(engine, job_at(&engine->jobs, no));
         quota += job_at(&engine->jobs, no)->quota.bytes;
     }
     uint64_t placed = 0;

@@ -24,6 +24,8 @@
 #define ENGINE_EPOCHS_MAX UINT32_MAX /* epochs of a job; so that after the last one has a number too */
 #define ENGINE_SEGMENTS_MAX 64       /* times that one epoch may be begun with another number of ranks */
 
+#define ENGINE_EVICTED_AT_ONCE 4096 /* that takes about a millisecond */
+
 #define ENGINE_NOT_THERE UINT64_MAX
 #define ENGINE_ASKS_AHEAD UINT32_MAX
 #define ENGINE_CHUNK_KEY 5 /* words */
@@ -46,6 +48,9 @@ struct engine_config {
     uint64_t reserve_bytes;
     /* What of the arena nobody has needed for so long is returned. 0: nothing is for that reason. */
     uint64_t linger_ns;
+    /* So many instances a step evicts, at about the most, to give memory back or to make room for a job that comes; 0:
+     * ENGINE_EVICTED_AT_ONCE. */
+    uint32_t evicted_at_once;
     uint64_t job_quota_bytes; /* the most of the arena that one job may pin; 0: all of it */
     /* The budget for encoded samples and for the records of instances. Loads in flight count. */
     uint64_t encoded_bytes;

@@ -151,6 +151,7 @@ struct job {
     struct job_quota quota;
     /* Its ahead_min rows have slots in a zone. Until then only raw samples are planned for it; see prepared_zones.c. */
     bool zoned;
+    uint32_t zone_slots; /* slots that a zone has for it: none, some while room is made for it, or all */
     struct job_progress progress;
     struct job_source source;
     struct job_turns turns;

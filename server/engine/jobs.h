@@ -99,7 +99,7 @@ void jobs_judge(struct engine *engine);
 /* jobs_watch.c */
 /* jobs_watch_ranks fails jobs that have waited too long for a rank, and ends those that no rank came back to. */
 void jobs_watch_ranks(struct engine *engine);
-/* jobs_watch_room lays zones out for jobs that wait for room, and fails those that have waited too long. */
+/* jobs_watch_room gives slots of zones to jobs that wait for room, and fails those that have waited too long. */
 void jobs_watch_room(struct engine *engine);
 /* jobs_watch_sources fails jobs that have waited too long for their source. */
 void jobs_watch_sources(struct engine *engine);

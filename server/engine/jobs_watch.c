@@ -155,9 +155,11 @@ static void watch_room_of(struct engine *engine, uint32_t no)
         } else if (timeout_ns && engine->env.now_ns >= queue->starves_since_ns + timeout_ns) {
             engine->plan.zone_again_ns = 0; /* The job's zone is tried a last time, whichever job's turn it is. */
             plan_zone_enter(&engine->plan, job);
-            if (!job->zoned && engine->prepared.growth.refused)
+            if (job->zoned || engine->plan.zone_goes_on)
+                return;
+            if (engine->prepared.growth.refused)
                 fail_of_memory(engine, no);
-            else if (!job->zoned)
+            else
                 fail(engine, no);
             return;
         }
@@ -181,10 +183,13 @@ bool engine_waits_for_room(const struct engine *engine)
 
 void jobs_watch_room(struct engine *engine)
 {
-    for (uint32_t i = 0; i < engine->jobs.end && engine->env.now_ns >= engine->plan.zone_again_ns; i++) {
-        engine->plan.zone_turn = (engine->plan.zone_turn + 1) % engine->jobs.end;
-        if (may_wait(job_at(&engine->jobs, engine->plan.zone_turn)))
-            plan_zone_enter(&engine->plan, job_at(&engine->jobs, engine->plan.zone_turn));
+    struct plan *plan = &engine->plan;
+    plan->zone_goes_on = plan->zone_goes_on && may_wait(job_at(&engine->jobs, plan->zone_turn));
+    for (uint32_t i = 0; i < engine->jobs.end && engine->env.now_ns >= plan->zone_again_ns; i++) {
+        uint32_t no = plan->zone_goes_on ? plan->zone_turn : (plan->zone_turn + 1) % engine->jobs.end;
+        plan->zone_turn = no;
+        if (may_wait(job_at(&engine->jobs, no)))
+            plan_zone_enter(plan, job_at(&engine->jobs, no));
     }
     for (uint32_t no = 0; no < engine->jobs.end; no++)
         if (may_wait(job_at(&engine->jobs, no)))
@@ -231,6 +236,8 @@ uint64_t engine_wakes_ns(const struct engine *engine)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     uint64_t wakes_ns = engine->halted ? UINT64_MAX : prepared_wakes_ns(&engine->prepared);
+    if (engine->plan.zone_goes_on && !engine->halted && engine->plan.zone_again_ns < wakes_ns)
+        wakes_ns = engine->plan.zone_again_ns;
     for (uint32_t no = 0; engine->sources.n_away > 0 && no < engine->jobs.end; no++) {
         const struct job *job = job_at(&engine->jobs, no);
         const struct data_source *source = &engine->sources.all[job->source.at];

@@ -27,8 +27,9 @@ struct plan {
     struct tasks *tasks;
     /* Queues have got room since this step's planning, because a sample was bad or an epoch began. */
     bool again;
-    uint64_t zone_again_ns;      /* No zone is laid out before this time. */
-    uint32_t zone_turn;          /* the number of the job whose zone was tried last */
+    uint64_t zone_again_ns;      /* No job gets slots of a zone before this time. */
+    uint32_t zone_turn;          /* the job that was tried last */
+    bool zone_goes_on;           /* It has got some slots, and goes on at that time, before all others. */
     struct pick picks[JOBS_MAX]; /* scratch: the picks of one round */
 };
 
@@ -88,8 +89,8 @@ void plan_divide_arena(struct plan *plan);
 void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[JOBS_MAX]);
 
 /* plan_zones.c */
-/* plan_zone_enter gives the job's slots to the zone of their size, if that can be done now; then job->zoned is set.
- * plan_zone_leave takes them away. */
+/* plan_zone_enter gives the zone of the job's slot size the slots that the job keeps, if that can be done now; then
+ * job->zoned is set. plan_zone_leave takes them away. */
 void plan_zone_enter(struct plan *plan, struct job *job);
 void plan_zone_leave(struct plan *plan, const struct job *job);
 

@@ -1,4 +1,9 @@
-/* plan_zones.c: zones are laid out when jobs come, and shrink when they go; prepared_zones.c has the rules. */
+/* plan_zones.c: zones grow when jobs come, and shrink when they go; prepared_zones.c has the rules.
+ *
+ * A job's slots are taken where things lie (prepared_extend). That costs as much as the job has slots, whatever else is
+ * in memory. Only if what is pinned leaves free space in pieces are all zones laid out anew, which goes over everything
+ * in the arena. Whether that succeeds depends on nothing but what cannot be moved, so it is known before anything is
+ * evicted. A job gets all of its slots or none, but for one whose room is still being made from step to step. */
 #include <stdlib.h>
 
 #include "cache/memory/layout.h"
@@ -9,31 +14,40 @@
 #include "server/engine/quota.h"
 #include "server/engine/tasks.h"
 
-/* Laying a zone out takes a look at all of the arena. After a look at more than TRY_LOOK_FREE instances, none follows
- * for TRY_LOOK_NS for each of them. After a look in vain, none follows for TRY_NS besides. Jobs that wait take
- * turns. */
+/* After a try in vain, none follows for so long. Jobs that wait take turns. */
 #define TRY_NS UINT64_C(20000000)
-#define TRY_LOOK_NS 2000
-enum { TRY_LOOK_FREE = 10000 };
 
-/* mark_leased marks the instances in clients' hands. A layout, if given, also gets their blocks, in any order. */
-static void mark_leased(const struct plan *plan, bool *leased, struct layout *layout)
+/* Instances that nothing moves: those in clients' hands and those under preparation. One may be named twice. */
+struct fixed {
+    uint32_t *all;
+    size_t count, cap;
+};
+
+static void add_fixed(struct fixed *fixed, uint32_t index)
 {
+    fixed->all = xgrow(fixed->all, sizeof *fixed->all, &fixed->cap, fixed->count + 1);
+    fixed->all[fixed->count++] = index;
+}
+
+/* gather_fixed gives the instances that nothing moves. The caller frees them. */
+static struct fixed gather_fixed(const struct plan *plan)
+{
+    struct fixed fixed = {0};
     for (uint32_t no = 0; no < plan->jobs->end; no++) {
         const struct job *job = job_at(plan->jobs, no);
         for (uint32_t rank = 0; job->state != JOB_FREE && rank < job->terms.world_size; rank++) {
             const struct job_queue *queue = &job->queues[rank];
-            for (uint32_t at = 0; at < queue->n_leases; at++) {
-                for (uint32_t i = 0; i < queue->leases[at].count; i++) {
-                    uint32_t index = queue->leases[at].samples[i].instance;
-                    uint32_t block = plan->prepared->instances[index].block;
-                    if (layout && !leased[index] && extent_offset(plan->prepared->extents, block) < layout->bytes)
-                        layout->blocks[layout->n_blocks++] = prepared_as_block(plan->prepared, block, index);
-                    leased[index] = true;
-                }
-            }
+            for (uint32_t at = 0; at < queue->n_leases; at++)
+                for (uint32_t i = 0; i < queue->leases[at].count; i++)
+                    add_fixed(&fixed, queue->leases[at].samples[i].instance);
         }
     }
+    for (uint32_t no = 0; no < plan->tasks->slab.size; no++) {
+        const struct task *task = &plan->tasks->tasks[no];
+        for (uint32_t i = 0; tasks_is_out(task) && i < task->n_outputs; i++)
+            add_fixed(&fixed, task->outputs[i]);
+    }
+    return fixed;
 }
 
 /* unplace_from takes the instances that must go from their entries. */
@@ -60,21 +74,19 @@ static void clear(struct plan *plan, const struct layout *layout)
 }
 
 /* lay_out gives every zone the slots that it has promised, and returns whether that was possible. With `move` entries
- * make way. What clients hold and what is being prepared never does. */
-static bool lay_out(struct plan *plan, bool move)
+ * make way. */
+static bool lay_out(struct plan *plan, const struct fixed *fixed, bool move)
 {
     struct layout layout = {.bytes = plan->prepared->growth.limit, .n_zones = plan->prepared->n_zones};
     struct layout_zone *zones = prepared_promises(plan->prepared);
-    bool *fixed = xcalloc(plan->prepared->slab.size + 1, sizeof *fixed);
+    bool *stays = xcalloc(plan->prepared->slab.size + 1, sizeof *stays);
     layout.zones = zones;
-    mark_leased(plan, fixed, NULL);
-    for (uint32_t index = 0; index < plan->prepared->slab.size; index++) {
-        const struct instance *instance = &plan->prepared->instances[index];
-        if (instance->state != INSTANCE_FREE)
-            fixed[index] |= tasks_is_running(plan->tasks, instance) ||
-                            (!move && residency_pins(plan->prepared->residency, index) > 0);
-    }
-    prepared_survey(plan->prepared, fixed, &layout);
+    for (size_t i = 0; i < fixed->count; i++)
+        stays[fixed->all[i]] = true;
+    for (uint32_t index = 0; !move && index < plan->prepared->slab.size; index++)
+        if (plan->prepared->instances[index].state != INSTANCE_FREE)
+            stays[index] |= residency_pins(plan->prepared->residency, index) > 0;
+    prepared_survey(plan->prepared, stays, &layout);
     bool found = layout_find(&layout);
     if (found) {
         clear(plan, &layout);
@@ -82,31 +94,57 @@ static bool lay_out(struct plan *plan, bool move)
     }
     free(layout.blocks);
     free(layout.places);
-    free(fixed);
+    free(stays);
     free(zones);
     return found;
 }
 
-/* fit_beside_leased tells whether the zones would find room if the arena had nothing in it except what clients hold.
- * Mostly this is far less to look at; *looked is how many instances it was. */
-static bool fit_beside_leased(const struct plan *plan, uint64_t *looked)
+/* fits_beside tells whether the zones find room when all makes way that can: whether lay_out with `move` is
+ * possible. */
+static bool fits_beside(const struct plan *plan, const struct fixed *fixed)
 {
     struct layout layout = {.bytes = plan->prepared->growth.limit, .n_zones = plan->prepared->n_zones};
     struct layout_zone *zones = prepared_promises(plan->prepared);
-    bool *leased = xcalloc(plan->prepared->slab.size + 1, sizeof *leased);
+    struct layout_block *blocks = xcalloc(fixed->count + 1, sizeof *blocks);
+    size_t count = 0;
     layout.zones = zones;
-    layout.blocks = xcalloc(plan->prepared->slab.taken + 1, sizeof *layout.blocks);
-    mark_leased(plan, leased, &layout);
-    *looked = layout.n_blocks;
-    qsort(layout.blocks, layout.n_blocks, sizeof *layout.blocks, prepared_compare_blocks);
-    for (size_t i = 0; i < layout.n_blocks; i++)
-        layout.blocks[i].fixed = true;
+    layout.blocks = blocks;
+    for (size_t i = 0; i < fixed->count; i++) {
+        uint32_t block = plan->prepared->instances[fixed->all[i]].block;
+        blocks[count] = prepared_as_block(plan->prepared, block, fixed->all[i]);
+        blocks[count].fixed = true;
+        count += blocks[count].offset < layout.bytes;
+    }
+    qsort(blocks, count, sizeof *blocks, prepared_compare_blocks);
+    for (size_t i = 0; i < count; i++)
+        if (layout.n_blocks == 0 || blocks[layout.n_blocks - 1].offset != blocks[i].offset)
+            blocks[layout.n_blocks++] = blocks[i];
     bool found = layout_find(&layout);
-    free(layout.blocks);
+    free(blocks);
     free(layout.places);
-    free(leased);
     free(zones);
     return found;
+}
+
+/* clear_slots gets the slots that the job still lacks by eviction, or by laying all zones out anew. Nothing is evicted
+ * in vain: all zones are known to fit beside what cannot be moved. It gives how many the job got; less than it lacked
+ * only if that is none, or zone_goes_on. */
+static uint64_t clear_slots(struct plan *plan, uint64_t bytes, uint64_t lacking)
+{
+    struct fixed fixed = gather_fixed(plan);
+    uint64_t given = 0;
+    prepared_promise(plan->prepared, bytes, lacking);
+    bool fits = fits_beside(plan, &fixed);
+    prepared_withdraw(plan->prepared, bytes, lacking);
+    if (fits)
+        given = prepared_extend_clearing(plan->prepared, bytes, lacking, &plan->zone_goes_on);
+    if (fits && given < lacking && !plan->zone_goes_on) {
+        prepared_promise(plan->prepared, bytes, lacking - given);
+        CHECK(lay_out(plan, &fixed, false) || lay_out(plan, &fixed, true));
+        given = lacking;
+    }
+    free(fixed.all);
+    return given;
 }
 
 /* want_room asks for the room that a zone did not find: all that jobs may look ahead, and what the zone would take
@@ -119,25 +157,26 @@ static void want_room(struct plan *plan, uint64_t zone_bytes)
 
 void plan_zone_enter(struct plan *plan, struct job *job)
 {
-    if (job->terms.raw || plan->env->now_ns < plan->zone_again_ns)
+    if (job->terms.raw || plan->env->now_ns < plan->zone_again_ns || (plan->zone_goes_on && plan->zone_turn != job->no))
         return;
-    uint64_t bytes = engine_slot_bytes(&plan->env->config, job->terms.slot_bytes), looked = 0;
-    prepared_promise(plan->prepared, bytes, queue_slots_of(job));
-    if (fit_beside_leased(plan, &looked)) {
-        looked += plan->prepared->slab.taken;
-        job->zoned = lay_out(plan, false) || lay_out(plan, true);
-    }
-    uint64_t pause_ns = looked > TRY_LOOK_FREE ? looked * TRY_LOOK_NS : 0;
-    plan->zone_again_ns = plan->env->now_ns + pause_ns + (job->zoned ? 0 : TRY_NS);
-    if (job->zoned)
+    uint64_t bytes = engine_slot_bytes(&plan->env->config, job->terms.slot_bytes), slots = queue_slots_of(job);
+    plan->zone_turn = job->no;
+    plan->zone_goes_on = false;
+    job->zone_slots += (uint32_t)prepared_extend(plan->prepared, bytes, slots - job->zone_slots);
+    if (job->zone_slots < slots)
+        job->zone_slots += (uint32_t)clear_slots(plan, bytes, slots - job->zone_slots);
+    job->zoned = job->zone_slots == slots;
+    plan->zone_again_ns = plan->env->now_ns + (job->zoned ? 0 : plan->zone_goes_on ? 1 : TRY_NS);
+    if (job->zoned || plan->zone_goes_on)
         return;
-    prepared_withdraw(plan->prepared, bytes, queue_slots_of(job));
-    want_room(plan, bytes * queue_slots_of(job));
+    plan_zone_leave(plan, job); /* jobs that wait must not keep each other from the room for one of them */
+    job->zone_slots = 0;
+    want_room(plan, bytes * slots);
 }
 
 void plan_zone_leave(struct plan *plan, const struct job *job)
 {
-    if (job->zoned)
+    if (job->zone_slots > 0)
         prepared_withdraw(plan->prepared, engine_slot_bytes(&plan->env->config, job->terms.slot_bytes),
-                          queue_slots_of(job));
+                          job->zone_slots);
 }

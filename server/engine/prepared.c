@@ -100,10 +100,7 @@ void prepared_free(struct prepared *prepared, uint32_t index)
     prepared_set_want(prepared, index, 0);
     if (residency_pins(prepared->residency, index) > 0) /* it could not be made, and its making pinned it */
         prepared->pinned_bytes -= extent_bytes(prepared->extents, instance->block);
-    if (instance->zoned)
-        prepared_zone_give(prepared, index);
-    else
-        prepared_release(prepared, instance->block);
+    prepared_zone_leave(prepared, index);
     gave_way(prepared);
     residency_remove(prepared->residency, index);
     instance_drop(prepared, index);

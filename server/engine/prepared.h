@@ -3,7 +3,7 @@
  * Invariant: an instance that is not FREE owns one used block of the arena and is on its sample's list. It has one pin
  * for each entry that waits for it or has it ready, one for each lease that has it, and one while it is MAKING. Its
  * want is demand_count. Only a READY instance without pins may be evicted. A zone has as many slots as it has promised,
- * in use or free.
+ * in use or free, and lists all instances of its size.
  * Owner: the prepared_*.c own instances, extents, residency, zones and pinned_bytes, and of a sample its `instances`
  * and `begun`. Two fields of an instance have other owners: task (tasks) and waiters (queue). */
 #ifndef LARDER_SERVER_ENGINE_PREPARED_H
@@ -29,12 +29,13 @@ struct instance {
     bool alone;
     /* Another node prepares it, and may choose another sample for it: until it arrives, no other job can get it. */
     bool expected;
-    uint32_t next; /* The next instance of the same sample. For an unused place: the next unused one. */
+    uint32_t next;  /* The next instance of the same sample. For an unused place: the next unused one. */
+    uint32_t block; /* Its block of the arena, which it owns. */
     struct form form;
-    uint32_t block;       /* Its block of the arena, which it owns. */
     uint32_t task;        /* the task that makes it; ENGINE_NONE once it is READY */
     uint32_t waiters;     /* the first entry that waits for it; next_waiter links the others */
     struct link in_fiber; /* its neighbours in its fiber's list, while it is in it */
+    struct link in_zone;  /* unless it is raw: its neighbours in its zone's list `used` or `beside` */
     uint64_t bytes;       /* its length; the block is at least as long */
     /* How many instances of the sample were begun before it; 0 under SHUFFLE_STRICT with a variant. It is a part of the
      * key of the random draws. */
@@ -43,11 +44,14 @@ struct instance {
     uint64_t made_for;
 };
 
-/* Slots of one size, into which no other size gets; see prepared_zones.c. */
+/* Slots of one size, into which no other size gets; see prepared_zones.c. Each size that instances have has a zone,
+ * perhaps without slots. */
 struct zone {
-    uint64_t bytes;    /* bytes of one slot, as engine_slot_bytes rounds them */
-    uint64_t promised; /* slots that jobs are sure of: those jobs whose `zoned` is set */
-    uint64_t slots;    /* slots that there are, free or in use; between steps as many as promised */
+    uint64_t bytes;     /* bytes of one slot, as engine_slot_bytes rounds them */
+    uint64_t promised;  /* slots that jobs are sure of: the sum of their zone_slots */
+    uint64_t slots;     /* slots that there are, free or in use; between steps as many as promised */
+    struct line used;   /* the instances in slots */
+    struct line beside; /* the instances of this size that lie beside the slots, the oldest first */
     /* The blocks of the n_free slots that are not in use. The zone owns the array of `cap` places. */
     uint32_t *free;
     size_t n_free, cap;
@@ -171,6 +175,11 @@ uint32_t prepared_find(const struct prepared *prepared, uint32_t job, sample_id 
 uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id);
 /* prepared_begin_spare begins an instance like prepared_begin, but evicts only instances that nobody wants. */
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id);
+/* prepared_extend promises up to `slots` more slots of so many bytes, and gives how many there are without evicting
+ * anything: free space, and blocks of instances of this size. prepared_extend_clearing has victims go for the rest, but
+ * for what is pinned. *more: it has evicted as many as a step may, and there may be more slots. */
+uint64_t prepared_extend(struct prepared *prepared, uint64_t bytes, uint64_t slots);
+uint64_t prepared_extend_clearing(struct prepared *prepared, uint64_t bytes, uint64_t slots, bool *more);
 
 /* prepared_limit.c */
 /* prepared_limit_begin is called once, when the extents are there. */
@@ -221,12 +230,21 @@ void prepared_tend(struct prepared *prepared);
 uint64_t prepared_wakes_ns(const struct prepared *prepared);
 
 /* prepared_zones.c */
-/* prepared_zone_of gives the zone of the instance's size; NULL when there is none, or the instance is raw. */
+/* prepared_zone_of gives the zone of the instance's size, whether its block is a slot or not; NULL when it is raw. */
 struct zone *prepared_zone_of(const struct prepared *prepared, const struct instance *instance);
+/* prepared_zone_for gives the zone with slots of so many bytes, and makes it if there is none. Pointers to zones are
+ * valid until then. */
+struct zone *prepared_zone_for(struct prepared *prepared, uint64_t bytes);
 /* prepared_zone_take gives a free slot of the zone to the instance; ENGINE_NONE when there is none. */
 uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32_t instance);
-/* prepared_zone_give gives the instance's block, which is a slot of a zone, back to that zone. */
-void prepared_zone_give(struct prepared *prepared, uint32_t instance);
+/* prepared_zone_enter puts an instance that has its block into the list of its zone. prepared_zone_leave takes it out
+ * if it has a zone, and gives up its block: a slot becomes a free one. */
+void prepared_zone_enter(struct prepared *prepared, struct zone *zone, uint32_t instance);
+void prepared_zone_leave(struct prepared *prepared, uint32_t instance);
+/* prepared_zone_add makes a block in use, which nobody owns, a free slot of the zone. prepared_zone_adopt makes the
+ * block of the oldest instance beside the slots one; false: there is none. */
+void prepared_zone_add(struct zone *zone, uint32_t block);
+bool prepared_zone_adopt(struct prepared *prepared, struct zone *zone);
 /* prepared_zones_free_bytes gives the bytes of all free slots of all zones. */
 uint64_t prepared_zones_free_bytes(const struct prepared *prepared);
 /* prepared_zones_destroy frees the zones. */

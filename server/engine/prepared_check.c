@@ -30,28 +30,47 @@ static void check_instances(const struct prepared *prepared, const uint32_t *use
     CHECK(prepared->slab.taken * prepared->env->config.slot_least <= prepared->env->config.arena_bytes);
 }
 
-/* Each zone has the slots that it has promised, in use or free. */
+/* check_list checks one of the zone's lists, and gives how many instances it has. */
+static uint64_t check_list(const struct prepared *prepared, const struct zone *zone, bool zoned)
+{
+    const struct line *line = zoned ? &zone->used : &zone->beside;
+    uint64_t count = 0;
+    uint32_t prev = ENGINE_NONE;
+    for (uint32_t index = line->head; index != ENGINE_NONE; index = prepared->instances[index].in_zone.next) {
+        const struct instance *instance = &prepared->instances[index];
+        CHECK(instance->state != INSTANCE_FREE && instance->zoned == zoned && instance->in_zone.prev == prev);
+        CHECK(prepared_zone_of(prepared, instance) == zone);
+        CHECK(extent_bytes(prepared->extents, instance->block) == zone->bytes);
+        prev = index;
+        count++;
+    }
+    CHECK(prev == line->tail);
+    return count;
+}
+
+/* Each zone has the slots that it has promised, in use or free, and each instance that is not raw is in its zone. */
 static void check_zones(const struct prepared *prepared)
 {
+    uint64_t listed = 0, raw = 0;
+    for (uint32_t index = 0; index < prepared->slab.size; index++)
+        raw += prepared->instances[index].state != INSTANCE_FREE && prepared->instances[index].raw;
     for (uint32_t at = 0; at < prepared->n_zones; at++) {
         const struct zone *zone = &prepared->zones[at];
-        uint64_t promised = 0, used = 0;
+        uint64_t promised = 0, used = check_list(prepared, zone, true);
         uint32_t owner;
+        listed += used + check_list(prepared, zone, false);
         for (uint32_t no = 0; no < prepared->jobs->end; no++) {
             const struct job *job = job_at(prepared->jobs, no);
-            if (job->state != JOB_FREE && job->zoned &&
+            if (job->state != JOB_FREE &&
                 engine_slot_bytes(&prepared->env->config, job->terms.slot_bytes) == zone->bytes)
-                promised += job->quota.ahead_min * job->shape.batch_slots * job->terms.world_size;
-        }
-        for (uint32_t index = 0; index < prepared->slab.size; index++) {
-            const struct instance *instance = &prepared->instances[index];
-            used += instance->state != INSTANCE_FREE && instance->zoned && prepared_zone_of(prepared, instance) == zone;
+                promised += job->zone_slots;
         }
         for (size_t i = 0; i < zone->n_free; i++)
             CHECK(extent_owner(prepared->extents, zone->free[i], &owner) && owner == ENGINE_NONE);
         CHECK(zone->slots == zone->promised && zone->promised == promised && used + zone->n_free == zone->slots);
         CHECK(at == 0 || prepared->zones[at - 1].bytes > zone->bytes);
     }
+    CHECK(listed + raw == prepared->slab.taken);
 }
 
 /* What is away lies above the limit, and nothing else there is free. */

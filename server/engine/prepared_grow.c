@@ -11,9 +11,8 @@
 #include "server/engine/prepared.h"
 
 enum {
-    FREE_PART = 8,    /* More is asked for when less than one part in so many is free. */
-    STEP_PART = 4,    /* Then it is one part in so many of what is there; nor does less go back while jobs run. */
-    GO_AT_ONCE = 4096 /* leftovers that one step evicts to give memory back */
+    FREE_PART = 8, /* More is asked for when less than one part in so many is free. */
+    STEP_PART = 4  /* Then it is one part in so many of what is there; nor does less go back while jobs run. */
 };
 #define RETRY_NS UINT64_C(1000000000)  /* after a request was refused, and after memory was short */
 #define LACKED_NS UINT64_C(2000000000) /* so long, what was lacked does not go */
@@ -163,7 +162,7 @@ static bool clear_islands(struct prepared *prepared)
     for (uint32_t block = prepared->growth.above; block != EXTENT_NONE; block = extent_next(prepared->extents, block)) {
         if (!is_leftover(prepared, block, &owner))
             continue;
-        if (gone++ == GO_AT_ONCE)
+        if (gone++ == prepared->env->config.evicted_at_once)
             return false;
         prepared_evict(prepared, owner);
     }
@@ -189,7 +188,7 @@ static void shrink(struct prepared *prepared)
     while (growth->limit > growth->keep_bytes && (block = prepared_last_below(prepared)) != EXTENT_NONE) {
         bool goes = is_leftover(prepared, block, &owner), unused = prepared_is_free(prepared, block);
         uint64_t from = extent_offset(prepared->extents, block);
-        if (gone == GO_AT_ONCE)
+        if (gone == prepared->env->config.evicted_at_once)
             return;
         if (!unused && from < growth->keep_bytes)
             break;

@@ -1,4 +1,4 @@
-/* prepared_room.c: room in the arena for an instance: a free block, a zone's slot, or room made by eviction. */
+/* prepared_room.c: room in the arena, for an instance or a slot of a zone: what is free, or is made so by eviction. */
 #include "common/check.h"
 #include "server/engine/demand.h"
 #include "server/engine/prepared.h"
@@ -13,7 +13,13 @@ enum {
 struct claim {
     uint32_t index;
     uint64_t bytes;
-    struct zone *zone; /* NULL: there is none of its size */
+    struct zone *zone; /* NULL: it is raw */
+};
+
+/* Blocks that lie together and may be cleared. The first `count` of prepared.window are the instances in them. */
+struct window {
+    uint64_t from, to;
+    size_t count;
 };
 
 /* clearable tells whether the block may be cleared. *owner is the instance in it, ENGINE_NONE when it is free. No slot
@@ -52,24 +58,45 @@ static uint64_t collect(struct prepared *prepared, uint32_t block, bool forward,
     return found;
 }
 
+/* is_within tells whether the instance lies in the window. */
+static bool is_within(const struct prepared *prepared, uint32_t index, const struct window *window)
+{
+    uint64_t offset = extent_offset(prepared->extents, prepared->instances[index].block);
+    return window->from <= offset && offset < window->to;
+}
+
+/* find_window finds a window of `bytes` around the victim that may be cleared. */
+static bool find_window(struct prepared *prepared, uint32_t victim, uint64_t bytes, struct window *out)
+{
+    uint32_t block = prepared->instances[victim].block;
+    uint64_t from = extent_offset(prepared->extents, block), before = 0;
+    size_t count = 0;
+    uint64_t found = collect(prepared, block, true, bytes, &count);
+    if (found < bytes)
+        before = collect(prepared, extent_prev(prepared->extents, block), false, bytes - found, &count);
+    *out = (struct window){.from = from - before, .to = from + found, .count = count};
+    return found + before >= bytes;
+}
+
+/* clear_window evicts what lies in the window that was found last. */
+static void clear_window(struct prepared *prepared, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        prepared_evict(prepared, prepared->window[i]);
+}
+
 /* clear_around clears the victim's block if it is a slot of the claim's zone. Otherwise it clears a window around the
  * victim, if the neighbours may go. */
 static bool clear_around(struct prepared *prepared, const struct claim *claim, uint32_t victim)
 {
-    uint32_t block = prepared->instances[victim].block;
-    uint64_t bytes = claim->bytes;
-    size_t count = 0;
+    struct window window;
     if (is_slot_for(prepared, claim, victim)) {
         prepared_evict(prepared, victim);
         return true;
     }
-    uint64_t found = collect(prepared, block, true, bytes, &count);
-    if (found < bytes)
-        found += collect(prepared, extent_prev(prepared->extents, block), false, bytes - found, &count);
-    if (found < bytes)
+    if (!find_window(prepared, victim, claim->bytes, &window))
         return false;
-    for (size_t i = 0; i < count; i++)
-        prepared_evict(prepared, prepared->window[i]);
+    clear_window(prepared, window.count);
     return true;
 }
 
@@ -82,8 +109,7 @@ static bool clear_anywhere(struct prepared *prepared, uint64_t bytes)
         uint32_t start = block, owner;
         uint64_t found = collect(prepared, start, true, bytes, &count);
         if (found >= bytes) {
-            for (size_t i = 0; i < count; i++)
-                prepared_evict(prepared, prepared->window[i]);
+            clear_window(prepared, count);
             return true;
         }
         /* The window is too short: go on behind the block that stopped it. */
@@ -131,12 +157,15 @@ static uint32_t find_victim(const struct prepared *prepared)
     return victim;
 }
 
-/* clear_slot clears a slot of the claim's zone that nobody pins, the first of them to be evicted. */
+/* clear_slot clears a slot of the claim's zone that nobody pins, one that fewest jobs want. */
 static bool clear_slot(struct prepared *prepared, const struct claim *claim)
 {
-    uint32_t victim = claim->zone ? residency_victim(prepared->residency) : RESIDENT_NONE;
-    while (victim != RESIDENT_NONE && !is_slot_for(prepared, claim, victim))
-        victim = residency_victim_after(prepared->residency, victim);
+    uint32_t victim = RESIDENT_NONE, index = claim->zone ? claim->zone->used.head : ENGINE_NONE;
+    for (; index != ENGINE_NONE; index = prepared->instances[index].in_zone.next)
+        if (residency_pins(prepared->residency, index) == 0 &&
+            (victim == RESIDENT_NONE ||
+             residency_want(prepared->residency, index) < residency_want(prepared->residency, victim)))
+            victim = index;
     if (victim != RESIDENT_NONE)
         prepared_evict(prepared, victim);
     return victim != RESIDENT_NONE;
@@ -197,9 +226,9 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
     uint64_t bytes = owner->terms.raw ? prepared->env->config.sample_bytes(owner->terms.dataset, id)
                                       : owner->terms.slot_bytes;
     *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .raw = owner->terms.raw};
-    struct claim claim = {.index = index,
-                          .bytes = engine_slot_bytes(&prepared->env->config, bytes),
-                          .zone = prepared_zone_of(prepared, instance)};
+    uint64_t slot_bytes = engine_slot_bytes(&prepared->env->config, bytes);
+    struct claim claim = {
+        .index = index, .bytes = slot_bytes, .zone = instance->raw ? NULL : prepared_zone_for(prepared, slot_bytes)};
     /* this evicts, but begins no instance: `instance` stays valid */
     uint32_t block = spare ? arena_alloc_spare(prepared, &claim) : arena_alloc(prepared, &claim);
     prepared_note_room(prepared, claim.bytes, block != EXTENT_NONE);
@@ -224,6 +253,8 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         .alone = owner->terms.shuffle == SHUFFLE_NONE,
         .made_for = owner->terms.client};
     sample->instances = index;
+    if (claim.zone)
+        prepared_zone_enter(prepared, claim.zone, index);
     residency_add(prepared->residency, index, 0); /* its first pin is the making's */
     prepared->pinned_bytes += extent_bytes(prepared->extents, block);
     prepared_set_want(prepared, index, demand_count(prepared->jobs, &instance->form));
@@ -238,4 +269,64 @@ uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id)
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id)
 {
     return begin_instance(prepared, job, id, true);
+}
+
+/* ── slots ── */
+
+/* Where prepared_extend_clearing has come to: the victim that is next, and how many instances it has looked at. */
+struct sweep {
+    uint32_t victim;
+    uint64_t looked;
+};
+
+/* sweep_window clears a window around the next victim that has one, and gives its bytes; 0 when there is none around
+ * the next WINDOW_VICTIMS. Those in slots of zones do not count: there are no more than jobs were promised. */
+static uint64_t sweep_window(struct prepared *prepared, uint64_t bytes, struct sweep *sweep)
+{
+    struct window window;
+    for (int tries = 0; sweep->victim != RESIDENT_NONE && tries < WINDOW_VICTIMS;) {
+        bool found = find_window(prepared, sweep->victim, bytes, &window);
+        tries += !prepared->instances[sweep->victim].zoned;
+        sweep->looked += window.count;
+        do
+            sweep->victim = residency_victim_after(prepared->residency, sweep->victim);
+        while (found && sweep->victim != RESIDENT_NONE && is_within(prepared, sweep->victim, &window));
+        if (found) {
+            clear_window(prepared, window.count);
+            return window.to - window.from;
+        }
+    }
+    return 0;
+}
+
+/* give_slots notes that the zone has so many slots more. */
+static uint64_t give_slots(struct prepared *prepared, struct zone *zone, uint64_t given)
+{
+    zone->promised += given;
+    prepared->room_changes += given > 0;
+    return given;
+}
+
+uint64_t prepared_extend(struct prepared *prepared, uint64_t bytes, uint64_t slots)
+{
+    struct zone *zone = prepared_zone_for(prepared, bytes);
+    uint64_t given = 0;
+    uint32_t block;
+    for (; given < slots && (block = extent_alloc(prepared->extents, bytes, ENGINE_NONE)) != EXTENT_NONE; given++)
+        prepared_zone_add(zone, block);
+    while (given < slots && prepared_zone_adopt(prepared, zone))
+        given++;
+    return give_slots(prepared, zone, given);
+}
+
+uint64_t prepared_extend_clearing(struct prepared *prepared, uint64_t bytes, uint64_t slots, bool *more)
+{
+    struct zone *zone = prepared_zone_for(prepared, bytes);
+    struct sweep sweep = {.victim = residency_victim(prepared->residency)};
+    uint64_t given = 0, found, most = prepared->env->config.evicted_at_once;
+    while (given < slots && sweep.looked < most && (found = sweep_window(prepared, bytes, &sweep)) > 0)
+        for (; given < slots && found >= bytes; found -= bytes, given++)
+            prepared_zone_add(zone, extent_alloc(prepared->extents, bytes, ENGINE_NONE));
+    *more = given > 0 && given < slots && sweep.looked >= most;
+    return give_slots(prepared, zone, given);
 }

@@ -13,9 +13,12 @@
  * none yet. So there is a slot that is free, or that nobody pins, or that only loose entries pin, which give it up
  * (plan_loosen), or that a preparation pins, which ends.
  *
- * A zone is laid out when a job comes. Then everything can make way except what clients hold and what is being
- * prepared. If that is not enough, nothing is planned for the job until it is. After config.room_timeout_ns the job
- * fails, with a text that says who holds what.
+ * When a job comes, its slots are taken where things lie (prepared_extend): first free space, then the blocks of
+ * instances of this size, then those of victims. An instance stays where it is when its block becomes a slot, and may
+ * be pinned: the proof counts slots, whoever pins them. So a zone lists all instances of its size, in slots or beside
+ * them. If what is pinned leaves too little in one piece, all zones are laid out anew. Then everything can make way
+ * except what clients hold and what is being prepared. If that is not enough, nothing is planned for the job until it
+ * is. After config.room_timeout_ns the job fails, with a text that says who holds what.
  *
  * Instances as long as their samples (raw) have no zone. They lie in what the zones leave, where a sure entry may have
  * to wait for what clients hold. That ends after room_timeout_ns in the same way. */
@@ -42,11 +45,61 @@ struct zone *prepared_zone_of(const struct prepared *prepared, const struct inst
     return instance->raw ? NULL : find_zone(prepared, engine_slot_bytes(&prepared->env->config, instance->bytes));
 }
 
+/* drop_empty drops the zones that have neither slots nor instances. */
+static void drop_empty(struct prepared *prepared)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < prepared->n_zones; i++) {
+        struct zone *zone = &prepared->zones[i];
+        if (zone->promised > 0 || zone->used.head != ENGINE_NONE || zone->beside.head != ENGINE_NONE)
+            prepared->zones[kept++] = *zone;
+        else
+            free(zone->free);
+    }
+    prepared->n_zones = kept;
+}
+
+/* insert_zone adds a zone that promises nothing, in order of slot size. */
+static struct zone *insert_zone(struct prepared *prepared, uint64_t bytes)
+{
+    uint32_t at = 0;
+    drop_empty(prepared);
+    prepared->zones = xrealloc(prepared->zones, prepared->n_zones + 1, sizeof *prepared->zones);
+    while (at < prepared->n_zones && prepared->zones[at].bytes > bytes)
+        at++;
+    memmove(&prepared->zones[at + 1], &prepared->zones[at], (prepared->n_zones++ - at) * sizeof *prepared->zones);
+    prepared->zones[at] = (struct zone){.bytes = bytes, .used = LINE_EMPTY, .beside = LINE_EMPTY};
+    return &prepared->zones[at];
+}
+
+struct zone *prepared_zone_for(struct prepared *prepared, uint64_t bytes)
+{
+    struct zone *zone = find_zone(prepared, bytes);
+    return zone ? zone : insert_zone(prepared, bytes);
+}
+
 /* push_free adds a block to the free slots of the zone. */
 static void push_free(struct zone *zone, uint32_t block)
 {
     zone->free = xgrow(zone->free, sizeof *zone->free, &zone->cap, zone->n_free + 1);
     zone->free[zone->n_free++] = block;
+}
+
+/* list_of gives the list of the zone that the instance is in, or belongs into. */
+static struct line *list_of(struct zone *zone, const struct instance *instance)
+{
+    return instance->zoned ? &zone->used : &zone->beside;
+}
+
+/* set_zoned notes whether the block of an instance of the zone is a slot. */
+static void set_zoned(struct prepared *prepared, struct zone *zone, uint32_t index, bool zoned)
+{
+    struct instance *instance = &prepared->instances[index];
+    if (instance->zoned == zoned)
+        return;
+    line_remove(list_of(zone, instance), LINKS(prepared->instances, in_zone), index);
+    instance->zoned = zoned;
+    line_append(list_of(zone, instance), LINKS(prepared->instances, in_zone), index);
 }
 
 uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32_t index)
@@ -59,12 +112,39 @@ uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32
     return block;
 }
 
-void prepared_zone_give(struct prepared *prepared, uint32_t index)
+void prepared_zone_enter(struct prepared *prepared, struct zone *zone, uint32_t index)
+{
+    line_append(list_of(zone, &prepared->instances[index]), LINKS(prepared->instances, in_zone), index);
+}
+
+void prepared_zone_leave(struct prepared *prepared, uint32_t index)
 {
     struct instance *instance = &prepared->instances[index];
+    struct zone *zone = prepared_zone_of(prepared, instance);
+    if (zone)
+        line_remove(list_of(zone, instance), LINKS(prepared->instances, in_zone), index);
+    if (!instance->zoned) {
+        prepared_release(prepared, instance->block);
+        return;
+    }
     extent_set_owner(prepared->extents, instance->block, ENGINE_NONE);
-    push_free(prepared_zone_of(prepared, instance), instance->block);
+    push_free(zone, instance->block);
     instance->zoned = false;
+}
+
+void prepared_zone_add(struct zone *zone, uint32_t block)
+{
+    push_free(zone, block);
+    zone->slots++;
+}
+
+bool prepared_zone_adopt(struct prepared *prepared, struct zone *zone)
+{
+    if (zone->beside.head == ENGINE_NONE)
+        return false;
+    set_zoned(prepared, zone, zone->beside.head, true);
+    zone->slots++;
+    return true;
 }
 
 uint64_t prepared_zones_free_bytes(const struct prepared *prepared)
@@ -119,8 +199,8 @@ static void leave_islands(struct prepared *prepared)
         CHECK(extent_owner(prepared->extents, block, &owner));
         if (owner == ENGINE_NONE)
             prepared_release(prepared, block);
-        else if (owner != PREPARED_AWAY)
-            prepared->instances[owner].zoned = false;
+        else if (owner != PREPARED_AWAY && prepared->instances[owner].zoned)
+            set_zoned(prepared, prepared_zone_of(prepared, &prepared->instances[owner]), owner, false);
     }
 }
 
@@ -136,7 +216,8 @@ void prepared_clear_slots(struct prepared *prepared, const struct layout *layout
         if (block->is_cell)
             prepared->zones[block->zone].slots++;
         if (owner != ENGINE_NONE) {
-            prepared->instances[owner].zoned = block->is_cell;
+            if (block->zone != LAYOUT_NONE)
+                set_zoned(prepared, &prepared->zones[block->zone], owner, block->is_cell);
             goes[owner] = block->must_go;
         } else if (block->is_cell) {
             push_free(&prepared->zones[block->zone], block->name);
@@ -155,8 +236,7 @@ void prepared_make_slots(struct prepared *prepared, const struct layout *layout)
         while (extent_offset(prepared->extents, block) + extent_bytes(prepared->extents, block) <= place->offset)
             block = extent_next(prepared->extents, block);
         block = extent_alloc_at(prepared->extents, block, place->offset, zone->bytes, ENGINE_NONE);
-        push_free(zone, block);
-        zone->slots++;
+        prepared_zone_add(zone, block);
     }
     for (uint32_t i = 0; i < prepared->n_zones; i++)
         CHECK(prepared->zones[i].slots == prepared->zones[i].promised);
@@ -177,24 +257,9 @@ int prepared_compare_blocks(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* insert_zone adds a zone that promises nothing, in order of slot size. */
-static struct zone *insert_zone(struct prepared *prepared, uint64_t bytes)
-{
-    uint32_t at = 0;
-    prepared->zones = xrealloc(prepared->zones, prepared->n_zones + 1, sizeof *prepared->zones);
-    while (at < prepared->n_zones && prepared->zones[at].bytes > bytes)
-        at++;
-    memmove(&prepared->zones[at + 1], &prepared->zones[at], (prepared->n_zones++ - at) * sizeof *prepared->zones);
-    prepared->zones[at] = (struct zone){.bytes = bytes};
-    return &prepared->zones[at];
-}
-
 void prepared_promise(struct prepared *prepared, uint64_t bytes, uint64_t slots)
 {
-    struct zone *zone = find_zone(prepared, bytes);
-    if (!zone)
-        zone = insert_zone(prepared, bytes);
-    zone->promised += slots;
+    prepared_zone_for(prepared, bytes)->promised += slots;
 }
 
 void prepared_withdraw(struct prepared *prepared, uint64_t bytes, uint64_t by)
@@ -203,17 +268,7 @@ void prepared_withdraw(struct prepared *prepared, uint64_t bytes, uint64_t by)
     zone->promised -= by;
     for (; zone->slots > zone->promised && zone->n_free > 0; zone->slots--)
         prepared_release(prepared, zone->free[--zone->n_free]);
-    for (uint32_t index = 0; index < prepared->slab.size && zone->slots > zone->promised; index++) {
-        struct instance *instance = &prepared->instances[index];
-        if (instance->state == INSTANCE_FREE || !instance->zoned || prepared_zone_of(prepared, instance) != zone)
-            continue;
-        instance->zoned = false;
-        zone->slots--;
-    }
+    for (; zone->slots > zone->promised; zone->slots--)
+        set_zoned(prepared, zone, zone->used.head, false);
     prepared->room_changes++;
-    if (zone->promised > 0)
-        return;
-    free(zone->free);
-    uint32_t at = (uint32_t)(zone - prepared->zones);
-    memmove(zone, zone + 1, (--prepared->n_zones - at) * sizeof *zone);
 }

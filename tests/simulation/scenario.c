@@ -172,6 +172,14 @@ static void draw_growth(struct scenario *sc)
     sc->config.linger_ns = chance(&rng, 50) ? 0 : between(&rng, CLOCK_NS_PER_MS, 4 * CLOCK_NS_PER_S);
 }
 
+/* Steps that evict little at once, with a key of their own. */
+static void draw_evictions(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_EVICTIONS, sc->seed, 0, 0);
+    sc->config.evicted_at_once = chance(&rng, 50) ? 0 : (uint32_t)between(&rng, 1, 8);
+}
+
 struct scenario *scenario_create(uint64_t seed, unsigned kind)
 {
     struct rng rng;
@@ -223,6 +231,7 @@ struct scenario *scenario_create(uint64_t seed, unsigned kind)
     if (mood == MOOD_TIGHT)
         tighten(sc);
     draw_growth(sc);
+    draw_evictions(sc);
     return sc;
 }
 

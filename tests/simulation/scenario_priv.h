@@ -23,6 +23,7 @@
 #define KEY_RESTARTS UINT64_C(0x4e57a475)
 #define KEY_GROWTH UINT64_C(0x94034a)
 #define KEY_REACH UINT64_C(0x2eac4)
+#define KEY_EVICTIONS UINT64_C(0xe71c7)
 
 enum mood {
     MOOD_PLAIN,

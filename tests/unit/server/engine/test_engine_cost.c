@@ -11,7 +11,16 @@
 #include "common/clock.h"
 #include "server/bench/play.h"
 
-enum { FEW = 8192, MANY = 16 * FEW, SLOT = 64, ROUNDS = 10, TIMES = 60, FACTOR_MAX = 5, SLACK_NS = 1000000 };
+enum {
+    FEW = 8192,
+    MANY = 16 * FEW,
+    SLOT = 64,
+    ROUNDS = 10,
+    TIMES = 60,
+    FACTOR_MAX = 5,
+    SLACK_NS = 1000000,
+    TOGETHER = 8
+};
 
 static bool see(void *ctx, const struct engine_action *action)
 {
@@ -20,19 +29,25 @@ static bool see(void *ctx, const struct engine_action *action)
     return false;
 }
 
-static uint32_t add(struct play *play, const char *name, uint32_t samples)
+static uint32_t add_with(struct play *play, const char *name, uint32_t samples, uint32_t pipeline, uint64_t slot_bytes)
 {
     struct idset *view;
     CHECK(idset_from_range(0, samples, &view) == 0);
     struct engine_job_desc desc = {.client = (uint64_t)name[0],
                                    .name = name,
-                                   .slot_bytes = SLOT,
+                                   .pipeline = pipeline,
+                                   .slot_bytes = slot_bytes,
                                    .batch_size = 64,
                                    .prefetch = 2,
                                    .sampled.view = view};
     uint32_t job = play_add(play, &desc);
     idset_destroy(view);
     return job;
+}
+
+static uint32_t add(struct play *play, const char *name, uint32_t samples)
+{
+    return add_with(play, name, samples, 0, SLOT);
 }
 
 /* An engine in which a job has left an instance and the encoded bytes of each of so many samples. */
@@ -129,12 +144,35 @@ static void test_jobs(void **state)
     compare("a job", ask_job);
 }
 
+/* Jobs that come together get their first batches in the same moment, whatever is in memory. What goes for their slots
+ * is no more than what these cover. */
+static void test_jobs_that_come_together(void **state)
+{
+    (void)state;
+    struct engine_totals before, after;
+    struct play play = fill(MANY);
+    for (uint32_t longer = 1; longer <= 2; longer++) {
+        engine_totals(play.engine, &before);
+        for (uint32_t i = 0; i < TOGETHER; i++) {
+            char name[] = {(char)('a' + i), (char)('0' + longer), '\0'};
+            play_next(&play, add_with(&play, name, MANY, longer, longer * SLOT), 0, 0, 1);
+        }
+        engine_totals(play.engine, &after);
+        assert_int_equal(after.counts.samples_delivered - before.counts.samples_delivered, TOGETHER * 64);
+        /* four rows that are planned ahead, and one that is delivered */
+        assert_true(after.counts.evicted_prepared - before.counts.evicted_prepared <= longer * TOGETHER * 5 * 64);
+    }
+    engine_check(play.engine);
+    play_end(&play);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_totals),
         cmocka_unit_test(test_jobs),
+        cmocka_unit_test(test_jobs_that_come_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

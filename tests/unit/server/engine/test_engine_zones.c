@@ -193,6 +193,45 @@ static void test_a_job_does_not_wait_for_ever(void **state)
     scene_free(scene);
 }
 
+/* Room for a job that comes is made in small pieces, one a step, and the engine says that it has not done. */
+static void test_room_is_made_step_by_step(void **state)
+{
+    (void)state;
+    struct engine_totals before, after;
+    struct scene *scene = scene_new_with((struct engine_config){.seed = 1,
+                                                                .arena_bytes = 64 * 1024,
+                                                                .encoded_bytes = 100000,
+                                                                .inflight_loads = 8,
+                                                                .inflight_prepares = 4,
+                                                                .evicted_at_once = 1},
+                                         100);
+    struct engine_job_desc desc = scene_job(scene, "small");
+    uint32_t small = scene_add(scene, &desc), steps = 0;
+    scene_next(scene, small, 0, 13);
+    assert_true(scene->last[small]);
+    scene_gone(scene, small); /* 64 samples of its are in memory */
+    scene->batches[small] = 0;
+    scene->last[small] = false;
+    memset(scene->got[small], 0, sizeof scene->got[0]);
+    desc = large_job(scene, "large");
+    desc.batch_size = 2;
+    desc.pipeline = 1;
+    uint32_t large = scene_add(scene, &desc);
+    scene_next(scene, large, 0, 1);
+    for (; scene->batches[large] == 0; steps++) {
+        assert_true(engine_wakes_ns(scene->play.engine) <= scene->play.now_ns + 1);
+        engine_totals(scene->play.engine, &before);
+        scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
+        engine_totals(scene->play.engine, &after);
+        if (scene->batches[large] == 0)
+            assert_true(after.counts.evicted_prepared <= before.counts.evicted_prepared + 2); /* one slot */
+    }
+    assert_int_equal(engine_wakes_ns(scene->play.engine), UINT64_MAX);
+    assert_true(steps > 1);
+    train(scene, large, 50);
+    scene_free(scene);
+}
+
 /* Files as they are have no slots of one size: where a long one finds no room between those that the job's own client
  * holds, the job fails after a time, and does not when the client gives one back in time. */
 static void test_files_wait_for_room(void **state)
@@ -242,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_a_job_waits_for_room),
         cmocka_unit_test(test_jobs_that_wait_take_turns),
         cmocka_unit_test(test_a_job_does_not_wait_for_ever),
+        cmocka_unit_test(test_room_is_made_step_by_step),
         cmocka_unit_test(test_files_wait_for_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
