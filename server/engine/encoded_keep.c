@@ -320,8 +320,6 @@ void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
     }
     settle(store, before);
     encoded_next_measure(store, known);
-    encoded_drop_idle(store);
-    encoded_shed(store);
     idset_destroy(before);
     idset_destroy(wanted.all);
 }

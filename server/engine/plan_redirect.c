@@ -36,6 +36,7 @@ static bool eligible_for_all(const struct plan *plan, const struct jobset *jobs,
 static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
 {
     const struct instance *instance = &plan->prepared->instances[index];
+    prepared_settle(plan->prepared, index);
     if (!demand_suits(plan->jobs, job, &instance->form) || !eligible(plan, job, pick, instance->form.id))
         return best;
     if (best == ENGINE_NONE)
@@ -65,10 +66,13 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
     uint32_t best = ENGINE_NONE, looked = 0;
     INSTANCES_OF(plan->prepared, pick, index)
         best = better_instance(plan, job, pick, index, best);
-    for (uint32_t index = chunks_fiber(plan->chunks, pick)->instances.head;
-         index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(plan, best);
-         index = plan->prepared->instances[index].in_fiber.next, looked++)
+    for (uint32_t index = chunks_fiber(plan->chunks, pick)->instances.head, next;
+         index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(plan, best); index = next, looked++) {
+        next = plan->prepared->instances[index].in_fiber.next;
+        if (prepared_settle(plan->prepared, index) && !prepared_is_listed(plan->prepared, index))
+            continue;
         best = better_instance(plan, job, pick, index, best);
+    }
     return best;
 }
 
