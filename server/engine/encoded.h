@@ -1,11 +1,10 @@
 /* encoded.h: encoded bytes in memory: loads, pins, stocks of fibers, and what a read brings.
  *
  * Invariant: a sample has at most one encoded. An encoded has one pin for each task that names it, and one while it is
- * LOADING. An encoded without pins is wanted or kept; otherwise it is dropped at once, or little by little when many are
- * unwanted at once. Once it is settled (changes.h), want(encoded) is the number of running jobs with the sample in R_j,
- * and KEPT_WANT more if it is kept. used_bytes is never above
- * encoded_bytes of the configuration, and above encoded_most only while nothing can be evicted. The caller owns the
- * handle, and gets it back once, by DROP_ENCODED.
+ * LOADING. An encoded without pins is wanted or kept; otherwise it is dropped at once, or little by little when many
+ * are unwanted at once. Once it is settled (changes.h), want(encoded) is the number of running jobs with the sample in
+ * R_j, and KEPT_WANT more if it is kept. used_bytes is never above encoded_bytes of the configuration, and above
+ * encoded_most only while nothing can be evicted. The caller owns the handle, and gets it back once, by DROP_ENCODED.
  * Owner: the encoded_*.c own encodeds, residency, the sums of bytes, `loading`, the kept set and the shortage, and of a
  * sample its `encoded`. Three fields of an encoded have other owners: tasks (tasks), dataset and round (sources). A
  * shortage is valid from encoded_measure_shortage until something is loaded or picked. */
@@ -294,8 +293,8 @@ bool encoded_may_evict(struct encoded_store *store, const struct shortage *room,
  * encoded_measure_shortage. */
 struct fill encoded_most_fill(const struct encoded_store *store, const struct group *group);
 
-/* encoded_check.c: encoded_check CHECKs the invariants above. users[i] is the number of tasks that pin encoded i. `sweeping`:
- * some may be there yet that nobody wants. */
+/* encoded_check.c: encoded_check CHECKs the invariants above. users[i] is the number of tasks that pin encoded i.
+ * `sweeping`: some may be there yet that nobody wants. */
 void encoded_check(const struct encoded_store *store, const uint32_t *users, bool sweeping);
 
 #endif

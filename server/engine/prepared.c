@@ -11,7 +11,6 @@ SLAB(, instance, prepared, instances, next)
 
 /* ── prepared ── */
 
-/* A fiber lists those instances of its samples that somebody wants. */
 int prepared_make_room(struct prepared *prepared, uint64_t ids)
 {
     struct prepared_sample *samples = realloc(prepared->samples, ids * sizeof *samples);
@@ -23,40 +22,9 @@ int prepared_make_room(struct prepared *prepared, uint64_t ids)
     return 0;
 }
 
-void prepared_fiber_enter(struct prepared *prepared, uint32_t index)
-{
-    struct fiber *fiber = chunks_fiber(prepared->chunks, prepared->instances[index].form.id);
-    if (fiber)
-        line_prepend(&fiber->instances, LINKS(prepared->instances, in_fiber), index);
-}
-
-void prepared_fiber_leave(struct prepared *prepared, uint32_t index)
-{
-    struct fiber *fiber = chunks_fiber(prepared->chunks, prepared->instances[index].form.id);
-    if (fiber)
-        line_remove(&fiber->instances, LINKS(prepared->instances, in_fiber), index);
-}
-
-bool prepared_is_wanted(const struct prepared *prepared, uint32_t index)
-{
-    return residency_want(prepared->residency, index) >= DEMAND_NOW;
-}
-
-bool prepared_is_listed(const struct prepared *prepared, uint32_t index)
-{
-    return prepared_is_wanted(prepared, index) && !prepared->instances[index].alone;
-}
-
 uint32_t prepared_idle(const struct prepared *prepared)
 {
     return residency_count(prepared->residency, 0) + residency_count(prepared->residency, DEMAND_AGAIN);
-}
-
-void prepared_set_alone(struct prepared *prepared, uint32_t index)
-{
-    if (prepared_is_listed(prepared, index))
-        prepared_fiber_leave(prepared, index);
-    prepared->instances[index].alone = true;
 }
 
 /* unlist takes the instance off its sample's list. */

@@ -2,8 +2,8 @@
  *
  * Invariant: an instance that is not FREE owns one used block of the arena and is on its sample's list. It has one pin
  * for each entry that waits for it or has it ready, one for each lease that has it, and one while it is MAKING. Once it
- * is settled (changes.h), its want is demand_count. Only a READY instance without pins may be evicted. A zone has as many slots as it has promised,
- * in use or free.
+ * is settled (changes.h), its want is demand_count. Only a READY instance without pins may be evicted. A zone has as
+ * many slots as it has promised, in use or free.
  * Owner: the prepared_*.c own instances, extents, residency, zones and pinned_bytes, and of a sample its `instances`
  * and `begun`. Two fields of an instance have other owners: task (tasks) and waiters (queue). */
 #ifndef LARDER_SERVER_ENGINE_PREPARED_H
@@ -128,16 +128,6 @@ uint32_t instance_new(struct prepared *prepared);
 void instance_drop(struct prepared *prepared, uint32_t instance);
 /* prepared_make_room makes room for samples with ids below `ids`. It fails with LARDER_ENOMEM. */
 int prepared_make_room(struct prepared *prepared, uint64_t ids);
-/* prepared_fiber_enter puts an instance into its fiber's list; prepared_fiber_leave takes it out. Only instances
- * that are listed are in it. The functions do nothing when the sample is in no fiber. */
-void prepared_fiber_enter(struct prepared *prepared, uint32_t instance);
-void prepared_fiber_leave(struct prepared *prepared, uint32_t instance);
-/* prepared_is_wanted tells whether some job wants the instance now. */
-bool prepared_is_wanted(const struct prepared *prepared, uint32_t index);
-/* prepared_is_listed tells whether another sample's pick may get the instance: somebody wants it, and it is not alone.
- * prepared_set_alone has it given for its own sample only from now on. */
-bool prepared_is_listed(const struct prepared *prepared, uint32_t index);
-void prepared_set_alone(struct prepared *prepared, uint32_t index);
 /* prepared_idle gives how many instances have no pin and are wanted by nobody now. */
 uint32_t prepared_idle(const struct prepared *prepared);
 /* prepared_free frees an instance for which no entry waits, and its block. */
@@ -164,6 +154,16 @@ void prepared_clear_had(struct prepared *prepared, uint32_t job, uint32_t instan
 uint32_t prepared_find(struct prepared *prepared, uint32_t job, sample_id id);
 
 /* prepared_wants.c */
+/* prepared_fiber_enter puts an instance into its fiber's list; prepared_fiber_leave takes it out. Only instances
+ * that are listed are in it. The functions do nothing when the sample is in no fiber. */
+void prepared_fiber_enter(struct prepared *prepared, uint32_t instance);
+void prepared_fiber_leave(struct prepared *prepared, uint32_t instance);
+/* prepared_is_wanted tells whether some job wants the instance now. */
+bool prepared_is_wanted(const struct prepared *prepared, uint32_t index);
+/* prepared_is_listed tells whether another sample's pick may get the instance: somebody wants it, and it is not alone.
+ * prepared_set_alone has it given for its own sample only from now on. */
+bool prepared_is_listed(const struct prepared *prepared, uint32_t index);
+void prepared_set_alone(struct prepared *prepared, uint32_t index);
 /* prepared_set_want sets what the wants of the instance count for. The list of its fiber follows. */
 void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want);
 /* prepared_count_wants counts the wants of a settled instance anew. */

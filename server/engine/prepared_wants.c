@@ -6,6 +6,38 @@
 #include "server/engine/demand.h"
 #include "server/engine/prepared.h"
 
+/* A fiber lists those instances of its samples that somebody wants, and that are not alone. */
+void prepared_fiber_enter(struct prepared *prepared, uint32_t index)
+{
+    struct fiber *fiber = chunks_fiber(prepared->chunks, prepared->instances[index].form.id);
+    if (fiber)
+        line_prepend(&fiber->instances, LINKS(prepared->instances, in_fiber), index);
+}
+
+void prepared_fiber_leave(struct prepared *prepared, uint32_t index)
+{
+    struct fiber *fiber = chunks_fiber(prepared->chunks, prepared->instances[index].form.id);
+    if (fiber)
+        line_remove(&fiber->instances, LINKS(prepared->instances, in_fiber), index);
+}
+
+bool prepared_is_wanted(const struct prepared *prepared, uint32_t index)
+{
+    return residency_want(prepared->residency, index) >= DEMAND_NOW;
+}
+
+bool prepared_is_listed(const struct prepared *prepared, uint32_t index)
+{
+    return prepared_is_wanted(prepared, index) && !prepared->instances[index].alone;
+}
+
+void prepared_set_alone(struct prepared *prepared, uint32_t index)
+{
+    if (prepared_is_listed(prepared, index))
+        prepared_fiber_leave(prepared, index);
+    prepared->instances[index].alone = true;
+}
+
 void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want)
 {
     bool before = prepared_is_listed(prepared, index);

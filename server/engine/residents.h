@@ -1,9 +1,9 @@
 /* residents.h: wants and places across both memories: samples leave remaining sets, come back, and are forgotten.
  *
- * Invariant: a module that changes R_j calls residents_left or residents_back for each sample. When a job begins or ends
- * an epoch, it calls residents_turned. Then the wants of both stores equal demand_count and demand_count_encoded, once
- * residents are settled. What changes for many residents at once is a line in the changes (changes.h). The sweep settles
- * them, so many in a step: where there are no more, it all happens at once.
+ * Invariant: a module that changes R_j calls residents_left or residents_back for each sample. When a job begins or
+ * ends an epoch, it calls residents_turned. Then the wants of both stores equal demand_count and demand_count_encoded,
+ * once residents are settled. What changes for many residents at once is a line in the changes (changes.h). The sweep
+ * settles them, so many in a step: where there are no more, it all happens at once.
  * Owner: residents.c and residents_sweep.c own the changes and the sweep. This module sets a sample's chunk and slot,
  * and the members of chunks. */
 #ifndef LARDER_SERVER_ENGINE_RESIDENTS_H
@@ -42,8 +42,8 @@ void residents_turned(struct residents *residents, uint32_t job);
 void residents_drop_remaining(struct residents *residents, uint32_t job);
 /* residents_uses_changed is called when samples are used next at other times than was known. */
 void residents_uses_changed(struct residents *residents);
-/* residents_forget_pipeline evicts the pipeline's instances. An instance that is being made is freed when it is done. No
- * job may have the pipeline. */
+/* residents_forget_pipeline evicts the pipeline's instances. An instance that is being made is freed when it is done.
+ * No job may have the pipeline. */
 void residents_forget_pipeline(struct residents *residents, uint32_t pipeline);
 /* residents_renew lets a repeatable job have again what it had in an epoch before. It is called when an epoch has
  * begun. residents_job_failed is called when the job has failed: it will want nothing again. */
