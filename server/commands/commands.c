@@ -10,6 +10,7 @@
 #include "server/bench/engine.h"
 #include "server/bench/nodes.h"
 #include "server/bench/order.h"
+#include "server/bench/scale.h"
 #include "server/bench/sharing.h"
 #include "server/commands/keygen.h"
 #include "server/commands/plan.h"
@@ -64,6 +65,8 @@ static const struct command commands[] = {
      "  --planes         the same JPEGs in bit planes beside it\n"},
     {"bench", "order", order_bench_main, "bench order FILE", "compare a job's order with a full shuffle",
      "FILE is a scenario as for `larder bench sharing`, with one job on all samples (docs/bench.md).\n"},
+    {"bench", "scale", scale_bench_main, "bench scale", "time the engine's longest steps on datasets of several sizes",
+     "  --samples N,N…   in the datasets; default 10000,100000,1000000\n"},
     {"bench", "sharing", sharing_bench_main, "bench sharing FILE", "run a sharing scenario in virtual time",
      "The scenario files are described in docs/bench.md.\n"},
     {"bench", "storage", storage_bench_main, "bench storage PATH", "time random reads of samples from a folder's disk",

@@ -30,7 +30,7 @@ class Commands(Case):
         """Every command that larderd lists explains itself on --help, with exit status 0 and nothing on stderr."""
         listed = command("bench", "--help").stdout.splitlines()
         names = [line.split()[:2] for line in listed if line.startswith("  bench")]
-        self.assertEqual(len(names), 9, listed)
+        self.assertEqual(len(names), 10, listed)
         names += [[name] for name in ("cache", "check", "pack", "prepare", "verify")]
         for name in names:
             result = command(*name, "--help")
@@ -61,6 +61,18 @@ class Commands(Case):
                 self.assertEqual(row["made"], 0, row)
             elif row["case"] == "prepared":
                 self.assertAlmostEqual(row["made"], 1 / row["jobs"], delta=0.01)
+
+    def test_bench_scale(self):
+        """What `bench scale` tells of each size is there, and what it tells in samples is as in `bench sharing`."""
+        may_be_none = ("enter_ms", "enter_longer_ms", "instructions")
+        result = command("bench", "scale", "--samples", "2000,1000")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        rows = json.loads(result.stdout)
+        self.assertEqual([row["samples"] for row in rows if "ns" in row], [2000, 1000])
+        for row in rows:
+            self.assertGreater(min(value for name, value in row.items() if name not in may_be_none), 0, row)
+        self.assertEqual([row["part"] for row in rows if "part" in row], [1, 0.5, 0.2, 0.1, 0.05])
+        self.assertLess(rows[2]["prepared_few_bytes"], 0.4)
 
     def test_bench_prepare(self):
         """The parts of a preparation are there with and without restart markers and planes, which make no image
