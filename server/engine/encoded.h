@@ -196,8 +196,13 @@ void encoded_left(struct encoded_store *store, uint32_t encoded, uint32_t job);
 void encoded_back(struct encoded_store *store, uint32_t encoded, uint32_t job);
 /* encoded_follow has the encoded follow the changes; it is settled to all before. */
 void encoded_follow(struct encoded_store *store, uint32_t encoded, const struct change *changes, uint32_t count);
-/* encoded_settle settles the encoded, and returns whether its want has changed. */
-bool encoded_settle(struct encoded_store *store, uint32_t encoded);
+/* encoded_catch_up settles an encoded that is not settled. encoded_settle does if need be. Both return whether its want
+ * has changed. */
+bool encoded_catch_up(struct encoded_store *store, uint32_t encoded);
+static inline bool encoded_settle(struct encoded_store *store, uint32_t encoded)
+{
+    return store->encodeds[encoded].settled != store->changes->end && encoded_catch_up(store, encoded);
+}
 
 /* encoded_bars.c */
 /* What keeps a read from beginning. */

@@ -54,11 +54,9 @@ void encoded_follow(struct encoded_store *store, uint32_t index, const struct ch
         encoded_shift_want(store, index, by);
 }
 
-bool encoded_settle(struct encoded_store *store, uint32_t index)
+bool encoded_catch_up(struct encoded_store *store, uint32_t index)
 {
     struct encoded *encoded = &store->encodeds[index];
-    if (encoded->settled == store->changes->end)
-        return false;
     uint32_t count, before = residency_want(store->residency, index);
     const struct change *changes = changes_after(store->changes, encoded->settled, &count);
     encoded->settled = store->changes->end;

@@ -95,6 +95,7 @@ static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, samp
         const struct encoded *encoded = &plan->encoded->encodeds[index];
         if ((encoded->in_order && encoded->id != pick) || !eligible_for_all(plan, jobs, pick, encoded->id))
             continue;
+        encoded_settle(plan->encoded, index);
         uint32_t want = residency_want(plan->encoded->residency, index) +
                         (encoded->state == ENCODED_LOADING ? RESIDENCY_WANT_MAX : 0);
         bool fewer = best == SAMPLE_NONE || want < best_want;
