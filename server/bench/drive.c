@@ -29,16 +29,16 @@ static bool see(void *ctx, const struct engine_action *action)
 
 int drive_create(struct drive *drive, const struct drive_case *what)
 {
-    struct engine_config config = {.seed = 1,
-                                   .arena_bytes = ((uint64_t)what->samples / what->part +
-                                                   (uint64_t)what->n_jobs * 4 * DRIVE_BATCH) *
-                                                  DRIVE_SLOT_BYTES,
-                                   .encoded_bytes = (uint64_t)what->samples * DRIVE_SLOT_BYTES * 2,
-                                   .inflight_loads = 1024,
-                                   .inflight_prepares = 64,
-                                   .copy_bytes = DRIVE_SLOT_BYTES,
-                                   .redirect_width = ENGINE_REDIRECT_HALF,
-                                   .sample_bytes = sample_bytes};
+    struct engine_config config = {
+        .seed = 1,
+        .arena_bytes = ((uint64_t)what->samples / what->part + (uint64_t)what->n_jobs * 4 * DRIVE_BATCH) *
+                       DRIVE_SLOT_BYTES,
+        .encoded_bytes = (uint64_t)what->samples * DRIVE_SLOT_BYTES * 2,
+        .inflight_loads = 1024,
+        .inflight_prepares = 64,
+        .copy_bytes = DRIVE_SLOT_BYTES,
+        .redirect_width = ENGINE_REDIRECT_HALF,
+        .sample_bytes = sample_bytes};
     struct error err;
     *drive = (struct drive){.what = *what};
     if (play_create(config, &drive->play, &err)) {
@@ -65,18 +65,17 @@ uint32_t drive_add(struct drive *drive, uint32_t dataset, uint32_t number, uint6
     for (uint32_t i = 0; i < samples; i++)
         places[i] = (struct chunk_slot){i / DRIVE_CHUNK, i % DRIVE_CHUNK};
     snprintf(name, sizeof name, "job%u", number);
-    struct engine_job_desc desc = {.client = number + 1,
-                                   .name = name,
-                                   .slot_bytes = slot_bytes,
-                                   .raw = drive->what.raw,
-                                   .repeatable = drive->what.raw,
-                                   .batch_size = DRIVE_BATCH,
-                                   .prefetch = 2,
-                                   .sampled = {.view = view},
-                                   .chunks = {.places = places,
-                                              .key = {dataset + 1},
-                                              .count = (samples - 1) / DRIVE_CHUNK + 1,
-                                              .samples = DRIVE_CHUNK}};
+    struct engine_job_desc desc = {
+        .client = number + 1,
+        .name = name,
+        .slot_bytes = slot_bytes,
+        .raw = drive->what.raw,
+        .repeatable = drive->what.raw,
+        .batch_size = DRIVE_BATCH,
+        .prefetch = 2,
+        .sampled = {.view = view},
+        .chunks = {
+            .places = places, .key = {dataset + 1}, .count = (samples - 1) / DRIVE_CHUNK + 1, .samples = DRIVE_CHUNK}};
     uint32_t job = play_add(&drive->play, &desc);
     idset_destroy(view);
     free(places);

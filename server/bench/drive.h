@@ -23,8 +23,8 @@ struct drive_case {
 struct drive {
     struct play play;
     struct drive_case what;
-    uint64_t events;   /* that the player gave, and that answer actions */
-    uint64_t refused;  /* jobs that were refused or failed: then the bench is over */
+    uint64_t events;    /* that the player gave, and that answer actions */
+    uint64_t refused;   /* jobs that were refused or failed: then the bench is over */
     bool got[JOBS_MAX]; /* by job: it has got a batch */
     /* How many jobs have got a batch since the bench set `served` to 0, and when the first and the last of them did. */
     uint32_t served;

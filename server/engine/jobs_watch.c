@@ -231,7 +231,7 @@ uint64_t engine_wakes_ns(const struct engine *engine)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     uint64_t wakes_ns = engine->halted ? UINT64_MAX : prepared_wakes_ns(&engine->prepared);
-    if (!engine->halted && !residents_swept(&engine->residents))
+    if (!engine->halted && (!residents_swept(&engine->residents) || engine->tasks.ahead_left))
         return engine->env.now_ns;
     for (uint32_t no = 0; engine->sources.n_away > 0 && no < engine->jobs.end; no++) {
         const struct job *job = job_at(&engine->jobs, no);
