@@ -12,7 +12,7 @@ enum {
     /* A group that had no chunk worth reading is tried again when the samples of a chunk, divided by this, are used
      * up. */
     AHEAD_PATIENCE = 4,
-    AHEAD_LOOK_MAX = 8192 /* encodeds that are looked at in vain before reading ahead goes on in another step */
+    AHEAD_LOOK_MAX = 4096 /* encodeds that are looked at in vain before reading ahead goes on in another step */
 };
 
 /* is_waited_for tells whether a task waits for the sample to be loaded, and a read of its chunk may bring it. When its

@@ -60,13 +60,15 @@ static uint32_t add(struct play *play, uint64_t client, enum engine_inherits inh
     return job;
 }
 
-/* How many instances the second job gets that the first one got, too. Both are in their first epoch at once. */
-static uint32_t got_twice(enum engine_inherits inherits)
+/* How many instances the second job gets that the first one got, too. Both are in their first epoch at once. `sweep`: see
+ * sweep_residents. */
+static uint32_t got_twice(enum engine_inherits inherits, uint32_t sweep)
 {
     struct play play;
     struct seen seen = {0};
     struct engine_config config = {
         .seed = 1, .arena_bytes = PLACES * SLOT, .encoded_bytes = 100000, .inflight_loads = 8, .inflight_prepares = 8};
+    config.sweep_residents = sweep;
     assert_int_equal(play_create(config, &play, NULL), 0);
     play.see = see;
     play.ctx = &seen;
@@ -88,9 +90,17 @@ static uint32_t got_twice(enum engine_inherits inherits)
 static void test_inherits(void **state)
 {
     (void)state;
-    assert_true(got_twice(ENGINE_INHERITS_NOTHING) > 0);
-    assert_int_equal(got_twice(ENGINE_INHERITS_JOB), 0);
-    assert_int_equal(got_twice(ENGINE_INHERITS_ALL), 0);
+    assert_true(got_twice(ENGINE_INHERITS_NOTHING, 0) > 0);
+    assert_int_equal(got_twice(ENGINE_INHERITS_JOB, 0), 0);
+    assert_int_equal(got_twice(ENGINE_INHERITS_ALL, 0), 0);
+}
+
+/* That holds as well while most instances have not followed yet, since a step settles only one. */
+static void test_far_behind(void **state)
+{
+    (void)state;
+    assert_int_equal(got_twice(ENGINE_INHERITS_JOB, 1), 0);
+    assert_int_equal(got_twice(ENGINE_INHERITS_ALL, 1), 0);
 }
 
 static void test_wrong(void **state)
@@ -108,6 +118,7 @@ static void test_wrong(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_inherits), cmocka_unit_test(test_wrong)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_inherits), cmocka_unit_test(test_far_behind),
+                                       cmocka_unit_test(test_wrong)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
