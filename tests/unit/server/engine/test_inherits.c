@@ -60,8 +60,8 @@ static uint32_t add(struct play *play, uint64_t client, enum engine_inherits inh
     return job;
 }
 
-/* How many instances the second job gets that the first one got, too. Both are in their first epoch at once. `sweep`: see
- * sweep_residents. */
+/* How many instances the second job gets that the first one got, too. Both are in their first epoch at once. `sweep`:
+ * how many residents a step may settle. */
 static uint32_t got_twice(enum engine_inherits inherits, uint32_t sweep)
 {
     struct play play;
