@@ -95,6 +95,8 @@ struct growth {
     bool settled; /* It was as much all the time, and is. Nothing follows from waiting. */
 };
 
+#define PREPARED_RECENT 1024 /* a power of two */
+
 /* The arena's instances. Owners: the prepared_*.c. */
 struct prepared {
     struct engine_env *env;
@@ -112,6 +114,9 @@ struct prepared {
     uint64_t room_changes; /* counts each change that may have made room */
     uint64_t pinned_bytes; /* bytes of the blocks whose instances have a pin */
     struct growth growth;
+    /* The instances begun last: the i-th that was ever begun is at recent[i % PREPARED_RECENT], unless it is gone. */
+    uint32_t recent[PREPARED_RECENT];
+    uint64_t n_begun;
     uint32_t *window; /* scratch of prepared_room.c: instances that are to be cleared */
     size_t window_cap;
 };

@@ -242,6 +242,7 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         .settled = prepared->changes->end,
         .made_for = owner->terms.client};
     sample->instances = index;
+    prepared->recent[prepared->n_begun++ % PREPARED_RECENT] = index;
     residency_add(prepared->residency, index, 0); /* its first pin is the making's */
     prepared->pinned_bytes += extent_bytes(prepared->extents, block);
     prepared_count_wants(prepared, index);

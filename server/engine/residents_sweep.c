@@ -40,6 +40,16 @@ static void sweep_instance(struct prepared *prepared, uint32_t index)
         prepared_evict(prepared, index);
 }
 
+/* sweep_recent settles the instances begun last: those that other jobs are at. A job whose epoch begins while others'
+ * do finds them, and so the jobs stay together. */
+static void sweep_recent(struct residents *residents)
+{
+    struct prepared *prepared = residents->prepared;
+    uint64_t begun = prepared->n_begun, count = begun < PREPARED_RECENT ? begun : PREPARED_RECENT;
+    for (uint64_t i = 1; i <= count && residents->sweep.left > 0; i++, residents->sweep.left--)
+        sweep_instance(prepared, prepared->recent[(begun - i) % PREPARED_RECENT]);
+}
+
 /* drop_lines drops the lines to which all are settled, and begins the sweep anew for the others. */
 static void drop_lines(struct changes *changes, struct sweep *sweep)
 {
@@ -81,6 +91,8 @@ void residents_change(struct residents *residents, const struct change *change)
         *sweep = (struct sweep){.to = changes->end, .left = sweep->left, .idle = sweep->idle};
     if (count + 1 >= LINES_MAX)
         sweep->left = UINT32_MAX;
+    if ((uint64_t)residents->prepared->slab.size + residents->encoded->slab.size > sweep->left)
+        sweep_recent(residents);
     go_on(residents);
 }
 
