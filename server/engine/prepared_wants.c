@@ -73,36 +73,39 @@ void prepared_back(struct prepared *prepared, uint32_t index, uint32_t job)
     prepared_set_want(prepared, index, residency_want(prepared->residency, index) + DEMAND_NOW);
 }
 
-/* What an instance has to count anew. */
-struct recount {
-    struct jobset jobs;
-    bool any, again, all;
-};
-
-static void recount_job(struct recount *recount, uint32_t job)
+/* count_job counts anew whether the job wants the instance. */
+static void count_job(struct prepared *prepared, struct instance *instance, uint32_t job, uint32_t *want)
 {
-    jobset_add(&recount->jobs, job);
-    recount->any = true;
+    if (jobset_has(&instance->wanted, job) == demand_wants_instance(prepared->jobs, job, &instance->form))
+        return;
+    if (jobset_has(&instance->wanted, job)) {
+        jobset_remove(&instance->wanted, job);
+        *want -= DEMAND_NOW;
+    } else {
+        jobset_add(&instance->wanted, job);
+        *want += DEMAND_NOW;
+    }
 }
 
-/* follow takes what one change says of the instance, but for its want. A job that has gone or has just come wants
- * nothing. */
-static void follow(struct prepared *prepared, uint32_t index, const struct change *change, struct recount *recount)
+/* follow_one takes what one change says of the instance. A job that has gone or has just come wants nothing. Whether a
+ * job wants it goes by what holds now, so the last line that names the job has the last word. */
+static void follow_one(struct prepared *prepared, uint32_t index, const struct change *change, uint32_t *want)
 {
     struct instance *instance = &prepared->instances[index];
     struct form *form = &instance->form;
-    if (change->kind != CHANGE_FORGOTTEN && form->pipeline != change->pipeline)
+    if (change->kind == CHANGE_FORGOTTEN)
+        jobset_remove(&form->had, change->job);
+    if (form->pipeline != change->pipeline)
         return;
     switch (change->kind) {
-    case CHANGE_WANTS: recount_job(recount, change->job); break;
+    case CHANGE_WANTS: count_job(prepared, instance, change->job, want); break;
     case CHANGE_RENEWED:
         jobset_remove(&form->had, change->job);
         prepared_set_alone(prepared, index);
-        recount_job(recount, change->job);
-        recount->again = true;
+        count_job(prepared, instance, change->job, want);
+        *want = (*want & ~DEMAND_AGAIN) | demand_again(prepared->jobs, form);
         break;
-    case CHANGE_AGAIN: recount->again = true; break;
-    case CHANGE_FORGOTTEN: jobset_remove(&form->had, change->job); break;
+    case CHANGE_AGAIN: *want = (*want & ~DEMAND_AGAIN) | demand_again(prepared->jobs, form); break;
     case CHANGE_INHERITED_ALL: jobset_add(&form->had, change->job); break;
     case CHANGE_INHERITED:
         if (jobset_has(&form->had, change->other))
@@ -110,37 +113,20 @@ static void follow(struct prepared *prepared, uint32_t index, const struct chang
         break;
     case CHANGE_PIPELINE_GONE:
         form->pipeline = PIPELINE_GONE;
-        recount->all = true;
+        *want = demand_count(prepared->jobs, form, &instance->wanted);
         break;
+    case CHANGE_FORGOTTEN:
     case CHANGE_USES: break;
     }
 }
 
-/* count_again counts those jobs of the recount that want the instance by now. */
-static void count_again(struct prepared *prepared, uint32_t index, const struct recount *recount)
-{
-    struct instance *instance = &prepared->instances[index];
-    uint32_t want = residency_want(prepared->residency, index);
-    JOBSET_EACH(job, &recount->jobs) {
-        if (jobset_has(&instance->wanted, job) == demand_wants_instance(prepared->jobs, job, &instance->form))
-            continue;
-        instance->wanted.word[job / 64] ^= UINT64_C(1) << (job % 64);
-        want = jobset_has(&instance->wanted, job) ? want + DEMAND_NOW : want - DEMAND_NOW;
-    }
-    if (recount->again)
-        want = (want & ~DEMAND_AGAIN) | demand_again(prepared->jobs, &instance->form);
-    prepared_set_want(prepared, index, want);
-}
-
 void prepared_follow(struct prepared *prepared, uint32_t index, const struct change *changes, uint32_t count)
 {
-    struct recount recount = {.any = false};
+    uint32_t before = residency_want(prepared->residency, index), want = before;
     for (uint32_t i = 0; i < count; i++)
-        follow(prepared, index, &changes[i], &recount);
-    if (recount.all)
-        prepared_count_wants(prepared, index);
-    else if (recount.any || recount.again)
-        count_again(prepared, index, &recount);
+        follow_one(prepared, index, &changes[i], &want);
+    if (want != before)
+        prepared_set_want(prepared, index, want);
 }
 
 bool prepared_catch_up(struct prepared *prepared, uint32_t index)
