@@ -60,22 +60,30 @@ static void drop_lines(struct changes *changes, struct sweep *sweep)
     sweep->instance = sweep->encoded = 0;
 }
 
+/* part_end gives where the sweep through `size` places, which is at `at`, ends in this step, and counts it. */
+static uint32_t part_end(struct sweep *sweep, uint32_t at, uint32_t size)
+{
+    uint32_t count = size - at < sweep->left ? size - at : sweep->left;
+    sweep->left -= count;
+    return at + count;
+}
+
 /* go_on goes on with the sweep as far as this step may. */
 static void go_on(struct residents *residents)
 {
     struct sweep *sweep = &residents->sweep;
+    struct encoded_store *store = residents->encoded;
     while (sweep->left > 0 && residents->changes.first != residents->changes.end) {
-        if (sweep->instance < residents->prepared->slab.size) {
-            sweep_instance(residents->prepared, sweep->instance++);
-            sweep->left--;
-        } else if (sweep->encoded < residents->encoded->slab.size) {
-            if (residents->encoded->encodeds[sweep->encoded].state != ENCODED_FREE)
-                encoded_settle(residents->encoded, sweep->encoded);
-            sweep->encoded++;
-            sweep->left--;
-        } else {
-            drop_lines(&residents->changes, sweep);
+        uint32_t end = part_end(sweep, sweep->instance, residents->prepared->slab.size);
+        for (; sweep->instance < end; sweep->instance++)
+            sweep_instance(residents->prepared, sweep->instance);
+        end = part_end(sweep, sweep->encoded, store->slab.size);
+        for (; sweep->encoded < end; sweep->encoded++) {
+            if (store->encodeds[sweep->encoded].state != ENCODED_FREE)
+                encoded_settle(store, sweep->encoded);
         }
+        if (sweep->encoded == store->slab.size && sweep->instance == residents->prepared->slab.size)
+            drop_lines(&residents->changes, sweep);
     }
 }
 
