@@ -188,9 +188,10 @@ double encoded_room(const struct encoded_store *store, bool kept, double share)
  * that nobody will use it again. */
 static void drop_if_idle(struct encoded_store *store, uint32_t index)
 {
+    if (residency_pins(store->residency, index) > 0)
+        return;
     encoded_settle(store, index);
-    if (residency_pins(store->residency, index) == 0 &&
-        (residency_want(store->residency, index) == 0 || encoded_next_is_never(store, index)))
+    if (residency_want(store->residency, index) == 0 || encoded_next_is_never(store, index))
         encoded_free(store, index, false);
 }
 

@@ -194,10 +194,11 @@ void encoded_shift_want(struct encoded_store *store, uint32_t encoded, int by);
  * once the sample is back. */
 void encoded_left(struct encoded_store *store, uint32_t encoded, uint32_t job);
 void encoded_back(struct encoded_store *store, uint32_t encoded, uint32_t job);
-/* encoded_follow has the encoded follow the changes; it is settled to all before. */
-void encoded_follow(struct encoded_store *store, uint32_t encoded, const struct change *changes, uint32_t count);
-/* encoded_catch_up settles an encoded that is not settled. encoded_settle does if need be. Both return whether its want
- * has changed. */
+/* encoded_follow has the encoded follow the changes, and returns whether its want has changed. It is settled to all
+ * before. */
+bool encoded_follow(struct encoded_store *store, uint32_t encoded, const struct change *changes, uint32_t count);
+/* encoded_catch_up settles an encoded that is not settled, and encoded_settle does so if need be. Both return what
+ * encoded_follow does. */
 bool encoded_catch_up(struct encoded_store *store, uint32_t encoded);
 static inline bool encoded_settle(struct encoded_store *store, uint32_t encoded)
 {

@@ -28,11 +28,10 @@ void encoded_back(struct encoded_store *store, uint32_t index, uint32_t job)
 }
 
 /* count_job counts anew whether the job wants the encoded, and returns by how much its want changes. */
-static int count_job(struct encoded_store *store, uint32_t index, uint32_t job)
+static int count_job(const struct encoded_store *store, struct encoded *encoded, uint32_t job)
 {
-    struct encoded *encoded = &store->encodeds[index];
-    bool wants = demand_wants_encoded(store->jobs, job, encoded->id);
-    if (jobset_has(&encoded->wanted, job) == wants)
+    bool counted = jobset_has(&encoded->wanted, job), wants = demand_wants_encoded(store->jobs, job, encoded->id);
+    if (counted == wants)
         return 0;
     if (wants)
         jobset_add(&encoded->wanted, job);
@@ -41,25 +40,26 @@ static int count_job(struct encoded_store *store, uint32_t index, uint32_t job)
     return wants ? 1 : -1;
 }
 
-void encoded_follow(struct encoded_store *store, uint32_t index, const struct change *changes, uint32_t count)
+bool encoded_follow(struct encoded_store *store, uint32_t index, const struct change *changes, uint32_t count)
 {
+    struct encoded *encoded = &store->encodeds[index];
     int by = 0;
-    bool other = false;
+    bool again = false; /* when it is used next is to be worked out again */
     for (uint32_t i = 0; i < count; i++) {
-        int more = changes[i].kind == CHANGE_WANTS ? count_job(store, index, changes[i].job) : 0;
+        int more = changes[i].kind == CHANGE_WANTS ? count_job(store, encoded, changes[i].job) : 0;
         by += more;
-        other = other || more || changes[i].kind == CHANGE_USES;
+        again = again || more || changes[i].kind == CHANGE_USES;
     }
-    if (other)
+    if (again)
         encoded_shift_want(store, index, by);
+    return by != 0;
 }
 
 bool encoded_catch_up(struct encoded_store *store, uint32_t index)
 {
     struct encoded *encoded = &store->encodeds[index];
-    uint32_t count, before = residency_want(store->residency, index);
+    uint32_t count;
     const struct change *changes = changes_after(store->changes, encoded->settled, &count);
     encoded->settled = store->changes->end;
-    encoded_follow(store, index, changes, count);
-    return residency_want(store->residency, index) != before;
+    return encoded_follow(store, index, changes, count);
 }

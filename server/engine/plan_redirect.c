@@ -30,13 +30,12 @@ static bool eligible_for_all(const struct plan *plan, const struct jobset *jobs,
     return true;
 }
 
-/* better_instance gives the better of two instances for the job; `best` may be ENGINE_NONE. An instance that the job
- * may not get is never better. READY is better than MAKING. Between equals, the one that fewer jobs want is better: it
- * would be evicted first. */
+/* better_instance gives the better of two settled instances for the job; `best` may be ENGINE_NONE. An instance that the
+ * job may not get is never better. READY is better than MAKING. Between equals, the one that fewer jobs want is better:
+ * it would be evicted first. */
 static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
 {
     const struct instance *instance = &plan->prepared->instances[index];
-    prepared_settle(plan->prepared, index);
     if (!demand_suits(plan->jobs, job, &instance->form) || !eligible(plan, job, pick, instance->form.id))
         return best;
     if (best == ENGINE_NONE)
@@ -64,8 +63,10 @@ static bool none_is_better(const struct plan *plan, uint32_t best)
 static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id pick)
 {
     uint32_t best = ENGINE_NONE, looked = 0;
-    INSTANCES_OF(plan->prepared, pick, index)
+    INSTANCES_OF(plan->prepared, pick, index) {
+        prepared_settle(plan->prepared, index);
         best = better_instance(plan, job, pick, index, best);
+    }
     for (uint32_t index = chunks_fiber(plan->chunks, pick)->instances.head, next;
          index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(plan, best); index = next, looked++) {
         next = plan->prepared->instances[index].in_fiber.next;

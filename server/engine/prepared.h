@@ -177,10 +177,11 @@ void prepared_count_wants(struct prepared *prepared, uint32_t index);
  * there is one. */
 void prepared_left(struct prepared *prepared, uint32_t index, uint32_t job);
 void prepared_back(struct prepared *prepared, uint32_t index, uint32_t job);
-/* prepared_follow has the instance follow the changes; it is settled to all before. */
-void prepared_follow(struct prepared *prepared, uint32_t index, const struct change *changes, uint32_t count);
-/* prepared_catch_up settles an instance that is not settled. prepared_settle does if need be. Both return whether its
- * want has changed, or it is alone now. */
+/* prepared_follow has the instance follow the changes, and returns whether its want has changed or it has become alone.
+ * It is settled to all before. */
+bool prepared_follow(struct prepared *prepared, uint32_t index, const struct change *changes, uint32_t count);
+/* prepared_catch_up settles an instance that is not settled, and prepared_settle does so if need be. Both return what
+ * prepared_follow does. */
 bool prepared_catch_up(struct prepared *prepared, uint32_t index);
 static inline bool prepared_settle(struct prepared *prepared, uint32_t index)
 {

@@ -120,22 +120,22 @@ static void follow_one(struct prepared *prepared, uint32_t index, const struct c
     }
 }
 
-void prepared_follow(struct prepared *prepared, uint32_t index, const struct change *changes, uint32_t count)
+bool prepared_follow(struct prepared *prepared, uint32_t index, const struct change *changes, uint32_t count)
 {
     uint32_t before = residency_want(prepared->residency, index), want = before;
+    bool alone = prepared->instances[index].alone;
     for (uint32_t i = 0; i < count; i++)
         follow_one(prepared, index, &changes[i], &want);
     if (want != before)
         prepared_set_want(prepared, index, want);
+    return want != before || prepared->instances[index].alone != alone;
 }
 
 bool prepared_catch_up(struct prepared *prepared, uint32_t index)
 {
     struct instance *instance = &prepared->instances[index];
-    uint32_t count, before = residency_want(prepared->residency, index);
+    uint32_t count;
     const struct change *changes = changes_after(prepared->changes, instance->settled, &count);
-    bool alone = instance->alone;
     instance->settled = prepared->changes->end;
-    prepared_follow(prepared, index, changes, count);
-    return residency_want(prepared->residency, index) != before || instance->alone != alone;
+    return prepared_follow(prepared, index, changes, count);
 }
