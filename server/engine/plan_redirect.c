@@ -30,9 +30,9 @@ static bool eligible_for_all(const struct plan *plan, const struct jobset *jobs,
     return true;
 }
 
-/* better_instance gives the better of two settled instances for the job; `best` may be ENGINE_NONE. An instance that the
- * job may not get is never better. READY is better than MAKING. Between equals, the one that fewer jobs want is better:
- * it would be evicted first. */
+/* better_instance gives the better of two settled instances for the job; `best` may be ENGINE_NONE. An instance that
+ * the job may not get is never better. READY is better than MAKING. Between equals, the one that fewer jobs want is
+ * better: it would be evicted first. */
 static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
 {
     const struct instance *instance = &plan->prepared->instances[index];

@@ -11,7 +11,7 @@
 #include "server/engine/residents.h"
 
 enum {
-    SWEEP_RESIDENTS = 1024, /* in one step, if the configuration says nothing */
+    SWEEP_RESIDENTS = 2048, /* in one step, if the configuration says nothing */
     LINES_MAX = 4096,       /* With so many lines, the sweep ends in one step. */
     SAMPLE_WORK = 16        /* residents that are gone through in the time that it takes to find those of one sample */
 };
