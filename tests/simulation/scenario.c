@@ -89,8 +89,11 @@ static void draw_sweep(struct scenario *sc)
 {
     struct rng rng;
     random_seed_keys(&rng, KEY_SWEEP, sc->seed, 0, 0);
-    if (chance(&rng, 30))
-        sc->config.sweep_residents = (uint32_t)(chance(&rng, 50) ? between(&rng, 1, 4) : between(&rng, 1, 64));
+    sc->wake_late_ns = 1;
+    if (!chance(&rng, 30))
+        return;
+    sc->config.sweep_residents = (uint32_t)(chance(&rng, 50) ? between(&rng, 1, 4) : between(&rng, 1, 64));
+    sc->wake_late_ns = between(&rng, 1, 20 * CLOCK_NS_PER_MS);
 }
 
 static void draw_parts(struct scenario *sc, struct rng *rng, enum mood mood)
