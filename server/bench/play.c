@@ -90,7 +90,7 @@ bool play_step(struct play *play)
 {
     struct play_events taken = play->at_hand;
     const struct engine_action *actions;
-    if (taken.count == 0)
+    if (taken.count == 0 && (play->steps == 0 || engine_wakes_ns(play->engine) > play->now_ns))
         return false;
     play->at_hand = play->taken;
     play->at_hand.count = 0;

@@ -65,19 +65,29 @@ uint32_t demand_again(const struct jobs *jobs, const struct form *form)
     return 0;
 }
 
-uint32_t demand_count(const struct jobs *jobs, const struct form *form)
+uint32_t demand_count(const struct jobs *jobs, const struct form *form, struct jobset *wanted)
 {
     uint32_t want = demand_again(jobs, form);
-    for (uint32_t job = 0; job < jobs->end; job++)
-        want += demand_wants_instance(jobs, job, form) ? DEMAND_NOW : 0;
+    *wanted = (struct jobset){{0}};
+    for (uint32_t job = 0; job < jobs->end; job++) {
+        if (!demand_wants_instance(jobs, job, form))
+            continue;
+        jobset_add(wanted, job);
+        want += DEMAND_NOW;
+    }
     return want;
 }
 
-uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id)
+uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id, struct jobset *wanted)
 {
     uint32_t want = 0;
-    for (uint32_t job = 0; job < jobs->end; job++)
-        want += demand_wants_encoded(jobs, job, id);
+    *wanted = (struct jobset){{0}};
+    for (uint32_t job = 0; job < jobs->end; job++) {
+        if (!demand_wants_encoded(jobs, job, id))
+            continue;
+        jobset_add(wanted, job);
+        want++;
+    }
     return want;
 }
 

@@ -2,7 +2,7 @@
  *
  * Invariant: none of these functions changes anything. All follow from the jobs' states, the remaining sets of the
  * sampler, and `had` of a form. demand_count and demand_count_encoded define what a want is: the counts that the two
- * stores keep must always equal them (engine_check).
+ * stores keep equal them, once a resident is settled (changes.h, engine_check).
  * Owner: none; this module has no state. */
 #ifndef LARDER_SERVER_ENGINE_DEMAND_H
 #define LARDER_SERVER_ENGINE_DEMAND_H
@@ -49,10 +49,10 @@ bool demand_wants_encoded(const struct jobs *jobs, uint32_t job, sample_id id);
 /* demand_again gives DEMAND_AGAIN if a job that is in one of its epochs, or between them, may get the form once in
  * each; else 0. */
 uint32_t demand_again(const struct jobs *jobs, const struct form *form);
-/* demand_count gives what the jobs' wants of the form count for. demand_count_encoded gives how many jobs want the
- * sample's bytes. */
-uint32_t demand_count(const struct jobs *jobs, const struct form *form);
-uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id);
+/* demand_count gives what the jobs' wants of the form count for, and demand_count_encoded how many jobs want the
+ * sample's bytes. *wanted is which jobs want it. */
+uint32_t demand_count(const struct jobs *jobs, const struct form *form, struct jobset *wanted);
+uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id, struct jobset *wanted);
 /* demand_job_rate gives the samples a nanosecond that the job was given since it came. */
 double demand_job_rate(const struct jobs *jobs, const struct job *job);
 /* demand_draw_rate gives those of them that this engine drew: what other nodes gave is no use of memory here. */

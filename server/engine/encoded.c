@@ -7,6 +7,8 @@
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
 
+enum { SETTLE_VICTIMS = 64 }; /* victims that are settled before one is taken as it is */
+
 SLAB(static, encoded, encoded_store, encodeds, next)
 
 void encoded_fiber_enter(struct encoded_store *store, uint32_t index)
@@ -25,12 +27,6 @@ void encoded_fiber_leave(struct encoded_store *store, uint32_t index)
         return;
     line_remove(&fiber->encoded, LINKS(store->encodeds, in_fiber), index);
     chunks_group(store->chunks, store->encodeds[index].id)->stock--;
-}
-
-void encoded_shift_want(struct encoded_store *store, uint32_t index, int by)
-{
-    residency_set_want(store->residency, index, residency_want(store->residency, index) + (uint32_t)by);
-    encoded_next_note(store, index);
 }
 
 void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
@@ -98,7 +94,7 @@ void encoded_drop_handles(const struct encoded_store *store, void (*drop)(void *
 static bool make_room_encoded(struct encoded_store *store, uint64_t bytes)
 {
     while (store->used_bytes + bytes > encoded_most(store)) {
-        uint32_t victim = store->next.known ? encoded_next_victim(store) : residency_victim(store->residency);
+        uint32_t victim = store->next.known ? encoded_next_victim(store) : encoded_victim(store);
         if (victim == RESIDENT_NONE)
             return false;
         encoded_free(store, victim, true);
@@ -122,6 +118,7 @@ uint32_t encoded_begin(struct encoded_store *store, const void *dataset, sample_
     store->encodeds[index] = (struct encoded){
         .state = ENCODED_LOADING, .id = id, .tasks = LINE_EMPTY, .bytes = bytes, .heap_at = ENGINE_NONE, .kept = kept};
     store->encodeds[index].dataset = dataset;
+    store->encodeds[index].settled = store->changes->end;
     store->encodeds[index].flight = encoded_flight_begin(store, dataset, bytes);
     encoded_sample(store, id)->encoded = index;
     encoded_fiber_enter(store, index);
@@ -129,7 +126,8 @@ uint32_t encoded_begin(struct encoded_store *store, const void *dataset, sample_
     store->kept_bytes += kept ? bytes : 0;
     store->pinned_bytes += bytes;
     /* its first pin is the load's */
-    residency_add(store->residency, index, demand_count_encoded(store->jobs, id) + (kept ? KEPT_WANT : 0));
+    uint32_t want = demand_count_encoded(store->jobs, id, &store->encodeds[index].wanted);
+    residency_add(store->residency, index, want + (kept ? KEPT_WANT : 0));
     return index;
 }
 
@@ -179,8 +177,10 @@ double encoded_room(const struct encoded_store *store, bool kept, double share)
  * that nobody will use it again. */
 static void drop_if_idle(struct encoded_store *store, uint32_t index)
 {
-    if (residency_pins(store->residency, index) == 0 &&
-        (residency_want(store->residency, index) == 0 || encoded_next_is_never(store, index)))
+    if (residency_pins(store->residency, index) > 0)
+        return;
+    encoded_settle(store, index);
+    if (residency_want(store->residency, index) == 0 || encoded_next_is_never(store, index))
         encoded_free(store, index, false);
 }
 
@@ -199,17 +199,26 @@ void encoded_drop_if_idle(struct encoded_store *store, sample_id id)
         drop_if_idle(store, encoded_sample(store, id)->encoded);
 }
 
-void encoded_drop_idle(struct encoded_store *store)
+uint32_t encoded_victim(struct encoded_store *store)
 {
-    uint32_t index = residency_victim(store->residency);
-    while (index != RESIDENT_NONE && residency_want(store->residency, index) == 0) { /* all that follow are wanted */
-        uint32_t next = residency_victim_after(store->residency, index);
+    uint32_t victim = residency_victim(store->residency);
+    for (int tries = 0; tries < SETTLE_VICTIMS && victim != RESIDENT_NONE && encoded_settle(store, victim); tries++)
+        victim = residency_victim(store->residency);
+    return victim;
+}
+
+uint32_t encoded_drop_idle(struct encoded_store *store, uint32_t most)
+{
+    uint32_t count = 0, index;
+    for (; count < most && (index = encoded_victim(store)) != RESIDENT_NONE &&
+           residency_want(store->residency, index) == 0;
+         count++)
         encoded_free(store, index, false);
-        index = next;
-    }
-    while (store->next.known && (index = encoded_next_victim(store)) != RESIDENT_NONE &&
-           encoded_next_is_never(store, index))
+    for (; count < most && store->next.known && (index = encoded_next_victim(store)) != RESIDENT_NONE &&
+           encoded_next_is_never(store, index);
+         count++)
         encoded_free(store, index, false);
+    return count;
 }
 
 uint64_t encoded_mean_bytes(const struct encoded_store *store)

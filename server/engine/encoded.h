@@ -1,10 +1,10 @@
 /* encoded.h: encoded bytes in memory: loads, pins, stocks of fibers, and what a read brings.
  *
  * Invariant: a sample has at most one encoded. An encoded has one pin for each task that names it, and one while it is
- * LOADING. An encoded without pins is wanted or kept; otherwise it is dropped at once. want(encoded) is the number of
- * running jobs with the sample in R_j, and KEPT_WANT more if it is kept. used_bytes is never above
- * encoded_bytes of the configuration, and above encoded_most only while nothing can be evicted. The caller owns the
- * handle, and gets it back once, by DROP_ENCODED.
+ * LOADING. An encoded without pins is wanted or kept; otherwise it is dropped at once, or little by little when many
+ * are unwanted at once. Once it is settled (changes.h), want(encoded) is the number of running jobs with the sample in
+ * R_j, and KEPT_WANT more if it is kept. used_bytes is never above encoded_bytes of the configuration, and above
+ * encoded_most only while nothing can be evicted. The caller owns the handle, and gets it back once, by DROP_ENCODED.
  * Owner: the encoded_*.c own encodeds, residency, the sums of bytes, `loading`, the kept set and the shortage, and of a
  * sample its `encoded`. Three fields of an encoded have other owners: tasks (tasks), dataset and round (sources). A
  * shortage is valid from encoded_measure_shortage until something is loaded or picked. */
@@ -34,8 +34,10 @@ struct encoded {
     /* its place in the heap of next.heap, ENGINE_NONE when it is not in it; and when its sample is used next */
     uint32_t heap_at;
     double next_use;
-    uint32_t flight; /* while LOADING: the number of its dataset's flight */
-    bool kept;       /* its sample is in the kept set, and it counts as wanted by KEPT_WANT jobs more */
+    uint32_t flight;      /* while LOADING: the number of its dataset's flight */
+    bool kept;            /* its sample is in the kept set, and it counts as wanted by KEPT_WANT jobs more */
+    uint32_t settled;     /* up to which line of the changes it is settled */
+    struct jobset wanted; /* the jobs that its want counts */
     /* its neighbours in its fiber's list, while it is in it */
     struct link in_fiber;
     uint32_t round; /* the value of sources.rounds when its load began */
@@ -112,6 +114,7 @@ struct encoded_store {
     struct chunks *chunks;
     struct prepared *prepared;
     struct sources *sources;
+    const struct changes *changes;
     struct encoded *encodeds;
     struct slab slab; /* the numbered places of encodeds */
     struct residency *residency;
@@ -146,8 +149,6 @@ static inline struct encoded_sample *encoded_sample(const struct encoded_store *
  * again. They do nothing when the sample is in no fiber. */
 void encoded_fiber_enter(struct encoded_store *store, uint32_t encoded);
 void encoded_fiber_leave(struct encoded_store *store, uint32_t encoded);
-/* encoded_shift_want changes how many jobs want the encoded by `by`. */
-void encoded_shift_want(struct encoded_store *store, uint32_t encoded, int by);
 /* encoded_free frees an encoded for which no task waits, and gives its handle back. `evicted` says whether it counts as
  * evicted. */
 void encoded_free(struct encoded_store *store, uint32_t encoded, bool evicted);
@@ -185,10 +186,32 @@ void encoded_unpin(struct encoded_store *store, uint32_t encoded);
  * known that nobody will use it again. It is called when the jobs that the sample has left have placed what they
  * picked. */
 void encoded_drop_if_idle(struct encoded_store *store, sample_id id);
-/* encoded_drop_idle drops all encodeds for which the same holds. */
-void encoded_drop_idle(struct encoded_store *store);
+/* encoded_drop_idle drops encodeds for which the same holds, `most` at the most, and returns how many. It returns less
+ * when none that is settled is left. */
+uint32_t encoded_drop_idle(struct encoded_store *store, uint32_t most);
+/* encoded_victim gives the encoded that fewest jobs want; RESIDENT_NONE when all have pins. */
+uint32_t encoded_victim(struct encoded_store *store);
 /* encoded_mean_bytes gives the mean length of the encodeds that are there; 0 when there are none. */
 uint64_t encoded_mean_bytes(const struct encoded_store *store);
+
+/* encoded_wants.c */
+/* encoded_shift_want changes what the encoded's wants count for by `by`, and works out anew when it is used next. */
+void encoded_shift_want(struct encoded_store *store, uint32_t encoded, int by);
+/* encoded_left counts the job's want of the encoded no more, after its sample has left R_job. encoded_back counts it
+ * once the sample is back. */
+void encoded_left(struct encoded_store *store, uint32_t encoded, uint32_t job);
+void encoded_back(struct encoded_store *store, uint32_t encoded, uint32_t job);
+/* encoded_follow has the encoded follow the changes, and returns whether its want has changed. It is settled to all
+ * before. */
+bool encoded_follow(struct encoded_store *store, uint32_t encoded, const struct change *changes, uint32_t count);
+/* encoded_catch_up settles an encoded that is not settled, and encoded_settle does so if need be. Both return what
+ * encoded_follow does. */
+bool encoded_catch_up(struct encoded_store *store, uint32_t encoded);
+static inline bool encoded_settle(struct encoded_store *store, uint32_t encoded)
+{
+    return store->encodeds[encoded].settled != store->changes->end && encoded_catch_up(store, encoded);
+}
+
 /* encoded_bars.c */
 /* What keeps a read from beginning. */
 enum encoded_bar { ENCODED_FREE_TO_READ, ENCODED_NO_ROOM, ENCODED_NO_SHARE };
@@ -220,9 +243,10 @@ void encoded_keep_destroy(struct encoded_store *store);
 
 /* encoded_next.c */
 /* encoded_next_measure says whether eviction goes by next use from now on. It is called when a job has come or gone.
- * encoded_next_epoch is called when an epoch of a job has begun, and encoded_next_forget when the job goes. */
+ * encoded_next_epoch is called when an epoch of a job has begun, and returns whether samples are used next at other
+ * times than before: CHANGE_USES. encoded_next_forget is called when the job goes. */
 void encoded_next_measure(struct encoded_store *store, bool known);
-void encoded_next_epoch(struct encoded_store *store, const struct job *job);
+bool encoded_next_epoch(struct encoded_store *store, const struct job *job);
 void encoded_next_forget(struct encoded_store *store, uint32_t job);
 /* encoded_next_note works out when an encoded without pins is used next. encoded_next_remove is for one that gets a
  * pin, or goes. */
@@ -278,12 +302,13 @@ bool encoded_lacks(const struct encoded_store *store, const struct shortage *roo
 void encoded_count_brought(const struct encoded_store *store, struct shortage *room, sample_id id);
 /* encoded_may_evict tells whether the sample may take the place of the one that would be evicted next, after
  * encoded_measure_whole. */
-bool encoded_may_evict(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
+bool encoded_may_evict(struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
 /* encoded_most_fill gives the most that a read of any chunk of the group could bring, after
  * encoded_measure_shortage. */
 struct fill encoded_most_fill(const struct encoded_store *store, const struct group *group);
 
-/* encoded_check.c: encoded_check CHECKs the invariants above. users[i] is the number of tasks that pin encoded i. */
-void encoded_check(const struct encoded_store *store, const uint32_t *users);
+/* encoded_check.c: encoded_check CHECKs the invariants above. users[i] is the number of tasks that pin encoded i.
+ * `sweeping`: some may be there yet that nobody wants. */
+void encoded_check(const struct encoded_store *store, const uint32_t *users, bool sweeping);
 
 #endif

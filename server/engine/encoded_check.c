@@ -1,8 +1,23 @@
 /* encoded_check.c: what must hold of encoded memory between steps. */
+#include <string.h>
+
 #include "common/check.h"
 #include "server/engine/encoded.h"
 
-void encoded_check(const struct encoded_store *store, const uint32_t *users)
+/* What an encoded wants is what it counts, and that is right if it is settled. */
+static void check_want(const struct encoded_store *store, uint32_t index)
+{
+    const struct encoded *encoded = &store->encodeds[index];
+    uint32_t want = residency_want(store->residency, index) - (encoded->kept ? KEPT_WANT : 0);
+    struct jobset wanted;
+    CHECK(want == jobset_count(&encoded->wanted));
+    CHECK(encoded->settled >= store->changes->first && encoded->settled <= store->changes->end);
+    if (encoded->settled == store->changes->end)
+        CHECK(want == demand_count_encoded(store->jobs, encoded->id, &wanted) &&
+              memcmp(&wanted, &encoded->wanted, sizeof wanted) == 0);
+}
+
+void encoded_check(const struct encoded_store *store, const uint32_t *users, bool sweeping)
 {
     uint64_t used = 0, pinned = 0, kept = 0;
     uint32_t loading = 0;
@@ -12,10 +27,9 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users)
             continue;
         CHECK(encoded_sample(store, encoded->id)->encoded == index);
         CHECK(residency_pins(store->residency, index) == users[index] + (encoded->state == ENCODED_LOADING));
-        CHECK(residency_want(store->residency, index) ==
-              demand_count_encoded(store->jobs, encoded->id) + (encoded->kept ? KEPT_WANT : 0));
+        check_want(store, index);
         CHECK(encoded->kept == encoded_keeps(store, encoded->id));
-        CHECK(residency_pins(store->residency, index) || residency_want(store->residency, index));
+        CHECK(residency_pins(store->residency, index) || residency_want(store->residency, index) || sweeping);
         CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
         loading += encoded->state == ENCODED_LOADING;
         used += encoded->bytes;

@@ -377,8 +377,6 @@ void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
         idset_destroy(before);
     }
     encoded_next_measure(store, known);
-    encoded_drop_idle(store);
-    encoded_shed(store);
     idset_destroy(wanted.all);
 }
 

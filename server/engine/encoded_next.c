@@ -244,12 +244,9 @@ static void note_all(struct encoded_store *store)
     }
 }
 
-void encoded_next_epoch(struct encoded_store *store, const struct job *job)
+bool encoded_next_epoch(struct encoded_store *store, const struct job *job)
 {
-    if (!store->next.known)
-        return;
-    if (learn(store, job))
-        note_all(store);
+    return store->next.known && learn(store, job);
 }
 
 void encoded_next_forget(struct encoded_store *store, uint32_t job)

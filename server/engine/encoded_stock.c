@@ -227,10 +227,11 @@ void encoded_count_brought(const struct encoded_store *store, struct shortage *r
 
 /* Eviction fills a taker's stock up to an even share, or whole. The victim must not be wanted by more jobs than the
  * sample. Nothing that is kept goes. */
-bool encoded_may_evict(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max)
+bool encoded_may_evict(struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max)
 {
-    uint32_t victim = residency_victim(store->residency);
-    uint32_t most = encoded_keeps(store, id) ? KEPT_WANT - 1 : demand_count_encoded(store->jobs, id);
+    struct jobset wanted;
+    uint32_t victim = encoded_victim(store);
+    uint32_t most = encoded_keeps(store, id) ? KEPT_WANT - 1 : demand_count_encoded(store->jobs, id, &wanted);
     return victim != RESIDENT_NONE && residency_want(store->residency, victim) <= most &&
            lacks(store, room, id, even_share(room, max), max);
 }

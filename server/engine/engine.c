@@ -20,8 +20,11 @@ static void wire(struct engine *engine)
 {
     engine->jobs = (struct jobs){.env = &engine->env};
     engine->chunks = (struct chunks){.env = &engine->env};
-    engine->prepared = (struct prepared){
-        .env = &engine->env, .outbox = &engine->outbox, .jobs = &engine->jobs, .chunks = &engine->chunks};
+    engine->prepared = (struct prepared){.env = &engine->env,
+                                         .outbox = &engine->outbox,
+                                         .jobs = &engine->jobs,
+                                         .chunks = &engine->chunks,
+                                         .changes = &engine->residents.changes};
     engine->sources = (struct sources){.jobs = &engine->jobs};
     engine->encoded = (struct encoded_store){.env = &engine->env,
                                              .outbox = &engine->outbox,
@@ -29,6 +32,7 @@ static void wire(struct engine *engine)
                                              .chunks = &engine->chunks,
                                              .prepared = &engine->prepared,
                                              .sources = &engine->sources,
+                                             .changes = &engine->residents.changes,
                                              .rank_planned = queue_rank_planned};
     engine->residents = (struct residents){.env = &engine->env,
                                            .jobs = &engine->jobs,
@@ -126,6 +130,7 @@ void engine_destroy(struct engine *engine, void (*drop)(void *encoded))
     free(engine->outbox.delivered);
     free(engine->prepared.window);
     free(engine->encoded.slots);
+    free(engine->residents.changes.lines);
     free(engine->encoded.flights);
     free(engine);
 }
@@ -178,7 +183,7 @@ static void handle(struct engine *engine, const struct engine_event *event)
             jobs_fail(engine, event->back.job, FAILURE_OTHER, LARDER_ENOMEM,
                       "no memory to draw here what another node does not give: free memory, or lower the budgets");
         break;
-    case ENGINE_PIPELINE_GONE: prepared_forget_pipeline(&engine->prepared, event->pipeline_gone.pipeline); break;
+    case ENGINE_PIPELINE_GONE: residents_forget_pipeline(&engine->residents, event->pipeline_gone.pipeline); break;
     case ENGINE_PLACE: residents_place_some(&engine->residents, event->place); break;
     case ENGINE_SAMPLES_GONE:
         residents_forget(&engine->residents, event->samples_gone.ids, event->samples_gone.count,
@@ -216,6 +221,7 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
     CHECK(now_ns >= engine->env.now_ns);
     engine->env.now_ns = now_ns;
     engine->outbox.n_actions = engine->outbox.n_outputs = engine->outbox.n_delivered = 0;
+    residents_step(&engine->residents);
     for (size_t i = 0; i < count; i++)
         handle(engine, &events[i]);
     if (!engine->halted) {
@@ -223,6 +229,7 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
         jobs_watch_room(engine);
         jobs_watch_sources(engine);
         advance(engine);
+        residents_sweep(&engine->residents);
         prepared_tend(&engine->prepared);
     }
     outbox_seal(&engine->outbox);

@@ -18,7 +18,7 @@ void engine_check(const struct engine *engine)
     uint32_t *instance_users = queues_count_users(&engine->queues), *encoded_users = tasks_count_users(&engine->tasks);
     uint64_t quota = 0;
     prepared_check(&engine->prepared, instance_users);
-    encoded_check(&engine->encoded, encoded_users);
+    encoded_check(&engine->encoded, encoded_users, !residents_swept(&engine->residents));
     tasks_check(&engine->tasks);
     for (uint32_t no = 0; no < engine->jobs.end; no++) {
         if (job_at(&engine->jobs, no)->state != JOB_FREE)

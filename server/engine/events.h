@@ -90,6 +90,9 @@ struct engine_config {
     /* Gives the length of a sample's encoded bytes in a job's dataset; ENGINE_NOT_THERE when the dataset does not have
      * it. It is called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
+    /* So many residents are looked at in a step, when something changes for all at once; 0: as many as a step has time
+     * for. */
+    uint32_t sweep_residents;
     /* Tells whether the view has a sample of the same class as this one that is not bad. NULL: it is not asked. It is
      * called from engine_step only, and for bad samples only. */
     bool (*class_is_left)(const void *dataset, sample_id id, const struct idset *view, const struct idset *bad);
@@ -105,7 +108,7 @@ struct engine_config {
 #define ENGINE_COPIES_BYTES (UINT64_C(1) << 20)
 
 /* Bytes that the record of one instance takes, with those of the entries that wait for it. */
-#define ENGINE_INSTANCE_BYTES 256
+#define ENGINE_INSTANCE_BYTES 288
 
 /* Records take at most one part in so many of encoded_bytes. */
 #define ENGINE_RECORDS_PART 4

@@ -272,8 +272,11 @@ void jobs_end(struct engine *engine, uint32_t no)
 {
     struct job *job = job_at(&engine->jobs, no);
     plan_zone_leave(&engine->plan, job);
-    residents_withdraw(&engine->residents, no);
-    residents_drop_remaining(&engine->residents, no);
+    if (job->state == JOB_RUNNING) {
+        job->state = JOB_IDLE;
+        residents_turned(&engine->residents, no);
+        residents_drop_remaining(&engine->residents, no);
+    }
     residents_forget_job(&engine->residents, job);
     encoded_next_forget(&engine->encoded, no);
     samplers_leave(engine, no, job->terms.homes.elsewhere);

@@ -30,8 +30,8 @@ static void epoch_end(struct engine *engine, uint32_t no, enum job_state next)
     struct job *job = job_at(&engine->jobs, no);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++)
         jobs_rank_through(&engine->plan, job, &job->queues[rank]);
-    residents_withdraw(&engine->residents, no);
     job->state = next;
+    residents_turned(&engine->residents, no);
     residents_drop_remaining(&engine->residents, no);
 }
 
@@ -98,8 +98,9 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     bool elsewhere = !code && job->resume && jobs_resume_elsewhere(job);
     if (job->resume)
         code = jobs_resume_begin(&engine->plan, job, !code && !elsewhere) || code ? LARDER_ENOMEM : 0;
-    encoded_next_epoch(&engine->encoded, job); /* before wants are declared, which notes next uses */
-    residents_declare(&engine->residents, no);
+    if (encoded_next_epoch(&engine->encoded, job)) /* before wants are counted, which notes next uses */
+        residents_uses_changed(&engine->residents);
+    residents_turned(&engine->residents, no);
     residents_renew(&engine->residents, job);
     encoded_shed(&engine->encoded);
     encoded_read_ahead_again(&engine->encoded);

@@ -17,7 +17,7 @@
 enum {
     /* Samples of a job's view among which an instance is looked for. Among half as many too few are found that another
      * job has had prepared. */
-    REACH_SAMPLES = 384,
+    REACH_SAMPLES = 192,
     /* Fibers, and instances in all of them, that are looked at for one job; those of a fiber newest first. This bounds
      * the work. */
     GROUPS_LOOK_MAX = 1024,
@@ -42,9 +42,9 @@ static bool eligible_for_all(const struct plan *plan, const struct jobset *jobs,
     return true;
 }
 
-/* better_instance gives the better of two instances for the job; `best` may be ENGINE_NONE. An instance that the job
- * may not get is never better. READY is better than MAKING. Between equals, the one that fewer jobs want is better: it
- * would be evicted first. */
+/* better_instance gives the better of two settled instances for the job; `best` may be ENGINE_NONE. An instance that
+ * the job may not get is never better. READY is better than MAKING. Between equals, the one that fewer jobs want is
+ * better: it would be evicted first. */
 static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
 {
     const struct instance *instance = &plan->prepared->instances[index];
@@ -88,6 +88,21 @@ static uint32_t groups_in_reach(const struct plan *plan, const struct job *job, 
     return groups < most ? (uint32_t)groups : most;
 }
 
+/* best_of_fiber gives the best of `best`, which may be ENGINE_NONE, and the fiber's instances that somebody wants. It
+ * settles and counts each that it looks at. */
+static uint32_t best_of_fiber(const struct plan *plan, uint32_t job, sample_id pick, const struct fiber *fiber,
+                              uint32_t *looked, uint32_t best)
+{
+    for (uint32_t index = fiber->instances.head, next;
+         index != ENGINE_NONE && *looked < PREPARED_LOOK_MAX && !none_is_better(plan, best); index = next, ++*looked) {
+        next = plan->prepared->instances[index].in_fiber.next;
+        if (prepared_settle(plan->prepared, index) && !prepared_is_listed(plan->prepared, index))
+            continue;
+        best = better_instance(plan, job, pick, index, best);
+    }
+    return best;
+}
+
 /* find_prepared gives the best instance for the job: one of the pick's own, even if nobody else wants them, or one of
  * the fiber that somebody wants; if none of these is READY, one of the next fiber in reach that has a READY one. An
  * instance that a job in the dataset's order left behind is given for its own sample only. Otherwise an epoch would
@@ -98,13 +113,12 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
     const struct group *group = chunks_group(plan->chunks, pick), *near = group;
     const struct group *first = &plan->chunks->groups[group->first_alike], *end = first + group->n_alike;
     uint32_t fiber = chunks_place(plan->chunks, pick)->slot / group->width, best = ENGINE_NONE, looked = 0;
-    INSTANCES_OF(plan->prepared, pick, index)
+    INSTANCES_OF(plan->prepared, pick, index) {
+        prepared_settle(plan->prepared, index);
         best = better_instance(plan, job, pick, index, best);
+    }
     for (uint32_t left = groups_in_reach(plan, job_at(plan->jobs, job), group); left > 0; left--) {
-        for (uint32_t index = plan->chunks->fibers[near->first_fiber + fiber].instances.head;
-             index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(plan, best);
-             index = plan->prepared->instances[index].in_fiber.next, looked++)
-            best = better_instance(plan, job, pick, index, best);
+        best = best_of_fiber(plan, job, pick, &plan->chunks->fibers[near->first_fiber + fiber], &looked, best);
         if (is_ready(plan, best))
             break;
         near = near + 1 < end ? near + 1 : first;
@@ -131,6 +145,7 @@ static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, samp
         const struct encoded *encoded = &plan->encoded->encodeds[index];
         if ((encoded->in_order && encoded->id != pick) || !eligible_for_all(plan, jobs, pick, encoded->id))
             continue;
+        encoded_settle(plan->encoded, index);
         uint32_t want = residency_want(plan->encoded->residency, index) +
                         (encoded->state == ENCODED_LOADING ? RESIDENCY_WANT_MAX : 0);
         bool fewer = best == SAMPLE_NONE || want < best_want;

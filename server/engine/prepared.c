@@ -1,8 +1,5 @@
-/* prepared.c: instances in the arena: pins, wants, which jobs have had them, and their end.
- *
- * want(instance) = jobs that may be given it, with the sample in R_j, that have not had it, each counted twice; and one
- * more if a job will want it again (demand_count). It is kept up to date as samples leave remaining sets. A pinned
- * instance is never evicted. */
+/* prepared.c: instances in the arena: pins, which jobs have had them, and their end. A pinned instance is never
+ * evicted. */
 #include <stdlib.h>
 
 #include "common/check.h"
@@ -14,63 +11,9 @@ SLAB(, instance, prepared, instances, next)
 
 /* ── prepared ── */
 
-/* A fiber lists those instances of its samples that somebody wants. */
-void prepared_fiber_enter(struct prepared *prepared, uint32_t index)
-{
-    struct fiber *fiber = chunks_fiber(prepared->chunks, prepared->instances[index].form.id);
-    if (fiber)
-        line_prepend(&fiber->instances, LINKS(prepared->instances, in_fiber), index);
-}
-
-void prepared_fiber_leave(struct prepared *prepared, uint32_t index)
-{
-    struct fiber *fiber = chunks_fiber(prepared->chunks, prepared->instances[index].form.id);
-    if (fiber)
-        line_remove(&fiber->instances, LINKS(prepared->instances, in_fiber), index);
-}
-
-bool prepared_is_wanted(const struct prepared *prepared, uint32_t index)
-{
-    return residency_want(prepared->residency, index) >= DEMAND_NOW;
-}
-
-bool prepared_is_listed(const struct prepared *prepared, uint32_t index)
-{
-    return prepared_is_wanted(prepared, index) && !prepared->instances[index].alone;
-}
-
 uint32_t prepared_idle(const struct prepared *prepared)
 {
     return residency_count(prepared->residency, 0) + residency_count(prepared->residency, DEMAND_AGAIN);
-}
-
-void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want)
-{
-    bool before = prepared_is_listed(prepared, index);
-    residency_set_want(prepared->residency, index, want);
-    bool now = prepared_is_listed(prepared, index);
-    if (!before && now)
-        prepared_fiber_enter(prepared, index);
-    else if (before && !now)
-        prepared_fiber_leave(prepared, index);
-}
-
-void prepared_set_alone(struct prepared *prepared, uint32_t index)
-{
-    if (prepared_is_listed(prepared, index))
-        prepared_fiber_leave(prepared, index);
-    prepared->instances[index].alone = true;
-}
-
-void prepared_shift_want(struct prepared *prepared, uint32_t index, int by)
-{
-    prepared_set_want(prepared, index, residency_want(prepared->residency, index) + (uint32_t)by * DEMAND_NOW);
-}
-
-void prepared_note_again(struct prepared *prepared, uint32_t index)
-{
-    uint32_t now = residency_want(prepared->residency, index) & ~DEMAND_AGAIN;
-    prepared_set_want(prepared, index, now | demand_again(prepared->jobs, &prepared->instances[index].form));
 }
 
 /* unlist takes the instance off its sample's list. */
@@ -144,7 +87,8 @@ void prepared_rename(struct prepared *prepared, uint32_t index, sample_id id)
     instance->form.id = id;
     instance->next = prepared_sample(prepared, id)->instances;
     prepared_sample(prepared, id)->instances = index;
-    prepared_set_want(prepared, index, demand_count(prepared->jobs, &instance->form));
+    prepared_settle(prepared, index);
+    prepared_count_wants(prepared, index);
 }
 
 /* No other job gets it, now or later: its node may have given it to that job too. */
@@ -152,7 +96,7 @@ uint32_t prepared_arrived(struct prepared *prepared, uint32_t index)
 {
     prepared->instances[index].expected = false;
     prepared->instances[index].form.pipeline = PIPELINE_GONE;
-    prepared_set_want(prepared, index, 0);
+    prepared_count_wants(prepared, index);
     return becomes_ready(prepared, index);
 }
 
@@ -175,40 +119,24 @@ void prepared_unpin(struct prepared *prepared, uint32_t index)
 
 void prepared_mark_had(struct prepared *prepared, uint32_t job, uint32_t index)
 {
-    struct instance *instance = &prepared->instances[index];
-    if (demand_wants_instance(prepared->jobs, job, &instance->form))
-        prepared_shift_want(prepared, index, -1);
-    jobset_add(&instance->form.had, job);
+    prepared_settle(prepared, index);
+    prepared_left(prepared, index, job);
+    jobset_add(&prepared->instances[index].form.had, job);
 }
 
 void prepared_clear_had(struct prepared *prepared, uint32_t job, uint32_t index)
 {
-    struct instance *instance = &prepared->instances[index];
-    jobset_remove(&instance->form.had, job);
-    if (demand_wants_instance(prepared->jobs, job, &instance->form))
-        prepared_shift_want(prepared, index, 1);
+    prepared_settle(prepared, index);
+    jobset_remove(&prepared->instances[index].form.had, job);
+    prepared_back(prepared, index, job);
 }
 
-void prepared_forget_pipeline(struct prepared *prepared, uint32_t pipeline)
-{
-    for (uint32_t index = 0; index < prepared->slab.size; index++) {
-        struct instance *instance = &prepared->instances[index];
-        if (instance->state == INSTANCE_FREE || instance->form.pipeline != pipeline)
-            continue;
-        if (instance->state == INSTANCE_READY) {
-            prepared_evict(prepared, index);
-        } else { /* Its task runs for nobody: the result is not wanted under the number's new meaning. */
-            CHECK(instance->waiters == ENGINE_NONE);
-            instance->form.pipeline = PIPELINE_GONE;
-        }
-    }
-}
-
-uint32_t prepared_find(const struct prepared *prepared, uint32_t job, sample_id id)
+uint32_t prepared_find(struct prepared *prepared, uint32_t job, sample_id id)
 {
     uint32_t making = ENGINE_NONE;
     INSTANCES_OF(prepared, id, index) {
         const struct instance *instance = &prepared->instances[index];
+        prepared_settle(prepared, index);
         if (instance->expected || !demand_suits(prepared->jobs, job, &instance->form))
             continue;
         if (instance->state == INSTANCE_READY)

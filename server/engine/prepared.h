@@ -1,9 +1,9 @@
 /* prepared.h: instances in the arena: their room, pins, wants, eviction, and the zones.
  *
  * Invariant: an instance that is not FREE owns one used block of the arena and is on its sample's list. It has one pin
- * for each entry that waits for it or has it ready, one for each lease that has it, and one while it is MAKING. Its
- * want is demand_count. Only a READY instance without pins may be evicted. A zone has as many slots as it has promised,
- * in use or free, and lists all instances of its size.
+ * for each entry that waits for it or has it ready, one for each lease that has it, and one while it is MAKING. Once it
+ * is settled (changes.h), its want is demand_count. Only a READY instance without pins may be evicted. A zone has as
+ * many slots as it has promised, in use or free, and lists all instances of its size.
  * Owner: the prepared_*.c own instances, extents, residency, zones and pinned_bytes, and of a sample its `instances`
  * and `begun`. Two fields of an instance have other owners: task (tasks) and waiters (queue). */
 #ifndef LARDER_SERVER_ENGINE_PREPARED_H
@@ -12,6 +12,7 @@
 #include "cache/memory/extent.h"
 #include "cache/memory/layout.h"
 #include "cache/memory/residency.h"
+#include "server/engine/changes.h"
 #include "server/engine/chunks.h"
 #include "server/engine/demand.h"
 #include "server/engine/outbox.h"
@@ -32,6 +33,8 @@ struct instance {
     uint32_t next;  /* The next instance of the same sample. For an unused place: the next unused one. */
     uint32_t block; /* Its block of the arena, which it owns. */
     struct form form;
+    struct jobset wanted; /* the jobs that its want counts */
+    uint32_t settled;     /* up to which line of the changes it is settled */
     uint32_t task;        /* the task that makes it; ENGINE_NONE once it is READY */
     uint32_t waiters;     /* the first entry that waits for it; next_waiter links the others */
     struct link in_fiber; /* its neighbours in its fiber's list, while it is in it */
@@ -90,12 +93,15 @@ struct growth {
     bool settled; /* It was as much all the time, and is. Nothing follows from waiting. */
 };
 
+#define PREPARED_RECENT 1024 /* a power of two */
+
 /* The arena's instances. Owners: the prepared_*.c. */
 struct prepared {
     struct engine_env *env;
     struct outbox *outbox;
     struct jobs *jobs;
     struct chunks *chunks;
+    const struct changes *changes;
     struct instance *instances;
     struct slab slab;            /* the numbered places of instances */
     struct residency *residency; /* pins and wants of instances, by their numbers */
@@ -105,6 +111,9 @@ struct prepared {
     uint64_t room_changes; /* counts each change that may have made room */
     uint64_t pinned_bytes; /* bytes of the blocks whose instances have a pin */
     struct growth growth;
+    /* The instances begun last: the i-th that was ever begun is at recent[i % PREPARED_RECENT], unless it is gone. */
+    uint32_t recent[PREPARED_RECENT];
+    uint64_t n_begun;
     uint32_t *window; /* scratch of prepared_room.c: instances that are to be cleared */
     size_t window_cap;
 };
@@ -125,24 +134,8 @@ static inline struct prepared_sample *prepared_sample(const struct prepared *pre
  * slab.h. */
 uint32_t instance_new(struct prepared *prepared);
 void instance_drop(struct prepared *prepared, uint32_t instance);
-/* prepared_fiber_enter puts an instance into its fiber's list; prepared_fiber_leave takes it out. Only instances
- * that are listed are in it. The functions do nothing when the sample is in no fiber. */
-void prepared_fiber_enter(struct prepared *prepared, uint32_t instance);
-void prepared_fiber_leave(struct prepared *prepared, uint32_t instance);
-/* prepared_is_wanted tells whether some job wants the instance now. */
-bool prepared_is_wanted(const struct prepared *prepared, uint32_t index);
-/* prepared_is_listed tells whether another sample's pick may get the instance: somebody wants it, and it is not alone.
- * prepared_set_alone has it given for its own sample only from now on. */
-bool prepared_is_listed(const struct prepared *prepared, uint32_t index);
-void prepared_set_alone(struct prepared *prepared, uint32_t index);
 /* prepared_idle gives how many instances have no pin and are wanted by nobody now. */
 uint32_t prepared_idle(const struct prepared *prepared);
-/* prepared_set_want sets what the wants of the instance count for: demand_count. The list of its fiber follows. */
-void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want);
-/* prepared_shift_want changes how many jobs want the instance by `by`. prepared_note_again finds out whether some job
- * will want it again. */
-void prepared_shift_want(struct prepared *prepared, uint32_t index, int by);
-void prepared_note_again(struct prepared *prepared, uint32_t index);
 /* prepared_free frees an instance for which no entry waits, and its block. */
 void prepared_free(struct prepared *prepared, uint32_t instance);
 /* prepared_evict frees an instance that is READY and has no pin, and counts it as evicted. */
@@ -162,12 +155,39 @@ void prepared_unpin(struct prepared *prepared, uint32_t instance);
  * takes the note back. */
 void prepared_mark_had(struct prepared *prepared, uint32_t job, uint32_t instance);
 void prepared_clear_had(struct prepared *prepared, uint32_t job, uint32_t instance);
-/* prepared_forget_pipeline evicts the pipeline's instances. An instance that is being made becomes PIPELINE_GONE and is
- * freed when it is done. No job may have the pipeline. */
-void prepared_forget_pipeline(struct prepared *prepared, uint32_t pipeline);
 /* prepared_find gives an instance of the sample that the job may get, one that is READY before one that is MAKING;
  * ENGINE_NONE when there is none. */
-uint32_t prepared_find(const struct prepared *prepared, uint32_t job, sample_id id);
+uint32_t prepared_find(struct prepared *prepared, uint32_t job, sample_id id);
+
+/* prepared_wants.c */
+/* prepared_fiber_enter puts an instance into its fiber's list; prepared_fiber_leave takes it out. Only instances
+ * that are listed are in it. The functions do nothing when the sample is in no fiber. */
+void prepared_fiber_enter(struct prepared *prepared, uint32_t instance);
+void prepared_fiber_leave(struct prepared *prepared, uint32_t instance);
+/* prepared_is_wanted tells whether some job wants the instance now. */
+bool prepared_is_wanted(const struct prepared *prepared, uint32_t index);
+/* prepared_is_listed tells whether another sample's pick may get the instance: somebody wants it, and it is not alone.
+ * prepared_set_alone has it given for its own sample only from now on. */
+bool prepared_is_listed(const struct prepared *prepared, uint32_t index);
+void prepared_set_alone(struct prepared *prepared, uint32_t index);
+/* prepared_set_want sets what the wants of the instance count for. The list of its fiber follows. */
+void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want);
+/* prepared_count_wants counts the wants of a settled instance anew. */
+void prepared_count_wants(struct prepared *prepared, uint32_t index);
+/* prepared_left counts the job's want of the instance no more: it may not get it any longer. prepared_back counts it if
+ * there is one. */
+void prepared_left(struct prepared *prepared, uint32_t index, uint32_t job);
+void prepared_back(struct prepared *prepared, uint32_t index, uint32_t job);
+/* prepared_follow has the instance follow the changes, and returns whether its want has changed or it has become alone.
+ * It is settled to all before. */
+bool prepared_follow(struct prepared *prepared, uint32_t index, const struct change *changes, uint32_t count);
+/* prepared_catch_up settles an instance that is not settled, and prepared_settle does so if need be. Both return what
+ * prepared_follow does. */
+bool prepared_catch_up(struct prepared *prepared, uint32_t index);
+static inline bool prepared_settle(struct prepared *prepared, uint32_t index)
+{
+    return prepared->instances[index].settled != prepared->changes->end && prepared_catch_up(prepared, index);
+}
 
 /* prepared_room.c */
 /* prepared_begin begins an instance of the sample for the job, with one pin for its making. If need be it evicts what

@@ -1,6 +1,21 @@
 /* prepared_check.c: what must hold of the arena between steps. */
+#include <string.h>
+
 #include "common/check.h"
 #include "server/engine/prepared.h"
+
+/* What an instance wants is what it counts, and that is right if it is settled. */
+static void check_want(const struct prepared *prepared, uint32_t index)
+{
+    const struct instance *instance = &prepared->instances[index];
+    uint32_t want = residency_want(prepared->residency, index);
+    struct jobset wanted;
+    CHECK(want / DEMAND_NOW == jobset_count(&instance->wanted));
+    CHECK(instance->settled >= prepared->changes->first && instance->settled <= prepared->changes->end);
+    if (instance->settled == prepared->changes->end)
+        CHECK(want == demand_count(prepared->jobs, &instance->form, &wanted) &&
+              memcmp(&wanted, &instance->wanted, sizeof wanted) == 0);
+}
 
 /* check_instances checks the blocks, pins, wants and sums of instances. */
 static void check_instances(const struct prepared *prepared, const uint32_t *users)
@@ -16,7 +31,7 @@ static void check_instances(const struct prepared *prepared, const uint32_t *use
         CHECK(extent_owner(prepared->extents, instance->block, &owner) && owner == index);
         CHECK(extent_bytes(prepared->extents, instance->block) >= instance->bytes);
         CHECK(residency_pins(prepared->residency, index) == users[index] + making);
-        CHECK(residency_want(prepared->residency, index) == demand_count(prepared->jobs, &instance->form));
+        check_want(prepared, index);
         CHECK(making == (instance->task != ENGINE_NONE));
         CHECK(making || instance->waiters == ENGINE_NONE);
         CHECK(!instance->expected || (making && instance->alone));

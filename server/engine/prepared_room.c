@@ -6,7 +6,8 @@
 enum {
     REUSE_VICTIMS = 32,  /* victims of one want that are compared by expected reuse */
     WINDOW_VICTIMS = 64, /* victims whose neighbourhood is tried before the whole arena is walked */
-    SPARE_VICTIMS = 8    /* victims that spare room may cost */
+    SPARE_VICTIMS = 8,   /* victims that spare room may cost */
+    SETTLE_VICTIMS = 64  /* victims that are settled before one is taken as it is */
 };
 
 /* What an instance asks for: a slot of its zone, or so many bytes beside all zones. */
@@ -135,19 +136,32 @@ static double expected_reuse(const struct prepared *prepared, const struct insta
     return reuse;
 }
 
+/* first_victim gives an instance of those that fewest jobs want. */
+static uint32_t first_victim(struct prepared *prepared)
+{
+    uint32_t victim = residency_victim(prepared->residency);
+    for (int tries = 0; tries < SETTLE_VICTIMS && victim != RESIDENT_NONE && prepared_settle(prepared, victim); tries++)
+        victim = residency_victim(prepared->residency);
+    return victim;
+}
+
 /* find_victim gives the instance to evict. Of those that fewest jobs want, it is the one that is expected to be asked
  * for last. Only REUSE_VICTIMS of them are compared, those longest untouched. */
-static uint32_t find_victim(const struct prepared *prepared)
+static uint32_t find_victim(struct prepared *prepared)
 {
-    uint32_t victim = residency_victim(prepared->residency), at = victim;
+    uint32_t victim = first_victim(prepared), at = victim, after;
     if (victim == RESIDENT_NONE || !prepared_is_wanted(prepared, victim))
         return victim;
     double least = expected_reuse(prepared, &prepared->instances[victim]);
+    after = residency_victim_after(prepared->residency, at);
     for (int compared = 1; compared < REUSE_VICTIMS; compared++) {
-        at = residency_victim_after(prepared->residency, at);
+        at = after;
         if (at == RESIDENT_NONE ||
             residency_want(prepared->residency, at) > residency_want(prepared->residency, victim))
             break;
+        after = residency_victim_after(prepared->residency, at);
+        if (prepared_settle(prepared, at)) /* it is in another list now */
+            continue;
         double reuse = expected_reuse(prepared, &prepared->instances[at]);
         if (reuse < least) {
             victim = at;
@@ -161,11 +175,14 @@ static uint32_t find_victim(const struct prepared *prepared)
 static bool clear_slot(struct prepared *prepared, const struct claim *claim)
 {
     uint32_t victim = RESIDENT_NONE, index = claim->zone ? claim->zone->used.head : ENGINE_NONE;
-    for (; index != ENGINE_NONE; index = prepared->instances[index].in_zone.next)
-        if (residency_pins(prepared->residency, index) == 0 &&
-            (victim == RESIDENT_NONE ||
-             residency_want(prepared->residency, index) < residency_want(prepared->residency, victim)))
+    for (; index != ENGINE_NONE; index = prepared->instances[index].in_zone.next) {
+        if (residency_pins(prepared->residency, index) > 0)
+            continue;
+        prepared_settle(prepared, index);
+        if (victim == RESIDENT_NONE ||
+            residency_want(prepared->residency, index) < residency_want(prepared->residency, victim))
             victim = index;
+    }
     if (victim != RESIDENT_NONE)
         prepared_evict(prepared, victim);
     return victim != RESIDENT_NONE;
@@ -202,8 +219,11 @@ static uint32_t arena_alloc(struct prepared *prepared, const struct claim *claim
 /* arena_alloc_spare gives a block for the claim like arena_alloc, but clears away only instances that nobody wants. */
 static uint32_t arena_alloc_spare(struct prepared *prepared, const struct claim *claim)
 {
-    uint32_t block = take_free(prepared, claim), victim = residency_victim(prepared->residency);
+    uint32_t block = take_free(prepared, claim);
+    uint32_t victim = block == EXTENT_NONE ? first_victim(prepared) : RESIDENT_NONE;
     for (int tries = 0; block == EXTENT_NONE && tries < SPARE_VICTIMS; tries++) {
+        if (victim != RESIDENT_NONE)
+            prepared_settle(prepared, victim);
         if (victim == RESIDENT_NONE || prepared_is_wanted(prepared, victim))
             return EXTENT_NONE;
         uint32_t after = residency_victim_after(prepared->residency, victim);
@@ -251,13 +271,15 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         .draw = owner->terms.shuffle == SHUFFLE_STRICT && owner->progress.variant ? 0 : sample->begun++,
         .form.variant = owner->progress.variant,
         .alone = owner->terms.shuffle == SHUFFLE_NONE,
+        .settled = prepared->changes->end,
         .made_for = owner->terms.client};
     sample->instances = index;
     if (claim.zone)
         prepared_zone_enter(prepared, claim.zone, index);
+    prepared->recent[prepared->n_begun++ % PREPARED_RECENT] = index;
     residency_add(prepared->residency, index, 0); /* its first pin is the making's */
     prepared->pinned_bytes += extent_bytes(prepared->extents, block);
-    prepared_set_want(prepared, index, demand_count(prepared->jobs, &instance->form));
+    prepared_count_wants(prepared, index);
     return index;
 }
 

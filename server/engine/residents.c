@@ -8,172 +8,119 @@
 #include "server/engine/prepared.h"
 #include "server/engine/residents.h"
 
-enum { SAMPLE_WORK = 16 }; /* residents that are gone through in the time that it takes to find those of one sample */
-
-/* What the visits of a job's samples need; `by` is the change of each want. */
-struct visit {
-    struct residents *residents;
-    uint32_t job;
-    int by;
-};
-
-/* shift_wants changes the wants of the sample's residents by what this job counts for. */
-static void shift_wants(struct residents *residents, uint32_t job, sample_id id, int by)
-{
-    INSTANCES_OF(residents->prepared, id, index) {
-        const struct instance *instance = &residents->prepared->instances[index];
-        if (demand_suits(residents->jobs, job, &instance->form))
-            prepared_shift_want(residents->prepared, index, by);
-    }
-    if (encoded_sample(residents->encoded, id)->encoded != ENGINE_NONE)
-        encoded_shift_want(residents->encoded, encoded_sample(residents->encoded, id)->encoded, by);
-}
-
+/* A want that is counted no more needs no settled resident: whatever it follows later, the job wants it no more. */
 void residents_left(struct residents *residents, uint32_t job, sample_id id)
 {
-    shift_wants(residents, job, id, -1);
+    INSTANCES_OF(residents->prepared, id, index)
+        prepared_left(residents->prepared, index, job);
+    if (encoded_sample(residents->encoded, id)->encoded != ENGINE_NONE)
+        encoded_left(residents->encoded, encoded_sample(residents->encoded, id)->encoded, job);
 }
 
 void residents_back(struct residents *residents, uint32_t job, sample_id id)
 {
-    shift_wants(residents, job, id, 1);
-}
-
-/* goes_by_samples tells whether it is less work to go through so many samples than through all residents. That is so
- * for a job whose samples are few beside what is in memory. */
-static bool goes_by_samples(const struct residents *residents, uint64_t samples)
-{
-    return samples * SAMPLE_WORK < (uint64_t)residents->prepared->slab.size + residents->encoded->slab.size;
-}
-
-static void visit_wants(void *context, sample_id id)
-{
-    const struct visit *visit = context;
-    shift_wants(visit->residents, visit->job, id, visit->by);
-}
-
-static void visit_settle(void *context, sample_id id)
-{
-    encoded_drop_if_idle(((const struct visit *)context)->residents->encoded, id);
-}
-
-/* shift_all_wants counts the wants of a running job for all that remains to it once more, or once less. */
-static void shift_all_wants(struct residents *residents, uint32_t job, int by)
-{
-    if (job_at(residents->jobs, job)->state != JOB_RUNNING)
-        return;
-    if (goes_by_samples(residents, sampler_remaining(residents->env->sampler, job))) {
-        sampler_each_left(residents->env->sampler, job, visit_wants, &(struct visit){residents, job, by});
-        return;
+    INSTANCES_OF(residents->prepared, id, index) {
+        prepared_settle(residents->prepared, index);
+        prepared_back(residents->prepared, index, job);
     }
-    for (uint32_t index = 0; index < residents->prepared->slab.size; index++) {
-        const struct instance *instance = &residents->prepared->instances[index];
-        if (instance->state != INSTANCE_FREE && demand_wants_instance(residents->jobs, job, &instance->form))
-            prepared_shift_want(residents->prepared, index, by);
-    }
-    for (uint32_t index = 0; index < residents->encoded->slab.size; index++) {
-        if (residents->encoded->encodeds[index].state != ENCODED_FREE &&
-            demand_wants_encoded(residents->jobs, job, residents->encoded->encodeds[index].id))
-            encoded_shift_want(residents->encoded, index, by);
-    }
+    if (encoded_sample(residents->encoded, id)->encoded != ENGINE_NONE)
+        encoded_back(residents->encoded, encoded_sample(residents->encoded, id)->encoded, job);
 }
 
-void residents_withdraw(struct residents *residents, uint32_t job)
-{
-    shift_all_wants(residents, job, -1);
-}
-
-void residents_declare(struct residents *residents, uint32_t job)
-{
-    shift_all_wants(residents, job, 1);
-}
-
-void residents_drop_remaining(struct residents *residents, uint32_t job)
-{
-    if (goes_by_samples(residents, sampler_remaining(residents->env->sampler, job)))
-        sampler_each_left(residents->env->sampler, job, visit_settle, &(struct visit){residents, job, 0});
-    else
-        encoded_drop_idle(residents->encoded);
-}
-
-/* What is done with the instances of a job's samples. */
-struct tour {
+/* What the visits of a job's samples need. */
+struct visit {
     struct residents *residents;
-    struct job *job;
-    void (*done)(const struct tour *tour, uint32_t index);
+    struct change change;
 };
 
 static void visit_instances(void *context, sample_id id)
 {
-    const struct tour *tour = context;
-    INSTANCES_OF(tour->residents->prepared, id, index)
-        tour->done(tour, index);
+    const struct visit *visit = context;
+    INSTANCES_OF(visit->residents->prepared, id, index) {
+        prepared_settle(visit->residents->prepared, index);
+        prepared_follow(visit->residents->prepared, index, &visit->change, 1);
+    }
 }
 
-/* tour_instances goes through the instances of the job's samples, or through all instances if these are fewer. */
-static void tour_instances(struct residents *residents, struct job *job,
-                           void (*done)(const struct tour *tour, uint32_t index))
+static void visit_all(void *context, sample_id id)
 {
-    struct tour tour = {residents, job, done};
-    if (goes_by_samples(residents, job->shape.view_samples)) {
-        sampler_each_viewed(residents->env->sampler, job->no, visit_instances, &tour);
+    const struct visit *visit = context;
+    uint32_t encoded = encoded_sample(visit->residents->encoded, id)->encoded;
+    visit_instances(context, id);
+    if (encoded == ENGINE_NONE)
         return;
-    }
-    for (uint32_t index = 0; index < residents->prepared->slab.size; index++) {
-        if (residents->prepared->instances[index].state != INSTANCE_FREE)
-            done(&tour, index);
-    }
+    encoded_settle(visit->residents->encoded, encoded);
+    encoded_follow(visit->residents->encoded, encoded, &visit->change, 1);
+}
+
+static void visit_drop(void *context, sample_id id)
+{
+    encoded_drop_if_idle(((const struct visit *)context)->residents->encoded, id);
+}
+
+/* Where little remains to the job, there is no line, and only the residents of what remains follow. */
+void residents_turned(struct residents *residents, uint32_t job)
+{
+    struct change change = {CHANGE_WANTS, .job = job, .pipeline = job_at(residents->jobs, job)->terms.pipeline};
+    if (residents_few(residents, sampler_remaining(residents->env->sampler, job)))
+        sampler_each_left(residents->env->sampler, job, visit_all, &(struct visit){residents, change});
+    else
+        residents_change(residents, &change);
+}
+
+void residents_drop_remaining(struct residents *residents, uint32_t job)
+{
+    if (residents_few(residents, sampler_remaining(residents->env->sampler, job)))
+        sampler_each_left(residents->env->sampler, job, visit_drop, &(struct visit){.residents = residents});
+    else
+        residents_drop_idle(residents);
+}
+
+void residents_uses_changed(struct residents *residents)
+{
+    residents_change(residents, &(struct change){CHANGE_USES, .pipeline = PIPELINE_GONE});
+}
+
+/* change_viewed has the instances of the job's samples follow the change, or adds a line. */
+static void change_viewed(struct residents *residents, const struct job *job, enum change_kind kind)
+{
+    struct change change = {kind, .job = job->no, .pipeline = job->terms.pipeline};
+    if (residents_few(residents, job->shape.view_samples))
+        sampler_each_viewed(residents->env->sampler, job->no, visit_instances, &(struct visit){residents, change});
+    else
+        residents_change(residents, &change);
 }
 
 /* The job is IDLE and wants nothing, so no want changes. */
 void residents_inherit(struct residents *residents, struct job *job, const struct engine_job_desc *desc)
 {
-    struct prepared *prepared = residents->prepared;
-    for (uint32_t index = 0; desc->inherits && index < prepared->slab.size; index++) {
-        const struct instance *instance = &prepared->instances[index];
-        if (instance->state != INSTANCE_FREE && instance->form.pipeline == job->terms.pipeline &&
-            (desc->inherits == ENGINE_INHERITS_ALL || jobset_has(&instance->form.had, desc->predecessor)))
-            prepared_mark_had(prepared, job->no, index);
-    }
-}
-
-static void forget_had(const struct tour *tour, uint32_t index)
-{
-    jobset_remove(&tour->residents->prepared->instances[index].form.had, tour->job->no);
-    if (tour->job->terms.repeatable)
-        prepared_note_again(tour->residents->prepared, index);
+    if (desc->inherits)
+        residents_change(residents, &(struct change){desc->inherits == ENGINE_INHERITS_ALL ? CHANGE_INHERITED_ALL
+                                                                                           : CHANGE_INHERITED,
+                                                     job->no, job->terms.pipeline, desc->predecessor});
 }
 
 void residents_forget_job(struct residents *residents, struct job *job)
 {
     job->progress.began = false;
-    tour_instances(residents, job, forget_had);
-}
-
-static void renew(const struct tour *tour, uint32_t index)
-{
-    struct prepared *prepared = tour->residents->prepared;
-    struct form *form = &prepared->instances[index].form;
-    if (form->pipeline != tour->job->terms.pipeline)
-        return;
-    jobset_remove(&form->had, tour->job->no);
-    prepared_set_alone(prepared, index);
-    prepared_set_want(prepared, index, demand_count(prepared->jobs, form));
+    change_viewed(residents, job, CHANGE_FORGOTTEN);
+    if (job->terms.repeatable)
+        change_viewed(residents, job, CHANGE_AGAIN);
 }
 
 void residents_renew(struct residents *residents, struct job *job)
 {
     if (job->terms.repeatable)
-        tour_instances(residents, job, renew);
-}
-
-static void note_again(const struct tour *tour, uint32_t index)
-{
-    prepared_note_again(tour->residents->prepared, index);
+        change_viewed(residents, job, CHANGE_RENEWED);
 }
 
 void residents_job_failed(struct residents *residents, struct job *job)
 {
     if (job->terms.repeatable)
-        tour_instances(residents, job, note_again);
+        change_viewed(residents, job, CHANGE_AGAIN);
+}
+
+void residents_forget_pipeline(struct residents *residents, uint32_t pipeline)
+{
+    residents_change(residents, &(struct change){CHANGE_PIPELINE_GONE, .pipeline = pipeline});
 }

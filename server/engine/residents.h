@@ -1,21 +1,32 @@
 /* residents.h: wants and places across both memories: samples leave remaining sets, come back, and are forgotten.
  *
- * Invariant: a module that changes R_j calls residents_left or residents_back for each sample. When all of R_j changes,
- * it calls residents_withdraw before and residents_declare after. Then the wants of both stores equal demand_count and
- * demand_count_encoded.
- * Owner: none; this module has no state. It sets a sample's chunk and slot, and the members of chunks. */
+ * Invariant: a module that changes R_j calls residents_left or residents_back for each sample. When a job begins or
+ * ends an epoch, it calls residents_turned. Then the wants of both stores equal demand_count and demand_count_encoded,
+ * once residents are settled. What changes for many residents at once is a line in the changes (changes.h). The sweep
+ * settles them, so many in a step: where there are no more, it all happens at once.
+ * Owner: residents.c and residents_sweep.c own the changes and the sweep. This module sets a sample's chunk and slot,
+ * and the members of chunks. */
 #ifndef LARDER_SERVER_ENGINE_RESIDENTS_H
 #define LARDER_SERVER_ENGINE_RESIDENTS_H
 
 #include "server/engine/encoded.h"
 
-/* The modules that this one works on. */
+/* How far the residents are settled. */
+struct sweep {
+    uint32_t instance, encoded; /* the next that it comes to */
+    uint32_t to;                /* When it is through, all are settled to this line. */
+    uint32_t left;              /* so many residents it may yet look at in this step */
+    bool idle;                  /* Encodeds may be there that nobody wants. */
+};
+
 struct residents {
     struct engine_env *env;
     struct jobs *jobs;
     struct chunks *chunks;
     struct prepared *prepared;
     struct encoded_store *encoded;
+    struct changes changes;
+    struct sweep sweep;
 };
 
 /* residents.c */
@@ -23,14 +34,17 @@ struct residents {
 void residents_left(struct residents *residents, uint32_t job, sample_id id);
 /* residents_back raises the wants of the sample's residents, after id has come back into R_job. */
 void residents_back(struct residents *residents, uint32_t job, sample_id id);
-/* residents_withdraw takes all wants of the job away, before its remaining set changes as a whole. residents_declare
- * adds those of the changed set. They do nothing unless the job is running. The work goes by what remains to the job,
- * or by what is in memory, whichever is less. */
-void residents_withdraw(struct residents *residents, uint32_t job);
-void residents_declare(struct residents *residents, uint32_t job);
+/* residents_turned has residents follow when the job has begun an epoch, and runs, or has ended one, and does not run
+ * any more: R_job is what it was then. */
+void residents_turned(struct residents *residents, uint32_t job);
 /* residents_drop_remaining drops the encodeds of the job's remaining set that nobody else wants. The job no longer
  * wants them. */
 void residents_drop_remaining(struct residents *residents, uint32_t job);
+/* residents_uses_changed is called when samples are used next at other times than was known. */
+void residents_uses_changed(struct residents *residents);
+/* residents_forget_pipeline evicts the pipeline's instances. An instance that is being made is freed when it is done.
+ * No job may have the pipeline. */
+void residents_forget_pipeline(struct residents *residents, uint32_t pipeline);
 /* residents_renew lets a repeatable job have again what it had in an epoch before. It is called when an epoch has
  * begun. residents_job_failed is called when the job has failed: it will want nothing again. */
 void residents_renew(struct residents *residents, struct job *job);
@@ -40,6 +54,20 @@ void residents_inherit(struct residents *residents, struct job *job, const struc
 /* residents_forget_job takes the job out of `had` of all instances, because its number will be another job's. It will
  * want nothing again. */
 void residents_forget_job(struct residents *residents, struct job *job);
+
+/* residents_sweep.c */
+/* residents_step begins a step: the sweep may go on. residents_sweep goes on with it, at the end of a step.
+ * residents_swept tells whether all is settled. */
+void residents_step(struct residents *residents);
+void residents_sweep(struct residents *residents);
+bool residents_swept(const struct residents *residents);
+/* residents_change adds a line to the changes, and settles as many residents as this step may. */
+void residents_change(struct residents *residents, const struct change *change);
+/* residents_drop_idle drops what nobody wants any more of encoded memory, as far as this step may. */
+void residents_drop_idle(struct residents *residents);
+/* residents_few tells whether it is less work to go through so many samples than through all residents, and may be done
+ * in one step. That is so for a job whose samples are few beside what is in memory. */
+bool residents_few(const struct residents *residents, uint64_t samples);
 
 /* residents_forget.c */
 /* residents_forget forgets what is kept under the ids; see ENGINE_SAMPLES_GONE for ids and kept. */

@@ -52,6 +52,8 @@ static void arrange(struct residents *residents)
 void residents_keep(struct residents *residents, uint64_t ahead_bytes)
 {
     encoded_keep_measure(residents->encoded, ahead_bytes);
+    residents_drop_idle(residents);
+    encoded_shed(residents->encoded);
     if (residents->chunks->stale)
         arrange(residents);
 }

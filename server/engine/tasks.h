@@ -75,6 +75,7 @@ struct tasks {
     uint64_t running_ns;
     uint32_t copies; /* tasks that are out as copies, and the bytes that they write */
     uint64_t copies_bytes;
+    bool ahead_left;      /* Groups are worth a try that reading ahead had no time for in this step. */
     uint32_t copies_from; /* the job whose copies go out first */
     struct jobset held;   /* jobs whose sources may have no more in flight, in this dispatch */
     /* The virtual time of the last turn that began, by kind. When a list gets work, its turn is brought to within its

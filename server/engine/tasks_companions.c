@@ -88,6 +88,7 @@ const void *tasks_output_dataset(const struct tasks *tasks, const struct instanc
     if (instance->waiters != ENGINE_NONE)
         return job_at(tasks->jobs, tasks->queues->entries[instance->waiters].job)->terms.dataset;
     uint32_t job = 0;
+    prepared_settle(tasks->prepared, (uint32_t)(instance - tasks->prepared->instances));
     while (!demand_wants_instance(tasks->jobs, job, &instance->form))
         CHECK(++job < tasks->jobs->end);
     return job_at(tasks->jobs, job)->terms.dataset;

@@ -145,6 +145,7 @@ static bool dispatch_load(struct tasks *tasks, uint32_t job)
 bool tasks_dispatch(struct tasks *tasks)
 {
     uint32_t job = ENGINE_NONE;
+    tasks->ahead_left = false;
     tasks_weigh(tasks);
     encoded_shed(tasks->encoded);
     tasks_probe(tasks);

@@ -12,7 +12,8 @@ enum {
     /* A group that had no chunk worth reading is tried again when the samples of a chunk, divided by this, are used
      * up. */
     AHEAD_PATIENCE = 4,
-    AHEAD_TRIES = 64 /* So many groups are tried in vain in one step. The others are tried in later ones. */
+    AHEAD_LOOK_MAX = 4096, /* encodeds that are looked at in vain before reading ahead goes on in another step */
+    AHEAD_TRY = 64         /* A try in vain costs as much as looking at so many, besides those it looks at. */
 };
 
 /* is_waited_for tells whether a task waits for the sample to be loaded, and a read of its chunk may bring it. When its
@@ -86,19 +87,24 @@ void tasks_load_mates(struct tasks *tasks, uint32_t job, sample_id id)
         load_for_later(tasks, job, id, chunk);
 }
 
+/* A try in vain takes a look at the group's stock for each job. When an epoch begins, all groups are worth a try. */
 void tasks_read_ahead(struct tasks *tasks)
 {
     struct group *group;
-    uint32_t tries = 0;
-    while (tries < AHEAD_TRIES && tasks->env->config.redirect_width > 1 &&
-           (group = encoded_hungry_group(tasks->encoded)) != NULL && encoded_room_ahead(tasks->encoded, group)) {
+    uint64_t looked = 0;
+    while (tasks->env->config.redirect_width > 1 && (group = encoded_hungry_group(tasks->encoded)) != NULL &&
+           encoded_room_ahead(tasks->encoded, group)) {
+        if (looked > AHEAD_LOOK_MAX) {
+            tasks->ahead_left = true;
+            return;
+        }
         const struct chunk *chunk = encoded_best_chunk(tasks->encoded, group);
         uint32_t job = chunk ? encoded_job_for(tasks->encoded, chunk, group->chunk_samples) : ENGINE_NONE;
         if (job != ENGINE_NONE && load_chunk(tasks, job, chunk, true)) {
             tasks->env->counts.reads++;
             continue;
         }
-        tries++;
+        looked += AHEAD_TRY + (uint64_t)group->stock * tasks->jobs->end;
         uint32_t used_up = group->chunk_samples / AHEAD_PATIENCE;
         group->ahead_below = group->stock > used_up ? group->stock - used_up : 0;
     }

@@ -152,6 +152,7 @@ void tasks_charge_prepare(struct tasks *tasks, uint32_t index)
         struct jobset jobs = {{0}};
         const struct instance *made = &tasks->prepared->instances[task->outputs[i]];
         add_waiters(tasks, task->outputs[i], &jobs);
+        prepared_settle(tasks->prepared, task->outputs[i]);
         for (uint32_t job = 0; made->waiters == ENGINE_NONE && job < tasks->jobs->end; job++) {
             if (demand_wants_instance(tasks->jobs, job, &made->form))
                 jobset_add(&jobs, job);

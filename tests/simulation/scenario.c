@@ -84,6 +84,18 @@ static void draw_records(struct scenario *sc)
         sc->config.copy_bytes = between(&rng, 1, sc->samples[random_below(&rng, sc->n_samples)].bytes);
 }
 
+/* With a key of its own, as above: in some scenarios residents follow what changes for all of them far behind. */
+static void draw_sweep(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_SWEEP, sc->seed, 0, 0);
+    sc->wake_late_ns = 1;
+    if (!chance(&rng, 30))
+        return;
+    sc->config.sweep_residents = (uint32_t)(chance(&rng, 50) ? between(&rng, 1, 4) : between(&rng, 1, 64));
+    sc->wake_late_ns = between(&rng, 1, 20 * CLOCK_NS_PER_MS);
+}
+
 static void draw_parts(struct scenario *sc, struct rng *rng, enum mood mood)
 {
     static const uint64_t slot_sizes[] = {1, 3, 64, 100, 3072, 4096, 12345, 150528, 602112, 3 << 20};
@@ -226,6 +238,7 @@ struct scenario *scenario_create(uint64_t seed, unsigned kind)
     scenario_draw_unfit(sc);
     scenario_draw_repeatable(sc);
     draw_records(sc);
+    draw_sweep(sc);
     scenario_draw_troubles(sc);
     draw_arena(sc, &rng, mood);
     if (mood == MOOD_TIGHT)

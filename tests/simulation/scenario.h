@@ -125,6 +125,7 @@ struct scenario {
     uint32_t refuse_percent; /* of RESERVEs: they get less than they ask for, or nothing */
     uint64_t shrink_ns;      /* between two SHRINKs; 0: none */
     uint64_t tick_ns;        /* 0: no ticks */
+    uint64_t wake_late_ns;   /* An engine that asks for a TICK at once gets it so late. */
     uint64_t drain_ns;
     uint32_t gather;         /* events of one moment that make one step */
     uint32_t forget_percent; /* of registrations before which the engine forgets chunks, and numbers mean others */

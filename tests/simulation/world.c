@@ -131,7 +131,8 @@ void world_flush(struct world *world)
     model_settle(world->model, world->engine, world->now_ns, thorough || world->sabotage);
     uint64_t wake_ns = engine_wakes_ns(world->engine);
     if (wake_ns < world->wake_ns) {
-        world_alarm(world, wake_ns > world->now_ns ? wake_ns - world->now_ns : 1, ALARM_WAKE, wake_ns, 0, 0);
+        world_alarm(world, wake_ns > world->now_ns ? wake_ns - world->now_ns : world->scenario->wake_late_ns,
+                    ALARM_WAKE, wake_ns, 0, 0);
         world->wake_ns = wake_ns;
     }
 }
