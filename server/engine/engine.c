@@ -222,6 +222,7 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
     engine->env.now_ns = now_ns;
     engine->outbox.n_actions = engine->outbox.n_outputs = engine->outbox.n_delivered = 0;
     residents_step(&engine->residents);
+    plan_step(&engine->plan);
     for (size_t i = 0; i < count; i++)
         handle(engine, &events[i]);
     if (!engine->halted) {

@@ -236,7 +236,7 @@ uint64_t engine_wakes_ns(const struct engine *engine)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     uint64_t wakes_ns = engine->halted ? UINT64_MAX : prepared_wakes_ns(&engine->prepared);
-    if (!engine->halted && (!residents_swept(&engine->residents) || engine->tasks.ahead_left))
+    if (!engine->halted && (!residents_swept(&engine->residents) || engine->tasks.ahead_left || engine->plan.goes_on))
         return engine->env.now_ns;
     if (engine->plan.zone_goes_on && !engine->halted && engine->plan.zone_again_ns < wakes_ns)
         wakes_ns = engine->plan.zone_again_ns;

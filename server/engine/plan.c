@@ -11,6 +11,10 @@
 /* Where an entry's sample comes from. */
 enum source { DRAWN, RESERVED, REPEAT };
 
+/* So many samples are drawn in one step. The others are drawn in later ones: where queues are empty, because jobs come
+ * or an epoch begins, that would take too long for those that wait for the step's end. */
+enum { DEALT_AT_ONCE = 128 };
+
 /* begin_sure begins an instance for a sure entry. If there is no room, loose entries make way: first those that are
  * ready, then those whose task does not run. For a raw one they do so only if that makes room: else they would take
  * their instances again, and give them up again for nothing. */
@@ -135,6 +139,11 @@ static sample_id choose_repeat(struct plan *plan, const struct job *job, const s
 
 /* ── rounds ── */
 
+void plan_step(struct plan *plan)
+{
+    plan->dealt = 0;
+}
+
 /* plan_entry adds an entry for the sample to the queue, and places it if there is room. */
 static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *queue, struct allotted sample,
                        enum source source)
@@ -215,6 +224,7 @@ static void deal(struct plan *plan, uint32_t job_index, sample_id id)
 {
     struct job *job = job_at(plan->jobs, job_index);
     uint64_t position = job->progress.drawn++;
+    plan->dealt++;
     if (job->terms.world_size == 1 || job->terms.shuffle == SHUFFLE_DEPENDENT) {
         struct job_queue *queue = job->terms.world_size == 1 ? &job->queues[0] : neediest(plan, job, false);
         if (!queue) /* since the draw, an entry that was placed has made way for another job's */
@@ -283,7 +293,8 @@ void plan_round(struct plan *plan)
     for (;;) {
         struct jobset need = {{0}};
         find_need(plan, &need);
-        if (jobset_empty(&need))
+        plan->goes_on = !jobset_empty(&need) && plan->dealt >= DEALT_AT_ONCE;
+        if (jobset_empty(&need) || plan->goes_on)
             break;
         size_t count = sampler_round(plan->env->sampler, &need, plan->picks);
         CHECK(count > 0);

@@ -27,6 +27,8 @@ struct plan {
     struct tasks *tasks;
     /* Queues have got room since this step's planning, because a sample was bad or an epoch began. */
     bool again;
+    uint32_t dealt; /* samples that were drawn for jobs in this step */
+    bool goes_on;   /* Queues have room yet, and get more in another step. */
     uint64_t zone_again_ns;      /* No job gets slots of a zone before this time. */
     uint32_t zone_turn;          /* the job that was tried last */
     bool zone_goes_on;           /* It has got some slots, and goes on at that time, before all others. */
@@ -34,8 +36,9 @@ struct plan {
 };
 
 /* plan.c */
-/* plan_round places entries that have no instance, then draws rounds of picks until no queue has room or nothing is
- * left to draw. */
+/* plan_step begins a step. plan_round places entries that have no instance, then draws rounds of picks until no queue
+ * has room, nothing is left to draw, or the step has drawn enough; then plan.goes_on. */
+void plan_step(struct plan *plan);
 void plan_round(struct plan *plan);
 /* plan_any_sample gives a sample by chance: of the view, or of this epoch's share of it. */
 sample_id plan_any_sample(struct plan *plan, const struct job *job);
