@@ -31,15 +31,6 @@ static void substitute(struct engine *engine, const struct result *result)
     entry->id = plan_any_sample(&engine->plan, job);
 }
 
-/* fills_in_vain notes a bad repeat. It tells whether so many were bad since the last good one that the rank's share
- * cannot be filled up. Bad samples are often known before good ones that were planned earlier. So it cannot be told
- * while the queue waits for others. */
-static bool fills_in_vain(struct job_queue *queue)
-{
-    queue->epoch.repeats_lost++;
-    return queue_lost_many(queue) && queue->line.queued - queue->line.ready == 1; /* this one is not removed yet */
-}
-
 /* skip leaves the sample out. A job that has lost all of an epoch fails: otherwise it would train on nothing without a
  * word. It has not when something of the epoch was had before the job was made. */
 static void skip(struct engine *engine, const struct result *result)
@@ -47,7 +38,7 @@ static void skip(struct engine *engine, const struct result *result)
     struct entry *entry = &engine->queues.entries[result->entry];
     struct job *job = job_at(&engine->jobs, entry->job);
     struct job_queue *queue = queue_of(&engine->queues, entry);
-    if (entry->repeat && fills_in_vain(queue)) {
+    if (entry->repeat && queue_repeat_lost(queue)) {
         fail_job(engine, result, LARDER_ESAMPLE,
                  "this sample and all others that were to fill a rank's share up are bad: check the dataset");
         return;

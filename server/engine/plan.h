@@ -27,8 +27,8 @@ struct plan {
     struct tasks *tasks;
     /* Queues have got room since this step's planning, because a sample was bad or an epoch began. */
     bool again;
-    uint32_t dealt; /* samples that were drawn for jobs in this step */
-    bool goes_on;   /* Queues have room yet, and get more in another step. */
+    uint32_t dealt;              /* samples that were drawn for jobs in this step */
+    bool goes_on;                /* Queues have room yet, and get more in another step. */
     uint64_t zone_again_ns;      /* No job gets slots of a zone before this time. */
     uint32_t zone_turn;          /* the job that was tried last */
     bool zone_goes_on;           /* It has got some slots, and goes on at that time, before all others. */

@@ -236,6 +236,16 @@ bool queue_lost_many(const struct job_queue *queue)
     return queue->epoch.repeats_lost > REPEATS_LOST_MAX;
 }
 
+/* Of repeats that were planned together, bad ones are often known after good ones that were planned later. So it is not
+ * told by these: as many more must be bad that were tried one at a time. */
+bool queue_repeat_lost(struct job_queue *queue)
+{
+    bool one_waits = queue->line.queued - queue->line.ready == 1; /* this one is not removed yet */
+    if (!queue_lost_many(queue) || one_waits)
+        queue->epoch.repeats_lost++;
+    return one_waits && queue->epoch.repeats_lost > 2 * REPEATS_LOST_MAX;
+}
+
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     return !queue->epoch.done && queue->epoch.planned < queue_share(job) &&

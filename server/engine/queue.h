@@ -98,7 +98,7 @@ struct rank_epoch {
     uint64_t delivered;
     uint64_t lost;         /* bad samples of this epoch that were left out */
     uint64_t repeats;      /* repeats that were planned to fill up the share */
-    uint32_t repeats_lost; /* repeats that were bad since the last one that was not */
+    uint32_t repeats_lost; /* repeats that were bad since the last one that was not; see queue_repeat_lost */
     uint32_t first_batch;  /* batches of the epoch that the rank had before the epoch was begun here */
     uint32_t through;      /* In a fixed order: the numbers of its part that were behind it at the last delivery. */
     uint32_t left_from;    /* In a fixed order: the first number that it left when it was done; UINT32_MAX: none. */
@@ -247,6 +247,9 @@ uint64_t queue_share(const struct job *job);
 uint64_t queue_rank_planned(const struct job *job, uint32_t rank);
 /* queue_lost_many tells whether many repeats were bad since the last good one. Then more are planned one at a time. */
 bool queue_lost_many(const struct job_queue *queue);
+/* queue_repeat_lost counts a bad repeat, whose entry is there yet. It tells whether so many were bad that the rank's
+ * share cannot be filled up. */
+bool queue_repeat_lost(struct job_queue *queue);
 /* queue_has_more_to_plan tells whether more will be planned for the queue in this epoch. */
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 /* queue_sure_slots gives how many of its first entries the queue is sure to have room for. */

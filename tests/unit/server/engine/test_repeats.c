@@ -9,7 +9,7 @@
 
 #include "server/bench/play.h"
 
-enum { SAMPLES = 120, RANKS = 2, BATCH = 60, SLOT = 1000, HELD_MAX = 256 };
+enum { SAMPLES = 120, RANKS = 2, BATCH = 60, SLOT = 1000, HELD_MAX = 256, MANY = 600 };
 
 static struct {
     struct play play;
@@ -120,10 +120,67 @@ static void test_none_is_good(void **state)
     end(job);
 }
 
+/* bytes_of says that bad samples are larger than all of encoded memory: they are known to be bad as soon as they are
+ * planned. */
+static uint64_t bytes_of(const void *dataset, sample_id id)
+{
+    (void)dataset;
+    return id < world.bad_below ? 2 << 20 : SLOT;
+}
+
+/* All good samples are there, ten times, as another job had them prepared in ten epochs, and bad ones are known at
+ * once. So all repeats are planned together, and the good ones among them are known before the bad ones. The job goes
+ * on. */
+static void test_good_ones_are_there(void **state)
+{
+    (void)state;
+    struct engine_config config = {.seed = 1,
+                                   .arena_bytes = 32 << 20,
+                                   .encoded_bytes = 1 << 20,
+                                   .inflight_loads = 64,
+                                   .inflight_prepares = 64,
+                                   .sample_bytes = bytes_of};
+    struct engine_job_desc ddp = {.name = "ddp",
+                                  .dataset = &world,
+                                  .slot_bytes = SLOT,
+                                  .batch_size = MANY / RANKS,
+                                  .prefetch = 2,
+                                  .world_size = RANKS,
+                                  .bad_policy = BAD_SKIP};
+    world.bad_below = MANY * 36 / 100;
+    assert_int_equal(play_create(config, &world.play, NULL), 0);
+    assert_int_equal(idset_from_range(0, MANY, &world.view), 0);
+    world.play.check_every = 1;
+    ddp.sampled.view = world.view;
+    for (ddp.rank = 0; ddp.rank < RANKS; ddp.rank++) {
+        ddp.client = 100 + ddp.rank;
+        play_add(&world.play, &ddp);
+    }
+    uint32_t job = world.play.job;
+    struct engine_job_desc alone = ddp;
+    alone.name = "alone";
+    alone.client = 200;
+    alone.rank = 0;
+    alone.world_size = 1;
+    alone.batch_size = BATCH;
+    uint32_t other = play_add(&world.play, &alone);
+    for (uint32_t epoch = 0; epoch < 10; epoch++)
+        play_next(&world.play, other, 0, epoch, MANY / BATCH);
+    world.play.see = see;
+    world.got[0] = world.got[1] = 0;
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        play_next(&world.play, job, rank, 0, 4);
+    assert_int_equal(world.play.failed, 0);
+    assert_int_equal(world.got[0], MANY / RANKS);
+    assert_int_equal(world.got[1], MANY / RANKS);
+    end(job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_ones_take_longer),
+        cmocka_unit_test(test_good_ones_are_there),
         cmocka_unit_test(test_none_is_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
