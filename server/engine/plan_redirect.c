@@ -16,7 +16,7 @@
 
 enum {
     /* Samples of a job's view among which an instance is looked for. Among half as many too few are found that another
-     * job has had prepared. */
+     * job has had prepared. Among twice as many, jobs get more of their samples in the order of others. */
     REACH_SAMPLES = 192,
     /* Fibers, and instances in all of them, that are looked at for one job; those of a fiber newest first. This bounds
      * the work. */
