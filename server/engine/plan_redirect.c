@@ -4,7 +4,7 @@
  * leaves R_j, and e does not. So the fiber is asked for as often as it has samples left.
  *
  * A fiber bounds what is read. An instance costs no read, and where all bytes stay in memory nothing else does. So
- * there a job's instance may come from the same slots of other groups as well, of as many as have REACH_SAMPLES of its
+ * there a job's instance may come from the same slots of other groups as well, of as many as have REACH_THIN of its
  * view: a job on a tenth of a dataset looks into ten times as many groups as one on all of it. They begin with e's own
  * and go round, so each fiber is in reach of as many others as any. */
 #include <string.h>
@@ -15,9 +15,12 @@
 #include "server/engine/residents.h"
 
 enum {
-    /* Samples of a job's view among which an instance is looked for. Among half as many too few are found that another
-     * job has had prepared. Among twice as many, jobs get more of their samples in the order of others. */
+    /* A fiber with so many samples of a job's view is enough to look for an instance in. Among half as many too few are
+     * found that another job has had prepared. Among twice as many, jobs get more of their samples in the order of
+     * others. */
     REACH_SAMPLES = 192,
+    /* Where a fiber has fewer, an instance is looked for among so many. */
+    REACH_THIN = 384,
     /* Fibers, and instances in all of them, that are looked at for one job; those of a fiber newest first. This bounds
      * the work. */
     GROUPS_LOOK_MAX = 1024,
@@ -79,10 +82,12 @@ static uint32_t groups_in_reach(const struct plan *plan, const struct job *job, 
     bool alone = job == jobs_first(plan->jobs) && !jobs_after(plan->jobs, job);
     if (alone || !group->kept || !job->shape.chunk_count)
         return 1;
-    uint64_t reach = plan->env->config.redirect_reach ? plan->env->config.redirect_reach : REACH_SAMPLES;
     /* The view has `part` / `whole` samples in a fiber, on the mean of its dataset. */
     uint64_t part = job->shape.view_samples * group->n_chunks * group->width;
     uint64_t whole = (uint64_t)job->shape.chunk_count * group->chunk_samples;
+    uint64_t reach = part < REACH_SAMPLES * whole ? REACH_THIN : REACH_SAMPLES;
+    if (plan->env->config.redirect_reach)
+        reach = plan->env->config.redirect_reach;
     uint64_t groups = (reach * whole + part - 1) / part;
     uint32_t most = group->n_alike < GROUPS_LOOK_MAX ? group->n_alike : GROUPS_LOOK_MAX;
     return groups < most ? (uint32_t)groups : most;
