@@ -23,12 +23,13 @@ static void substitute(struct engine *engine, const struct result *result)
 {
     struct entry *entry = &engine->queues.entries[result->entry];
     struct job *job = job_at(&engine->jobs, entry->job);
-    if (entry->substitutes++ == SUBSTITUTES_MAX) {
+    if (entry->bad_in_row++ == SUBSTITUTES_MAX) {
         fail_job(engine, result, LARDER_ESAMPLE,
                  "this sample and every substitute drawn for it are bad: check the dataset");
         return;
     }
     entry->id = plan_any_sample(&engine->plan, job);
+    entry->substitute = true;
 }
 
 /* skip leaves the sample out. A job that has lost all of an epoch fails: otherwise it would train on nothing without a
@@ -120,7 +121,7 @@ static void judge(struct engine *engine, const struct result *result)
 {
     struct entry *entry = &engine->queues.entries[result->entry];
     struct job *job = job_at(&engine->jobs, entry->job);
-    bool counted = !entry->repeat && entry->substitutes == 0 && !idset_contains(job->progress.bad, entry->id);
+    bool counted = !entry->repeat && !entry->substitute && !idset_contains(job->progress.bad, entry->id);
     job->tallies.bad_samples++;
     if (counted) {
         idset_add(job->progress.bad, entry->id);

@@ -81,7 +81,7 @@ sample_id plan_draw_elsewhere(struct plan *plan, uint32_t job)
 bool plan_expects(const struct plan *plan, const struct entry *entry)
 {
     const struct idset *elsewhere = job_at(plan->jobs, entry->job)->progress.elsewhere;
-    return elsewhere && entry->turn == entry->id && entry->substitutes == 0 && idset_contains(elsewhere, entry->id);
+    return elsewhere && entry->turn == entry->id && !entry->substitute && idset_contains(elsewhere, entry->id);
 }
 
 /* put_left has a sample be left again, here or elsewhere. */

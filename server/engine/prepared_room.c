@@ -296,23 +296,23 @@ uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id
 /* ── slots ── */
 
 /* Where prepared_extend_clearing has come to: the victim that is next, and how many instances it has looked at. */
-struct sweep {
+struct clearing {
     uint32_t victim;
     uint64_t looked;
 };
 
-/* sweep_window clears a window around the next victim that has one, and gives its bytes; 0 when there is none around
+/* clear_next clears a window around the next victim that has one, and gives its bytes; 0 when there is none around
  * the next WINDOW_VICTIMS. Those in slots of zones do not count: there are no more than jobs were promised. */
-static uint64_t sweep_window(struct prepared *prepared, uint64_t bytes, struct sweep *sweep)
+static uint64_t clear_next(struct prepared *prepared, uint64_t bytes, struct clearing *clearing)
 {
     struct window window;
-    for (int tries = 0; sweep->victim != RESIDENT_NONE && tries < WINDOW_VICTIMS;) {
-        bool found = find_window(prepared, sweep->victim, bytes, &window);
-        tries += !prepared->instances[sweep->victim].zoned;
-        sweep->looked += window.count;
+    for (int tries = 0; clearing->victim != RESIDENT_NONE && tries < WINDOW_VICTIMS;) {
+        bool found = find_window(prepared, clearing->victim, bytes, &window);
+        tries += !prepared->instances[clearing->victim].zoned;
+        clearing->looked += window.count;
         do
-            sweep->victim = residency_victim_after(prepared->residency, sweep->victim);
-        while (found && sweep->victim != RESIDENT_NONE && is_within(prepared, sweep->victim, &window));
+            clearing->victim = residency_victim_after(prepared->residency, clearing->victim);
+        while (found && clearing->victim != RESIDENT_NONE && is_within(prepared, clearing->victim, &window));
         if (found) {
             clear_window(prepared, window.count);
             return window.to - window.from;
@@ -344,11 +344,11 @@ uint64_t prepared_extend(struct prepared *prepared, uint64_t bytes, uint64_t slo
 uint64_t prepared_extend_clearing(struct prepared *prepared, uint64_t bytes, uint64_t slots, bool *more)
 {
     struct zone *zone = prepared_zone_for(prepared, bytes);
-    struct sweep sweep = {.victim = residency_victim(prepared->residency)};
+    struct clearing clearing = {.victim = residency_victim(prepared->residency)};
     uint64_t given = 0, found, most = prepared->env->config.evicted_at_once;
-    while (given < slots && sweep.looked < most && (found = sweep_window(prepared, bytes, &sweep)) > 0)
+    while (given < slots && clearing.looked < most && (found = clear_next(prepared, bytes, &clearing)) > 0)
         for (; given < slots && found >= bytes; found -= bytes, given++)
             prepared_zone_add(zone, extent_alloc(prepared->extents, bytes, ENGINE_NONE));
-    *more = given > 0 && given < slots && sweep.looked >= most;
+    *more = given > 0 && given < slots && clearing.looked >= most;
     return give_slots(prepared, zone, given);
 }

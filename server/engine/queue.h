@@ -28,8 +28,8 @@ struct entry {
     struct link in_line;
     uint32_t next_waiter; /* the next entry that waits for the same instance; valid while WAITING */
     uint32_t instance;    /* the instance that it waits for or has ready; ENGINE_NONE while UNPLACED */
-    /* How many other samples were drawn for it because one was bad, under policy `replace`. */
-    uint32_t substitutes;
+    /* How many of its samples were bad in a row, under policy `replace`: since it was planned or was last READY. */
+    uint32_t bad_in_row;
     sample_id id, turn; /* as in struct allotted, as is `number` */
     uint32_t number;
     uint64_t place_in_line; /* its number among the entries that its queue ever had */
@@ -39,6 +39,7 @@ struct entry {
     uint64_t planned_ns;
     enum engine_level level; /* where its sample was when it got its instance; valid unless UNPLACED */
     bool repeat;             /* It is a repeat, which fills up a rank's share. */
+    bool substitute;         /* Its sample was drawn for one that was bad. */
     bool making;             /* The PREPARE of its instance is out. */
     bool reserved;           /* It comes from the queue's reserve: no other rank gets it. */
 };

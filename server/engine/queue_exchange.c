@@ -137,6 +137,7 @@ uint32_t queue_ready(struct queues *queues, uint32_t index)
     struct entry *entry = &queues->entries[index];
     struct job_queue *queue = queue_of(queues, entry);
     entry->state = ENTRY_READY;
+    entry->bad_in_row = 0;
     queue_making_ended(queues, entry);
     quota_note_ready(queues->quota, job_at(queues->jobs, entry->job), entry->rank, entry->planned_ns);
     if (entry->repeat)
