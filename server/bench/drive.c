@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/check.h"
+#include "common/clock.h"
 
 static uint64_t sample_bytes(const void *dataset, sample_id id)
 {
@@ -115,7 +116,8 @@ void drive_epoch(struct drive *drive, const uint32_t *jobs, uint32_t n_jobs, uin
     }
 }
 
-int drive_count_instructions(void)
+/* count_instructions opens a counter of this thread's instructions. -1: the kernel gives none. */
+static int count_instructions(void)
 {
     struct perf_event_attr attr = {.type = PERF_TYPE_HARDWARE,
                                    .size = sizeof attr,
@@ -125,8 +127,35 @@ int drive_count_instructions(void)
     return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 }
 
-uint64_t drive_read(int counter)
+/* read_counter gives what it has counted, which is 0 if there is none. */
+static uint64_t read_counter(int counter)
 {
     uint64_t count = 0;
     return counter >= 0 && read(counter, &count, sizeof count) == sizeof count ? count : 0;
+}
+
+void drive_work(struct drive *drive, const uint32_t *jobs, uint32_t n_jobs, uint32_t epoch, uint32_t end,
+                struct drive_work *out)
+{
+    struct engine_totals before, after;
+    engine_totals(drive->play.engine, &before);
+    int counter = count_instructions();
+    uint64_t began_ns = clock_thread_ns(), instructions = read_counter(counter);
+    for (; epoch < end; epoch++)
+        drive_epoch(drive, jobs, n_jobs, epoch);
+    *out = (struct drive_work){.ns = (double)(clock_thread_ns() - began_ns),
+                               .instructions = (double)(read_counter(counter) - instructions)};
+    engine_totals(drive->play.engine, &after);
+    out->delivered = (double)(after.counts.samples_delivered - before.counts.samples_delivered);
+    out->made = (double)(after.counts.instances_prepared - before.counts.instances_prepared);
+    if (counter >= 0)
+        close(counter);
+}
+
+void drive_print_instructions(const struct drive_work *work)
+{
+    if (work->instructions > 0)
+        printf("\"instructions\": %.0f", work->instructions / work->delivered);
+    else
+        printf("\"instructions\": null");
 }

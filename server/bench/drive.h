@@ -41,9 +41,16 @@ uint32_t drive_add(struct drive *drive, uint32_t dataset, uint32_t number, uint6
 /* drive_epoch has the jobs take an epoch, a batch each in turn. */
 void drive_epoch(struct drive *drive, const uint32_t *jobs, uint32_t n_jobs, uint32_t epoch);
 
-/* drive_count_instructions opens a counter of this thread's instructions. -1: the kernel gives none. drive_read gives
- * what it has counted, which is 0 if there is none. */
-int drive_count_instructions(void);
-uint64_t drive_read(int counter);
+/* What the engine did and took in some epochs, in the thread's time and, if the kernel counts them, instructions. */
+struct drive_work {
+    double delivered, made;  /* samples and instances */
+    double ns, instructions; /* instructions: 0 if they are not counted */
+};
+
+/* drive_work has the jobs take the epochs from `epoch` up to `end`, and tells what that was. */
+void drive_work(struct drive *drive, const uint32_t *jobs, uint32_t n_jobs, uint32_t epoch, uint32_t end,
+                struct drive_work *out);
+/* drive_print_instructions prints how many instructions a delivered sample took, in JSON. */
+void drive_print_instructions(const struct drive_work *work);
 
 #endif

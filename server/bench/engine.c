@@ -11,9 +11,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "common/clock.h"
 #include "common/option.h"
 #include "server/bench/drive.h"
 
@@ -37,33 +35,19 @@ static bool measure(const struct kind *kind, uint32_t samples, uint32_t jobs, bo
     for (uint32_t i = 0; i < jobs; i++)
         numbers[i] = drive_add(&drive, 0, i, DRIVE_SLOT_BYTES);
     drive_epoch(&drive, numbers, jobs, 0);
-    struct engine_totals before, after;
-    engine_totals(drive.play.engine, &before);
     uint64_t steps = drive.play.steps;
+    struct drive_work work;
     drive.events = 0;
-    int counter = drive_count_instructions();
-    uint64_t began_ns = clock_thread_ns(), instructions = drive_read(counter);
-    for (uint32_t epoch = 1; epoch < EPOCHS; epoch++)
-        drive_epoch(&drive, numbers, jobs, epoch);
-    double took_ns = (double)(clock_thread_ns() - began_ns);
-    instructions = drive_read(counter) - instructions;
-    engine_totals(drive.play.engine, &after);
-    double delivered = (double)(after.counts.samples_delivered - before.counts.samples_delivered);
-    if (counter >= 0)
-        close(counter);
-    if (!drive.refused && delivered > 0) {
+    drive_work(&drive, numbers, jobs, 1, EPOCHS, &work);
+    if (!drive.refused && work.delivered > 0) {
         printf("  {\"case\": \"%s\", \"jobs\": %u, \"ns\": %.0f, \"steps\": %.4f, \"events\": %.4f, \"made\": %.4f, ",
-               kind->name, jobs, took_ns / delivered, (double)(drive.play.steps - steps) / delivered,
-               (double)drive.events / delivered,
-               (double)(after.counts.instances_prepared - before.counts.instances_prepared) / delivered);
-        if (instructions)
-            printf("\"instructions\": %.0f}", (double)instructions / delivered);
-        else
-            printf("\"instructions\": null}");
-        printf("%s\n", last ? "" : ",");
+               kind->name, jobs, work.ns / work.delivered, (double)(drive.play.steps - steps) / work.delivered,
+               (double)drive.events / work.delivered, work.made / work.delivered);
+        drive_print_instructions(&work);
+        printf("}%s\n", last ? "" : ",");
     }
     drive_end(&drive);
-    return !drive.refused && delivered > 0;
+    return !drive.refused && work.delivered > 0;
 }
 
 int engine_bench_main(int argc, char **argv)

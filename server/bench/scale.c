@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/check.h"
 #include "common/clock.h"
@@ -113,28 +112,16 @@ static bool enter(const char *name, const struct drive_case *what, uint64_t slot
 static bool costs(const struct drive_case *what)
 {
     uint32_t jobs[SHARERS];
-    struct engine_totals before, after;
+    struct drive_work work;
     struct drive drive;
     if (drive_create(&drive, what))
         return false;
     for (uint32_t i = 0; i < SHARERS; i++)
         jobs[i] = drive_add(&drive, 0, i, DRIVE_SLOT_BYTES);
     drive_epoch(&drive, jobs, SHARERS, 0);
-    engine_totals(drive.play.engine, &before);
-    int counter = drive_count_instructions();
-    uint64_t began_ns = clock_thread_ns(), instructions = drive_read(counter);
-    drive_epoch(&drive, jobs, SHARERS, 1);
-    double took_ns = (double)(clock_thread_ns() - began_ns);
-    instructions = drive_read(counter) - instructions;
-    engine_totals(drive.play.engine, &after);
-    double delivered = (double)(after.counts.samples_delivered - before.counts.samples_delivered);
-    if (counter >= 0)
-        close(counter);
-    printf(", \"ns\": %.0f, \"instructions\": ", took_ns / delivered);
-    if (instructions)
-        printf("%.0f", (double)instructions / delivered);
-    else
-        printf("null");
+    drive_work(&drive, jobs, SHARERS, 1, 2, &work);
+    printf(", \"ns\": %.0f, ", work.ns / work.delivered);
+    drive_print_instructions(&work);
     drive_end(&drive);
     return !drive.refused;
 }
