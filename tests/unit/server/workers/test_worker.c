@@ -81,6 +81,7 @@ static int set_up(void **state)
     struct worker_config config = {.workers = 1, .readers = LOADERS, .inflight_loads = FILES, .inflight_prepares = 1};
     assert_int_equal(catalog_create(NULL, &catalog, &err), 0);
     assert_int_equal(catalog_open(catalog, root, &dataset, &err), 0);
+    catalog_wait_saved(catalog); /* what reads the dataset's version has given its descriptors back */
     assert_int_equal(arena_create(1 << 20, "", &arena, &err), 0);
     assert_int_equal(mailbox_create(4 * FILES, sizeof(struct result), &results), 0);
     config.arena = arena;
