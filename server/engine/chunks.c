@@ -219,7 +219,7 @@ static void add_group(struct chunks *chunks, const struct group *group, uint32_t
     chunks->groups[chunks->n_groups] = *group;
     chunks->groups[chunks->n_groups++].first_fiber = chunks->n_fibers;
     for (uint32_t fiber = 0; fiber < fibers; fiber++)
-        chunks->fibers[chunks->n_fibers++] = (struct fiber){LINE_EMPTY, LINE_EMPTY};
+        chunks->fibers[chunks->n_fibers++] = (struct fiber){LINE_EMPTY, LINE_EMPTY, 0};
 }
 
 /* arrange makes the groups of those chunks of the range that are kept, or of the others, and gives how many chunks

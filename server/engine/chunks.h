@@ -49,6 +49,7 @@ struct group {
 /* What memory has of a fiber. */
 struct fiber {
     struct line instances, encoded; /* the instances that are listed (prepared.h); all encodeds */
+    uint32_t n_encoded;             /* the length of `encoded` */
 };
 
 /* The numbers of a dataset's chunks: base … base + count - 1. */

@@ -17,6 +17,7 @@ void encoded_fiber_enter(struct encoded_store *store, uint32_t index)
     if (!fiber)
         return;
     line_prepend(&fiber->encoded, LINKS(store->encodeds, in_fiber), index);
+    fiber->n_encoded++;
     chunks_group(store->chunks, store->encodeds[index].id)->stock++;
 }
 
@@ -26,6 +27,7 @@ void encoded_fiber_leave(struct encoded_store *store, uint32_t index)
     if (!fiber)
         return;
     line_remove(&fiber->encoded, LINKS(store->encodeds, in_fiber), index);
+    fiber->n_encoded--;
     chunks_group(store->chunks, store->encodeds[index].id)->stock--;
 }
 

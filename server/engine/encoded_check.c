@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "server/engine/chunks.h"
 #include "server/engine/encoded.h"
 
 /* What an encoded wants is what it counts, and that is right if it is settled. */
@@ -15,6 +16,24 @@ static void check_want(const struct encoded_store *store, uint32_t index)
     if (encoded->settled == store->changes->end)
         CHECK(want == demand_count_encoded(store->jobs, encoded->id, &wanted) &&
               memcmp(&wanted, &encoded->wanted, sizeof wanted) == 0);
+}
+
+/* The lists of the fibers have all encodeds that are of a chunk, and each counts its own. */
+static void check_fibers(const struct encoded_store *store)
+{
+    const struct chunks *chunks = store->chunks;
+    uint32_t in_chunks = 0, listed = 0;
+    for (uint32_t index = 0; index < store->slab.size; index++)
+        in_chunks += store->encodeds[index].state != ENCODED_FREE && chunks_fiber(chunks, store->encodeds[index].id);
+    for (uint32_t fiber = 0; fiber < chunks->n_fibers; fiber++) {
+        uint32_t length = 0;
+        for (uint32_t index = chunks->fibers[fiber].encoded.head; index != ENGINE_NONE;
+             index = store->encodeds[index].in_fiber.next)
+            length++;
+        CHECK(length == chunks->fibers[fiber].n_encoded);
+        listed += length;
+    }
+    CHECK(listed == in_chunks);
 }
 
 void encoded_check(const struct encoded_store *store, const uint32_t *users, bool sweeping)
@@ -40,5 +59,6 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users, boo
     CHECK(used == store->used_bytes && used <= store->env->config.encoded_bytes);
     CHECK(used <= encoded_most(store) || residency_victim(store->residency) == RESIDENT_NONE);
     encoded_next_check(store);
+    check_fibers(store);
     CHECK(loading == store->loading && loading <= store->env->config.inflight_loads);
 }

@@ -206,9 +206,10 @@ static bool lacks(const struct encoded_store *store, const struct shortage *room
                   uint32_t max)
 {
     for (uint32_t i = 0; i < room->n_takers; i++) {
-        uint32_t job = room->takers[i];
+        uint32_t job = room->takers[i], fiber = chunks_fiber_no(store->chunks, id);
+        uint32_t most = room->whole[i] ? max : share;
         if (room->most[i] && encoded_needs_bytes(store, job, id) &&
-            stock_of(store, job, chunks_fiber_no(store->chunks, id)) < (room->whole[i] ? max : share))
+            (store->chunks->fibers[fiber].n_encoded < most || stock_of(store, job, fiber) < most))
             return true;
     }
     return false;
