@@ -4,20 +4,12 @@
 #include <string.h>
 
 #include "preprocess/commands.h"
-#include "sampler/commands.h"
-#include "server/bench/balance.h"
-#include "server/bench/cluster.h"
-#include "server/bench/engine.h"
-#include "server/bench/nodes.h"
-#include "server/bench/order.h"
-#include "server/bench/scale.h"
-#include "server/bench/sharing.h"
 #include "server/commands/keygen.h"
-#include "server/commands/plan.h"
 #include "server/commands/probe.h"
 #include "server/commands/storage.h"
 #include "server/commands/store.h"
 #include "server/config/config.h"
+#include "server/plan/commands.h"
 
 struct command {
     const char *name, *second; /* second is the word after `bench` or `cluster`, else NULL */
@@ -41,21 +33,6 @@ static const struct command commands[] = {
      "  --seed N         of the random draws, from 0\n"
      "  --grid N         a sheet of N draws (4, 9, 16 …) instead of one\n"},
     {"verify", NULL, verify_main, "verify STORE", "check every byte of a chunk store", NULL},
-    {"bench", "balance", balance_bench_main, "bench balance FILE", "run the governor on a scenario in virtual time",
-     "  --governor auto | fixed:L,P | dealt:L,P | shared:L,P   who moves the threads; default auto\n"
-     "  --compare                                   with every fixed split; fails where the scenario asks for more\n"
-     "The scenario files are described in docs/governor.md.\n"},
-    {"bench", "cluster", cluster_bench_main, "bench cluster FILE", "run a sharing scenario on the nodes of a cluster",
-     "  --paper          instead of FILE: the rule of Redox and Brand against their figures, and Larder's beside it\n"
-     "  --json           with --paper: instead of a table\n"
-     "The scenario files are described in docs/bench.md.\n"},
-    {"bench", "engine", engine_bench_main, "bench engine", "time the engine for each sample that it delivers",
-     "  --samples N      in the dataset; default 50000\n"
-     "  --jobs N         measure with 1, 4, 16 and 64 jobs, but no more than N\n"},
-    {"bench", "nodes", nodes_bench_main, "bench nodes FILE",
-     "compare ten loading policies on several nodes, by a model",
-     "  --json           instead of a table\n"
-     "The scenario files are described in docs/bench.md.\n"},
     {"bench", "prepare", prepare_bench_main, "bench prepare DIR", "time preparing against plain libjpeg-turbo",
      "  --pipeline SPEC  as in the configuration, YAML or JSON; default: a random resized crop to 224 pixels, flipped "
      "or not\n"
@@ -63,21 +40,8 @@ static const struct command commands[] = {
      "  --threads N      measure so many threads together as well\n"
      "  --restart-rows N the same JPEGs beside it, rewritten in memory with a restart marker after every N MCUs\n"
      "  --planes         the same JPEGs in bit planes beside it\n"},
-    {"bench", "order", order_bench_main, "bench order FILE", "compare a job's order with a full shuffle",
-     "FILE is a scenario as for `larder bench sharing`, with one job on all samples (docs/bench.md).\n"},
-    {"bench", "scale", scale_bench_main, "bench scale", "time the engine's longest steps on datasets of several sizes",
-     "  --samples N,N…   in the datasets; default 10000,100000,1000000\n"},
-    {"bench", "sharing", sharing_bench_main, "bench sharing FILE", "run a sharing scenario in virtual time",
-     "The scenario files are described in docs/bench.md.\n"},
     {"bench", "storage", storage_bench_main, "bench storage PATH", "time random reads of samples from a folder's disk",
      NULL},
-    {"bench", "tree", tree_bench_main, "bench tree", "time the sampler on large datasets",
-     "  --datasets N     from 1 to 256\n"
-     "  --min A, --max B ids in a dataset, drawn from A to B\n"
-     "  --universe U     ids that there are, at least B\n"
-     "  --seed S         of the datasets and the draws\n"
-     "  --rounds R       of draws for each number of jobs\n"
-     "  --materialised   beside a tree that stores its vertices (docs/tree.md)\n"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

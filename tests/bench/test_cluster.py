@@ -1,6 +1,6 @@
-"""larder bench cluster keeps its promises: the nodes of a cluster prepare and read about what one would.
+"""larder_bench cluster keeps its promises: the nodes of a cluster prepare and read about what one would.
 
-    test_cluster.py LARDERD PART
+    test_cluster.py LARDER_BENCH PART
 
 PART: step (one job a node, all in step), apart (each .3 of an epoch after the one before), speeds (1, .8, .5, .25),
 requests (batches of 64), dealt (one job, a rank on each node), paper (the papers' rule and Larder's beside it) or more
@@ -27,7 +27,7 @@ def run(text):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text)
         file.flush()
-        result = subprocess.run([LARDERD, "bench", "cluster", file.name], capture_output=True, text=True)
+        result = subprocess.run([LARDER_BENCH, "cluster", file.name], capture_output=True, text=True)
     if result.returncode:
         raise AssertionError(f"exit {result.returncode}: {result.stderr}\n{text}")
     return json.loads(result.stdout)
@@ -102,7 +102,7 @@ def paper():
     """The papers' rule reads and asks within 3 % of their figures, which have two decimals. Larder's reads 2.1 times at
     most and asks .048 times, and mixes a chunk's samples as the papers' does, where no training is on several nodes
     that give each other samples: there its guests still keep a stock each."""
-    said = json.loads(subprocess.run([LARDERD, "bench", "cluster", "--paper", "--json"], stdout=subprocess.PIPE,
+    said = json.loads(subprocess.run([LARDER_BENCH, "cluster", "--paper", "--json"], stdout=subprocess.PIPE,
                                      check=True, text=True).stdout)
     printed = [(9.54, 1), (8.89, 1), (6.64, .0539), (6.29, .0480)]
     for row, (reads, requests) in zip(said["papers"], printed, strict=True):
@@ -134,7 +134,7 @@ def more():
            prepared_per_delivered=.211, loads_per_chunk_per_epoch=1.09)
 
 
-LARDERD, failures = sys.argv[1], []
+LARDER_BENCH, failures = sys.argv[1], []
 {"step": step, "apart": apart, "speeds": speeds, "requests": requests, "dealt": dealt, "paper": paper,
  "more": more}[sys.argv[2]]()
 for failure in failures:

@@ -1,6 +1,6 @@
-"""larder bench nodes gives the runtimes of HDMLP's tables 5.1 to 5.4 (ETH Zürich 2020) where its equations give them.
+"""larder_bench nodes gives the runtimes of HDMLP's tables 5.1 to 5.4 (ETH Zürich 2020) where its equations give them.
 
-    test_nodes.py LARDERD SCENARIO
+    test_nodes.py LARDER_BENCH SCENARIO
 
 SCENARIO: 1 to 4. A runtime that follows from the printed equations lies within 2 % of the table's. Of the others, which
 docs/measured/nodes.md explains, only the order is checked. Larder's own row is no slower than HDMLP's. Bytes must add
@@ -38,7 +38,7 @@ def check(good, what):
 
 
 def bench(*arguments):
-    return subprocess.run([LARDERD, "bench", "nodes", *arguments], stdout=subprocess.PIPE, check=True, text=True).stdout
+    return subprocess.run([LARDER_BENCH, "nodes", *arguments], stdout=subprocess.PIPE, check=True, text=True).stdout
 
 
 def runtimes(rows, number):
@@ -84,7 +84,7 @@ def sources(rows, number):
 
 
 failures = []
-LARDERD, scenario = sys.argv[1], int(sys.argv[2])
+LARDER_BENCH, scenario = sys.argv[1], int(sys.argv[2])
 FILE = os.path.join(HERE, f"nodes-{scenario}.yaml")
 report = {row["policy"]: row for row in json.loads(bench(FILE, "--json"))["policies"]}
 check(list(report) == [*PAPER, "larder"], "the ten policies in the table's order, and Larder's")

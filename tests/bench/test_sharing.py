@@ -1,6 +1,6 @@
-"""larder bench sharing keeps its promises: the six scenarios of the design's table, the loading cases, and odd ones.
+"""larder_bench sharing keeps its promises: the six scenarios of the design's table, the loading cases, and odd ones.
 
-    test_sharing.py LARDERD PART [--seeds N]
+    test_sharing.py LARDER_BENCH PART [--seeds N]
 
 PART: redirect, off, loading, parts, chunks, fits, keeps, known, thin, order or odd. Every run is exactly once and
 gives no instance twice to a job; the limits are named at each part. Seeds are 1 … N, so that a failure is found again;
@@ -31,7 +31,7 @@ def run(text):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text)
         file.flush()
-        result = subprocess.run([LARDERD, "bench", "sharing", file.name], capture_output=True, text=True)
+        result = subprocess.run([LARDER_BENCH, "sharing", file.name], capture_output=True, text=True)
     if result.returncode:
         raise AssertionError(f"exit {result.returncode}: {result.stderr}\n{text}")
     return json.loads(result.stdout)
@@ -279,7 +279,7 @@ def orders(text):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text.replace("samples: 20000", "samples: 6400").replace("epochs: 4", "epochs: 40"))
         file.flush()
-        result = subprocess.run([LARDERD, "bench", "order", file.name], stdout=subprocess.PIPE, check=True)
+        result = subprocess.run([LARDER_BENCH, "order", file.name], stdout=subprocess.PIPE, check=True)
     return json.loads(result.stdout)["orders"]
 
 
@@ -350,7 +350,7 @@ def odd(seeds):
 
 
 failures = []
-LARDERD, part = sys.argv[1], sys.argv[2]
+LARDER_BENCH, part = sys.argv[1], sys.argv[2]
 count = int(sys.argv[4]) if sys.argv[3:4] == ["--seeds"] else 2
 PARTS = {"redirect": redirect, "off": off, "loading": loading, "parts": parts, "chunks": chunks, "fits": fits,
          "keeps": keeps, "known": known, "thin": thin, "order": order, "odd": odd}

@@ -3,7 +3,7 @@
 #ifndef LARDER_TESTS_PLAY_RANKS_H
 #define LARDER_TESTS_PLAY_RANKS_H
 
-#include "server/bench/play.h"
+#include "server/plan/play.h"
 
 enum { RANKS_IDS_MAX = 256, RANKS_WORLD_MAX = 4, RANKS_AT_ONCE_MAX = 64, RANKS_TIMEOUT_S = 10 };
 

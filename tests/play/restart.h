@@ -4,7 +4,7 @@
 #ifndef LARDER_TESTS_PLAY_RESTART_H
 #define LARDER_TESTS_PLAY_RESTART_H
 
-#include "server/bench/play.h"
+#include "server/plan/play.h"
 
 enum { RUN_IDS_MAX = 128, RUN_WORLD_MAX = 4, RUN_BATCHES_MAX = 512, RUN_BATCH_MAX = 8, RUN_SEGMENTS_MAX = 8 };
 

@@ -2,7 +2,7 @@
 #ifndef LARDER_TESTS_PLAY_SCENE_H
 #define LARDER_TESTS_PLAY_SCENE_H
 
-#include "server/bench/play.h"
+#include "server/plan/play.h"
 
 enum { SLOT = 1000, ENCODED = 100, IDS_MAX = 1024, SECOND = 1000000000, ROOM_TIMEOUT_S = 10 };
 

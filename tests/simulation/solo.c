@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/check.h"
-#include "server/bench/play.h"
+#include "server/plan/play.h"
 
 #define SOLO_SLOT_BYTES 64
 #define SOLO_BATCH 16

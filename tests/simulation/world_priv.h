@@ -3,8 +3,8 @@
 #ifndef LARDER_SIMULATION_WORLD_PRIV_H
 #define LARDER_SIMULATION_WORLD_PRIV_H
 
-#include "server/bench/agenda.h"
 #include "server/history/history.h"
+#include "server/plan/agenda.h"
 #include "tests/simulation/ledger.h"
 #include "tests/simulation/state.h"
 #include "tests/simulation/world.h"

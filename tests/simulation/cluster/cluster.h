@@ -1,13 +1,13 @@
 /* cluster.h: nodes that share, in virtual time, with everything that goes wrong between them: a network that delays,
  * loses, repeats and is cut; daemons that die, stand still and come again; an etcd that stops, forgets and lets leases
- * die. The nodes are server/bench/fleet.h's, with a membership each. A seed is a whole run. */
+ * die. The nodes are tests/bench/virtual/fleet.h's, with a membership each. A seed is a whole run. */
 #ifndef LARDER_SIMULATION_CLUSTER_H
 #define LARDER_SIMULATION_CLUSTER_H
 
 #include "common/random.h"
-#include "server/bench/fleet.h"
 #include "server/cluster/deal.h"
 #include "server/cluster/members.h"
+#include "tests/bench/virtual/fleet.h"
 
 enum {
     CLUSTER_NODES_MAX = 5,

@@ -92,7 +92,7 @@ class CommandLine(Case):
         self.assertEqual(self.completed("sta"), ["status"])
         self.assertEqual(self.completed("--socket", "x", "drain", "--for"), ["--for-restart"])
         self.assertEqual(self.completed("poison", ""), ["list", "clear", "--json", "--socket"])
-        self.assertIn("sharing", self.completed("bench", ""))
+        self.assertIn("storage", self.completed("bench", ""))
         self.assertEqual(self.completed("pack", "--max"), ["--max-side"])
         self.assertIn("--restart-rows", self.completed("pack", "/data", "--"))
         self.assertEqual(self.completed("verify", "-"), ["--quiet"])

@@ -11,10 +11,15 @@ from system import BIN, SLOW, larder  # noqa: E402
 LARDER = os.path.join(BIN, "larder")
 
 
-def command(*arguments, **options):
+def command(*arguments, program="larder", **options):
     """Runs `larder ARGUMENTS…`, its output read as text."""
-    return subprocess.run([LARDER, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=120 * SLOW, **options)
+    return subprocess.run([os.path.join(BIN, program), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120 * SLOW, **options)
+
+
+def bench(*arguments):
+    """Runs `larder_bench ARGUMENTS…`."""
+    return command(*arguments, program="larder_bench")
 
 
 def pack(source, dest, *options):

@@ -9,7 +9,7 @@ import select
 import shutil
 import subprocess
 
-from stores import LARDER, change, command, contents, pack
+from stores import LARDER, bench, change, command, contents, pack
 from system import Case, files_of, main, make_tree, tree
 
 COUNT = 300
@@ -30,7 +30,7 @@ class Commands(Case):
         """Every command that larderd lists explains itself on --help, with exit status 0 and nothing on stderr."""
         listed = command("bench", "--help").stdout.splitlines()
         names = [line.split()[:2] for line in listed if line.startswith("  bench")]
-        self.assertEqual(len(names), 10, listed)
+        self.assertEqual(len(names), 2, listed)
         names += [[name] for name in ("cache", "check", "pack", "prepare", "verify")]
         for name in names:
             result = command(*name, "--help")
@@ -43,12 +43,27 @@ class Commands(Case):
         for words in (["bench"], ["bench", "nothing"]):
             result = command(*words)
             self.assertEqual((result.returncode, result.stdout), (2, ""), words)
-            self.assertIn("bench sharing FILE", result.stderr)
+            self.assertIn("bench storage PATH", result.stderr)
         self.assertIn('there is no "bench nothing"', result.stderr)
+
+    def test_virtual_benches(self):
+        """larder_bench lists its commands, each of which explains itself; any other word is wrong usage."""
+        listed = bench("--help")
+        self.assertEqual((listed.returncode, listed.stderr), (0, ""))
+        names = [line.split()[0] for line in listed.stdout.splitlines() if line.startswith("  ")]
+        self.assertEqual(names, ["balance", "cluster", "engine", "nodes", "order", "scale", "sharing", "tree"])
+        for name in names:
+            result = bench(name, "--help")
+            self.assertEqual((result.returncode, result.stderr), (0, ""), name)
+            self.assertIn("usage: larder_bench " + name, result.stdout)
+        for words in ([], ["prepare"]):
+            result = bench(*words)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), words)
+            self.assertIn("sharing FILE", result.stderr)
 
     def test_bench_engine(self):
         """The engine delivers a batch in a few steps, not one a sample. What is in the arena is not made again."""
-        result = command("bench", "engine", "--samples", "2000", "--jobs", "4")
+        result = bench("engine", "--samples", "2000", "--jobs", "4")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         rows = json.loads(result.stdout)
         self.assertEqual([(row["case"], row["jobs"]) for row in rows],
@@ -63,9 +78,9 @@ class Commands(Case):
                 self.assertAlmostEqual(row["made"], 1 / row["jobs"], delta=0.01)
 
     def test_bench_scale(self):
-        """What `bench scale` tells of each size is there, and what it tells in samples is as in `bench sharing`."""
+        """Each size has its rows, and what they tell in samples is as in `larder_bench sharing`."""
         may_be_none = ("enter_ms", "enter_longer_ms", "instructions")
-        result = command("bench", "scale", "--samples", "2000,1000")
+        result = bench("scale", "--samples", "2000,1000")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         rows = json.loads(result.stdout)
         self.assertEqual([row["samples"] for row in rows if "ns" in row], [2000, 1000])

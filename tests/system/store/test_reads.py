@@ -1,9 +1,9 @@
-"""How often the real daemon reads a store's chunks, beside what `larder bench sharing` says for the same case."""
+"""How often the real daemon reads a store's chunks, beside what `larder_bench sharing` says for the same case."""
 
 import json
 import os
 
-from stores import command, pack
+from stores import bench, pack
 from system import Case, main, tree
 
 COUNT, CHUNK, EPOCHS = 6000, 64, 3
@@ -21,7 +21,7 @@ class Reads(Case):
         with open(path, "w") as file:
             file.write(f"samples: {COUNT}\nchunk: {CHUNK}\nmemory: {{prepared: {SHARE}, encoded: {SHARE}}}\nseed: 1\n"
                        f"settings: {{shuffle: dependent}}\njobs:\n  - {{epochs: {EPOCHS}}}\n")
-        result = command("bench", "sharing", path)
+        result = bench("sharing", path)
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout)["loads_per_chunk_per_epoch"]
 

@@ -5,7 +5,7 @@
 
 #include "tests/unit/sampler/helpers.h"
 
-#include "sampler/materialised_priv.h"
+#include "tests/bench/virtual/sampler/materialised_priv.h"
 
 #define FAMILY_JOBS 4
 #define FAMILY_IDS 6

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/bench/play.h"
 #include "server/driver/registrar.h"
+#include "server/plan/play.h"
 #include "tests/unit/cache/catalog/tree_maker.h"
 
 enum { SAMPLES = 300000, LARGE = 65536, CLASSES = 300 };

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/bench/play.h"
+#include "server/plan/play.h"
 
 #define SAMPLES 64
 #define SLOT 1000

@@ -9,7 +9,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
-#include "server/bench/play.h"
+#include "server/plan/play.h"
 
 enum {
     FEW = 8192,

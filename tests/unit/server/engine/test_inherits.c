@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "server/bench/play.h"
+#include "server/plan/play.h"
 
 enum { SAMPLES = 64, SLOT = 64, BATCH = 8, PLACES = 256, INSTANCES = 64 };
 

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/bench/play.h"
 #include "server/engine/engine_priv.h"
+#include "server/plan/play.h"
 
 enum { CHUNKS = 128, CHUNK = 16, SAMPLES = CHUNKS * CHUNK, BATCH = 16, ENCODED = 10000 };
 

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/bench/play.h"
 #include "server/cluster/deal.h"
+#include "server/plan/play.h"
 
 enum { SAMPLES = 20000, CHUNK = 64, CHUNKS = (SAMPLES + CHUNK - 1) / CHUNK, BATCH = 50, EPOCHS = 4, BYTES = 100000 };
 

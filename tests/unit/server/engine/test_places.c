@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/bench/play.h"
 #include "server/engine/engine_priv.h"
+#include "server/plan/play.h"
 
 enum { CHUNK = 16, SAMPLES = 4096, FIRST = SAMPLES_PAGE - SAMPLES / 2, BATCH = 64 }; /* on two pages of records */
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/bench/play.h"
+#include "server/plan/play.h"
 
 enum { CHUNK = 16, SAMPLES = 1024, BATCH = 16, SLOT = 64 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "server/bench/play.h"
+#include "server/plan/play.h"
 
 enum { SAMPLES = 120, RANKS = 2, BATCH = 60, SLOT = 1000, HELD_MAX = 256, MANY = 600 };
 

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "server/bench/play.h"
 #include "server/engine/engine_priv.h"
+#include "server/plan/play.h"
 
 enum { CHUNKS = 40, CHUNK = 16, SAMPLES = CHUNKS * CHUNK, BATCH = 16, SILENT = 3, MEMORY_CHUNKS = 32 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "server/bench/play.h"
+#include "server/plan/play.h"
 
 enum { SAMPLES = 64, BATCH = 4, LOAD_S = 3, PREPARE_S = 2 };
 #define SECOND UINT64_C(1000000000)

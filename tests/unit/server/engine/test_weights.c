@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/bench/play.h"
+#include "server/plan/play.h"
 
 enum { SLOT = 1000, JOBS = 8, SAMPLES = 20000, AT_ONCE = 2, CHUNK = 50 };
 

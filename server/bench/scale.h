@@ -1,8 +1,0 @@
-/* scale.h: `larder bench scale`: what jobs of one dataset wait for because of its size, or because of each other. */
-#ifndef LARDER_SERVER_BENCH_SCALE_H
-#define LARDER_SERVER_BENCH_SCALE_H
-
-/* scale_bench_main is the command. argv[0] is its own name. */
-int scale_bench_main(int argc, char **argv);
-
-#endif

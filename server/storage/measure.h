@@ -1,0 +1,31 @@
+/* measure.h: what a folder's disk brings: for `larder bench storage` and `larder plan`. */
+#ifndef LARDER_SERVER_STORAGE_MEASURE_H
+#define LARDER_SERVER_STORAGE_MEASURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define STORAGE_ROUNDS 4 /* 1, 2, 4 and 8 threads */
+
+struct storage_wish {
+    const char *path; /* a folder that can be written to */
+    uint64_t sample_bytes, file_bytes;
+    double seconds; /* of each round */
+};
+
+struct storage_round {
+    uint32_t threads;
+    double mb_per_s, reads_per_s;
+};
+
+struct storage_measured {
+    double write_mb_per_s;
+    struct storage_round rounds[STORAGE_ROUNDS];
+    bool direct; /* reads went past the page cache */
+};
+
+/* storage_measure writes a file into the folder, reads pieces of it at random, and removes it. It gives 0, or an errno
+ * and in *what what could not be done. */
+int storage_measure(const struct storage_wish *wish, struct storage_measured *out, const char **what);
+
+#endif

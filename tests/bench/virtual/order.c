@@ -1,0 +1,210 @@
+/* order.c: `larder_bench order SCENARIO.yaml`: how near the order of each job is to a full shuffle, at each width.
+ *
+ * The scenario has jobs on all samples; their epochs are the statistic's size. Samples are taken to be sorted by
+ * class, as in a folder, and lie in shuffled chunks, as in a store. For every width, for no redirection, and for a
+ * full shuffle (shuffle `strict`: a permutation an epoch) the same is measured, so that the last tells what chance
+ * does. */
+#include "tests/bench/virtual/order.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+
+enum { PARTS = 10, CLASSES = 10, BATCH = 64 };
+
+/* Of one job. */
+struct order {
+    uint32_t samples, epochs;
+    uint16_t *parts;                   /* times that a sample came in each tenth of an epoch */
+    uint64_t kept[PARTS], came[PARTS]; /* kept samples and all samples in each tenth, after the first epoch */
+    float *place;                      /* where in the epoch before each sample came, -0.5 … 0.5 */
+    double echo, square;               /* sums of the product with it, and of squares */
+    uint32_t classes[CLASSES];
+    uint32_t chunks[BATCH];
+    uint64_t batches, mates; /* pairs of one chunk in one batch */
+    double class_square;
+};
+
+static void batch_done(struct order *order)
+{
+    double expected = (double)BATCH / CLASSES;
+    for (int class = 0; class < CLASSES; ++class)
+        order->class_square += (order->classes[class] - expected) * (order->classes[class] - expected) / expected;
+    for (int i = 0; i < BATCH; i++) {
+        for (int j = 0; j < i; j++)
+            order->mates += order->chunks[i] == order->chunks[j];
+    }
+    order->batches++;
+}
+
+void orders_got(void *ctx, const struct sharing_given *given)
+{
+    struct order *order = (struct order *)ctx + given->job;
+    float place = ((float)given->position + 0.5f) / (float)order->samples - 0.5f;
+    if (given->epoch > 0) {
+        order->echo += (double)(place * order->place[given->id]);
+        order->square += (double)(place * place);
+    }
+    order->place[given->id] = place;
+    uint32_t at = (uint32_t)(given->position % BATCH);
+    uint64_t part = given->position * PARTS / order->samples;
+    order->parts[(size_t)given->id * PARTS + part]++;
+    order->came[part] += given->epoch > 0;
+    order->kept[part] += given->epoch > 0 && given->kept;
+    if (at == 0)
+        memset(order->classes, 0, sizeof order->classes);
+    order->classes[(uint64_t)given->id * CLASSES / order->samples]++;
+    order->chunks[at] = given->chunk;
+    if (at == BATCH - 1)
+        batch_done(order);
+}
+
+/* Pearson's statistic of the tenths, over its degrees of freedom: 1 when every sample is equally often early and
+ * late. */
+static double position_chi_square(const struct order *order)
+{
+    double sum = 0, expected = (double)order->epochs / PARTS;
+    for (size_t i = 0; i < (size_t)order->samples * PARTS; i++)
+        sum += (order->parts[i] - expected) * (order->parts[i] - expected) / expected;
+    return sum / ((double)order->samples * (PARTS - 1));
+}
+
+/* kept_part gives what part of the samples came from memory that had kept them since the epoch before. */
+static double kept_part(const struct order *order)
+{
+    uint64_t kept = 0, came = 0;
+    for (int part = 0; part < PARTS; part++) {
+        kept += order->kept[part];
+        came += order->came[part];
+    }
+    return came ? (double)kept / (double)came : 0;
+}
+
+/* kept_uneven gives by how much that part differs most in a tenth of an epoch, over all epochs. */
+static double kept_uneven(const struct order *order)
+{
+    double mean = kept_part(order), most = 0;
+    for (int part = 0; part < PARTS; part++) {
+        if (order->came[part])
+            most = fmax(most, fabs((double)order->kept[part] / (double)order->came[part] - mean));
+    }
+    return most;
+}
+
+/* position_echo: how a sample's place in an epoch correlates with that in the epoch before; 0 in a full shuffle. */
+static json_t *row(const struct sharing_scenario *scenario, const struct order *order, const char *name, uint32_t job,
+                   const json_t *run)
+{
+    double n = scenario->samples, chi_square = position_chi_square(order);
+    double drawn = (CLASSES - 1) * (n - BATCH) / (n - 1); /* of a batch drawn without putting back */
+    double pairs = BATCH * (BATCH - 1) / 2.0 * (scenario->chunk - 1) / (n - 1);
+    double batches = order->batches ? (double)order->batches : 1;
+    json_t *of_job = json_array_get(json_object_get(run, "jobs"), job);
+    json_t *out = json_pack(
+        "{s:s, s:I, s:O, s:O, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "order", name, "job", (json_int_t)job,
+        "position_spread", json_object_get(of_job, "position_spread"), "loads_per_chunk_per_epoch",
+        json_object_get(run, "loads_per_chunk_per_epoch"), "position_chi_square", chi_square, "position_z",
+        (chi_square - 1) / sqrt(2 / (n * (PARTS - 1))), "position_echo",
+        order->square > 0 ? order->echo / order->square : 0.0, "class_mix", order->class_square / batches / drawn,
+        "chunk_mates_in_batch", pairs > 0 ? (double)order->mates / batches / pairs : 0.0, "kept_part", kept_part(order),
+        "kept_uneven", kept_uneven(order));
+    CHECK(out);
+    return out;
+}
+
+struct order *orders_begin(const struct sharing_scenario *scenario)
+{
+    struct order *orders = xcalloc(scenario->n_jobs, sizeof *orders);
+    for (uint32_t job = 0; job < scenario->n_jobs; job++) {
+        orders[job] = (struct order){.samples = scenario->samples, .epochs = scenario->jobs[job].epochs};
+        orders[job].parts = xcalloc((size_t)scenario->samples * PARTS, sizeof *orders[job].parts);
+        orders[job].place = xcalloc(scenario->samples, sizeof *orders[job].place);
+    }
+    return orders;
+}
+
+void orders_report(const struct order *orders, const struct sharing_scenario *scenario, const char *name,
+                   const json_t *run, json_t *rows)
+{
+    for (uint32_t job = 0; job < scenario->n_jobs; job++)
+        json_array_append_new(rows, row(scenario, &orders[job], name, job, run));
+}
+
+void orders_end(struct order *orders, const struct sharing_scenario *scenario)
+{
+    for (uint32_t job = 0; job < scenario->n_jobs; job++) {
+        free(orders[job].parts);
+        free(orders[job].place);
+    }
+    free(orders);
+}
+
+static int measure(const struct sharing_scenario *scenario, const char *name, json_t *rows)
+{
+    struct order *orders = orders_begin(scenario);
+    json_t *run = NULL;
+    int status = sharing_run(scenario, orders_got, orders, &run);
+    if (!status)
+        orders_report(orders, scenario, name, run, rows);
+    json_decref(run);
+    orders_end(orders, scenario);
+    return status;
+}
+
+static int measure_all(const struct sharing_scenario *given, json_t *rows)
+{
+    static const uint32_t widths[] = {1, 2, 4, 8, 12, 16, 24, 32, 64, 128};
+    struct sharing_scenario *scenario = xmalloc(sizeof *scenario);
+    *scenario = *given;
+    scenario->shuffle = SHUFFLE_STRICT;
+    int status = measure(scenario, "full shuffle", rows);
+    scenario->shuffle = SHUFFLE_DEPENDENT;
+    scenario->redirect = false;
+    if (!status)
+        status = measure(scenario, "redirect off", rows);
+    scenario->redirect = true;
+    for (size_t i = 0; !status && i < sizeof widths / sizeof *widths; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "width %u", widths[i]);
+        scenario->width = widths[i];
+        if (widths[i] <= scenario->chunk)
+            status = measure(scenario, name, rows);
+    }
+    free(scenario);
+    return status;
+}
+
+bool orders_fit(const struct sharing_scenario *scenario)
+{
+    bool all = scenario->samples > BATCH;
+    for (uint32_t job = 0; job < scenario->n_jobs; job++)
+        all = all && scenario->jobs[job].view == SHARING_ALL;
+    return all;
+}
+
+int order_bench_main(int argc, char **argv)
+{
+    struct sharing_scenario *scenario = xcalloc(1, sizeof *scenario);
+    json_t *rows = json_array();
+    struct error err;
+    int status = 2;
+    if (argc != 2) {
+        fprintf(stderr, "usage: larder_bench %s SCENARIO.yaml\n", argv[0]);
+    } else if (sharing_read(argv[1], false, scenario, &err)) {
+        fprintf(stderr, "larder_bench order: %s\n", err.text);
+    } else if (!orders_fit(scenario)) {
+        fprintf(stderr, "larder_bench order: %s: must have jobs on all of more than %d samples\n", argv[1], BATCH);
+    } else {
+        status = measure_all(scenario, rows);
+        if (!status)
+            status = sharing_print(json_pack("{s:I, s:I, s:I, s:O}", "samples", (json_int_t)scenario->samples, "chunk",
+                                             (json_int_t)scenario->chunk, "epochs",
+                                             (json_int_t)scenario->jobs[0].epochs, "orders", rows));
+    }
+    json_decref(rows);
+    free(scenario);
+    return status;
+}

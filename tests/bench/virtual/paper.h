@@ -1,0 +1,11 @@
+/* paper.h: `larder_bench cluster --paper`: the rule of Redox and Brand against Redox's table 6, and Larder's rule
+ * beside it. */
+#ifndef LARDER_TESTS_BENCH_VIRTUAL_PAPER_H
+#define LARDER_TESTS_BENCH_VIRTUAL_PAPER_H
+
+#include <stdbool.h>
+
+/* paper_bench prints a table, or JSON, and gives an exit status. */
+int paper_bench(bool json);
+
+#endif

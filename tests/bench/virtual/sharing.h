@@ -1,0 +1,75 @@
+/* sharing.h: `larder_bench sharing SCENARIO.yaml`: the real engine in virtual time, without decoding.
+ *
+ * In each step of virtual time every running job consumes `rate` samples. Loads and preparations take no time. The
+ * bench counts what the engine asked for, preparations and loads, and looks at the order in which each job got its
+ * samples. */
+#ifndef LARDER_TESTS_BENCH_VIRTUAL_SHARING_H
+#define LARDER_TESTS_BENCH_VIRTUAL_SHARING_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/types.h"
+#include "server/engine/engine.h"
+
+#define SHARING_JOBS_MAX 64
+#define SHARING_NODES_MAX 64
+#define SHARING_SAMPLES_MAX 20000000u
+
+enum sharing_view { SHARING_ALL, SHARING_FRACTION, SHARING_RANGE, SHARING_DEALT };
+
+struct sharing_job {
+    double start; /* when it starts, in epochs of a rate-1 job on all samples */
+    double rate;  /* samples in a step */
+    uint32_t epochs;
+    enum sharing_view view;
+    double fraction;
+    uint64_t view_seed;
+    uint32_t first, end; /* SHARING_RANGE */
+    /* SHARING_DEALT: what this rank of a job on several nodes gets in its first epoch (deal.h) */
+    uint32_t rank, world_size;
+    uint32_t node;     /* `bench cluster`: where it trains */
+    uint32_t pipeline; /* its number; equal names have equal numbers */
+    bool own_shuffle;  /* `shuffle` is the job's own; else the scenario's holds */
+    enum shuffle_mode shuffle;
+};
+
+struct sharing_scenario {
+    uint32_t samples, chunk;
+    uint32_t nodes;           /* `bench cluster`; else 1 */
+    bool apart;               /* the nodes do not know of each other */
+    double prepared, encoded; /* parts of the samples that fit into a node's memory */
+    uint64_t seed;
+    enum shuffle_mode shuffle;
+    bool redirect;
+    uint32_t width;
+    uint32_t batch, prefetch; /* of every job */
+    struct sharing_job jobs[SHARING_JOBS_MAX];
+    uint32_t n_jobs;
+};
+
+/* sharing_read reads a scenario file, strictly, with file:line:column in errors. cluster: one of `bench cluster`. */
+int sharing_read(const char *path, bool cluster, struct sharing_scenario *out, struct error *err);
+
+/* A sample that a job gets. position counts from 0 in each epoch. */
+struct sharing_given {
+    uint32_t job, epoch;
+    sample_id id;
+    uint32_t chunk;
+    uint64_t position;
+    bool kept; /* its bytes have been in memory since before the epoch */
+};
+
+typedef void (*sharing_got)(void *ctx, const struct sharing_given *given); /* in the job's order */
+
+/* sharing_run runs a scenario and gives a report, which is the caller's. `got` may be NULL. It gives 0, or 1 after it
+ * has said on stderr why it cannot. */
+int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *got_ctx, json_t **out);
+int sharing_print(json_t *json); /* writes json, which it takes over, to stdout; gives an exit status */
+
+/* sharing_bench_main is the command. argv[0] is its own name. */
+int sharing_bench_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,70 @@
+/* sharing_priv.h: a run of `larder_bench sharing`: its jobs and what they got (sharing*.c only). */
+#ifndef LARDER_TESTS_BENCH_VIRTUAL_SHARING_PRIV_H
+#define LARDER_TESTS_BENCH_VIRTUAL_SHARING_PRIV_H
+
+#include "server/plan/play.h"
+#include "tests/bench/virtual/sharing.h"
+#include "tests/bench/virtual/spread.h"
+
+/* Every sample has as many bytes as a photograph. */
+enum { SHARING_SLOT_BYTES = 64, SHARING_SAMPLE_BYTES = 100000 };
+
+/* What lies in a slot of the arena. */
+struct sharing_slot {
+    sample_id id;
+    uint64_t instance; /* its number */
+};
+
+/* What one job got. All counts are of samples, but for `reads`. */
+struct sharing_tally {
+    uint64_t delivered, prepared, reads, loaded, missing, duplicates, repeats;
+};
+
+/* What one job is and got. */
+struct sharing_player {
+    const struct sharing_job *desc;
+    struct idset *view;
+    uint64_t view_count;
+    bool running, done, ended_epoch;
+    uint32_t place, epoch;
+    double due;
+    uint8_t *got;      /* times in this epoch, by sample */
+    uint64_t position; /* in this epoch */
+    uint64_t loaded;   /* samples that had been loaded when it began, for all jobs */
+    struct spread spread;
+    struct sharing_tally tally;
+};
+
+struct sharing_bench {
+    const struct sharing_scenario *scenario;
+    struct play play;
+    struct sharing_player *adding; /* the player whose JOB_ADD is on its way */
+    struct sharing_player players[SHARING_JOBS_MAX];
+    struct sharing_player *at[JOBS_MAX];
+    uint32_t *chunk_of, *slot_of; /* by sample */
+    uint64_t *loaded_at;          /* by sample: how many had been loaded when it was, itself included */
+    uint32_t n_chunks;
+    struct sharing_slot *slots;
+    uint64_t *had; /* by instance: the jobs that had it */
+    size_t had_cap;
+    sharing_got got;
+    void *got_ctx;
+    uint64_t instances, delivered, prepared, decoded, reads, loaded;
+    uint64_t last_read[SHARING_NODES_MAX]; /* one more than the read of each node's last LOAD */
+    uint64_t peak_prepared, peak_encoded;
+};
+
+/* sharing_begin makes what a run counts with: the places of the samples, and the players. sharing_end frees it. */
+void sharing_begin(struct sharing_bench *bench);
+void sharing_end(struct sharing_bench *bench);
+/* sharing_takes counts a sample that the player gets, and sharing_epoch_done ends its epoch. */
+void sharing_takes(struct sharing_bench *bench, struct sharing_player *player, sample_id id, uint64_t instance);
+void sharing_epoch_done(struct sharing_bench *bench, struct sharing_player *player);
+/* sharing_works counts a node's LOAD or PREPARE for a player; NULL: for another one's. */
+void sharing_works(struct sharing_bench *bench, uint32_t node, struct sharing_player *player,
+                   const struct engine_action *action);
+
+/* sharing_report gives the report on a run. The caller owns it. */
+json_t *sharing_report(const struct sharing_bench *bench);
+
+#endif
