@@ -62,9 +62,12 @@ static void log_starved(struct fetch *fetch, const char *text)
  * one again. It gives the time that it spent waiting, and leaves samples unread only when the workers are stopped. */
 static uint64_t read_source(struct fetch *fetch, const struct fetch_read *read, struct sample_read *reads, uint32_t n)
 {
-    uint64_t waited_ns = 0;
+    uint64_t waited_ns = 0, until_ns = read->until_ns;
     uint32_t wait_ms = STARVED_MS_MIN;
-    dataset_read_many(read->dataset, reads, n, read->until_ns);
+    if (fetch->delay_ms && until_ns) /* else a long delay would leave all samples but one */
+        until_ns += fetch->delay_ms * CLOCK_NS_PER_MS;
+    sleep_ms(fetch->delay_ms);
+    dataset_read_many(read->dataset, reads, n, until_ns);
     for (uint32_t starved; (starved = count_starved(reads, n)) && !atomic_load(&fetch->stopping);) {
         uint32_t i = 0;
         while (reads[i].err.code != LARDER_ELIMIT)
@@ -95,7 +98,6 @@ static uint64_t fetch_rest(struct fetch *fetch, const struct fetch_read *wanted,
     }
     struct origins_source source = origins_source_begin(fetch->origins, read->device, bytes);
     uint64_t began_ns = clock_now_ns();
-    sleep_ms(fetch->delay_ms);
     uint64_t waited_ns = read_source(fetch, wanted, rest, count);
     for (uint32_t i = read->count; i-- > 0;) {
         if (!read->done[i])
@@ -110,10 +112,8 @@ static uint64_t fetch_rest(struct fetch *fetch, const struct fetch_read *wanted,
 uint64_t fetch_samples(struct fetch *fetch, const struct fetch_read *wanted, struct fetch_classed *classed)
 {
     *classed = (struct fetch_classed){.class = 0};
-    if (!fetch->origins) {
-        sleep_ms(fetch->delay_ms);
+    if (!fetch->origins)
         return read_source(fetch, wanted, wanted->reads, wanted->count);
-    }
     struct origins_read read = {.dataset = wanted->dataset,
                                 .device = wanted->device,
                                 .reads = wanted->reads,

@@ -31,8 +31,7 @@ static const struct command commands[] = {
     {"engine", engine_bench_main, "engine", "time the engine for each sample that it delivers",
      "  --samples N      in the dataset; default 50000\n"
      "  --jobs N         measure with 1, 4, 16 and 64 jobs, but no more than N\n"},
-    {"nodes", nodes_bench_main, "nodes FILE",
-     "compare ten loading policies on several nodes, by a model",
+    {"nodes", nodes_bench_main, "nodes FILE", "compare ten loading policies on several nodes, by a model",
      "  --json           instead of a table\n"
      "The scenario files are described in docs/bench.md.\n"},
     {"order", order_bench_main, "order FILE", "compare a job's order with a full shuffle",

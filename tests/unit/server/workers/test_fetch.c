@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "common/check.h"
+#include "common/clock.h"
 #include "common/random.h"
 #include "server/storage/origins.h"
 #include "server/workers/fetch.h"
@@ -157,8 +158,36 @@ static void test_fetch(void **state)
     catalog_destroy(catalog);
 }
 
+/* A delay of reads is no part of the time after which they leave what they have not begun. It is longer than that
+ * time here, and still more than one sample comes. */
+static void test_delay(void **state)
+{
+    (void)state;
+    char path[TREE_NAME_MAX + 16], bytes[READ][1000];
+    struct fetch fetch = {.delay_ms = 600};
+    struct sample_read reads[READ];
+    struct fetch_classed classed;
+    struct catalog *catalog;
+    struct dataset *dataset;
+    struct error err;
+    uint32_t came = 0;
+    snprintf(path, sizeof path, "%s/data", root);
+    assert_int_equal(catalog_create(NULL, &catalog, &err), 0);
+    assert_int_equal(catalog_open(catalog, path, &dataset, &err), 0);
+    for (uint32_t i = 0; i < READ; i++)
+        reads[i] = (struct sample_read){.index = i, .buf = bytes[i]};
+    uint64_t until_ns = clock_now_ns() + 500 * CLOCK_NS_PER_MS;
+    fetch_samples(&fetch, &(struct fetch_read){dataset, 1, reads, READ, until_ns}, &classed);
+    for (uint32_t i = 0; i < READ; i++)
+        came += !reads[i].left;
+    assert_true(came > 1);
+    dataset_unref(&dataset);
+    catalog_destroy(catalog);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_fetch, set_up, tear_down)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_fetch, set_up, tear_down),
+                                       cmocka_unit_test_setup_teardown(test_delay, set_up, tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
