@@ -130,6 +130,22 @@ static int ask_rows(const struct cli_line *line, const char *what, json_t **rows
     return rc ? cli_fail(&err) : CLI_OK;
 }
 
+/* print_drawn tells of the jobs that have nothing left to draw until their next epoch, and returns how many there are.
+ * The rows ascend by what is left, so these come first. They are in no vertex of the tree. */
+static size_t print_drawn(const json_t *rows)
+{
+    char name[CELL_BYTES];
+    size_t drawn = 0;
+    for (; drawn < json_array_size(rows); drawn++) {
+        const json_t *row = json_array_get(rows, drawn);
+        if (json_integer_value(json_object_get(row, "left")) > 0)
+            break;
+        printf("%s has drawn all samples of its epoch\n",
+               cells_printable(json_object_get(row, "job"), PATH_COLUMNS, name));
+    }
+    return drawn;
+}
+
 /* print_tree draws the vertices: those that share the most at the left. */
 static void print_tree(const json_t *rows)
 {
@@ -137,9 +153,10 @@ static void print_tree(const json_t *rows)
     size_t n = json_array_size(rows);
     if (n == 0)
         puts("no job draws samples that others could draw too");
-    for (size_t i = 0; i < n; i++) {
+    size_t drawn = print_drawn(rows);
+    for (size_t i = drawn; i < n; i++) {
         const json_t *row = json_array_get(rows, i);
-        int indent = 2 * (int)(i < 20 ? i : 20);
+        int indent = 2 * (int)(i - drawn < 20 ? i - drawn : 20);
         if (i + 1 < n)
             printf("%*s%s in common to %s and the %zu below\n", indent, "",
                    cells_count(cells_field(row, "shared"), buf),

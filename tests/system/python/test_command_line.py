@@ -174,6 +174,19 @@ class CommandLine(Case):
                          r"^\d+ in common to few and the 1 below\n  \d+ of few alone, which has \d+ left\n"
                          r"  \d+ of many alone, which has \d+ left\n$")
 
+    def test_tree_of_drawn(self):
+        """A job whose epoch is drawn to its end is told of in words, and in no vertex of the tree."""
+        sizes = {"small": 8, "large": 400}
+        for name, size in sizes.items():
+            loader = larder.Loader(tree(400), [], 4, name=name, socket=self.server.socket, output="numpy",
+                                   all_files=True, subset=larder.Range(0, size))
+            self.addCleanup(loader.close)
+            iter(loader)  # asks for the first batches: two of four are the whole of `small`
+        self.assertTrue(until(lambda: all(job["started"] for job in self.server.jobs().values()), 20))
+        self.assertTrue(until(lambda: [row["left"] for row in self.asked("tree") if row["job"] == "small"] == [0], 30))
+        self.assertRegex(run("tree", "--socket", self.server.socket).stdout,
+                         r"^small has drawn all samples of its epoch\n\d+ of large alone, which has \d+ left\n$")
+
     def test_doctor(self):
         """It looks at a daemon that is well, and finds what is made wrong."""
         told = {row["of"]: row for row in self.asked_any("doctor")}
