@@ -39,7 +39,7 @@ struct file_wanted {
     const struct interrupt *interrupt; /* may be NULL */
 };
 
-/* file_load gives the bytes of a regular file of at most max_bytes, in memory that the caller frees. LARDER_ENOENT,
+/* file_load returns the bytes of a regular file of at most max_bytes, in memory that the caller frees. LARDER_ENOENT,
  * LARDER_EPERM, LARDER_EIO, LARDER_ENOMEM, LARDER_EFORMAT (not a regular file, or too large), LARDER_EGONE
  * (interrupted). */
 int file_load(const struct file_wanted *wanted, uint8_t **bytes, size_t *len_bytes, struct error *err);

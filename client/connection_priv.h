@@ -37,7 +37,7 @@ static inline uint64_t deadline_first(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
-/* deadline_left_ms gives what poll takes: rounded up, so that a wait does not end early and spin; -1 for none. */
+/* deadline_left_ms returns what poll takes: rounded up, so that a wait does not end early and spin; -1 for none. */
 int deadline_left_ms(uint64_t deadline_ns);
 
 /* connection_init makes what lasts as long as the loader: the buffers, the set and the alarm. LARDER_ELIMIT,

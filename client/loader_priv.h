@@ -134,7 +134,7 @@ struct larder_loader {
 
 /* ── loader.c ── */
 
-/* loader_enter begins every call. It gives 0 when the loader is usable, else the code; where there is a loader, its
+/* loader_enter begins every call. It returns 0 when the loader is usable, else the code; where there is a loader, its
  * text is set. */
 int loader_enter(struct larder_loader *loader);
 
@@ -145,7 +145,7 @@ bool loader_failed(const struct larder_loader *loader);
 /* loader_close closes the connection for good. What it leased is lost. */
 void loader_close(struct larder_loader *loader);
 
-/* loader_break makes the failure in loader->error final, and closes the connection unless batches are held. It gives
+/* loader_break makes the failure in loader->error final, and closes the connection unless batches are held. It returns
  * the failure's code. */
 int loader_break(struct larder_loader *loader);
 
@@ -166,13 +166,13 @@ int arena_map(const struct larder_loader *loader, int fd, uint64_t arena_bytes, 
 struct arena *arena_ref(struct arena *arena);
 /* arena_unref sets *arena to NULL. It accepts NULL. */
 void arena_unref(struct arena **arena);
-/* arena_check gives 0 when a batch's entry lies in the arena and has size and alignment of the job's samples.
+/* arena_check returns 0 when a batch's entry lies in the arena and has size and alignment of the job's samples.
  * LARDER_EFORMAT. */
 int arena_check(const struct larder_loader *loader, const struct wire_entry *entry, struct error *err);
 
 /* ── join.c: the conversation up to REGISTERED. Those that take give LARDER_ETIMEOUT, and can be called again. ── */
 
-/* join_ask sends msg with a number of its own, which goes to *seq. It gives 0 also when the daemon has gone: it may
+/* join_ask sends msg with a number of its own, which goes to *seq. It returns 0 also when the daemon has gone: it may
  * have said why. join_take waits for the answer of type `wanted`, or the ERROR that refuses. */
 int join_ask(struct larder_loader *loader, struct wire_message *msg, int passed_fd, uint64_t deadline_ns,
              uint32_t *seq);
@@ -195,7 +195,7 @@ void join_name(struct larder_loader *loader, const struct wire_text *name);
 /* ── link.c ── */
 
 /* link_lost is called when the daemon has closed the connection. Where it is to be waited for, the link is then down,
- * and link_lost gives 0. Otherwise the daemon's last ERROR, where it sent one, is the failure, for good; it gives its
+ * and link_lost returns 0. Otherwise the daemon's last ERROR, where it sent one, is the failure, for good; it gives its
  * code. */
 int link_lost(struct larder_loader *loader);
 
@@ -207,7 +207,7 @@ int link_mend(struct larder_loader *loader, uint64_t deadline_ns);
 
 /* ── ask.c ── */
 
-/* loader_ask asks for as many batches as there is room for. It gives 0 also when there is no room, or the link went
+/* loader_ask asks for as many batches as there is room for. It returns 0 also when there is no room, or the link went
  * down. */
 int loader_ask(struct larder_loader *loader, uint64_t deadline_ns);
 /* loader_ask_ahead is loader_ask where a daemon that is too busy to take the request now, or not there, can have it
@@ -244,7 +244,7 @@ int token_read(struct larder_loader *loader, const void *state, size_t state_byt
 /* token_identify completes the base with what REGISTERED says; a state is then checked against it. */
 int token_identify(struct larder_loader *loader);
 /* token_keep makes a state of a record without history; token_keep_start makes one of an epoch of which nothing was
- * taken. larder_state gives it. */
+ * taken. larder_state returns it. */
 int token_keep(struct larder_loader *loader, const struct record *record);
 int token_keep_start(struct larder_loader *loader, uint32_t epoch);
 /* token_done keeps what came with DONE, and closes the descriptor. */

@@ -46,7 +46,7 @@ void taken_forget(struct taken *taken, uint32_t epoch);
  * the batch is not in it. */
 int taken_add(struct taken *taken, const struct taken_batch *batch, struct error *err);
 
-/* taken_next gives the number of the next batch of an epoch: as many are over, base included. */
+/* taken_next returns the number of the next batch of an epoch: as many are over, base included. */
 static inline uint32_t taken_next(const struct taken *taken, uint32_t epoch)
 {
     return epoch == taken->base.epoch ? taken->base.batches + taken->n_batches : 0;
@@ -56,17 +56,17 @@ static inline uint32_t taken_next(const struct taken *taken, uint32_t epoch)
  * LARDER_EFORMAT when they are none of such a rank. */
 int taken_done(struct taken *taken, uint32_t epoch, const uint8_t *bytes, size_t len_bytes);
 
-/* taken_epoch gives the epoch that a daemon is told of: that of the last batch, or a later one, of which another rank
+/* taken_epoch returns the epoch that a daemon is told of: that of the last batch, or a later one, of which another rank
  * has had its share: then all have begun it. */
 static inline uint32_t taken_epoch(const struct taken *taken)
 {
     return taken->done.len && taken->done_epoch > taken->base.epoch ? taken->done_epoch : taken->base.epoch;
 }
 
-/* taken_record gives all of it as a record that borrows from it. */
+/* taken_record returns all of it as a record that borrows from it. */
 struct record taken_record(const struct taken *taken);
 
-/* taken_token gives it as a record without history, for a job of one rank: what was taken is in the base. *through is
+/* taken_token returns it as a record without history, for a job of one rank: what was taken is in the base. *through is
  * room that the record borrows, as it does from `taken`. LARDER_ELIMIT: too many world sizes in one epoch. */
 int taken_token(const struct taken *taken, uint8_t through[static 4], struct record *out, struct error *err);
 

@@ -101,7 +101,7 @@ int token_identify(struct larder_loader *loader)
 
 /* ── a state that is asked for ───────────────────────────────────────────────────────────────────────────────────── */
 
-/* keep makes a token, and its check behind it, what larder_state gives. */
+/* keep makes a token, and its check behind it, what larder_state returns. */
 static int keep(struct larder_loader *loader, const struct record *token, struct error *err)
 {
     size_t bytes = record_bytes(token), len;

@@ -10,7 +10,7 @@
  * lack. root is in front of /proc and /sys: "" but in tests. */
 void cgroup_visit(const char *root, const char *controller, void (*visit)(void *ctx, const char *folder, bool v2),
                   void *ctx);
-/* cgroup_cores gives how many cores this process can keep busy: those that it may run on, or fewer where a group's
+/* cgroup_cores returns how many cores this process can keep busy: those that it may run on, or fewer where a group's
  * quota is less. A part of a core counts as a whole one. At least 1. */
 uint32_t cgroup_cores(const char *root);
 

@@ -8,9 +8,9 @@
 #define CLOCK_NS_PER_S UINT64_C(1000000000)
 #define CLOCK_NS_PER_MS UINT64_C(1000000)
 
-/* clock_now_ns gives the time since a fixed point in the past. It never goes back. */
+/* clock_now_ns returns the time since a fixed point in the past. It never goes back. */
 uint64_t clock_now_ns(void);
-/* clock_thread_ns gives the time that the calling thread has had a core. */
+/* clock_thread_ns returns the time that the calling thread has had a core. */
 uint64_t clock_thread_ns(void);
 
 #endif

@@ -34,7 +34,7 @@ enum larder_err {
     LARDER_ECHANGED = -15, /* a file is not the one that was indexed */
 };
 
-/* larder_err_name gives "EINVAL" and so on; "E?" for an unknown code. Never NULL, never freed. */
+/* larder_err_name returns "EINVAL" and so on; "E?" for an unknown code. Never NULL, never freed. */
 LARDER_API const char *larder_err_name(int code);
 
 #ifdef __cplusplus

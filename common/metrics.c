@@ -106,7 +106,7 @@ static void add(struct metrics *metrics, enum metric_id id, struct value value, 
     metrics->values = values;
     metrics->texts = texts;
     if (!ok) {
-        metrics->out_of_memory = true; /* a snapshot with holes would lie: metrics_render gives none */
+        metrics->out_of_memory = true; /* a snapshot with holes would lie: metrics_render returns none */
         return;
     }
     size_t at = metrics->count++;

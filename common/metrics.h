@@ -44,7 +44,7 @@ void metrics_put(struct metrics *metrics, enum metric_id id, double value, const
 /* metrics_put_histogram does the same with a histogram, which is copied. */
 void metrics_put_histogram(struct metrics *metrics, enum metric_id id, const struct histogram *histogram,
                            const char *const *label_values);
-/* metrics_render gives the text, which the caller frees; NULL when memory runs out. */
+/* metrics_render returns the text, which the caller frees; NULL when memory runs out. */
 char *metrics_render(const struct metrics *metrics, size_t *len_bytes);
 
 #endif

@@ -4,10 +4,10 @@
 
 #include <getopt.h>
 
-/* option_next gives what getopt_long gives for the next of the known long options: optarg and optind are set, and *at,
- * if at is not NULL. For one that is not known, or has no value though it needs one, it gives '?', after it has said so
- * on stderr in a line that begins with argv[0], without folders, and names the option that was probably meant. Not for
- * two threads at once. */
+/* option_next returns what getopt_long returns for the next of the known long options: optarg and optind are set, and
+ * *at, if at is not NULL. For one that is not known, or has no value though it needs one, it gives '?', after it has
+ * said so on stderr in a line that begins with argv[0], without folders, and names the option that was probably meant.
+ * Not for two threads at once. */
 int option_next(int argc, char **argv, const struct option *known, int *at);
 
 #endif

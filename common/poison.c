@@ -83,7 +83,7 @@ static int check_header(const void *bytes, size_t len_bytes, uint32_t *records, 
     return 0;
 }
 
-/* read_record copies a record. It gives the state, FREE for one that no daemon has written. */
+/* read_record copies a record. It returns the state, FREE for one that no daemon has written. */
 static enum poison_state read_record(const void *bytes, uint32_t index, struct poison_record *out)
 {
     memcpy(out, (const char *)bytes + POISON_FILE_BYTES(index), sizeof *out);

@@ -90,7 +90,7 @@ void poison_encode(const struct poison_notes *notes, uint32_t threads, void *byt
 bool poison_is_bad(const struct poison_note *note);
 /* poison_verdict: "poisonous"; "crashed", a suspect that a thread crashed over; or "suspect". */
 const char *poison_verdict(const struct poison_note *note);
-/* poison_signal gives a crash's signal by name; NULL: none, or an unknown one. */
+/* poison_signal returns a crash's signal by name; NULL: none, or an unknown one. */
 const char *poison_signal(uint32_t number);
 
 /* poison_name writes "folder/key". Of a long name the front is cut off. */

@@ -15,9 +15,9 @@ uint64_t random_mix64(uint64_t value); /* splitmix64's finaliser: a bijection th
 void random_seed(struct rng *rng, uint64_t seed);
 void random_seed_keys(struct rng *rng, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 uint64_t random_u64(struct rng *rng);
-/* random_below gives an exactly uniform number in [0, bound), bound ≥ 1 (rejection, no modulo bias). */
+/* random_below returns an exactly uniform number in [0, bound), bound ≥ 1 (rejection, no modulo bias). */
 uint64_t random_below(struct rng *rng, uint64_t bound);
-/* random_unit gives a double in [0, 1) with 53 random bits. */
+/* random_unit returns a double in [0, 1) with 53 random bits. */
 double random_unit(struct rng *rng);
 
 #endif

@@ -96,7 +96,7 @@ struct record {
     size_t done_bytes;
 };
 
-/* record_bytes gives the length that the record has when it is encoded. */
+/* record_bytes returns the length that the record has when it is encoded. */
 size_t record_bytes(const struct record *rec);
 
 /* record_encode writes rec into buf and its length into *len_bytes. LARDER_ELIMIT when cap does not suffice,
@@ -109,8 +109,8 @@ int record_encode(const struct record *rec, void *buf, size_t cap, size_t *len_b
  * wrong, with a text. */
 int record_decode(const void *bytes, size_t len_bytes, struct record *out, struct error *err);
 
-/* record_done_next gives the next history of a rank that is done, as a record with the same base. *at begins at 0, and
- * goes on to the one behind. False: there is none, or what is there is no history of such a record. */
+/* record_done_next returns the next history of a rank that is done, as a record with the same base. *at begins at 0,
+ * and goes on to the one behind. False: there is none, or what is there is no history of such a record. */
 bool record_done_next(const struct record *rec, size_t *at, struct record *out);
 
 /* record_add_segment notes what world_size ranks have taken of a fixed order: n numbers at `through`, as in struct
@@ -118,7 +118,7 @@ bool record_done_next(const struct record *rec, size_t *at, struct record *out);
  * numbers count from its beginning. LARDER_ELIMIT: there is no place for one more segment. */
 int record_add_segment(struct record *rec, uint32_t world_size, uint32_t n, const uint8_t *through);
 
-/* record_set_bytes gives the length of a bit set over so many indices. */
+/* record_set_bytes returns the length of a bit set over so many indices. */
 static inline uint32_t record_set_bytes(uint32_t samples)
 {
     return samples / 8 + (samples % 8 != 0);

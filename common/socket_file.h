@@ -17,7 +17,7 @@ struct socket_file {
     bool known; /* false: this process has no file */
 };
 
-/* socket_file_note fills out with the file that is at path. It gives false, with errno, when that cannot be looked
+/* socket_file_note fills out with the file that is at path. It returns false, with errno, when that cannot be looked
  * at. */
 bool socket_file_note(const char *path, struct socket_file *out);
 /* socket_file_lost says whether the file is no longer at path: it is gone, or another one is in its place. When path

@@ -53,7 +53,7 @@ static inline bool jobset_intersects(const struct jobset *a, const struct jobset
     return common != 0;
 }
 
-/* jobset_next gives the first member at or after `from`, or JOBS_MAX. */
+/* jobset_next returns the first member at or after `from`, or JOBS_MAX. */
 static inline unsigned jobset_next(const struct jobset *set, unsigned from)
 {
     for (unsigned i = from / 64; i < JOBS_MAX / 64; i++) {

@@ -286,7 +286,7 @@ struct wire_entry wire_entry_get(const uint8_t *entries, uint32_t index);
 void wire_turn_put(uint8_t *turns, uint32_t at, const struct wire_turn *turn);
 struct wire_turn wire_turn_get(const uint8_t *turns, uint32_t at);
 
-/* wire_class_next gives the name at *cursor, which counts bytes and starts at 0, and moves the cursor on.
+/* wire_class_next returns the name at *cursor, which counts bytes and starts at 0, and moves the cursor on.
  * LARDER_EEND after the last name, LARDER_EFORMAT when the bytes do not hold a whole name. wire_class_put appends a
  * name and adds to *used. LARDER_ELIMIT when it does not fit. */
 int wire_class_next(const struct wire_text *names, uint32_t *cursor, struct wire_text *out);

@@ -4,7 +4,7 @@
 
 #include "common/wire.h"
 
-/* wire_type_last gives the greatest type that a version has. */
+/* wire_type_last returns the greatest type that a version has. */
 static inline enum wire_type wire_type_last(uint16_t version)
 {
     return version > 4 ? WIRE_DONE : WIRE_BYE;

@@ -21,8 +21,8 @@ void affine_apply(const struct affine *affine, enum filter filter, const uint8_t
 struct affine affine_shear(double x, double y);  /* tangents; the upper left corner stays */
 struct affine affine_move(int32_t x, int32_t y); /* pixels */
 
-/* affine_rotation gives the map of Pillow's rotate: counter-clockwise by degrees about (x, y), for an image of width ×
- * height. With `expand` width and height are changed to hold all of the result. */
+/* affine_rotation returns the map of Pillow's rotate: counter-clockwise by degrees about (x, y), for an image of width
+ * × height. With `expand` width and height are changed to hold all of the result. */
 struct affine affine_rotation(double degrees, double x, double y, bool expand, uint32_t *width, uint32_t *height);
 
 #endif

@@ -64,7 +64,7 @@ struct arg {
  * stands for that argument's default. table ends with a NULL name. An error's text names the argument and what it
  * must be, not the operator. LARDER_EINVAL. */
 int args_read(const struct arg *table, const json_t *object, void *values, struct error *err);
-/* args_write gives the normal form: an object with every argument, in the table's order. The caller drops the
+/* args_write returns the normal form: an object with every argument, in the table's order. The caller drops the
  * reference. */
 json_t *args_write(const struct arg *table, const void *values);
 

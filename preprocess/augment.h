@@ -32,7 +32,7 @@ struct augment_space {
     double posterize_bits;        /* bits that posterising takes away at the highest bin */
 };
 
-/* augment_draw gives a change's strength at `bin` of `bins`, with a drawn sign where it has one. */
+/* augment_draw returns a change's strength at `bin` of `bins`, with a drawn sign where it has one. */
 double augment_draw(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins,
                     struct rng *rng);
 

@@ -24,9 +24,9 @@ struct command_files {
 int command_file_read(const char *path, struct command_file *out, struct error *err);
 /* command_files_read reads the image files (by extension) below a folder, in order of path, up to max_bytes. */
 int command_files_read(const char *folder, uint64_t max_bytes, struct command_files *out, struct error *err);
-/* command_files_mark gives the same files, the JPEGs of them with restart markers (jpeg_rewrite.h). */
+/* command_files_mark returns the same files, the JPEGs of them with restart markers (jpeg_rewrite.h). */
 struct command_files command_files_mark(const struct command_files *files, uint32_t interval);
-/* command_files_in_planes gives the same files, the JPEGs of them in bit planes (jpeg_planes.h), as in a store. */
+/* command_files_in_planes returns the same files, the JPEGs of them in bit planes (jpeg_planes.h), as in a store. */
 struct command_files command_files_in_planes(const struct command_files *files);
 void command_files_free(struct command_files *files);
 

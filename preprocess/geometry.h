@@ -40,11 +40,11 @@ void geometry_start(struct geometry *geometry, uint32_t width, uint32_t height);
 bool geometry_is_idle(const struct geometry *geometry, uint32_t width, uint32_t height);
 /* geometry_crop keeps a rectangle of the present result. */
 void geometry_crop(struct geometry *geometry, struct rect rect);
-/* geometry_resize resizes the present result. It gives false, and changes nothing, after a resize or a flip. */
+/* geometry_resize resizes the present result. It returns false, and changes nothing, after a resize or a flip. */
 bool geometry_resize(struct geometry *geometry, uint32_t width, uint32_t height, struct resizing how);
 
 #define GEOMETRY_SCALING_MAX 8
-/* geometry_scaling gives the divisor (8, 4, 2 or 1) by which the source may be made smaller beforehand, so that
+/* geometry_scaling returns the divisor (8, 4, 2 or 1) by which the source may be made smaller beforehand, so that
  * something is left to shrink. geometry_scale says that this was done: box is then in pixels of the smaller source. */
 uint32_t geometry_scaling(const struct geometry *geometry);
 void geometry_scale(struct geometry *geometry, uint32_t divisor);

@@ -32,9 +32,9 @@ _Static_assert(PREPARE_OUTPUTS_MAX <= 64, "a set of outputs is 64 bits");
 
 /* outputs_scaling says by how much the decoder may divide the image for all members: 1, 2, 4 or 8. */
 uint32_t outputs_scaling(const struct run *run, uint64_t members, struct rect whole);
-/* outputs_needs gives the rectangle that holds all that members look at, of the image divided by `divisor`. */
+/* outputs_needs returns the rectangle that holds all that members look at, of the image divided by `divisor`. */
 struct rect outputs_needs(const struct run *run, uint64_t members, struct rect whole, uint32_t divisor);
-/* outputs_make makes the members from that rectangle's pixels. It gives the set of those for which memory did not
+/* outputs_make makes the members from that rectangle's pixels. It returns the set of those for which memory did not
  * suffice. */
 uint64_t outputs_make(struct run *run, uint64_t members, const struct pixels *pixels);
 

@@ -18,7 +18,7 @@
 
 struct pipeline;
 
-/* pipeline_parse gives a pipeline with one reference. It refuses unknown operators and arguments, and wrong types
+/* pipeline_parse returns a pipeline with one reference. It refuses unknown operators and arguments, and wrong types
  * and ranges. It refuses a size that differs between samples, unless the list is empty: then samples are encoded bytes
  * as they are. The text names the position in the list: "pipeline[1] random_horizontal_flip: p must be …".
  * LARDER_EINVAL, LARDER_ENOMEM. */
@@ -35,10 +35,10 @@ int pipeline_close(struct pipeline **pipeline, struct image_size size, struct er
 struct pipeline *pipeline_ref(struct pipeline *pipeline);
 void pipeline_unref(struct pipeline **pipeline); /* sets *pipeline to NULL */
 
-/* pipeline_shape gives the shape of what the pipeline makes. */
+/* pipeline_shape returns the shape of what the pipeline makes. */
 struct sample_shape pipeline_shape(const struct pipeline *pipeline);
-/* pipeline_canonical gives the normal form: every argument with its value, in one spelling. Two pipelines are the same
- * exactly when their normal forms are equal. The text is borrowed and lives with the pipeline. */
+/* pipeline_canonical returns the normal form: every argument with its value, in one spelling. Two pipelines are the
+ * same exactly when their normal forms are equal. The text is borrowed and lives with the pipeline. */
 const char *pipeline_canonical(const struct pipeline *pipeline);
 
 /* pipeline_is_random says whether an operator draws random numbers. Without one, samples do not depend on their key. */

@@ -26,7 +26,7 @@ static int refuse(const struct group *group, struct error *err, const char *why)
     return error_set(err, LARDER_EINVAL, "pipeline[%zu]: %s", group->index, why);
 }
 
-/* next_op gives the place of one more operator. */
+/* next_op returns the place of one more operator. */
 static int next_op(struct pipeline *pipeline, struct pipeline_op **out, struct error *err)
 {
     if (pipeline->n_ops == PIPELINE_OPS_MAX)

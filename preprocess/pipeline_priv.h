@@ -49,7 +49,7 @@ int pipeline_group_parse(const json_t *item, size_t index, struct pipeline *pipe
  * this size. */
 int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height,
                   struct op_plan *plans, struct error *err);
-/* pipeline_gather joins operators from `op` on, and before `end`, into one geometry. It gives the number of the first
+/* pipeline_gather joins operators from `op` on, and before `end`, into one geometry. It returns the number of the first
  * operator that is not part of it. */
 uint32_t pipeline_gather(const struct pipeline *pipeline, const struct op_plan *plans, uint32_t op, uint32_t end,
                          struct geometry *geometry);

@@ -19,7 +19,7 @@ const char *bad_reason_name(enum bad_reason reason);
 int prepare_init(struct error *err);
 void prepare_shutdown(void);
 
-/* prepare_memory gives the most scratch memory that one image may take by these limits. Pure. */
+/* prepare_memory returns the most scratch memory that one image may take by these limits. Pure. */
 size_t prepare_memory(const struct prepare_limits *limits);
 
 /* A worker thread's scratch memory. One thread uses it, and the same thread destroys it, which also ends libvips'
@@ -41,7 +41,7 @@ struct prepare_times {
 };
 void prepare_scratch_time(struct prepare_scratch *scratch, struct prepare_times *times);
 
-/* prepare_size gives an image's size from its header and decodes nothing: what follows may be damaged all the same.
+/* prepare_size returns an image's size from its header and decodes nothing: what follows may be damaged all the same.
  * LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. */
 int prepare_size(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes, struct image_size *out,
                  struct error *err);
@@ -60,7 +60,7 @@ struct prepare_output {
 };
 
 /* prepare_sample makes every output that can be made, with one decode if nothing fails. An output fails for reasons
- * of its own only, and would fail without the others. It gives 0 when all were made; else *reason and err are those
+ * of its own only, and would fail without the others. It returns 0 when all were made; else *reason and err are those
  * of the first that was not. LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. With a budget it blocks while the other
  * threads' images leave no room for this one. */
 int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,

@@ -12,18 +12,18 @@
 #include "preprocess/image.h"
 #include "preprocess/scratch.h"
 
-/* resample_needs gives the rectangle of the source that the result depends on. */
+/* resample_needs returns the rectangle of the source that the result depends on. */
 struct rect resample_needs(const struct geometry *geometry);
 
 /* resample makes geometry->window's pixels. `source` holds the source's rectangle that begins at (x, y) and covers what
- * resample_needs gives. out has the window's size. It fails with LARDER_ENOMEM alone. */
+ * resample_needs returns. out has the window's size. It fails with LARDER_ENOMEM alone. */
 int resample(const struct geometry *geometry, const struct image *source, uint32_t x, uint32_t y,
              const struct image *out, struct scratch *scratch);
 
 enum resample_simd { RESAMPLE_PORTABLE, RESAMPLE_AVX2, RESAMPLE_AVX512, RESAMPLE_SIMDS };
 /* resample_select chooses the fastest version that this processor runs. Call it before there are threads. */
 void resample_select(void);
-/* resample_use chooses a version, for tests and measurements. It gives false when the processor cannot run it. */
+/* resample_use chooses a version, for tests and measurements. It returns false when the processor cannot run it. */
 bool resample_use(enum resample_simd simd);
 const char *resample_simd_name(void);
 

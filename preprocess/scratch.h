@@ -35,14 +35,14 @@ struct scratch {
 
 void scratch_init(struct scratch *scratch, size_t max_bytes, struct scratch_budget *budget);
 void scratch_free(struct scratch *scratch);
-/* scratch_take gives bytes that are valid until the next reset. NULL when the limit is reached, the budget has no
+/* scratch_take returns bytes that are valid until the next reset. NULL when the limit is reached, the budget has no
  * room, or memory runs out. */
 void *scratch_take(struct scratch *scratch, size_t bytes);
-/* scratch_image takes the pixels of an image, slack included. It gives 0, or LARDER_ENOMEM where scratch_take gives
+/* scratch_image takes the pixels of an image, slack included. It returns 0, or LARDER_ENOMEM where scratch_take returns
  * NULL. */
 int scratch_image(struct scratch *scratch, uint32_t width, uint32_t height, struct image *out);
 /* scratch_expect makes room for bytes that will be taken in pieces. scratch_outside counts bytes that a library is
- * about to take from malloc, until the next reset. LARDER_ENOMEM where scratch_take gives NULL. */
+ * about to take from malloc, until the next reset. LARDER_ENOMEM where scratch_take returns NULL. */
 int scratch_expect(struct scratch *scratch, size_t bytes);
 int scratch_outside(struct scratch *scratch, size_t bytes);
 void scratch_reset(struct scratch *scratch);

@@ -18,9 +18,9 @@ struct scratch_budget;
 int scratch_budget_create(uint64_t bytes, uint32_t threads, struct scratch_budget **out);
 void scratch_budget_destroy(struct scratch_budget *budget); /* accepts NULL; all that was taken has been given back */
 
-/* scratch_budget_keep gives the bytes that are a thread's own. */
+/* scratch_budget_keep returns the bytes that are a thread's own. */
 size_t scratch_budget_keep(const struct scratch_budget *budget);
-/* scratch_budget_most gives the bytes that one image can have: a thread's own and all of the common part. */
+/* scratch_budget_most returns the bytes that one image can have: a thread's own and all of the common part. */
 size_t scratch_budget_most(const struct scratch_budget *budget);
 
 /* scratch_budget_try takes bytes of the common part if they are there, and says whether it did. `holds` says that the

@@ -2,7 +2,7 @@
 #ifndef LARDER_PREPROCESS_VERSION_H
 #define LARDER_PREPROCESS_VERSION_H
 
-/* prepare_library_version gives libvips' version as it runs, "8.14.1". Static. */
+/* prepare_library_version returns libvips' version as it runs, "8.14.1". Static. */
 const char *prepare_library_version(void);
 
 #endif

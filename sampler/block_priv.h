@@ -9,14 +9,14 @@
 #define BLOCK_BITS 12
 #define BLOCK_WORDS 64
 
-/* block_count gives the number of set bits. */
+/* block_count returns the number of set bits. */
 uint32_t block_count(const uint64_t words[BLOCK_WORDS]);
 bool block_empty(const uint64_t words[BLOCK_WORDS]);
 
 /* block_intersect makes acc the intersection of both and returns how many bits are left. */
 uint32_t block_intersect(uint64_t *restrict acc, const uint64_t *restrict words);
 
-/* block_select gives the position, below 4096, of the rank-th set bit; rank is below the number of set bits. */
+/* block_select returns the position, below 4096, of the rank-th set bit; rank is below the number of set bits. */
 unsigned block_select(const uint64_t words[BLOCK_WORDS], uint32_t rank);
 
 #endif

@@ -51,7 +51,7 @@ struct contender {
  * the caller removes what was drawn. */
 size_t dependent_round(struct rng *rng, const struct contender *jobs, unsigned n, struct pick *picks);
 
-/* pick_of gives the pick of id. When there is none it adds one without jobs; picks has room for it. */
+/* pick_of returns the pick of id. When there is none it adds one without jobs; picks has room for it. */
 struct pick *pick_of(struct pick *picks, size_t *n_picks, sample_id id);
 
 #endif

@@ -31,7 +31,7 @@ void idset_add_all(struct idset *set, const struct idset *other);
 void idset_remove_all(struct idset *set, const struct idset *other);
 bool idset_equal(const struct idset *a, const struct idset *b);
 uint64_t idset_intersection_count(const struct idset *a, const struct idset *b);
-/* idset_select gives the id of the given rank (0: the smallest). It returns false when rank ≥ count. */
+/* idset_select returns the id of the given rank (0: the smallest). It returns false when rank ≥ count. */
 bool idset_select(const struct idset *set, uint64_t rank, sample_id *out);
 /* idset_to_array writes all ids, ascending. The array has room for idset_count of them. */
 void idset_to_array(const struct idset *set, sample_id *ids);
@@ -42,7 +42,7 @@ int idset_intersection(const struct idset *a, const struct idset *b, struct idse
 int idset_difference(const struct idset *a, const struct idset *b, struct idset **out); /* in a and not in b */
 
 /* idset_each_page calls visit for every page of 65536 ids that has some, in ascending order. Bit i of its words is id
- * page × 65536 + i. The words are lent for the call. It gives 0, or LARDER_ENOMEM before the first visit. */
+ * page × 65536 + i. The words are lent for the call. It returns 0, or LARDER_ENOMEM before the first visit. */
 #define IDSET_PAGE_WORDS 1024
 typedef void idset_page_visit(void *context, uint32_t page, const uint64_t *words);
 int idset_each_page(const struct idset *set, idset_page_visit *visit, void *context);
@@ -51,7 +51,7 @@ int idset_each_page(const struct idset *set, idset_page_visit *visit, void *cont
  * and of ids), the pages one after another (each as ids, runs or words, whichever is shortest), and an XXH3 checksum. A
  * set has exactly one serial form.
  *
- * idset_write gives it in new memory, which the caller frees. LARDER_ENOMEM.
+ * idset_write returns it in new memory, which the caller frees. LARDER_ENOMEM.
  * idset_read takes foreign bytes. It checks every length, order and count, and that the whole is the one serial form of
  * what it holds. LARDER_EFORMAT with what is wrong and where, LARDER_EVERSION, LARDER_ENOMEM. */
 int idset_write(const struct idset *set, uint8_t **bytes, size_t *len_bytes);

@@ -30,7 +30,7 @@ void sampler_left_clear(struct sampler_left *left)
     memset(left, 0, sizeof *left);
 }
 
-/* word_at gives the 64 bits from an id on, which is a multiple of 64. */
+/* word_at returns the 64 bits from an id on, which is a multiple of 64. */
 static uint64_t word_at(const struct sampler_left *left, uint64_t id)
 {
     return id >= left->first_id && (id - left->first_id) / 64 < left->n_words ? left->words[(id - left->first_id) / 64]

@@ -54,7 +54,7 @@ void remaining_each(const struct remaining *set, bool all, sampler_visit *visit,
 /* remaining_copy copies what is left. LARDER_ELIMIT, LARDER_ENOMEM. */
 int remaining_copy(const struct remaining *set, struct sampler_left *out);
 
-/* remaining_select gives the id of a rank < count. remaining_draw gives the id of a uniform rank; count > 0. */
+/* remaining_select returns the id of a rank < count. remaining_draw returns the id of a uniform rank; count > 0. */
 sample_id remaining_select(const struct remaining *set, uint64_t rank);
 sample_id remaining_draw(const struct remaining *set, struct rng *rng);
 
@@ -64,7 +64,7 @@ void remaining_add(struct remaining *set, sample_id id);
 /* remaining_remove_all: all of the ids are in the set, which is CHECKed. LARDER_ENOMEM, and then none is removed. */
 int remaining_remove_all(struct remaining *set, const struct idset *ids);
 
-/* remaining_slot gives the slot of a block. It is the empty slot for a block in which the view has no id. */
+/* remaining_slot returns the slot of a block. It is the empty slot for a block in which the view has no id. */
 static inline uint32_t remaining_slot(const struct remaining *set, uint32_t block)
 {
     uint32_t at = block - set->first_block;

@@ -76,9 +76,9 @@ struct sampler_left {
 int sampler_copy_left(const struct sampler *sampler, unsigned job, struct sampler_left *out);
 void sampler_left_clear(struct sampler_left *left);
 
-/* sampler_tree gives the sizes of the dependent sampling tree's vertices (the paper's section 4) for n jobs, whose sets
- * ascend by count. Job i and all that follow it have shared[i] samples in common that job i - 1 has not; own[i] samples
- * are in job i's leaf. shared[n - 1] is 0. Pure; any thread. LARDER_ENOMEM. */
+/* sampler_tree returns the sizes of the dependent sampling tree's vertices (the paper's section 4) for n jobs, whose
+ * sets ascend by count. Job i and all that follow it have shared[i] samples in common that job i - 1 has not; own[i]
+ * samples are in job i's leaf. shared[n - 1] is 0. Pure; any thread. LARDER_ENOMEM. */
 int sampler_tree(const struct sampler_left *lefts, size_t n, uint64_t *shared, uint64_t *own);
 
 /* sampler_round draws one pick for each job of `need` that has something left. picks has room for jobset_count(need)
@@ -103,7 +103,7 @@ void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id);
 int sampler_take_all(struct sampler *sampler, unsigned job, const struct idset *ids);
 void sampler_draw_some(struct sampler *sampler, unsigned job, sample_id *ids, size_t n);
 
-/* sampler_first gives the sample at a position of the epoch's whole order, of a job that gets a part of a `strict` or
+/* sampler_first returns the sample at a position of the epoch's whole order, of a job that gets a part of a `strict` or
  * `none` order; position < the part's stride, and modulo the view's count. */
 sample_id sampler_first(const struct sampler *sampler, unsigned job, uint64_t position);
 

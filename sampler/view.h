@@ -38,10 +38,10 @@ struct view;
 int view_parse(const char *json, size_t len_bytes, struct view **out, struct error *err);
 void view_destroy(struct view *view); /* accepts NULL */
 
-/* view_intersect gives the view of what both select. It takes both over. Either may be NULL: all of the dataset. */
+/* view_intersect returns the view of what both select. It takes both over. Either may be NULL: all of the dataset. */
 struct view *view_intersect(struct view *a, struct view *b);
 
-/* view_canonical gives the normal form: one spelling, commutative parts sorted. Two views with equal normal forms
+/* view_canonical returns the normal form: one spelling, commutative parts sorted. Two views with equal normal forms
  * select the same samples of a dataset, as long as a list file stays as it is. The text is borrowed and lives with
  * the view. */
 const char *view_canonical(const struct view *view);

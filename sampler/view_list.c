@@ -303,7 +303,7 @@ static int check_file(const struct list *list, int fd, struct error *err)
     return 0;
 }
 
-/* end_of_lines gives what ends the lines of a file that begins like this: a newline, unless carriage returns stand
+/* end_of_lines returns what ends the lines of a file that begins like this: a newline, unless carriage returns stand
  * alone. */
 static char end_of_lines(const char *text, size_t len)
 {

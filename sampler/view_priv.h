@@ -39,7 +39,7 @@ struct view {
  * |name| at most. An unclosed [ stands for itself. */
 bool glob_match(const char *pattern, const char *name);
 
-/* view_interrupted gives LARDER_EGONE, with its text, when the source's interrupt is set, and 0 otherwise. */
+/* view_interrupted returns LARDER_EGONE, with its text, when the source's interrupt is set, and 0 otherwise. */
 int view_interrupted(const struct view_source *source, struct error *err);
 
 /* ── view_line.c ── */
@@ -52,10 +52,11 @@ struct line_part line_trimmed(struct line_part part); /* without blanks around i
 /* line_shorten takes the last field off, behind a comma, a semicolon, a tab or spaces. *label: it may be a label.
  * False: there is but one field. */
 bool line_shorten(struct line_part *part, bool *label);
-/* line_unquote gives what stands in quotes at the beginning (doubled quotes are one), written to buf, which has room
+/* line_unquote returns what stands in quotes at the beginning (doubled quotes are one), written to buf, which has room
  * for part.len bytes, and what follows. False: there is no such. */
 bool line_unquote(struct line_part part, char *buf, struct line_part *name, struct line_part *rest);
-/* line_normalised gives a path without "./" and doubled slashes, written to buf, which has room for part.len bytes. */
+/* line_normalised returns a path without "./" and doubled slashes, written to buf, which has room for part.len
+ * bytes. */
 struct line_part line_normalised(struct line_part part, char *buf);
 /* line_is_titles tells whether the first field is what programs call a column of paths; an empty one is a column of
  * row numbers. */

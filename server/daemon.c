@@ -98,7 +98,7 @@ static void hand_over(void *ctx)
     CHECK(eventfd_write(daemon->end_fd, 1) == 0);
 }
 
-/* boot_number gives a number that no other daemon has, nor this machine's next one after a crash. */
+/* boot_number returns a number that no other daemon has, nor this machine's next one after a crash. */
 static uint64_t boot_number(void)
 {
     uint64_t number;
@@ -127,7 +127,7 @@ static int open_storage(struct daemon *daemon, struct error *err)
     return origins_create(&origins, &daemon->origins, err);
 }
 
-/* reserve_bytes gives the steps in which the arena grows: smaller ones for a small arena. */
+/* reserve_bytes returns the steps in which the arena grows: smaller ones for a small arena. */
 static uint64_t reserve_bytes(uint64_t arena)
 {
     uint64_t bytes = RESERVE_BYTES_MAX;
@@ -136,7 +136,7 @@ static uint64_t reserve_bytes(uint64_t arena)
     return bytes;
 }
 
-/* source_reads gives how many reads a source may have at once. */
+/* source_reads returns how many reads a source may have at once. */
 static uint32_t source_reads(const struct config *config)
 {
     return (uint32_t)(config->workers + config->loaders);

@@ -23,11 +23,11 @@ struct daemon_progress {
  * socket. Other codes come from the parts. */
 int daemon_start(const struct config *config, int listen_fd, const struct daemon_progress *progress,
                  struct daemon **out, struct error *err);
-/* daemon_idle_s gives for how many seconds no client has been connected. 0: a client is connected. */
+/* daemon_idle_s returns for how many seconds no client has been connected. 0: a client is connected. */
 double daemon_idle_s(struct daemon *daemon);
 /* daemon_check comes back once the engine has dealt with all that was waiting for it. One that hangs, hangs here. */
 void daemon_check(struct daemon *daemon);
-/* daemon_end_fd gives a descriptor that poll finds readable once the daemon should be stopped: it was drained and no
+/* daemon_end_fd returns a descriptor that poll finds readable once the daemon should be stopped: it was drained and no
  * job is left, it has left its cluster, or it is to make room for another. The daemon owns the descriptor. */
 int daemon_end_fd(const struct daemon *daemon);
 /* daemon_leave has a node of a cluster leave it: it gives to no further epoch of other nodes' jobs. When they have what

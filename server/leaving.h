@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* leaving_wait gives false when somebody serves the socket. Otherwise it waits at most a tenth of a second for the end
- * of the process that the lock file names, and gives true: the caller should look at the lock again. */
+/* leaving_wait returns false when somebody serves the socket. Otherwise it waits at most a tenth of a second for the
+ * end of the process that the lock file names, and gives true: the caller should look at the lock again. */
 bool leaving_wait(const char *socket_path);
 
 #endif

@@ -67,7 +67,7 @@ static int socket_option(int fd, int option)
     return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 ? value : -1;
 }
 
-/* path_of gives the path that a unix socket is bound to. false: it is none. */
+/* path_of returns the path that a unix socket is bound to. false: it is none. */
 static bool path_of(int fd, char *path, size_t size)
 {
     struct sockaddr_un address = {0};

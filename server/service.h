@@ -11,8 +11,8 @@
 /* service_notify sends the manager lines, such as "READY=1". It never blocks. What cannot be sent is lost. */
 void service_notify(const char *lines);
 
-/* service_watchdog_ms gives how often the manager is to hear of the daemon: twice in the time that it waits. 0: it does
- * not wait. */
+/* service_watchdog_ms returns how often the manager is to hear of the daemon: twice in the time that it waits. 0: it
+ * does not wait. */
 unsigned service_watchdog_ms(void);
 
 /* service_socket takes over the socket that the manager listens at: *fd (the caller's) and its path. *fd is -1 when

@@ -44,21 +44,21 @@ void catalog_wait_saved(struct catalog *catalog);
 #define CHUNK_SEED_DEFAULT 1
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed);
 
-/* catalog_open gives a reference to the dataset of a source: a class-per-folder tree, or a folder of store.h. When the
- * dataset is not in memory unchanged, it indexes the source or verifies its checkpoint. Unchanged means three things:
- * every folder has the modification time it had; no read has met a changed file; and the files that are looked at are
- * those that were indexed. Of a small tree all are looked at, of a large one some, drawn at random (docs/files.md). A
- * sample whose file has become another one has another id. The call blocks for as long as that takes. Any thread may
- * call it; two callers of one source do the work once.
- * LARDER_ENOENT, LARDER_EINVAL (not a folder, no class folders, an empty class, a loop of links), LARDER_EIO,
- * LARDER_EPERM, LARDER_ELIMIT, LARDER_ENOMEM. */
+/* catalog_open returns a reference to the dataset of a source: a class-per-folder tree, or a folder of store.h. When
+ * the dataset is not in memory unchanged, it indexes the source or verifies its checkpoint. Unchanged means three
+ * things: every folder has the modification time it had; no read has met a changed file; and the files that are looked
+ * at are those that were indexed. Of a small tree all are looked at, of a large one some, drawn at random
+ * (docs/files.md). A sample whose file has become another one has another id. The call blocks for as long as that
+ * takes. Any thread may call it; two callers of one source do the work once. LARDER_ENOENT, LARDER_EINVAL (not a
+ * folder, no class folders, an empty class, a loop of links), LARDER_EIO, LARDER_EPERM, LARDER_ELIMIT,
+ * LARDER_ENOMEM. */
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
 /* catalog_open_files does the same, but a tree's samples are all files whose names do not begin with a dot, whatever
  * they are. Its index is not kept between runs. A store has the samples that were packed into it. */
 int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
-/* catalog_open_for does the one or the other, by `wish`. It gives LARDER_EGONE soon after the caller's interrupt was
+/* catalog_open_for does the one or the other, by `wish`. It returns LARDER_EGONE soon after the caller's interrupt was
  * set and catalog_interrupted called. Work that several callers wait for goes on while one of them is not
  * interrupted, and those who still want it get it. */
 struct catalog_wish {
@@ -86,7 +86,7 @@ struct catalog_stats {
 void catalog_stats(struct catalog *catalog, struct catalog_stats *out);
 
 /* An id that no dataset has any more is retired: it means no sample. It is given to another sample only after
- * whoever keeps something under ids has said that nothing is left. catalog_take_retired gives the caller up to
+ * whoever keeps something under ids has said that nothing is left. catalog_take_retired returns the caller up to
  * `most` retired ids and returns their number. Each comes back by catalog_settle_retired: with `forgotten` it may be
  * given anew, without it it is retired again. Any thread. */
 uint32_t catalog_take_retired(struct catalog *catalog, sample_id *ids, uint32_t most);
@@ -132,9 +132,10 @@ void dataset_lasting_id(const struct dataset *dataset, uint32_t index, uint64_t 
  * same seed, mostly have the same name, and other bytes never do. A file's name has its change time in it, as it was
  * when the dataset was indexed. False: the sample could not be reached when it was indexed, and has no name. */
 bool dataset_content_id(const struct dataset *dataset, uint32_t index, uint64_t seed, uint64_t out[2]);
-/* dataset_index finds the index of an id. It gives false when the dataset does not contain the id. O(log n) at most. */
+/* dataset_index finds the index of an id. It returns false when the dataset does not contain the id. O(log n) at
+ * most. */
 bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index);
-/* dataset_ids gives all ids in index order, dataset_count of them. They are borrowed, and valid while the dataset is
+/* dataset_ids returns all ids in index order, dataset_count of them. They are borrowed, and valid while the dataset is
  * referenced. */
 const sample_id *dataset_ids(const struct dataset *dataset);
 
@@ -144,7 +145,7 @@ const sample_id *dataset_ids(const struct dataset *dataset);
 uint32_t dataset_chunk_size(const struct dataset *dataset);
 uint32_t dataset_chunk_count(const struct dataset *dataset);
 uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_t *slot); /* slot may be NULL */
-/* dataset_chunk_members gives the indices of a chunk's samples in slot order. They are borrowed, and valid while the
+/* dataset_chunk_members returns the indices of a chunk's samples in slot order. They are borrowed, and valid while the
  * dataset is referenced. */
 const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count);
 

@@ -65,8 +65,8 @@ void index_free(struct index *index); /* frees what it holds, not itself; a zero
 int index_text(struct index *index, const char *a, const char *b, uint64_t *offset);
 /* array_grow makes room for one more element. LARDER_ENOMEM, or LARDER_ELIMIT past count_max. */
 int array_grow(void **array, size_t count, size_t *cap, size_t element_bytes, size_t count_max);
-/* index_fingerprint gives what dataset_fingerprint describes. sizes, by index, stand for the samples' own; NULL: these.
- * LARDER_ENOMEM. */
+/* index_fingerprint returns what dataset_fingerprint describes. sizes, by index, stand for the samples' own; NULL:
+ * these. LARDER_ENOMEM. */
 int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t out[2]);
 
 /* text_compare orders names as Python orders the texts that os.listdir gives: by code point, where a byte that is not
@@ -79,14 +79,14 @@ bool key_is_below(const char *key);
 /* folder.c */
 
 /* folder_open opens a folder below the root ("" for the root itself). It records the folder's identity and time before
- * anything in it is read, so that whatever changes afterwards shows. It gives the fd, which the caller owns, or -1 with
- * errno. */
+ * anything in it is read, so that whatever changes afterwards shows. It returns the fd, which the caller owns, or -1
+ * with errno. */
 int folder_open(int root_fd, const char *path, struct index_folder *folder);
-/* folder_list calls this for each entry. dir_fd is the folder's. It gives 0, or a negative code that ends the
+/* folder_list calls this for each entry. dir_fd is the folder's. It returns 0, or a negative code that ends the
  * listing. */
 typedef int folder_entry_fn(void *context, int dir_fd, const char *name, unsigned char type);
-/* folder_list lists a folder and hashes what it lists into *listing. It takes fd over. fn may be NULL. It gives 0, fn's
- * negative code, or the positive errno of reading. */
+/* folder_list lists a folder and hashes what it lists into *listing. It takes fd over. fn may be NULL. It returns 0,
+ * fn's negative code, or the positive errno of reading. */
 int folder_list(int fd, folder_entry_fn *fn, void *context, uint64_t *listing);
 
 /* tree.c */
@@ -111,9 +111,9 @@ bool index_follow_mount(struct index *index);
 
 /* away.c */
 
-/* source_open opens a file below the root for reading. It gives the fd, which the caller owns, or -1 with errno. *away
- * says that the root, the file's folder, or the folder that a link leads to is not there. Then the failure says nothing
- * about the file. */
+/* source_open opens a file below the root for reading. It returns the fd, which the caller owns, or -1 with errno.
+ * *away says that the root, the file's folder, or the folder that a link leads to is not there. Then the failure says
+ * nothing about the file. */
 int source_open(const struct index *index, const char *name, bool *away);
 
 /* unchanged.c */
@@ -123,7 +123,7 @@ void tree_note_reachable(struct index *index);
 /* tree_unchanged says whether every folder still is as it was recorded, no unreachable file has become reachable,
  * and the files are those that were indexed. It looks at all of up to FILES_ALL_MAX files; of more, at
  * FILES_LOOKED_AT that are drawn anew each time. It clears FOLDER_FRESH where the folder's time proves something by
- * now; *settled says whether any was cleared. It gives false soon after the interrupt was set, whatever the tree is
+ * now; *settled says whether any was cleared. It returns false soon after the interrupt was set, whatever the tree is
  * like. */
 bool tree_unchanged(const char *root, struct index *index, const struct interrupt *interrupt, bool *settled);
 #define FILES_ALL_MAX 1024
@@ -134,9 +134,9 @@ bool tree_unchanged(const char *root, struct index *index, const struct interrup
 /* checkpoint_parse reads a checkpoint's bytes into an empty index. It checks every offset and count against its bounds.
  * LARDER_EVERSION, LARDER_EFORMAT, LARDER_ENOMEM. Pure. */
 int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, struct error *err);
-/* checkpoint_encode gives a checkpoint in memory that the caller frees. LARDER_ENOMEM. */
+/* checkpoint_encode returns a checkpoint in memory that the caller frees. LARDER_ENOMEM. */
 int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_bytes);
-/* checkpoint_path gives the name of a root's checkpoint in dir, which the caller frees; NULL when memory runs out. */
+/* checkpoint_path returns the name of a root's checkpoint in dir, which the caller frees; NULL when memory runs out. */
 char *checkpoint_path(const char *dir, const char *root);
 /* checkpoint_load reads the checkpoint of a root into an empty index. LARDER_ENOENT when there is none,
  * LARDER_EFORMAT when it is another root's, LARDER_EGONE soon after the interrupt (may be NULL) was set; else it
@@ -169,7 +169,7 @@ void identity_table_free(struct identity_table *table);
 /* identity_table_reserve makes room for `more` further identities, so that as many identity_number calls cannot
  * fail. */
 int identity_table_reserve(struct identity_table *table, size_t more);
-/* identity_number gives the number of an identity; a new identity gets a number. */
+/* identity_number returns the number of an identity; a new identity gets a number. */
 uint32_t identity_number(struct identity_table *table, struct identity identity);
 /* identity_expect says that identity_number will be called with this identity soon, so that it need not wait for
  * memory. IDENTITY_AHEAD calls before is soon enough. */
@@ -182,7 +182,7 @@ void identity_release(struct identity_table *table, uint32_t number);
 
 struct store; /* store_priv.h */
 
-/* content_identity gives the identity of a sample's content, among those made with the same seed. store: NULL in a
+/* content_identity returns the identity of a sample's content, among those made with the same seed. store: NULL in a
  * plain tree. apart: what tells samples apart that are the same file in all else: how many earlier samples of their
  * dataset are that file, or when it was last changed. */
 struct identity content_identity(const struct index_sample *sample, const struct store *store, uint64_t apart,
@@ -226,7 +226,7 @@ void chunking_free(struct chunking *chunking);
 struct dataset {
     uint32_t magic;
     atomic_uint refs;  /* changed by dataset_ref and dataset_unref in any thread */
-    atomic_bool stale; /* a read met a changed file, or there is a newer dataset: catalog_open gives it no more */
+    atomic_bool stale; /* a read met a changed file, or there is a newer dataset: catalog_open returns it no more */
     uint32_t count;
     struct index index;           /* only tree_unchanged changes its folders, called by the one builder */
     struct index_sample *samples; /* the index's */
@@ -269,8 +269,8 @@ uint32_t version_witnesses(const struct dataset *dataset, uint32_t witnesses[WIT
 void version_content(const uint32_t *witnesses, const struct identity *hashes, uint32_t n, uint64_t out[2]);
 void version_of_store(const struct dataset *dataset, uint64_t out[2]);
 
-/* read.c: dataset_hash gives the XXH3-128 of a tree's sample, as a store's index has it. It fails as dataset_read does,
- * or with LARDER_EGONE soon after the interrupt was set. */
+/* read.c: dataset_hash returns the XXH3-128 of a tree's sample, as a store's index has it. It fails as dataset_read
+ * does, or with LARDER_EGONE soon after the interrupt was set. */
 int dataset_hash(const struct dataset *dataset, uint32_t index, const struct interrupt *interrupt, struct identity *out,
                  struct error *err);
 
@@ -315,7 +315,7 @@ struct builder_counts {
 struct builder_counts builder_counts(struct builder *builder);
 struct contents *builder_contents(struct builder *builder); /* borrowed */
 
-/* builder_refresh gives a reference to the dataset as the source is at present. It is the old one (may be NULL) when
+/* builder_refresh returns a reference to the dataset as the source is at present. It is the old one (may be NULL) when
  * that still holds. The wish's path is resolved. It blocks on I/O and fails as catalog_open does, or with
  * LARDER_EGONE soon after the wish's interrupt was set. */
 int builder_refresh(struct builder *builder, const struct catalog_wish *wish, struct dataset *old, struct dataset **out,

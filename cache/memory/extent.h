@@ -26,10 +26,10 @@ static inline uint64_t extent_round(uint64_t bytes)
     return (bytes + EXTENT_ALIGN - 1) / EXTENT_ALIGN * EXTENT_ALIGN;
 }
 
-/* extent_alloc gives a block of at least `bytes` (rounded up), or EXTENT_NONE when no free piece is long enough. */
+/* extent_alloc returns a block of at least `bytes` (rounded up), or EXTENT_NONE when no free piece is long enough. */
 uint32_t extent_alloc(struct extents *extents, uint64_t bytes, uint32_t owner);
 void extent_free(struct extents *extents, uint32_t block);
-/* extent_alloc_at gives the block [offset, offset + bytes), both multiples of EXTENT_ALIGN, cut from the free block
+/* extent_alloc_at returns the block [offset, offset + bytes), both multiples of EXTENT_ALIGN, cut from the free block
  * that contains it. */
 uint32_t extent_alloc_at(struct extents *extents, uint32_t free_block, uint64_t offset, uint64_t bytes, uint32_t owner);
 void extent_set_owner(struct extents *extents, uint32_t block, uint32_t owner); /* of a used one */
@@ -42,7 +42,7 @@ uint64_t extents_used_bytes(const struct extents *extents);
 uint32_t extent_first(const struct extents *extents);
 uint32_t extent_next(const struct extents *extents, uint32_t block);
 uint32_t extent_prev(const struct extents *extents, uint32_t block);
-/* extent_owner gives a used block's owner; false for a free block. */
+/* extent_owner returns a used block's owner; false for a free block. */
 bool extent_owner(const struct extents *extents, uint32_t block, uint32_t *owner);
 
 /* extents_check CHECKs every record: order, sums, lists. Linear. */

@@ -145,7 +145,7 @@ int memory_free_read(const char *root, struct memory_free *out, struct error *er
     return 0;
 }
 
-/* stalled_us gives the total of the line "some" of a file of pressure; 0: there is none. */
+/* stalled_us returns the total of the line "some" of a file of pressure; 0: there is none. */
 static uint64_t stalled_us(const char *path)
 {
     char text[FILE_MAX_BYTES];

@@ -18,7 +18,7 @@ struct memory_free {
  * does not say what is available. */
 int memory_free_read(const char *root, struct memory_free *out, struct error *err);
 
-/* memory_stalled_us gives for how many microseconds some task has waited for memory since the machine started: the
+/* memory_stalled_us returns for how many microseconds some task has waited for memory since the machine started: the
  * kernel's pressure stall information, of the machine or of the process's cgroup (v2), whichever is more. 0 where there
  * is none. */
 uint64_t memory_stalled_us(const char *root);

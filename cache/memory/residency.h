@@ -28,8 +28,8 @@ void residency_set_want(struct residency *residency, uint32_t resident, uint32_t
 uint32_t residency_want(const struct residency *residency, uint32_t resident);
 uint32_t residency_count(const struct residency *residency, uint32_t want); /* how many are unpinned, with this want */
 
-/* residency_victim gives the unpinned resident to evict first; RESIDENT_NONE when there is none. residency_victim_after
- * goes on from one to the next in the order of eviction. */
+/* residency_victim returns the unpinned resident to evict first; RESIDENT_NONE when there is none.
+ * residency_victim_after goes on from one to the next in the order of eviction. */
 uint32_t residency_victim(const struct residency *residency);
 uint32_t residency_victim_after(const struct residency *residency, uint32_t resident);
 

@@ -61,7 +61,7 @@ static bool others_write(const char *root, const char *name)
     if (!index_path(root, name, path))
         return true;
     if (lstat(path, &st))
-        return errno != ENOENT; /* of a file that is not there nothing can be read */
+        return errno != ENOENT; /* a missing file cannot be read */
     return (st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & (S_IWGRP | S_IWOTH) || S_ISLNK(st.st_mode);
 }
 

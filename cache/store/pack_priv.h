@@ -26,7 +26,7 @@ struct layout {
 int layout_make(const struct dataset *dataset, const struct chunking *chunking, uint64_t segment_bytes,
                 uint32_t version, struct layout *out, struct error *err);
 void layout_free(struct layout *layout);
-/* layout_chunk_samples gives the number of samples in a chunk. */
+/* layout_chunk_samples returns the number of samples in a chunk. */
 uint32_t layout_chunk_samples(const struct layout *layout, uint32_t chunk);
 uint64_t layout_align(uint64_t offset); /* where the next chunk may begin */
 /* layout_move gives a chunk another length, and its place after the chunk before it, whose place is final. With the
@@ -36,7 +36,7 @@ void layout_move(struct layout *layout, uint32_t chunk, uint64_t len_bytes);
 uint32_t pack_version(const struct store_options *options);   /* STORE_VERSION_… of the store that they make */
 struct packing pack_how(const struct store_options *options); /* what their store's index says of them */
 struct pack;
-/* pack_plan gives a number for what would be packed and how: the pack's dataset, options and origin. Equal plans make
+/* pack_plan returns a number for what would be packed and how: the pack's dataset, options and origin. Equal plans make
  * equal stores. LARDER_ENOMEM. */
 int pack_plan(const struct pack *pack, uint64_t plan[2]);
 

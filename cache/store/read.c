@@ -220,7 +220,7 @@ static void open_next(struct open_segment *segment, const struct dataset *datase
     segment->number = number;
 }
 
-/* count_failed gives how many reads failed, and leaves those that were not begun: `order` has them. */
+/* count_failed returns how many reads failed, and leaves those that were not begun: `order` has them. */
 static uint32_t count_failed(struct sample_read *reads, uint32_t count, const uint16_t *order, uint32_t n_left)
 {
     uint32_t failed = 0;

@@ -31,7 +31,7 @@ struct store_made {
                        * sample cannot be read */
     struct error why; /* with STORE_FORM_UNDECODED */
 };
-/* store_rewrite_fn gives other bytes that stand for the same image. A negative code, with err, ends the pack. Several
+/* store_rewrite_fn returns other bytes that stand for the same image. A negative code, with err, ends the pack. Several
  * threads call it. */
 typedef int store_rewrite_fn(const struct store_options *options, const uint8_t *bytes, size_t len_bytes,
                              struct store_made *made, struct error *err);
@@ -81,7 +81,7 @@ typedef bool store_progress_fn(void *context, const struct store_progress *progr
  * interruption, whether by error, by progress (may be NULL) or by kill, the same call goes on after the finished
  * segments. On a finished store it does nothing. LARDER_EINVAL (options; dest holds something else or lies in the
  * source), LARDER_EBUSY (another pack writes to dest), LARDER_EGONE (progress said stop), LARDER_ELIMIT (a chunk or
- * the disk is too small), what dataset_read gives for a sample, LARDER_EIO, LARDER_EPERM, LARDER_ENOMEM. */
+ * the disk is too small), what dataset_read returns for a sample, LARDER_EIO, LARDER_EPERM, LARDER_ENOMEM. */
 int store_pack(const struct dataset *dataset, const char *dest, const struct store_options *options,
                store_progress_fn *progress, void *context, struct error *err);
 

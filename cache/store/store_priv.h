@@ -68,7 +68,7 @@ void store_free(struct store *store); /* frees what it holds, not itself */
 /* store_fingerprint changes the fingerprint that a dataset has by its classes, keys, labels and the sizes of what was
  * packed, where images were shrunk. */
 void store_fingerprint(const struct store *store, uint64_t fingerprint[2]);
-/* store_footer_bytes gives the length of the footer of a segment with so many samples in a store of that version;
+/* store_footer_bytes returns the length of the footer of a segment with so many samples in a store of that version;
  * store_segment_samples the number of samples in a segment. */
 uint64_t store_footer_bytes(uint32_t samples, uint32_t version);
 uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chunk_size, uint32_t sample_count);
@@ -79,13 +79,13 @@ uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chu
  * On failure all three are empty. LARDER_EFORMAT, LARDER_EVERSION, LARDER_ENOMEM. */
 int store_index_parse(const uint8_t *bytes, size_t len_bytes, struct index *index, struct chunking *chunking,
                       struct store *store, struct error *err);
-/* store_index_encode gives an index in memory that the caller frees. The store's hashes are those of the index's
+/* store_index_encode returns an index in memory that the caller frees. The store's hashes are those of the index's
  * samples. Of its packing, max_side, quality, restart_rows and planes are written, from version 3 on. LARDER_ENOMEM. */
 int store_index_encode(const struct index *index, const struct chunking *chunking, const struct store *store,
                        uint8_t **bytes, size_t *len_bytes);
 
-/* store_header_put writes the front of a segment, STORE_HEADER_BYTES. store_header_check gives a static text that says
- * what is wrong with it, or NULL. */
+/* store_header_put writes the front of a segment, STORE_HEADER_BYTES. store_header_check returns a static text that
+ * says what is wrong with it, or NULL. */
 void store_header_put(uint8_t *bytes, const uint64_t plan[2], uint32_t version, uint32_t number);
 const char *store_header_check(const uint8_t *bytes, const uint64_t plan[2], uint32_t version, uint32_t number);
 
@@ -104,15 +104,15 @@ void store_segment_name(uint32_t number, char name[STORE_NAME_MAX]);
 
 /* open.c */
 
-/* store_load reads the index of the store at root into the parts (index, chunking, store). It gives LARDER_EGONE
+/* store_load reads the index of the store at root into the parts (index, chunking, store). It returns LARDER_EGONE
  * soon after the interrupt (may be NULL) was set. */
 int store_load(const char *root, const struct interrupt *interrupt, struct dataset_parts *parts, struct error *err);
-/* store_is says whether a folder is a store. It gives 0, or LARDER_EINVAL for an unfinished store. */
+/* store_is says whether a folder is a store. It returns 0, or LARDER_EINVAL for an unfinished store. */
 int store_is(const char *root, bool *is_store, struct error *err);
 /* store_unchanged says whether the index file is the one that was loaded. Each read checks its bytes against the
  * index. */
 bool store_unchanged(const char *root, const struct store *store);
-/* store_segment_of gives the segment that a chunk lies in. */
+/* store_segment_of returns the segment that a chunk lies in. */
 uint32_t store_segment_of(const struct store *store, uint32_t chunk);
 
 /* read.c */

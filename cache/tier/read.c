@@ -41,7 +41,7 @@ static int by_place(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* run_length gives how many of the samples from the first on one request brings. */
+/* run_length returns how many of the samples from the first on one request brings. */
 static uint32_t run_length(const struct found *first, uint32_t count)
 {
     uint32_t n = 1;
@@ -80,7 +80,7 @@ static int read_parts(int fd, struct iovec *part, int count, uint64_t offset)
     return 0;
 }
 
-/* read_run gives 0, or -1 with errno. */
+/* read_run returns 0, or -1 with errno. */
 static int read_run(const struct found *first, uint32_t count, char *dropped)
 {
     struct iovec parts[PARTS_MAX];

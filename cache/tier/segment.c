@@ -56,7 +56,7 @@ bool segment_index_load(int dir_fd, uint32_t number, uint64_t file_bytes, struct
     return good;
 }
 
-/* number_of gives the number in a file's name, if it is one of this kind. */
+/* number_of returns the number in a file's name, if it is one of this kind. */
 static bool number_of(const char *name, const char *kind, uint32_t *out)
 {
     char again[SEGMENT_NAME_BYTES];

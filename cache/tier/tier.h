@@ -40,7 +40,7 @@ int tier_open(const char *path, uint64_t size_bytes, struct tier **out, struct e
 void tier_close(struct tier *tier);
 
 const char *tier_path(const struct tier *tier);
-/* tier_seed gives a number that is the class's own for as long as its folder is there. Keys are made with it, so that
+/* tier_seed returns a number that is the class's own for as long as its folder is there. Keys are made with it, so that
  * nobody who cannot read the folder can make up a file with another file's key. */
 uint64_t tier_seed(const struct tier *tier);
 
@@ -58,7 +58,7 @@ struct tier_read {
 
 /* tier_find tells whether the class has a sample of this size, and can be read. */
 bool tier_find(struct tier *tier, struct tier_key key, uint64_t bytes);
-/* tier_read_many reads samples; those that lie together come with one request. It gives how many were read. Where the
+/* tier_read_many reads samples; those that lie together come with one request. It returns how many were read. Where the
  * disk does not answer, the class is switched off. count ≤ TIER_READS_MAX. It blocks on the disk. */
 uint32_t tier_read_many(struct tier *tier, struct tier_read *reads, uint32_t count);
 

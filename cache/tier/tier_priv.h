@@ -31,7 +31,7 @@ struct record {
 
 uint64_t tier_hash(const void *bytes, uint64_t len_bytes);
 void tier_header_encode(const struct record *record, uint8_t out[RECORD_HEADER_BYTES]);
-/* tier_header_parse gives false when the bytes are no header. */
+/* tier_header_parse returns false when the bytes are no header. */
 bool tier_header_parse(const uint8_t bytes[RECORD_HEADER_BYTES], struct record *out);
 
 /* Where a sample lies. A place whose segment is gone, or SEGMENT_NONE, is of no use any more. */
@@ -53,9 +53,10 @@ struct segment_index {
     size_t count;
 };
 
-/* index_encode gives the file's bytes, which the caller frees; NULL when memory runs out. */
+/* index_encode returns the file's bytes, which the caller frees; NULL when memory runs out. */
 uint8_t *index_encode(const struct segment_index *index, size_t *len_bytes);
-/* index_parse gives false when the bytes are no index of this segment, or memory runs out. The caller frees places. */
+/* index_parse returns false when the bytes are no index of this segment, or memory runs out. The caller frees
+ * places. */
 bool index_parse(const uint8_t *bytes, size_t len_bytes, uint32_t segment, struct segment_index *out);
 
 /* ── table.c: places by key. No locks. ── */
@@ -139,14 +140,15 @@ struct tier {
 };
 
 struct segment *tier_segment_locked(const struct tier *tier, uint32_t number); /* NULL: it is gone */
-/* tier_release_locked drops a reference. It gives the descriptor that the caller closes without the lock; -1: none. */
+/* tier_release_locked drops a reference. It returns the descriptor that the caller closes without the lock; -1:
+ * none. */
 int tier_release_locked(struct segment *segment);
 void tier_release(struct tier *tier, struct segment *segment);
 /* tier_forget_locked makes a place one of no use. */
 void tier_forget_locked(struct tier *tier, struct place *place);
 /* tier_place_locked adds a place; the one with its key before it is of no use any more. LARDER_ENOMEM. */
 int tier_place_locked(struct tier *tier, const struct place *place);
-/* tier_add_segment gives a new last segment, which the class owns; the writer or whoever opens the class calls it. */
+/* tier_add_segment returns a new last segment, which the class owns; the writer or whoever opens the class calls it. */
 struct segment *tier_add_segment(struct tier *tier, uint32_t number, int fd);
 /* tier_give_up removes the segment at `at`, with its records. */
 void tier_give_up(struct tier *tier, size_t at);

@@ -48,7 +48,7 @@ static bool is_wanted_locked(const struct tier *tier, const struct segment *segm
     return false;
 }
 
-/* find_unwanted_locked gives the oldest segment that may give place. SIZE_MAX: there is none. */
+/* find_unwanted_locked returns the oldest segment that may give place. SIZE_MAX: there is none. */
 static size_t find_unwanted_locked(const struct tier *tier)
 {
     for (size_t i = 0; i + tier->open < tier->n_segments; i++) {
@@ -106,7 +106,7 @@ static int begin_segment(struct tier *tier)
     return 0;
 }
 
-/* segment_for gives the segment that a record of so many bytes goes to; NULL with errno. */
+/* segment_for returns the segment that a record of so many bytes goes to; NULL with errno. */
 static struct segment *segment_for(struct tier *tier, uint64_t owner, uint64_t bytes)
 {
     struct segment *last = tier->open ? tier->segments[tier->n_segments - 1] : NULL;

@@ -125,7 +125,7 @@ void cli_disconnect(struct cli_peer *peer)
 {
     if (!peer)
         return;
-    nng_close(peer->socket); /* of a socket that was never opened: refused, without harm */
+    nng_close(peer->socket); /* harmless if the socket was never opened */
     free(peer);
 }
 

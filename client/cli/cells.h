@@ -12,7 +12,7 @@
 const json_t *cells_at(const json_t *json, const char *a, const char *b, const char *c);
 double cells_number(const json_t *json);
 double cells_field(const json_t *json, const char *key);
-/* cells_rate gives what a counter grew by a second between two snapshots; negative when there is no telling. */
+/* cells_rate returns what a counter grew by a second between two snapshots; negative when there is no telling. */
 double cells_rate(double now, double before, double elapsed_s);
 
 /* The following write into buf and give it. cells_bytes writes "1.5 GiB", cells_duration "1 h 2 min", cells_count a

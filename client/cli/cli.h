@@ -20,7 +20,7 @@ enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CL
  * status, only when that failed. */
 int cli_exec(char **argv);
 
-/* cli_say prints what was done: as_json, which it takes over, when json is true, else the text. It gives the exit
+/* cli_say prints what was done: as_json, which it takes over, when json is true, else the text. It returns the exit
  * status. */
 int cli_say(bool json, json_t *as_json, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -34,7 +34,7 @@ void cli_disconnect(struct cli_peer *peer); /* accepts NULL */
  * failure comes as that error. LARDER_ETIMEOUT: no answer came within 10 seconds. */
 int cli_ask(struct cli_peer *peer, const json_t *request, json_t **answer, struct error *err);
 const char *cli_peer_path(const struct cli_peer *peer); /* the control socket's path; lives with the peer */
-/* cli_peer_process gives a descriptor that poll finds readable when the daemon's process has ended. The caller closes
+/* cli_peer_process returns a descriptor that poll finds readable when the daemon's process has ended. The caller closes
  * it. -1: the process cannot be watched, because it runs in another container. */
 int cli_peer_process(const struct cli_peer *peer);
 /* cli_fail prints the error of cli_connect or cli_ask, or a later one, and gives the exit status for it. */
@@ -64,10 +64,10 @@ struct cli_look {
 int cli_look(const char *socket, unsigned interval_ms, struct cli_look *out, struct error *err);
 void cli_look_clear(struct cli_look *look);
 
-/* jobs.c, pure. cli_elapsed_s gives the seconds between two statuses; 0: they are of two daemons. cli_find_job gives
- * the job with that name; NULL: there is none. cli_stalled gives the part of the time, 0 to 1, in which the job's
- * clients that are there stood still for one cause ("load", "prepare", "room", "rank"). cli_worst_stall gives the worst
- * of them, and the sum of all in *all. cli_jobs_print writes the jobs as a table. */
+/* jobs.c, pure. cli_elapsed_s returns the seconds between two statuses; 0: they are of two daemons. cli_find_job
+ * returns the job with that name; NULL: there is none. cli_stalled returns the part of the time, 0 to 1, in which the
+ * job's clients that are there stood still for one cause ("load", "prepare", "room", "rank"). cli_worst_stall returns
+ * the worst of them, and the sum of all in *all. cli_jobs_print writes the jobs as a table. */
 double cli_elapsed_s(const json_t *now, const json_t *before);
 const json_t *cli_find_job(const json_t *status, const char *name);
 double cli_stalled(const json_t *job, const json_t *before, double elapsed_s, const char *cause);

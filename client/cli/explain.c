@@ -53,7 +53,7 @@ static double cores_of(const struct cli_machine *machine)
     return limited ? fmax(1, floor(machine->quota_cores)) : machine->cores;
 }
 
-/* spare_of gives the memory that budgets might be raised by: half of what is free, within the cgroup's limit. */
+/* spare_of returns the memory that budgets might be raised by: half of what is free, within the cgroup's limit. */
 static double spare_of(const struct explain_facts *facts)
 {
     const struct cli_machine *machine = &facts->machine_now;
@@ -128,7 +128,7 @@ static void say_training(const struct measured *m, struct explanation *out)
         SAY(out->figure, "a batch is ready whenever it asks");
 }
 
-/* list_ranks writes the ranks that are away, or else those that are there and not through with their epoch. It gives
+/* list_ranks writes the ranks that are away, or else those that are there and not through with their epoch. It returns
  * how many there are. */
 static size_t list_ranks(const json_t *job, bool away, char *text, size_t cap)
 {
@@ -210,8 +210,8 @@ static void say_memory(const struct measured *m, const struct explain_facts *fac
         allowed, asked, arena > 0 ? 100 * pinned / arena : 0);
 }
 
-/* reads_of_source gives how many reads at once the settings allow a source; if an older daemon does not tell them, how
- * many it lets run. */
+/* reads_of_source returns how many reads at once the settings allow a source; if an older daemon does not tell them,
+ * how many it lets run. */
 static double reads_of_source(const struct measured *m, const struct explain_facts *facts)
 {
     return m->workers > 0 && m->loaders > 0 ? m->workers + m->loaders

@@ -37,7 +37,7 @@ int cli_jobs(const struct cli_line *line)
     return status ? status : done();
 }
 
-/* datasets_of gives a row for each dataset that jobs train on, with the jobs' names. */
+/* datasets_of returns a row for each dataset that jobs train on, with the jobs' names. */
 static json_t *datasets_of(const json_t *status)
 {
     json_t *rows = json_array(), *row;

@@ -17,7 +17,7 @@ struct cli_machine {
 /* cli_machine_read reads what /proc and /sys say of a process. root stands before both paths, "" but in tests. */
 void cli_machine_read(const char *root, long pid, struct cli_machine *out);
 
-/* cli_throttled gives the part of the periods between two readings in which the quota was used up; 0: there is no
+/* cli_throttled returns the part of the periods between two readings in which the quota was used up; 0: there is no
  * quota, or no period has passed. */
 double cli_throttled(const struct cli_machine *before, const struct cli_machine *now);
 

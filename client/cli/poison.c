@@ -15,7 +15,7 @@
 
 /* ── without a daemon ── */
 
-/* find_file gives the path of the file. LARDER_EBUSY: a daemon has it, which holds the lock beside its socket. */
+/* find_file returns the path of the file. LARDER_EBUSY: a daemon has it, which holds the lock beside its socket. */
 static int find_file(const char *socket, char path[POISON_PATH_BYTES], struct error *err)
 {
     char session[SOCKET_PATH_MAX], lock[SOCKET_PATH_MAX + sizeof ".lock"];
@@ -72,7 +72,7 @@ static int read_rows(const char *socket, json_t **rows, struct error *err)
     return none ? 0 : rc;
 }
 
-/* clear_records makes the records free that `sample` means. It gives their number, or -1 with errno. */
+/* clear_records makes the records free that `sample` means. It returns their number, or -1 with errno. */
 static long clear_records(int fd, const char *bytes, size_t len_bytes, const char *sample)
 {
     long cleared = 0;

@@ -111,7 +111,7 @@ static int save(const struct training *training)
 
 /* ── training ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* train_epoch gives 0 when the epoch has ended, else the library's code. */
+/* train_epoch returns 0 when the epoch has ended, else the library's code. */
 static int train_epoch(struct training *training, unsigned epoch)
 {
     struct larder_loader *loader = training->loader;
@@ -160,7 +160,7 @@ static int train(struct larder_loader *loader, const struct arguments *arguments
     return rc ? 1 : 0;
 }
 
-/* open_loader gives 0, or prints why there is no loader. */
+/* open_loader returns 0, or prints why there is no loader. */
 static int open_loader(const struct arguments *arguments, struct larder_loader **out)
 {
     char pipeline[128];

@@ -27,7 +27,7 @@
  * through out-pointers, which stay untouched on failure. The library never ends the process, raises no SIGPIPE, goes
  * on after EINTR, and starts no thread.
  *
- * Checkpoints: larder_state gives the bytes to save, options.state takes them.
+ * Checkpoints: larder_state returns the bytes to save, options.state takes them.
  *
  * Threads: a loader and its batches belong to one thread at a time. Different loaders are independent.
  *
@@ -56,7 +56,7 @@ enum larder_shuffle {
 enum larder_bad {
     LARDER_BAD_SKIP = 0,    /* left out: its batch is smaller */
     LARDER_BAD_REPLACE = 1, /* another sample takes its place */
-    LARDER_BAD_ERROR = 2    /* larder_next gives LARDER_ESAMPLE */
+    LARDER_BAD_ERROR = 2    /* larder_next returns LARDER_ESAMPLE */
 };
 
 enum larder_dtype { LARDER_UINT8 = 0, LARDER_FLOAT16 = 1, LARDER_FLOAT32 = 2 };
@@ -126,7 +126,7 @@ struct larder_info {
     uint64_t sample_bytes;            /* size of a prepared sample; of encoded bytes, the longest that there can be */
     uint64_t fingerprint[2];          /* of the dataset: equal when names, sizes, labels and order are */
     const char *job;                  /* the job's name; valid until larder_close */
-    uint32_t batch;                   /* of that epoch so many batches are over: the number of the first that comes */
+    uint32_t batch;                   /* index, within that epoch, of the next batch */
     uint32_t reconnects;              /* how often the loader has gone on with another daemon so far */
     uint64_t view[2];                 /* fingerprint of the dataset's subset */
 };
@@ -165,8 +165,9 @@ LARDER_API int larder_open(const struct larder_options *options, struct larder_l
  * accepts NULL. */
 LARDER_API void larder_close(struct larder_loader **loader);
 
-/* larder_last_error gives the text of the last failed call on this loader; with NULL, of the last failed larder_open in
- * this thread. The text is never NULL. It is valid until the next call on the loader, or larder_open in the thread. */
+/* larder_last_error returns the text of the last failed call on this loader; with NULL, of the last failed larder_open
+ * in this thread. The text is never NULL. It is valid until the next call on the loader, or larder_open in the
+ * thread. */
 LARDER_API const char *larder_last_error(const struct larder_loader *loader);
 
 /* larder_info_sized does the work of larder_info_get. Programs call the latter. */
@@ -178,7 +179,7 @@ static inline int larder_info_get(const struct larder_loader *loader, struct lar
     return larder_info_sized(loader, out, sizeof *out);
 }
 
-/* larder_class_name gives a class's name by its label; NULL when there is none. It is valid until larder_close. */
+/* larder_class_name returns a class's name by its label; NULL when there is none. It is valid until larder_close. */
 LARDER_API const char *larder_class_name(const struct larder_loader *loader, int32_t label);
 
 /* larder_start_epoch begins an epoch (from 0, only forward) and asks for its first batches. It does not wait for
@@ -205,16 +206,16 @@ LARDER_API int larder_start_epoch(struct larder_loader *loader, uint32_t epoch);
  * in another process, cannot say what was taken of it: until its next epoch a daemon that goes is LARDER_EGONE. */
 LARDER_API int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_batch **out);
 
-/* larder_fd gives a descriptor that poll finds readable when larder_next has something to do. Then call
+/* larder_fd returns a descriptor that poll finds readable when larder_next has something to do. Then call
  * larder_next with timeout 0 until it gives LARDER_ETIMEOUT, or LARDER_EQUOTA: while held_max batches are held
  * nothing comes. The loader owns the descriptor. It stays the same one, for poll and for epoll, whatever becomes of the
  * daemon: while there is none it is readable a few times a second, when the next attempt to connect is due. It is -1
  * after a failure that is for good. */
 LARDER_API int larder_fd(const struct larder_loader *loader);
 
-/* larder_loader_lost gives the number of samples that were bad so far (gone, damaged, too large) in the epoch of the
+/* larder_loader_lost returns the number of samples that were bad so far (gone, damaged, too large) in the epoch of the
  * last batch. They were left out; under LARDER_BAD_REPLACE, others took their place. When larder_next has given
- * LARDER_EEND it is the whole epoch's number. The daemon's log names them. It gives 0 for NULL. */
+ * LARDER_EEND it is the whole epoch's number. The daemon's log names them. It returns 0 for NULL. */
 LARDER_API uint32_t larder_loader_lost(const struct larder_loader *loader);
 
 LARDER_API uint32_t larder_batch_count(const struct larder_batch *batch); /* samples in it; ≥ 1 */
@@ -222,10 +223,10 @@ LARDER_API uint32_t larder_batch_epoch(const struct larder_batch *batch);
 LARDER_API uint32_t larder_batch_index(const struct larder_batch *batch); /* in the epoch, from 0 */
 LARDER_API size_t larder_batch_bytes(const struct larder_batch *batch);   /* what larder_batch_copy writes */
 
-/* larder_batch_sample gives sample `position` (< larder_batch_count) without copying it. */
+/* larder_batch_sample returns sample `position` (< larder_batch_count) without copying it. */
 LARDER_API int larder_batch_sample(const struct larder_batch *batch, uint32_t position, struct larder_sample *out);
 
-/* larder_state gives what the program needs to go on from here in another process: which epoch it is in, and which of
+/* larder_state returns what the program needs to go on from here in another process: which epoch it is in, and which of
  * the epoch's samples were taken. A batch is taken when larder_next has returned it, whether or not it was released.
  * Write the bytes into the checkpoint, after the training step on the last batch. Give them to larder_open in
  * options.state: the daemon may be another one, on another machine with the same dataset, and world_size may be

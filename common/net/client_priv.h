@@ -37,7 +37,7 @@ void call_destroy(struct call *call); /* its easy handle is in no multi */
 uint64_t call_look(struct call *call, uint64_t now_ns);
 /* call_finish tells the result and destroys the call. text may be NULL. */
 void call_finish(struct call *call, int code, const char *text);
-/* call_code gives a result of libcurl's as a code of ours. */
+/* call_code returns a result of libcurl's as a code of ours. */
 int call_code(const struct call *call, CURLcode result);
 
 #endif

@@ -26,13 +26,13 @@ void decoder_destroy(struct decoder *decoder); /* accepts NULL */
 /* decode_open borrows `bytes`, and uses `scratch`, until decode_close. *whole gets the image's size. */
 int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch,
                 struct rect *whole, struct decode_fault *fault);
-/* decode_scale asks for the image divided by 2, 4 or 8, its size rounded up. It gives the divisor that will be used:
+/* decode_scale asks for the image divided by 2, 4 or 8, its size rounded up. It returns the divisor that will be used:
  * this one, or 1. */
 uint32_t decode_scale(struct decoder *decoder, uint32_t divisor);
 /* decode_reserve makes sure, before anything is decoded, of the memory that decode_region will take for the
  * rectangle. */
 int decode_reserve(struct decoder *decoder, struct rect rect, struct decode_fault *fault);
-/* decode_region gives the rectangle's pixels, in scratch memory. Rows may be longer than the rectangle is wide. */
+/* decode_region returns the rectangle's pixels, in scratch memory. Rows may be longer than the rectangle is wide. */
 int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault);
 void decode_close(struct decoder *decoder);
 

@@ -35,7 +35,7 @@ struct vips_picture {
     void *image;
     struct form form;
 };
-/* vips_reader_open gives the size of the image as it is to be seen: turned, where its header says so. */
+/* vips_reader_open returns the size of the image as it is to be seen: turned, where its header says so. */
 int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes,
                      struct vips_picture *picture, struct rect *whole, uint64_t *outside_bytes,
                      struct decode_fault *fault);

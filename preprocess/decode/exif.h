@@ -9,7 +9,7 @@
 #define EXIF_UPRIGHT 1
 #define EXIF_BYTES 32 /* of the segment that exif_put writes */
 
-/* exif_orientation gives 1 … 8: what the first Exif segment before the first scan says, else EXIF_UPRIGHT. Any bytes
+/* exif_orientation returns 1 … 8: what the first Exif segment before the first scan says, else EXIF_UPRIGHT. Any bytes
  * will do; of a JPEG in planes (jpeg_planes.h) it is its header's. */
 uint32_t exif_orientation(const uint8_t *jpeg, size_t len_bytes);
 /* exif_put writes a segment's data that says the orientation and nothing else. */

@@ -16,7 +16,7 @@ struct decode_fault {
 int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* decode_limits gives 0, or refuses a size that the limits do not allow. */
+/* decode_limits returns 0, or refuses a size that the limits do not allow. */
 int decode_limits(const struct prepare_limits *limits, uint64_t width, uint64_t height, struct decode_fault *fault);
 
 #endif

@@ -18,8 +18,8 @@ struct form {
     uint8_t clear[IMAGE_CHANNELS];
 };
 
-/* form_read reads the header of a PNG, TIFF, GIF or WebP; of other bytes it says what is usual. It gives 0, or the code
- * of fault: it is damaged, or of a form that is not read. */
+/* form_read reads the header of a PNG, TIFF, GIF or WebP; of other bytes it says what is usual. It returns 0, or the
+ * code of fault: it is damaged, or of a form that is not read. */
 int form_read(const uint8_t *bytes, size_t len_bytes, struct form *out, struct decode_fault *fault);
 
 bool form_is_tiff(const uint8_t *bytes, size_t len_bytes);

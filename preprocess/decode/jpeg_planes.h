@@ -21,7 +21,7 @@
 /* jpeg_planes_is says whether bytes begin as jpeg_planes_make writes them. */
 bool jpeg_planes_is(const uint8_t *bytes, size_t len_bytes);
 
-/* jpeg_planes_make gives new bytes, which the caller frees, and their length, for a JPEG that jpeg_rewrite or
+/* jpeg_planes_make returns new bytes, which the caller frees, and their length, for a JPEG that jpeg_rewrite or
  * jpeg_write made with restart markers. The same JPEG gives the same bytes. NULL: it cannot be written so, or there is
  * no memory. */
 uint8_t *jpeg_planes_make(const uint8_t *jpeg, size_t len_bytes, size_t *new_bytes);

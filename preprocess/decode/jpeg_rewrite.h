@@ -13,7 +13,7 @@
 /* MCUs between restart markers. With fewer the file grows, with more a crop decodes more. */
 #define JPEG_REWRITE_MCUS 8
 
-/* jpeg_rewrite gives new bytes, which the caller frees, and their length. A restart marker comes after every `wanted`
+/* jpeg_rewrite returns new bytes, which the caller frees, and their length. A restart marker comes after every `wanted`
  * MCUs, or after each row of MCUs if a row has fewer. Of a JPEG in planes (jpeg_planes.h) it makes a JPEG. NULL: these
  * bytes are to be kept. They are no JPEG, or one with arithmetic coding, of other than 8 bits or of other than one or
  * three components, incomplete, damaged or too large; libjpeg finds another orientation than exif.h; or memory ran

@@ -13,8 +13,8 @@ struct jpeg_writing {
     uint32_t orientation; /* that Exif says; EXIF_UPRIGHT: there is no Exif */
 };
 
-/* jpeg_write gives the bytes, which the caller frees, and their length: one baseline scan with Huffman tables made for
- * it. Colours have half the resolution in both directions (4:2:0). A picture without any colour gets one component.
+/* jpeg_write returns the bytes, which the caller frees, and their length: one baseline scan with Huffman tables made
+ * for it. Colours have half the resolution in both directions (4:2:0). A picture without any colour gets one component.
  * No side is longer than JPEG_SIDE_MAX. NULL: memory ran out. */
 uint8_t *jpeg_write(const struct image *image, const struct jpeg_writing *how, size_t *len_bytes);
 

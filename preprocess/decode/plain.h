@@ -27,7 +27,7 @@ struct plain_image {
     uint8_t palette[256][IMAGE_CHANNELS];
 };
 
-/* plain_open gives false for other formats. Otherwise *rc is 0, or the code of fault. out borrows from bytes. */
+/* plain_open returns false for other formats. Otherwise *rc is 0, or the code of fault. out borrows from bytes. */
 bool plain_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct plain_image *out,
                 int *rc, struct decode_fault *fault);
 int plain_region(const struct plain_image *plain, struct rect rect, struct scratch *scratch, struct image *out,

@@ -54,7 +54,7 @@ struct planes_table {
     struct planes_class classes[PLANES_CLASSES];
 };
 
-/* planes_table_read gives the table that the bytes, PLANES_TABLE_BYTES of them, say. False: a shift is too large. */
+/* planes_table_read returns the table that the bytes, PLANES_TABLE_BYTES of them, say. False: a shift is too large. */
 bool planes_table_read(struct planes_table *table, const uint8_t *bytes);
 void planes_table_write(const struct planes_table *table, uint8_t *bytes);
 

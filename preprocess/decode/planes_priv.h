@@ -18,9 +18,9 @@ planes_read_fn planes_read_portable, planes_read_avx2, planes_read_avx512;
 
 /* planes_complete fills in what follows from a class's shifts. */
 void planes_complete(struct planes_class *kind);
-/* planes_measure gives a block's lengths, in zigzag order, and the last place that is not zero, or 0. */
+/* planes_measure returns a block's lengths, in zigzag order, and the last place that is not zero, or 0. */
 uint32_t planes_measure(const int16_t *block, uint8_t *lengths);
-/* planes_best_class gives the class with which such a block takes the fewest bits. */
+/* planes_best_class returns the class with which such a block takes the fewest bits. */
 uint32_t planes_best_class(const struct planes_table *table, const uint8_t *lengths, uint32_t last);
 
 static inline uint32_t planes_length(uint32_t value)

@@ -83,11 +83,11 @@ void anchor_arrived(struct anchor *anchor, uint64_t now_ns, const struct anchor_
 /* anchor_end ends all that is under way, for the job is gone. */
 void anchor_end(struct anchor *anchor);
 
-/* anchor_take gives the next action, in order; false: there is none. After each of the functions above, all are taken
+/* anchor_take returns the next action, in order; false: there is none. After each of the functions above, all are taken
  * before the next event. What was not taken goes with anchor_destroy. */
 bool anchor_take(struct anchor *anchor, struct anchor_action *out);
 bool anchor_acts(const struct anchor *anchor); /* whether anchor_take has an action */
-/* anchor_alarm gives when the next MERGE_TICK is wanted; UINT64_MAX: never. */
+/* anchor_alarm returns when the next MERGE_TICK is wanted; UINT64_MAX: never. */
 uint64_t anchor_alarm(const struct anchor *anchor);
 
 /* Since the anchor was made, and its parts now, for the status. */

@@ -31,10 +31,10 @@ struct deal_ranks {
 int deal_create(const sample_id *ids, const uint32_t *chunk_of, uint32_t count, uint32_t n_chunks, struct deal **out);
 void deal_destroy(struct deal *deal); /* accepts NULL */
 
-/* deal_count gives how many of `count` samples these ranks get, in every epoch. */
+/* deal_count returns how many of `count` samples these ranks get, in every epoch. */
 uint32_t deal_count(uint32_t count, const struct deal_ranks *ranks);
 
-/* deal_share gives the samples that these ranks get in an epoch of a dependent job. Its time is that of permuting the
+/* deal_share returns the samples that these ranks get in an epoch of a dependent job. Its time is that of permuting the
  * chunks, of permuting two of them inside, and of adding the samples to a set. The caller destroys *out.
  * LARDER_ENOMEM. */
 int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct deal_ranks *ranks,

@@ -173,9 +173,9 @@ int guests_create(const struct guests_config *config, struct guests **out); /* L
 void guests_destroy(struct guests *guests);
 /* guests_step takes an event and gives the number of actions, in order; they are valid until the next step. */
 size_t guests_step(struct guests *guests, const struct guests_event *event, const struct guests_action **actions);
-/* guests_alarm gives when the next TICK is wanted; UINT64_MAX: never. guests_count gives how many guests are there, and
- * guests_cut how many GUESTS_LEAVE_NS has ended. guests_behind leaves out those whose anchors wanted another one in
- * their place, since they have had all. guests_wanted gives one key after the other, from *cursor 0 on, of the guests
+/* guests_alarm returns when the next TICK is wanted; UINT64_MAX: never. guests_count returns how many guests are there,
+ * and guests_cut how many GUESTS_LEAVE_NS has ended. guests_behind leaves out those whose anchors wanted another one in
+ * their place, since they have had all. guests_wanted returns one key after the other, from *cursor 0 on, of the guests
  * whose anchors may still want something: they have asked within a lease, and did not want another guest in this one's
  * place. NULL: there is no other. */
 uint64_t guests_alarm(const struct guests *guests);

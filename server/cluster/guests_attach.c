@@ -42,7 +42,7 @@ void guests_end(struct guests *guests, struct guest *guest, bool tell_engine)
     guests_free(guest);
 }
 
-/* replace_guest ends it for another one. It gives the engine's job that the other one takes the place of, and which
+/* replace_guest ends it for another one. It returns the engine's job that the other one takes the place of, and which
  * stays there: only of a guest that the anchor names is it known that it had all that the job was given here. */
 static uint32_t replace_guest(struct guests *guests, struct guest *guest, uint64_t named)
 {
@@ -70,7 +70,8 @@ static bool same_anchor(const struct guests_key *a, const struct guests_key *b)
     return memcmp(a->anchor, b->anchor, sizeof a->anchor) == 0;
 }
 
-/* find_key gives the guest of the key. Guests of an anchor that has started anew end: nobody knows of them any more. */
+/* find_key returns the guest of the key. Guests of an anchor that has started anew end: nobody knows of them any
+ * more. */
 static struct guest *find_key(struct guests *guests, const struct guests_key *key)
 {
     struct guest *found = NULL;

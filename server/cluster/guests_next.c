@@ -64,7 +64,7 @@ static void fill(struct guest *guest, const struct asked *asked, struct kept *ke
     kept->last = guest->last && guest->ready.count == 0;
 }
 
-/* first_asked gives the waiting request with the lowest sequence number; NULL when none waits. */
+/* first_asked returns the waiting request with the lowest sequence number; NULL when none waits. */
 static struct asked *first_asked(struct guest *guest)
 {
     struct asked *first = NULL;
@@ -141,7 +141,8 @@ static void acknowledge(struct guests *guests, struct guest *guest, uint64_t ack
     }
 }
 
-/* guests_asker gives the guest that a request is for, whose lease begins anew; NULL when the request has its answer. */
+/* guests_asker returns the guest that a request is for, whose lease begins anew; NULL when the request has its
+ * answer. */
 struct guest *guests_asker(struct guests *guests, const struct guests_event *event, uint64_t term)
 {
     struct guest *guest = guests_find(guests, event->guest);

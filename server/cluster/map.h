@@ -57,10 +57,10 @@ bool map_spreads(uint32_t n_chunks, uint32_t n_nodes);
 int map_create(const struct map_desc *desc, struct map **out);
 void map_destroy(struct map *map); /* accepts NULL */
 
-/* map_chunk_at gives a chunk's place; chunk < n_chunks. It lives with the map. */
+/* map_chunk_at returns a chunk's place; chunk < n_chunks. It lives with the map. */
 const struct map_chunk *map_chunk_at(const struct map *map, uint32_t chunk);
 
-/* map_shard_count gives how many chunks a node is home of; node is a place in map_desc.nodes. */
+/* map_shard_count returns how many chunks a node is home of; node is a place in map_desc.nodes. */
 uint32_t map_shard_count(const struct map *map, uint32_t node);
 
 #endif

@@ -103,9 +103,9 @@ void members_init(struct members *members, const struct map_node *self, bool lea
 /* members_step takes an event and gives the number of actions, in order. There is room for MEMBERS_ACTIONS_MAX. Events
  * about unknown nodes change nothing. */
 size_t members_step(struct members *members, const struct members_event *event, struct members_action *actions);
-/* members_alarm gives when the next TICK is wanted; UINT64_MAX: never. */
+/* members_alarm returns when the next TICK is wanted; UINT64_MAX: never. */
 uint64_t members_alarm(const struct members *members);
-/* members_state gives the node's state now, which the view may learn later. */
+/* members_state returns the node's state now, which the view may learn later. */
 enum member_state members_state(const struct members *members, const uint8_t id[MAP_NODE_ID_BYTES]);
 /* members_away tells whether the node is LOST or LEAVING, or has started anew since it had this boot. Of a node that is
  * UNKNOWN it is not known: it may have this node in its list, and not be in this node's. */

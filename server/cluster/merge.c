@@ -38,8 +38,8 @@ void merge_destroy(struct merge *merge)
 
 /* ── events ── */
 
-/* part_at gives the part that the node gives; NULL when there is none. A node has one guest of a job at most, so it has
- * one part. */
+/* part_at returns the part that the node gives; NULL when there is none. A node has one guest of a job at most, so it
+ * has one part. */
 static struct part *part_at(const struct merge *merge, uint32_t node)
 {
     for (size_t i = 0; i < merge->n_parts; i++) {

@@ -128,7 +128,7 @@ struct merge_action {
 struct merge;
 
 /* merge_create makes one for an epoch of a job, without parts. Terms of its attachments are above `term`.
- * LARDER_ENOMEM. merge_destroy frees it; before that, merge_end gives the actions that end everything. It is told
+ * LARDER_ENOMEM. merge_destroy frees it; before that, merge_end returns the actions that end everything. It is told
  * no results. */
 int merge_create(uint64_t term, struct merge **out);
 void merge_destroy(struct merge *merge);
@@ -136,7 +136,7 @@ size_t merge_end(struct merge *merge, const struct merge_action **actions);
 /* merge_step takes an event and gives the number of actions, in order; they are valid until the next step. An event
  * about a request that is not under way changes nothing. */
 size_t merge_step(struct merge *merge, const struct merge_event *event, const struct merge_action **actions);
-/* merge_alarm gives when the next TICK is wanted; UINT64_MAX: never. merge_term gives the highest term so far. */
+/* merge_alarm returns when the next TICK is wanted; UINT64_MAX: never. merge_term returns the highest term so far. */
 uint64_t merge_alarm(const struct merge *merge);
 uint64_t merge_term(const struct merge *merge);
 

@@ -4,7 +4,7 @@
 #include "common/check.h"
 #include "server/cluster/merge_priv.h"
 
-/* merge_part_of gives the part that has the sample to give; NULL when there is none. */
+/* merge_part_of returns the part that has the sample to give; NULL when there is none. */
 struct part *merge_part_of(const struct merge *merge, sample_id id, bool given_up)
 {
     for (size_t i = 0; i < merge->n_parts; i++) {
@@ -117,7 +117,7 @@ void merge_place_all(struct merge *merge, struct slots *slots)
     free(all.all);
 }
 
-/* merge_under_way gives the samples that are asked for. */
+/* merge_under_way returns the samples that are asked for. */
 size_t merge_under_way(const struct part *part)
 {
     size_t count = 0;

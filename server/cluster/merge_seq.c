@@ -11,7 +11,7 @@ void merge_seq_took(struct part *part, uint64_t seq)
         part->acked++;
 }
 
-/* merge_seq_next gives a number for a request. One that was answered by nothing is asked for again: the node may have
+/* merge_seq_next returns a number for a request. One that was answered by nothing is asked for again: the node may have
  * come to give something for it after all, if that request came to it twice. */
 uint64_t merge_seq_next(struct part *part)
 {

@@ -30,7 +30,7 @@ void peers_init(struct peers *peers, const struct map_node *self);
 /* peers_see takes a new view. Nodes that are not in it keep their numbers until peers_forget. */
 void peers_see(struct peers *peers, const struct members_view *view);
 void peers_forget(struct peers *peers, const uint8_t id[MAP_NODE_ID_BYTES]);
-/* peers_number gives the number of a node; PEER_UNKNOWN: it is in no view that was seen. */
+/* peers_number returns the number of a node; PEER_UNKNOWN: it is in no view that was seen. */
 uint32_t peers_number(const struct peers *peers, const uint8_t id[MAP_NODE_ID_BYTES]);
 
 /* peers_asks says whether the peer with this number is asked for samples: the view has it, and its circuit is closed.
@@ -40,9 +40,9 @@ bool peers_asks(const struct peers *peers, uint32_t number);
 void peers_answered(struct peers *peers, uint32_t number);
 void peers_failed(struct peers *peers, uint32_t number, uint64_t now_ns, bool refused);
 void peers_probed(struct peers *peers, uint32_t number, uint64_t now_ns, bool answered);
-/* peers_probe gives the number of a peer to which a probe is to be sent now; PEER_UNKNOWN: there is none more. */
+/* peers_probe returns the number of a peer to which a probe is to be sent now; PEER_UNKNOWN: there is none more. */
 uint32_t peers_probe(struct peers *peers, uint64_t now_ns);
-/* peers_alarm gives when peers_probe is next to be called; UINT64_MAX: never. */
+/* peers_alarm returns when peers_probe is next to be called; UINT64_MAX: never. */
 uint64_t peers_alarm(const struct peers *peers);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "common/manual.h"
 
-/* commands_rows fills what the manual says of the commands; there is room for COMMANDS_MAX. It gives their number. */
+/* commands_rows fills what the manual says of the commands; there is room for COMMANDS_MAX. It returns their number. */
 #define COMMANDS_MAX 32
 size_t commands_rows(struct manual_row *rows);
 /* commands_run runs the command that argv[0] names, with argv[1] for `bench` and `cluster`, and sets *status to its

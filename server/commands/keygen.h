@@ -2,7 +2,7 @@
 #ifndef LARDER_SERVER_COMMANDS_KEYGEN_H
 #define LARDER_SERVER_COMMANDS_KEYGEN_H
 
-/* keygen_main gives the exit status. 0: done. 1: failed. 2: wrong usage. */
+/* keygen_main returns the exit status. 0: done. 1: failed. 2: wrong usage. */
 int keygen_main(int argc, char **argv);
 
 #endif

@@ -20,8 +20,8 @@ static bool is_name(const char *text)
     return strspn(text, LETTERS DIGITS "-_.") == strlen(text);
 }
 
-/* split_port copies what stands before the port, without the brackets of an IPv6 address. It gives the port, or 0 where
- * the text is not HOST:PORT. */
+/* split_port copies what stands before the port, without the brackets of an IPv6 address. It returns the port, or 0
+ * where the text is not HOST:PORT. */
 static uint16_t split_port(const char *text, char host[HOST_MAX + 1], bool *literal)
 {
     const char *colon = strrchr(text, ':');

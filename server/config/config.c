@@ -67,7 +67,7 @@ static void find_metrics_socket(struct config *config)
     config->metrics_socket = xstrdup(path);
 }
 
-/* cache_of_service gives the folder that systemd made for this process (CacheDirectory=). A program that a service
+/* cache_of_service returns the folder that systemd made for this process (CacheDirectory=). A program that a service
  * starts inherits the variable, but then the folder belongs to that service. */
 static bool cache_of_service(char *out, size_t size)
 {

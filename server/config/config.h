@@ -138,7 +138,7 @@ struct config {
     struct config_mark mark[CONFIG_SETTINGS];
 };
 
-/* config_load gives the settings of a file over the defaults. path NULL: the defaults alone. It reads the machine's
+/* config_load returns the settings of a file over the defaults. path NULL: the defaults alone. It reads the machine's
  * memory and the environment (LARDER_SOCKET, XDG_RUNTIME_DIR, CACHE_DIRECTORY, XDG_CACHE_HOME, HOME). The caller
  * destroys the configuration. LARDER_EINVAL and LARDER_EFORMAT (the file's text is wrong), LARDER_ENOENT, LARDER_EPERM,
  * LARDER_EIO, LARDER_ELIMIT (the file is too large), LARDER_ENOMEM. */
@@ -149,7 +149,7 @@ void config_destroy(struct config *config); /* accepts NULL */
  * as in a file. If it fails, nothing has changed. */
 int config_set(struct config *config, const char *key, const char *text, struct error *err);
 
-/* config_dataset_find gives the dataset of that name, which the configuration owns. NULL: there is none. */
+/* config_dataset_find returns the dataset of that name, which the configuration owns. NULL: there is none. */
 const struct config_dataset *config_dataset_find(const struct config *config, const char *name);
 
 /* config_roots_allow tells whether a dataset may lie at a path, which is resolved (no links). It resolves the roots. */
@@ -157,7 +157,7 @@ bool config_roots_allow(const struct config *config, const char *resolved);
 /* config_roots_tell writes the roots, with commas, into buf, as far as there is room. */
 void config_roots_tell(const struct config *config, char *buf, size_t cap);
 
-/* config_behind_bytes gives how many bytes of samples may wait to be written to a storage class: half of what encoded
+/* config_behind_bytes returns how many bytes of samples may wait to be written to a storage class: half of what encoded
  * samples may take, from 4 to 64 MiB. So the chunks of two reads that end together find room. */
 uint64_t config_behind_bytes(uint64_t encoded_bytes);
 

@@ -70,7 +70,7 @@ void config_text_print(const char *text, FILE *out);
 /* config_bytes_print writes "1.5 GiB" and the like into buf. */
 void config_bytes_print(uint64_t bytes, char *buf, size_t cap);
 
-/* config_shown gives text without control characters, cut to a presentable length. The result lies in one of a few
+/* config_shown returns text without control characters, cut to a presentable length. The result lies in one of a few
  * static buffers of the thread, and is overwritten after a few calls. */
 const char *config_shown(const char *text);
 
@@ -135,7 +135,7 @@ void config_storage_free(struct config *config);
 int config_roots_apply(struct config *config, const struct doc_node *value, struct error *err);
 void config_roots_print(const struct config *config, FILE *out);
 void config_roots_free(struct config *config);
-/* config_list_count gives the number of texts. The copy owns its texts. All accept NULL, a list without texts. */
+/* config_list_count returns the number of texts. The copy owns its texts. All accept NULL, a list without texts. */
 uint32_t config_list_count(const struct config_text *list);
 struct config_text *config_list_copy(const struct config_text *list);
 void config_list_free(struct config_text *list);

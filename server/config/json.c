@@ -120,7 +120,7 @@ static int convert(const struct converter *converter, const struct doc_node *nod
     }
 }
 
-/* write_json gives the JSON text of a node; takes json. */
+/* write_json returns the JSON text of a node; takes json. */
 static int write_json(json_t *json, char **out, struct error *err)
 {
     char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));

@@ -17,7 +17,7 @@ struct control_memory {
 };
 void control_memory_clear(struct control_memory *memory);
 
-/* control_answer gives the answer to any bytes: a malloc'ed JSON text, the caller's. NULL: out of memory. */
+/* control_answer returns the answer to any bytes: a malloc'ed JSON text, the caller's. NULL: out of memory. */
 char *control_answer(const struct control_handlers *handlers, struct control_memory *memory, const void *request,
                      size_t len_bytes);
 

@@ -57,7 +57,7 @@ int http_start(const char *address, uint16_t port, const struct http_handlers *h
  * (socket_folder.h). It replaces a socket that a killed daemon left. LARDER_EBUSY (a process answers there),
  * LARDER_EINVAL, LARDER_ENOENT, LARDER_ELIMIT, LARDER_EPERM, LARDER_EIO. */
 int http_start_unix(const char *path, const struct http_handlers *handlers, struct http **out, struct error *err);
-/* http_port gives the TCP port, 0 for a unix socket. */
+/* http_port returns the TCP port, 0 for a unix socket. */
 uint16_t http_port(const struct http *http);
 /* http_stop waits for the answers being made, removes a unix socket if it is still the endpoint's own, and frees the
  * endpoint. Accepts NULL. */

@@ -46,15 +46,15 @@ struct visit *visits_begin(struct visits *visits, int fd);
  * visit_is_over that the connection is closed. */
 void visit_asks(struct visit *visit);
 void visit_is_answered(struct visit *visit);
-/* visit_waits says that the request is whole, and the connection suspended. visits_next_waiting gives one of those, and
- * takes it out: the caller resumes it. Only such as are ended, unless it is due for all; NULL: there is none. */
+/* visit_waits says that the request is whole, and the connection suspended. visits_next_waiting returns one of those,
+ * and takes it out: the caller resumes it. Only such as are ended, unless it is due for all; NULL: there is none. */
 void visit_waits(struct visit *visit, struct MHD_Connection *connection);
 struct MHD_Connection *visits_next_waiting(struct visits *visits, bool due);
 bool visits_wait(const struct visits *visits); /* whether a connection waits that is not ended */
 void visit_is_over(struct visit *visit);
 /* visits_end_late ends the connections whose deadline is before now_ns. The caller has read what had come by then. */
 void visits_end_late(struct visits *visits, uint64_t now_ns);
-/* visits_next_deadline gives 0 where a connection that waits is ended, UINT64_MAX where there is none. */
+/* visits_next_deadline returns 0 where a connection that waits is ended, UINT64_MAX where there is none. */
 uint64_t visits_next_deadline(const struct visits *visits);
 
 #endif

@@ -25,7 +25,7 @@ struct leftovers {
 /* leftovers_note notes the process's connections at the address. No listener may have it now.
  * What was noted before keeps its time. */
 void leftovers_note(struct leftovers *leftovers, const char *address, uint64_t now_ns);
-/* leftovers_close closes those that have been open for long enough since they were first noted. It gives their
+/* leftovers_close closes those that have been open for long enough since they were first noted. It returns their
  * number. */
 size_t leftovers_close(struct leftovers *leftovers, uint64_t now_ns);
 void leftovers_free(struct leftovers *leftovers);

@@ -57,7 +57,7 @@ static double timeval_s(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-/* count_fds gives how many descriptors this process has open; 0: not known. */
+/* count_fds returns how many descriptors this process has open; 0: not known. */
 static uint32_t count_fds(void)
 {
     uint32_t count = 0;

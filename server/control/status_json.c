@@ -28,7 +28,7 @@ static json_t *count(uint64_t value)
     return json_integer(value <= INT64_MAX ? (json_int_t)value : INT64_MAX);
 }
 
-/* known_count gives null for 0, which is not known. */
+/* known_count returns null for 0, which is not known. */
 static json_t *known_count(uint64_t value)
 {
     return value ? count(value) : json_null();

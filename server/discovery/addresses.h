@@ -34,20 +34,20 @@ struct addresses {
 };
 
 void addresses_init(struct addresses *addresses, const uint8_t self[MAP_NODE_ID_BYTES]);
-/* addresses_set takes the whole list. It gives the number of events, for which there is room for ADDRESSES_EVENTS_MAX;
- * the same holds below. What is beyond DISCOVERY_NODES_MAX is left out. */
+/* addresses_set takes the whole list. It returns the number of events, for which there is room for
+ * ADDRESSES_EVENTS_MAX; the same holds below. What is beyond DISCOVERY_NODES_MAX is left out. */
 size_t addresses_set(struct addresses *addresses, const char *const *urls, size_t count, uint64_t now_ns,
                      struct members_event *events);
-/* addresses_due gives an address that is to be asked now, and marks it as asked; NULL: there is none. */
+/* addresses_due returns an address that is to be asked now, and marks it as asked; NULL: there is none. */
 const struct address *addresses_due(struct addresses *addresses, uint64_t now_ns);
-/* addresses_alarm gives when the next one is due; UINT64_MAX: none is. */
+/* addresses_alarm returns when the next one is due; UINT64_MAX: none is. */
 uint64_t addresses_alarm(const struct addresses *addresses);
 /* addresses_answered: this node lives at the address of that number. addresses_failed: nobody answered. Both change
  * nothing when the address has left the list meanwhile. */
 size_t addresses_answered(struct addresses *addresses, uint32_t number, const struct discovery_node *node,
                           uint64_t now_ns, struct members_event *events);
 void addresses_failed(struct addresses *addresses, uint32_t number, uint64_t now_ns);
-/* addresses_find gives the address of that number; NULL: it has left the list. */
+/* addresses_find returns the address of that number; NULL: it has left the list. */
 const struct address *addresses_find(const struct addresses *addresses, uint32_t number);
 
 #endif

@@ -6,9 +6,9 @@
 
 #include "common/error.h"
 
-/* base64_encode gives the text, which the caller frees. */
+/* base64_encode returns the text, which the caller frees. */
 char *base64_encode(const void *data, size_t len_bytes);
-/* base64_decode gives the bytes with a NUL behind them, which the caller frees. LARDER_EFORMAT: it is not base64. */
+/* base64_decode returns the bytes with a NUL behind them, which the caller frees. LARDER_EFORMAT: it is not base64. */
 int base64_decode(const char *text, size_t len, char **out, size_t *len_bytes);
 
 #endif

@@ -26,7 +26,7 @@ struct list;
 int list_start(const struct list_config *config, struct net_client *client, struct list **out, struct error *err);
 /* list_destroy is for after net_client_stop. Accepts NULL. */
 void list_destroy(struct list *list);
-/* list_set gives the whole list anew: "host:port" each, copied. Any thread. LARDER_ELIMIT, LARDER_EGONE. */
+/* list_set returns the whole list anew: "host:port" each, copied. Any thread. LARDER_ELIMIT, LARDER_EGONE. */
 int list_set(struct list *list, const char *const *addresses, size_t count);
 /* list_source says whether the source of the addresses can be read; events UP and DOWN. Any thread. */
 int list_source(struct list *list, bool is_up);

@@ -15,8 +15,8 @@
 void node_id_write(const uint8_t id[MAP_NODE_ID_BYTES], char out[NODE_ID_DIGITS + 1]);
 bool node_id_read(const char *text, size_t len, uint8_t id[MAP_NODE_ID_BYTES]);
 
-/* node_value_write gives the value, which the caller frees; the id stands in the key. LARDER_ELIMIT: it is longer than
- * NODE_VALUE_MAX; LARDER_EINVAL: a text is no UTF-8. */
+/* node_value_write returns the value, which the caller frees; the id stands in the key. LARDER_ELIMIT: it is longer
+ * than NODE_VALUE_MAX; LARDER_EINVAL: a text is no UTF-8. */
 int node_value_write(const struct discovery_node *node, char **out, struct error *err);
 /* node_value_read fills *out except for the id. LARDER_EFORMAT, LARDER_ELIMIT. */
 int node_value_read(const char *text, size_t len_bytes, struct discovery_node *out, struct error *err);

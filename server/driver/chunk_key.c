@@ -3,7 +3,7 @@
 
 #include "common/random.h"
 
-/* chunk_layout gives a number for how the samples fall into chunks: the chunk size and the members of the first chunk
+/* chunk_layout returns a number for how the samples fall into chunks: the chunk size and the members of the first chunk
  * decide it. */
 static uint64_t chunk_layout(const struct dataset *dataset)
 {

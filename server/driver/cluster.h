@@ -33,7 +33,7 @@ bool cluster_gives(const struct driver *driver);
 void cluster_has_left(const struct driver *driver);
 
 /* cluster_told takes over what the peering tells. cluster_settle goes on until nothing is left to do now.
- * cluster_wait_ms gives when it is next to be called; below 0: when something comes. cluster_alone ends other nodes'
+ * cluster_wait_ms returns when it is next to be called; below 0: when something comes. cluster_alone ends other nodes'
  * jobs here; nobody is asked or answered any more. */
 void cluster_told(struct driver *driver, struct peering_event *event);
 void cluster_settle(struct driver *driver);
@@ -61,7 +61,7 @@ void cluster_guest_failed(struct driver *driver, uint32_t job);
 bool cluster_end_guests(struct driver *driver);
 void cluster_guest_refused(struct driver *driver, const struct registration *reg, int code);
 
-/* cluster_status gives what the status says of the cluster, the caller's; NULL: there is none. */
+/* cluster_status returns what the status says of the cluster, the caller's; NULL: there is none. */
 struct status_cluster *cluster_status(const struct driver *driver);
 
 #endif

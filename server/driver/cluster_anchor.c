@@ -61,7 +61,7 @@ static struct peer_blob blob(const char *text)
     return (struct peer_blob){(const uint8_t *)text, (uint32_t)strlen(text)};
 }
 
-/* indices_of gives the samples by their indices in the dataset, as one serial. LARDER_ENOMEM. */
+/* indices_of returns the samples by their indices in the dataset, as one serial. LARDER_ENOMEM. */
 static int indices_of(const struct dataset *dataset, const struct idset *ids, uint8_t **bytes, size_t *len_bytes)
 {
     uint64_t count = idset_count(ids);

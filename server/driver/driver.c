@@ -29,8 +29,8 @@ static bool needs_ticks(const struct driver *driver)
     return engine_waits_for_room(driver->engine);
 }
 
-/* until_wakes_ms gives the time until the engine needs a tick, because a source does not answer or memory was refused.
- * Below 0: it needs none. */
+/* until_wakes_ms returns the time until the engine needs a tick, because a source does not answer or memory was
+ * refused. Below 0: it needs none. */
 static int64_t until_wakes_ms(const struct driver *driver)
 {
     uint64_t wakes_ns = engine_wakes_ns(driver->engine), now_ns = clock_now_ns();
@@ -62,7 +62,7 @@ static void on_gone(struct driver *driver, uint64_t client)
         driver_step(driver, &event, 1); /* without this the cancelled job would wait for other ranks */
 }
 
-/* find_seated gives the row of a client that is a rank of a job. NULL: the client is no rank, or has left. */
+/* find_seated returns the row of a client that is a rank of a job. NULL: the client is no rank, or has left. */
 static const struct driver_client *find_seated(const struct driver *driver, uint64_t client)
 {
     const struct driver_client *row = tables_client(&driver->tables, client);

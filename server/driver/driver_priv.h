@@ -138,7 +138,7 @@ void driver_comes(struct driver *driver, struct registration *reg);
 void driver_place_some(struct driver *driver);
 /* registered.c: driver_registered takes over a registration whose job may be added. */
 void driver_registered(struct driver *driver, struct registration *reg);
-/* news.c: driver_news is the log's on_action. driver_job_error gives the error that a JOB_ERROR tells its rank. */
+/* news.c: driver_news is the log's on_action. driver_job_error returns the error that a JOB_ERROR tells its rank. */
 void driver_news(void *driver, const struct engine_action *action);
 struct error driver_job_error(const struct driver *driver, const struct engine_action *action);
 /* times.c: an observer's on_action, on_read and on_prepared. */

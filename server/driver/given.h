@@ -14,12 +14,12 @@ struct given {
 int given_begin(struct given *given, uint32_t world_size, const struct record *job);
 void given_clear(struct given *given);
 
-/* given_running gives the running epoch; false: none has begun. */
+/* given_running returns the running epoch; false: none has begun. */
 bool given_running(const struct given *given, uint32_t *epoch);
-/* given_find gives the history of an epoch; NULL: it is not known. */
+/* given_find returns the history of an epoch; NULL: it is not known. */
 struct history *given_find(const struct given *given, uint32_t epoch);
-/* given_turn gives the history of an epoch of which a batch is delivered. A later one than the running one becomes the
- * running one. NULL: the epoch is over. */
+/* given_turn returns the history of an epoch of which a batch is delivered. A later one than the running one becomes
+ * the running one. NULL: the epoch is over. */
 struct history *given_turn(struct given *given, uint32_t epoch);
 /* given_presented: a rank comes with what it had in an earlier daemon. The record fits the job. When another rank comes
  * with a later epoch, all of the earlier one is over. `view` has the indices of the job's samples. */

@@ -114,7 +114,7 @@ static void on_left(struct driver *driver, struct driver_question *question)
                          : engine_copy_left(driver->engine, question->place, left->name, &left->set));
 }
 
-/* find_own gives the place of this node's job of that name; JOBS_MAX: there is none. */
+/* find_own returns the place of this node's job of that name; JOBS_MAX: there is none. */
 static uint32_t find_own(const struct driver *driver, const char *name)
 {
     uint32_t place = tables_find_job(&driver->tables, name);

@@ -11,8 +11,8 @@
 #include "server/driver/ranks.h"
 #include "server/driver/text_hash.h"
 
-/* pipeline_number gives the number of a pipeline that means the same, or a new number. ENGINE_PIPELINES_MAX: all are in
- * use. For a new number the table takes a reference of its own. */
+/* pipeline_number returns the number of a pipeline that means the same, or a new number. ENGINE_PIPELINES_MAX: all are
+ * in use. For a new number the table takes a reference of its own. */
 static uint32_t pipeline_number(struct driver *driver, struct pipeline *pipeline)
 {
     uint32_t unused = ENGINE_PIPELINES_MAX, idle = ENGINE_PIPELINES_MAX;
@@ -65,7 +65,7 @@ static void name_job(struct driver *driver, struct registration *reg)
     reg->name = xstrdup(name);
 }
 
-/* variant_of gives a number: jobs with the same number may share augmented samples. 0: the job shares with everybody.
+/* variant_of returns a number: jobs with the same number may share augmented samples. 0: the job shares with everybody.
  * The augmentations of a strict job depend on its seed, its dataset and the epoch alone. Those of a private job depend
  * on the daemon's boot too, as shared ones do. A pipeline that draws nothing at random is always shared. */
 static uint64_t variant_of(const struct driver *driver, const struct registration *reg)

@@ -269,8 +269,8 @@ static int size_slots(struct registration_found *found, uint64_t batch_samples, 
                            (unsigned long long)found->sample_bytes);
 }
 
-/* device_of gives 0 when the device cannot be found out. That is no error: the number only tells slow devices from fast
- * ones. */
+/* device_of returns 0 when the device cannot be found out. That is no error: the number only tells slow devices from
+ * fast ones. */
 static uint64_t device_of(const char *path)
 {
     struct stat st;

@@ -14,7 +14,7 @@
 enum { READ_AT_ONCE = 1 << 20 }; /* bytes between two looks whether the registration is still wanted */
 enum { VERSION_WAIT_MS = 30000 };
 
-/* check_file gives the record's length. Only memory may be read: anything else may block for ever. */
+/* check_file returns the record's length. Only memory may be read: anything else may block for ever. */
 static int check_file(const struct registration *reg, size_t *len, struct error *err)
 {
     struct stat st;

@@ -7,7 +7,7 @@
 #include "server/driver/registration.h"
 #include "server/driver/restore_priv.h"
 
-/* part_length gives how many of n positions are a rank's. */
+/* part_length returns how many of n positions are a rank's. */
 static uint32_t part_length(uint32_t n, uint32_t world_size, uint32_t rank)
 {
     return n > rank ? (n - rank - 1) / world_size + 1 : 0;

@@ -19,7 +19,7 @@ static inline int restore_no_memory(struct error *err)
 int restore_take_set(struct restore *restore, const struct registration *reg, struct error *err);
 int restore_take_order(struct restore *restore, const struct registration *reg, struct error *err);
 int restore_take_batches(struct restore *restore, const struct registration *reg, struct error *err);
-/* restore_key gives a number for the record's base. */
+/* restore_key returns a number for the record's base. */
 uint64_t restore_key(const struct record *record);
 
 #endif

@@ -31,9 +31,9 @@ struct selection {
 /* selection_is_shared tells whether jobs with these subsets, JSON or empty, may have one selection: the texts say all,
  * for they name no file. */
 bool selection_is_shared(const char *subset, const char *narrowed);
-/* selection_create gives a selection of which nothing is known but the dataset, which it refers to. */
+/* selection_create returns a selection of which nothing is known but the dataset, which it refers to. */
 struct selection *selection_create(struct dataset *dataset);
-/* selection_find gives a reference to the selection that jobs share; NULL: none is there. selection_share has them
+/* selection_find returns a reference to the selection that jobs share; NULL: none is there. selection_share has them
  * share one that is complete. If another thread has been faster, *selection becomes that one's. Any thread. */
 struct selection *selection_find(const struct dataset *dataset, const char *subset, const char *narrowed);
 void selection_share(struct selection **selection, const char *subset, const char *narrowed);

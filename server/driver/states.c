@@ -5,7 +5,7 @@
 #include "server/driver/done.h"
 #include "server/driver/token.h"
 
-/* job_record gives a record of the job, with nothing taken. */
+/* job_record returns a record of the job, with nothing taken. */
 static struct record job_record(const struct registration *reg, uint32_t epoch)
 {
     struct record record = {.view = {reg->found.view_fingerprint[0], reg->found.view_fingerprint[1]},
@@ -44,7 +44,7 @@ static void answer(struct driver *driver, struct driver_ask *ask, const struct r
     close_ask(ask);
 }
 
-/* last_rank gives the rank that has had the fewest batches. */
+/* last_rank returns the rank that has had the fewest batches. */
 static uint32_t last_rank(const struct history *history, uint32_t world_size)
 {
     uint32_t last = 0;
@@ -55,7 +55,7 @@ static uint32_t last_rank(const struct history *history, uint32_t world_size)
     return last;
 }
 
-/* epoch_batches gives the batches that each rank of a job with ranks at other nodes has in an epoch. */
+/* epoch_batches returns the batches that each rank of a job with ranks at other nodes has in an epoch. */
 static uint32_t epoch_batches(const struct registration *reg)
 {
     uint32_t count = reg->found.samples, ranks = reg->asked.all_ranks, batch = reg->asked.batch_size;

@@ -24,7 +24,7 @@ void states_end(struct driver *driver, uint32_t place); /* what is still asked o
  * an error at its deadline. */
 void states_asked(struct driver *driver, const struct driver_client *row, uint32_t seq,
                   const struct wire_state_get *get);
-/* states_wait_ms gives the time until the first deadline; below 0: there is none. states_expire answers those whose
+/* states_wait_ms returns the time until the first deadline; below 0: there is none. states_expire answers those whose
  * deadline has come. */
 int64_t states_wait_ms(const struct driver *driver);
 void states_expire(struct driver *driver);

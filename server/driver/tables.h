@@ -85,7 +85,7 @@ void tables_clear(struct tables *tables);
 struct driver_client *tables_client(const struct tables *tables, uint64_t client);
 /* tables_client_comes makes a row for a client whose registration goes to the registrar. */
 void tables_client_comes(struct tables *tables, uint64_t client);
-/* tables_client_came removes that row when the registration is back. It gives whether the client left meanwhile. */
+/* tables_client_came removes that row when the registration is back. It returns whether the client left meanwhile. */
 bool tables_client_came(struct tables *tables, uint64_t client);
 
 /* tables_job_begin gives a job the place, which must be free, and takes reg over. No rank is there yet. */
@@ -96,13 +96,13 @@ void tables_job_end(struct tables *tables, uint32_t place);
 void tables_seat(struct tables *tables, uint32_t place, const struct registration *reg);
 void tables_unseat(struct tables *tables, struct driver_client *client);
 
-/* tables_find_job gives the place of the job with that name. JOBS_MAX: there is none. */
+/* tables_find_job returns the place of the job with that name. JOBS_MAX: there is none. */
 uint32_t tables_find_job(const struct tables *tables, const char *name);
 /* tables_count_jobs counts the jobs of this node. With live it leaves out the cancelled ones: a cancelled job is over,
  * though some client may still hold batches of it. */
 size_t tables_count_jobs(const struct tables *tables, bool live);
 /* tables_note_source notes, for each job of the dataset, what storage said instead of an answer. It takes over the
- * text, which may be NULL: then nothing is noted. tables_source_said gives the text that was noted for one of these
+ * text, which may be NULL: then nothing is noted. tables_source_said returns the text that was noted for one of these
  * jobs, "?" when there is none; the tables own it. */
 void tables_note_source(struct tables *tables, const void *dataset, char *text);
 const char *tables_source_said(const struct tables *tables, const void *dataset);

@@ -36,7 +36,8 @@ struct changes {
     size_t cap;
 };
 
-/* changes_after gives the lines that one who is settled to `settled` has yet to follow; *count is how many they are. */
+/* changes_after returns the lines that one who is settled to `settled` has yet to follow; *count is how many they
+ * are. */
 static inline const struct change *changes_after(const struct changes *changes, uint32_t settled, uint32_t *count)
 {
     *count = changes->end - settled;

@@ -41,7 +41,7 @@ struct group *chunks_group(const struct chunks *chunks, sample_id id)
     return group == ENGINE_NONE ? NULL : &chunks->groups[group];
 }
 
-/* fiber_width gives w, the slots of a fiber, for a dataset with chunks of so many samples. */
+/* fiber_width returns w, the slots of a fiber, for a dataset with chunks of so many samples. */
 static uint32_t fiber_width(const struct chunks *chunks, uint32_t chunk_samples)
 {
     if (chunks->env->config.redirect_width != ENGINE_REDIRECT_HALF)
@@ -52,13 +52,13 @@ static uint32_t fiber_width(const struct chunks *chunks, uint32_t chunk_samples)
                                              : half;
 }
 
-/* stock_meant gives the samples that a job's stock in a fiber is meant to have. */
+/* stock_meant returns the samples that a job's stock in a fiber is meant to have. */
 static uint32_t stock_meant(uint32_t width)
 {
     return width == 1 ? 1 : (uint32_t)(width * STOCK_DEPTH + 0.5);
 }
 
-/* group_size gives how many chunks share a place: as many as make their fibers' stocks together what memory holds. */
+/* group_size returns how many chunks share a place: as many as make their fibers' stocks together what memory holds. */
 static uint32_t group_size(const struct chunks *chunks, uint64_t samples, uint32_t width, uint64_t held)
 {
     if (chunks->env->config.redirect_group)
@@ -68,7 +68,7 @@ static uint32_t group_size(const struct chunks *chunks, uint64_t samples, uint32
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
 
-/* stock_size gives the samples of a job's stock in a fiber: its part of what memory holds. That is less than a group
+/* stock_size returns the samples of a job's stock in a fiber: its part of what memory holds. That is less than a group
  * was made for if the dataset has too few chunks. It is more if memory holds more than the smallest groups are made
  * for. */
 static uint32_t stock_size(uint32_t width, uint64_t fibers, uint64_t held, uint32_t group_chunks)
@@ -84,7 +84,7 @@ static uint32_t fibers_of(const struct chunk_range *range)
     return (range->samples + range->width - 1) / range->width;
 }
 
-/* groups_max gives how many groups the range has at most: two of its groups may have fewer chunks than the others. */
+/* groups_max returns how many groups the range has at most: two of its groups may have fewer chunks than the others. */
 static uint64_t groups_max(const struct chunks *chunks, const struct chunk_range *range)
 {
     uint32_t least = chunks->env->config.redirect_group ? chunks->env->config.redirect_group : GROUP_MIN;

@@ -82,7 +82,7 @@ struct chunks {
     uint64_t moves;       /* how often a sample came into a chunk or left one */
 };
 
-/* chunks_place gives where a sample is. */
+/* chunks_place returns where a sample is. */
 static inline struct chunk_place *chunks_place(const struct chunks *chunks, sample_id id)
 {
     return &samples_at(&chunks->env->samples, id)->place;
@@ -106,28 +106,28 @@ void chunks_arrange(struct chunks *chunks);
 void chunks_destroy(struct chunks *chunks);
 /* chunks_is_here tells whether the group belongs to the job's dataset. */
 bool chunks_is_here(const struct job *job, const struct group *group);
-/* chunks_fiber_no gives the number of the sample's fiber; ENGINE_NONE when it is in none. */
+/* chunks_fiber_no returns the number of the sample's fiber; ENGINE_NONE when it is in none. */
 uint32_t chunks_fiber_no(const struct chunks *chunks, sample_id id);
 /* chunks_fiber and chunks_group give the sample's fiber and group; NULL when it is in none. These and the numbers are
  * valid until chunks_arrange. */
 struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id);
 struct group *chunks_group(const struct chunks *chunks, sample_id id);
-/* chunks_at gives chunk i of the group. */
+/* chunks_at returns chunk i of the group. */
 static inline const struct chunk *chunks_at(const struct chunks *chunks, const struct group *group, uint32_t i)
 {
     return &chunks->chunks[chunks->order[group->first + i]];
 }
 
 /* chunks_ranges.c: a pointer to a range is valid until a range is added or dropped. */
-/* chunks_find_range gives the range of the dataset with this key; NULL when it has none. */
+/* chunks_find_range returns the range of the dataset with this key; NULL when it has none. */
 struct chunk_range *chunks_find_range(const struct chunks *chunks, const uint64_t key[ENGINE_CHUNK_KEY]);
-/* chunks_range_of gives the range that has this chunk; there must be one. */
+/* chunks_range_of returns the range that has this chunk; there must be one. */
 struct chunk_range *chunks_range_of(const struct chunks *chunks, uint32_t chunk);
 /* chunks_add_range puts a range into the first gap between the others that is long enough. */
 struct chunk_range *chunks_add_range(struct chunks *chunks, const uint64_t key[ENGINE_CHUNK_KEY], uint32_t count);
 /* chunks_drop_range takes the range away, after chunks_leave. */
 void chunks_drop_range(struct chunks *chunks, struct chunk_range *range);
-/* chunks_least_wanted gives the range of which jobs want the smallest part, by `wants`; there must be a range. */
+/* chunks_least_wanted returns the range of which jobs want the smallest part, by `wants`; there must be a range. */
 struct chunk_range *chunks_least_wanted(const struct chunks *chunks);
 
 #endif

@@ -46,16 +46,16 @@ bool demand_in_step(const struct jobs *jobs);
 bool demand_wants_instance(const struct jobs *jobs, uint32_t job, const struct form *form);
 /* demand_wants_encoded tells whether the job is running and has the sample left in this epoch. */
 bool demand_wants_encoded(const struct jobs *jobs, uint32_t job, sample_id id);
-/* demand_again gives DEMAND_AGAIN if a job that is in one of its epochs, or between them, may get the form once in
+/* demand_again returns DEMAND_AGAIN if a job that is in one of its epochs, or between them, may get the form once in
  * each; else 0. */
 uint32_t demand_again(const struct jobs *jobs, const struct form *form);
-/* demand_count gives what the jobs' wants of the form count for, and demand_count_encoded how many jobs want the
+/* demand_count returns what the jobs' wants of the form count for, and demand_count_encoded how many jobs want the
  * sample's bytes. *wanted is which jobs want it. */
 uint32_t demand_count(const struct jobs *jobs, const struct form *form, struct jobset *wanted);
 uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id, struct jobset *wanted);
-/* demand_job_rate gives the samples a nanosecond that the job was given since it came. */
+/* demand_job_rate returns the samples a nanosecond that the job was given since it came. */
 double demand_job_rate(const struct jobs *jobs, const struct job *job);
-/* demand_draw_rate gives those of them that this engine drew: what other nodes gave is no use of memory here. */
+/* demand_draw_rate returns those of them that this engine drew: what other nodes gave is no use of memory here. */
 double demand_draw_rate(const struct jobs *jobs, const struct job *job);
 
 #endif

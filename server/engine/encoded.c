@@ -49,7 +49,7 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
     encoded_drop(store, index);
 }
 
-/* beside_records gives the bytes of the budget that the records of so many instances leave. */
+/* beside_records returns the bytes of the budget that the records of so many instances leave. */
 static uint64_t beside_records(const struct encoded_store *store, uint64_t instances)
 {
     uint64_t all = store->env->config.encoded_bytes, most = all / ENGINE_RECORDS_PART;
@@ -62,7 +62,7 @@ uint64_t encoded_most(const struct encoded_store *store)
     return beside_records(store, store->prepared->slab.size) - store->next.bytes;
 }
 
-/* sure_of gives encoded_sure, when encoded samples may take `now` at this moment. */
+/* sure_of returns encoded_sure, when encoded samples may take `now` at this moment. */
 static uint64_t sure_of(const struct encoded_store *store, uint64_t now)
 {
     uint64_t least = UINT64_MAX;

@@ -139,7 +139,7 @@ struct encoded_store {
 };
 
 /* encoded.c */
-/* encoded_sample gives what encoded memory knows of a sample. */
+/* encoded_sample returns what encoded memory knows of a sample. */
 static inline struct encoded_sample *encoded_sample(const struct encoded_store *store, sample_id id)
 {
     return &samples_at(&store->env->samples, id)->encoded;
@@ -155,12 +155,12 @@ void encoded_free(struct encoded_store *store, uint32_t encoded, bool evicted);
 /* encoded_drop_handles calls `drop` with the handle of each encoded that is READY. The store may not be used after
  * that. */
 void encoded_drop_handles(const struct encoded_store *store, void (*drop)(void *handle));
-/* encoded_most gives the bytes that encoded samples may take beside the records of instances. */
+/* encoded_most returns the bytes that encoded samples may take beside the records of instances. */
 uint64_t encoded_most(const struct encoded_store *store);
-/* encoded_sure gives what encoded samples may take when the arena is full of the jobs' instances. Plans count on
+/* encoded_sure returns what encoded samples may take when the arena is full of the jobs' instances. Plans count on
  * this. */
 uint64_t encoded_sure(const struct encoded_store *store);
-/* encoded_sure_alone gives the same, without what known orders take now. */
+/* encoded_sure_alone returns the same, without what known orders take now. */
 uint64_t encoded_sure_alone(const struct encoded_store *store);
 /* encoded_shed evicts what is above encoded_most, as far as it is not pinned. */
 void encoded_shed(struct encoded_store *store);
@@ -189,9 +189,9 @@ void encoded_drop_if_idle(struct encoded_store *store, sample_id id);
 /* encoded_drop_idle drops encodeds for which the same holds, `most` at the most, and returns how many. It returns less
  * when none that is settled is left. */
 uint32_t encoded_drop_idle(struct encoded_store *store, uint32_t most);
-/* encoded_victim gives the encoded that fewest jobs want; RESIDENT_NONE when all have pins. */
+/* encoded_victim returns the encoded that fewest jobs want; RESIDENT_NONE when all have pins. */
 uint32_t encoded_victim(struct encoded_store *store);
-/* encoded_mean_bytes gives the mean length of the encodeds that are there; 0 when there are none. */
+/* encoded_mean_bytes returns the mean length of the encodeds that are there; 0 when there are none. */
 uint64_t encoded_mean_bytes(const struct encoded_store *store);
 
 /* encoded_wants.c */
@@ -226,13 +226,13 @@ bool encoded_share_for_read(const struct encoded_store *store, const void *datas
 /* encoded_flight_begin counts a load of the dataset and gives its flight; encoded_flight_end counts it out again. */
 uint32_t encoded_flight_begin(struct encoded_store *store, const void *dataset, uint64_t bytes);
 void encoded_flight_end(struct encoded_store *store, const struct encoded *encoded);
-/* encoded_flight gives what of the dataset is in flight; NULL: nothing is. Valid until a load begins or ends. */
+/* encoded_flight returns what of the dataset is in flight; NULL: nothing is. Valid until a load begins or ends. */
 const struct flight *encoded_flight(const struct encoded_store *store, const void *dataset);
 
 /* encoded_keeps tells whether the sample's bytes stay over all epochs. */
 bool encoded_keeps(const struct encoded_store *store, sample_id id);
-/* encoded_room gives the bytes that samples which are kept, or others, may yet take without eviction. `share`: the part
- * that may be filled of what is not reserved for kept samples. */
+/* encoded_room returns the bytes that samples which are kept, or others, may yet take without eviction. `share`: the
+ * part that may be filled of what is not reserved for kept samples. */
 double encoded_room(const struct encoded_store *store, bool kept, double share);
 
 /* encoded_keep.c: encoded_keep_measure finds out which chunks and samples are kept, and drops what is kept no longer.
@@ -252,7 +252,7 @@ void encoded_next_forget(struct encoded_store *store, uint32_t job);
  * pin, or goes. */
 void encoded_next_note(struct encoded_store *store, uint32_t index);
 void encoded_next_remove(struct encoded_store *store, uint32_t index);
-/* encoded_next_victim gives the encoded to evict first; RESIDENT_NONE when all have pins. */
+/* encoded_next_victim returns the encoded to evict first; RESIDENT_NONE when all have pins. */
 uint32_t encoded_next_victim(struct encoded_store *store);
 /* encoded_next_is_never tells whether it is known that nobody will use the encoded again. */
 bool encoded_next_is_never(const struct encoded_store *store, uint32_t index);
@@ -263,16 +263,16 @@ void encoded_next_destroy(struct encoded_store *store);
 void encoded_next_check(const struct encoded_store *store); /* CHECKs the heap */
 
 /* encoded_read.c */
-/* encoded_slots gives the slots of a chunk in the order in which a read is to bring them, after
+/* encoded_slots returns the slots of a chunk in the order in which a read is to bring them, after
  * encoded_measure_shortage; valid until the next call. */
 const uint32_t *encoded_slots(struct encoded_store *store, const struct chunk *chunk);
-/* encoded_job_for gives a job that needs something of the chunk and whose source answers, and may read it now;
+/* encoded_job_for returns a job that needs something of the chunk and whose source answers, and may read it now;
  * ENGINE_NONE when there is none. */
 uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *chunk, uint32_t chunk_samples);
-/* encoded_best_chunk gives the chunk of the group whose read brings most, by chance among equals. NULL when no chunk
+/* encoded_best_chunk returns the chunk of the group whose read brings most, by chance among equals. NULL when no chunk
  * that fits brings enough. */
 const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct group *group);
-/* encoded_hungry_group gives the group that has least in memory for its size, of those that are worth a try and whose
+/* encoded_hungry_group returns the group that has least in memory for its size, of those that are worth a try and whose
  * source may read a chunk; NULL when none is. */
 struct group *encoded_hungry_group(const struct encoded_store *store);
 /* encoded_room_ahead tells whether a chunk of the group may be read ahead: memory and the loads in flight have room. */
@@ -293,7 +293,7 @@ void encoded_measure_for(struct encoded_store *store, const struct group *group,
 void encoded_measure_whole(struct encoded_store *store, const struct chunk *chunk, uint32_t job);
 /* encoded_fill tells what a read of the chunk would bring, after encoded_measure_shortage of its group. */
 struct fill encoded_fill(const struct encoded_store *store, const struct chunk *chunk);
-/* encoded_count_wants gives how many takers need the sample. */
+/* encoded_count_wants returns how many takers need the sample. */
 uint32_t encoded_count_wants(const struct encoded_store *store, sample_id id);
 /* encoded_lacks tells whether some taker that may still get something of this read needs the sample and has fewer than
  * `max` samples in the stock of its fiber. */
@@ -303,7 +303,7 @@ void encoded_count_brought(const struct encoded_store *store, struct shortage *r
 /* encoded_may_evict tells whether the sample may take the place of the one that would be evicted next, after
  * encoded_measure_whole. */
 bool encoded_may_evict(struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
-/* encoded_most_fill gives the most that a read of any chunk of the group could bring, after
+/* encoded_most_fill returns the most that a read of any chunk of the group could bring, after
  * encoded_measure_shortage. */
 struct fill encoded_most_fill(const struct encoded_store *store, const struct group *group);
 

@@ -7,7 +7,7 @@
 #include "server/engine/chunks.h"
 #include "server/engine/encoded.h"
 
-/* for_reads gives the bytes of memory that reads may have, beside what is kept. */
+/* for_reads returns the bytes of memory that reads may have, beside what is kept. */
 static uint64_t for_reads(const struct encoded_store *store)
 {
     uint64_t most = encoded_most(store), kept = store->next.known ? 0 : store->kept_bytes; /* there, it makes way */
@@ -27,7 +27,7 @@ bool encoded_share_for_read(const struct encoded_store *store, const void *datas
                        share(flight->bytes, bytes, store->loading_bytes, for_reads(store)));
 }
 
-/* left_by_others gives the bytes that reads may have, less what is in flight from other datasets. */
+/* left_by_others returns the bytes that reads may have, less what is in flight from other datasets. */
 static uint64_t left_by_others(const struct encoded_store *store, const void *dataset)
 {
     const struct flight *flight = encoded_flight(store, dataset);
@@ -35,14 +35,14 @@ static uint64_t left_by_others(const struct encoded_store *store, const void *da
     return all > others ? all - others : 0;
 }
 
-/* chunk_samples gives how many samples a read of the sample's chunk may bring. */
+/* chunk_samples returns how many samples a read of the sample's chunk may bring. */
 static uint32_t chunk_samples(const struct encoded_store *store, sample_id id)
 {
     const struct group *group = chunks_group(store->chunks, id);
     return group ? group->chunk_samples : 1;
 }
 
-/* read_bytes gives what the chunk can bring, or half of what other sources leave of memory if that is less. Otherwise
+/* read_bytes returns what the chunk can bring, or half of what other sources leave of memory if that is less. Otherwise
  * each sample that is through would make room for a read of one sample, as soon as the look-ahead needs more than there
  * is. */
 static uint64_t read_bytes(const struct encoded_store *store, const struct job *job, sample_id id, uint64_t bytes)

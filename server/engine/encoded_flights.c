@@ -2,7 +2,7 @@
 #include "common/check.h"
 #include "server/engine/encoded.h"
 
-/* flight_of gives the number of the dataset's flight. ENGINE_NONE: nothing of it is in flight. */
+/* flight_of returns the number of the dataset's flight. ENGINE_NONE: nothing of it is in flight. */
 static uint32_t flight_of(const struct encoded_store *store, const void *dataset)
 {
     for (uint32_t i = 0; i < store->n_flights; i++) {

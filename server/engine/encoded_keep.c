@@ -18,12 +18,14 @@
 #include "server/engine/encoded.h"
 
 enum {
-    KEPT_PART = 20,          /* Less than one part in so many is not worth keeping. */
-    REST_CHUNKS = 8,         /* Chunks that go need memory for at least so many chunks to be shuffled, */
-    REST_PART = 12,          /* and for one part in so many of them, */
-    REST_PART_APART = 8,     /* or of so many, to be shared when jobs are apart in their epochs, */
-    REST_PART_HOME = 7,      /* For jobs of several nodes, which take samples by the bundle, it is one in so many, */
-    REST_PART_HOME_APART = 6 /* or in so many. */
+    KEPT_PART = 20,  /* Less than 1/20 of a dataset is not worth keeping. */
+    REST_CHUNKS = 8, /* The chunks that are not kept need memory for at least 8 chunks, so that they can be shuffled. */
+    /* They also need memory for this part of them, so that jobs share them. Jobs that are apart in their epochs need
+     * more. So do jobs of several nodes (HOME), because they take samples by the bundle. */
+    REST_PART = 12,          /* 1/12 */
+    REST_PART_APART = 8,     /* 1/8 */
+    REST_PART_HOME = 7,      /* 1/7 */
+    REST_PART_HOME_APART = 6 /* 1/6 */
 };
 
 /* What the jobs want, and how many bytes it has: an estimate from the mean of some samples. If it is too low, the
@@ -132,7 +134,7 @@ static int count_in_chunks(struct encoded_store *store, const struct idset *set,
     return 0;
 }
 
-/* count_alike gives how many jobs have the job's view; 0 when an earlier one has it too. */
+/* count_alike returns how many jobs have the job's view; 0 when an earlier one has it too. */
 static uint32_t count_alike(const struct encoded_store *store, const struct job *job)
 {
     uint32_t count = 0;

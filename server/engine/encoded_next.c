@@ -39,7 +39,7 @@ static void forget_order(struct next_uses *next, struct known_order *order)
     *order = (struct known_order){.now = NULL};
 }
 
-/* make_places gives the places of the epoch's order, by id; NULL when there is no memory. They count in next.bytes,
+/* make_places returns the places of the epoch's order, by id; NULL when there is no memory. They count in next.bytes,
  * until drop_places. */
 static uint32_t *make_places(struct encoded_store *store, const struct job *job, uint32_t epoch, size_t end)
 {
@@ -97,8 +97,8 @@ static bool learn(struct encoded_store *store, const struct job *job)
     return !follows;
 }
 
-/* unknown_distance gives the mean distance of a use by a job whose order had no memory, or that is in no epoch yet and
- * has `left` samples left. */
+/* unknown_distance returns the mean distance of a use by a job whose order had no memory, or that is in no epoch yet
+ * and has `left` samples left. */
 static double unknown_distance(const struct job *job, sample_id id, uint64_t left, bool wants)
 {
     if (wants)
@@ -131,7 +131,7 @@ static double distance(const struct encoded_store *store, const struct job *job,
     return (double)order->next[id] + (job->state == JOB_RUNNING ? (double)(samples - drawn) : 0);
 }
 
-/* next_use gives when the sample is used next; NEVER: never. */
+/* next_use returns when the sample is used next; NEVER: never. */
 static double next_use(const struct encoded_store *store, sample_id id)
 {
     const struct job *first = jobs_first(store->jobs);

@@ -31,7 +31,7 @@ bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample
     return instance == ENGINE_NONE || store->prepared->instances[instance].state != INSTANCE_READY;
 }
 
-/* stock_of gives the job's stock in the fiber. Samples that were read in the dataset's order do not count. */
+/* stock_of returns the job's stock in the fiber. Samples that were read in the dataset's order do not count. */
 static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32_t fiber)
 {
     const struct sampler *sampler = store->env->sampler;
@@ -42,7 +42,7 @@ static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32
     return stock;
 }
 
-/* slowest_rate gives the rate of the slowest taker of a chunk, over that of the fastest. `here` tells of each taker
+/* slowest_rate returns the rate of the slowest taker of a chunk, over that of the fastest. `here` tells of each taker
  * whether the chunk is of its dataset. */
 static double slowest_rate(const struct encoded_store *store, const struct shortage *room, const bool *here)
 {
@@ -55,7 +55,7 @@ static double slowest_rate(const struct encoded_store *store, const struct short
     return fastest > 0 ? slowest / fastest : 1;
 }
 
-/* measure_apart gives the part of what a view has in a chunk that one read may bring a job. It finds out whether the
+/* measure_apart returns the part of what a view has in a chunk that one read may bring a job. It finds out whether the
  * takers are of one speed. */
 static double measure_apart(const struct encoded_store *store, struct shortage *room, const bool *here)
 {
@@ -108,7 +108,7 @@ void encoded_measure_shortage(struct encoded_store *store, const struct group *g
     measure_parts(store, group, room);
 }
 
-/* even_share gives what eviction fills of a stock: an even share of SHARED_STOCKS stocks, and at most a whole one. */
+/* even_share returns what eviction fills of a stock: an even share of SHARED_STOCKS stocks, and at most a whole one. */
 static uint32_t even_share(const struct shortage *room, uint32_t max)
 {
     uint32_t share = SHARED_STOCKS * max / room->n_takers;
@@ -129,7 +129,7 @@ void encoded_measure_for(struct encoded_store *store, const struct group *group,
     }
 }
 
-/* count_needs gives how many samples of the chunk that are not in memory would serve the job. */
+/* count_needs returns how many samples of the chunk that are not in memory would serve the job. */
 static uint32_t count_needs(const struct encoded_store *store, const struct chunk *chunk, uint32_t job)
 {
     uint32_t count = 0;
@@ -141,10 +141,11 @@ static uint32_t count_needs(const struct encoded_store *store, const struct chun
     return count;
 }
 
-/* What a read leaves behind of the job that it is for, the job reads the chunk for once more, at the end of its epoch.
- * So does another job to which few samples of the chunk are left. A slower job would keep the room for long. And jobs
- * that share no chunks would only push out each other's stocks. Nothing of this on a machine of its own: there fewer
- * reads are not worth that a chunk's samples are spread less. */
+/* encoded_measure_whole finds the takers to which a read of the chunk brings all that they need of it. If a read leaves
+ * some of the samples behind, the job that it is for must read the chunk again at the end of its epoch, and so must any
+ * other job to which few samples of the chunk are left. A slower job is left out, because its samples would keep the
+ * room for long. Jobs that share no chunks are left out, because they would only push out each other's stocks. A daemon
+ * without other nodes never does this: there, fewer reads are not worth it that a chunk's samples are spread less. */
 void encoded_measure_whole(struct encoded_store *store, const struct chunk *chunk, uint32_t job)
 {
     struct shortage *room = &store->shortage;

@@ -97,10 +97,10 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
  * places them anew. Jobs keep their samples. It does nothing when no job came with the key. */
 void engine_forget_chunks(struct engine *engine, const uint64_t chunk_key[ENGINE_CHUNK_KEY]);
 
-/* engine_segments_left gives how many of a sequence of `samples` the segments leave for the next sequence.
+/* engine_segments_left returns how many of a sequence of `samples` the segments leave for the next sequence.
  * engine_segment_delivered is for the last segment of a resume whose ranks go on in their parts, of a sequence of
- * `samples`. It gives what engine_resume.delivered counts for that segment: the samples that each rank was given, which
- * is the same number for all of them. Bad samples are behind a rank too, so it goes by the rank that is least far
+ * `samples`. It returns what engine_resume.delivered counts for that segment: the samples that each rank was given,
+ * which is the same number for all of them. Bad samples are behind a rank too, so it goes by the rank that is least far
  * through. */
 uint64_t engine_segments_left(const struct engine_segment *segments, uint32_t n_segments, uint64_t samples);
 uint64_t engine_segment_delivered(const struct engine_segment *segment, uint64_t samples);
@@ -213,8 +213,8 @@ struct engine_job_status {
  * needs a TICK now and then. */
 bool engine_waits_for_room(const struct engine *engine);
 
-/* engine_wakes_ns gives the time at which the engine needs a TICK at the latest: then a source that does not answer is
- * asked again, a job that has waited for its source too long fails, a RESERVE that was refused is tried again, or
+/* engine_wakes_ns returns the time at which the engine needs a TICK at the latest: then a source that does not answer
+ * is asked again, a job that has waited for its source too long fails, a RESERVE that was refused is tried again, or
  * more room is made for a job that comes. UINT64_MAX when it needs none. */
 uint64_t engine_wakes_ns(const struct engine *engine);
 

@@ -27,7 +27,7 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
     }
 }
 
-/* oldest_lease_s gives how long the client has held the oldest of its batches. */
+/* oldest_lease_s returns how long the client has held the oldest of its batches. */
 static double oldest_lease_s(const struct job_queue *queue, uint64_t now_ns)
 {
     uint64_t since_ns = now_ns;

@@ -98,7 +98,8 @@ struct engine_config {
     bool (*class_is_left)(const void *dataset, sample_id id, const struct idset *view, const struct idset *bad);
 };
 
-/* With more bad samples than one in so many a job trains on another dataset than it was given, whatever was set. */
+/* A job of which more than one sample in this many is bad trains on another dataset than it was given, whatever was
+ * set. */
 #define ENGINE_BAD_PART 10
 /* Bad samples that an error names, at the most. */
 #define ENGINE_BAD_NAMED 3
@@ -110,10 +111,10 @@ struct engine_config {
 /* Bytes that the record of one instance takes, with those of the entries that wait for it. */
 #define ENGINE_INSTANCE_BYTES 288
 
-/* Records take at most one part in so many of encoded_bytes. */
+/* Records take at most encoded_bytes divided by this. */
 #define ENGINE_RECORDS_PART 4
 
-/* engine_slot_least gives the slot_least at which the records of an arena full of instances take a quarter of
+/* engine_slot_least returns the slot_least at which the records of an arena full of instances take a quarter of
  * encoded_bytes. */
 static inline uint64_t engine_slot_least(uint64_t arena_bytes, uint64_t encoded_bytes, uint64_t instance_bytes)
 {
@@ -121,8 +122,8 @@ static inline uint64_t engine_slot_least(uint64_t arena_bytes, uint64_t encoded_
     return extent_round(records ? arena_bytes / records + 1 : arena_bytes);
 }
 
-/* engine_slot_bytes gives the bytes of the arena that an instance of so many bytes takes. An instance of 0 bytes takes
- * a place too. */
+/* engine_slot_bytes returns the bytes of the arena that an instance of so many bytes takes. An instance of 0 bytes
+ * takes a place too. */
 static inline uint64_t engine_slot_bytes(const struct engine_config *config, uint64_t bytes)
 {
     uint64_t rounded = extent_round(bytes ? bytes : 1);
@@ -189,7 +190,7 @@ struct engine_resume {
     /* What this rank has taken of the rest: batches, the samples in them, and the turns of these (dependent; NULL:
      * none). `through` (strict, none): so many numbers of the rank's part of the rest are behind it. When the last
      * segment has this job's world size and is left out of `segments`, because each rank goes on in its part, then
-     * `through` and `delivered` count what that segment took as well; engine_segment_delivered gives the latter. */
+     * `through` and `delivered` count what that segment took as well; engine_segment_delivered returns the latter. */
     uint32_t batches;
     uint64_t delivered, through;
     const struct idset *turns;
@@ -509,7 +510,7 @@ struct engine_action {
              * sample of the job's that it has. So each is asked for its part of what is left. */
             sample_id id;
             uint64_t offset, bytes; /* of the arena; the caller's until it answers */
-            uint64_t ahead;         /* about so many samples of the job's look-ahead are elsewhere */
+            uint64_t ahead;         /* about how many samples of the job's look-ahead are elsewhere */
             const void *dataset;
         } expect;
         struct {
@@ -542,7 +543,7 @@ struct engine_action {
             uint64_t retries;   /* of BACK: the loads that it did not answer */
         } source;
         struct {
-            uint64_t bytes; /* of the arena, from its start, which are to be there */
+            uint64_t bytes; /* reserve at least this many, from the start of the arena */
         } reserve;
         struct {
             uint64_t from, to; /* bytes of the arena */

@@ -171,7 +171,7 @@ struct jobs {
     uint32_t end;    /* jobs with this number or a higher one are FREE */
 };
 
-/* jobs_from gives the first job that is there, from the number `no` on; NULL when there is none. */
+/* jobs_from returns the first job that is there, from the number `no` on; NULL when there is none. */
 static inline struct job *jobs_from(const struct jobs *jobs, uint32_t no)
 {
     while (no < jobs->end && jobs->all[no].state == JOB_FREE)
@@ -190,19 +190,19 @@ static inline struct job *jobs_after(const struct jobs *jobs, const struct job *
     return jobs_from(jobs, job->no + 1);
 }
 
-/* job_at gives the job with this number, which may be FREE. */
+/* job_at returns the job with this number, which may be FREE. */
 static inline struct job *job_at(const struct jobs *jobs, uint32_t no)
 {
     return &jobs->all[no];
 }
 
-/* job_epochs gives how many epochs the job may have. */
+/* job_epochs returns how many epochs the job may have. */
 static inline uint32_t job_epochs(const struct job *job)
 {
     return job->terms.epochs ? job->terms.epochs : ENGINE_EPOCHS_MAX;
 }
 
-/* job_free_place gives the lowest number that no job has; JOBS_MAX when all are taken. */
+/* job_free_place returns the lowest number that no job has; JOBS_MAX when all are taken. */
 uint32_t job_free_place(const struct jobs *jobs);
 /* job_in_step tells whether the job has several ranks, here or at other nodes. They train in step, so they have equal
  * shares whatever happens. */
@@ -211,19 +211,19 @@ static inline bool job_in_step(const struct job *job)
     return job->terms.world_size > 1 || job->terms.part.world_size > 0;
 }
 
-/* job_all_ranks gives the number of the job's ranks, those at other nodes included. */
+/* job_all_ranks returns the number of the job's ranks, those at other nodes included. */
 static inline uint32_t job_all_ranks(const struct job *job)
 {
     return job->terms.part.world_size ? job->terms.part.world_size : job->terms.world_size;
 }
 
-/* job_drawn gives the samples that this engine draws for the job: its view, less what is elsewhere. */
+/* job_drawn returns the samples that this engine draws for the job: its view, less what is elsewhere. */
 static inline const struct idset *job_drawn(const struct job *job)
 {
     return job->progress.here ? job->progress.here : job->terms.view;
 }
 
-/* job_left_elsewhere gives how many samples of the epoch are elsewhere and not planned; job_left how many are to be
+/* job_left_elsewhere returns how many samples of the epoch are elsewhere and not planned; job_left how many are to be
  * planned in all, those here included. */
 static inline uint64_t job_left_elsewhere(const struct engine_env *env, const struct job *job)
 {
@@ -235,20 +235,20 @@ static inline uint64_t job_left(const struct engine_env *env, const struct job *
     return sampler_remaining(env->sampler, job->no) + job_left_elsewhere(env, job);
 }
 
-/* job_find_name gives the job with this name; NULL when there is none. */
+/* job_find_name returns the job with this name; NULL when there is none. */
 struct job *job_find_name(const struct jobs *jobs, const char *name);
-/* job_find_client gives the job whose first rank was this client; NULL when there is none. */
+/* job_find_client returns the job whose first rank was this client; NULL when there is none. */
 struct job *job_find_client(const struct jobs *jobs, uint64_t client);
-/* job_asked_weight gives what the description asks for, with its 0 read as 1. */
+/* job_asked_weight returns what the description asks for, with its 0 read as 1. */
 double job_asked_weight(const struct engine_job_desc *desc);
 /* job_well_formed tells whether all arguments of the description are in their ranges. It does not look at the view. */
 bool job_well_formed(const struct engine_job_desc *desc);
-/* job_batch_slots gives the samples of a batch: batch_size, or a rank's share of the view when that is less. */
+/* job_batch_slots returns the samples of a batch: batch_size, or a rank's share of the view when that is less. */
 uint64_t job_batch_slots(const struct engine_job_desc *desc);
-/* job_terms_differ gives the name of a setting in which the description differs from the job; NULL when there is
+/* job_terms_differ returns the name of a setting in which the description differs from the job; NULL when there is
  * none. */
 const char *job_terms_differ(const struct job *job, const struct engine_job_desc *desc);
-/* job_mean_bytes gives the mean length of the encoded bytes of the view's samples, taken from at most 256 of them; at
+/* job_mean_bytes returns the mean length of the encoded bytes of the view's samples, taken from at most 256 of them; at
  * least 1. */
 uint64_t job_mean_bytes(const struct jobs *jobs, const struct engine_job_desc *desc);
 /* job_act adds an action about the job. It is for the client of the rank that made the job; the caller may change

@@ -46,7 +46,7 @@ void jobs_deliver(struct engine *engine);
 void jobs_stall_asked(const struct engine *engine, const struct job *job, struct job_queue *queue, uint32_t awaited);
 /* jobs_stall_watch counts the time up to now, and looks for the cause of the time that comes. */
 void jobs_stall_watch(const struct engine *engine, const struct job *job, struct job_queue *queue);
-/* jobs_stall_end counts the time up to now: the client gets a batch, or asks for none any more. It gives how long it
+/* jobs_stall_end counts the time up to now: the client gets a batch, or asks for none any more. It returns how long it
  * stood still; 0 if it did not. */
 uint64_t jobs_stall_end(const struct engine *engine, struct job_queue *queue);
 
@@ -54,8 +54,8 @@ uint64_t jobs_stall_end(const struct engine *engine, struct job_queue *queue);
 /* jobs_resume_ready tells whether all ranks are there. Then those that ask for an earlier epoch than the job begins in
  * are told that nothing of it is left for them. */
 bool jobs_resume_ready(struct engine *engine, const struct job *job);
-/* jobs_resume_epoch gives the epoch that a restoring job begins when somebody asks for one: the one that its ranks were
- * in; a later one when all of them ask for later ones. */
+/* jobs_resume_epoch returns the epoch that a restoring job begins when somebody asks for one: the one that its ranks
+ * were in; a later one when all of them ask for later ones. */
 uint32_t jobs_resume_epoch(const struct job *job);
 /* jobs_resume_elsewhere and jobs_resume_begin are called when the job's epoch has begun whole a moment ago.
  * jobs_resume_elsewhere tells whether its ranks have had samples of the epoch that ranks at other nodes get.

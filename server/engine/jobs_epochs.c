@@ -35,7 +35,7 @@ static void epoch_end(struct engine *engine, uint32_t no, enum job_state next)
     residents_drop_remaining(&engine->residents, no);
 }
 
-/* variant_of_epoch gives the number that stands for a variant in one epoch. It is never 0, and differs from epoch to
+/* variant_of_epoch returns the number that stands for a variant in one epoch. It is never 0, and differs from epoch to
  * epoch. */
 static uint64_t variant_of_epoch(uint64_t variant, uint32_t epoch)
 {

@@ -54,13 +54,14 @@ static void skip(struct engine *engine, const struct result *result)
     queue_remove(&engine->queues, result->entry);
 }
 
-/* bad_count gives how many samples of the epoch are bad, with those that were lost before it was begun here. */
+/* bad_count returns how many samples of the epoch are bad, with those that were lost before it was begun here. */
 static uint64_t bad_count(const struct job *job)
 {
     return idset_count(job->progress.bad) + job->progress.lost_before;
 }
 
-/* bad_most gives the most bad samples of an epoch with which any job goes on; bad_max what of them is allowed here. */
+/* bad_most returns the most bad samples of an epoch with which any job goes on; bad_max what of them is allowed
+ * here. */
 static uint64_t bad_most(const struct job *job)
 {
     return job->shape.epoch_samples / ENGINE_BAD_PART;

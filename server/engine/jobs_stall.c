@@ -16,7 +16,7 @@ static bool asks(const struct job *job, const struct job_queue *queue)
            (queue->next.asked || (job->state == JOB_RUNNING && queue->epoch.credits > 0));
 }
 
-/* first_waiting gives the first entry of the queue that waits for its instance; ENGINE_NONE when none does. */
+/* first_waiting returns the first entry of the queue that waits for its instance; ENGINE_NONE when none does. */
 static uint32_t first_waiting(const struct engine *engine, const struct job_queue *queue)
 {
     uint32_t entry = queue->line.first_waiting;

@@ -60,8 +60,8 @@ void jobs_watch_ranks(struct engine *engine)
     }
 }
 
-/* longest_place gives the bytes of the longest place that is asked for: a slot of any job, or a raw sample of this job
- * that has no room. */
+/* longest_place returns the bytes of the longest place that is asked for: a slot of any job, or a raw sample of this
+ * job that has no room. */
 static uint64_t longest_place(const struct engine *engine, const struct job *job)
 {
     uint64_t longest = 0;
@@ -80,7 +80,7 @@ static uint64_t longest_place(const struct engine *engine, const struct job *job
     return engine_slot_bytes(&engine->env.config, longest);
 }
 
-/* enough_bytes gives the size of an arena that has room for the job, wherever clients hold theirs. The free space
+/* enough_bytes returns the size of an arena that has room for the job, wherever clients hold theirs. The free space
  * between two places that clients hold is less than a place; otherwise a place would be there. */
 static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
 {

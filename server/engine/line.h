@@ -26,7 +26,7 @@ struct links {
 #define LINE_EMPTY ((struct line){ENGINE_NONE, ENGINE_NONE})
 #define LINKS(array, member) ((struct links){&(array)->member, sizeof *(array)})
 
-/* line_link gives the link of an element. */
+/* line_link returns the link of an element. */
 static inline struct link *line_link(struct links links, uint32_t index)
 {
     return (struct link *)(void *)((char *)links.first + links.stride * index);

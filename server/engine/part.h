@@ -4,17 +4,17 @@
 
 #include "server/engine/engine.h"
 
-/* part_ranks gives the ranks here. */
+/* part_ranks returns the ranks here. */
 uint32_t part_ranks(const struct engine_job_desc *desc);
 bool part_well_formed(const struct engine_job_desc *desc);
-/* part_rank_samples gives the samples that each rank of the job gets in an epoch, repeats included, without
+/* part_rank_samples returns the samples that each rank of the job gets in an epoch, repeats included, without
  * drop_last. */
 uint64_t part_rank_samples(const struct engine_job_desc *desc);
-/* part_samples gives those that the ranks here get together, repeats included, of a job with ranks at other nodes: all
- * ranks get equally many. 0: all of the job's ranks are here. */
+/* part_samples returns those that the ranks here get together, repeats included, of a job with ranks at other nodes:
+ * all ranks get equally many. 0: all of the job's ranks are here. */
 uint64_t part_samples(const struct engine_job_desc *desc);
-/* part_epoch_samples gives the samples that an epoch has for the ranks here, each once: all of the view, or a share of
- * it. */
+/* part_epoch_samples returns the samples that an epoch has for the ranks here, each once: all of the view, or a share
+ * of it. */
 uint64_t part_epoch_samples(const struct engine_job_desc *desc);
 
 #endif

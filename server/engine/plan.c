@@ -118,9 +118,9 @@ sample_id plan_any_sample(struct plan *plan, const struct job *job)
     return id;
 }
 
-/* choose_repeat gives the sample that fills up a rank's share: any of the epoch's. In a fixed order it is the one that
- * DistributedSampler takes: the first samples that the epoch deals again, dealt on in turn. Further repeats, which are
- * needed because samples were bad, follow by ascending id. */
+/* choose_repeat returns the sample that fills up a rank's share: any of the epoch's. In a fixed order it is the one
+ * that DistributedSampler takes: the first samples that the epoch deals again, dealt on in turn. Further repeats, which
+ * are needed because samples were bad, follow by ascending id. */
 static sample_id choose_repeat(struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     sample_id id;

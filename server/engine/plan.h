@@ -40,7 +40,7 @@ struct plan {
  * has room, nothing is left to draw, or the step has drawn enough; then plan.goes_on. */
 void plan_step(struct plan *plan);
 void plan_round(struct plan *plan);
-/* plan_any_sample gives a sample by chance: of the view, or of this epoch's share of it. */
+/* plan_any_sample returns a sample by chance: of the view, or of this epoch's share of it. */
 sample_id plan_any_sample(struct plan *plan, const struct job *job);
 /* plan_allot gives the sample at this position of what the epoch deals in a fixed order to the reserve of its rank. If
  * the rank has left the epoch, the sample is left behind. */

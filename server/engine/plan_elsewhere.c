@@ -104,7 +104,7 @@ static void entry_becomes(struct plan *plan, uint32_t index, sample_id id)
         tasks_rename(plan->tasks, plan->prepared->instances[entry->instance].task, id);
 }
 
-/* find_expecting gives the job's entry that expects the sample, or has yet to be placed to do so; ENGINE_NONE when
+/* find_expecting returns the job's entry that expects the sample, or has yet to be placed to do so; ENGINE_NONE when
  * there is none. */
 static uint32_t find_expecting(const struct plan *plan, const struct job *job, sample_id id)
 {
@@ -126,7 +126,7 @@ static uint32_t find_expecting(const struct plan *plan, const struct job *job, s
     return ENGINE_NONE;
 }
 
-/* find_reserved gives the place of the sample in a reserve of the job's; NULL when it is in none. */
+/* find_reserved returns the place of the sample in a reserve of the job's; NULL when it is in none. */
 static struct allotted *find_reserved(const struct job *job, sample_id id)
 {
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {

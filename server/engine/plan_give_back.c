@@ -16,7 +16,7 @@ static bool may_loosen(const struct plan *plan, const struct entry *entry)
            !tasks_is_running(plan->tasks, &plan->prepared->instances[entry->instance]);
 }
 
-/* sure_entries gives how many of the queue's first entries keep their instances; the others are loose. Raw instances
+/* sure_entries returns how many of the queue's first entries keep their instances; the others are loose. Raw instances
  * have no zone. So of a raw job no entry behind one without an instance is sure: the room that this one lacks may lie
  * in pieces between them, and none of them is delivered before it. */
 static uint64_t sure_entries(const struct plan *plan, const struct job *job, const struct job_queue *queue)
@@ -135,7 +135,7 @@ void plan_unplace(struct plan *plan, uint32_t index)
     queue_unplaced(plan->queues, index);
 }
 
-/* as_allotted gives the entry's sample as the reserve keeps it. */
+/* as_allotted returns the entry's sample as the reserve keeps it. */
 static struct allotted as_allotted(const struct entry *entry)
 {
     return (struct allotted){entry->id, entry->turn, entry->number};

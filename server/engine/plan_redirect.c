@@ -45,7 +45,7 @@ static bool eligible_for_all(const struct plan *plan, const struct jobset *jobs,
     return true;
 }
 
-/* better_instance gives the better of two settled instances for the job; `best` may be ENGINE_NONE. An instance that
+/* better_instance returns the better of two settled instances for the job; `best` may be ENGINE_NONE. An instance that
  * the job may not get is never better. READY is better than MAKING. Between equals, the one that fewer jobs want is
  * better: it would be evicted first. */
 static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
@@ -93,7 +93,7 @@ static uint32_t groups_in_reach(const struct plan *plan, const struct job *job, 
     return groups < most ? (uint32_t)groups : most;
 }
 
-/* best_of_fiber gives the best of `best`, which may be ENGINE_NONE, and the fiber's instances that somebody wants. It
+/* best_of_fiber returns the best of `best`, which may be ENGINE_NONE, and the fiber's instances that somebody wants. It
  * settles and counts each that it looks at. */
 static uint32_t best_of_fiber(const struct plan *plan, uint32_t job, sample_id pick, const struct fiber *fiber,
                               uint32_t *looked, uint32_t best)
@@ -108,7 +108,7 @@ static uint32_t best_of_fiber(const struct plan *plan, uint32_t job, sample_id p
     return best;
 }
 
-/* find_prepared gives the best instance for the job: one of the pick's own, even if nobody else wants them, or one of
+/* find_prepared returns the best instance for the job: one of the pick's own, even if nobody else wants them, or one of
  * the fiber that somebody wants; if none of these is READY, one of the next fiber in reach that has a READY one. An
  * instance that a job in the dataset's order left behind is given for its own sample only. Otherwise an epoch would
  * begin with one class, because a folder is sorted by class. So is one that lies there since an epoch before. Otherwise
@@ -131,7 +131,7 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
     return best;
 }
 
-/* find_encoded gives a sample of the fiber whose bytes are in memory or on their way, and that all the jobs may get;
+/* find_encoded returns a sample of the fiber whose bytes are in memory or on their way, and that all the jobs may get;
  * SAMPLE_NONE when there is none. Bytes in memory come before bytes on their way. Of those that fewest jobs want, it is
  * the newest with one chance in four, and otherwise any. To take the newest leaves the others time to drift from their
  * neighbours in the chunk. To take any keeps neighbours from following each other. Where samples stay over all
@@ -163,8 +163,8 @@ static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, samp
     return best;
 }
 
-/* member_for gives a sample of the chunk, in slots first … end - 1, that all the jobs may get and memory does not have;
- * SAMPLE_NONE when there is none. Chance decides among several. */
+/* member_for returns a sample of the chunk, in slots first … end - 1, that all the jobs may get and memory does not
+ * have; SAMPLE_NONE when there is none. Chance decides among several. */
 static sample_id member_for(struct plan *plan, const struct chunk *chunk, const struct jobset *jobs, sample_id pick,
                             uint32_t first, uint32_t end)
 {
@@ -180,8 +180,8 @@ static sample_id member_for(struct plan *plan, const struct chunk *chunk, const 
     return found;
 }
 
-/* find_load gives the sample to load. It is from the chunk of the group that brings most, but a chunk that a task waits
- * for already comes before all others. */
+/* find_load returns the sample to load. It is from the chunk of the group that brings most, but a chunk that a task
+ * waits for already comes before all others. */
 static sample_id find_load(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     const struct group *group = chunks_group(plan->chunks, pick);

@@ -29,7 +29,7 @@ static void add_fixed(struct fixed *fixed, uint32_t index)
     fixed->all[fixed->count++] = index;
 }
 
-/* gather_fixed gives the instances that nothing moves. The caller frees them. */
+/* gather_fixed returns the instances that nothing moves. The caller frees them. */
 static struct fixed gather_fixed(const struct plan *plan)
 {
     struct fixed fixed = {0};
@@ -73,7 +73,7 @@ static void clear(struct plan *plan, const struct layout *layout)
     free(goes);
 }
 
-/* lay_out gives every zone the slots that it has promised, and returns whether that was possible. With `move` entries
+/* lay_out returns every zone the slots that it has promised, and returns whether that was possible. With `move` entries
  * make way. */
 static bool lay_out(struct plan *plan, const struct fixed *fixed, bool move)
 {
@@ -127,7 +127,7 @@ static bool fits_beside(const struct plan *plan, const struct fixed *fixed)
 }
 
 /* clear_slots gets the slots that the job still lacks by eviction, or by laying all zones out anew. Nothing is evicted
- * in vain: all zones are known to fit beside what cannot be moved. It gives how many the job got; less than it lacked
+ * in vain: all zones are known to fit beside what cannot be moved. It returns how many the job got; less than it lacked
  * only if that is none, or zone_goes_on. */
 static uint64_t clear_slots(struct plan *plan, uint64_t bytes, uint64_t lacking)
 {

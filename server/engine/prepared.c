@@ -56,7 +56,7 @@ void prepared_evict(struct prepared *prepared, uint32_t index)
     prepared_free(prepared, index);
 }
 
-/* becomes_ready gives the first entry that waited for the instance. */
+/* becomes_ready returns the first entry that waited for the instance. */
 static uint32_t becomes_ready(struct prepared *prepared, uint32_t index)
 {
     struct instance *instance = &prepared->instances[index];

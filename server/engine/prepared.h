@@ -118,7 +118,7 @@ struct prepared {
     size_t window_cap;
 };
 
-/* prepared_sample gives what the arena has of a sample. */
+/* prepared_sample returns what the arena has of a sample. */
 static inline struct prepared_sample *prepared_sample(const struct prepared *prepared, sample_id id)
 {
     return &samples_at(&prepared->env->samples, id)->prepared;
@@ -130,18 +130,18 @@ static inline struct prepared_sample *prepared_sample(const struct prepared *pre
          index = (prepared)->instances[index].next)
 
 /* prepared.c */
-/* instance_new gives the number of an unused place, all zeros; instance_drop makes the place unused again. See
+/* instance_new returns the number of an unused place, all zeros; instance_drop makes the place unused again. See
  * slab.h. */
 uint32_t instance_new(struct prepared *prepared);
 void instance_drop(struct prepared *prepared, uint32_t instance);
-/* prepared_idle gives how many instances have no pin and are wanted by nobody now. */
+/* prepared_idle returns how many instances have no pin and are wanted by nobody now. */
 uint32_t prepared_idle(const struct prepared *prepared);
 /* prepared_free frees an instance for which no entry waits, and its block. */
 void prepared_free(struct prepared *prepared, uint32_t instance);
 /* prepared_evict frees an instance that is READY and has no pin, and counts it as evicted. */
 void prepared_evict(struct prepared *prepared, uint32_t instance);
-/* prepared_made makes the instance READY. The pin of its making stays until the caller unpins it. It gives the first of
- * the entries that waited for the instance; ENGINE_NONE when none did. */
+/* prepared_made makes the instance READY. The pin of its making stays until the caller unpins it. It returns the first
+ * of the entries that waited for the instance; ENGINE_NONE when none did. */
 uint32_t prepared_made(struct prepared *prepared, uint32_t instance);
 /* prepared_expect has an instance that has just begun come from another node. prepared_rename makes it one of another
  * sample. prepared_arrived makes it READY, as prepared_made does. */
@@ -155,7 +155,7 @@ void prepared_unpin(struct prepared *prepared, uint32_t instance);
  * takes the note back. */
 void prepared_mark_had(struct prepared *prepared, uint32_t job, uint32_t instance);
 void prepared_clear_had(struct prepared *prepared, uint32_t job, uint32_t instance);
-/* prepared_find gives an instance of the sample that the job may get, one that is READY before one that is MAKING;
+/* prepared_find returns an instance of the sample that the job may get, one that is READY before one that is MAKING;
  * ENGINE_NONE when there is none. */
 uint32_t prepared_find(struct prepared *prepared, uint32_t job, sample_id id);
 
@@ -210,11 +210,11 @@ bool prepared_is_free(const struct prepared *prepared, uint32_t block);
 bool prepared_is_away(const struct prepared *prepared, uint32_t block);
 /* prepared_release frees a block in use, whose owner has no more use for it. */
 void prepared_release(struct prepared *prepared, uint32_t block);
-/* prepared_there_bytes gives the bytes that there is memory for. */
+/* prepared_there_bytes returns the bytes that there is memory for. */
 uint64_t prepared_there_bytes(const struct prepared *prepared);
-/* prepared_used_bytes gives the bytes of all blocks in use, free slots of zones among them. */
+/* prepared_used_bytes returns the bytes of all blocks in use, free slots of zones among them. */
 uint64_t prepared_used_bytes(const struct prepared *prepared);
-/* prepared_last_below gives the block that ends where the limit is; EXTENT_NONE when the limit is 0. */
+/* prepared_last_below returns the block that ends where the limit is; EXTENT_NONE when the limit is 0. */
 uint32_t prepared_last_below(const struct prepared *prepared);
 /* prepared_cut lowers the limit to `from`, which lies in that block, or begins it. The block is free; what lies above
  * is returned. prepared_leave_island lowers the limit to the beginning of that block, which is in use. */
@@ -246,16 +246,16 @@ void prepared_on_reserved(struct prepared *prepared, uint64_t bytes, bool refuse
 void prepared_press(struct prepared *prepared);
 /* prepared_tend ends a step: it gives back what was not needed for long, and asks for what is wanted. */
 void prepared_tend(struct prepared *prepared);
-/* prepared_wakes_ns gives the time at which prepared_tend has something to do without an event; UINT64_MAX: never. */
+/* prepared_wakes_ns returns the time at which prepared_tend has something to do without an event; UINT64_MAX: never. */
 uint64_t prepared_wakes_ns(const struct prepared *prepared);
 
 /* prepared_zones.c */
-/* prepared_zone_of gives the zone of the instance's size, whether its block is a slot or not; NULL when it is raw. */
+/* prepared_zone_of returns the zone of the instance's size, whether its block is a slot or not; NULL when it is raw. */
 struct zone *prepared_zone_of(const struct prepared *prepared, const struct instance *instance);
-/* prepared_zone_for gives the zone with slots of so many bytes, and makes it if there is none. Pointers to zones are
+/* prepared_zone_for returns the zone with slots of so many bytes, and makes it if there is none. Pointers to zones are
  * valid until then. */
 struct zone *prepared_zone_for(struct prepared *prepared, uint64_t bytes);
-/* prepared_zone_take gives a free slot of the zone to the instance; ENGINE_NONE when there is none. */
+/* prepared_zone_take returns a free slot of the zone to the instance; ENGINE_NONE when there is none. */
 uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32_t instance);
 /* prepared_zone_enter puts an instance that has its block into the list of its zone. prepared_zone_leave takes it out
  * if it has a zone, and gives up its block: a slot becomes a free one. */
@@ -265,7 +265,7 @@ void prepared_zone_leave(struct prepared *prepared, uint32_t instance);
  * block of the oldest instance beside the slots one; false: there is none. */
 void prepared_zone_add(struct zone *zone, uint32_t block);
 bool prepared_zone_adopt(struct prepared *prepared, struct zone *zone);
-/* prepared_zones_free_bytes gives the bytes of all free slots of all zones. */
+/* prepared_zones_free_bytes returns the bytes of all free slots of all zones. */
 uint64_t prepared_zones_free_bytes(const struct prepared *prepared);
 /* prepared_zones_destroy frees the zones. */
 void prepared_zones_destroy(struct prepared *prepared);
@@ -278,7 +278,7 @@ void prepared_survey(const struct prepared *prepared, const bool *fixed, struct 
  * that must make way. When the caller has freed these, prepared_make_slots makes the slots that are missing. */
 void prepared_clear_slots(struct prepared *prepared, const struct layout *layout, bool *goes);
 void prepared_make_slots(struct prepared *prepared, const struct layout *layout);
-/* prepared_promises gives for each zone what a layout must have: slot size and promised slots. The caller frees the
+/* prepared_promises returns for each zone what a layout must have: slot size and promised slots. The caller frees the
  * array. */
 struct layout_zone *prepared_promises(const struct prepared *prepared);
 /* prepared_compare_blocks orders two struct layout_block by their offsets, for qsort. */

@@ -216,7 +216,7 @@ void prepared_press(struct prepared *prepared)
     prepared->room_changes++;
 }
 
-/* needed_bytes gives what the arena is needed for: what is there but for the leftovers that are too many. */
+/* needed_bytes returns what the arena is needed for: what is there but for the leftovers that are too many. */
 static uint64_t needed_bytes(const struct prepared *prepared)
 {
     uint64_t used = prepared_used_bytes(prepared), taken = prepared->slab.taken, idle = prepared_idle(prepared);
@@ -224,7 +224,7 @@ static uint64_t needed_bytes(const struct prepared *prepared)
     return taken == 0 ? used : used - used / taken * spare;
 }
 
-/* part_ns gives the length of a part of linger_ns. */
+/* part_ns returns the length of a part of linger_ns. */
 static uint64_t part_ns(const struct prepared *prepared)
 {
     uint64_t part = prepared->env->config.linger_ns / LINGER_PARTS;

@@ -136,7 +136,7 @@ static double expected_reuse(const struct prepared *prepared, const struct insta
     return reuse;
 }
 
-/* first_victim gives an instance of those that fewest jobs want. */
+/* first_victim returns an instance of those that fewest jobs want. */
 static uint32_t first_victim(struct prepared *prepared)
 {
     uint32_t victim = residency_victim(prepared->residency);
@@ -145,7 +145,7 @@ static uint32_t first_victim(struct prepared *prepared)
     return victim;
 }
 
-/* find_victim gives the instance to evict. Of those that fewest jobs want, it is the one that is expected to be asked
+/* find_victim returns the instance to evict. Of those that fewest jobs want, it is the one that is expected to be asked
  * for last. Only REUSE_VICTIMS of them are compared, those longest untouched. */
 static uint32_t find_victim(struct prepared *prepared)
 {
@@ -188,14 +188,14 @@ static bool clear_slot(struct prepared *prepared, const struct claim *claim)
     return victim != RESIDENT_NONE;
 }
 
-/* take_free gives a free slot of the zone, or a free block beside the zones; EXTENT_NONE when there is neither. */
+/* take_free returns a free slot of the zone, or a free block beside the zones; EXTENT_NONE when there is neither. */
 static uint32_t take_free(struct prepared *prepared, const struct claim *claim)
 {
     uint32_t block = claim->zone ? prepared_zone_take(prepared, claim->zone, claim->index) : ENGINE_NONE;
     return block != ENGINE_NONE ? block : extent_alloc(prepared->extents, claim->bytes, claim->index);
 }
 
-/* arena_alloc gives a block for the claim, and clears room for it if need be; EXTENT_NONE when there is no room, or
+/* arena_alloc returns a block for the claim, and clears room for it if need be; EXTENT_NONE when there is no room, or
  * when more is about to come. */
 static uint32_t arena_alloc(struct prepared *prepared, const struct claim *claim)
 {
@@ -216,7 +216,8 @@ static uint32_t arena_alloc(struct prepared *prepared, const struct claim *claim
     return block;
 }
 
-/* arena_alloc_spare gives a block for the claim like arena_alloc, but clears away only instances that nobody wants. */
+/* arena_alloc_spare returns a block for the claim like arena_alloc, but clears away only instances that nobody
+ * wants. */
 static uint32_t arena_alloc_spare(struct prepared *prepared, const struct claim *claim)
 {
     uint32_t block = take_free(prepared, claim);

@@ -172,20 +172,20 @@ struct queues {
     uint64_t next_batch; /* the number of the next batch that goes out, from 1 on */
 };
 
-/* queue_waited_ns gives how long the rank's client has waited for batches in all, up to now_ns. */
+/* queue_waited_ns returns how long the rank's client has waited for batches in all, up to now_ns. */
 static inline uint64_t queue_waited_ns(const struct job_queue *queue, uint64_t now_ns)
 {
     const struct rank_tallies *tallies = &queue->tallies;
     return tallies->wait_ns + (tallies->waiting ? now_ns - tallies->waiting_since_ns : 0);
 }
 
-/* queue_of gives the queue that the entry is in. */
+/* queue_of returns the queue that the entry is in. */
 static inline struct job_queue *queue_of(const struct queues *queues, const struct entry *entry)
 {
     return &job_at(queues->jobs, entry->job)->queues[entry->rank];
 }
 
-/* queue_reserve_count gives the number of samples in the reserve. */
+/* queue_reserve_count returns the number of samples in the reserve. */
 static inline uint64_t queue_reserve_count(const struct reserve *reserve)
 {
     return reserve->end - reserve->at;
@@ -202,7 +202,7 @@ static inline uint64_t queue_reserve_count(const struct reserve *reserve)
  * begun or is all zeros. */
 int queue_begin(struct job_queue *queue, uint32_t rank, uint32_t held_max, uint64_t reserved);
 void queue_end(struct job_queue *queue);
-/* entry_new gives the number of an unused place, all zeros; entry_drop makes the place unused again. See slab.h. */
+/* entry_new returns the number of an unused place, all zeros; entry_drop makes the place unused again. See slab.h. */
 uint32_t entry_new(struct queues *queues);
 void entry_drop(struct queues *queues, uint32_t entry);
 /* queue_append puts an entry at the end of the line of its job and rank. */
@@ -228,23 +228,24 @@ void queue_lease_end(struct queues *queues, struct job_queue *queue, uint32_t at
 void queue_reserve_add(struct reserve *reserve, struct allotted sample);
 /* queue_reserve_put_first puts the samples of `back` before those of the reserve, and frees back's array. */
 void queue_reserve_put_first(struct reserve *reserve, struct reserve *back);
-/* queue_oldest_lease gives the place of the lease with the lowest batch number from `least` on; n_leases when there is
- * none. */
+/* queue_oldest_lease returns the place of the lease with the lowest batch number from `least` on; n_leases when there
+ * is none. */
 uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least);
 /* queue_lease_put_back adds the samples of a lease of this epoch to `back`. They count as not planned, not delivered
  * and not had. The lease stays until queue_lease_end. */
 void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease,
                           struct reserve *back);
-/* queue_overtakers_max gives how many samples that were planned behind one may overtake it. */
+/* queue_overtakers_max returns how many samples that were planned behind one may overtake it. */
 uint64_t queue_overtakers_max(const struct job *job);
-/* queue_through gives how many numbers of its part of a fixed order are behind a queue that is not done: what it has
- * neither in its line nor in its reserve of what was dealt to it. It gives 0 for dependent jobs. */
+/* queue_through returns how many numbers of its part of a fixed order are behind a queue that is not done: what it has
+ * neither in its line nor in its reserve of what was dealt to it. It returns 0 for dependent jobs. */
 uint32_t queue_through(const struct queues *queues, const struct job *job, const struct job_queue *queue);
-/* queue_share_of gives the samples for each rank of an epoch of so many. queue_share gives those that this epoch has
- * for each rank. */
+/* queue_share_of returns the samples for each rank of an epoch of so many. queue_share returns those that this epoch
+ * has for each rank. */
 uint64_t queue_share_of(const struct job *job, uint64_t samples);
 uint64_t queue_share(const struct job *job);
-/* queue_rank_planned gives how many samples were planned for the rank in this epoch; UINT64_MAX when it is through. */
+/* queue_rank_planned returns how many samples were planned for the rank in this epoch; UINT64_MAX when it is
+ * through. */
 uint64_t queue_rank_planned(const struct job *job, uint32_t rank);
 /* queue_lost_many tells whether many repeats were bad since the last good one. Then more are planned one at a time. */
 bool queue_lost_many(const struct job_queue *queue);
@@ -253,18 +254,18 @@ bool queue_lost_many(const struct job_queue *queue);
 bool queue_repeat_lost(struct job_queue *queue);
 /* queue_has_more_to_plan tells whether more will be planned for the queue in this epoch. */
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue);
-/* queue_sure_slots gives how many of its first entries the queue is sure to have room for. */
+/* queue_sure_slots returns how many of its first entries the queue is sure to have room for. */
 uint64_t queue_sure_slots(const struct job *job, const struct job_queue *queue);
-/* queue_slots_of gives the slots that the job keeps for good, for all its ranks. */
+/* queue_slots_of returns the slots that the job keeps for good, for all its ranks. */
 uint64_t queue_slots_of(const struct job *job);
-/* queue_batches_held gives the batches that the job's clients hold; 0 when the job is FREE. */
+/* queue_batches_held returns the batches that the job's clients hold; 0 when the job is FREE. */
 uint32_t queue_batches_held(const struct job *job);
 /* queue_making_begun notes in each entry that waits for the instance that its PREPARE is out. */
 void queue_making_begun(struct queues *queues, uint32_t instance);
 /* queue_making_ended notes in the entry that the PREPARE it waited for is over. It does nothing when none was out. */
 void queue_making_ended(struct queues *queues, struct entry *entry);
-/* queue_dry_ns gives the nanoseconds until the rank's client has used up `begun` samples; below 0 when it has asked for
- * more than these. */
+/* queue_dry_ns returns the nanoseconds until the rank's client has used up `begun` samples; below 0 when it has asked
+ * for more than these. */
 double queue_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun);
 
 /* queue_batch.c */
@@ -278,7 +279,7 @@ bool queue_next_batch_ready(const struct queues *queues, const struct job *job, 
 bool queue_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 /* queue_may_have_batch tells whether the queue's client has credits and may hold one more batch. */
 bool queue_may_have_batch(const struct job *job, const struct job_queue *queue);
-/* queue_ready_batches gives how many batches the entries that are ready make, for the status. */
+/* queue_ready_batches returns how many batches the entries that are ready make, for the status. */
 uint32_t queue_ready_batches(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 
 /* queue_exchange.c */

@@ -69,7 +69,7 @@ static struct job_queue *driest(const struct job *job, struct job_queue *from)
     return best;
 }
 
-/* find_waiting gives the first entry of the queue that may wait in the place of `ready`; ENGINE_NONE when there is
+/* find_waiting returns the first entry of the queue that may wait in the place of `ready`; ENGINE_NONE when there is
  * none. In ready's own queue, only an entry before it may. */
 static uint32_t find_waiting(const struct queues *queues, struct job_queue *queue, const struct entry *ready)
 {
@@ -118,8 +118,8 @@ static void exchange(struct queues *queues, uint32_t ready_index, uint32_t waiti
     from->line.making += waiting->making;
 }
 
-/* exchange_ready gives the entry that has taken the place of this one and still waits; ENGINE_NONE when nothing changed
- * places. */
+/* exchange_ready returns the entry that has taken the place of this one and still waits; ENGINE_NONE when nothing
+ * changed places. */
 static uint32_t exchange_ready(struct queues *queues, uint32_t index)
 {
     const struct entry *entry = &queues->entries[index];

@@ -53,7 +53,7 @@ uint64_t quota_ahead_encoded_bytes(const struct quota *quota)
     return bytes;
 }
 
-/* rows_needed gives how many of `most` rows are of use to the rank with the greatest need. */
+/* rows_needed returns how many of `most` rows are of use to the rank with the greatest need. */
 static uint32_t rows_needed(const struct job *job, uint32_t most)
 {
     uint32_t rows = job->quota.ahead_min < most ? job->quota.ahead_min : most;
@@ -155,7 +155,7 @@ void quota_divide(struct quota *quota, uint32_t *rows)
 
 /* ── by need ── */
 
-/* measured_rows gives the rows that cover the longest time of all windows. */
+/* measured_rows returns the rows that cover the longest time of all windows. */
 static uint32_t measured_rows(const struct job *job, const struct look_ahead *need)
 {
     uint64_t worst_ns = 0;

@@ -32,15 +32,16 @@ struct quota {
     bool divide;             /* The need of some job has changed, so the arena is to be divided again. */
 };
 
-/* quota_least_bytes gives the bytes of the arena that the jobs keep, whichever job comes. */
+/* quota_least_bytes returns the bytes of the arena that the jobs keep, whichever job comes. */
 uint64_t quota_least_bytes(const struct quota *quota);
-/* quota_wanted_bytes gives the bytes of the arena that all that the jobs asked for would take. */
+/* quota_wanted_bytes returns the bytes of the arena that all that the jobs asked for would take. */
 uint64_t quota_wanted_bytes(const struct quota *quota);
-/* quota_ahead_encoded_bytes gives the bytes of encoded memory that the present look-ahead of all jobs takes at once. */
+/* quota_ahead_encoded_bytes returns the bytes of encoded memory that the present look-ahead of all jobs takes at
+ * once. */
 uint64_t quota_ahead_encoded_bytes(const struct quota *quota);
-/* quota_rows_needed gives how many of the rows that the job has are of use to the rank with the greatest need. */
+/* quota_rows_needed returns how many of the rows that the job has are of use to the rank with the greatest need. */
 uint32_t quota_rows_needed(const struct job *job);
-/* quota_depth_slots gives the samples up to which the rank's queue is filled. */
+/* quota_depth_slots returns the samples up to which the rank's queue is filled. */
 uint64_t quota_depth_slots(const struct job *job, uint32_t rank);
 /* quota_room sets *promise to the rows of so many bytes that can be promised for good, beside those of the other jobs.
  * It sets *most to the rows that a job may have at the most. */

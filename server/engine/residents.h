@@ -75,7 +75,7 @@ void residents_forget(struct residents *residents, sample_id *ids, uint32_t coun
 
 /* residents_places.c */
 #define CHUNK_RANGES_SPARE 16 /* how many ranges there may be beyond two for each dataset in use */
-/* residents_place gives places in chunks to those of the job's samples that have none, and fills in the chunks of the
+/* residents_place returns places in chunks to those of the job's samples that have none, and fills in the chunks of the
  * job's shape. It fails with LARDER_ENOMEM. */
 int residents_place(struct residents *residents, const struct engine_job_desc *desc, struct job *job);
 /* residents_place_some places samples before their job comes; see ENGINE_PLACE. */

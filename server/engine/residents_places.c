@@ -4,7 +4,7 @@
 #include "common/check.h"
 #include "server/engine/residents.h"
 
-/* take_place gives the sample its place. What memory has of it counts in its fiber from then on. It fails with
+/* take_place returns the sample its place. What memory has of it counts in its fiber from then on. It fails with
  * LARDER_ENOMEM. */
 static int take_place(struct residents *residents, const struct chunk_range *range, sample_id id,
                       struct chunk_slot place)
@@ -83,7 +83,7 @@ void residents_forget_range(struct residents *residents, struct chunk_range *ran
     arrange(residents);
 }
 
-/* count_in_use gives how many datasets in chunks the jobs have, with that of the job that comes. `coming` may be
+/* count_in_use returns how many datasets in chunks the jobs have, with that of the job that comes. `coming` may be
  * NULL. */
 static size_t count_in_use(const struct residents *residents, const struct job *coming)
 {
@@ -186,7 +186,7 @@ void residents_place_some(struct residents *residents, const struct engine_placi
         (void)place(residents, range, &placing->chunks, placing->ids, placing->count); /* JOB_ADD finds out */
 }
 
-/* place_view gives places to those of the view's samples that have none. It fails with LARDER_ENOMEM. */
+/* place_view returns places to those of the view's samples that have none. It fails with LARDER_ENOMEM. */
 static int place_view(struct residents *residents, const struct chunk_range *range, const struct engine_job_desc *desc)
 {
     const struct idset *view = desc->sampled.view;
@@ -202,7 +202,7 @@ static int place_view(struct residents *residents, const struct chunk_range *ran
     return code;
 }
 
-/* count_touched gives how many chunks the view has samples in; 0: there is no memory to find out. */
+/* count_touched returns how many chunks the view has samples in; 0: there is no memory to find out. */
 static uint32_t count_touched(const struct engine_job_desc *desc)
 {
     uint64_t count = idset_count(desc->sampled.view);

@@ -60,7 +60,7 @@ static void drop_lines(struct changes *changes, struct sweep *sweep)
     sweep->instance = sweep->encoded = 0;
 }
 
-/* part_end gives where the sweep through `size` places, which is at `at`, ends in this step, and counts it. */
+/* part_end returns where the sweep through `size` places, which is at `at`, ends in this step, and counts it. */
 static uint32_t part_end(struct sweep *sweep, uint32_t at, uint32_t size)
 {
     uint32_t count = size - at < sweep->left ? size - at : sweep->left;

@@ -7,7 +7,7 @@
 #include "common/check.h"
 #include "server/engine/part.h"
 
-/* count_of gives the ids of a set that may be missing. */
+/* count_of returns the ids of a set that may be missing. */
 static uint64_t count_of(const struct idset *set)
 {
     return set ? idset_count(set) : 0;
@@ -23,7 +23,7 @@ static bool is_apart(const struct idset *a, const struct idset *b)
     return !a || !b || idset_intersection_count(a, b) == 0;
 }
 
-/* samples_left gives the samples of the epoch that the base leaves. */
+/* samples_left returns the samples of the epoch that the base leaves. */
 static uint64_t samples_left(const struct engine_job_desc *desc)
 {
     uint64_t samples = part_epoch_samples(desc);
@@ -58,7 +58,7 @@ static const char *flaw_of_segments(const struct engine_job_desc *desc)
                                                                                 : NULL;
 }
 
-/* flaw_of_done gives what is wrong with what the rank tells of another one. */
+/* flaw_of_done returns what is wrong with what the rank tells of another one. */
 static const char *flaw_of_done(const struct engine_job_desc *desc, const struct engine_done *done, uint64_t most)
 {
     const struct engine_resume *resume = desc->resume;
@@ -76,7 +76,7 @@ static const char *flaw_of_done(const struct engine_job_desc *desc, const struct
                : NULL;
 }
 
-/* rank_most gives the samples that a rank may have had of what the base leaves. */
+/* rank_most returns the samples that a rank may have had of what the base leaves. */
 static uint64_t rank_most(const struct engine_job_desc *desc)
 {
     return desc->part.world_size ? part_samples(desc) / part_ranks(desc)
@@ -120,7 +120,7 @@ static bool is_same_as(const struct resume_rank *rank, const struct engine_job_d
            (!rank->turns || !told->turns || idset_equal(rank->turns, told->turns));
 }
 
-/* clash_of_two gives why two ranks do not fit together. Ranks that come back may be an epoch apart: one of them had
+/* clash_of_two returns why two ranks do not fit together. Ranks that come back may be an epoch apart: one of them had
  * begun an epoch when the others had not. */
 static const char *clash_of_two(const struct resume_rank *rank, const struct engine_resume *told)
 {
@@ -129,7 +129,7 @@ static const char *clash_of_two(const struct resume_rank *rank, const struct eng
     return is_apart(rank->turns, told->turns) ? NULL : "has had samples that another rank has had";
 }
 
-/* clash_of_done gives why what the rank tells of another one that is done does not fit what a third has told. */
+/* clash_of_done returns why what the rank tells of another one that is done does not fit what a third has told. */
 static const char *clash_of_done(const struct resume *resume, uint32_t of, const struct resume_rank *told,
                                  const struct engine_resume *by)
 {

@@ -31,11 +31,11 @@ struct resume {
 };
 
 /* resume.c */
-/* resume_flaw gives what is wrong with the description's resume by itself; NULL when nothing is. The rest of the
+/* resume_flaw returns what is wrong with the description's resume by itself; NULL when nothing is. The rest of the
  * description is well formed, and its view is not empty. */
 const char *resume_flaw(const struct engine_job_desc *desc);
-/* resume_clash gives why the description's resume, which has no flaw, does not fit those of the other ranks; NULL when
- * it does. A rank that has told already tells the same again. */
+/* resume_clash returns why the description's resume, which has no flaw, does not fit those of the other ranks; NULL
+ * when it does. A rank that has told already tells the same again. */
 const char *resume_clash(const struct resume *resume, const struct engine_job_desc *desc);
 /* resume_is_of_the_start tells whether all ranks so far come back to epoch 0, and have had nothing of it before this
  * job. */
@@ -52,7 +52,7 @@ int resume_add(struct resume *resume, const struct engine_job_desc *desc);
 void resume_destroy(struct resume *resume); /* accepts NULL */
 
 /* resume_segments.c */
-/* resume_part gives the length of a rank's part of a sequence. */
+/* resume_part returns the length of a rank's part of a sequence. */
 uint64_t resume_part(uint64_t samples, uint32_t world_size, uint32_t rank);
 /* resume_segment_fits tells whether the segment takes no more of any part than the part has, of a sequence of so many
  * samples. */
@@ -71,11 +71,11 @@ struct resume_walk {
     uint32_t number[ENGINE_SEGMENTS_MAX + 1], rank[ENGINE_SEGMENTS_MAX + 1];
 };
 
-/* resume_walk_begin stands before the first sample of the order. resume_walk_ahead gives a number of samples that the
+/* resume_walk_begin stands before the first sample of the order. resume_walk_ahead returns a number of samples that the
  * walk goes past at the least until the segments take nothing more; 0: they do not. */
 void resume_walk_begin(struct resume_walk *walk, const struct engine_segment *segments, uint32_t n_segments);
 uint64_t resume_walk_ahead(const struct resume_walk *walk);
-/* resume_walk_next goes past one sample. It gives the sample's position in the sequence that this job deals, or
+/* resume_walk_next goes past one sample. It returns the sample's position in the sequence that this job deals, or
  * RESUME_TAKEN when the base has it. *had tells whether one of this job's ranks has had it. */
 uint64_t resume_walk_next(struct resume_walk *walk, bool *had);
 

@@ -50,7 +50,7 @@ struct samples {
 int samples_make_room(struct samples *samples, sample_id last);
 void samples_destroy(struct samples *samples);
 
-/* samples_at gives the record of a sample, which must have one; valid as long as the engine is there. */
+/* samples_at returns the record of a sample, which must have one; valid as long as the engine is there. */
 static inline struct sample *samples_at(const struct samples *samples, sample_id id)
 {
     return &samples->pages[id >> SAMPLES_PAGE_BITS][id & (SAMPLES_PAGE - 1)];

@@ -40,7 +40,7 @@ static inline bool sources_away(const struct sources *sources, uint32_t job)
     return sources->all[job_at(sources->jobs, job)->source.at].away;
 }
 
-/* sources_find_source gives the source of the dataset; NULL when no job reads from it. */
+/* sources_find_source returns the source of the dataset; NULL when no job reads from it. */
 struct data_source *sources_find_source(struct sources *sources, const void *dataset);
 /* sources_join gives the job the source of its dataset, a new one if there is none. sources_leave takes it away
  * again. */

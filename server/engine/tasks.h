@@ -46,7 +46,7 @@ static inline bool tasks_is_out(const struct task *task)
     return task->state == TASK_RUNNING || task->state == TASK_EXPECTED;
 }
 
-/* tasks_kind gives the kind of work that a listed task waits for. */
+/* tasks_kind returns the kind of work that a listed task waits for. */
 static inline enum task_kind tasks_kind(const struct task *task)
 {
     return task->state == TASK_TO_LOAD ? TASK_LOADS : TASK_PREPARES;
@@ -87,14 +87,14 @@ struct tasks {
     size_t n_results, results_cap;
 };
 
-/* tasks_copy_bytes gives the bytes that a copy writes. */
+/* tasks_copy_bytes returns the bytes that a copy writes. */
 static inline uint64_t tasks_copy_bytes(const struct tasks *tasks, const struct task *task)
 {
     return tasks->encoded->encodeds[task->encoded].bytes * task->n_outputs;
 }
 
 /* tasks.c */
-/* tasks_new gives the number of an unused place, all zeros; see slab.h. */
+/* tasks_new returns the number of an unused place, all zeros; see slab.h. */
 uint32_t tasks_new(struct tasks *tasks);
 /* tasks_to_load puts a task that is in no list into its job's list of loads: at its beginning if `first`, otherwise at
  * its end. */
@@ -117,7 +117,7 @@ void tasks_cancel_output(struct tasks *tasks, uint32_t instance);
 void tasks_move(struct tasks *tasks, uint32_t task, uint32_t job);
 /* tasks_waiter_joined is called when the job waits for the task too. The task may move to this job. */
 void tasks_waiter_joined(struct tasks *tasks, uint32_t task, uint32_t job);
-/* tasks_heir gives the job that should have a task that does not run, when `job` has it; ENGINE_NONE when no entry
+/* tasks_heir returns the job that should have a task that does not run, when `job` has it; ENGINE_NONE when no entry
  * waits for it. */
 uint32_t tasks_heir(const struct tasks *tasks, const struct task *task, uint32_t job);
 /* tasks_waiter_left is called when the job waits no more for one of the task's outputs, but some job still waits for
@@ -131,7 +131,7 @@ bool tasks_is_running(const struct tasks *tasks, const struct instance *instance
 bool tasks_makes_pixels(const struct tasks *tasks, const struct task *task);
 /* tasks_add_companions adds outputs for other jobs that want the sample. It is called just before the task runs. */
 void tasks_add_companions(struct tasks *tasks, uint32_t task);
-/* tasks_output_dataset gives the dataset of a job for which the instance is made. */
+/* tasks_output_dataset returns the dataset of a job for which the instance is made. */
 const void *tasks_output_dataset(const struct tasks *tasks, const struct instance *instance);
 
 /* tasks_dispatch.c */
@@ -183,9 +183,9 @@ void tasks_rank_unlisted(struct tasks *tasks, const struct task *task);
 /* tasks_entry_ready makes the entry READY, because its instance is. If another entry changes places with it, that one's
  * task counts for its new rank. */
 void tasks_entry_ready(struct tasks *tasks, uint32_t entry);
-/* tasks_next gives the task of the job's list that is next; the list must have one. */
+/* tasks_next returns the task of the job's list that is next; the list must have one. */
 uint32_t tasks_next(const struct tasks *tasks, uint32_t job, enum task_kind kind);
-/* tasks_load_rank gives the job's rank that waits for a load of the sample; ENGINE_RANK_NONE when none does. */
+/* tasks_load_rank returns the job's rank that waits for a load of the sample; ENGINE_RANK_NONE when none does. */
 uint32_t tasks_load_rank(const struct tasks *tasks, uint32_t job, sample_id id);
 /* tasks_on_pace takes the event PACE. */
 void tasks_on_pace(struct tasks *tasks, const struct engine_event *event);
@@ -207,10 +207,10 @@ void tasks_remove(struct tasks *tasks, uint32_t task);
 /* tasks_weigh works out what each running job's weight counts as. It is called when jobs or weights may have
  * changed. */
 void tasks_weigh(struct tasks *tasks);
-/* tasks_next_turn gives the job whose turn it is, of those that have work of this kind; ENGINE_NONE when none has
+/* tasks_next_turn returns the job whose turn it is, of those that have work of this kind; ENGINE_NONE when none has
  * any. */
 uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind);
-/* tasks_cost_ns gives what one output for the job takes, as far as is known. */
+/* tasks_cost_ns returns what one output for the job takes, as far as is known. */
 uint64_t tasks_cost_ns(const struct tasks *tasks, uint32_t job);
 /* tasks_turn_hold has other jobs load while the job's source may have no more in flight. The job saves up no more than
  * its slack meanwhile. */

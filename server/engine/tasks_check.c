@@ -12,7 +12,7 @@ uint32_t *tasks_count_users(const struct tasks *tasks)
     return users;
 }
 
-/* list_length gives the length of a job's list, and checks that its ranks count as many. */
+/* list_length returns the length of a job's list, and checks that its ranks count as many. */
 static uint32_t list_length(const struct tasks *tasks, enum task_kind kind, uint32_t job)
 {
     enum task_state state = kind == TASK_LOADS ? TASK_TO_LOAD : TASK_TO_PREPARE;

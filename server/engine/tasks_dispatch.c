@@ -70,7 +70,7 @@ static void dispatch_prepares(struct tasks *tasks)
     }
 }
 
-/* next_copy gives the job's next task if it is a copy; ENGINE_NONE otherwise. */
+/* next_copy returns the job's next task if it is a copy; ENGINE_NONE otherwise. */
 static uint32_t next_copy(const struct tasks *tasks, uint32_t job)
 {
     if (!job_at(tasks->jobs, job)->terms.raw ||

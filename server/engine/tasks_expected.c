@@ -2,7 +2,7 @@
 #include "common/check.h"
 #include "server/engine/tasks.h"
 
-/* ahead_elsewhere gives how many samples of the job's look-ahead are elsewhere, by what is left there. */
+/* ahead_elsewhere returns how many samples of the job's look-ahead are elsewhere, by what is left there. */
 static uint64_t ahead_elsewhere(const struct engine_env *env, const struct job *job)
 {
     uint64_t left = job_left(env, job);

@@ -59,7 +59,7 @@ static void count_bad(struct tasks *tasks, const struct task *task, const uint8_
     }
 }
 
-/* made_part gives a copy of the task with only those of its outputs that were made. */
+/* made_part returns a copy of the task with only those of its outputs that were made. */
 static struct task made_part(const struct task *task, const uint8_t *reasons)
 {
     struct task made = *task;

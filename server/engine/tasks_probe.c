@@ -24,7 +24,7 @@ static bool may_probe(struct tasks *tasks, const struct job *job, sample_id id, 
     return true;
 }
 
-/* draw_probe gives any sample of the job's view, if possible one that has not failed; SAMPLE_NONE when all that were
+/* draw_probe returns any sample of the job's view, if possible one that has not failed; SAMPLE_NONE when all that were
  * drawn are in use. */
 static sample_id draw_probe(struct tasks *tasks, const struct job *job)
 {

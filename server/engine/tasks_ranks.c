@@ -12,7 +12,7 @@
 enum { RANK_LOOK = 256 }; /* tasks of a list that are looked at */
 #define STRAGGLE_NS 10e6  /* the governor's τ */
 
-/* rank_of gives the rank of the task's job that waits for it. */
+/* rank_of returns the rank of the task's job that waits for it. */
 static uint32_t rank_of(const struct tasks *tasks, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
@@ -55,7 +55,7 @@ void tasks_entry_ready(struct tasks *tasks, uint32_t entry)
         moved(tasks, tasks->prepared->instances[tasks->queues->entries[other].instance].task);
 }
 
-/* dry_ns gives the nanoseconds until the queue runs dry of the samples for which this kind of work was begun. */
+/* dry_ns returns the nanoseconds until the queue runs dry of the samples for which this kind of work was begun. */
 static double dry_ns(const struct job *job, const struct job_queue *queue, enum task_kind kind)
 {
     uint64_t begun = kind == TASK_PREPARES                      ? queue->line.ready + queue->line.making

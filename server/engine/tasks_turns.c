@@ -22,7 +22,7 @@
 #define COST_FIRST_S 0.005 /* before anything was measured: what a photograph takes */
 #define COST_KEPT 0.9      /* the part of the mean that stays at each measurement */
 
-/* cost_of gives what one output, in seconds, or one load, in samples, costs the job. */
+/* cost_of returns what one output, in seconds, or one load, in samples, costs the job. */
 static double cost_of(const struct tasks *tasks, uint32_t job, enum task_kind kind)
 {
     if (kind == TASK_LOADS)
@@ -38,8 +38,8 @@ uint64_t tasks_cost_ns(const struct tasks *tasks, uint32_t job)
 
 /* ── lists ── */
 
-/* list_for gives the list that the task waits in. The turn of a list that was empty comes close to the present turn: it
- * saves up, or owes, no more than its slack. */
+/* list_for returns the list that the task waits in. The turn of a list that was empty comes close to the present turn:
+ * it saves up, or owes, no more than its slack. */
 static struct task_list *list_for(struct tasks *tasks, const struct task *task)
 {
     enum task_kind kind = tasks_kind(task);

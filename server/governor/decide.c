@@ -43,7 +43,7 @@ struct load_times {
     double all[GOVERNOR_SOURCES_MAX], own[GOVERNOR_SOURCES_MAX]; /* own: without what storage classes bring */
 };
 
-/* mean_load_s gives the time of reading of one sample in the queues' mixture, and in times what the queues of each
+/* mean_load_s returns the time of reading of one sample in the queues' mixture, and in times what the queues of each
  * source have of it. A queue whose training step is not known counts like the others. */
 static double mean_load_s(const struct governor *governor, const struct governor_backlog *backlogs, size_t n,
                           struct load_times *times)
@@ -92,7 +92,7 @@ static enum governor_need source_needs(struct governor *governor, uint32_t sourc
 }
 
 /* decide_sources decides how many reads each source may have at once, and fills how many are enough for its queues,
- * with what storage classes bring them beside. It gives by how much the time of reading shrinks because so many fewer
+ * with what storage classes bring them beside. It returns by how much the time of reading shrinks because so many fewer
  * are under way. */
 static double decide_sources(struct governor *governor, const struct load_times *times, bool waits,
                              uint32_t enough[GOVERNOR_SOURCES_MAX])
@@ -153,7 +153,7 @@ static void decide_split(struct governor *governor, const struct governor_backlo
     decision->load_rate = reads ? governor_load_rate(&balance) * governor->loads_per_prepare : 0;
 }
 
-/* usual_prepare_s gives the mean preparing time of a sample over the queues. 0: not known. */
+/* usual_prepare_s returns the mean preparing time of a sample over the queues. 0: not known. */
 static double usual_prepare_s(const struct governor *governor, const struct governor_backlog *backlogs, size_t n)
 {
     double sum = 0;
@@ -165,9 +165,9 @@ static double usual_prepare_s(const struct governor *governor, const struct gove
     return known ? sum / known : 0;
 }
 
-/* pending_s gives the loading time of what waits for the queue: the sum over tiers of what comes from each at its rate.
- * A tier whose rate is not known counts as what the queue loads usually; if that is not known either, as a little time
- * that is equal for all queues. */
+/* pending_s returns the loading time of what waits for the queue: the sum over tiers of what comes from each at its
+ * rate. A tier whose rate is not known counts as what the queue loads usually; if that is not known either, as a little
+ * time that is equal for all queues. */
 static double pending_s(const struct queue *queue, const struct governor_backlog *backlog)
 {
     double samples[GOVERNOR_TIERS_MAX], source = backlog->pending_loads;

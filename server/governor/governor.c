@@ -97,8 +97,8 @@ static void share_out(struct governor *governor, double sum_before)
         governor->parts[i] *= sum_before / sum;
 }
 
-/* class_to_replace gives the class whose place, and part of the mixture, another class may have. Of the classes without
- * a task in this window it is the one that has had none for longest, and of several such the rarest.
+/* class_to_replace returns the class whose place, and part of the mixture, another class may have. Of the classes
+ * without a task in this window it is the one that has had none for longest, and of several such the rarest.
  * GOVERNOR_CLASSES_MAX: there is none. */
 static size_t class_to_replace(const struct governor *governor)
 {
@@ -114,7 +114,7 @@ static size_t class_to_replace(const struct governor *governor)
     return best;
 }
 
-/* class_nearest gives the known class that is most like this pipeline and size. */
+/* class_nearest returns the known class that is most like this pipeline and size. */
 static size_t class_nearest(const struct governor *governor, uint32_t pipeline, uint32_t size)
 {
     const uint32_t other_pipeline = 64; /* more than any two sizes differ by */
@@ -229,8 +229,8 @@ static void fold_tiers(struct governor *governor)
     }
 }
 
-/* fold_loads makes a queue's loading times: its source's, and the classes', in the mixture that it loads. It gives how
- * many samples the window had. */
+/* fold_loads makes a queue's loading times: its source's, and the classes', in the mixture that it loads. It returns
+ * how many samples the window had. */
 static uint64_t fold_loads(const struct governor *governor, struct queue *queue)
 {
     double read_s[GOVERNOR_TIERS_MAX] = {governor_times_mean(&queue->read)};

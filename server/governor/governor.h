@@ -84,7 +84,7 @@ void governor_source_gone(struct governor *governor, uint32_t source);
 
 struct kept;
 /* governor_guess takes what `kept` has of a pipeline, whose number has just got its meaning, as a first guess. What the
- * parts of the mixture are is guessed until the first window with preparations. It gives the samples a second that
+ * parts of the mixture are is guessed until the first window with preparations. It returns the samples a second that
  * would be prepared now; 0: not known. governor_learned puts what is known of the pipeline into `kept`. */
 double governor_guess(struct governor *governor, uint32_t pipeline, uint64_t fingerprint, const struct kept *kept);
 void governor_learned(const struct governor *governor, uint32_t pipeline, uint64_t fingerprint, struct kept *kept);
@@ -136,10 +136,9 @@ struct governor_candidate {
     double ahead;
 };
 
-/* governor_next_queue gives the index of the candidate that a free thread should serve. The job with the least job_part
- * is first. Within a job, a queue with fewer threads than the part `guaranteed` (0 … 1) of its share
- * comes first, then the queue that is least ahead, because the job's ranks wait for each other. n ≥ 1. Pure; any
- * thread. */
+/* governor_next_queue returns the index of the candidate that a free thread should serve. The job with the least
+ * job_part is first. Within a job, a queue with fewer threads than the part `guaranteed` (0 … 1) of its share comes
+ * first, then the queue that is least ahead, because the job's ranks wait for each other. n ≥ 1. Pure; any thread. */
 size_t governor_next_queue(const struct governor_candidate *candidates, size_t n, double guaranteed);
 
 #endif

@@ -34,7 +34,7 @@ void kept_free(struct kept *kept);
  * put. */
 void kept_put(struct kept *kept, const struct kept_row *row);
 
-/* kept_encode gives the file's bytes, malloc'ed. kept_decode reads them into an empty table. LARDER_EFORMAT,
+/* kept_encode returns the file's bytes, malloc'ed. kept_decode reads them into an empty table. LARDER_EFORMAT,
  * LARDER_EVERSION: the table stays empty. */
 char *kept_encode(const struct kept *kept, size_t *len_bytes);
 int kept_decode(const char *bytes, size_t len_bytes, struct kept *out, struct error *err);

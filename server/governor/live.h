@@ -45,9 +45,9 @@ void governor_live_on_action(void *live, const struct engine_action *action);
 void governor_live_on_read(void *live, const struct worker_read *read);
 void governor_live_on_prepared(void *live, const struct worker_cost *cost);
 
-/* governor_live_wait_ms gives the milliseconds until the next decision. -1: there is no job to decide for. */
+/* governor_live_wait_ms returns the milliseconds until the next decision. -1: there is no job to decide for. */
 int64_t governor_live_wait_ms(const struct governor_live *live, uint64_t now_ns);
-/* governor_live_tick makes a decision if it is time for one. It gives whether it did. */
+/* governor_live_tick makes a decision if it is time for one. It returns whether it did. */
 bool governor_live_tick(struct governor_live *live, const struct engine *engine, uint64_t now_ns);
 /* governor_live_paces fills up to max PACE events for the engine and gives how many. *cursor is 0 to begin with; each
  * call goes on where the last one stopped. */

@@ -23,8 +23,8 @@ struct governor_pace {
 /* governor_pace_came notes that a batch was sent to the client. */
 void governor_pace_came(struct governor_pace *pace, uint64_t now_ns);
 /* governor_pace_acted notes that the client asked for so many batches (0: it only gave one back, or began
- * to wait). It gives the seconds that the client trained on each batch since its last request; 0: the client showed no
- * training. */
+ * to wait). It returns the seconds that the client trained on each batch since its last request; 0: the client showed
+ * no training. */
 double governor_pace_acted(struct governor_pace *pace, uint64_t now_ns, uint32_t batches);
 
 #endif

@@ -70,7 +70,7 @@ void governor_curve_note(struct governor_curve *curve, uint32_t threads, double 
     curve->count[knot]++;
 }
 
-/* window_rate gives the window's rate at a thread count. 0: too few of its tasks ran at that count to tell. These few
+/* window_rate returns the window's rate at a thread count. 0: too few of its tasks ran at that count to tell. These few
  * are mostly the longest tasks, which were left over when the split changed. */
 static double window_rate(const struct governor_curve *curve, uint32_t knot, uint32_t tasks)
 {
@@ -160,7 +160,7 @@ bool governor_curve_seen(const struct governor_curve *curve, uint32_t threads)
     return curve->rate[knot] > 0 && !curve->stale[knot];
 }
 
-/* known_below gives the highest known knot at or below `knot`. GOVERNOR_KNOTS: there is none. */
+/* known_below returns the highest known knot at or below `knot`. GOVERNOR_KNOTS: there is none. */
 static uint32_t known_below(const struct governor_curve *curve, uint32_t knot)
 {
     for (uint32_t i = knot + 1; i-- > 0;) {

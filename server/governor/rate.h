@@ -18,7 +18,7 @@ struct governor_times {
 };
 
 void governor_times_add(struct governor_times *times, double seconds);
-/* governor_times_mean gives the mean of the window, in which each time counts as at least 1/8 and at most 8 times the
+/* governor_times_mean returns the mean of the window, in which each time counts as at least 1/8 and at most 8 times the
  * median. It is a mean because slow reads cost capacity too; the bounds keep a single hiccup from deciding. 0: there is
  * no time yet. */
 double governor_times_mean(const struct governor_times *times);
@@ -54,17 +54,17 @@ struct governor_point {
 
 /* governor_curve_guess makes a rate known that was seen in an earlier run. It is stale. */
 void governor_curve_guess(struct governor_curve *curve, struct governor_point point);
-/* governor_curve_points gives the rates that are known, by ascending threads, and how many they are. */
+/* governor_curve_points returns the rates that are known, by ascending threads, and how many they are. */
 uint32_t governor_curve_points(const struct governor_curve *curve, struct governor_point out[GOVERNOR_KNOTS]);
 /* governor_curve_seen tells whether the rate at this thread count is known and not stale. */
 bool governor_curve_seen(const struct governor_curve *curve, uint32_t threads);
-/* governor_curve_at gives the rate at a thread count. Between two counts that were seen it lies on the line between
+/* governor_curve_at returns the rate at a thread count. Between two counts that were seen it lies on the line between
  * them, and below the first on the line through 0. Above the last, more threads help as they do there. 0: nothing is
  * known. */
 double governor_curve_at(const struct governor_curve *curve, uint32_t threads);
-/* governor_curve_hope gives the most that the rate at a thread count can be. If the count was seen, it is the rate seen
- * there. Else it is `threads` times the rate of one thread at the next lower count that was seen and is not stale. If
- * there is none, it is a little more than the rate at the next higher one. */
+/* governor_curve_hope returns the most that the rate at a thread count can be. If the count was seen, it is the rate
+ * seen there. Else it is `threads` times the rate of one thread at the next lower count that was seen and is not stale.
+ * If there is none, it is a little more than the rate at the next higher one. */
 double governor_curve_hope(const struct governor_curve *curve, uint32_t threads);
 
 #endif

@@ -52,8 +52,8 @@ static bool source_in_use(const struct reads *reads, uint32_t source)
     return used;
 }
 
-/* replace_source gives the place of the device that nothing has used for longest. If all are in use, it gives the last
- * place. */
+/* replace_source returns the place of the device that nothing has used for longest. If all are in use, it gives the
+ * last place. */
 static uint32_t replace_source(struct reads *reads)
 {
     uint32_t best = GOVERNOR_SOURCES_MAX;

@@ -49,14 +49,14 @@ void reads_job_begin(struct reads *reads, const struct reads_job *desc);
 void reads_job_weight(struct reads *reads, uint32_t job, double weight);
 void reads_job_end(struct reads *reads, uint32_t job);
 
-/* reads_queues gives how many queues a job has. Its first so many ranks have one each, and the others share these. */
+/* reads_queues returns how many queues a job has. Its first so many ranks have one each, and the others share these. */
 uint32_t reads_queues(const struct reads *reads, uint32_t job);
-/* reads_queue gives the number of a rank's queue. */
+/* reads_queue returns the number of a rank's queue. */
 uint32_t reads_queue(const struct reads *reads, uint32_t job, uint32_t rank);
-/* reads_name gives the name of a rank's queue, which tasks carry. ENGINE_RANK_NONE: the job's queue that has least to
+/* reads_name returns the name of a rank's queue, which tasks carry. ENGINE_RANK_NONE: the job's queue that has least to
  * load. */
 uint64_t reads_name(const struct reads *reads, uint32_t job, uint32_t rank);
-/* reads_named gives the number of the queue with that name. GOVERNOR_QUEUE_NONE: its job has ended. */
+/* reads_named returns the number of the queue with that name. GOVERNOR_QUEUE_NONE: its job has ended. */
 uint32_t reads_named(const struct reads *reads, uint64_t name);
 
 /* reads_put takes a read over. task->queue is the name of its queue. */

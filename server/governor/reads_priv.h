@@ -68,13 +68,13 @@ static inline uint32_t reads_source_in(uint64_t name)
     return name >> QUEUE_BITS & (GOVERNOR_SOURCES_MAX - 1);
 }
 
-/* reads_place gives the place of a read: its source, or the class that will bring all of it. */
+/* reads_place returns the place of a read: its source, or the class that will bring all of it. */
 static inline uint32_t reads_place(const struct worker_load *task)
 {
     return task->classed < task->count ? reads_source_in(task->queue) : GOVERNOR_SOURCES_MAX + task->class - 1;
 }
 
-/* reads_part gives what the queue's job has of a place. */
+/* reads_part returns what the queue's job has of a place. */
 static inline struct part *reads_part(struct reads *reads, uint32_t queue, uint32_t place)
 {
     if (queue >= LEFT)

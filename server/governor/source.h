@@ -44,10 +44,10 @@ struct governor_source {
 struct governor_read;
 /* governor_source_read notes a read. */
 void governor_source_read(struct governor_source *source, const struct governor_read *read);
-/* governor_source_at_once gives how many reads were under way, on average over the window. 0: there were none. */
+/* governor_source_at_once returns how many reads were under way, on average over the window. 0: there were none. */
 double governor_source_at_once(const struct governor_source *source);
-/* governor_source_decide ends a window. It gives how many reads the source may have at once in the next window, at most
- * `most`. */
+/* governor_source_decide ends a window. It returns how many reads the source may have at once in the next window, at
+ * most `most`. */
 uint32_t governor_source_decide(struct governor_source *source, uint32_t most, enum governor_need need);
 
 #endif

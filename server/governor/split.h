@@ -21,20 +21,20 @@ struct governor_balance {
     size_t n_classes;
 };
 
-/* governor_prepare_rate gives the samples a second that so many preparers prepare, of all classes in their mixture. 0:
- * not known. */
+/* governor_prepare_rate returns the samples a second that so many preparers prepare, of all classes in their mixture.
+ * 0: not known. */
 double governor_prepare_rate(const struct governor_balance *balance, uint32_t preparers);
-/* governor_load_rate gives the samples a second that the reads bring. 0: nothing is loaded. */
+/* governor_load_rate returns the samples a second that the reads bring. 0: nothing is loaded. */
 double governor_load_rate(const struct governor_balance *balance);
-/* governor_deliver_rate gives the samples a second that can be both loaded and prepared with so many preparers. */
+/* governor_deliver_rate returns the samples a second that can be both loaded and prepared with so many preparers. */
 double governor_deliver_rate(const struct governor_balance *balance, uint32_t preparers);
-/* governor_preparers gives the fewest preparers with which the most is delivered (within 1 %). It gives `now` if that
- * count would not bring a part `gain` (0.02: 2 %) more than `now` does. *probe becomes a count that was not seen lately
- * and that may be better, between counts that were seen: it is worth a try for one window. 0: there is none. */
+/* governor_preparers returns the fewest preparers with which the most is delivered (within 1 %). It returns `now` if
+ * that count would not bring a part `gain` (0.02: 2 %) more than `now` does. *probe becomes a count that was not seen
+ * lately and that may be better, between counts that were seen: it is worth a try for one window. 0: there is none. */
 uint32_t governor_preparers(const struct governor_balance *balance, uint32_t now, double gain, uint32_t *probe);
 
-/* governor_preparers_most gives the most threads that may prepare at once when they have nothing else to do. It goes up
- * from `preparers` as long as one thread more does not make preparing slower. */
+/* governor_preparers_most returns the most threads that may prepare at once when they have nothing else to do. It goes
+ * up from `preparers` as long as one thread more does not make preparing slower. */
 uint32_t governor_preparers_most(const struct governor_balance *balance, uint32_t preparers);
 
 /* How many loaders a queue wants. */
@@ -60,10 +60,11 @@ struct governor_forecast {
     double rest_s; /* preparing time, less the training that goes on meanwhile */
 };
 
-/* governor_late gives how many seconds the batch comes too late: load_s / loaders + rest_s. Below 0: it comes early. */
+/* governor_late returns how many seconds the batch comes too late: load_s / loaders + rest_s. Below 0: it comes
+ * early. */
 double governor_late(const struct governor_forecast *forecast, uint32_t loaders);
-/* governor_bisect gives the fewest loaders from low to high with which the batch is at most tau_s late, by halving the
- * interval until it is empty (algorithm 1). If none is enough, it gives high. */
+/* governor_bisect returns the fewest loaders from low to high with which the batch is at most tau_s late, by halving
+ * the interval until it is empty (algorithm 1). If none is enough, it gives high. */
 uint32_t governor_bisect(const struct governor_forecast *forecast, double tau_s, uint32_t low, uint32_t high);
 /* governor_relieve moves loaders to the queues that are predicted to be later than tau_s. The latest queue comes first,
  * and each gets as many as the bisection says. They come from queues that stay in time without them and keep floor[i].

@@ -175,13 +175,14 @@ bool history_epoch(const struct history *history, uint32_t *epoch)
     return history->began;
 }
 
-/* part_of gives the length of a rank's part of n samples. */
+/* part_of returns the length of a rank's part of n samples. */
 static uint32_t part_of(uint32_t n, uint32_t world_size, uint32_t rank)
 {
     return n > rank ? (n - rank - 1) / world_size + 1 : 0;
 }
 
-/* left_of gives how many samples the base leaves to parts. A last segment of the job's world size is part of these. */
+/* left_of returns how many samples the base leaves to parts. A last segment of the job's world size is part of
+ * these. */
 static uint32_t left_of(const struct history *history, uint32_t samples)
 {
     const struct record *base = &history->base;

@@ -37,7 +37,7 @@ void history_destroy(struct history *history); /* accepts NULL */
  * world size the ranks go on: their `through` counts from its beginning. LARDER_ENOMEM: the epoch has begun, and
  * history_token fails. */
 int history_epoch_begin(struct history *history, uint32_t epoch, const struct record *base);
-/* history_epoch gives the running epoch; false: none has begun. */
+/* history_epoch returns the running epoch; false: none has begun. */
 bool history_epoch(const struct history *history, uint32_t *epoch);
 
 /* history_presented says what the rank `record->rank` has had since the base when it comes to a daemon that does not
@@ -61,10 +61,10 @@ void history_forget(struct history *history, uint32_t rank);
  * From then on a rank without batches is taken to have had as many as any other, and a token says that all is over. */
 void history_epoch_over(struct history *history, const uint32_t *view, uint32_t n_view);
 
-/* history_has gives how many batches the rank has had since the base. */
+/* history_has returns how many batches the rank has had since the base. */
 uint32_t history_has(const struct history *history, uint32_t rank);
-/* history_kept gives how many of these, from the first on, the rank has released, or keeps as history_rank_through and
- * history_presented say. A rank stands behind them. */
+/* history_kept returns how many of these, from the first on, the rank has released, or keeps as history_rank_through
+ * and history_presented say. A rank stands behind them. */
 uint32_t history_kept(const struct history *history, uint32_t rank);
 
 /* history_last: the rank has been given the last batch of its share. It is done when it has released all of them, and
@@ -73,7 +73,7 @@ uint32_t history_kept(const struct history *history, uint32_t rank);
 void history_last(struct history *history, uint32_t rank);
 bool history_is_done(const struct history *history, uint32_t rank);
 bool history_told(struct history *history, uint32_t rank);
-/* history_write gives what the rank has had since the base as the history of a record (record.h), of rank `as` of
+/* history_write returns what the rank has had since the base as the history of a record (record.h), of rank `as` of
  * `ranks`, in new memory that the caller frees. LARDER_ENOMEM. */
 int history_write(const struct history *history, uint32_t rank, uint32_t as, uint32_t ranks, uint8_t **bytes,
                   size_t *len_bytes);

@@ -93,8 +93,9 @@ void peering_leave(struct peering *peering);
 /* peering_forget drops the address of a node. */
 void peering_forget(struct peering *peering, const uint8_t node[PEER_NODE_BYTES]);
 
-/* peering_cluster gives the cluster's name, which lives with the peering. peering_name copies what is known of a node,
- * this one or another, each text cut to its room; an address has a scheme. False: it has no address. Any thread. */
+/* peering_cluster returns the cluster's name, which lives with the peering. peering_name copies what is known of a
+ * node, this one or another, each text cut to its room; an address has a scheme. False: it has no address. Any
+ * thread. */
 struct peering_named {
     char name[256], url[512];
 };
@@ -102,7 +103,7 @@ const char *peering_cluster(const struct peering *peering);
 bool peering_name(struct peering *peering, const uint8_t node[PEER_NODE_BYTES], struct peering_named *out);
 
 void peering_event_free(struct peering_event *event); /* accepts NULL */
-/* peering_block gives memory for a payload; NULL: there is none. What is not given to peering_answer goes back by
+/* peering_block returns memory for a payload; NULL: there is none. What is not given to peering_answer goes back by
  * peering_block_free, which accepts NULL. Blocks are kept for the next payload until peering_rest, which is for when
  * nobody is asked or answered for a while. */
 void *peering_block(size_t bytes);

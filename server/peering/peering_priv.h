@@ -56,15 +56,15 @@ struct peering {
 
 /* ── peering_message.c ── */
 
-/* peering_path gives the path of a request's type; NULL: it is no request. */
+/* peering_path returns the path of a request's type; NULL: it is no request. */
 const char *peering_path(enum peer_type type);
 /* peering_suits says whether an answer of this type may come to a request of that. */
 bool peering_suits(enum peer_type request, enum peer_type answer);
-/* peering_encode gives the message as bytes, which the caller frees. LARDER_ELIMIT, LARDER_ENOMEM. */
+/* peering_encode returns the message as bytes, which the caller frees. LARDER_ELIMIT, LARDER_ENOMEM. */
 int peering_encode(const struct peer_message *message, uint8_t **out, size_t *len_bytes);
-/* peering_head gives the length of the message that a body begins with: the rest are a BATCH's payloads. */
+/* peering_head returns the length of the message that a body begins with: the rest are a BATCH's payloads. */
 size_t peering_head(const uint8_t *body, size_t len_bytes);
-/* peering_payload gives the sum of the entries' lengths. */
+/* peering_payload returns the sum of the entries' lengths. */
 size_t peering_payload(const struct peer_batch *batch);
 
 /* ── peering_event.c ── */
@@ -76,7 +76,7 @@ void peering_tell(struct peering *peering, struct peering_event *event);
 
 /* peering_find begins to look for others. Whatever it started is ended by the caller, also where it fails. */
 int peering_find(struct peering *peering, const struct peering_config *config, struct error *err);
-/* peering_url_locked gives a node's address; NULL: it is not known. Valid as long as the lock is held. */
+/* peering_url_locked returns a node's address; NULL: it is not known. Valid as long as the lock is held. */
 const char *peering_url_locked(const struct peering *peering, const uint8_t node[PEER_NODE_BYTES]);
 void peering_forget_all(struct peering *peering);
 

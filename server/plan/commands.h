@@ -2,7 +2,7 @@
 #ifndef LARDER_SERVER_PLAN_COMMANDS_H
 #define LARDER_SERVER_PLAN_COMMANDS_H
 
-/* plan_main gives the exit status. 0: done. 1: failed. 2: wrong usage. */
+/* plan_main returns the exit status. 0: done. 1: failed. 2: wrong usage. */
 int plan_main(int argc, char **argv);
 
 #endif

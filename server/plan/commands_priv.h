@@ -21,8 +21,8 @@ struct plan_arguments {
     int json, warm;
 };
 
-/* plan_parse reads the command line over the defaults in *arguments, which borrows its texts. It gives the exit status,
- * or -1 to go on. */
+/* plan_parse reads the command line over the defaults in *arguments, which borrows its texts. It returns the exit
+ * status, or -1 to go on. */
 int plan_parse(int argc, char **argv, struct plan_arguments *arguments);
 
 /* ── measuring ── */

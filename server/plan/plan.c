@@ -190,7 +190,7 @@ static int measure_class(const char *path, struct subject *subject, struct error
     return 0;
 }
 
-/* class_folder gives the folder that the class would have: one of its own on the disk that was measured. The caller
+/* class_folder returns the folder that the class would have: one of its own on the disk that was measured. The caller
  * frees it. NULL: nobody has named a disk. */
 static char *class_folder(const struct plan_arguments *arguments, const struct config *config)
 {

@@ -107,8 +107,8 @@ struct plan_machine {
     uint64_t room_bytes; /* the most that encoded or prepared samples may have of memory, beside each other */
 };
 
-/* plan_settings gives what to try, today's setting first, and then what costs least first. Sizes of encoded memory that
- * were asked for replace those that suit the dataset; count ≤ PLAN_ROWS_MAX / 2. It gives how many there are. */
+/* plan_settings returns what to try, today's setting first, and then what costs least first. Sizes of encoded memory
+ * that were asked for replace those that suit the dataset; count ≤ PLAN_ROWS_MAX / 2. It returns how many there are. */
 uint32_t plan_settings(const struct plan_case *plan, const struct plan_machine *machine, const uint64_t *asked_bytes,
                        uint32_t count, struct plan_setting out[PLAN_ROWS_MAX]);
 

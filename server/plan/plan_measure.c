@@ -176,7 +176,7 @@ static int measure_reads(struct bench *bench, struct plan_measured *out, struct 
 
 /* ── preparing ── */
 
-/* sample_at gives the sample of that number among those that were read, round and round. */
+/* sample_at returns the sample of that number among those that were read, round and round. */
 static const struct sample_read *sample_at(const struct bench *bench, uint32_t number)
 {
     for (uint32_t tried = 0; tried < bench->count * READ_SAMPLES; tried++, number++) {

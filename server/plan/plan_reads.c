@@ -43,7 +43,7 @@ void plan_read_start(struct plan_run *run)
         begin_source(run, number);
 }
 
-/* written_since gives the bytes that were written since something last began to wait. Reads that were begun together
+/* written_since returns the bytes that were written since something last began to wait. Reads that were begun together
  * end at one moment of virtual time. Since their files come in turns, the last ones come one after the other: so at
  * least the time of one file lies between two ends. */
 static double written_since(const struct plan_run *run)

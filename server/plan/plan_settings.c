@@ -76,8 +76,8 @@ static uint64_t prepared_bytes(const struct plan_case *plan)
     return plan->slot_bytes ? plan->slot_bytes * plan->samples : plan->dataset_bytes;
 }
 
-/* encoded_for gives the encoded memory with which a part of the dataset stays: beside it there are the records of what
- * is prepared, and what jobs look ahead. */
+/* encoded_for returns the encoded memory with which a part of the dataset stays: beside it there are the records of
+ * what is prepared, and what jobs look ahead. */
 static uint64_t encoded_for(const struct plan_case *plan, uint64_t arena_bytes, double part)
 {
     uint64_t slot = plan->slot_bytes ? plan->slot_bytes : plan->dataset_bytes / plan->samples;

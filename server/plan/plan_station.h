@@ -23,11 +23,11 @@ struct plan_station {
 void station_free(struct plan_station *station);
 /* station_begin puts so much work (≥ 0) under way, under a number of the user's. */
 void station_begin(struct plan_station *station, uint64_t now_ns, uint32_t number, double work);
-/* station_next_ns gives when the next piece of work is over, if none begins before; UINT64_MAX: none is under way. */
+/* station_next_ns returns when the next piece of work is over, if none begins before; UINT64_MAX: none is under way. */
 uint64_t station_next_ns(const struct plan_station *station);
 /* station_end takes the number of the piece that is over next. Call it at station_next_ns. */
 uint32_t station_end(struct plan_station *station);
-/* station_takes_s gives how long work that begins now would take beside what is under way, if that stayed so. */
+/* station_takes_s returns how long work that begins now would take beside what is under way, if that stayed so. */
 double station_takes_s(const struct plan_station *station, double work);
 
 #endif

@@ -61,7 +61,7 @@ void play_until(struct play *play, uint64_t until_ns);
 
 /* Each of these happens at once, with everything that follows from it at this moment. */
 void play_event(struct play *play, struct engine_event event);
-/* play_add gives the job's number. UINT32_MAX: the job was refused. */
+/* play_add returns the job's number. UINT32_MAX: the job was refused. */
 uint32_t play_add(struct play *play, const struct engine_job_desc *desc);
 void play_next(struct play *play, uint32_t job, uint32_t rank, uint32_t epoch, uint32_t credits);
 void play_release(struct play *play, uint32_t job, uint32_t rank, uint64_t batch);

@@ -29,7 +29,7 @@ static void turn_away(const struct session *session, int fd)
     close(fd);
 }
 
-/* give_place_locked gives the connection a place and its id. False: no place is free. */
+/* give_place_locked returns the connection a place and its id. False: no place is free. */
 static bool give_place_locked(struct conn_table *table, struct conn *conn)
 {
     if (table->n_free == 0)

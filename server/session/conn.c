@@ -103,7 +103,7 @@ static int ask_locked(struct conn_asked *asked, const struct wire_message *msg, 
     return 0;
 }
 
-/* next_locked checks a NEXT. It gives 0 when the owner is to have it, 1 when it has no effect, or an error. */
+/* next_locked checks a NEXT. It returns 0 when the owner is to have it, 1 when it has no effect, or an error. */
 static int next_locked(struct conn *conn, const struct wire_next *next, struct error *why)
 {
     struct conn_asked *asked = &conn->asked;

@@ -202,8 +202,8 @@ static int post(struct session *session, uint64_t client, const struct wire_mess
     return rc;
 }
 
-/* begin_answer gives the version that the client speaks; 0: it is gone. It notes which question the owner answers. That
- * of a token stays open until the token is sent. */
+/* begin_answer returns the version that the client speaks; 0: it is gone. It notes which question the owner answers.
+ * That of a token stays open until the token is sent. */
 static uint16_t begin_answer(struct session *session, uint64_t client, const struct wire_message *msg)
 {
     pthread_mutex_lock(&session->lock);

@@ -8,7 +8,7 @@
 
 #define PASSED_FDS_MAX 2 /* room for more than the one that may come, so that a surplus one is told from a lost one */
 
-/* take_fds keeps the first descriptor that came, and closes the others. It gives how many came. */
+/* take_fds keeps the first descriptor that came, and closes the others. It returns how many came. */
 static size_t take_fds(struct msghdr *header, int *fd)
 {
     size_t count = 0;

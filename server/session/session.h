@@ -115,14 +115,14 @@ void session_destroy(struct session *session);
  *
  * LARDER_EGONE: the connection is gone or going; nothing was sent, and on_gone comes or came. LARDER_ELIMIT: its outbox
  * ran over, or the client would hold more than SESSION_HELD_MAX batches; the connection is being closed. When a message
- * cannot be encoded, session_send gives wire_encode's code and sends the client, which waits for the message, a fatal
+ * cannot be encoded, session_send returns wire_encode's code and sends the client, which waits for the message, a fatal
  * error. */
 int session_send(struct session *session, uint64_t client, const struct wire_message *msg);
 /* session_send_fd sends STATE, the answer to on_state_get, or DONE, with a descriptor. The session takes fd over in any
  * case, and closes it when the message is sent or the connection ends. A STATE goes out when the client has read all
  * that came before, and the client cannot ask again earlier. So a client that does not read holds no more than one
  * descriptor of a STATE in the session, and one in its socket; and one of a DONE for each other rank of its job.
- * Gives what session_send gives. */
+ * Gives what session_send returns. */
 int session_send_fd(struct session *session, uint64_t client, const struct wire_message *msg, int fd);
 /* session_send_error sends an error in the same way, and cuts a text that is too long. fatal: the connection is closed
  * once the client has read the error and left, or after SESSION_LINGER_MS; the client's leases last until then. */

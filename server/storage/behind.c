@@ -57,7 +57,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* room_of gives what a sample that waits takes: small ones are mostly their record. */
+/* room_of returns what a sample that waits takes: small ones are mostly their record. */
 static uint64_t room_of(const struct tier_record *record)
 {
     return sizeof *record + record->len_bytes;

@@ -17,7 +17,7 @@ struct curve {
 /* curve_note notes that a read of so many bytes took so long, while `under_way` (≥ 1) reads were under way on average.
  * A single read moves a knot by a little; one that took very much longer or shorter counts as 8 times. */
 void curve_note(struct curve *curve, double under_way, uint64_t bytes, double seconds);
-/* curve_at gives the bytes a second that so many reads (≥ 1) bring together. 0: nothing is known. */
+/* curve_at returns the bytes a second that so many reads (≥ 1) bring together. 0: nothing is known. */
 double curve_at(const struct curve *curve, double under_way);
 
 #endif

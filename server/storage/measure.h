@@ -24,8 +24,8 @@ struct storage_measured {
     bool direct; /* reads went past the page cache */
 };
 
-/* storage_measure writes a file into the folder, reads pieces of it at random, and removes it. It gives 0, or an errno
- * and in *what what could not be done. */
+/* storage_measure writes a file into the folder, reads pieces of it at random, and removes it. It returns 0, or an
+ * errno and in *what what could not be done. */
 int storage_measure(const struct storage_wish *wish, struct storage_measured *out, const char **what);
 
 #endif

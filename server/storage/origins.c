@@ -22,8 +22,8 @@ static struct tier_key key_of(const struct origin_class *class, const struct dat
     return (struct tier_key){id[0], id[1]};
 }
 
-/* owner_of gives the dataset's number in classes. The name of its first sample tells whether the dataset's records are
- * found at all: once its file system has another device number, or all files are new, none is, and all must give
+/* owner_of returns the dataset's number in classes. The name of its first sample tells whether the dataset's records
+ * are found at all: once its file system has another device number, or all files are new, none is, and all must give
  * place. */
 static uint64_t owner_of(const struct dataset *dataset)
 {
@@ -255,7 +255,7 @@ void origins_status(struct origins *origins, struct origins_status *out)
     pthread_mutex_unlock(&origins->lock);
 }
 
-/* open_class gives 0 also for a class that is left out: a cache stops no training. Only what is no class at all is
+/* open_class returns 0 also for a class that is left out: a cache stops no training. Only what is no class at all is
  * refused, for it may be somebody's. */
 static int open_class(struct origins *origins, const struct origins_config *config, uint32_t i, struct error *err)
 {

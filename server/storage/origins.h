@@ -57,7 +57,7 @@ struct origins_classed {
 
 /* origins_read_classes reads what lies in a class that is quick enough: it sets `done`. */
 struct origins_classed origins_read_classes(struct origins *origins, const struct origins_read *read);
-/* origins_expect gives what classes will probably bring of a read of these samples: what lies in one that is not left
+/* origins_expect returns what classes will probably bring of a read of these samples: what lies in one that is not left
  * alone. */
 struct origins_classed origins_expect(struct origins *origins, const struct dataset *dataset, const uint32_t *indexes,
                                       uint32_t count);

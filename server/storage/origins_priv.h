@@ -37,10 +37,10 @@ struct origins {
     char *curves;
 };
 
-/* origin_predict gives the seconds that so many bytes more would take, with what is under way. at_once: reads that may
- * be under way at the most. 0: not known. */
+/* origin_predict returns the seconds that so many bytes more would take, with what is under way. at_once: reads that
+ * may be under way at the most. 0: not known. */
 double origin_predict(const struct origin *origin, uint64_t bytes, uint32_t at_once);
-/* origins_source_locked gives the place of a source, which is made when missing. */
+/* origins_source_locked returns the place of a source, which is made when missing. */
 uint32_t origins_source_locked(struct origins *origins, uint64_t device);
 /* origins_choose_locked tells whether `bytes` that lie in the class should come from there, not from the source. */
 bool origins_choose_locked(struct origins *origins, struct origin_class *class, uint64_t device, uint64_t bytes);

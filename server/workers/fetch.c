@@ -59,7 +59,7 @@ static void log_starved(struct fetch *fetch, const char *text)
 }
 
 /* read_source reads samples. If no file descriptor is free, the samples are not at fault: they are read when there is
- * one again. It gives the time that it spent waiting, and leaves samples unread only when the workers are stopped. */
+ * one again. It returns the time that it spent waiting, and leaves samples unread only when the workers are stopped. */
 static uint64_t read_source(struct fetch *fetch, const struct fetch_read *read, struct sample_read *reads, uint32_t n)
 {
     uint64_t waited_ns = 0, until_ns = read->until_ns;

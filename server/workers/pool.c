@@ -160,7 +160,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-/* start_locked starts one thread more, as called. It gives 0 or an errno. */
+/* start_locked starts one thread more, as called. It returns 0 or an errno. */
 static int start_locked(struct pool *pool)
 {
     struct worker *worker = &pool->workers[pool->n_threads];

@@ -30,8 +30,8 @@ void watch_forsake(struct watch *watch);
 /* A thread that is watched; it alone uses this. */
 struct watch_thread;
 
-/* watch_thread_begin gives NULL when nothing is watched; the two functions after it accept that. A watch takes no more
- * threads than watch_open was told, ended ones included (CHECK). */
+/* watch_thread_begin returns NULL when nothing is watched; the two functions after it accept that. A watch takes no
+ * more threads than watch_open was told, ended ones included (CHECK). */
 struct watch_thread *watch_thread_begin(struct watch *watch);
 void watch_thread_end(struct watch_thread *thread);
 

@@ -119,7 +119,7 @@ static struct worker_loaded not_read(const struct worker_sample *sample)
     return (struct worker_loaded){.id = sample->id, .bytes = sample->bytes, .reason = BAD_UNREADABLE};
 }
 
-/* fate_of gives what the error of a read means for its sample. */
+/* fate_of returns what the error of a read means for its sample. */
 static enum engine_fate fate_of(int code)
 {
     switch (code) {
@@ -175,7 +175,7 @@ static void load_end(struct workers *workers, struct worker_load *task, const st
     results->on_read(results->ctx, &read);
 }
 
-/* result_of gives what a read has brought of the sample. */
+/* result_of returns what a read has brought of the sample. */
 static struct worker_loaded result_of(const struct worker_load *task, const struct worker_sample *sample,
                                       const struct sample_read *read)
 {
@@ -188,8 +188,8 @@ static struct worker_loaded result_of(const struct worker_load *task, const stru
     return (struct worker_loaded){.id = sample->id, .encoded = read->buf, .bytes = sample->bytes};
 }
 
-/* begin_reads takes memory for the samples' bytes. It gives the number of samples that got some; the others have their
- * results. */
+/* begin_reads takes memory for the samples' bytes. It returns the number of samples that got some; the others have
+ * their results. */
 static uint32_t begin_reads(const struct worker_load *task, const struct load_room *room)
 {
     uint32_t n = 0;
@@ -273,8 +273,8 @@ static void hold(struct workers *workers, struct local *local, const struct work
         tell_held(workers, local);
 }
 
-/* prepare_end gives the task's result, and drops its references but for the dataset's. The caller leaves out of `cost`
- * what the task says. */
+/* prepare_end returns the task's result, and drops its references but for the dataset's. The caller leaves out of
+ * `cost` what the task says. */
 static struct worker_prepared prepare_end(struct worker_prepare *task, const uint8_t reasons[ENGINE_OUTPUTS_MAX],
                                           struct worker_cost cost)
 {

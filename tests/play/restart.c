@@ -102,7 +102,7 @@ void run_free(struct run *run)
 
 /* ── what ranks bring along ── */
 
-/* own_segment gives the number of the base's segment in whose parts the ranks go on; n_segments when there is none. */
+/* own_segment returns the number of the base's segment in whose parts the ranks go on; n_segments: there is none. */
 static uint32_t own_segment(const struct run *run)
 {
     uint32_t last = run->base.n_segments - 1;

@@ -75,9 +75,9 @@ void run_all(struct run *run, uint32_t epoch, uint32_t batches);
 void run_pack(const struct run *run, uint32_t rank, const struct run *before, uint32_t batches,
               struct luggage *luggage);
 void run_unpack(struct luggage *luggage);
-/* run_checkpoint gives what all ranks had when each had had so many batches of the epoch in this run. */
+/* run_checkpoint returns what all ranks had when each had had so many batches of the epoch in this run. */
 struct checkpoint run_checkpoint(const struct run *run, uint32_t epoch, uint32_t batches);
-/* run_find gives the rank's batch number `at` of those of the epoch, from 0; NULL when it had fewer. Empty batches do
+/* run_find returns the rank's batch number `at` of those of the epoch, from 0; NULL when it had fewer. Empty batches do
  * not count. */
 const struct run_batch *run_find(const struct run *run, uint32_t rank, uint32_t epoch, uint32_t at);
 uint32_t run_had(const struct run *run, uint32_t rank, uint32_t epoch); /* how many they are */

@@ -39,7 +39,7 @@ void model_destroy(struct model *model);
 enum rule model_broken(const struct model *model, const char **text);
 void model_break(struct model *model, enum rule rule, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* model_make_handle gives what LOADED hands in: the model's, freed with it. */
+/* model_make_handle returns what LOADED hands in: the model's, freed with it. */
 void *model_make_handle(struct model *model, sample_id id);
 /* model_drop_handle: the engine is at its end and gives back what it holds. After that model_ended checks that these
  * were all. */

@@ -5,7 +5,7 @@
 #include "common/check.h"
 #include "tests/simulation/model_priv.h"
 
-/* prepares_max gives how many preparations may be out at most, besides copies. */
+/* prepares_max returns how many preparations may be out at most, besides copies. */
 static uint32_t prepares_max(const struct scenario *sc)
 {
     uint32_t least = sc->config.inflight_prepares, most = sc->config.prepares_ns ? sc->config.prepares_max : 0;

@@ -97,7 +97,7 @@ void sabotage_last_daemon(struct sabotage *sabotage);
 /* sabotage_token may change a state that the daemon gives to a rank, in its bytes. */
 void sabotage_token(struct sabotage *sabotage, const struct scenario *scenario, const struct client_plan *plan,
                     struct state *token);
-/* sabotage_action gives 0 … SABOTAGE_ACTIONS_MAX actions in the place of one. They are valid until the next call. */
+/* sabotage_action returns 0 … SABOTAGE_ACTIONS_MAX actions in the place of one. They are valid until the next call. */
 size_t sabotage_action(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out);
 
 #endif

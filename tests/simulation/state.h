@@ -17,7 +17,7 @@ struct state {
 /* state_keep encodes a record and reads it back. state_free accepts a zeroed one. */
 void state_keep(const struct record *record, struct state *out);
 void state_free(struct state *state);
-/* state_about gives a record of the plan's training with nothing in it: what all its records have in common. */
+/* state_about returns a record of the plan's training with nothing in it: what all its records have in common. */
 struct record state_about(const struct scenario *scenario, const struct client_plan *plan, uint32_t epoch);
 
 /* What a client has taken: batches of one epoch, since its base. */
@@ -54,7 +54,7 @@ void state_resume_make(const struct scenario *scenario, const struct client_plan
                        bool presented, struct state_resume *out);
 void state_resume_free(struct state_resume *resume);
 
-/* state_order gives the samples of an epoch in a fixed order, n_view of them; the caller frees. */
+/* state_order returns the samples of an epoch in a fixed order, n_view of them; the caller frees. */
 sample_id *state_order(const struct scenario *scenario, const struct client_plan *plan, uint32_t epoch);
 
 /* What a record's base says. */

@@ -14,7 +14,7 @@ struct table {
 
 /* A zeroed struct is an empty table. */
 void table_free(struct table *table);
-/* table_at gives the place of key's value, made with value 0 when missing; valid until the next table_at. */
+/* table_at returns the place of key's value, made with value 0 when missing; valid until the next table_at. */
 uint64_t *table_at(struct table *table, uint64_t key);
 
 #endif

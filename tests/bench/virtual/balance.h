@@ -79,7 +79,7 @@ struct balance_scenario {
 /* balance_read reads a scenario file, strictly, with file:line:column in errors. */
 int balance_read(const char *path, struct balance_scenario *out, struct error *err);
 
-/* balance_samples gives how many samples each queue has. */
+/* balance_samples returns how many samples each queue has. */
 uint64_t balance_samples(const struct balance_scenario *scenario);
 
 enum balance_mode {

@@ -226,7 +226,7 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
     return ENCODED_BYTES;
 }
 
-/* balance_samples gives each queue so many samples that an epoch never ends in a run. */
+/* balance_samples returns each queue so many samples that an epoch never ends in a run. */
 uint64_t balance_samples(const struct balance_scenario *scenario)
 {
     uint64_t most = 0;
@@ -238,7 +238,7 @@ uint64_t balance_samples(const struct balance_scenario *scenario)
     return most;
 }
 
-/* places_of gives the places of samples that lie in chunks in the order of their ids; malloc'ed, the caller's. */
+/* places_of returns the places of samples that lie in chunks in the order of their ids; malloc'ed, the caller's. */
 static struct chunk_slot *places_of(uint64_t samples, uint32_t chunk)
 {
     struct chunk_slot *places = xcalloc(samples, sizeof *places);
@@ -330,7 +330,7 @@ static void end(struct balance_bench *bench)
     free(bench);
 }
 
-/* loads_inflight gives how many samples of chunks may be out as LOAD at once, as in the daemon; 0: there are no
+/* loads_inflight returns how many samples of chunks may be out as LOAD at once, as in the daemon; 0: there are no
  * chunks. */
 static uint64_t loads_inflight(const struct balance_scenario *scenario)
 {

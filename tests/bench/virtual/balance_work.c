@@ -46,7 +46,7 @@ static uint32_t reading_from(const struct balance_bench *bench, uint32_t source)
     return reading;
 }
 
-/* from_source gives the reads under way that the source itself brings. */
+/* from_source returns the reads under way that the source itself brings. */
 static uint32_t from_source(const struct balance_bench *bench, uint32_t source)
 {
     uint32_t reading = reading_from(bench, source);
@@ -64,7 +64,7 @@ bool balance_classed(const struct balance_bench *bench, uint32_t queue, sample_i
     return part > 0 && random_unit(&rng) < part;
 }
 
-/* sample_ms gives what one sample of a read takes. */
+/* sample_ms returns what one sample of a read takes. */
 static double sample_ms(struct balance_bench *bench, uint32_t queue, sample_id id, bool classed)
 {
     struct rank *rank = &bench->ranks[queue];
@@ -99,7 +99,7 @@ static double prepare_ms(const struct balance_bench *bench, uint32_t queue, samp
     return ms * bench->preparing / (rate > 0.5 ? rate : 0.5);
 }
 
-/* piece_ms gives what the first piece of a read takes, and fills how many samples it brings. */
+/* piece_ms returns what the first piece of a read takes, and fills how many samples it brings. */
 static double piece_ms(struct balance_bench *bench, uint32_t queue, const struct waiting *row, uint32_t *samples)
 {
     double ms = 0;
@@ -108,7 +108,7 @@ static double piece_ms(struct balance_bench *bench, uint32_t queue, const struct
     return ms;
 }
 
-/* stopped_ms gives how much longer a read takes because its source stops. NEVER: the source stops for ever. */
+/* stopped_ms returns how much longer a read takes because its source stops. NEVER: the source stops for ever. */
 static double stopped_ms(const struct balance_bench *bench, uint32_t queue, double ms)
 {
     const struct balance_source *source = &bench->scenario->sources[bench->scenario->source_of[queue]];

@@ -12,10 +12,10 @@
 #define CLUSTER_STEP_NS UINT64_C(1000000)
 #define CLUSTER_MESSAGE_NS UINT64_C(100000)
 
-/* cluster_run runs a scenario and gives a report, which is the caller's. It gives 0, or 1 after it has said on stderr
+/* cluster_run runs a scenario and gives a report, which is the caller's. It returns 0, or 1 after it has said on stderr
  * why it cannot. */
 int cluster_run(const struct sharing_scenario *scenario, json_t **out);
-/* cluster_least_slots gives the samples for which a node's arena has room at least, whatever the scenario says. */
+/* cluster_least_slots returns the samples for which a node's arena has room at least, whatever the scenario says. */
 uint64_t cluster_least_slots(const struct sharing_scenario *scenario);
 int cluster_bench_main(int argc, char **argv); /* the command. argv[0] is its own name. */
 

@@ -127,7 +127,7 @@ static int count_instructions(void)
     return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 }
 
-/* read_counter gives what it has counted, which is 0 if there is none. */
+/* read_counter returns what it has counted, which is 0 if there is none. */
 static uint64_t read_counter(int counter)
 {
     uint64_t count = 0;

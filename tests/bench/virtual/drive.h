@@ -31,11 +31,11 @@ struct drive {
     uint64_t first_ns, last_ns;
 };
 
-/* drive_create makes an engine that has memory for twice the bytes of all samples, encoded. It gives 0, or 1 after it
+/* drive_create makes an engine that has memory for twice the bytes of all samples, encoded. It returns 0, or 1 after it
  * has said on stderr why it cannot. drive_end frees what it made. */
 int drive_create(struct drive *drive, const struct drive_case *what);
 void drive_end(struct drive *drive);
-/* drive_add adds job `number` to a dataset: their ids follow each other. Its instances take slot_bytes. It gives the
+/* drive_add adds job `number` to a dataset: their ids follow each other. Its instances take slot_bytes. It returns the
  * job's number in the engine. */
 uint32_t drive_add(struct drive *drive, uint32_t dataset, uint32_t number, uint64_t slot_bytes);
 /* drive_epoch has the jobs take an epoch, a batch each in turn. */

@@ -141,7 +141,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* node_alarm gives when something is next to happen in the node by itself. */
+/* node_alarm returns when something is next to happen in the node by itself. */
 static uint64_t node_alarm(const struct fleet_node *node)
 {
     uint64_t alarm = least(agenda_next_ns(&node->play.later), guests_alarm(node->home.guests));

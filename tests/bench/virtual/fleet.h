@@ -94,14 +94,14 @@ struct fleet;
 int fleet_create(const struct fleet_config *config, struct fleet **out, struct error *err);
 void fleet_destroy(struct fleet *fleet);
 
-/* fleet_add gives the job's number; UINT32_MAX: it was refused. fleet_gone ends it. */
+/* fleet_add returns the job's number; UINT32_MAX: it was refused. fleet_gone ends it. */
 uint32_t fleet_add(struct fleet *fleet, const struct fleet_job_desc *desc);
 void fleet_gone(struct fleet *fleet, uint32_t job);
 /* fleet_next asks for batches, all of which are released when they are delivered. They come in this call or in a
  * fleet_until. */
 void fleet_next(struct fleet *fleet, uint32_t job, uint32_t epoch, uint32_t credits);
 
-/* fleet_until takes all nodes through everything that happens until until_ns. fleet_now gives the present time. */
+/* fleet_until takes all nodes through everything that happens until until_ns. fleet_now returns the present time. */
 void fleet_until(struct fleet *fleet, uint64_t until_ns);
 uint64_t fleet_now(const struct fleet *fleet);
 uint64_t fleet_alarm(const struct fleet *fleet); /* when something is next to happen; UINT64_MAX: nothing is */
@@ -133,8 +133,8 @@ struct fleet_counts fleet_counts(const struct fleet *fleet);
 uint32_t fleet_guests(const struct fleet *fleet, uint32_t node); /* at the node */
 const struct peers *fleet_peers(const struct fleet *fleet, uint32_t node);
 const struct engine *fleet_engine(const struct fleet *fleet, uint32_t node);
-/* fleet_share counts where the samples of a job are. fleet_parts gives what other nodes are to give it: up to max rows,
- * with the numbers of nodes, and how many there are. */
+/* fleet_share counts where the samples of a job are. fleet_parts returns what other nodes are to give it: up to max
+ * rows, with the numbers of nodes, and how many there are. */
 void fleet_share(const struct fleet *fleet, uint32_t job, struct engine_share *out);
 size_t fleet_parts(const struct fleet *fleet, uint32_t job, struct merge_status *out, size_t max);
 struct anchor_counts fleet_received(const struct fleet *fleet, uint32_t job); /* by the job, so far */

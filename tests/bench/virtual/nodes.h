@@ -77,7 +77,7 @@ extern const struct nodes_policy nodes_policies[NODES_POLICIES];
 /* nodes_read reads a scenario file, strictly, with file:line:column in errors. */
 int nodes_read(const char *path, struct nodes_scenario *out, struct error *err);
 
-/* nodes_speed gives the curve's speed where so many read. */
+/* nodes_speed returns the curve's speed where so many read. */
 double nodes_speed(const struct nodes_curve *curve, double at);
 
 /* nodes_sizes draws the samples' sizes. The caller frees them. */

@@ -47,7 +47,7 @@ static inline uint8_t nodes_own(const struct nodes_places *places, uint32_t node
 /* nodes_put puts a sample into a class of a node that does not hold it yet. False: there is no room. */
 bool nodes_put(struct nodes_places *places, uint32_t node, uint32_t class, uint32_t id);
 
-/* nodes_choose gives the source with the least predicted time, as if all nodes read from the file system. */
+/* nodes_choose returns the source with the least predicted time, as if all nodes read from the file system. */
 enum nodes_source nodes_choose(const struct nodes_places *places, const struct nodes_costs *costs, uint32_t node,
                                uint32_t id);
 /* nodes_fetch_cost is what fetching one MB from this source takes while `reading` nodes read from the file system. */
@@ -78,9 +78,9 @@ static inline uint64_t nodes_picks(const struct nodes_deal *deal, uint32_t node)
     return deal->batches * nodes_part(deal, node);
 }
 
-/* nodes_pick gives the sample that a node gets as its number `at`. */
+/* nodes_pick returns the sample that a node gets as its number `at`. */
 uint32_t nodes_pick(const struct nodes_deal *deal, uint32_t node, uint64_t at);
-/* nodes_getter gives the node that gets place `place` of ids, and as which number. */
+/* nodes_getter returns the node that gets place `place` of ids, and as which number. */
 uint32_t nodes_getter(const struct nodes_deal *deal, uint64_t place, uint64_t *at);
 
 /* nodes_deal_create deals all batches of all epochs. False: a node has nothing to deal from. */

@@ -72,7 +72,7 @@ static double position_chi_square(const struct order *order)
     return sum / ((double)order->samples * (PARTS - 1));
 }
 
-/* kept_part gives what part of the samples came from memory that had kept them since the epoch before. */
+/* kept_part returns what part of the samples came from memory that had kept them since the epoch before. */
 static double kept_part(const struct order *order)
 {
     uint64_t kept = 0, came = 0;
@@ -83,7 +83,7 @@ static double kept_part(const struct order *order)
     return came ? (double)kept / (double)came : 0;
 }
 
-/* kept_uneven gives by how much that part differs most in a tenth of an epoch, over all epochs. */
+/* kept_uneven returns by how much that part differs most in a tenth of an epoch, over all epochs. */
 static double kept_uneven(const struct order *order)
 {
     double mean = kept_part(order), most = 0;

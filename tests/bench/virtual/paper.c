@@ -47,7 +47,7 @@ static double field(const json_t *run, const char *name)
     return json_number_value(value);
 }
 
-/* Prepared memory has room for what is on its way, which is the least that cluster_run gives it. All the rest keeps
+/* Prepared memory has room for what is on its way, which is the least that cluster_run returns it. All the rest keeps
  * encoded samples. */
 static struct sharing_scenario *scenario_of(const struct larder_row *row)
 {

@@ -23,7 +23,7 @@ int bench_number(struct bench_reader *reader, const struct doc_node *node, const
                  double *out);
 int bench_count(struct bench_reader *reader, const struct doc_node *node, const char *key, double min, double max,
                 uint64_t *out);
-/* bench_name gives a name's number. A name that was not seen before gets the next number. */
+/* bench_name returns a name's number. A name that was not seen before gets the next number. */
 int bench_name(struct bench_reader *reader, const struct doc_node *node, const char *key, uint32_t *out);
 
 /* BENCH_COUNT reads a count into field and returns from the function that uses it. */

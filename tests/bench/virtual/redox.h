@@ -41,7 +41,7 @@ struct redox_result {
  * ends. False: the settings are out of bounds, or `samples` is no multiple of nodes · chunk · chunks_a_virtual. */
 bool redox_play(const struct redox_settings *settings, struct redox_result *out);
 
-/* redox_mean gives the mean over n_seeds plays, with seeds from settings->seed on. */
+/* redox_mean returns the mean over n_seeds plays, with seeds from settings->seed on. */
 bool redox_mean(const struct redox_settings *settings, uint32_t n_seeds, struct redox_result *out);
 
 /* A row of Redox's table 6, three nodes on ImageNet-1k: 1,281,167 files in 20,018 chunks, two thirds of them remote. */
@@ -56,9 +56,9 @@ extern const struct redox_row redox_table[REDOX_ROWS];
 /* The printed figures in the terms of redox_result: of a chunk, and of a remote sample. */
 double redox_row_loads(const struct redox_row *row);
 double redox_row_requests(const struct redox_row *row);
-/* redox_off gives by what part a figure is above what was printed, below it if negative. */
+/* redox_off returns by what part a figure is above what was printed, below it if negative. */
 double redox_off(double figure, double printed);
-/* redox_row_settings gives the settings that reproduce a row. The paper says neither chunks_a_virtual nor the window:
+/* redox_row_settings returns the settings that reproduce a row. The paper says neither chunks_a_virtual nor the window:
  * the first is fitted by the two rows without prefetch, the second by the last one. */
 struct redox_settings redox_row_settings(const struct redox_row *row, uint64_t seed);
 

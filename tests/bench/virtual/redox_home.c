@@ -22,7 +22,7 @@ bool redox_is_valid(const struct redox *redox, uint32_t slot)
     return redox->valid[virtual_of(redox, slot)] & bit_of(redox, slot);
 }
 
-/* find_replace gives a chunk that has a sample for the slot: algorithm 3. Of equals each is as likely. */
+/* find_replace returns a chunk that has a sample for the slot: algorithm 3. Of equals each is as likely. */
 static uint32_t find_replace(struct redox *redox, uint32_t slot)
 {
     uint32_t of = virtual_of(redox, slot), first = of * redox->settings.chunks_a_virtual;

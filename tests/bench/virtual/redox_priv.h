@@ -50,7 +50,7 @@ uint32_t redox_take(struct redox *redox, uint32_t slot);
 uint32_t redox_read_local(struct redox *redox, uint32_t slot);
 
 /* redox_window.c */
-/* redox_read_remote gives the chunk of what the node gets for its next request to the home: algorithms 4 to 6. */
+/* redox_read_remote returns the chunk of what the node gets for its next request to the home: algorithms 4 to 6. */
 uint32_t redox_read_remote(struct redox *redox, uint32_t node, uint32_t home);
 
 #endif

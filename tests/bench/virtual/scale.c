@@ -21,7 +21,7 @@ enum { TURNS = 3, ENTERING = 8, SHARERS = 4, SHARED_EPOCHS = 3, SIZES_MAX = 8 };
 
 /* ── longest steps ── */
 
-/* begin forgets the longest step, and longest_ms gives the longest one since then. */
+/* begin forgets the longest step, and longest_ms returns the longest one since then. */
 static void begin(struct drive *drive)
 {
     drive->play.timed = true;

@@ -64,7 +64,7 @@ struct sharing_given {
 
 typedef void (*sharing_got)(void *ctx, const struct sharing_given *given); /* in the job's order */
 
-/* sharing_run runs a scenario and gives a report, which is the caller's. `got` may be NULL. It gives 0, or 1 after it
+/* sharing_run runs a scenario and gives a report, which is the caller's. `got` may be NULL. It returns 0, or 1 after it
  * has said on stderr why it cannot. */
 int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *got_ctx, json_t **out);
 int sharing_print(json_t *json); /* writes json, which it takes over, to stdout; gives an exit status */

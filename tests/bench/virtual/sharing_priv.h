@@ -64,7 +64,7 @@ void sharing_epoch_done(struct sharing_bench *bench, struct sharing_player *play
 void sharing_works(struct sharing_bench *bench, uint32_t node, struct sharing_player *player,
                    const struct engine_action *action);
 
-/* sharing_report gives the report on a run. The caller owns it. */
+/* sharing_report returns the report on a run. The caller owns it. */
 json_t *sharing_report(const struct sharing_bench *bench);
 
 #endif

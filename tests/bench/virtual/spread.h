@@ -17,7 +17,7 @@ void spread_takes(struct spread *spread, uint32_t chunk, double position);
 /* spread_epoch_done ends an epoch of n samples. The spread of a chunk is the deviation of its positions over that of a
  * full shuffle, which has 1. Chunks with one sample are left out. */
 void spread_epoch_done(struct spread *spread, uint32_t n_chunks, double n);
-/* spread_mean gives the mean over chunks and epochs; 0: there was none to measure. */
+/* spread_mean returns the mean over chunks and epochs; 0: there was none to measure. */
 double spread_mean(const struct spread *spread);
 
 #endif

@@ -111,7 +111,7 @@ static void take_answers(int fd)
     check_answer(answer, len);
 }
 
-/* ask_health gives the length of the answer. 0: the endpoint has closed the connection. */
+/* ask_health returns the length of the answer. 0: the endpoint has closed the connection. */
 static size_t ask_health(char *answer, size_t cap)
 {
     static const char request[] = "GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";

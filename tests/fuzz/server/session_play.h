@@ -28,7 +28,7 @@ struct play {
     uint32_t n_batches;
 };
 
-/* play_handlers gives the callbacks of an owner that checks that what it is told is lawful. */
+/* play_handlers returns the callbacks of an owner that checks that what it is told is lawful. */
 struct session_handlers play_handlers(struct play *play);
 /* play_owner lets the owner do something for a client, which two bytes choose. */
 void play_owner(struct play *play, struct party *party, uint8_t what, uint8_t how);

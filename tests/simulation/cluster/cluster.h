@@ -198,8 +198,8 @@ void spoil_begin(struct cluster *cluster);
 void spoil_end(void);
 bool spoil_deed(void *ctx, enum fleet_spoil what, void *thing);
 
-/* launch.c: the job whose ranks are at several nodes. launch_share gives a trainer's share of its present epoch; NULL:
- * it has none, or the epoch has not begun. */
+/* launch.c: the job whose ranks are at several nodes. launch_share returns a trainer's share of its present epoch.
+ * NULL: the trainer has none, or the epoch has not begun. */
 void launch_begin(struct cluster *cluster);
 struct engine_part launch_part(const struct cluster *cluster, struct trainer *trainer);
 const struct idset *launch_share(const struct cluster *cluster, const struct trainer *trainer);

@@ -162,7 +162,7 @@ static void begin(struct cluster *cluster)
 
 /* ── training ── */
 
-/* had_set gives what the trainer had of its epoch. Of a repeated sample only the turn counts. */
+/* had_set returns what the trainer had of its epoch. Of a repeated sample only the turn counts. */
 static struct idset *had_set(const struct cluster *cluster, const struct trainer *trainer)
 {
     struct idset *set = NULL;

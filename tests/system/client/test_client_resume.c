@@ -114,7 +114,7 @@ static bool wait_to_kill(uint32_t due)
     return !over;
 }
 
-/* count_death gives how many batches the loop has taken. */
+/* count_death returns how many batches the loop has taken. */
 static uint32_t count_death(void)
 {
     pthread_mutex_lock(&story.lock);
@@ -254,7 +254,7 @@ static void start_job(struct job *job, uint32_t epoch)
         assert_int_equal(larder_start_epoch(job->ranks[rank], epoch), 0);
 }
 
-/* try_rank gives what larder_next gives at once; LARDER_ETIMEOUT: nothing yet. */
+/* try_rank returns what larder_next returns at once; LARDER_ETIMEOUT: nothing yet. */
 static int try_rank(struct larder_loader *loader, struct ledger *ledger)
 {
     struct larder_batch *batch;

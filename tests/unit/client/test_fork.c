@@ -31,7 +31,7 @@ static void open_fake(fake_script *script)
     assert_int_equal(larder_open(&options, &loader), 0);
 }
 
-/* child_result gives the number of the first thing in the child that was not as it should be, 0 when all was. */
+/* child_result returns the number of the first thing in the child that was not as it should be, 0 when all was. */
 static int child_result(struct larder_batch *held)
 {
     struct larder_batch *batch = NULL;

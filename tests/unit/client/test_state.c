@@ -1,4 +1,4 @@
-/* test_state.c: what larder_state gives, and how a job goes on from it. */
+/* test_state.c: what larder_state returns, and how a job goes on from it. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

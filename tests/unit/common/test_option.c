@@ -1,5 +1,5 @@
-/* test_option.c: options of programs: what is known comes as getopt_long gives it, what is wrong is named with what was
- * probably meant. */
+/* test_option.c: options of programs: what is known comes as getopt_long returns it, what is wrong is named with what
+ * was probably meant. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

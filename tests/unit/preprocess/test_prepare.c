@@ -8,7 +8,7 @@
 #include "common/check.h"
 #include "prepare_fixture.h"
 
-/* prepare_size gives the image's size; and the whole image through prepare_sample equals `expected`, `bands` of which
+/* prepare_size returns the image's size; and the whole image through prepare_sample equals `expected`, `bands` of which
  * the first three (or one) count. */
 static void check_whole(const char *what, struct encoded encoded, const uint8_t *expected, uint32_t width,
                         uint32_t height, unsigned bands)

@@ -31,9 +31,9 @@ struct times {
     size_t count;
 };
 
-/* times_mean_ns gives the mean; 0 when there is no time. */
+/* times_mean_ns returns the mean; 0 when there is no time. */
 double times_mean_ns(const struct times *times);
-/* times_quantile_ns gives the time that the given share (0 … 1) of all stays at or below; 0 when
+/* times_quantile_ns returns the time that the given share (0 … 1) of all stays at or below; 0 when
  * there is none. It sorts them. */
 double times_quantile_ns(struct times *times, double share);
 /* times_print prints how many there are, their mean, their median and the longest, as members of a JSON object. */
@@ -42,7 +42,7 @@ void times_print(struct times *times);
 /* bench_interrupted says whether this thread lost its processor since the last call with the same `switches`. */
 bool bench_interrupted(long *switches);
 
-/* bench_random_subset gives a set of count ids of [0, universe), each such set with the same probability. The caller
+/* bench_random_subset returns a set of count ids of [0, universe), each such set with the same probability. The caller
  * destroys it. */
 struct idset *bench_random_subset(struct bench *bench, uint64_t universe, uint64_t count);
 

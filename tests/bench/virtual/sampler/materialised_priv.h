@@ -52,7 +52,7 @@ void materialised_insert(struct materialised *tree, unsigned job, const struct i
 /* materialised_delete takes a job out. */
 void materialised_delete(struct materialised *tree, unsigned job);
 
-/* materialised_left gives what a job has left, as a new set that the caller destroys. */
+/* materialised_left returns what a job has left, as a new set that the caller destroys. */
 struct idset *materialised_left(const struct materialised *tree, unsigned job);
 uint64_t materialised_bytes(const struct materialised *tree);
 

@@ -15,7 +15,7 @@ extern struct faults {
     uint64_t fail_len;        /* ... and of so many bytes; 0: all that follow */
 } faults;
 
-/* fault_inode gives a file's inode. */
+/* fault_inode returns a file's inode. */
 ino_t fault_inode(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -33,7 +33,7 @@ struct fake_server;
 struct fake_server *fake_start(uint16_t port, const struct fake_tls *tls,
                                void (*answer)(void *arg, struct fake_exchange *exchange), void *arg);
 uint16_t fake_port(const struct fake_server *server);
-/* fake_connections gives how many connections there were in all, and the most at a time. */
+/* fake_connections returns how many connections there were in all, and the most at a time. */
 uint32_t fake_connections(struct fake_server *server, uint32_t *most);
 /* fake_wait waits in an answer until the server stops, or ms have passed. */
 bool fake_wait(struct fake_server *server, uint64_t ms); /* whether it stops */

@@ -186,7 +186,7 @@ static void tell_anchor(struct world *world, struct merge_event event)
     }
 }
 
-/* may_expect gives how many the engine may have expected by now. */
+/* may_expect returns how many the engine may have expected by now. */
 static uint64_t may_expect(const struct world *world)
 {
     uint64_t steps = world->of.step_ms ? world->now_ns / (world->of.step_ms * MS) : 0;

@@ -42,7 +42,7 @@ static json_t *queues_of(const struct made *made)
     return queues;
 }
 
-/* status_at gives the status before (0) or after (1) that second. */
+/* status_at returns the status before (0) or after (1) that second. */
 static json_t *status_at(const struct made *made, int after)
 {
     double times = after * made->ranks_there;

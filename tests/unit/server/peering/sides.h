@@ -20,9 +20,9 @@ struct side {
     atomic_uint n_probes; /* of others */
 };
 
-/* side_begin gives a side with this number, which no other has; its peering is not started. */
+/* side_begin returns a side with this number, which no other has; its peering is not started. */
 struct side *side_begin(uint8_t number);
-/* side_config gives settings on a free loopback port, by a list without nodes. */
+/* side_config returns settings on a free loopback port, by a list without nodes. */
 struct peering_config side_config(struct side *side);
 void side_start(struct side *side, const struct peering_config *config);
 /* side_end stops the peering and frees everything. */
