@@ -145,9 +145,9 @@ class Weights(Case):
     def test_job_that_ends(self):
         """A weight given at the moment at which a job ends, because a rank has not come in time, is given to nobody,
         and costs the daemon nothing."""
-        daemon = self.daemon(CONFIG + "limits: {rank_timeout: 1}\n")
+        daemon = self.daemon(CONFIG + "limits: {rank_timeout: 3}\n")
         dataset = tree(COUNT, width=800, height=600)
-        for _ in range(3):
+        for _ in range(2):
             loader = self.loader(daemon, dataset, rank=0, world_size=2, name="ranks", pipeline=PIPELINE)
             time.sleep(0.1)  # between two of the governor's decisions, which would see the job's end first
             loader.close()
