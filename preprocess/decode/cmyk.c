@@ -1,5 +1,7 @@
 /* cmyk.c: CMYK, as printers' files have it, to RGB. */
-#include "preprocess/decode/decode_priv.h"
+#include "preprocess/decode/cmyk.h"
+
+#include "preprocess/image.h"
 
 /* a × b / 255, rounded as Pillow's MULDIV255. */
 static inline unsigned muldiv255(unsigned a, unsigned b)

@@ -1,34 +1,37 @@
 #include "preprocess/decode/decode.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/check.h"
-#include "preprocess/decode/decode_priv.h"
-#include "preprocess/decode/jpeg_planes.h"
-#include "preprocess/decode/plain.h"
+#include "preprocess/decode/decoder.h"
 
-enum source { SOURCE_NONE, SOURCE_JPEG, SOURCE_WEBP, SOURCE_PLAIN, SOURCE_VIPS };
+/* The first of these that an image is for decodes it. The last one takes all that is left. */
+static const struct decoder_kind *const kinds[] = {&decoder_jpeg, &decoder_webp, &decoder_plain, &decoder_vips};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 struct decoder {
     struct prepare_limits limits;
-    struct jpeg_reader *jpeg;
-    struct vips_picture vips;
-    struct plain_image plain;
-    enum source source;
-    const uint8_t *bytes; /* of the image at hand; borrowed, as is scratch */
-    size_t len_bytes;
-    struct scratch *scratch;
-    uint64_t outside_bytes; /* that its library takes from malloc */
+    void *states[KINDS];
+    struct decoding image;
+    const struct decoder_kind *kind; /* of the image at hand; NULL: there is none */
+    void *state;                     /* the kind's */
 };
 
 int decoder_create(const struct prepare_limits *limits, struct decoder **out)
 {
     struct decoder *decoder = xcalloc(1, sizeof *decoder);
+    int rc = 0;
     decoder->limits = *limits;
-    int rc = jpeg_reader_create(limits, &decoder->jpeg);
+    for (int i = 0; i < KINDS && !rc; i++) {
+        void *state = xcalloc(1, kinds[i]->state_bytes + 1);
+        rc = kinds[i]->create ? kinds[i]->create(state, limits) : 0;
+        if (rc)
+            free(state);
+        else
+            decoder->states[i] = state;
+    }
     if (rc)
-        free(decoder);
+        decoder_destroy(decoder);
     else
         *out = decoder;
     return rc;
@@ -39,75 +42,61 @@ void decoder_destroy(struct decoder *decoder)
     if (!decoder)
         return;
     decode_close(decoder);
-    jpeg_reader_destroy(decoder->jpeg);
+    for (int i = 0; i < KINDS; i++) {
+        if (decoder->states[i] && kinds[i]->destroy)
+            kinds[i]->destroy(decoder->states[i]);
+        free(decoder->states[i]);
+    }
     free(decoder);
 }
 
 int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch,
                 struct rect *whole, struct decode_fault *fault)
 {
-    static const uint8_t jpeg_start[] = {0xff, 0xd8, 0xff};
-    CHECK(decoder->source == SOURCE_NONE);
-    decoder->bytes = bytes;
-    decoder->len_bytes = len_bytes;
-    decoder->scratch = scratch;
-    decoder->outside_bytes = 0;
+    int i = 0;
+    CHECK(!decoder->kind);
+    decoder->image = (struct decoding){
+        .limits = &decoder->limits, .bytes = bytes, .len_bytes = len_bytes, .scratch = scratch};
     if (len_bytes == 0)
         return decode_fail(fault, BAD_NOT_AN_IMAGE, "it is empty");
-    if ((len_bytes >= sizeof jpeg_start && memcmp(bytes, jpeg_start, sizeof jpeg_start) == 0) ||
-        jpeg_planes_is(bytes, len_bytes)) {
-        decoder->source = SOURCE_JPEG;
-        return jpeg_reader_open(decoder->jpeg, bytes, len_bytes, scratch, whole, fault);
-    }
-    if (webp_is_still(bytes, len_bytes)) {
-        decoder->source = SOURCE_WEBP;
-        return webp_open(&decoder->limits, bytes, len_bytes, whole, &decoder->outside_bytes, fault);
-    }
-    int rc;
-    if (plain_open(&decoder->limits, bytes, len_bytes, &decoder->plain, &rc, fault)) {
-        decoder->source = SOURCE_PLAIN;
-        *whole = decoder->plain.whole;
-        return rc;
-    }
-    decoder->source = SOURCE_VIPS;
-    return vips_reader_open(&decoder->limits, bytes, len_bytes, &decoder->vips, whole, &decoder->outside_bytes, fault);
+    while (kinds[i]->is && !kinds[i]->is(bytes, len_bytes))
+        i++;
+    decoder->kind = kinds[i];
+    decoder->state = decoder->states[i];
+    int rc = decoder->kind->open(decoder->state, &decoder->image, fault);
+    if (!rc)
+        *whole = decoder->image.whole;
+    return rc;
 }
 
 uint32_t decode_scale(struct decoder *decoder, uint32_t divisor)
 {
-    if (decoder->source != SOURCE_JPEG)
+    if (!decoder->kind || !decoder->kind->scale)
         return 1;
-    jpeg_reader_scale(decoder->jpeg, divisor);
+    decoder->kind->scale(decoder->state, divisor);
     return divisor;
 }
 
 int decode_reserve(struct decoder *decoder, struct rect rect, struct decode_fault *fault)
 {
-    size_t inside = decoder->source == SOURCE_JPEG ? jpeg_reader_needs(decoder->jpeg, rect) : 0;
-    uint64_t outside = decoder->outside_bytes;
-    if (outside > SIZE_MAX / 2 || scratch_outside(decoder->scratch, (size_t)outside) ||
-        scratch_expect(decoder->scratch, inside))
+    CHECK(decoder->kind);
+    size_t inside = decoder->kind->needs ? decoder->kind->needs(decoder->state, rect) : 0;
+    uint64_t outside = decoder->image.outside_bytes;
+    if (outside > SIZE_MAX / 2 || scratch_outside(decoder->image.scratch, (size_t)outside) ||
+        scratch_expect(decoder->image.scratch, inside))
         return decode_fail(fault, BAD_NO_MEMORY, "decoding takes more memory than is allowed for one image");
     return 0;
 }
 
 int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault)
 {
-    CHECK(decoder->source != SOURCE_NONE);
-    if (decoder->source == SOURCE_JPEG)
-        return jpeg_reader_region(decoder->jpeg, rect, out, fault);
-    if (decoder->source == SOURCE_WEBP)
-        return webp_region(decoder->bytes, decoder->len_bytes, rect, decoder->scratch, out, fault);
-    if (decoder->source == SOURCE_PLAIN)
-        return plain_region(&decoder->plain, rect, decoder->scratch, out, fault);
-    return vips_reader_region(&decoder->vips, rect, decoder->scratch, out, fault);
+    CHECK(decoder->kind);
+    return decoder->kind->region(decoder->state, &decoder->image, rect, out, fault);
 }
 
 void decode_close(struct decoder *decoder)
 {
-    if (decoder->source == SOURCE_JPEG)
-        jpeg_reader_close(decoder->jpeg);
-    else if (decoder->source == SOURCE_VIPS)
-        vips_reader_close(&decoder->vips);
-    decoder->source = SOURCE_NONE;
+    if (decoder->kind && decoder->kind->close)
+        decoder->kind->close(decoder->state);
+    decoder->kind = NULL;
 }

@@ -22,14 +22,15 @@
 #include <jerror.h>
 
 #include "common/check.h"
-#include "preprocess/decode/decode_priv.h"
+#include "preprocess/decode/cmyk.h"
+#include "preprocess/decode/decoder.h"
 #include "preprocess/decode/jpeg_memory.h"
 #include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rows.h"
 #include "preprocess/decode/jpeg_small.h"
 
 #define ROWS_AT_ONCE 16
-/* Memory, see jpeg_reader_needs. */
+/* Memory, see reader_needs. */
 #define WORKING_ROWS 48
 #define WORKING_BYTES ((size_t)64 << 10)
 #define CROP_ROUNDING 128 /* pixels to the sides of a rectangle, alignment included */
@@ -131,7 +132,13 @@ static void create_body(struct jpeg_reader *reader)
     jpeg_mem_src(&reader->cinfo, nothing, sizeof nothing);
 }
 
-int jpeg_reader_create(const struct prepare_limits *limits, struct jpeg_reader **out)
+/* The state is a pointer to what libjpeg and the project's own readers work with. */
+static struct jpeg_reader *reader_of(void *state)
+{
+    return *(struct jpeg_reader **)state;
+}
+
+static int reader_create(void *state, const struct prepare_limits *limits)
 {
     struct jpeg_reader *reader = aligned_alloc(SCRATCH_ALIGN, sizeof *reader);
     struct decode_fault fault;
@@ -152,14 +159,13 @@ int jpeg_reader_create(const struct prepare_limits *limits, struct jpeg_reader *
     }
     jpeg_memory_install(&reader->memory, &reader->cinfo);
     reader->cinfo.progress = &reader->progress;
-    *out = reader;
+    *(struct jpeg_reader **)state = reader;
     return 0;
 }
 
-void jpeg_reader_destroy(struct jpeg_reader *reader)
+static void reader_destroy(void *state)
 {
-    if (!reader)
-        return;
+    struct jpeg_reader *reader = reader_of(state);
     jpeg_memory_remove(&reader->memory, &reader->cinfo);
     jpeg_destroy_decompress(&reader->cinfo);
     free(reader);
@@ -195,11 +201,19 @@ static bool has_end(const uint8_t *from, size_t len_bytes)
     return false;
 }
 
-int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t len_bytes, struct scratch *scratch,
-                     struct rect *whole, struct decode_fault *fault)
+static bool is_jpeg(const uint8_t *bytes, size_t len_bytes)
 {
+    static const uint8_t start[] = {0xff, 0xd8, 0xff};
+    return (len_bytes >= sizeof start && memcmp(bytes, start, sizeof start) == 0) || jpeg_planes_is(bytes, len_bytes);
+}
+
+static int reader_open(void *state, struct decoding *image, struct decode_fault *fault)
+{
+    struct jpeg_reader *reader = reader_of(state);
+    const uint8_t *bytes = image->bytes;
+    size_t len_bytes = image->len_bytes;
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
-    jpeg_memory_begin(&reader->memory, cinfo, scratch);
+    jpeg_memory_begin(&reader->memory, cinfo, image->scratch);
     reader->in_planes = jpeg_planes_is(bytes, len_bytes);
     if (reader->in_planes && !planes_file_open(&reader->planes, bytes, len_bytes))
         return decode_fail(fault, BAD_CORRUPT, "JPEG in planes: cut short or damaged");
@@ -214,12 +228,13 @@ int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t le
         return decode_fail(fault, BAD_CORRUPT, "JPEG: %d components", cinfo->num_components);
     if (!reader->in_planes && !has_end(cinfo->src->next_input_byte, cinfo->src->bytes_in_buffer))
         return decode_fail(fault, BAD_CORRUPT, "JPEG: truncated, the end-of-image marker is missing");
-    *whole = (struct rect){.width = cinfo->image_width, .height = cinfo->image_height};
+    image->whole = (struct rect){.width = cinfo->image_width, .height = cinfo->image_height};
     return 0;
 }
 
-void jpeg_reader_scale(struct jpeg_reader *reader, uint32_t divisor)
+static void reader_scale(void *state, uint32_t divisor)
 {
+    struct jpeg_reader *reader = reader_of(state);
     reader->cinfo.scale_num = 1;
     reader->cinfo.scale_denom = divisor;
 }
@@ -363,9 +378,9 @@ static void region_body(struct jpeg_reader *reader)
 }
 
 /* The coefficients of a JPEG in several scans, whole; the rectangle; and the rows that libjpeg works on. */
-size_t jpeg_reader_needs(struct jpeg_reader *reader, struct rect rect)
+static size_t reader_needs(void *state, struct rect rect)
 {
-    struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    struct jpeg_decompress_struct *cinfo = &reader_of(state)->cinfo;
     size_t bytes = (size_t)cinfo->image_width * (size_t)cinfo->num_components * WORKING_ROWS + WORKING_BYTES;
     bytes += ((size_t)rect.width + CROP_ROUNDING) * IMAGE_CHANNELS * rect.height;
     if (jpeg_rows_fit(cinfo))
@@ -380,8 +395,11 @@ size_t jpeg_reader_needs(struct jpeg_reader *reader, struct rect rect)
     return bytes;
 }
 
-int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct image *out, struct decode_fault *fault)
+static int reader_region(void *state, const struct decoding *image, struct rect rect, struct image *out,
+                         struct decode_fault *fault)
 {
+    struct jpeg_reader *reader = reader_of(state);
+    (void)image;
     reader->rect = rect;
     reader->image.data = NULL;
     reader->by_rows = jpeg_rows_fit(&reader->cinfo) &&
@@ -401,7 +419,18 @@ int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct imag
     return 0;
 }
 
-void jpeg_reader_close(struct jpeg_reader *reader)
+static void reader_close(void *state)
 {
-    jpeg_abort_decompress(&reader->cinfo);
+    jpeg_abort_decompress(&reader_of(state)->cinfo);
 }
+
+const struct decoder_kind decoder_jpeg = {.name = "JPEG",
+                                          .is = is_jpeg,
+                                          .state_bytes = sizeof(struct jpeg_reader *),
+                                          .create = reader_create,
+                                          .destroy = reader_destroy,
+                                          .open = reader_open,
+                                          .scale = reader_scale,
+                                          .needs = reader_needs,
+                                          .region = reader_region,
+                                          .close = reader_close};

@@ -1,4 +1,6 @@
-#include "preprocess/decode/plain.h"
+/* plain.c: formats whose pixels lie in the file as they are: BMP, and binary PBM, PGM and PPM. libvips does not read
+ * BMP, and reads the others with a loader that it does not trust. ImageFolder's trees may hold all of them. */
+#include "preprocess/decode/decoder.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,6 +14,28 @@
 
 struct text {
     const uint8_t *at, *end;
+};
+
+/* What a header says. Every row lies within the file, whose bytes are borrowed. */
+struct plain_image {
+    struct rect whole;
+    const uint8_t *pixels; /* the row that comes first in the file */
+    size_t stride;
+    bool upwards; /* the first row is the lowest */
+    enum {
+        PLAIN_BITS1,
+        PLAIN_BITS4,
+        PLAIN_BITS8,
+        PLAIN_GREY8,
+        PLAIN_GREY16,
+        PLAIN_RGB8,
+        PLAIN_RGB16,
+        PLAIN_BGR8,
+        PLAIN_BGRX8
+    } form;
+    uint32_t most;     /* in PNM the value that means white */
+    uint32_t n_colors; /* of the palette, in BMP */
+    uint8_t palette[256][IMAGE_CHANNELS];
 };
 
 static bool is_space(uint8_t c)
@@ -196,18 +220,24 @@ static int bmp_open(const struct prepare_limits *limits, const uint8_t *bytes, s
 
 /* ── pixels ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-bool plain_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct plain_image *out,
-                int *rc, struct decode_fault *fault)
+static bool is_pnm(const uint8_t *bytes, size_t len_bytes)
 {
-    if (len_bytes < 3)
-        return false;
-    if (bytes[0] == 'P' && bytes[1] >= '4' && bytes[1] <= '6' && is_space(bytes[2]))
-        *rc = pnm_open(limits, bytes, len_bytes, out, fault);
-    else if (bytes[0] == 'B' && bytes[1] == 'M')
-        *rc = bmp_open(limits, bytes, len_bytes, out, fault);
-    else
-        return false;
-    return true;
+    return len_bytes >= 3 && bytes[0] == 'P' && bytes[1] >= '4' && bytes[1] <= '6' && is_space(bytes[2]);
+}
+
+static bool is_plain(const uint8_t *bytes, size_t len_bytes)
+{
+    return is_pnm(bytes, len_bytes) || (len_bytes >= 3 && bytes[0] == 'B' && bytes[1] == 'M');
+}
+
+static int plain_open(void *state, struct decoding *image, struct decode_fault *fault)
+{
+    struct plain_image *plain = state;
+    int rc = is_pnm(image->bytes, image->len_bytes)
+                 ? pnm_open(image->limits, image->bytes, image->len_bytes, plain, fault)
+                 : bmp_open(image->limits, image->bytes, image->len_bytes, plain, fault);
+    image->whole = plain->whole;
+    return rc;
 }
 
 /* Values from 0 to `most` as 0 to 255, as Pillow does. */
@@ -268,11 +298,12 @@ static bool colors_exist(const struct plain_image *plain, const uint8_t *row, st
     return true;
 }
 
-int plain_region(const struct plain_image *plain, struct rect rect, struct scratch *scratch, struct image *out,
-                 struct decode_fault *fault)
+static int plain_region(void *state, const struct decoding *image, struct rect rect, struct image *out,
+                        struct decode_fault *fault)
 {
+    const struct plain_image *plain = state;
     uint8_t levels[256];
-    if (scratch_image(scratch, rect.width, rect.height, out))
+    if (scratch_image(image->scratch, rect.width, rect.height, out))
         return decode_fail(fault, BAD_NO_MEMORY, "decoding takes more memory than is allowed for one image");
     make_levels(plain->most ? plain->most : 255, levels);
     for (uint32_t y = 0; y < rect.height; y++) {
@@ -285,3 +316,9 @@ int plain_region(const struct plain_image *plain, struct rect rect, struct scrat
     }
     return 0;
 }
+
+const struct decoder_kind decoder_plain = {.name = "BMP, PNM",
+                                           .is = is_plain,
+                                           .state_bytes = sizeof(struct plain_image),
+                                           .open = plain_open,
+                                           .region = plain_region};

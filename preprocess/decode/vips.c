@@ -7,7 +7,9 @@
 
 #include <vips/vips.h>
 
-#include "preprocess/decode/decode_priv.h"
+#include "preprocess/decode/cmyk.h"
+#include "preprocess/decode/decoder.h"
+#include "preprocess/decode/form.h"
 
 #define STRIP_ROWS 16
 /* What libvips and the libraries below it take, at most: some rows, and where a format is not decoded row by row the
@@ -125,17 +127,24 @@ static VipsImage *open_image(const uint8_t *bytes, size_t len_bytes, const char 
     return image;
 }
 
-int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes,
-                     struct vips_picture *picture, struct rect *whole, uint64_t *outside_bytes,
-                     struct decode_fault *fault)
+/* What it keeps of an image: what libvips made, and what libvips does not say of its pixels. */
+struct vips_picture {
+    VipsImage *image; /* NULL: none is open */
+    struct form form;
+};
+
+static int picture_open(void *state, struct decoding *decoding, struct decode_fault *fault)
 {
+    struct vips_picture *picture = state;
+    const uint8_t *bytes = decoding->bytes;
+    size_t len_bytes = decoding->len_bytes;
     const char *loader = vips_foreign_find_load_buffer(bytes, len_bytes);
     VipsImage *image = open_image(bytes, len_bytes, loader, fault);
     if (!image)
         return fault->error.code;
     uint32_t width = (uint32_t)vips_image_get_width(image), height = (uint32_t)vips_image_get_height(image);
     struct form form;
-    int rc = decode_limits(limits, width, height, fault);
+    int rc = decode_limits(decoding->limits, width, height, fault);
     if (!rc)
         rc = form_read(bytes, len_bytes, &form, fault);
     if (!rc && is_cut_png(bytes, len_bytes))
@@ -144,12 +153,12 @@ int vips_reader_open(const struct prepare_limits *limits, const void *bytes, siz
         g_object_unref(image);
         return rc;
     }
-    *outside_bytes = outside_bytes_of(image, loader, bytes, len_bytes);
+    decoding->outside_bytes = outside_bytes_of(image, loader, bytes, len_bytes);
     image = to_integers(image);
     if (!image)
         return vips_fault(fault, BAD_CORRUPT);
     bool sideways = form.orientation >= FORM_SIDEWAYS;
-    *whole = (struct rect){.width = sideways ? height : width, .height = sideways ? width : height};
+    decoding->whole = (struct rect){.width = sideways ? height : width, .height = sideways ? width : height};
     *picture = (struct vips_picture){image, form};
     return 0;
 }
@@ -293,9 +302,11 @@ static int pull(VipsRegion *region, const struct vips_picture *picture, struct r
     return 0;
 }
 
-int vips_reader_region(const struct vips_picture *picture, struct rect rect, struct scratch *scratch, struct image *out,
-                       struct decode_fault *fault)
+static int picture_region(void *state, const struct decoding *decoding, struct rect rect, struct image *out,
+                          struct decode_fault *fault)
 {
+    const struct vips_picture *picture = state;
+    struct scratch *scratch = decoding->scratch;
     VipsImage *image = picture->image;
     struct turn turn = turn_of(picture);
     struct rect source = turned_back(&turn, rect);
@@ -318,9 +329,16 @@ int vips_reader_region(const struct vips_picture *picture, struct rect rect, str
     return 0;
 }
 
-void vips_reader_close(struct vips_picture *picture)
+static void picture_close(void *state)
 {
+    struct vips_picture *picture = state;
     if (picture->image)
         g_object_unref(picture->image);
     picture->image = NULL;
 }
+
+const struct decoder_kind decoder_vips = {.name = "libvips",
+                                          .state_bytes = sizeof(struct vips_picture),
+                                          .open = picture_open,
+                                          .region = picture_region,
+                                          .close = picture_close};

@@ -3,7 +3,7 @@
 
 #include <webp/decode.h>
 
-#include "preprocess/decode/decode_priv.h"
+#include "preprocess/decode/decoder.h"
 
 /* Upsampling of chroma looks one sample, two pixels, to each side; cropping begins at even places. */
 #define MARGIN 2u
@@ -39,28 +39,29 @@ static bool is_cut(const uint8_t *bytes, size_t len_bytes)
     return payload + 8 > len_bytes;
 }
 
-bool webp_is_still(const uint8_t *bytes, size_t len_bytes)
+/* Animations are for libvips. */
+static bool is_still(const uint8_t *bytes, size_t len_bytes)
 {
     WebPBitstreamFeatures features;
     return WebPGetFeatures(bytes, len_bytes, &features) == VP8_STATUS_OK && !features.has_animation;
 }
 
-int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct rect *whole,
-              uint64_t *outside_bytes, struct decode_fault *fault)
+static int open_image(void *state, struct decoding *image, struct decode_fault *fault)
 {
+    (void)state;
     WebPBitstreamFeatures features;
-    VP8StatusCode status = WebPGetFeatures(bytes, len_bytes, &features);
+    VP8StatusCode status = WebPGetFeatures(image->bytes, image->len_bytes, &features);
     if (status != VP8_STATUS_OK)
         return webp_fault(fault, status);
-    if (is_cut(bytes, len_bytes))
+    if (is_cut(image->bytes, image->len_bytes))
         return webp_fault(fault, VP8_STATUS_NOT_ENOUGH_DATA);
-    int rc = decode_limits(limits, (uint64_t)features.width, (uint64_t)features.height, fault);
+    int rc = decode_limits(image->limits, (uint64_t)features.width, (uint64_t)features.height, fault);
     if (rc)
         return rc;
-    *whole = (struct rect){.width = (uint32_t)features.width, .height = (uint32_t)features.height};
+    image->whole = (struct rect){.width = (uint32_t)features.width, .height = (uint32_t)features.height};
     bool plain = features.format == FORMAT_LOSSY && !features.has_alpha;
-    uint64_t width = whole->width, per_pixel = plain ? 0 : OUTSIDE_PER_PIXEL;
-    *outside_bytes = OUTSIDE_BYTES + width * OUTSIDE_ROWS + width * whole->height * per_pixel;
+    uint64_t width = image->whole.width, per_pixel = plain ? 0 : OUTSIDE_PER_PIXEL;
+    image->outside_bytes = OUTSIDE_BYTES + width * OUTSIDE_ROWS + width * image->whole.height * per_pixel;
     return 0;
 }
 
@@ -74,20 +75,21 @@ static uint32_t after(uint32_t end, uint32_t size)
     return size - end > MARGIN ? end + MARGIN : size;
 }
 
-int webp_region(const uint8_t *bytes, size_t len_bytes, struct rect rect, struct scratch *scratch, struct image *out,
-                struct decode_fault *fault)
+static int decode_rect(void *state, const struct decoding *webp, struct rect rect, struct image *out,
+                       struct decode_fault *fault)
 {
     WebPDecoderConfig config;
+    (void)state;
     if (!WebPInitDecoderConfig(&config))
         return decode_fail(fault, BAD_CORRUPT, "WebP: libwebp is of another version than its header");
-    VP8StatusCode status = WebPGetFeatures(bytes, len_bytes, &config.input);
+    VP8StatusCode status = WebPGetFeatures(webp->bytes, webp->len_bytes, &config.input);
     if (status != VP8_STATUS_OK)
         return webp_fault(fault, status);
     uint32_t left = before(rect.x), top = before(rect.y);
     uint32_t width = after(rect.x + rect.width, (uint32_t)config.input.width) - left;
     uint32_t height = after(rect.y + rect.height, (uint32_t)config.input.height) - top;
     struct image image;
-    if (scratch_image(scratch, width, height, &image))
+    if (scratch_image(webp->scratch, width, height, &image))
         return decode_fail(fault, BAD_NO_MEMORY, "WebP: decoding takes more memory than is allowed for one image");
     config.options.use_cropping = 1;
     config.options.crop_left = (int)left;
@@ -97,7 +99,7 @@ int webp_region(const uint8_t *bytes, size_t len_bytes, struct rect rect, struct
     config.output.colorspace = MODE_RGB;
     config.output.is_external_memory = 1;
     config.output.u.RGBA = (WebPRGBABuffer){image.data, (int)image.stride, image.stride * height};
-    status = WebPDecode(bytes, len_bytes, &config);
+    status = WebPDecode(webp->bytes, webp->len_bytes, &config);
     WebPFreeDecBuffer(&config.output);
     if (status != VP8_STATUS_OK)
         return webp_fault(fault, status);
@@ -107,3 +109,5 @@ int webp_region(const uint8_t *bytes, size_t len_bytes, struct rect rect, struct
     *out = image;
     return 0;
 }
+
+const struct decoder_kind decoder_webp = {.name = "WebP", .is = is_still, .open = open_image, .region = decode_rect};
