@@ -9,8 +9,6 @@
 #include "server/commands/storage.h"
 #include "server/storage/measure.h"
 
-enum { ALIGN = 4096 };
-
 static const char bench_usage[] =
     "usage: larder bench storage PATH [--kib N] [--mib N] [--seconds S] [--json]\n"
     "\n"
@@ -96,8 +94,8 @@ int storage_bench_main(int argc, char **argv)
         default: return 2;
         }
     }
-    wish.sample_bytes = ((uint64_t)(kib * 1024) + ALIGN - 1) / ALIGN * ALIGN;
-    wish.file_bytes = (uint64_t)(mib * 1024 * 1024) / ALIGN * ALIGN;
+    wish.sample_bytes = ((uint64_t)(kib * 1024) + STORAGE_ALIGN - 1) / STORAGE_ALIGN * STORAGE_ALIGN;
+    wish.file_bytes = (uint64_t)(mib * 1024 * 1024) / STORAGE_ALIGN * STORAGE_ALIGN;
     if (!good || argc - optind != 1 || wish.file_bytes < wish.sample_bytes) {
         if (good)
             fputs(bench_usage, stderr);

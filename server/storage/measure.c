@@ -13,7 +13,7 @@
 #include "common/random.h"
 #include "server/storage/measure.h"
 
-enum { THREADS_MAX = 8, ALIGN = 4096, PIECE = 4 << 20 };
+enum { THREADS_MAX = 8, PIECE = 4 << 20 };
 
 struct storage_bench {
     struct storage_wish wish;
@@ -30,7 +30,7 @@ struct reader {
 static int write_file(const struct storage_bench *bench, double *mb_per_s)
 {
     uint64_t *piece = NULL, began_ns = clock_now_ns();
-    if (posix_memalign((void **)&piece, ALIGN, PIECE))
+    if (posix_memalign((void **)&piece, STORAGE_ALIGN, PIECE))
         return ENOMEM;
     for (size_t i = 0; i < PIECE / sizeof *piece; i++)
         piece[i] = random_mix64(i);
@@ -56,12 +56,12 @@ static void *read_some(void *arg)
     struct rng rng;
     char *buf = NULL;
     random_seed(&rng, reader->seed);
-    uint64_t places = (bench->wish.file_bytes - bench->wish.sample_bytes) / ALIGN + 1;
+    uint64_t places = (bench->wish.file_bytes - bench->wish.sample_bytes) / STORAGE_ALIGN + 1;
     int fd = bench->direct_fd >= 0 ? bench->direct_fd : bench->fd;
-    if (posix_memalign((void **)&buf, ALIGN, bench->wish.sample_bytes))
+    if (posix_memalign((void **)&buf, STORAGE_ALIGN, bench->wish.sample_bytes))
         reader->failed = ENOMEM;
     while (!reader->failed && clock_now_ns() < reader->until_ns) {
-        off_t at = (off_t)(random_below(&rng, places) * ALIGN);
+        off_t at = (off_t)(random_below(&rng, places) * STORAGE_ALIGN);
         ssize_t got = pread(fd, buf, bench->wish.sample_bytes, at);
         if (got < 0 && errno != EINTR)
             reader->failed = errno;
@@ -139,8 +139,8 @@ static int measure(struct storage_bench *bench, struct storage_measured *out, co
 int storage_measure(const struct storage_wish *wish, struct storage_measured *out, const char **what)
 {
     struct storage_bench bench = {.wish = *wish, .fd = -1, .direct_fd = -1};
-    bench.wish.sample_bytes = (wish->sample_bytes + ALIGN - 1) / ALIGN * ALIGN;
-    bench.wish.file_bytes = wish->file_bytes / ALIGN * ALIGN;
+    bench.wish.sample_bytes = (wish->sample_bytes + STORAGE_ALIGN - 1) / STORAGE_ALIGN * STORAGE_ALIGN;
+    bench.wish.file_bytes = wish->file_bytes / STORAGE_ALIGN * STORAGE_ALIGN;
     if (bench.wish.file_bytes < bench.wish.sample_bytes)
         bench.wish.file_bytes = bench.wish.sample_bytes;
     int number = measure(&bench, out, what);

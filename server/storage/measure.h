@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STORAGE_ROUNDS 4 /* 1, 2, 4 and 8 threads */
+#define STORAGE_ROUNDS 4   /* 1, 2, 4 and 8 threads */
+#define STORAGE_ALIGN 4096 /* Places and lengths of reads are multiples of it, as O_DIRECT wants. */
 
 struct storage_wish {
     const char *path; /* a folder that can be written to */

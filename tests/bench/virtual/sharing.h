@@ -30,7 +30,7 @@ struct sharing_job {
     uint32_t first, end; /* SHARING_RANGE */
     /* SHARING_DEALT: what this rank of a job on several nodes gets in its first epoch (deal.h) */
     uint32_t rank, world_size;
-    uint32_t node;     /* `bench cluster`: where it trains */
+    uint32_t node;     /* `larder_bench cluster`: where it trains */
     uint32_t pipeline; /* its number; equal names have equal numbers */
     bool own_shuffle;  /* `shuffle` is the job's own; else the scenario's holds */
     enum shuffle_mode shuffle;
@@ -38,7 +38,7 @@ struct sharing_job {
 
 struct sharing_scenario {
     uint32_t samples, chunk;
-    uint32_t nodes;           /* `bench cluster`; else 1 */
+    uint32_t nodes;           /* `larder_bench cluster`; else 1 */
     bool apart;               /* the nodes do not know of each other */
     double prepared, encoded; /* parts of the samples that fit into a node's memory */
     uint64_t seed;
@@ -50,7 +50,8 @@ struct sharing_scenario {
     uint32_t n_jobs;
 };
 
-/* sharing_read reads a scenario file, strictly, with file:line:column in errors. cluster: one of `bench cluster`. */
+/* sharing_read reads a scenario file, strictly, with file:line:column in errors. cluster: one of `larder_bench
+ * cluster`. */
 int sharing_read(const char *path, bool cluster, struct sharing_scenario *out, struct error *err);
 
 /* A sample that a job gets. position counts from 0 in each epoch. */
