@@ -74,6 +74,8 @@ static int apply(const void *values, const struct op_plan *p, const struct image
 
 const struct op_kind op_center_crop = {
     .name = "center_crop",
+    .python = "CenterCrop",
+    .text = "Cuts out the middle. A smaller image is padded with black.",
     .args = args,
     .values_bytes = sizeof(struct values),
     .shape = shape,

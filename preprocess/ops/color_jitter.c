@@ -67,6 +67,8 @@ static int apply(const void *values, const struct op_plan *p, const struct image
 
 const struct op_kind op_color_jitter = {
     .name = "color_jitter",
+    .python = "ColorJitter",
+    .text = "Changes brightness, contrast, saturation and hue at random, in random order.",
     .flags = OP_RANDOM | OP_IN_PLACE,
     .args = args,
     .values_bytes = sizeof(struct values),

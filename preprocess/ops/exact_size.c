@@ -37,6 +37,8 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
 
 const struct op_kind op_exact_size = {
     .name = "exact_size",
+    .python = "ExactSize",
+    .text = "Leaves an image of that size as it is. An image of another size is a bad sample.",
     .args = args,
     .values_bytes = sizeof(struct values),
     .shape = shape,

@@ -35,6 +35,8 @@ static bool join_vertical(const void *values, const struct op_plan *plan, struct
 
 const struct op_kind op_random_horizontal_flip = {
     .name = "random_horizontal_flip",
+    .python = "RandomHorizontalFlip",
+    .text = "Exchanges left and right, with probability `p`.",
     .flags = OP_RANDOM,
     .args = args,
     .values_bytes = sizeof(struct values),
@@ -44,6 +46,8 @@ const struct op_kind op_random_horizontal_flip = {
 
 const struct op_kind op_random_vertical_flip = {
     .name = "random_vertical_flip",
+    .python = "RandomVerticalFlip",
+    .text = "Exchanges top and bottom, with probability `p`.",
     .flags = OP_RANDOM,
     .args = args,
     .values_bytes = sizeof(struct values),

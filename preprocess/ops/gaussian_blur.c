@@ -109,6 +109,8 @@ static int apply(const void *values, const struct op_plan *p, const struct image
 
 const struct op_kind op_gaussian_blur = {
     .name = "gaussian_blur",
+    .python = "GaussianBlur",
+    .text = "Blurs with a Gaussian of random `sigma`.",
     .flags = OP_RANDOM,
     .args = args,
     .values_bytes = sizeof(struct values),

@@ -40,6 +40,8 @@ static int apply(const void *values, const struct op_plan *p, const struct image
 
 const struct op_kind op_grayscale = {
     .name = "grayscale",
+    .python = "Grayscale",
+    .text = "Makes the image grey, in 1 or 3 channels.",
     .flags = OP_IN_PLACE,
     .args = args,
     .values_bytes = sizeof(struct values),

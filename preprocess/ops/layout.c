@@ -24,6 +24,8 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
 
 const struct op_kind op_layout = {
     .name = "layout",
+    .python = "Layout",
+    .text = "Orders a sample's numbers as `HWC` (as they are without it) or as `CHW`.",
     .flags = OP_FLOAT,
     .args = args,
     .values_bytes = sizeof(struct values),

@@ -37,6 +37,8 @@ static void level(const void *values, enum pixel_dtype from, float level[IMAGE_C
 
 const struct op_kind op_normalize = {
     .name = "normalize",
+    .python = "Normalize",
+    .text = "Computes `(x - mean) / std` by channel. It stands after `to_dtype`.",
     .flags = OP_FLOAT,
     .args = args,
     .values_bytes = sizeof(struct values),

@@ -1,4 +1,5 @@
-/* op.h: what an operator is. Each has a file NAME.c (some that are alike share one) and a row in ops_table.h.
+/* op.h: what an operator is. Each has a file NAME.c (some that are alike share one) and a row in ops_table.h. What
+ * users read of it, and its class in the Python package, come from its op_kind: tests/lint/operators writes them.
  *
  * An operator works in three steps:
  *
@@ -51,6 +52,11 @@ enum op_flags {
 
 struct op_kind {
     const char *name;
+    const char *python; /* its class in the Python package: torchvision's, where torchvision has one */
+    const char *text;   /* what it does, in sentences of Markdown: for users' pages and for Python's help() */
+    /* Optional. The arguments in the order in which Python takes them, where `args`, and so the normal form, has
+     * another. */
+    const char *order;
     unsigned flags;
     const struct arg *args;
     size_t values_bytes; /* size of the struct that the arguments are read into */

@@ -65,6 +65,8 @@ static int apply(const void *values, const struct op_plan *p, const struct image
 
 const struct op_kind op_pad = {
     .name = "pad",
+    .python = "Pad",
+    .text = "Adds a border: one width, `[x, y]`, or `[left, top, right, bottom]`.",
     .args = args,
     .values_bytes = sizeof(struct values),
     .shape = shape,

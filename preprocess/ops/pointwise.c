@@ -39,7 +39,7 @@ static int plan_chance(const void *values, struct rng *rng, struct op_plan *plan
 }
 
 /* POINTWISE defines op_NAME, which does `change` to the image `in`; `v` are its arguments. */
-#define POINTWISE(name_, args_, change)                                                              \
+#define POINTWISE(name_, python_, args_, change, text_)                                              \
     static int apply_##name_(const void *values, const struct op_plan *plan, const struct image *in, \
                              struct image *out, struct scratch *scratch)                             \
     {                                                                                                \
@@ -50,6 +50,8 @@ static int plan_chance(const void *values, struct rng *rng, struct op_plan *plan
     }                                                                                                \
     const struct op_kind op_##name_ = {                                                              \
         .name = #name_,                                                                              \
+        .python = python_,                                                                           \
+        .text = text_ ", with probability `p`.",                                                     \
         .flags = OP_RANDOM | OP_IN_PLACE,                                                            \
         .args = args_,                                                                               \
         .values_bytes = sizeof(struct values),                                                       \
@@ -57,13 +59,10 @@ static int plan_chance(const void *values, struct rng *rng, struct op_plan *plan
         .apply = apply_##name_,                                                                      \
     };
 
-/* Stretches each channel's levels over all of 0 to 255: torchvision's RandomAutocontrast. */
-POINTWISE(autocontrast, half, color_autocontrast(in))
-/* Spreads each channel's levels evenly. */
-POINTWISE(random_equalize, half, color_equalize(in))
-/* Luminance in all three channels. */
-POINTWISE(random_grayscale, mostly_not, color_grayscale(in))
-/* Keeps a few bits of each channel. */
-POINTWISE(random_posterize, posterize_args, color_posterize(in, v->bits))
-/* Inverts levels from a threshold up. */
-POINTWISE(random_solarize, solarize_args, color_solarize(in, v->threshold))
+POINTWISE(autocontrast, "RandomAutocontrast", half, color_autocontrast(in), "Stretches each channel over all levels")
+POINTWISE(random_equalize, "RandomEqualize", half, color_equalize(in), "Spreads each channel's levels evenly")
+POINTWISE(random_grayscale, "RandomGrayscale", mostly_not, color_grayscale(in), "Makes the image grey, in 3 channels")
+POINTWISE(random_posterize, "RandomPosterize", posterize_args, color_posterize(in, v->bits),
+          "Keeps the upper `bits` bits of each level")
+POINTWISE(random_solarize, "RandomSolarize", solarize_args, color_solarize(in, v->threshold),
+          "Inverts the levels from `threshold` on")

@@ -89,6 +89,8 @@ static int apply(const void *values, const struct op_plan *p, const struct image
 
 const struct op_kind op_rand_augment = {
     .name = "rand_augment",
+    .python = "RandAugment",
+    .text = "Makes `num_ops` random changes of one strength.",
     .flags = OP_RANDOM | OP_IN_PLACE,
     .args = args,
     .values_bytes = sizeof(struct values),

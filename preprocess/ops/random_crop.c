@@ -113,6 +113,8 @@ static int apply(const void *values, const struct op_plan *p, const struct image
 
 const struct op_kind op_random_crop = {
     .name = "random_crop",
+    .python = "RandomCrop",
+    .text = "Cuts out a piece of that size at a random place.",
     .flags = OP_RANDOM,
     .args = args,
     .values_bytes = sizeof(struct values),

@@ -110,6 +110,8 @@ static void change(const void *values, const struct op_plan *p, float *pixels)
 
 const struct op_kind op_random_erasing = {
     .name = "random_erasing",
+    .python = "RandomErasing",
+    .text = "Overwrites a random rectangle, with probability `p`. `value` may be `\"random\"` after `to_dtype`.",
     .flags = OP_RANDOM | OP_IN_PLACE | OP_FLOAT,
     .args = args,
     .values_bytes = sizeof(struct values),

@@ -98,6 +98,8 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
 
 const struct op_kind op_random_resized_crop = {
     .name = "random_resized_crop",
+    .python = "RandomResizedCrop",
+    .text = "Cuts out a piece of random area and shape, and resizes it.",
     .flags = OP_RANDOM,
     .args = args,
     .values_bytes = sizeof(struct values),

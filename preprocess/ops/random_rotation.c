@@ -119,6 +119,8 @@ static int apply(const void *values, const struct op_plan *p, const struct image
 
 const struct op_kind op_random_rotation = {
     .name = "random_rotation",
+    .python = "RandomRotation",
+    .text = "Turns by a random angle of up to `degrees` to either side.",
     .flags = OP_RANDOM,
     .args = args,
     .values_bytes = sizeof(struct values),

@@ -98,6 +98,10 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
 
 const struct op_kind op_resize = {
     .name = "resize",
+    .python = "Resize",
+    .text = "Resizes to `[height, width]`, or the shorter edge to a number. "
+            "Then `max_size` limits the longer edge (0: no limit).",
+    .order = "size interpolation max_size antialias dct_scaling",
     .args = args,
     .values_bytes = sizeof(struct values),
     .check = check,

@@ -36,6 +36,8 @@ static void level(const void *values, enum pixel_dtype from, float level[IMAGE_C
 
 const struct op_kind op_to_dtype = {
     .name = "to_dtype",
+    .python = "ToDtype",
+    .text = "Converts to `uint8`, `float16` or `float32`. With `scale`, 0 … 255 becomes 0 … 1.",
     .flags = OP_FLOAT,
     .args = args,
     .values_bytes = sizeof(struct values),

@@ -63,6 +63,8 @@ static int apply(const void *values, const struct op_plan *p, const struct image
 
 const struct op_kind op_trivial_augment_wide = {
     .name = "trivial_augment_wide",
+    .python = "TrivialAugmentWide",
+    .text = "Makes one random change of random strength.",
     .flags = OP_RANDOM | OP_IN_PLACE,
     .args = args,
     .values_bytes = sizeof(struct values),

@@ -10,22 +10,28 @@ from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarn
 from .loader import Batch as Batch, Loader as Loader
 from .subset import (Classes as Classes, Fraction as Fraction, Indices as Indices, List as List, Range as Range,
                      Subset as Subset)
-from .transforms import (CenterCrop as CenterCrop, ColorJitter as ColorJitter, ExactSize as ExactSize,
-                         GaussianBlur as GaussianBlur, Grayscale as Grayscale, Layout as Layout,
-                         Normalize as Normalize, Operator as Operator, Pad as Pad, RandAugment as RandAugment,
-                         RandomApply as RandomApply, RandomAutocontrast as RandomAutocontrast,
-                         RandomChoice as RandomChoice, RandomCrop as RandomCrop, RandomEqualize as RandomEqualize,
-                         RandomErasing as RandomErasing, RandomGrayscale as RandomGrayscale,
-                         RandomHorizontalFlip as RandomHorizontalFlip, RandomPosterize as RandomPosterize,
-                         RandomResizedCrop as RandomResizedCrop, RandomRotation as RandomRotation,
-                         RandomSolarize as RandomSolarize, RandomVerticalFlip as RandomVerticalFlip, Resize as Resize,
-                         ToDtype as ToDtype, TrivialAugmentWide as TrivialAugmentWide)
+from .transforms import Operator as Operator, RandomApply as RandomApply, RandomChoice as RandomChoice
+# operators begin: imports (tests/lint/operators --fix writes these lines from preprocess/ops/)
+from .transforms import (
+    CenterCrop as CenterCrop, ColorJitter as ColorJitter, ExactSize as ExactSize, GaussianBlur as GaussianBlur,
+    Grayscale as Grayscale, Layout as Layout, Normalize as Normalize, Pad as Pad, RandAugment as RandAugment,
+    RandomAutocontrast as RandomAutocontrast, RandomCrop as RandomCrop, RandomEqualize as RandomEqualize,
+    RandomErasing as RandomErasing, RandomGrayscale as RandomGrayscale, RandomHorizontalFlip as RandomHorizontalFlip,
+    RandomPosterize as RandomPosterize, RandomResizedCrop as RandomResizedCrop, RandomRotation as RandomRotation,
+    RandomSolarize as RandomSolarize, RandomVerticalFlip as RandomVerticalFlip, Resize as Resize, ToDtype as ToDtype,
+    TrivialAugmentWide as TrivialAugmentWide,
+)
+# operators end
 
-__all__ = ["Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError", "BadSample",
-           "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
-           "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-           "VersionMismatch", "from_torchvision", "to_device", "__version__", "Operator", "Resize", "CenterCrop",
-           "RandomCrop", "RandomResizedCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "ExactSize", "Pad",
-           "ColorJitter", "Grayscale", "RandomGrayscale", "GaussianBlur", "RandomRotation", "RandomErasing",
-           "RandomSolarize", "RandomPosterize", "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide",
-           "RandAugment", "RandomApply", "RandomChoice", "ToDtype", "Normalize", "Layout"]
+__all__ = [
+    "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError", "BadSample",
+    "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
+    "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
+    "VersionMismatch", "from_torchvision", "to_device", "__version__", "Operator", "RandomApply", "RandomChoice",
+    # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
+    "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "ExactSize", "RandomHorizontalFlip",
+    "RandomVerticalFlip", "Pad", "ColorJitter", "Grayscale", "RandomGrayscale", "GaussianBlur", "RandomRotation",
+    "RandomErasing", "RandomSolarize", "RandomPosterize", "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide",
+    "RandAugment", "ToDtype", "Normalize", "Layout",
+    # operators end
+]

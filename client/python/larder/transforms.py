@@ -71,39 +71,55 @@ def _plain(value):
     return text[len("torch."):] if text.startswith("torch.") else text
 
 
-# Class name: the daemon's name and the arguments, those that must be given before the "|".
+# Class name: the daemon's name and the arguments, those that must be given before the "|"; then what it does.
 _TABLE = {
-    "Resize": "resize: size | interpolation max_size antialias dct_scaling",
-    "CenterCrop": "center_crop: size",
-    "RandomCrop": "random_crop: size | padding pad_if_needed fill padding_mode",
-    "RandomResizedCrop": "random_resized_crop: size | scale ratio interpolation antialias dct_scaling",
-    "RandomHorizontalFlip": "random_horizontal_flip: | p",
-    "RandomVerticalFlip": "random_vertical_flip: | p",
-    "ExactSize": "exact_size: size",
-    "Pad": "pad: padding | fill padding_mode",
-    "ColorJitter": "color_jitter: | brightness contrast saturation hue",
-    "Grayscale": "grayscale: | num_output_channels",
-    "RandomGrayscale": "random_grayscale: | p",
-    "GaussianBlur": "gaussian_blur: kernel_size | sigma",
-    "RandomRotation": "random_rotation: degrees | interpolation expand center fill",
-    "RandomErasing": "random_erasing: | p scale ratio value inplace",
-    "RandomSolarize": "random_solarize: threshold | p",
-    "RandomPosterize": "random_posterize: bits | p",
-    "RandomEqualize": "random_equalize: | p",
-    "RandomAutocontrast": "autocontrast: | p",
-    "TrivialAugmentWide": "trivial_augment_wide: | num_magnitude_bins interpolation fill",
-    "RandAugment": "rand_augment: | num_ops magnitude num_magnitude_bins interpolation fill",
-    "RandomApply": "random_apply: transforms | p",
-    "RandomChoice": "random_choice: transforms | p",
-    "ToDtype": "to_dtype: dtype | scale",
-    "Normalize": "normalize: mean std | inplace",
-    "Layout": "layout: layout",
+    # operators begin: table (tests/lint/operators --fix writes these lines from preprocess/ops/)
+    "Resize": ("resize: size | interpolation max_size antialias dct_scaling",
+               "Resizes to `[height, width]`, or the shorter edge to a number. Then `max_size` limits the longer edge"
+               " (0: no limit)."),
+    "CenterCrop": ("center_crop: size", "Cuts out the middle. A smaller image is padded with black."),
+    "RandomCrop": ("random_crop: size | padding pad_if_needed fill padding_mode",
+                   "Cuts out a piece of that size at a random place."),
+    "RandomResizedCrop": ("random_resized_crop: size | scale ratio interpolation antialias dct_scaling",
+                          "Cuts out a piece of random area and shape, and resizes it."),
+    "ExactSize": ("exact_size: size",
+                  "Leaves an image of that size as it is. An image of another size is a bad sample."),
+    "RandomHorizontalFlip": ("random_horizontal_flip: | p", "Exchanges left and right, with probability `p`."),
+    "RandomVerticalFlip": ("random_vertical_flip: | p", "Exchanges top and bottom, with probability `p`."),
+    "Pad": ("pad: padding | fill padding_mode", "Adds a border: one width, `[x, y]`, or `[left, top, right, bottom]`."),
+    "ColorJitter": ("color_jitter: | brightness contrast saturation hue",
+                    "Changes brightness, contrast, saturation and hue at random, in random order."),
+    "Grayscale": ("grayscale: | num_output_channels", "Makes the image grey, in 1 or 3 channels."),
+    "RandomGrayscale": ("random_grayscale: | p", "Makes the image grey, in 3 channels, with probability `p`."),
+    "GaussianBlur": ("gaussian_blur: kernel_size | sigma", "Blurs with a Gaussian of random `sigma`."),
+    "RandomRotation": ("random_rotation: degrees | interpolation expand center fill",
+                       "Turns by a random angle of up to `degrees` to either side."),
+    "RandomErasing": ("random_erasing: | p scale ratio value inplace",
+                      "Overwrites a random rectangle, with probability `p`. `value` may be `\"random\"` after "
+                      "`to_dtype`."),
+    "RandomSolarize": ("random_solarize: threshold | p",
+                       "Inverts the levels from `threshold` on, with probability `p`."),
+    "RandomPosterize": ("random_posterize: bits | p",
+                        "Keeps the upper `bits` bits of each level, with probability `p`."),
+    "RandomEqualize": ("random_equalize: | p", "Spreads each channel's levels evenly, with probability `p`."),
+    "RandomAutocontrast": ("autocontrast: | p", "Stretches each channel over all levels, with probability `p`."),
+    "TrivialAugmentWide": ("trivial_augment_wide: | num_magnitude_bins interpolation fill",
+                           "Makes one random change of random strength."),
+    "RandAugment": ("rand_augment: | num_ops magnitude num_magnitude_bins interpolation fill",
+                    "Makes `num_ops` random changes of one strength."),
+    "ToDtype": ("to_dtype: dtype | scale",
+                "Converts to `uint8`, `float16` or `float32`. With `scale`, 0 … 255 becomes 0 … 1."),
+    "Normalize": ("normalize: mean std | inplace",
+                  "Computes `(x - mean) / std` by channel. It stands after `to_dtype`."),
+    "Layout": ("layout: layout", "Orders a sample's numbers as `HWC` (as they are without it) or as `CHW`."),
+    # operators end
+    "RandomApply": ("random_apply: transforms | p", "Does a list of operators with probability `p`, and else nothing."),
+    "RandomChoice": ("random_choice: transforms | p",
+                     "Does one of several operators or lists of operators (`[]`: nothing). `p` has their weights."),
 }
 
-_OWN = ("ExactSize", "Layout")  # torchvision has none of that name
 
-
-def _operator(label, row):
+def _operator(label, row, text):
     name, arguments = row.split(":")
     required, _, optional = arguments.partition("|")
     parameters = tuple((required + " " + optional).split())
@@ -112,13 +128,11 @@ def _operator(label, row):
                           default=inspect.Parameter.empty if parameter in required.split() else None)
         for parameter in parameters])  # None: the daemon's default, which is torchvision's
     body = {"name": name, "required": tuple(required.split()), "parameters": parameters, "__module__": __name__,
-            "__signature__": signature,
-            "__doc__": f"{'Larder' if label in _OWN else 'torchvision'}'s {label}; "
-                       f"arguments: {', '.join(parameters) or 'none'}."}
+            "__signature__": signature, "__doc__": text}
     return type(label, (Operator,), body)
 
 
-globals().update({label: _operator(label, row) for label, row in _TABLE.items()})
+globals().update({label: _operator(label, *row) for label, row in _TABLE.items()})
 __all__ = ["Operator", *_TABLE]
 
 

@@ -20,14 +20,11 @@ class Operator:
     def spec(self) -> dict[str, dict[str, Any]]: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
+# operators begin: stubs (tests/lint/operators --fix writes these lines from preprocess/ops/)
 class Resize(Operator):
     def __init__(
-        self,
-        size: int | _Numbers,
-        interpolation: _Interpolation | None = None,
-        max_size: int | None = None,
-        antialias: bool | None = None,
-        dct_scaling: bool | None = None,
+        self, size: int | _Numbers, interpolation: _Interpolation | None = None, max_size: int | None = None,
+        antialias: bool | None = None, dct_scaling: bool | None = None,
     ) -> None: ...
 
 class CenterCrop(Operator):
@@ -35,24 +32,18 @@ class CenterCrop(Operator):
 
 class RandomCrop(Operator):
     def __init__(
-        self,
-        size: int | _Numbers,
-        padding: int | _Numbers | None = None,
-        pad_if_needed: bool | None = None,
-        fill: float | _Numbers | None = None,
-        padding_mode: str | None = None,
+        self, size: int | _Numbers, padding: int | _Numbers | None = None, pad_if_needed: bool | None = None,
+        fill: float | _Numbers | None = None, padding_mode: str | None = None,
     ) -> None: ...
 
 class RandomResizedCrop(Operator):
     def __init__(
-        self,
-        size: int | _Numbers,
-        scale: _Numbers | None = None,
-        ratio: _Numbers | None = None,
-        interpolation: _Interpolation | None = None,
-        antialias: bool | None = None,
-        dct_scaling: bool | None = None,
+        self, size: int | _Numbers, scale: _Numbers | None = None, ratio: _Numbers | None = None,
+        interpolation: _Interpolation | None = None, antialias: bool | None = None, dct_scaling: bool | None = None,
     ) -> None: ...
+
+class ExactSize(Operator):
+    def __init__(self, size: int | _Numbers) -> None: ...
 
 class RandomHorizontalFlip(Operator):
     def __init__(self, p: float | None = None) -> None: ...
@@ -60,24 +51,15 @@ class RandomHorizontalFlip(Operator):
 class RandomVerticalFlip(Operator):
     def __init__(self, p: float | None = None) -> None: ...
 
-class ExactSize(Operator):
-    def __init__(self, size: int | _Numbers) -> None: ...
-
 class Pad(Operator):
     def __init__(
-        self,
-        padding: int | _Numbers,
-        fill: float | _Numbers | None = None,
-        padding_mode: str | None = None,
+        self, padding: int | _Numbers, fill: float | _Numbers | None = None, padding_mode: str | None = None,
     ) -> None: ...
 
 class ColorJitter(Operator):
     def __init__(
-        self,
-        brightness: float | _Numbers | None = None,
-        contrast: float | _Numbers | None = None,
-        saturation: float | _Numbers | None = None,
-        hue: float | _Numbers | None = None,
+        self, brightness: float | _Numbers | None = None, contrast: float | _Numbers | None = None,
+        saturation: float | _Numbers | None = None, hue: float | _Numbers | None = None,
     ) -> None: ...
 
 class Grayscale(Operator):
@@ -91,22 +73,14 @@ class GaussianBlur(Operator):
 
 class RandomRotation(Operator):
     def __init__(
-        self,
-        degrees: float | _Numbers,
-        interpolation: _Interpolation | None = None,
-        expand: bool | None = None,
-        center: _Numbers | None = None,
-        fill: float | _Numbers | None = None,
+        self, degrees: float | _Numbers, interpolation: _Interpolation | None = None, expand: bool | None = None,
+        center: _Numbers | None = None, fill: float | _Numbers | None = None,
     ) -> None: ...
 
 class RandomErasing(Operator):
     def __init__(
-        self,
-        p: float | None = None,
-        scale: _Numbers | None = None,
-        ratio: _Numbers | None = None,
-        value: float | _Numbers | str | None = None,
-        inplace: bool | None = None,
+        self, p: float | None = None, scale: _Numbers | None = None, ratio: _Numbers | None = None,
+        value: float | _Numbers | str | None = None, inplace: bool | None = None,
     ) -> None: ...
 
 class RandomSolarize(Operator):
@@ -123,33 +97,29 @@ class RandomAutocontrast(Operator):
 
 class TrivialAugmentWide(Operator):
     def __init__(
-        self,
-        num_magnitude_bins: int | None = None,
-        interpolation: _Interpolation | None = None,
+        self, num_magnitude_bins: int | None = None, interpolation: _Interpolation | None = None,
         fill: float | _Numbers | None = None,
     ) -> None: ...
 
 class RandAugment(Operator):
     def __init__(
-        self,
-        num_ops: int | None = None,
-        magnitude: int | None = None,
-        num_magnitude_bins: int | None = None,
-        interpolation: _Interpolation | None = None,
-        fill: float | _Numbers | None = None,
+        self, num_ops: int | None = None, magnitude: int | None = None, num_magnitude_bins: int | None = None,
+        interpolation: _Interpolation | None = None, fill: float | _Numbers | None = None,
     ) -> None: ...
+
+class ToDtype(Operator):
+    def __init__(self, dtype: Any, scale: bool | None = None) -> None: ...
+
+class Normalize(Operator):
+    def __init__(self, mean: float | _Numbers, std: float | _Numbers, inplace: bool | None = None) -> None: ...
+
+class Layout(Operator):
+    def __init__(self, layout: str) -> None: ...
+
+# operators end
 
 class RandomApply(Operator):
     def __init__(self, transforms: Sequence[_Step], p: float | None = None) -> None: ...
 
 class RandomChoice(Operator):
     def __init__(self, transforms: Sequence[_Step | Sequence[_Step]], p: Sequence[float] | None = None) -> None: ...
-
-class ToDtype(Operator):
-    def __init__(self, dtype: Any, scale: bool | None = None) -> None: ...
-
-class Normalize(Operator):
-    def __init__(self, mean: _Numbers, std: _Numbers, inplace: bool | None = None) -> None: ...
-
-class Layout(Operator):
-    def __init__(self, layout: str) -> None: ...
