@@ -20,7 +20,7 @@ enum {
      * others. */
     REACH_SAMPLES = 192,
     /* Where a fiber has fewer, an instance is looked for among so many. */
-    REACH_THIN = 384,
+    REACH_THIN = 256,
     /* Fibers, and instances in all of them, that are looked at for one job; those of a fiber newest first. This bounds
      * the work. */
     GROUPS_LOOK_MAX = 1024,
