@@ -14,9 +14,9 @@
 #define STOCK_DEPTH 1.5 /* samples that a job may have in a fiber's stock, over w */
 
 enum {
-    GROUP_MIN = 6, /* In fibers of fewer samples too few are found that another job has had prepared. */
+    GROUP_MIN = 6, /* In shorter fibers too few samples are found that another job has already had prepared. */
     GROUP_MAX = 256,
-    HELD_PARTS = 8 /* Groups are made anew when memory holds more or less by more than one part in so many. */
+    HELD_PARTS = 8 /* Groups are made anew when what memory holds has changed by more than 1/8. */
 };
 
 uint32_t chunks_fiber_no(const struct chunks *chunks, sample_id id)
@@ -41,7 +41,7 @@ struct group *chunks_group(const struct chunks *chunks, sample_id id)
     return group == ENGINE_NONE ? NULL : &chunks->groups[group];
 }
 
-/* fiber_width returns w, the slots of a fiber, for a dataset with chunks of so many samples. */
+/* fiber_width returns w, the slots of a fiber, for a dataset with chunks of chunk_samples samples. */
 static uint32_t fiber_width(const struct chunks *chunks, uint32_t chunk_samples)
 {
     if (chunks->env->config.redirect_width != ENGINE_REDIRECT_HALF)

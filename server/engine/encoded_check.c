@@ -5,7 +5,7 @@
 #include "server/engine/chunks.h"
 #include "server/engine/encoded.h"
 
-/* What an encoded wants is what it counts, and that is right if it is settled. */
+/* The stored want equals the number of jobs that it counts, and that number is right if the encoded is settled. */
 static void check_want(const struct encoded_store *store, uint32_t index)
 {
     const struct encoded *encoded = &store->encodeds[index];

@@ -148,12 +148,13 @@ static void watch_room_of(struct engine *engine, uint32_t no)
             queue->starves_since_ns = 0;
             continue;
         }
-        /* What is there may be too little, but it is not too much: were it given back, the job would wait anew. */
+        /* The reserved memory may be too little, but it is not too much. If it were given back, the job would wait
+         * anew. */
         prepared_lack(&engine->prepared, engine->prepared.growth.limit);
         if (queue->starves_since_ns == 0) {
             queue->starves_since_ns = engine->env.now_ns ? engine->env.now_ns : 1;
         } else if (timeout_ns && engine->env.now_ns >= queue->starves_since_ns + timeout_ns) {
-            engine->plan.zone_again_ns = 0; /* The job's zone is tried a last time, whichever job's turn it is. */
+            engine->plan.zone_again_ns = 0; /* The job's zone is tried a last time, out of order. */
             plan_zone_enter(&engine->plan, job);
             if (job->zoned || engine->plan.zone_goes_on)
                 return;

@@ -191,7 +191,7 @@ void plan_put_back(struct plan *plan, uint32_t job_index, struct job_queue *queu
     queue_reserve_put_first(&queue->reserve, &back);
 }
 
-/* set_rows gives the job so many rows. If they are fewer than before, its queues are shortened first. */
+/* set_rows gives the job `rows` rows. If they are fewer than before, it shortens the job's queues first. */
 static void set_rows(struct plan *plan, uint32_t no, uint32_t rows)
 {
     struct job *job = job_at(plan->jobs, no);
@@ -199,7 +199,7 @@ static void set_rows(struct plan *plan, uint32_t no, uint32_t rows)
     quota_set_rows(plan->quota, job, rows);
     for (uint32_t rank = 0; rank < job->terms.world_size && rows < before; rank++)
         shorten(plan, no, &job->queues[rank], job->quota.slots);
-    if (before == 0) /* for a new job JOB_ADDED says it */
+    if (before == 0) /* JOB_ADDED tells a new job */
         return;
     plan->env->counts.ahead_shortened += rows < before;
     struct engine_action *action = job_act(plan->outbox, ENGINE_AHEAD, job_at(plan->jobs, no));

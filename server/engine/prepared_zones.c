@@ -31,7 +31,7 @@
 
 /* ── slots ── */
 
-/* find_zone returns the zone with slots of so many bytes; NULL when there is none. */
+/* find_zone returns the zone with slots of `bytes`; NULL when there is none. */
 static struct zone *find_zone(const struct prepared *prepared, uint64_t bytes)
 {
     for (uint32_t i = 0; i < prepared->n_zones; i++)

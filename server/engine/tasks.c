@@ -1,9 +1,9 @@
-/* tasks.c: what loaders and preparers are asked to do.
+/* tasks.c: the life of a task.
  *
  * A task makes up to ENGINE_OUTPUTS_MAX instances of one sample, so the sample is fetched once and decoded once. The
  * task waits in the list of a job that waits for it, first to load and then to prepare. Few tasks are out at a time.
- * The next one always comes from the job whose turn it is (tasks_turns.c). So a job with a long list delays another job
- * by no more than what is out. */
+ * The next one always comes from the job with the lowest virtual time (tasks_turns.c). So a job with a long list delays
+ * another job by no more than the tasks that are out. */
 #include "server/engine/tasks.h"
 #include "common/check.h"
 #include "server/engine/encoded.h"

@@ -13,12 +13,13 @@ enum {
      * up. */
     AHEAD_PATIENCE = 4,
     AHEAD_LOOK_MAX = 4096, /* encodeds that are looked at in vain before reading ahead goes on in another step */
-    AHEAD_TRY = 64         /* A try in vain costs as much as looking at so many, besides those it looks at. */
+    /* A failed try costs as much as looking at this many chunks, besides those that it looks at. */
+    AHEAD_TRY = 64
 };
 
-/* is_waited_for tells whether a task waits for the sample to be loaded, and a read of its chunk may bring it. When its
- * last load failed, only the task's own turn has it loaded again, for a job whose dataset may have it: a read for
- * another job would fail again and again. */
+/* is_waited_for tells whether a task waits for a load of the sample, and a read of its chunk may bring it. If the last
+ * load failed, only the task itself starts another, for a job whose dataset may have the sample: a read for another job
+ * would fail again and again. */
 static bool is_waited_for(const struct tasks *tasks, sample_id id)
 {
     return encoded_sample(tasks->encoded, id)->pending > 0 && !encoded_sample(tasks->encoded, id)->failed;
