@@ -20,9 +20,9 @@ struct queue {
     double load_s, read_s, prepare_s, train_s;
     double pressure;                     /* seconds of loading that wait, smoothed over decisions */
     uint32_t skipped;                    /* decisions in a row that gave it no loader though reads waited */
-    uint64_t loads[GOVERNOR_TIERS_MAX];  /* samples loaded in this window, by tier */
-    double parts[GOVERNOR_TIERS_MAX];    /* what each tier had of the samples loaded, smoothed */
-    double sample_s[GOVERNOR_TIERS_MAX]; /* loading time of one sample, by tier; 0: not known */
+    uint64_t loads[GOVERNOR_TIERS_MAX];  /* samples loaded in this window, by origin */
+    double parts[GOVERNOR_TIERS_MAX];    /* each origin's share of the loaded samples, smoothed */
+    double sample_s[GOVERNOR_TIERS_MAX]; /* loading time of one sample, by origin; 0: not known */
 };
 
 /* A storage class. All queues share it. */

@@ -6,7 +6,7 @@
 #include "common/check.h"
 
 enum { EXACT = 32, STEPS = 16, LEAST_TASKS = 4, OLD = 150 /* windows */ };
-#define FAR 8.0      /* a time counts for at most so many times the median, and at least for the median over that */
+#define FAR 8.0      /* each time is clamped to between 1/8 and 8 times the median */
 #define CHANGED 0.15 /* when a rate differs by more than this part, the tasks have become other tasks */
 #define CROWDED 1.05 /* fewer threads than were ever seen may be so much faster: more may be in each other's way */
 #define NEW_PART 0.5 /* the part of the latest window's rate in a knot's rate */

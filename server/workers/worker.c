@@ -23,11 +23,11 @@ struct workers {
 #define HOLD_NS (CLOCK_NS_PER_MS / 10)
 #define HOLD_BYTES 16384
 
-/* What a read needs for each of its samples. */
+/* Room for a read, one element for each of its samples. */
 struct load_room {
     struct sample_read *reads;
     struct worker_loaded *loaded;
-    uint32_t *slot; /* which sample a read is for */
+    uint32_t *slot; /* the sample that each read is for */
 };
 
 enum { LOAD_ROOM = 64 }; /* samples of a read that a thread always has room for: a chunk's by default */
@@ -42,7 +42,8 @@ struct local {
     struct prepare_scratch *scratch;
     struct watch_thread *watched;
     struct worker_prepared held[WORKER_RESULTS_MAX]; /* results that are not told yet */
-    struct dataset *datasets[WORKER_RESULTS_MAX];    /* of each, a reference: its ids keep their meaning until then */
+    /* a reference to each result's dataset: its ids keep their meaning until then */
+    struct dataset *datasets[WORKER_RESULTS_MAX];
     uint32_t n_held;
     uint64_t held_ns; /* when the first of them was made */
     uint64_t core_ns; /* the thread's time on a core when a preparation ended a moment ago; 0: something else came */
@@ -147,8 +148,8 @@ static struct worker_loaded failed(const struct dataset *dataset, const struct w
     return loaded;
 }
 
-/* load_end tells what became of `count` of the task's samples, and what of it storage classes brought. What is left
- * goes back with that. took_ns is 0 when the read was not begun. */
+/* load_end reports the outcomes of `count` of the task's samples, and the part of them that came from storage classes.
+ * The rest of the task goes back with the report. took_ns is 0 if the read was not begun. */
 static void load_end(struct workers *workers, struct worker_load *task, const struct worker_loaded *loaded,
                      uint32_t count, uint64_t took_ns, struct fetch_classed came)
 {
