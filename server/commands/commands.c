@@ -15,7 +15,7 @@ struct command {
     const char *name, *second; /* second is the word after `bench` or `cluster`, else NULL */
     int (*run)(int argc, char **argv);
     const char *usage, *help;
-    const char *options; /* what --help adds; NULL: the command has a help of its own */
+    const char *options; /* text that --help adds; NULL: the command has its own help */
 };
 
 static const struct command commands[] = {

@@ -28,7 +28,7 @@ bool http_host_is_loopback(const char *host);
  * is answered until the answer is sent. Each of the two has a deadline. Between them it may have to wait. */
 struct visit {
     bool used, answered, ended;   /* ended: the connection is shut down and about to be closed */
-    bool waited;                  /* for this answer, and long enough */
+    bool waited;                  /* the request has waited long enough for this answer */
     struct MHD_Connection *waits; /* the library's connection, which is suspended; NULL: it does not wait */
     int fd;
     uint64_t since_ns, deadline_ns;

@@ -177,9 +177,9 @@ static uint32_t known_above(const struct governor_curve *curve, uint32_t knot)
     return knot;
 }
 
-/* beyond gives the rate at a thread count above the last one that was seen. It goes on with the slope of the last
- * stretch that is long enough not to be noise, but each thread more adds at most as much as those seen did on
- * average. */
+/* beyond returns the rate at a thread count above the last measured one. It extrapolates with the slope of the last
+ * stretch that is long enough not to be noise, but each further thread adds at most the mean gain of the measured
+ * ones. */
 static double beyond(const struct governor_curve *curve, uint32_t last, uint32_t threads)
 {
     double at = threads_of(last), each = curve->rate[last] / at, slope = each;

@@ -59,7 +59,8 @@ uint32_t governor_curve_points(const struct governor_curve *curve, struct govern
 /* governor_curve_seen tells whether the rate at this thread count is known and not stale. */
 bool governor_curve_seen(const struct governor_curve *curve, uint32_t threads);
 /* governor_curve_at returns the rate at a thread count, interpolated linearly between measured counts. Below the first
- * it is interpolated to 0, and above the last extrapolated with the same slope. 0: nothing is known. */
+ * it is interpolated to 0. Above the last it is extrapolated with the last slope, at most the mean gain per thread. 0:
+ * nothing is known. */
 double governor_curve_at(const struct governor_curve *curve, uint32_t threads);
 /* governor_curve_hope returns the most that the rate at a thread count can be. If the count was seen, it is the rate
  * seen there. Else it is `threads` times the rate of one thread at the next lower count that was seen and is not stale.

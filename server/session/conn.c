@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "server/session/session_priv.h"
 
-#define READS_AT_ONCE 16 /* requests read from one connection before others get their turn */
+#define READS_AT_ONCE 16 /* most requests read from one connection before the others are served */
 
 /* ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
