@@ -1,6 +1,6 @@
-/* join.c: the conversation that makes a connection a rank's queue: HELLO, WELCOME with the arena, REGISTER with the
- * record of what was taken, REGISTERED. larder_open has it once. link.c has it again with each daemon that comes after,
- * one message at a time. */
+/* join.c: the handshake that makes a connection a rank's queue: HELLO, WELCOME with the arena, REGISTER with the record
+ * of what was taken, REGISTERED. larder_open does it once. link.c repeats it with each later daemon, one message at a
+ * time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

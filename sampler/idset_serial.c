@@ -114,8 +114,8 @@ static uint8_t *put_page(uint8_t *at, uint32_t page, const uint64_t *words)
     return at;
 }
 
-/* Expands the page at `at`, of at most `left` bytes, and gives how long it is; 0 when it does not fit or leaves the
- * page. What else may be wrong with it shows when it is written again. */
+/* Expands the page at `at`, of at most `left` bytes, and returns its length; 0 when it does not fit or leaves the page.
+ * Other faults show when the page is written again. */
 static size_t get_page(const uint8_t *at, size_t left, uint64_t *words)
 {
     if (left < PAGE_HEADER_BYTES)

@@ -11,7 +11,7 @@
 
 #include "common/error.h"
 
-extern const struct manual cli_manual; /* what --help says (common/manual.h) */
+extern const struct manual cli_manual; /* the text of --help (common/manual.h) */
 
 /* The exit statuses; `larder --help` lists them. */
 enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CLI_FOUND = 4 };
@@ -65,9 +65,9 @@ int cli_look(const char *socket, unsigned interval_ms, struct cli_look *out, str
 void cli_look_clear(struct cli_look *look);
 
 /* jobs.c, pure. cli_elapsed_s returns the seconds between two statuses; 0: they are of two daemons. cli_find_job
- * returns the job with that name; NULL: there is none. cli_stalled returns the part of the time, 0 to 1, in which the
- * job's clients that are there stood still for one cause ("load", "prepare", "room", "rank"). cli_worst_stall returns
- * the worst of them, and the sum of all in *all. cli_jobs_print writes the jobs as a table. */
+ * returns the job with that name; NULL: there is none. cli_stalled returns the fraction of the time, 0 to 1, that the
+ * job's present clients stood still for one cause ("load", "prepare", "room", "rank"). cli_worst_stall returns the
+ * worst cause, and the sum of all in *all. cli_jobs_print writes the jobs as a table. */
 double cli_elapsed_s(const json_t *now, const json_t *before);
 const json_t *cli_find_job(const json_t *status, const char *name);
 double cli_stalled(const json_t *job, const json_t *before, double elapsed_s, const char *cause);

@@ -7,7 +7,7 @@
 #define NAME_COLUMNS 24
 #define NUMBER_COLUMNS 11
 
-/* Of a node that is known by its id alone, the id. */
+/* A node that is known by its id alone is named by the id. */
 static const char *name_of(const json_t *node, char buf[CELL_BYTES])
 {
     const json_t *name = json_object_get(node, "name");

@@ -27,7 +27,7 @@ struct cli_command {
     const char *name, *second;               /* second is the word after `cluster`, else NULL */
     size_t words_min, words_max;             /* words after the name */
     unsigned options;                        /* bits of enum cli_option */
-    const char *needs;                       /* what the words are */
+    const char *needs;                       /* the meaning of the words */
     int (*run)(const struct cli_line *line); /* NULL: larderd does it, and reads what follows */
 };
 

@@ -1,5 +1,5 @@
-/* poison.c: `larder poison`: the samples that daemons died of. The daemon that runs is asked. Where none does, the file
- * is read that the last one has left (common/poison.h), and changed in place. */
+/* poison.c: `larder poison`: the samples that daemons died of. It asks the running daemon. If none runs, it reads and
+ * changes the file that the last one left (common/poison.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -23,7 +23,7 @@ struct leftovers {
 };
 
 /* leftovers_note notes the process's connections at the address. No listener may have it now.
- * What was noted before keeps its time. */
+ * Connections noted before keep their time. */
 void leftovers_note(struct leftovers *leftovers, const char *address, uint64_t now_ns);
 /* leftovers_close closes those that have been open for long enough since they were first noted. It returns their
  * number. */
