@@ -22,8 +22,8 @@
 struct connection {
     int fd;             /* the socket; -1: not connected */
     int set_fd;         /* the program polls it: readable when fd is, or when the alarm has gone off */
-    int alarm_fd;       /* a timer … */
-    uint64_t alarm_ns;  /* … and what it is set to */
+    int alarm_fd;       /* a timer */
+    uint64_t alarm_ns;  /* time that the timer is set to */
     bool no_descriptor; /* the last attempt failed because this process had none free */
     char path[SOCKET_PATH_MAX];
     uint8_t *in;  /* WIRE_REPLY_MAX bytes: the message received last, from which its decoded form borrows */
@@ -73,7 +73,7 @@ int connection_send(struct connection *connection, const struct wire_message *ms
 int connection_receive(struct connection *connection, struct wire_message *out, int *passed_fd, uint64_t deadline_ns,
                        struct error *err);
 
-/* connection_daemon_error copies an ERROR message's code and text to err, and gives the code. */
+/* connection_daemon_error copies an ERROR message's code and text to err, and returns the code. */
 int connection_daemon_error(const struct wire_error *message, struct error *err);
 
 /* connection_lost says, without waiting, whether the daemon has closed its end. */

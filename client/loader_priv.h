@@ -30,7 +30,7 @@
 #define SEND_TIMEOUT_MS 10000  /* longest time that a daemon may not read */
 #define SETTLE_TIMEOUT_MS 5000 /* time that a daemon has, at the end, to see what was sent */
 
-/* What guarantees the bytes in an arena. */
+/* The guarantee for the bytes in an arena. */
 enum arena_state {
     ARENA_LEASED, /* the loader's connection */
     ARENA_KEPT,   /* nothing: its daemon is gone, so nobody writes there any more */
@@ -68,9 +68,9 @@ struct loader_classes {
 /* The loader's present epoch, and the batches on their way to it. */
 struct loader_stream {
     bool started;
-    bool last_came; /* the epoch's last batch is here … */
-    bool ended;     /* … and was handed out, or was empty … */
-    bool told;      /* … and the program knows that no more come */
+    bool last_came; /* the epoch's last batch is here */
+    bool ended;     /* the last batch was handed out, or was empty */
+    bool told;      /* the program knows that no more batches come */
     uint32_t epoch;
     uint32_t outstanding; /* batches of this epoch */
     bool standing;        /* the daemon was told that the program stands still until the next of them comes */
@@ -102,8 +102,8 @@ struct loader_link {
 /* The question STATE_GET. */
 struct loader_question {
     uint32_t seq;
-    bool open;     /* its answer is still to come … */
-    bool given_up; /* … and nobody waits for it any more */
+    bool open;     /* its answer is still to come */
+    bool given_up; /* nobody waits for its answer any more */
     bool answered; /* its answer is here: the token, or what went wrong */
     struct error answer;
 };
@@ -128,8 +128,8 @@ struct larder_loader {
     struct loader_question question;
     uint8_t *token; /* the last result of larder_state */
     size_t token_bytes;
-    struct larder_batch *batches; /* those that the program holds … */
-    uint32_t held;                /* … and their number */
+    struct larder_batch *batches; /* batches that the program holds */
+    uint32_t held;                /* number of these batches */
 };
 
 /* ── loader.c ── */

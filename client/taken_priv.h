@@ -26,8 +26,8 @@ struct taken {
     uint8_t *state;
     uint32_t world_size, rank;   /* the job's, this loader's */
     bool known;                  /* false: the loader came into this epoch after batches that it was not told of */
-    uint32_t n_batches;          /* taken since the base … */
-    struct bytes batches, turns; /* … and what they were */
+    uint32_t n_batches;          /* batches taken since the base */
+    struct bytes batches, turns; /* these batches, and their turns */
     /* histories of ranks that have received their whole share of done_epoch, one after the other */
     struct bytes done;
     uint32_t done_epoch;

@@ -19,7 +19,7 @@ struct codec {
     bool failed;
 };
 
-/* codec_number writes the low `count` bytes of value, or reads as many and gives them. */
+/* codec_number writes the low `count` bytes of value, or reads as many and returns them. */
 static inline uint64_t codec_number(struct codec *codec, uint64_t value, unsigned count)
 {
     if (codec->failed || codec->cap - codec->pos < count) {

@@ -90,7 +90,7 @@ static uint8_t *put_runs(uint8_t *at, const uint64_t *words)
     return at;
 }
 
-/* Writes a page, at most PAGE_BYTES_MAX bytes, and gives its end. */
+/* Writes a page, at most PAGE_BYTES_MAX bytes, and returns its end. */
 static uint8_t *put_page(uint8_t *at, uint32_t page, const uint64_t *words)
 {
     uint32_t n_ids = count_ids(words), n_runs = count_runs(words);

@@ -37,7 +37,7 @@ static uint64_t word_at(const struct sampler_left *left, uint64_t id)
                                                                               : 0;
 }
 
-/* intersect takes from acc what is not in the other set, and gives how much is left. */
+/* intersect takes from acc the ids that are not in the other set, and returns the number left. */
 static uint64_t intersect(struct sampler_left *acc, const struct sampler_left *with)
 {
     uint64_t count = 0;

@@ -178,7 +178,7 @@ static void keep_part(struct place *place)
             place->order[place->n_order++] = place->order[i];
 }
 
-/* start_order makes the order that of the epoch, of which nothing is drawn. */
+/* start_order makes the order of the epoch, with nothing drawn yet. */
 static void start_order(struct place *place, uint32_t epoch)
 {
     uint64_t count = place->set->view_count;

@@ -114,7 +114,7 @@ static void print_jobs(const json_t *jobs, FILE *out)
     }
 }
 
-/* print_parts gives a line for each job and node that has still something to give to it. */
+/* print_parts prints a line for each job and node that has still samples to give to it. */
 static void print_parts(const json_t *jobs, const json_t *nodes, FILE *out)
 {
     static const struct heads heads = {"STILL TO COME FROM", "  TO", {"LEFT", "ASKED", "WAITING"}};

@@ -50,7 +50,7 @@ int cli_top(const struct cli_line *line);
 /* cli_completion is `larder completion SHELL`. */
 int cli_completion(const struct cli_line *line);
 
-/* cli_usage says what is wrong, and gives CLI_USAGE. what may be NULL. */
+/* cli_usage prints the mistake, and returns CLI_USAGE. what may be NULL. */
 int cli_usage(const char *text, const char *what);
 
 #endif

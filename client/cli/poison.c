@@ -47,7 +47,7 @@ static json_t *row_of(const struct poison_note *note)
                      poison_verdict(note));
 }
 
-/* read_rows gives what the next daemon will know. */
+/* read_rows reads the rows that the next daemon will know. */
 static int read_rows(const char *socket, json_t **rows, struct error *err)
 {
     char path[POISON_PATH_BYTES];

@@ -23,8 +23,8 @@
 #define NET_URL_MAX 2048            /* bytes */
 #define NET_TICKET_NONE UINT64_C(0) /* no request's */
 
-/* Who this process is, and whom it believes: paths of PEM files, borrowed as long as the client lives. cert and key
- * NULL: this process shows no certificate. */
+/* This process's own identity, and the authority that it trusts: paths of PEM files, borrowed as long as the client
+ * lives. cert and key NULL: this process shows no certificate. */
 struct net_tls {
     const char *ca, *cert, *key;
     bool check_names; /* the certificate must bear the host's name; else that the CA signed it suffices */

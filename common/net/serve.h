@@ -27,7 +27,7 @@
 #define NET_PEER_NAMES_MAX 8 /* names of a certificate; more are ignored */
 #define NET_SERVE_CONNECTIONS_MAX 65536
 
-/* Who a certificate says the other side is. */
+/* The other side, as its certificate names it. */
 struct net_peer {
     const char *names[NET_PEER_NAMES_MAX]; /* the common name, then the DNS names; NULL: no more */
     const char *cluster;                   /* the organisation; NULL: the certificate has none */
@@ -84,7 +84,7 @@ struct net_serve_options {
 
 /* Since the start, but for the first two. */
 struct net_serve_counts {
-    uint64_t bodies_bytes; /* memory that bodies take now, of which bodies_max is the limit */
+    uint64_t bodies_bytes; /* memory that bodies take now; bodies_max is its limit */
     uint32_t open;         /* connections now */
     uint64_t connections;  /* begun */
     uint64_t requests;     /* given to on_request */

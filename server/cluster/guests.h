@@ -104,7 +104,7 @@ struct guests_event {
         struct {
             uint64_t term;
             const struct idset *ids; /* NULL: all */
-        } withdraw;                  /* and DETACH */
+        } withdraw;                  /* WITHDRAW and DETACH */
         struct {
             uint64_t batch; /* the number that RELEASE takes */
             uint32_t count;

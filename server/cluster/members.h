@@ -100,8 +100,8 @@ struct members {
 /* members_init begins with this node alone. leased says whether the list has leases, of lease_ns. */
 void members_init(struct members *members, const struct map_node *self, bool leased, uint64_t lease_ns,
                   uint64_t now_ns);
-/* members_step takes an event and gives the number of actions, in order. There is room for MEMBERS_ACTIONS_MAX. Events
- * about unknown nodes change nothing. */
+/* members_step takes an event and returns the number of actions, in order. There is room for MEMBERS_ACTIONS_MAX.
+ * Events about unknown nodes change nothing. */
 size_t members_step(struct members *members, const struct members_event *event, struct members_action *actions);
 /* members_alarm returns when the next TICK is wanted; UINT64_MAX: never. */
 uint64_t members_alarm(const struct members *members);

@@ -25,8 +25,8 @@ struct slots {
 struct request {
     uint64_t number, seq; /* seq 0: an ATTACH */
     uint64_t asked_ns;    /* when it was sent; of a NEXT */
-    bool again;           /* It has failed once, */
-    bool failed;          /* or one that had some of its slots before. */
+    bool again;           /* It has failed once, and was sent again. */
+    bool failed;          /* An earlier request for some of its slots has failed. */
     bool alone;           /* No other was under way, so the node knows that all earlier answers have come. */
     uint32_t n;
     uint32_t tasks[MERGE_SAMPLES_MOST];

@@ -20,7 +20,7 @@ struct versions {
 
 /* versions_may_give says whether a home that has the dataset in version `here` may give it to a job whose anchor has it
  * in version `wanted`. The two must agree, and the home's files must have the times that they had when it gave the job
- * something before. NULL: it may, and that is noted. Else it gives a static text that says why not. */
+ * something before. NULL: it may, and that is noted. Else it returns a static text that says why not. */
 const char *versions_may_give(struct versions *versions, const struct guests_key *key,
                               const struct dataset_version *wanted, const struct dataset_version *here);
 

@@ -26,7 +26,7 @@
 #define HTTP_MAGIC UINT32_C(0x50545448)
 #define HTTP_CONNECTION_BYTES 32768u
 #define PAUSE_MAX_MS 500
-#define REST_SHARE 19 /* the thread rests so many times as long as it works: it has a twentieth of a processor … */
+#define REST_SHARE 19 /* the thread rests 19 times as long as it works: it takes 1/20 of a processor … */
 #define REST_MAX_NS (50 * CLOCK_NS_PER_MS) /* … or a little more where a round takes long */
 #define ROUND_RUNS_MAX 32                  /* the library lets in about eight newcomers in each run */
 

@@ -82,7 +82,7 @@ static int take_place(struct listener *listener, const char *from, struct error 
     return 0;
 }
 
-/* own_name gives the name under which nng listens: not longer than the path, which may have the greatest length
+/* own_name returns the name under which nng listens. It is not longer than the path, which may have the greatest length
  * possible. */
 static void own_name(const struct listener *listener, char name[SOCKET_PATH_MAX])
 {

@@ -19,8 +19,8 @@ enum change_kind {
     CHANGE_RENEWED,       /* the job may get the pipeline's instances again that it had */
     CHANGE_AGAIN,         /* the job will not want the pipeline's instances again after all */
     CHANGE_FORGOTTEN,     /* the job ends: what it had is forgotten */
-    CHANGE_INHERITED_ALL, /* the job counts as having had all of the pipeline's instances, */
-    CHANGE_INHERITED,     /* or those of them that `other` had */
+    CHANGE_INHERITED_ALL, /* the job counts as having had all of the pipeline's instances */
+    CHANGE_INHERITED,     /* the job counts as having had the pipeline's instances that `other` had */
     CHANGE_PIPELINE_GONE, /* the pipeline's number will mean another one */
     CHANGE_USES           /* samples are used next at other times */
 };

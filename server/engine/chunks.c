@@ -222,8 +222,8 @@ static void add_group(struct chunks *chunks, const struct group *group, uint32_t
         chunks->fibers[chunks->n_fibers++] = (struct fiber){LINE_EMPTY, LINE_EMPTY, 0};
 }
 
-/* arrange makes the groups of those chunks of the range that are kept, or of the others, and gives how many chunks
- * these are. chunks.order has them from `first` on. The groups are as nearly of one size as they can be. */
+/* arrange makes the groups of the range's kept chunks, or of the others, and returns the number of these chunks.
+ * chunks.order has them from `first` on. The groups are as nearly of one size as they can be. */
 static uint32_t arrange(struct chunks *chunks, const struct chunk_range *range, bool kept, uint32_t first)
 {
     uint32_t count = 0, fibers = fibers_of(range);

@@ -214,7 +214,7 @@ static void mark_all(struct chunks *chunks, bool kept)
     }
 }
 
-/* choose marks the chunks that stay, and gives about how many bytes they have. *changed is set if they are others. */
+/* choose marks the chunks that stay, and returns their approximate bytes. *changed is set if they are others. */
 static double choose(struct encoded_store *store, struct claim *claims, double mean, double left, bool *changed)
 {
     struct chunks *chunks = store->chunks;

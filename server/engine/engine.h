@@ -112,8 +112,8 @@ void engine_check(const struct engine *engine);
 
 /* ── what it knows ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* Where a queue's entry got its sample from: an instance that was prepared or being prepared, here or at another node;
- * encoded bytes in memory; or a read. */
+/* The level that a queue's entry got its sample from: an instance that was prepared or being prepared, here or at
+ * another node; encoded bytes in memory; or a read. */
 enum engine_level { ENGINE_FROM_PREPARED, ENGINE_FROM_ENCODED, ENGINE_FROM_READ };
 #define ENGINE_LEVELS 3
 
@@ -179,7 +179,7 @@ struct engine_progress {
 
 /* How far each rank of a job looks ahead, in batches. */
 struct engine_look_ahead {
-    /* what the job asked for */
+    /* asked for by the job */
     uint32_t asked;
     uint32_t allowed; /* allowed by its quota now */
     uint32_t needed;  /* needed now by the rank that needs most; at most `allowed` */
@@ -233,10 +233,10 @@ struct engine_share {
     uint32_t epoch;
     uint64_t here;      /* to be drawn here */
     uint64_t elsewhere; /* to come from other nodes, whether asked for or not */
-    uint64_t undrawn;   /* those of them that no pick has fallen on yet */
-    uint64_t placed;    /* the others of them: entries with a place for it, */
-    uint64_t unplaced;  /* entries without one, */
-    uint64_t reserved;  /* and in reserves */
+    uint64_t undrawn;   /* of `elsewhere`: not picked yet */
+    uint64_t placed;    /* of `elsewhere`: entries with room for the sample */
+    uint64_t unplaced;  /* of `elsewhere`: entries without room */
+    uint64_t reserved;  /* of `elsewhere`: in reserves */
     uint64_t pinned;    /* planned here: in entries or reserves */
     uint64_t delivered; /* repeats included */
 };

@@ -1,4 +1,4 @@
-/* events.h: the engine's contract: its configuration, the events that it takes, and the actions that it gives. */
+/* events.h: the engine's contract: its configuration, the events that it takes, and the actions that it returns. */
 #ifndef LARDER_SERVER_ENGINE_EVENTS_H
 #define LARDER_SERVER_ENGINE_EVENTS_H
 
@@ -100,7 +100,7 @@ struct engine_config {
 /* A job fails when more than one in this many of its samples is bad, whatever limit was set: it no longer trains on the
  * dataset that it was given. */
 #define ENGINE_BAD_PART 10
-/* Bad samples that an error names, at the most. */
+/* Most bad samples that an error names. */
 #define ENGINE_BAD_NAMED 3
 
 /* Copies that may be out at once, and the bytes that they write together. The first copy may write more. */

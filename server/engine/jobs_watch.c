@@ -10,7 +10,7 @@
 #include "server/engine/resume.h"
 #include "server/engine/sources.h"
 
-/* jobs that an error names as holders of batches, at the most */
+/* most jobs that an error names as holders of batches */
 enum { HOLDERS_TOLD = 4 };
 
 /* needed tells whether the rank is not there and somebody waits for it, or its share of the epoch is open. */

@@ -45,7 +45,7 @@ static void check_instances(const struct prepared *prepared, const uint32_t *use
     CHECK(prepared->slab.taken * prepared->env->config.slot_least <= prepared->env->config.arena_bytes);
 }
 
-/* check_list checks one of the zone's lists, and gives how many instances it has. */
+/* check_list checks one of the zone's lists, and returns its number of instances. */
 static uint64_t check_list(const struct prepared *prepared, const struct zone *zone, bool zoned)
 {
     const struct line *line = zoned ? &zone->used : &zone->beside;

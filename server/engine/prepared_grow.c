@@ -147,7 +147,7 @@ static bool is_leftover(const struct prepared *prepared, uint32_t block, uint32_
            !prepared_is_wanted(prepared, *owner);
 }
 
-/* clear_last evicts the leftover in the block, and gives the free block that is there then. */
+/* clear_last evicts the leftover in the block, and returns the free block that replaces it. */
 static uint32_t clear_last(struct prepared *prepared, uint32_t block, uint32_t owner)
 {
     uint32_t before = extent_prev(prepared->extents, block);

@@ -47,7 +47,7 @@ static uint32_t send_away(struct prepared *prepared, uint32_t block, uint64_t fr
     return extent_alloc_at(prepared->extents, block, from, bytes, PREPARED_AWAY);
 }
 
-/* bring_back frees a block that is away, and gives the free block that it is then in. */
+/* bring_back frees a block without memory, and returns the free block that it is then part of. */
 static uint32_t bring_back(struct prepared *prepared, uint32_t block)
 {
     uint32_t before = extent_prev(prepared->extents, block);

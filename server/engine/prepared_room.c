@@ -302,7 +302,7 @@ struct clearing {
     uint64_t looked;
 };
 
-/* clear_next clears a window around the next victim that has one, and gives its bytes; 0 when there is none around
+/* clear_next clears a window around the next victim that has one, and returns its bytes; 0 when there is none around
  * the next WINDOW_VICTIMS. Those in slots of zones do not count: there are no more than jobs were promised. */
 static uint64_t clear_next(struct prepared *prepared, uint64_t bytes, struct clearing *clearing)
 {

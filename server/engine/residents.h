@@ -1,9 +1,10 @@
 /* residents.h: wants and places across both memories: samples leave remaining sets, come back, and are forgotten.
  *
  * Invariant: a module that changes R_j calls residents_left or residents_back for each sample. When a job begins or
- * ends an epoch, it calls residents_turned. Then the wants of both stores equal demand_count and demand_count_encoded,
- * once residents are settled. A change that concerns many residents is a line in the changes (changes.h). The sweep
- * settles a bounded number of residents in each step. If there are no more than that, all are settled at once.
+ * ends an epoch, it calls residents_turned. Then the wants in prepared and encoded memory equal demand_count and
+ * demand_count_encoded, once residents are settled. A change that concerns many residents is a line in the changes
+ * (changes.h). The sweep settles a bounded number of residents in each step. If there are no more than that, all are
+ * settled at once.
  * Owner: residents.c and residents_sweep.c own the changes and the sweep. This module sets a sample's chunk and slot,
  * and the members of chunks. */
 #ifndef LARDER_SERVER_ENGINE_RESIDENTS_H

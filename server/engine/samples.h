@@ -45,8 +45,8 @@ struct samples {
     struct sample *pages[SAMPLES_PAGES];
 };
 
-/* samples_make_room makes records of all samples up to `last`, of which nothing is there, and of some more. It fails
- * with LARDER_ENOMEM; what it has made by then stays. */
+/* samples_make_room makes empty records for all samples up to `last`, and some more. It fails with LARDER_ENOMEM; what
+ * it has made by then stays. */
 int samples_make_room(struct samples *samples, sample_id last);
 void samples_destroy(struct samples *samples);
 

@@ -92,7 +92,7 @@ void tasks_weigh(struct tasks *tasks)
     }
 }
 
-/* ── turns ── */
+/* ── virtual time ── */
 
 uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind)
 {

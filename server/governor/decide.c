@@ -25,8 +25,8 @@ static uint32_t ranks_of(const struct governor *governor, uint32_t queue)
     return ranks;
 }
 
-/* demand gives the samples a second that a queue would take if nothing held it up. The ranks of a job go at the pace of
- * the slowest trainer. */
+/* demand returns the samples per second that a queue would take if nothing held it up. The ranks of a job go at the
+ * pace of the slowest trainer. */
 static double demand(const struct governor *governor, const struct governor_backlog *backlog)
 {
     const struct queue *queue = &governor->queues[backlog->queue];

@@ -194,8 +194,8 @@ void governor_trained(struct governor *governor, uint32_t queue, double seconds)
 
 /* ── the end of a window ── */
 
-/* fold_classes updates each class's part of the preparations and gives how many preparations the window had. In a
- * window without any the parts stay. A class that has been away for long leaves the mixture. */
+/* fold_classes updates each class's share of the preparations and returns the number of preparations in the window. In
+ * a window without any the parts stay. A class that has been away for long leaves the mixture. */
 static uint64_t fold_classes(struct governor *governor)
 {
     uint64_t prepares = 0;

@@ -16,7 +16,7 @@ struct queue {
     struct governor_times size; /* samples that each of them brought */
     struct governor_times prepare, train;
     /* Means at the last decision. load_s is the loading time of one sample; a read brings several together. Both are
-     * over tiers, by the queue's parts. */
+     * means over origins, by the queue's shares. */
     double load_s, read_s, prepare_s, train_s;
     double pressure;                     /* seconds of loading that wait, smoothed over decisions */
     uint32_t skipped;                    /* decisions in a row that gave it no loader though reads waited */

@@ -33,7 +33,7 @@ static enum conn_phase phase_of(struct session *session, const struct conn *conn
     return phase;
 }
 
-/* move changes the phase, unless a fatal error was posted meanwhile; then it gives false. */
+/* move changes the phase, unless a fatal error was posted meanwhile; then it returns false. */
 static bool move(struct session *session, struct conn *conn, enum conn_phase from, enum conn_phase to)
 {
     pthread_mutex_lock(&session->lock);

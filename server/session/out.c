@@ -158,7 +158,7 @@ static int kill_locked(struct session *session, struct conn *conn)
     return LARDER_ELIMIT;
 }
 
-/* post_locked appends a message to the connection's outbox. It takes the message over when it gives 0. */
+/* post_locked appends a message to the connection's outbox. It takes the message over when it returns 0. */
 static int post_locked(struct session *session, struct conn *conn, const struct wire_message *msg,
                        struct out_message *message)
 {

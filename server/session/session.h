@@ -10,10 +10,9 @@
  *
  * A connection speaks the protocol version of its HELLO. Answers go out in it, and TURNS only to clients that know it.
  *
- * Whatever a client sends, it cannot make the owner see an unlawful request (a second REGISTER, credits beyond
- * WIRE_CREDITS_MAX, the release of a batch that it does not hold, an earlier epoch, a second question before the answer
- * to the first). Nor can it make memory grow past the bounds below, hold up another client, or keep anything after its
- * socket is closed. */
+ * No client can make the owner see an unlawful request (a second REGISTER, credits beyond WIRE_CREDITS_MAX, the release
+ * of a batch that it does not hold, an earlier epoch, a second question before the answer to the first). Nor can it
+ * make memory grow past the bounds below, hold up another client, or keep anything after its socket is closed. */
 #ifndef LARDER_SERVER_SESSION_SESSION_H
 #define LARDER_SERVER_SESSION_SESSION_H
 
@@ -39,7 +38,8 @@
 
 struct session;
 
-/* Who a client is. The kernel gave pid and uid when the client connected; the client gave the name in its HELLO. */
+/* The identity of a client. The kernel gave pid and uid when the client connected; the client gave the name in its
+ * HELLO. */
 struct session_peer {
     int32_t pid;
     uint32_t uid;

@@ -192,10 +192,10 @@ void conn_advance(struct session *session, struct conn *conn);
 /* conn_close ends the connection and frees it. */
 void conn_close(struct session *session, struct conn *conn);
 
-/* receive.c, in the session's thread: conn_receive reads a datagram into session->buffer and gives its length. 0: there
- * is none at the moment. -1: none will come any more; an empty datagram means that too. A descriptor that came with it
- * goes to *fd, which the caller closes; -1 otherwise. When the datagram is too long, or what came with it cannot be
- * had, why has the reason, and *fd is -1: LARDER_ELIMIT when the daemon has no place for one more descriptor,
+/* receive.c, in the session's thread: conn_receive reads a datagram into session->buffer and returns its length. 0:
+ * there is none at the moment. -1: none will come any more; an empty datagram means that too. A descriptor that came
+ * with it goes to *fd, which the caller closes; -1 otherwise. When the datagram is too long, or what came with it
+ * cannot be had, why has the reason, and *fd is -1: LARDER_ELIMIT when the daemon has no place for one more descriptor,
  * LARDER_EFORMAT when it is the client's fault. Otherwise why->code is 0. */
 ssize_t conn_receive(struct session *session, const struct conn *conn, int *fd, struct error *why);
 

@@ -212,7 +212,7 @@ static uint32_t begin_reads(const struct worker_load *task, const struct load_ro
 }
 
 /* keep_left moves the samples that were left to the front of the task's, and the results of the others together. It
- * gives how many have results. */
+ * returns how many have results. */
 static uint32_t keep_left(struct worker_load *task, const struct load_room *room, uint32_t n)
 {
     bool left[CHUNK_SAMPLES_MAX] = {false};

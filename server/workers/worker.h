@@ -16,8 +16,8 @@ struct worker_sample {
     uint64_t bytes;
 };
 
-/* A read: some samples of one chunk. It is done in pieces: after WORKER_PIECE_NS the thread ends with the sample that
- * it is reading, and gives back what is left. So whoever shares a slow source does not wait for all of a chunk. */
+/* A read: some samples of one chunk. It is done in pieces: after WORKER_PIECE_NS the thread finishes the sample that it
+ * is reading, and returns the rest of the task. So whoever shares a slow source does not wait for all of a chunk. */
 #define WORKER_PIECE_NS (100 * CLOCK_NS_PER_MS)
 
 struct worker_load {
