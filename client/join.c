@@ -73,7 +73,7 @@ int join_take_welcome(struct larder_loader *loader, uint32_t seq, uint64_t deadl
 
 /* ── REGISTER and REGISTERED ─────────────────────────────────────────────────────────────────────────────────────── */
 
-/* encode_to writes the record to a file of memory, whose room for it is there. */
+/* encode_to writes the record to a memory file that has room for it. */
 static int encode_to(int fd, const struct record *record, size_t bytes, struct error *err)
 {
     size_t len;

@@ -133,7 +133,7 @@ static int take_welcome(struct larder_loader *loader, uint64_t deadline_ns)
     return go_to(loader, LINK_REGISTERING, rc, link->answer_end_ns);
 }
 
-/* check_same says whether the job is what it was, and goes on where it stood. */
+/* check_same says whether the job is unchanged, and goes on where it stopped. */
 static int check_same(struct larder_loader *loader, const struct wire_registered *job)
 {
     const struct wire_registered *was = &loader->job;

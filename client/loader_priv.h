@@ -154,7 +154,8 @@ void loader_destroy(struct larder_loader *loader);
 
 /* ── options.c ── */
 
-/* options_read takes what the program gave, with defaults for what its version of the struct lacks, and checks it. */
+/* options_read copies and checks the program's options. Options that the program's version of the struct lacks get
+ * their defaults. */
 int options_read(const struct larder_options *given, struct larder_options *out, struct error *err);
 /* options_keep copies the options into the loader, the dataset's path made absolute: the daemon runs elsewhere. */
 int options_keep(struct larder_loader *loader, const struct larder_options *options);
@@ -199,7 +200,7 @@ void join_name(struct larder_loader *loader, const struct wire_text *name);
  * one; link_lost returns its code. */
 int link_lost(struct larder_loader *loader);
 
-/* link_going is link_lost where the daemon has said that it is going: loader->error has its words. */
+/* link_going is link_lost for a daemon that has said that it stops: loader->error has its text. */
 int link_going(struct larder_loader *loader);
 
 /* link_mend brings the link up. LARDER_ETIMEOUT at the deadline: the next call goes on. Anything else is for good. */
@@ -243,8 +244,8 @@ void waiting_free(struct larder_batch *batch);
 int token_read(struct larder_loader *loader, const void *state, size_t state_bytes);
 /* token_identify completes the base with what REGISTERED says; a state is then checked against it. */
 int token_identify(struct larder_loader *loader);
-/* token_keep makes a state of a record without history; token_keep_start makes one of an epoch of which nothing was
- * taken. larder_state returns it. */
+/* token_keep makes the state that larder_state returns, from a record without history; token_keep_start makes that of
+ * an epoch's start. */
 int token_keep(struct larder_loader *loader, const struct record *record);
 int token_keep_start(struct larder_loader *loader, uint32_t epoch);
 /* token_done keeps what came with DONE, and closes the descriptor. */

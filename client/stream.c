@@ -114,7 +114,7 @@ static int await(struct larder_loader *loader, uint64_t deadline_ns)
     return receive_one(loader, deadline_ns);
 }
 
-/* fetch waits for one step towards the next batch: the link, room to ask, a message. */
+/* fetch waits for one step towards the next batch: a working link, room to ask, or a message. */
 static int fetch(struct larder_loader *loader, uint64_t deadline_ns)
 {
     struct loader_stream *stream = &loader->stream;

@@ -48,7 +48,8 @@ void taken_forget(struct taken *taken, uint32_t epoch);
  * failure the batch is not noted. */
 int taken_add(struct taken *taken, const struct taken_batch *batch, struct error *err);
 
-/* taken_next returns the number of the next batch of an epoch: as many are over, base included. */
+/* taken_next returns the index of the next batch of an epoch, which is the number of batches before it, base
+ * included. */
 static inline uint32_t taken_next(const struct taken *taken, uint32_t epoch)
 {
     return epoch == taken->base.epoch ? taken->base.batches + taken->n_batches : 0;

@@ -1,5 +1,5 @@
 /* token.c: the bytes of a state: a token (common/record.h) and behind it the XXH64 of its bytes, little-endian. They
- * are read when the program opens a loader with them, and made of what was taken or of what the daemon knows of it. */
+ * are read when the program opens a loader with them. They are made from what this loader took, or by the daemon. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -190,8 +190,8 @@ static void write_number(FILE *out, double number)
         fprintf(out, "%.17g", number);
 }
 
-/* One line: the metric's name and what follows it, the value's labels, and the number. `bound` is the label `le` of a
- * histogram's bucket; NULL: it has none. */
+/* Writes one line: the metric's name with its suffix, the value's labels, and the number. `bound` is the label `le` of
+ * a histogram's bucket; NULL: it has none. */
 struct line {
     enum metric_id id;
     const struct value *value;

@@ -206,7 +206,7 @@ static int check_header(const uint8_t *bytes, size_t len_bytes, struct error *er
     return 0;
 }
 
-/* One page: expanded, compared with what the writer makes of it, added. *used: its bytes. */
+/* Reads one page: expands it, compares it with the writer's form, and adds it. *used: its bytes. */
 static int read_page(const uint8_t *at, size_t left, int64_t *last_page, struct idset *set, size_t *used)
 {
     uint64_t words[IDSET_PAGE_WORDS];

@@ -62,7 +62,7 @@ sample_id remaining_draw(const struct remaining *set, struct rng *rng);
 /* remaining_remove: id is in the set. remaining_add: id is in the view and not in the set. Both are CHECKed. */
 void remaining_remove(struct remaining *set, sample_id id);
 void remaining_add(struct remaining *set, sample_id id);
-/* remaining_remove_all: all of the ids are in the set, which is CHECKed. LARDER_ENOMEM, and then none is removed. */
+/* remaining_remove_all removes the ids, all of which must be in the set (CHECK). LARDER_ENOMEM: none is removed. */
 int remaining_remove_all(struct remaining *set, const struct idset *ids);
 
 /* remaining_slot returns the slot of a block. It is the empty slot for a block in which the view has no id. */

@@ -49,8 +49,9 @@ int sampler_add_job(struct sampler *sampler, unsigned job, const struct sampler_
 void sampler_remove_job(struct sampler *sampler, unsigned job);
 
 /* sampler_start_epoch puts the whole view back: R_j = view, or the job's part of it, whatever was left before. It
- * cannot fail. It copies a bit an id. For `strict` it also writes out the sorted view, which takes a millisecond a
- * million ids; for a part of a `strict` order it shuffles all of it, which takes tens. */
+ * cannot fail. It copies one bit for each id. For `strict` it also writes out the sorted view, which takes a
+ * millisecond per million ids. For a part of a `strict` order it shuffles all of it, which takes tens of
+ * milliseconds. */
 void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch);
 
 bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id); /* id ∈ R_j */

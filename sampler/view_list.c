@@ -302,8 +302,8 @@ static int check_file(const struct list *list, int fd, struct error *err)
     return 0;
 }
 
-/* end_of_lines returns what ends the lines of a file that begins like this: a newline, unless carriage returns stand
- * alone. */
+/* end_of_lines returns the character that ends the lines of a file with this beginning: a newline, unless carriage
+ * returns stand alone. */
 static char end_of_lines(const char *text, size_t len)
 {
     const char *end = memchr(text, '\n', len), *back = memchr(text, '\r', len);

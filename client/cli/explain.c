@@ -191,7 +191,7 @@ static void say_memory(const struct measured *m, const struct explain_facts *fac
     double pinned = cells_number(cells_at(facts->now, "memory", "arena", "pinned_bytes"));
     double allowed = cells_field(m->job, "prefetch"), asked = cells_field(m->job, "prefetch_asked");
     bool alone = json_array_size(json_object_get(facts->now, "jobs")) == 1, shortened = asked > allowed;
-    /* Two batches more than the look-ahead are in a client's hands or being filled. */
+    /* Besides the look-ahead, two batches are in a client's hands or being filled. */
     double times = shortened ? (asked + 2) / (allowed + 2) : 2;
     const char *less = shortened ? "batch_size" : "prefetch or batch_size";
     out->cause = "memory";

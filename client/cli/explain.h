@@ -13,7 +13,7 @@ struct explain_facts {
 };
 
 /* cause: "training" (it does not wait for Larder), "source", "cores", "quota", "memory", "rank", "storage" (it does not
- * answer), "idle" (its script asks for nothing). waits: the part of the time in which its clients stood still. */
+ * answer), "idle" (its script asks for nothing). waits: the fraction of the time that its clients stood still. */
 struct explanation {
     const char *cause;
     double waits;

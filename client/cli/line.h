@@ -10,7 +10,7 @@ enum cli_option { CLI_WATCH = 1, CLI_INTERVAL = 2, CLI_FOR_RESTART = 4 };
 
 struct cli_command;
 
-/* A command and its options, which stood before or after it. The texts are argv's. */
+/* A command, and its options from before or after it. The texts are argv's. */
 struct cli_line {
     const struct cli_command *command;
     const char *socket; /* NULL: the default */
@@ -37,7 +37,7 @@ struct cli_command {
 int cli_line_read(const struct cli_command *commands, size_t n_commands, char **argv, struct cli_line *out,
                   char ***rest);
 
-/* The commands with files of their own: lists.c, explain_job.c, doctor_all.c, top.c. Each gives the exit status. */
+/* The commands with files of their own: lists.c, explain_job.c, doctor_all.c, top.c. Each returns the exit status. */
 int cli_jobs(const struct cli_line *line);
 int cli_datasets(const struct cli_line *line);
 int cli_tree(const struct cli_line *line);

@@ -14,7 +14,8 @@ struct cli_machine {
     uint64_t limit_bytes;                                     /* memory limit of the cgroup */
 };
 
-/* cli_machine_read reads what /proc and /sys say of a process. root stands before both paths, "" but in tests. */
+/* cli_machine_read reads a process's data from /proc and /sys. root is put before both paths; it is "" except in
+ * tests. */
 void cli_machine_read(const char *root, long pid, struct cli_machine *out);
 
 /* cli_throttled returns the part of the periods between two readings in which the quota was used up; 0: there is no

@@ -1,5 +1,6 @@
-/* train.c: how a training program in C uses Larder. It reads every batch into one buffer, as if to hand it to a GPU,
- * and prints images a second. With --state it saves where it stands, and goes on there when it is started again. */
+/* train.c: shows how a training program in C uses Larder. It reads every batch into one buffer, as if to hand it to a
+ * GPU, and prints images per second. With --state it saves its state, and goes on from there when it is started
+ * again. */
 #include <errno.h>
 #include <larder/larder.h>
 #include <stdio.h>

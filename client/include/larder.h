@@ -89,7 +89,7 @@ struct larder_options {
     uint32_t drop_last;       /* not 0: a last batch that is not full is left out */
     uint32_t relabel;         /* not 0: labels are numbered anew from 0 over the classes of the subset */
     uint32_t private_augment; /* not 0: no augmented sample is shared with other jobs */
-    /* not 0: batches come in planned order; else a slow sample may come later, by at most what the queue looks ahead */
+    /* not 0: batches come in planned order; else a slow sample may come later, by at most the queue's look-ahead */
     uint32_t ordered;
     uint32_t all_files; /* not 0: samples are files of any kind, not images alone; goes with no pipeline */
     /* not 0: the program keeps several batches at a time, and the daemon promises it room for prefetch + 1; else for

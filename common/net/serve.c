@@ -111,7 +111,7 @@ static void end_late(struct net_serve *serve)
 
 /* ── the thread ── */
 
-/* Has those go on that were answered, and says whether the server goes on. */
+/* Resumes the requests that were answered, and tells whether the server goes on. */
 static bool take_answers(struct net_serve *serve)
 {
     struct exchange *exchange;

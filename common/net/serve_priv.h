@@ -72,7 +72,7 @@ struct net_serve {
     struct connection_list connections; /* this field and those below are the thread's own */
     uint32_t *free_slots, n_free_slots;
     uint64_t last_serial;
-    bool ended; /* a connection, in the last run: where all were taken, only the next run listens again */
+    bool ended; /* a connection ended in the last run: if all places were taken, only the next run listens again */
     pthread_mutex_t lock;
     /* This member and those below are under the lock. Indexed by ticket modulo their number. */
     struct exchange **slots;

@@ -129,7 +129,7 @@ int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const str
     struct idset *share = NULL;
     uint32_t *chunks = malloc(((size_t)deal->n_chunks + 1) * sizeof *chunks);
     int rc = chunks ? idset_create(&share) : LARDER_ENOMEM;
-    /* Chunks of which the view has nothing take no part, so that the deal depends on the view's own chunks alone. */
+    /* Chunks without samples of the view are left out, so that the deal depends only on the view's own chunks. */
     uint32_t n = 0;
     for (uint32_t c = 0; rc == 0 && c < deal->n_chunks; c++)
         if (deal->begin[c] < deal->begin[c + 1])

@@ -180,7 +180,8 @@ static void fit(const struct merge *merge, struct part *part, const struct reque
     }
 }
 
-/* back puts slots that an answer had nothing for where they wait. They have waited for company before. */
+/* back puts slots that an answer left empty among the waiting ones. They need not wait for others to be asked with
+ * them. */
 static void back(struct part *part, const struct request *request, uint32_t from)
 {
     merge_put_slots(&part->waiting, request, from);

@@ -71,7 +71,7 @@ struct peer_attach {
     uint16_t members; /* members of the family */
     double weight;
     struct peer_blob view;
-    struct dataset_version version; /* all 0: an anchor of before there were versions, and then not in the bytes */
+    struct dataset_version version; /* all 0: the anchor is older than versions, and the bytes do not have them */
 };
 
 struct peer_next {

@@ -1,6 +1,6 @@
-/* versions.h: which version of its dataset a home gave each job of other nodes last. A home that gives a job other
- * files than before would mix two versions in one epoch, and what a version's content cannot show, the times of the
- * home's own files do. Pure; one owner. */
+/* versions.h: the dataset version that a home last gave each job of other nodes. A home that gave a job other files
+ * than before would mix two versions in one epoch. A change that the version's content does not show is seen by the
+ * times of the home's own files. Pure; one owner. */
 #ifndef LARDER_SERVER_CLUSTER_VERSIONS_H
 #define LARDER_SERVER_CLUSTER_VERSIONS_H
 

@@ -33,7 +33,7 @@ int exchanges_open(struct exchanges *exchanges, nng_socket socket);
 void exchanges_stop(struct exchanges *exchanges);
 void exchanges_close(struct exchanges *exchanges);
 
-/* exchanges_idle returns an exchange that has nothing on its way, and waits until there is one. */
+/* exchanges_idle waits until an exchange is idle, and returns it. */
 struct exchange *exchanges_idle(struct exchanges *exchanges);
 /* exchange_receive waits for a request and returns nng's code. The caller owns the request. */
 int exchange_receive(struct exchange *exchange, int32_t timeout_ms, nng_msg **msg);

@@ -68,9 +68,9 @@ static uint32_t group_size(const struct chunks *chunks, uint64_t samples, uint32
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
 
-/* stock_size returns the samples of a job's stock in a fiber: its part of what memory holds. That is less than a group
- * was made for if the dataset has too few chunks. It is more if memory holds more than the smallest groups are made
- * for. */
+/* stock_size returns the samples of a job's stock in a fiber: the fiber's share of the samples that memory holds. That
+ * is less than a group was made for if the dataset has too few chunks. It is more if memory holds more than the
+ * smallest groups are made for. */
 static uint32_t stock_size(uint32_t width, uint64_t fibers, uint64_t held, uint32_t group_chunks)
 {
     uint64_t size = (held * group_chunks + fibers - 1) / fibers, all = (uint64_t)width * group_chunks;

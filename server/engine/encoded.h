@@ -301,7 +301,7 @@ uint32_t encoded_count_wants(const struct encoded_store *store, sample_id id);
 bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
 /* encoded_count_brought counts the sample, which a read brings, against what the read may bring each taker. */
 void encoded_count_brought(const struct encoded_store *store, struct shortage *room, sample_id id);
-/* encoded_may_evict tells whether the sample may take the place of the one that would be evicted next, after
+/* encoded_may_evict tells whether the sample may replace the next victim of eviction. It is called after
  * encoded_measure_whole. */
 bool encoded_may_evict(struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
 /* encoded_most_fill returns the most that a read of any chunk of the group could bring, after

@@ -23,8 +23,8 @@
 #include "server/engine/encoded.h"
 #include "server/engine/sources.h"
 
-/* Each pair has a figure for jobs in step (or one alone) and one for jobs half an epoch apart. Between them it goes in
- * proportion. */
+/* Each pair has a figure for jobs in step (or one alone) and one for jobs half an epoch apart. In between it is
+ * interpolated linearly. */
 /* The part of the budget that reads ahead may fill. The rest is for reads on demand. */
 static const double AHEAD_SHARE[] = {0.9, 0.85}, AHEAD_SHARE_HOME[] = {0.9, 0.875};
 /* The part of what views have in a chunk that a read ahead must bring at the least. */

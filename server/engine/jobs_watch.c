@@ -103,8 +103,8 @@ static void fail_of_memory(struct engine *engine, uint32_t no)
     jobs_fail(engine, no, FAILURE_OTHER, LARDER_EQUOTA, text);
 }
 
-/* fail fails the job, which has waited too long for room. The text says first what it takes to get room, because the
- * text may be cut. */
+/* fail fails the job, which has waited too long for room. The text begins with the remedy, because its end may be cut
+ * off. */
 static void fail(struct engine *engine, uint32_t no)
 {
     char text[ERROR_TEXT_MAX];

@@ -11,8 +11,8 @@
 /* Why an entry has its sample: it was drawn, it came from the reserve, or it is a repeat. */
 enum source { DRAWN, RESERVED, REPEAT };
 
-/* So many samples are drawn in one step. The others are drawn in later ones: where queues are empty, because jobs come
- * or an epoch begins, that would take too long for those that wait for the step's end. */
+/* The most samples drawn in one step. If queues are empty, because jobs come or an epoch begins, drawing all at once
+ * would take too long for those that wait for the step's end. */
 enum { DEALT_AT_ONCE = 128 };
 
 /* begin_sure begins an instance for a sure entry. If there is no room, loose entries make way: first those that are

@@ -13,7 +13,7 @@
 #include "server/engine/residents.h"
 #include "server/engine/tasks.h"
 
-/* The modules that planning works on, and what it keeps between steps. Owners: the plan_*.c. */
+/* The modules that planning works on, and its own state between steps. Owners: the plan_*.c. */
 struct plan {
     struct engine_env *env;
     struct outbox *outbox;

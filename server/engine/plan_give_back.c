@@ -33,8 +33,8 @@ static uint64_t sure_entries(const struct plan *plan, const struct job *job, con
     return placed;
 }
 
-/* loosen_queue takes the instances of the queue's loose entries in this state. It begins with the last: the instance
- * that is evicted first is the one that is needed last. */
+/* loosen_queue takes the instances of the queue's loose entries in this state. It begins with the last entry, so that
+ * the instance needed last is evicted first. */
 static void loosen_queue(struct plan *plan, const struct job *job, const struct job_queue *queue,
                          enum entry_state state)
 {
@@ -98,7 +98,8 @@ void plan_loosen(struct plan *plan, enum entry_state state)
     }
 }
 
-/* entry_abandon gives back what an undelivered entry holds: its job has not had the instance after all. */
+/* entry_abandon gives back the pin and the mark of an undelivered entry: its job has not received the instance after
+ * all. */
 static void entry_abandon(struct plan *plan, uint32_t index)
 {
     struct entry *entry = &plan->queues->entries[index];

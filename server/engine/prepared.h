@@ -262,8 +262,8 @@ uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32
  * if it has a zone, and gives up its block: a slot becomes a free one. */
 void prepared_zone_enter(struct prepared *prepared, struct zone *zone, uint32_t instance);
 void prepared_zone_leave(struct prepared *prepared, uint32_t instance);
-/* prepared_zone_add makes a block in use, which nobody owns, a free slot of the zone. prepared_zone_adopt makes the
- * block of the oldest instance beside the slots one; false: there is none. */
+/* prepared_zone_add turns a block in use that nobody owns into a free slot of the zone. prepared_zone_adopt turns the
+ * block of the oldest instance beside the slots into a slot; false: there is none. */
 void prepared_zone_add(struct zone *zone, uint32_t block);
 bool prepared_zone_adopt(struct prepared *prepared, struct zone *zone);
 /* prepared_zones_free_bytes returns the bytes of all free slots of all zones. */
@@ -272,8 +272,8 @@ uint64_t prepared_zones_free_bytes(const struct prepared *prepared);
 void prepared_zones_destroy(struct prepared *prepared);
 /* prepared_as_block describes a block for a layout. `owner` is the instance in it, ENGINE_NONE when there is none. */
 struct layout_block prepared_as_block(const struct prepared *prepared, uint32_t block, uint32_t owner);
-/* prepared_survey fills the layout's blocks with the arena as it is. `fixed` tells of each instance whether it must
- * stay. The caller frees layout->blocks. */
+/* prepared_survey fills the layout's blocks with the present arena. `fixed` tells whether an instance must stay. The
+ * caller frees layout->blocks. */
 void prepared_survey(const struct prepared *prepared, const bool *fixed, struct layout *layout);
 /* prepared_clear_slots makes the slots that the layout leaves the slots of the zones. It sets `goes` for each instance
  * that must make way. When the caller has freed these, prepared_make_slots makes the slots that are missing. */

@@ -122,8 +122,8 @@ static bool clear_anywhere(struct prepared *prepared, uint64_t bytes)
     return false;
 }
 
-/* expected_reuse tells how soon the instance is expected to be asked for: the sum of rate / |R| over the jobs that want
- * it (Lobster's reuse distance, in expectation). */
+/* expected_reuse returns how soon the instance is expected to be used: the sum of rate / |R| over the jobs that want it
+ * (Lobster's reuse distance, in expectation). */
 static double expected_reuse(const struct prepared *prepared, const struct instance *instance)
 {
     double reuse = 0;

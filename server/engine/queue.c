@@ -1,5 +1,5 @@
 /* queue.c: a rank's queue: entries in planned order, the batches that its client holds, and the samples that are kept
- * for it. A batch is nothing but entries that are ready. So a bad sample leaves no hole: the list closes up. */
+ * for it. A batch has only entries that are ready. So a bad sample leaves no hole: the list closes up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,8 +221,8 @@ uint64_t queue_rank_planned(const struct job *job, uint32_t rank)
     return job->queues[rank].epoch.done ? UINT64_MAX : job->queues[rank].epoch.planned;
 }
 
-/* The rank of a job of one has all samples, less what bad ones cost. Several ranks have equal shares whatever happens,
- * because they train in step. */
+/* In a job of one rank, the rank gets all samples except bad ones. Several ranks always have equal shares, because they
+ * train in step. */
 uint64_t queue_share(const struct job *job)
 {
     uint64_t samples = job->terms.part.world_size ? job->shape.part_samples

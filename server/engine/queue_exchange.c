@@ -52,7 +52,7 @@ void queue_waiter_add(struct queues *queues, uint32_t index)
     waits_for(queues, index);
 }
 
-/* driest gives the queue that runs dry first, of those that wait for something; `from` itself when no other runs dry
+/* driest returns the queue that runs dry first among those that wait for a sample; `from` itself when no other runs dry
  * before it. */
 static struct job_queue *driest(const struct job *job, struct job_queue *from)
 {

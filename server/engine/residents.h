@@ -58,8 +58,8 @@ void residents_inherit(struct residents *residents, struct job *job, const struc
 void residents_forget_job(struct residents *residents, struct job *job);
 
 /* residents_sweep.c */
-/* residents_step begins a step: the sweep may go on. residents_sweep goes on with it, at the end of a step.
- * residents_swept tells whether all is settled. */
+/* residents_step begins a step: the sweep may go on. residents_sweep continues it, at the end of a step.
+ * residents_swept tells whether all residents are settled. */
 void residents_step(struct residents *residents);
 void residents_sweep(struct residents *residents);
 bool residents_swept(const struct residents *residents);

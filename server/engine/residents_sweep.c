@@ -13,7 +13,7 @@
 enum {
     SWEEP_RESIDENTS = 2048, /* residents that one step looks at, unless configured */
     LINES_MAX = 4096,       /* With this many lines, the sweep finishes within the step. */
-    SAMPLE_WORK = 16        /* residents that are gone through in the time that it takes to find those of one sample */
+    SAMPLE_WORK = 16        /* residents that the sweep visits in the time of finding those of one sample */
 };
 
 static uint32_t sweep_most(const struct residents *residents)

@@ -1,4 +1,4 @@
-/* resume.c: what a rank tells of an epoch is checked, compared with what the others told, and kept. */
+/* resume.c: checks a rank's record of an epoch, compares it with those of the others, and keeps it. */
 #include "server/engine/resume.h"
 
 #include <stdlib.h>

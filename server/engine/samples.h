@@ -19,7 +19,7 @@ struct chunk_place {
 /* A sample's instances in the arena. Owner: the prepared_*.c. */
 struct prepared_sample {
     uint32_t instances; /* the first instance of the sample's list; ENGINE_NONE when it has none */
-    uint32_t begun;     /* How many instances were ever begun. It numbers random draws, so it is never set back. */
+    uint32_t begun;     /* Number of instances ever begun. It numbers random draws, so it is never reset. */
 };
 
 /* A sample's bytes in encoded memory. Owner: the encoded_*.c; of `pending`, tasks.c. */

@@ -140,8 +140,8 @@ void tasks_move(struct tasks *tasks, uint32_t index, uint32_t job)
         tasks_append(tasks, index);
 }
 
-/* better_off tells whether the task is better off in a's list than in b's. A task that is to be loaded does not wait
- * for a source that is away while another job has the sample too. */
+/* better_off tells whether the task is better off in a's list than in b's. A task that must be loaded does not wait for
+ * a source that is away if another job has the sample too. */
 static bool better_off(const struct tasks *tasks, const struct task *task, uint32_t a, uint32_t b)
 {
     bool a_away = sources_away(tasks->sources, a), b_away = sources_away(tasks->sources, b);

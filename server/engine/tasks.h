@@ -72,7 +72,7 @@ struct tasks {
     struct queues *queues;
     struct task *tasks;
     struct slab slab; /* the numbered places of tasks */
-    uint32_t running; /* tasks that are out as PREPARE and are no copies, and what they are expected to take */
+    uint32_t running; /* tasks that are out as PREPARE and are no copies; running_ns: their expected cost */
     uint64_t running_ns;
     uint32_t copies; /* tasks that are out as copies, and the bytes that they write */
     uint64_t copies_bytes;
@@ -118,8 +118,8 @@ void tasks_cancel_output(struct tasks *tasks, uint32_t instance);
 void tasks_move(struct tasks *tasks, uint32_t task, uint32_t job);
 /* tasks_waiter_joined is called when the job waits for the task too. The task may move to this job. */
 void tasks_waiter_joined(struct tasks *tasks, uint32_t task, uint32_t job);
-/* tasks_heir returns the job that should have a task that does not run, when `job` has it; ENGINE_NONE when no entry
- * waits for it. */
+/* tasks_heir returns the job whose list a waiting task should be in, if it is in that of `job` now; ENGINE_NONE when no
+ * entry waits for it. */
 uint32_t tasks_heir(const struct tasks *tasks, const struct task *task, uint32_t job);
 /* tasks_waiter_left is called when the job waits no more for one of the task's outputs, but some job still waits for
  * the task. The task may move to another job. */

@@ -111,9 +111,8 @@ static void dispatch_copies(struct tasks *tasks)
     }
 }
 
-/* dispatch_load begins the load that the job's next task needs, or has the job wait for its source, which may have no
- * more in flight. It returns false when there is no room for the load now, or never will be: then the task has
- * failed. */
+/* dispatch_load begins the load that the job's next task needs. If the source may have no more in flight, the job
+ * waits. It returns false if there is no room for the load now, or never will be: then the task has failed. */
 static bool dispatch_load(struct tasks *tasks, uint32_t job)
 {
     uint32_t index = tasks_next(tasks, job, TASK_LOADS);

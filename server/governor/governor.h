@@ -77,7 +77,7 @@ struct governor_preparation {
 void governor_prepared(struct governor *governor, uint32_t queue, const struct governor_preparation *preparation);
 /* governor_trained notes how long the client trained on a batch, without its waiting for the next one. */
 void governor_trained(struct governor *governor, uint32_t queue, double seconds);
-/* governor_pipeline_gone and governor_source_gone forget what was learned of a number that nothing uses any more. The
+/* governor_pipeline_gone and governor_source_gone forget the measurements of a number that nothing uses any more. The
  * number may then mean another pipeline or another source. */
 void governor_pipeline_gone(struct governor *governor, uint32_t pipeline);
 void governor_source_gone(struct governor *governor, uint32_t source);
@@ -112,7 +112,7 @@ struct governor_view {
 struct governor_decision {
     uint32_t preparers;      /* the fewest that do what all can */
     uint32_t preparers_most; /* threads that may prepare at once: more would be in each other's way */
-    uint32_t loaders;        /* reads at once of all sources in use, with what classes bring beside them */
+    uint32_t loaders;        /* reads at once of all sources in use, those of classes included */
     uint32_t source_most[GOVERNOR_SOURCES_MAX];  /* reads that a source may have at once, ≥ 1 */
     uint32_t queue_loaders[GOVERNOR_QUEUES_MAX]; /* reads at once dealt to each queue, from those of its source */
     uint32_t ahead[GOVERNOR_QUEUES_MAX]; /* batches of look-ahead that cover the queue's latency; 0: not known yet */

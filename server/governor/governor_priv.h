@@ -50,10 +50,10 @@ struct governor {
     size_t n_classes;
     bool guessed;             /* the parts are those of an earlier run */
     double loads_per_prepare; /* smoothed; sharing and redirection make it smaller */
-    bool decided;             /* the last deal of loaders may be kept; false when a queue's weight changed since */
-    bool steady;      /* the last decision left the number of preparers, and the most there may be, as they were */
-    uint64_t busy;    /* sum over this window's tasks of the threads that prepared when the task began */
-    double preparing; /* threads that prepared in the last window, on average */
+    bool decided;             /* the last deal of loaders may stay; false if a queue's weight changed since */
+    bool steady;              /* the last decision changed neither the number of preparers nor its upper bound */
+    uint64_t busy;            /* sum over this window's tasks of the threads that prepared when the task began */
+    double preparing;         /* threads that prepared in the last window, on average */
     uint32_t full[GOVERNOR_SOURCES_MAX]; /* windows in a row with nearly all reads at once that a source may have */
     uint32_t pressed;                    /* windows in a row with nearly all preparers at work */
     uint32_t settled;                    /* the number of preparers, leaving probes aside */

@@ -42,7 +42,7 @@ double governor_source_at_once(const struct governor_source *source)
     return source->window.count ? (double)source->window.busy / source->window.count : 0;
 }
 
-/* rate gives the samples a second while the reads ran. 0: they are too few to tell. */
+/* rate returns the samples per second while the reads ran. 0: there are too few reads to tell. */
 static double rate(const struct governor_reads *reads)
 {
     return reads->count >= LEAST && reads->seconds > 0 ? (double)reads->brought / reads->seconds : 0;

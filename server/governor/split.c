@@ -64,9 +64,9 @@ static bool seen(const struct governor_balance *balance, uint32_t preparers)
     return known >= all * MOST;
 }
 
-/* worth_trying returns a count between `best` and the next one that was seen in a direction, if its rate could be worth
- * a try. 0: there is none. It is the count halfway, so that few tries find the peak; if loading leaves too little
- * there, it is the most promising one. */
+/* worth_trying returns a count between `best` and the next measured one in a direction, if its rate could be worth a
+ * try. 0: there is none. It is the count halfway, so that few tries find the peak. If loading leaves too little there,
+ * it is the most promising one. */
 static uint32_t worth_trying(const struct governor_balance *balance, uint32_t best, uint32_t most, int direction)
 {
     uint32_t at = best, try = 0;

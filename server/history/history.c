@@ -329,7 +329,7 @@ void history_rank_gone(struct history *history, uint32_t number)
         item.first_turn = n_turns;
         n_turns += item.n_turns;
         rank->items[kept++] = item;
-        /* The rank counts its batches otherwise, and `through` says that what lies before is over too. */
+        /* The rank counts its batches differently, and `through` says that earlier positions are over too. */
         history->known = gap < history->known ? (uint32_t)gap : history->known;
     }
     rank->n_items = rank->n_released = kept;

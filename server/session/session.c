@@ -52,9 +52,9 @@ static void begin_stop(struct session *session)
     }
 }
 
-/* look_after_socket looks whether the socket's file is still in its place. If it is gone or another file is there, no
- * client can come any more. Then the session gives the place up, so that another daemon can have it, and goes on
- * serving the connected clients. */
+/* look_after_socket checks that the socket's file is still in its place. If it is gone or another file is there, no new
+ * client can connect. Then the session gives the path up, so that another daemon can have it, and goes on serving the
+ * connected clients. */
 static void look_after_socket(struct session *session, uint64_t now)
 {
     session->due.look_ns = now + SESSION_LOOK_MS * CLOCK_NS_PER_MS;

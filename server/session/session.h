@@ -29,8 +29,8 @@
 #define SESSION_WINDOW_MS 100
 /* if more is unsent, the client's requests wait in the socket */
 #define SESSION_OUTBOX_HIGH_BYTES (UINT64_C(1) << 20)
-/* With more unsent the connection is closed. All that a client of ours can have asked for is less: it may be stopped
- * for as long as it likes, and finds it all. */
+/* If more is unsent, the connection is closed. All that one of our clients can ask for is less: however long it is
+ * stopped, it loses nothing. */
 #define SESSION_OUTBOX_MAX_BYTES (UINT64_C(20) << 20)
 #define SESSION_GREETING_MS 30000 /* time that a client has from connecting to registering */
 #define SESSION_LINGER_MS 1000    /* time that a client has to read the error that closes it */

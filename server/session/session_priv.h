@@ -67,7 +67,7 @@ struct conn_socket {
     bool shut;         /* the daemon's direction is shut down */
 };
 
-/* How many requests of a connection came since a window began. SESSION_REQUESTS_MAX bounds them. */
+/* The number of requests of a connection since a window began. SESSION_REQUESTS_MAX bounds it. */
 struct conn_window {
     uint64_t end_ns;
     uint32_t requests;
@@ -130,7 +130,7 @@ struct session_listener {
 struct session_due {
     uint64_t accept_ns; /* when accepting begins again; SESSION_NEVER: it is not paused */
     uint64_t look_ns;   /* when to look whether the socket is still at its path */
-    uint64_t sweep_ns;  /* the earliest of these two, of the deadlines and of the ends of windows */
+    uint64_t sweep_ns;  /* the earliest of these two, of all deadlines and of all ends of windows */
 };
 
 /* The connections by place, and the free places. Only the session's thread changes the table, and holds the lock. */

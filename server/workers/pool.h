@@ -39,7 +39,7 @@ struct pool_config {
 };
 
 /* pool_create starts the first threads and waits until each has its state. LARDER_EINVAL, LARDER_ENOMEM, LARDER_ELIMIT
- * (no more threads), or what local_create gave; after a failure nothing is left running. The caller destroys the
+ * (no more threads), or the error of local_create; after a failure nothing is left running. The caller destroys the
  * pool. */
 int pool_create(const struct pool_config *config, struct pool **out, struct error *err);
 

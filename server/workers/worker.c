@@ -17,8 +17,8 @@ struct workers {
     struct fetch fetch;
 };
 
-/* Results of preparations are told together when the preparations take less than HOLD_NS: a message for each would cost
- * more than they do. A result waits no longer than that, but for the preparation that its thread is in. None waits for
+/* Results of preparations that take less than HOLD_NS are reported together: a message for each would cost more than
+ * they do. A result waits no longer than that, except for the preparation that its thread is running. None waits for
  * the preparation of a sample of more than HOLD_BYTES, or under another pipeline. */
 #define HOLD_NS (CLOCK_NS_PER_MS / 10)
 #define HOLD_BYTES 16384
@@ -46,7 +46,7 @@ struct local {
     struct dataset *datasets[WORKER_RESULTS_MAX];
     uint32_t n_held;
     uint64_t held_ns; /* when the first of them was made */
-    uint64_t core_ns; /* the thread's time on a core when a preparation ended a moment ago; 0: something else came */
+    uint64_t core_ns; /* the thread's CPU time when the last preparation ended; 0: other work came since */
 };
 
 static struct load_room load_room_make(uint32_t count)
@@ -274,8 +274,8 @@ static void hold(struct workers *workers, struct local *local, const struct work
         tell_held(workers, local);
 }
 
-/* prepare_end returns the task's result, and drops its references but for the dataset's. The caller leaves out of
- * `cost` what the task says. */
+/* prepare_end returns the task's result, and drops its references except the dataset's. It fills in those members of
+ * `cost` that come from the task. */
 static struct worker_prepared prepare_end(struct worker_prepare *task, const uint8_t reasons[ENGINE_OUTPUTS_MAX],
                                           struct worker_cost cost)
 {

@@ -123,8 +123,9 @@ int workers_create(const struct worker_config *config, struct workers **out, str
  * a read, the read waits for one in its thread, since its samples are not at fault. */
 void workers_load(struct workers *workers, const struct worker_load *task);
 void workers_prepare(struct workers *workers, struct worker_prepare *tasks, uint32_t count);
-/* workers_expect says what of a read storage classes will probably bring: how many samples (task->classed), and which
- * class most of them (task->class, its number from 1). 0: all comes from the source. It never blocks on a disk. */
+/* workers_expect predicts the part of a read that storage classes will bring: the number of samples (task->classed),
+ * and the class that brings most of them (task->class, its number from 1). 0: all come from the source. It never blocks
+ * on a disk. */
 void workers_expect(struct workers *workers, struct worker_load *task);
 /* workers_set_preparers lets at most `most` threads (≥ 1) prepare at once. */
 void workers_set_preparers(struct workers *workers, uint32_t most);
