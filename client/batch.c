@@ -46,7 +46,7 @@ static int enter(const struct larder_batch *batch)
     return rc && loader_failed(batch->loader) && batch->arena->state != ARENA_LOST ? 0 : rc;
 }
 
-/* lease_lost is called when the connection of a batch is closed. It gives 0 when its bytes stay what they are. */
+/* lease_lost is called when the connection of a batch is closed. It returns 0 if its bytes stay as they are. */
 static int lease_lost(struct larder_loader *loader)
 {
     if (!loader->broken)

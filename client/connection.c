@@ -83,7 +83,7 @@ static int connect_to(int fd, const char *path, uint64_t deadline_ns, struct err
     }
 }
 
-/* Whoever may write to the socket's folder could answer there, and what comes from a daemon is trained on. */
+/* Anybody who may write to the socket's folder could answer there, and the program trains on what comes. */
 static int check_peer(int fd, const char *path, struct error *err)
 {
     struct ucred peer;

@@ -1,11 +1,11 @@
 /* connection_priv.h: the seqpacket connection to the daemon sends and receives whole messages, with deadlines.
  *
- * Life: connection_init → [ connection_dial → send / receive … → connection_hang_up ] … → connection_close. Once a call
- * has failed with anything but LARDER_ETIMEOUT, what was dialled is of no more use. A connection belongs to one thread.
- * In a forked child its descriptors are -1 (see fork.c).
+ * Life: connection_init → [ connection_dial → send / receive … → connection_hang_up ] … → connection_close. After a
+ * call has failed with anything but LARDER_ETIMEOUT, the dialled connection is useless. A connection belongs to one
+ * thread. In a forked child its descriptors are -1 (see fork.c).
  *
- * What the program polls is neither the socket nor the timer, but a set (epoll) of both. So it has one number, and is
- * one open file, for as long as the loader lives, whichever daemon it is connected to and whether it is at all. */
+ * The program polls neither the socket nor the timer, but an epoll set of both. So the descriptor keeps its number, and
+ * stays the same open file, for as long as the loader lives, whether or not a daemon is connected. */
 #ifndef LARDER_CLIENT_CONNECTION_PRIV_H
 #define LARDER_CLIENT_CONNECTION_PRIV_H
 
@@ -21,9 +21,9 @@
 
 struct connection {
     int fd;             /* the socket; -1: not connected */
-    int set_fd;         /* what the program polls: readable when fd is, or when the alarm has gone off */
-    int alarm_fd;       /* a timer … */
-    uint64_t alarm_ns;  /* … and what it is set to */
+    int set_fd;         /* the program polls it: readable when fd is, or when the alarm has gone off */
+    int alarm_fd;       /* a timer */
+    uint64_t alarm_ns;  /* time that the timer is set to */
     bool no_descriptor; /* the last attempt failed because this process had none free */
     char path[SOCKET_PATH_MAX];
     uint8_t *in;  /* WIRE_REPLY_MAX bytes: the message received last, from which its decoded form borrows */
@@ -31,7 +31,8 @@ struct connection {
     struct connection *previous, *next; /* fork.c's list, under its mutex */
 };
 
-/* deadline_after turns a time-out into a point of the monotonic clock, in ns. A negative one gives DEADLINE_NONE. */
+/* deadline_after turns a time-out into a time of the monotonic clock, in ns. For a negative one it returns
+ * DEADLINE_NONE. */
 uint64_t deadline_after(int64_t timeout_ms);
 static inline uint64_t deadline_first(uint64_t a, uint64_t b)
 {
@@ -67,20 +68,20 @@ int connection_send(struct connection *connection, const struct wire_message *ms
                     struct error *err);
 
 /* connection_receive waits for one message; *out borrows from the connection until the next call. A descriptor that
- * comes with it goes to *passed_fd, which the caller closes; -1 when none came. Where passed_fd is NULL none may
- * come: LARDER_EFORMAT. LARDER_EGONE when the daemon is gone. */
+ * comes with it goes to *passed_fd, which the caller closes; -1 when none came. If passed_fd is NULL none may come:
+ * LARDER_EFORMAT. LARDER_EGONE when the daemon is gone. */
 int connection_receive(struct connection *connection, struct wire_message *out, int *passed_fd, uint64_t deadline_ns,
                        struct error *err);
 
-/* connection_daemon_error copies an ERROR message's code and text to err, and gives the code. */
+/* connection_daemon_error copies an ERROR message's code and text to err, and returns the code. */
 int connection_daemon_error(const struct wire_error *message, struct error *err);
 
 /* connection_lost says, without waiting, whether the daemon has closed its end. */
 bool connection_lost(const struct connection *connection);
 
-/* In fork.c: a child that is forked closes its copies of the descriptors of connections that are on the list.
- * fork_enlist makes the set and the alarm and puts the connection on the list; fork_delist closes all and takes it off.
- * fork_socket makes connection->fd and fork_hang_up closes it. Those that make: 0, or LARDER_EIO with errno. */
+/* In fork.c: a forked child closes its copies of the descriptors of all connections on the list. fork_enlist makes the
+ * set and the alarm and puts the connection on the list; fork_delist closes all and takes it off. fork_socket makes
+ * connection->fd and fork_hang_up closes it. fork_enlist and fork_socket return 0, or LARDER_EIO with errno. */
 int fork_enlist(struct connection *connection);
 void fork_delist(struct connection *connection);
 int fork_socket(struct connection *connection);

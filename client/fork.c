@@ -1,8 +1,8 @@
 /* fork.c: a child must not keep its parent's connection open: the connection is the lease, and the daemon would hold
  * the parent's batches for as long as any child lives. So every connection is on a list, and its descriptors are closed
- * in the child at fork. The mutex guards the list and is held across the fork, so that the child sees it whole;
- * descriptors are made and closed under it, so that no fork in another thread comes between a descriptor and its place
- * on the list. */
+ * in the child at fork. The mutex guards the list, and is held across the fork so that the child sees it whole.
+ * Descriptors are made and closed under it, so a fork in another thread never finds a descriptor that is not on the
+ * list. */
 #include <errno.h>
 #include <pthread.h>
 #include <sys/epoll.h>

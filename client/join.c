@@ -1,6 +1,6 @@
-/* join.c: the conversation that makes a connection a rank's queue: HELLO, WELCOME with the arena, REGISTER with the
- * record of what was taken, REGISTERED. larder_open has it once. link.c has it again with each daemon that comes after,
- * one message at a time. */
+/* join.c: the handshake that makes a connection a rank's queue: HELLO, WELCOME with the arena, REGISTER with the record
+ * of what was taken, REGISTERED. larder_open does it once. link.c repeats it with each later daemon, one message at a
+ * time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -73,7 +73,7 @@ int join_take_welcome(struct larder_loader *loader, uint32_t seq, uint64_t deadl
 
 /* ── REGISTER and REGISTERED ─────────────────────────────────────────────────────────────────────────────────────── */
 
-/* encode_to writes the record to a file of memory, whose room for it is there. */
+/* encode_to writes the record to a memory file that has room for it. */
 static int encode_to(int fd, const struct record *record, size_t bytes, struct error *err)
 {
     size_t len;

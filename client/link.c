@@ -75,10 +75,10 @@ int link_lost(struct larder_loader *loader)
 {
     struct wire_message msg;
     int rc, fd = -1;
-    do { /* what is still in the socket: at most what was asked for, then an ERROR perhaps, then the end */
+    do { /* read the rest of the socket: at most the requested batches, then perhaps an ERROR, then the end */
         rc = connection_receive(&loader->connection, &msg, &fd, 0, &loader->error);
         if (rc == 0 && msg.type == WIRE_DONE)
-            token_done(loader, &msg.done, fd); /* what it says is no use where it is wrong, and the link is lost */
+            token_done(loader, &msg.done, fd); /* a wrong message is useless, and the link is lost anyway */
         else if (rc == 0 && fd >= 0)
             close(fd);
     } while (rc == 0 && msg.type != WIRE_ERROR);
@@ -98,8 +98,8 @@ static bool is_passing(const struct larder_loader *loader, int code)
            (code == LARDER_ELIMIT && loader->connection.no_descriptor);
 }
 
-/* go_to moves on to a state in which a message is awaited, and has the program called when that takes too long. What
- * could not be sent at once, to a socket with nothing in it, is another daemon's to take. */
+/* go_to moves on to a state in which a message is awaited, and sets the alarm for when that takes too long. If the
+ * message could not be sent at once, to an empty socket, another daemon is tried. */
 static int go_to(struct larder_loader *loader, enum link_state state, int rc, uint64_t end_ns)
 {
     if (rc == LARDER_ETIMEOUT)
@@ -133,7 +133,7 @@ static int take_welcome(struct larder_loader *loader, uint64_t deadline_ns)
     return go_to(loader, LINK_REGISTERING, rc, link->answer_end_ns);
 }
 
-/* check_same says whether the job is what it was, and goes on where it stood. */
+/* check_same says whether the job is unchanged, and goes on where it stopped. */
 static int check_same(struct larder_loader *loader, const struct wire_registered *job)
 {
     const struct wire_registered *was = &loader->job;
@@ -189,7 +189,7 @@ static int take_registered(struct larder_loader *loader, uint64_t deadline_ns)
         return rc;
     loader->job.job = job.job;
     loader->job.version = loader->taken.base.version = job.version;
-    if (job.held_max < loader->job.held_max) /* a program with room for so many has not room for more */
+    if (job.held_max < loader->job.held_max) /* a program with room for held_max batches may not have room for more */
         loader->job.held_max = job.held_max;
     join_name(loader, &job.name);
     link->state = LINK_UP;

@@ -1,12 +1,12 @@
 /* loader_priv.h: a loader's state, for the files of this folder.
  *
- * Life: opening (open.c) → idle → streaming an epoch ⇄ ended (stream.c) → closed. The first failure that is for good
- * sets `broken`, and every later call gives the same code and text. Then the connection is closed, unless the
- * program holds batches: the connection is their lease. It is closed with the last of them, and until then they can
- * be read, copied and released.
+ * Life: opening (open.c) → idle → streaming an epoch ⇄ ended (stream.c) → closed. The first permanent failure sets
+ * `broken`, and every later call returns the same code and text. Then the connection is closed, unless the program
+ * holds batches: the connection is their lease. It is closed with the last of them, and until then they can be read,
+ * copied and released.
  *
- * A daemon that goes is no failure, unless options.reconnect_ms is 0. Then the link is down, and link.c brings it up
- * again, step by step, in whatever call of the program comes next. A call with no time waits for nothing.
+ * The end of a daemon is no failure, unless options.reconnect_ms is 0. The link is then down, and link.c brings it up
+ * again, step by step, in the program's next calls. A call with no time waits for nothing.
  *
  *   UP ──the daemon is gone──▶ DOWN ──HELLO──▶ GREETING ──REGISTER and the record──▶ REGISTERING ──▶ UP
  *                               ▲ nobody answers, or goes again: a pause ▼ ▼          the window is over: broken
@@ -27,10 +27,10 @@
 
 #define LOADER_MAGIC UINT32_C(0x4c44524c)
 #define BATCH_MAGIC UINT32_C(0x4c445242)
-#define SEND_TIMEOUT_MS 10000  /* how long a daemon may not read */
-#define SETTLE_TIMEOUT_MS 5000 /* that a daemon is given, at the end, to see what was sent */
+#define SEND_TIMEOUT_MS 10000  /* longest time that a daemon may not read */
+#define SETTLE_TIMEOUT_MS 5000 /* time that a daemon has, at the end, to see what was sent */
 
-/* What vouches for the bytes in an arena. */
+/* The guarantee for the bytes in an arena. */
 enum arena_state {
     ARENA_LEASED, /* the loader's connection */
     ARENA_KEPT,   /* nothing: its daemon is gone, so nobody writes there any more */
@@ -53,7 +53,7 @@ struct larder_batch {
     uint64_t number;                      /* the daemon's number for it */
     uint32_t epoch, index, count, lost, through;
     bool last;       /* it ends its epoch */
-    size_t bytes;    /* of all samples together */
+    size_t bytes;    /* bytes of all samples together */
     uint32_t *turns; /* dependent: n_turns indices, behind the entries */
     uint32_t n_turns;
     struct wire_entry entries[];
@@ -65,21 +65,21 @@ struct loader_classes {
     size_t *start; /* n_classes offsets into texts */
 };
 
-/* Where the loader is in its epochs, and what is on its way to it. */
+/* The loader's present epoch, and the batches on their way to it. */
 struct loader_stream {
     bool started;
-    bool last_came; /* the epoch's last batch is here … */
-    bool ended;     /* … and was handed out, or was empty … */
-    bool told;      /* … and the program knows that no more come */
+    bool last_came; /* the epoch's last batch is here */
+    bool ended;     /* the last batch was handed out, or was empty */
+    bool told;      /* the program knows that no more batches come */
     uint32_t epoch;
     uint32_t outstanding; /* batches of this epoch */
     bool standing;        /* the daemon was told that the program stands still until the next of them comes */
     uint64_t stale;       /* batches of epochs before */
-    uint32_t next_index;  /* of the next batch that comes */
+    uint32_t next_index;  /* index of the next batch to come */
     uint32_t lost;        /* samples of the epoch that were bad up to the last batch handed out */
     struct larder_batch *first_waiting, *last_waiting;
     uint32_t waiting;
-    struct wire_turn *turns; /* of TURNS, for the next batch: room for batch_size */
+    struct wire_turn *turns; /* turns from TURNS, for the next batch; room for batch_size */
     uint32_t n_turns;        /* 0: no TURNS has come */
     uint64_t turns_of;       /* the batch's number */
 };
@@ -88,13 +88,13 @@ enum link_state { LINK_UP, LINK_DOWN, LINK_GREETING, LINK_REGISTERING };
 
 struct loader_link {
     enum link_state state;
-    uint32_t seq;           /* of the request that waits for its answer */
+    uint32_t seq;           /* seq of the request that waits for its answer */
     uint64_t window_end_ns; /* a daemon must answer until then */
     uint64_t answer_end_ns; /* REGISTERING: and must have registered the job until then */
     uint64_t retry_ns;      /* DOWN: not before */
     uint64_t pause_ns;      /* the last pause; 0: none yet since a batch was handed out */
     uint32_t comebacks;     /* since a batch was handed out */
-    uint32_t reconnects;    /* in all */
+    uint32_t reconnects;    /* reconnects in all */
     bool nameless;          /* the name that a daemon made is taken: come without one */
     struct error why;       /* why there is no daemon */
 };
@@ -102,8 +102,8 @@ struct loader_link {
 /* The question STATE_GET. */
 struct loader_question {
     uint32_t seq;
-    bool open;     /* its answer is still to come … */
-    bool given_up; /* … and nobody waits for it any more */
+    bool open;     /* its answer is still to come */
+    bool given_up; /* nobody waits for its answer any more */
     bool answered; /* its answer is here: the token, or what went wrong */
     struct error answer;
 };
@@ -111,25 +111,25 @@ struct loader_question {
 struct larder_loader {
     uint32_t magic;
     pid_t pid;
-    int broken;           /* the code of the failure that is for good */
+    int broken;           /* code of the permanent failure */
     struct error failure; /* its text */
-    struct error error;   /* of the last call that failed */
+    struct error error;   /* error of the last failed call */
     struct connection connection;
     struct arena *arena;        /* NULL: none yet, or the link is down */
-    struct wire_registered job; /* as it was opened; job.name is in job_name */
+    struct wire_registered job; /* the job as it was opened; its name is in job_name */
     char job_name[WIRE_NAME_MAX + 1];
     struct larder_options asked; /* texts are in asked_texts; without socket and state */
     char *asked_texts;
-    uint32_t seq; /* of the last request */
+    uint32_t seq; /* seq of the last request */
     struct loader_classes classes;
     struct loader_stream stream;
     struct loader_link link;
     struct taken taken;
     struct loader_question question;
-    uint8_t *token; /* what larder_state gave last */
+    uint8_t *token; /* the last result of larder_state */
     size_t token_bytes;
-    struct larder_batch *batches; /* those that the program holds … */
-    uint32_t held;                /* … and so many are they */
+    struct larder_batch *batches; /* batches that the program holds */
+    uint32_t held;                /* number of these batches */
 };
 
 /* ── loader.c ── */
@@ -142,7 +142,7 @@ int loader_enter(struct larder_loader *loader);
  * needs no daemon can go on. */
 bool loader_failed(const struct larder_loader *loader);
 
-/* loader_close closes the connection for good. What it leased is lost. */
+/* loader_close closes the connection for good. The batches that it leased are lost. */
 void loader_close(struct larder_loader *loader);
 
 /* loader_break makes the failure in loader->error final, and closes the connection unless batches are held. It returns
@@ -154,7 +154,8 @@ void loader_destroy(struct larder_loader *loader);
 
 /* ── options.c ── */
 
-/* options_read takes what the program gave, with defaults for what its version of the struct lacks, and checks it. */
+/* options_read copies and checks the program's options. Options that the program's version of the struct lacks get
+ * their defaults. */
 int options_read(const struct larder_options *given, struct larder_options *out, struct error *err);
 /* options_keep copies the options into the loader, the dataset's path made absolute: the daemon runs elsewhere. */
 int options_keep(struct larder_loader *loader, const struct larder_options *options);
@@ -186,20 +187,20 @@ int join_register(struct larder_loader *loader, const struct record *record, con
                   uint32_t *seq);
 /* join_take_registered checks what the daemon says of the job. *out's name is in the connection's buffer. */
 int join_take_registered(struct larder_loader *loader, uint32_t seq, uint64_t deadline_ns, struct wire_registered *out);
-/* join_settle waits until the daemon has seen what was sent so far, for SETTLE_TIMEOUT_MS at the most. Where a rank is
- * through with its epoch, others are told then what it had: a daemon that comes next need not wait for it. */
+/* join_settle waits until the daemon has seen all that was sent, for SETTLE_TIMEOUT_MS at most. If the rank has
+ * finished its epoch, other ranks are then told what it received, so that a later daemon need not wait for it. */
 void join_settle(struct larder_loader *loader);
 /* join_name takes over the job's name. */
 void join_name(struct larder_loader *loader, const struct wire_text *name);
 
 /* ── link.c ── */
 
-/* link_lost is called when the daemon has closed the connection. Where it is to be waited for, the link is then down,
- * and link_lost returns 0. Otherwise the daemon's last ERROR, where it sent one, is the failure, for good; it gives its
- * code. */
+/* link_lost is called when the daemon has closed the connection. If the loader is to wait for another daemon, the link
+ * is then down, and link_lost returns 0. Otherwise the failure is permanent, with the daemon's last ERROR if it sent
+ * one; link_lost returns its code. */
 int link_lost(struct larder_loader *loader);
 
-/* link_going is link_lost where the daemon has said that it is going: loader->error has its words. */
+/* link_going is link_lost for a daemon that has said that it stops: loader->error has its text. */
 int link_going(struct larder_loader *loader);
 
 /* link_mend brings the link up. LARDER_ETIMEOUT at the deadline: the next call goes on. Anything else is for good. */
@@ -230,7 +231,7 @@ int receive_one(struct larder_loader *loader, uint64_t deadline_ns);
 /* ── waiting.c ── */
 
 void waiting_add(struct loader_stream *stream, struct larder_batch *batch);
-/* waiting_take takes the first one out of the line; NULL when none waits. */
+/* waiting_take removes the first waiting batch and returns it; NULL when none waits. */
 struct larder_batch *waiting_take(struct larder_loader *loader);
 /* waiting_drop frees all, and forgets the TURNS of the one that would have come next. */
 void waiting_drop(struct larder_loader *loader);
@@ -243,8 +244,8 @@ void waiting_free(struct larder_batch *batch);
 int token_read(struct larder_loader *loader, const void *state, size_t state_bytes);
 /* token_identify completes the base with what REGISTERED says; a state is then checked against it. */
 int token_identify(struct larder_loader *loader);
-/* token_keep makes a state of a record without history; token_keep_start makes one of an epoch of which nothing was
- * taken. larder_state returns it. */
+/* token_keep makes the state that larder_state returns, from a record without history; token_keep_start makes that of
+ * an epoch's start. */
 int token_keep(struct larder_loader *loader, const struct record *record);
 int token_keep_start(struct larder_loader *loader, uint32_t epoch);
 /* token_done keeps what came with DONE, and closes the descriptor. */

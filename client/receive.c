@@ -1,6 +1,6 @@
-/* receive.c: what the daemon sends once the job is registered: batches with the turns that belong to them, errors, and
- * what a question asked for. It is read when the program asks for a batch or a state: what waits in between waits in
- * the socket, so that larder_fd tells the truth. */
+/* receive.c: handles the daemon's messages after registration: batches with their turns, errors, and answers to
+ * questions. They are read only when the program asks for a batch or a state. Until then they wait in the socket, so
+ * that larder_fd tells the truth. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ static int wrong_turns(struct larder_loader *loader, uint64_t batch)
                      loader->connection.path, (unsigned long long)batch);
 }
 
-/* take_turns notes whose turn each sample of the batch has: its own, but where TURNS said otherwise. */
+/* take_turns notes the turn that each sample of the batch counts as: its own, unless TURNS said otherwise. */
 static int take_turns(struct larder_loader *loader, struct larder_batch *batch)
 {
     const struct loader_stream *stream = &loader->stream;

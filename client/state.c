@@ -1,9 +1,9 @@
-/* state.c: larder_state. What a job of one rank has taken this loader knows by itself. What all ranks of a larger job
- * have taken up to this rank's last batch the daemon knows: with `dependent` order it gives each rank what is ready. */
+/* state.c: larder_state. In a job of one rank this loader itself knows what was taken. In a larger job only the daemon
+ * knows what all ranks took up to this rank's last batch: in `dependent` order it gives each rank what is ready. */
 #include "client/loader_priv.h"
 #include "common/clock.h"
 
-#define ANSWER_GRACE_MS 5000 /* what a daemon may take longer to answer than it was given to wait */
+#define ANSWER_GRACE_MS 5000 /* time that a daemon may answer later than its time-out */
 
 static int send_question(struct larder_loader *loader, uint64_t deadline_ns)
 {
@@ -83,7 +83,7 @@ int larder_state(struct larder_loader *loader, int64_t timeout_ms, const void **
     if (!state || !state_bytes)
         return error_set(&loader->error, LARDER_EINVAL, "larder_state was called without a place for the state");
     rc = make_state(loader, timeout_ms);
-    if (!loader->broken && loader->link.state == LINK_UP) { /* of a daemon that came meanwhile nothing is asked yet */
+    if (!loader->broken && loader->link.state == LINK_UP) { /* a daemon that came meanwhile has not been asked yet */
         struct error said = loader->error;
         loader_ask(loader, 0); /* a failure shows with the next call */
         loader->error = said;

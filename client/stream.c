@@ -58,8 +58,8 @@ int larder_start_epoch(struct larder_loader *loader, uint32_t epoch)
 
 /* ── batches ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* hand_out takes the next batch out of the line, for good: from here on it is the program's. An empty one is given
- * back, and *out stays NULL. */
+/* hand_out removes the next waiting batch: from here on it is the program's. An empty one is given back, and *out stays
+ * NULL. */
 static int hand_out(struct larder_loader *loader, struct larder_batch **out)
 {
     struct loader_stream *stream = &loader->stream;
@@ -96,9 +96,9 @@ static void hold(struct larder_loader *loader, struct larder_batch *batch)
     loader->held++;
 }
 
-/* overtaken tells whether the daemon went while a batch waited. The batch is then left to the next daemon: ranks that
- * train in step all have to come to it before it gives any of them a batch, and one that takes another step first may
- * wait in it for a rank that waits for the daemon. */
+/* overtaken tells whether the daemon went while a batch waited. The batch is then left to the next daemon, because
+ * ranks train in step. That daemon gives no batch before all ranks have connected. A rank that took another training
+ * step first could wait in it for a rank that waits for the daemon. */
 static bool overtaken(const struct larder_loader *loader)
 {
     return loader->asked.reconnect_ms && loader->link.state == LINK_UP && connection_lost(&loader->connection);
@@ -114,7 +114,7 @@ static int await(struct larder_loader *loader, uint64_t deadline_ns)
     return receive_one(loader, deadline_ns);
 }
 
-/* fetch waits for one step towards the next batch: the link, room to ask, a message. */
+/* fetch waits for one step towards the next batch: a working link, room to ask, or a message. */
 static int fetch(struct larder_loader *loader, uint64_t deadline_ns)
 {
     struct loader_stream *stream = &loader->stream;

@@ -21,15 +21,17 @@ struct bytes {
 };
 
 struct taken {
-    struct record base;          /* without history; base.epoch is the epoch */
-    uint8_t *state;              /* what base borrows from: a copy of options.state without its check. NULL without */
+    struct record base; /* without history; base.epoch is the epoch */
+    /* the memory that base borrows from: a copy of options.state without its check; NULL without a state */
+    uint8_t *state;
     uint32_t world_size, rank;   /* the job's, this loader's */
     bool known;                  /* false: the loader came into this epoch after batches that it was not told of */
-    uint32_t n_batches;          /* taken since the base … */
-    struct bytes batches, turns; /* … and what they were */
-    struct bytes done; /* histories of ranks that have had all of their share of done_epoch, one behind the other */
+    uint32_t n_batches;          /* batches taken since the base */
+    struct bytes batches, turns; /* these batches, and their turns */
+    /* histories of ranks that have received their whole share of done_epoch, one after the other */
+    struct bytes done;
     uint32_t done_epoch;
-    uint8_t *over; /* dependent: the turns of base and batches as a bit set; NULL before the first batch */
+    uint8_t *over; /* dependent: the turns of base and batches, as a bit set; NULL before the first batch */
 };
 
 /* A batch that is about to be handed out. */
@@ -42,22 +44,23 @@ struct taken_batch {
 /* taken_forget frees the base and all batches: nothing of `epoch` was taken. */
 void taken_forget(struct taken *taken, uint32_t epoch);
 
-/* taken_add notes a batch. LARDER_ENOMEM; LARDER_EFORMAT when a turn was over before, or `through` cannot be. Then
- * the batch is not in it. */
+/* taken_add notes a batch. LARDER_ENOMEM; LARDER_EFORMAT when a turn was already over, or `through` is impossible. On
+ * failure the batch is not noted. */
 int taken_add(struct taken *taken, const struct taken_batch *batch, struct error *err);
 
-/* taken_next returns the number of the next batch of an epoch: as many are over, base included. */
+/* taken_next returns the index of the next batch of an epoch, which is the number of batches before it, base
+ * included. */
 static inline uint32_t taken_next(const struct taken *taken, uint32_t epoch)
 {
     return epoch == taken->base.epoch ? taken->base.batches + taken->n_batches : 0;
 }
 
-/* taken_done notes what another rank has had, all of its share of the epoch: the bytes of its history. LARDER_ENOMEM;
- * LARDER_EFORMAT when they are none of such a rank. */
+/* taken_done notes the history of another rank that has received its whole share of the epoch. LARDER_ENOMEM;
+ * LARDER_EFORMAT when the bytes are no such history. */
 int taken_done(struct taken *taken, uint32_t epoch, const uint8_t *bytes, size_t len_bytes);
 
-/* taken_epoch returns the epoch that a daemon is told of: that of the last batch, or a later one, of which another rank
- * has had its share: then all have begun it. */
+/* taken_epoch returns the epoch that a daemon is told of: that of the last batch, or a later one of which another rank
+ * has received its share: then all ranks have begun it. */
 static inline uint32_t taken_epoch(const struct taken *taken)
 {
     return taken->done.len && taken->done_epoch > taken->base.epoch ? taken->done_epoch : taken->base.epoch;

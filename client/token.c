@@ -1,5 +1,5 @@
 /* token.c: the bytes of a state: a token (common/record.h) and behind it the XXH64 of its bytes, little-endian. They
- * are read when the program opens a loader with them, and made of what was taken or of what the daemon knows of it. */
+ * are read when the program opens a loader with them. They are made from what this loader took, or by the daemon. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,7 +84,7 @@ int token_identify(struct larder_loader *loader)
     taken->known = true;
     if (taken->state) {
         int rc = check_given(loader, &loader->error);
-        base->version = job->version; /* what is taken from now on is of this one */
+        base->version = job->version; /* from now on samples of this version are taken */
         return rc;
     }
     *base = (struct record){.seed = loader->asked.seed,
@@ -195,7 +195,7 @@ static int take_token(struct larder_loader *loader, uint32_t token_bytes, int fd
         free(bytes);
         return error_prefix(err, rc, "the daemon at %s sent a state that cannot be", loader->connection.path);
     }
-    token.version = base->version; /* which the daemon has told, and need not tell again */
+    token.version = base->version; /* the daemon told it already */
     rc = keep(loader, &token, err);
     free(bytes);
     return rc;

@@ -70,7 +70,7 @@ static bool is_fuse(uint64_t device)
 
 bool aside_suits(uint64_t device)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the rest */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the rest */
     static struct {
         uint64_t device, until_ns; /* 0: not known */
         bool fuse;

@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 /* aside_run runs a function in a process of its own, which shares this one's memory and descriptors, and waits for its
- * end. So does a process that is killed meanwhile end at once; the other one ends when the kernel lets it. The function
- * may do what the calling thread may, on ASIDE_STACK_BYTES of stack, but start no threads. Where there can be no such
- * process the calling thread runs it. It takes some 50 us. */
+ * end. So a process that is killed meanwhile can end at once; the other one ends when the kernel lets it. The function
+ * may do all that the calling thread may, on ASIDE_STACK_BYTES of stack, except starting threads. If no such process
+ * can be made, the calling thread runs the function. It takes some 50 us. */
 void aside_run(void (*run)(void *ctx), void *ctx);
 #define ASIDE_STACK_BYTES (256u << 10)
 

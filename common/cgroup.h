@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /* cgroup_visit calls visit with the folder of this process's control group that limits `controller` ("cpu", "memory"),
- * and of each group around it; a container sees its own as the outermost. v2 says of which version it is. A folder may
- * lack. root is in front of /proc and /sys: "" but in tests. */
+ * and of each group around it; a container sees its own as the outermost. v2 says which cgroup version it is. A folder
+ * may be missing. root is put before /proc and /sys: "" except in tests. */
 void cgroup_visit(const char *root, const char *controller, void (*visit)(void *ctx, const char *folder, bool v2),
                   void *ctx);
 /* cgroup_cores returns how many cores this process can keep busy: those that it may run on, or fewer where a group's

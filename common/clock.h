@@ -10,7 +10,7 @@
 
 /* clock_now_ns returns the time since a fixed point in the past. It never goes back. */
 uint64_t clock_now_ns(void);
-/* clock_thread_ns returns the time that the calling thread has had a core. */
+/* clock_thread_ns returns the CPU time of the calling thread. */
 uint64_t clock_thread_ns(void);
 
 #endif

@@ -19,7 +19,7 @@ struct codec {
     bool failed;
 };
 
-/* codec_number writes the low `count` bytes of value, or reads as many and gives them. */
+/* codec_number writes the low `count` bytes of value, or reads as many and returns them. */
 static inline uint64_t codec_number(struct codec *codec, uint64_t value, unsigned count)
 {
     if (codec->failed || codec->cap - codec->pos < count) {
@@ -60,7 +60,7 @@ static inline void codec_f64(struct codec *codec, double *value)
     memcpy(value, &bits, sizeof bits);
 }
 
-/* codec_bytes writes len_bytes of data, or skips as many. It returns where they are: data itself, or the place in the
+/* codec_bytes writes len_bytes of data, or skips as many. It returns their address: data itself, or the place in the
  * input, which the caller then borrows; NULL when they do not fit. */
 static inline const uint8_t *codec_bytes(struct codec *codec, const void *data, size_t len_bytes)
 {

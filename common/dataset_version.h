@@ -29,9 +29,9 @@ static inline bool dataset_version_same_times(const struct dataset_version *a, c
     return a->times[0] == b->times[0] && a->times[1] == b->times[1];
 }
 
-/* dataset_version_agrees says whether two datasets of one fingerprint count as one. Where both contents are known they
- * decide: copies have other times, and equal times may have been set. Else the times do. What is not known at all
- * agrees with everything. */
+/* dataset_version_agrees says whether two datasets of one fingerprint count as one. If both contents are known they
+ * decide: copies have other times, and equal times may have been set. Otherwise the times decide. A version that is not
+ * known agrees with every other. */
 static inline bool dataset_version_agrees(const struct dataset_version *a, const struct dataset_version *b)
 {
     if (!dataset_version_is_known(a) || !dataset_version_is_known(b))

@@ -61,7 +61,7 @@ void log_fatal(const char *fmt, ...)
 /* ── limits ── */
 
 static pthread_mutex_t limits_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct log_limiter *limiters; /* that ever held a line back */
+static struct log_limiter *limiters; /* all limiters that ever held a line back */
 
 /* Whether a line may pass, and what was held back before it. */
 static bool may_pass(struct log_limiter *limiter, const char *kind, uint32_t *held_back)

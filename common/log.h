@@ -1,9 +1,9 @@
 /* log.h: writes one line an event to stderr: time=… level=… msg="…" key=value…
  *
  * Any thread may log. A line is one write, and between log_start and log_stop no thread waits for it. The message is
- * printf-formatted. By convention key=value pairs follow in the same format string:
- * log_info("msg=\"job registered\" job=\"%s\" code=%s", …). A text that is not our own word stands as "%s" between
- * quotes. There its quotes and backslashes get a backslash, so that no value can pass for another key. */
+ * printf-formatted. By convention key=value pairs follow in the same format string: log_info("msg=\"job registered\"
+ * job=\"%s\" code=%s", …). A text that is not a word of our own is written as "%s" between quotes. Its quotes and
+ * backslashes get a backslash, so that no value can pass for another key. */
 #ifndef LARDER_COMMON_LOG_H
 #define LARDER_COMMON_LOG_H
 
@@ -27,10 +27,10 @@ void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(
  * (log_writer.h); the caller then ends the process. Allocates nothing. */
 void log_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* log_warn_limited and the other three write at most so many lines of one kind a second in the whole process. A kind
- * is one place in the code. Use them for whatever a client, a peer or a file can cause as often as it likes. Lines
- * that were held back are counted. The next line that passes ends with " held_back=N". When none comes within
- * LOG_HELD_TOLD_MS of the second's beginning, or by log_stop, a line of its own says the number. */
+/* log_warn_limited and the other three limit the lines of one kind per second in the whole process. A kind is one place
+ * in the code. Use them for events that a client, a peer or a file can cause without limit. Lines that were held back
+ * are counted. The next line that passes ends with " held_back=N". If none comes within LOG_HELD_TOLD_MS of the
+ * second's beginning, or before log_stop, a separate line says the number. */
 #define log_error_limited(...) log_limited(LOG_ERROR, LOG_FAULTS_PER_S, __VA_ARGS__)
 #define log_warn_limited(...) log_limited(LOG_WARN, LOG_FAULTS_PER_S, __VA_ARGS__)
 #define log_info_limited(...) log_limited(LOG_INFO, LOG_EVENTS_PER_S, __VA_ARGS__)

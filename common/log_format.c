@@ -9,7 +9,7 @@
 
 #include "common/utf8.h"
 
-#define HELD_BACK_BYTES 33 /* of a line, for the count at its end and the newline */
+#define HELD_BACK_BYTES 33 /* bytes of a line for the count at its end and the newline */
 
 struct line {
     char *text;      /* LOG_LINE_MAX bytes */
@@ -22,8 +22,8 @@ static void put(struct line *line, char c)
         line->text[line->len++] = c;
 }
 
-/* What stands between quotes ends where we say it ends: a name that holds a quote must not begin a key of its own. A
- * line is UTF-8, whatever a file's name is, and holds nothing that a terminal obeys. */
+/* A quoted text cannot end itself: a name with a quote in it must not begin a key of its own. A line is UTF-8, whatever
+ * bytes a file's name has, and contains nothing that a terminal obeys. */
 static void put_text(struct line *line, const char *text, int precision, bool quoted)
 {
     size_t max = precision < 0 ? SIZE_MAX : (size_t)precision;
@@ -45,7 +45,7 @@ static void put_text(struct line *line, const char *text, int precision, bool qu
 struct conversion {
     char spec[24];        /* "%", flags, width, precision, length, letter */
     int precision;        /* -1: none */
-    bool precision_given; /* as an argument */
+    bool precision_given; /* the precision is an argument */
 };
 
 /* Reads the conversion at fmt, which begins with "%"; gives what follows it. */

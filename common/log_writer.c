@@ -1,9 +1,9 @@
-/* log_writer.c: takes lines to standard error.
+/* log_writer.c: writes lines to standard error.
  *
- * Directly at first, as a tool does. From start to stop a thread of its own writes them, and whoever logs only
- * copies the line into a ring: standard error may be a pipe that nobody reads. Where the ring has no room a line is
- * dropped and counted, and so are all that follow until half of it is free again; then one line in their place says how
- * many they were. A line is one write, so that it stays whole beside what other processes write there. */
+ * Before start and after stop the caller writes directly, as a tool does. In between a thread writes them, and callers
+ * only copy lines into a ring: standard error may be a pipe that nobody reads. If the ring has no room, lines are
+ * dropped and counted until half of it is free again; then one line says how many they were. A line is one write, so
+ * that it stays whole beside the output of other processes. */
 #include "common/log_writer.h"
 
 #include <errno.h>
@@ -27,20 +27,20 @@ enum phase {
 };
 
 static struct {
-    pthread_mutex_t lock; /* of what is below; held while lines are copied, never while they are written */
+    pthread_mutex_t lock; /* guards the members below; held while lines are copied, never while they are written */
     pthread_cond_t filled, written;
     enum phase phase;
     bool ending, woken;
     pthread_t thread;
     log_writer_tell *tell; /* set before the thread begins; no lock */
-    char ring[RING_BYTES]; /* of lines, each after its length (uint16_t) */
+    char ring[RING_BYTES]; /* lines, each after its length (uint16_t) */
     size_t first, used;
     uint64_t n_put, n_written; /* lines */
     uint64_t dropped;
     uint64_t refused; /* lines that standard error would not have; the thread's, no lock */
 } writer = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* False when the line cannot be written at all: its file system is full, say. */
+/* False when the line cannot be written at all, for example because its file system is full. */
 static bool write_line(const char *line, size_t len)
 {
     for (size_t done = 0; done < len;) {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LOG_FLUSH_MS 3000 /* that anyone waits for standard error at most, to end */
+#define LOG_FLUSH_MS 3000 /* longest wait for standard error at the end */
 
 /* log_writer_tell puts the lines that are due. Gives when the next of them are (clock_now_ns), or UINT64_MAX. */
 typedef uint64_t log_writer_tell(void);

@@ -19,7 +19,7 @@ struct manual_part {
 
 struct manual {
     const char *name;
-    int section; /* of the manual: 1 for commands, 8 for what serves */
+    int section; /* section of the manual: 1 for commands, 8 for servers */
     const char *summary;
     const struct manual_part *parts;
     size_t n_parts;

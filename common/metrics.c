@@ -24,10 +24,10 @@ static const char *const types[] = {
     [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"};
 
 struct value {
-    double number;    /* of a counter or a gauge */
-    size_t histogram; /* of a histogram: its place in metrics.histograms */
+    double number;    /* value of a counter or a gauge */
+    size_t histogram; /* index of a histogram in metrics.histograms */
     size_t labels;    /* offset into texts: the label values, each NUL-terminated, in the table's order */
-    size_t next;      /* of the same metric, NO_VALUE at the end */
+    size_t next;      /* next value of the same metric; NO_VALUE at the end */
 };
 
 struct metrics {
@@ -190,8 +190,8 @@ static void write_number(FILE *out, double number)
         fprintf(out, "%.17g", number);
 }
 
-/* One line: the metric's name and what follows it, the value's labels, and the number. `bound` is the label `le` of a
- * histogram's bucket; NULL: it has none. */
+/* Writes one line: the metric's name with its suffix, the value's labels, and the number. `bound` is the label `le` of
+ * a histogram's bucket; NULL: it has none. */
 struct line {
     enum metric_id id;
     const struct value *value;

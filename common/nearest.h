@@ -7,8 +7,8 @@
 /* A search for the nearest word. All pointers are the caller's. */
 struct nearest {
     const char *given;
-    const char *best; /* how the nearest word so far is shown; NULL: none is near enough */
-    size_t edits;     /* of the best one */
+    const char *best; /* the nearest word so far, as it is shown; NULL: none is near enough */
+    size_t edits;     /* edits to the best one */
 };
 
 /* nearest_consider looks whether word is nearer to search->given than the best one. The first of equally near ones

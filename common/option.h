@@ -5,9 +5,9 @@
 #include <getopt.h>
 
 /* option_next returns what getopt_long returns for the next of the known long options: optarg and optind are set, and
- * *at, if at is not NULL. For one that is not known, or has no value though it needs one, it gives '?', after it has
- * said so on stderr in a line that begins with argv[0], without folders, and names the option that was probably meant.
- * Not for two threads at once. */
+ * *at, if at is not NULL. For an unknown option, or one that lacks its value, it returns '?' and writes a line to
+ * stderr. The line begins with argv[0], without folders, and names the option that was probably meant. Not for two
+ * threads at once. */
 int option_next(int argc, char **argv, const struct option *known, int *at);
 
 #endif

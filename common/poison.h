@@ -28,7 +28,7 @@
 
 #include "common/error.h"
 
-#define POISON_NAME_BYTES 480   /* of a sample's name, with its NUL */
+#define POISON_NAME_BYTES 480   /* bytes of a sample's name, with its NUL */
 #define POISON_NOTES_MAX 4096   /* samples that are known at once */
 #define POISON_THREADS_MAX 2056 /* records of threads */
 #define POISON_DEATHS_MAX 3
@@ -42,7 +42,7 @@ struct poison_record {
     uint32_t signal;   /* the last crash's */
     uint64_t id[2];    /* the sample's: the same in the next daemon */
     uint32_t crashes;
-    uint32_t deaths; /* in a row, as a suspect */
+    uint32_t deaths; /* deaths in a row as a suspect */
     char name[POISON_NAME_BYTES];
 };
 _Static_assert(sizeof(struct poison_record) == 512, "the layout of version 1");
@@ -57,10 +57,10 @@ _Static_assert(sizeof(struct poison_header) == 64, "the layout of version 1");
 #define POISON_FILE_BYTES(records) (sizeof(struct poison_header) + (size_t)(records) * sizeof(struct poison_record))
 #define POISON_FILE_MAX_BYTES POISON_FILE_BYTES(POISON_NOTES_MAX + POISON_THREADS_MAX)
 
-/* What is known of one sample. */
+/* The notes about one sample. */
 struct poison_note {
     uint64_t id[2];
-    uint32_t crashes, deaths, signal; /* as in its record */
+    uint32_t crashes, deaths, signal; /* these three are as in its record */
     bool latest;                      /* the latest death has changed the note */
     char name[POISON_NAME_BYTES];
 };
@@ -71,7 +71,7 @@ struct poison_notes {
 };
 void poison_notes_free(struct poison_notes *notes); /* frees what they hold; zeroed notes are empty */
 
-/* What the latest death was. */
+/* The latest death. */
 struct poison_death {
     uint32_t crashed;   /* samples that a thread crashed over */
     uint32_t suspects;  /* samples under work, if none was crashed over; both 0: the daemon ended, or had no work */
@@ -93,7 +93,7 @@ const char *poison_verdict(const struct poison_note *note);
 /* poison_signal returns a crash's signal by name; NULL: none, or an unknown one. */
 const char *poison_signal(uint32_t number);
 
-/* poison_name writes "folder/key". Of a long name the front is cut off. */
+/* poison_name writes "folder/key". It cuts off the front of a long name. */
 void poison_name(char out[POISON_NAME_BYTES], const char *folder, const char *key);
 /* poison_shown writes the name as it is shown: without control characters and what is no UTF-8. */
 void poison_shown(const char *name, char out[POISON_NAME_BYTES]);

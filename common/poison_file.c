@@ -15,7 +15,7 @@ void poison_file_path(const char *socket_path, char out[POISON_PATH_BYTES])
     snprintf(out, POISON_PATH_BYTES, "%.*s.poison", SOCKET_PATH_MAX - 1, socket_path);
 }
 
-/* read_all gives the number of bytes read, at most size, or -1. */
+/* read_all returns the number of bytes read, at most size, or -1. */
 static ssize_t read_all(int fd, char *bytes, size_t size)
 {
     size_t done = 0;

@@ -4,7 +4,7 @@
 #include "common/codec.h"
 
 #define HEAD_BYTES 68    /* up to and with the length of the base */
-#define VERSION_BYTES 32 /* of the dataset's, where it is known */
+#define VERSION_BYTES 32 /* bytes of the dataset's version, if it is known */
 
 enum { KIND_SET, KIND_ORDER };
 
@@ -57,7 +57,7 @@ static int check_order(const struct record *rec, struct error *err)
     return 0;
 }
 
-/* check_batches also checks that the batches have n_turns turns together. */
+/* check_batches also checks that the batches together have n_turns turns. */
 static int check_batches(const struct record *rec, struct error *err)
 {
     uint32_t through = 0;
@@ -95,7 +95,7 @@ static int check_history(const struct record *rec, struct error *err)
     return rc;
 }
 
-/* Decoding, the number of turns is what the batches say. */
+/* When decoding, the batches determine the number of turns. */
 static void each_history(struct codec *codec, struct record *rec)
 {
     codec_u32(codec, &rec->world_size);

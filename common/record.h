@@ -1,22 +1,22 @@
-/* record.h: what of an epoch's samples has been taken, as bytes: what a checkpoint keeps, and what a client that comes
- * again presents to the daemon.
+/* record.h: the samples of an epoch that have been taken, as bytes. A checkpoint keeps them, and a client that connects
+ * again presents them to the daemon.
  *
- * A batch is taken when the client's training loop has got it. Each sample of a view has one turn an epoch. A delivered
- * sample normally has its own turn. One that stands for a bad sample has the bad sample's turn, and a repeat, which
- * fills up a rank's share, has nobody's. A record has two parts:
+ * A batch is taken when the client's training loop has received it. In an epoch each sample of the view is due once;
+ * this is its turn. A delivered sample normally counts as its own turn. A sample that replaces a bad one counts as the
+ * bad one's turn. A repeat, which fills up a rank's share, counts as none. A record has two parts:
  *
  *   base      what all ranks together had taken when the job was started from a checkpoint: of a dependent job a set of
  *             turns, of a fixed order (strict, none) segments
  *   history   what one rank has taken since, batch by batch, in order
  *
- * A token, which a checkpoint keeps, is a record without history. Behind its own history a record may have those of
- * other ranks that have had all of their share of the epoch: they need not come again for the others to go on.
+ * A token, which a checkpoint keeps, is a record without history. After its own history a record may have those of
+ * other ranks that have received their whole share of the epoch: the others can go on without them.
  *
- * Samples are named by their index in the dataset's order, which is the same in each daemon. Position i of a fixed
- * order is rank (i mod W)'s, where W ranks share it, and is number i / W of that rank's part. Through is how many
- * numbers of a part, from its beginning, are over. Segments say what of a fixed order is over, for jobs that went on
- * with other numbers of ranks. Sequence 0 is the epoch's whole order. Segment k, of W ranks, takes element j of
- * sequence k if j / W < through[j mod W]. What it leaves is, in order, sequence k + 1.
+ * Samples are named by their index in the dataset's order, which is the same in each daemon. If W ranks share a fixed
+ * order, position i of it belongs to the part of rank i mod W, at index i / W. `through` is the number of positions of
+ * a part, from its beginning, that are over. Segments record a fixed order whose job went on with other numbers of
+ * ranks. Sequence 0 is the epoch's whole order. Segment k, of W ranks, takes element j of sequence k if j / W <
+ * through[j mod W]. The rest, in order, is sequence k + 1.
  *
  * Layout, little-endian, nothing padded:
  *
@@ -47,14 +47,14 @@
 #define RECORD_VERSION 2
 #define RECORD_VERSION_OLDEST 1
 #define RECORD_SEGMENTS_MAX 64
-#define RECORD_RANKS_MAX 256         /* of a segment */
-#define RECORD_ALL_RANKS_MAX 65536   /* of a history: the job may have ranks at other nodes */
-#define RECORD_EPOCHS_MAX UINT32_MAX /* epochs of a job: of the one with this number nothing was taken */
-#define RECORD_HISTORY_BYTES 12      /* of its own three numbers */
+#define RECORD_RANKS_MAX 256         /* ranks of a segment */
+#define RECORD_ALL_RANKS_MAX 65536   /* ranks of a history: the job may have ranks at other nodes */
+#define RECORD_EPOCHS_MAX UINT32_MAX /* most epochs of a job: nothing can be taken of the epoch with this number */
+#define RECORD_HISTORY_BYTES 12      /* its own three numbers */
 #define RECORD_BATCH_BYTES 12
 #define RECORD_TURN_BYTES 4
 
-/* What the ranks of one world size took of a sequence. */
+/* The part of a sequence that the ranks of one world size took. */
 struct record_segment {
     uint32_t world_size;    /* 1 … RECORD_RANKS_MAX */
     uint32_t n;             /* numbers in through: world_size, or 1 when that one is every rank's */
@@ -64,18 +64,18 @@ struct record_segment {
 /* One batch of a history. */
 struct record_batch {
     uint32_t delivered; /* its samples */
-    uint32_t through;   /* fixed orders: how many numbers of the rank's part are over with it; otherwise 0 */
-    uint32_t n_turns;   /* dependent: how many of its samples had a turn; otherwise 0 */
+    uint32_t through;   /* fixed orders: positions of the rank's part that are over after it; otherwise 0 */
+    uint32_t n_turns;   /* dependent: number of its samples that count as a turn; otherwise 0 */
 };
 
 struct record {
-    struct dataset_version version; /* of the dataset; all 0: not known */
+    struct dataset_version version; /* version of the dataset; all 0: not known */
     uint64_t dataset[2], view[2];   /* fingerprints */
     uint64_t seed;
     uint32_t shuffle; /* enum shuffle_mode */
     uint32_t epoch;
-    uint32_t batches; /* of the base: how many each rank had taken */
-    uint32_t samples; /* of the dataset */
+    uint32_t batches; /* batches of each rank in the base */
+    uint32_t samples; /* samples of the dataset */
 
     /* The base of a dependent job: index i's turn is over if its bit is set. NULL and 0 bytes: nothing is. */
     const uint8_t *over;
@@ -87,11 +87,11 @@ struct record {
     /* The history. world_size 0: there is none, and the others are 0 too. */
     uint32_t world_size, rank;
     uint32_t n_batches;
-    uint64_t n_turns;       /* of all batches */
+    uint64_t n_turns;       /* turns of all batches */
     const uint8_t *history; /* n_batches × RECORD_BATCH_BYTES; record_batch_get reads one */
     const uint8_t *turns; /* n_turns × RECORD_TURN_BYTES: indices, in the order of the batches; record_turn reads one */
 
-    /* The histories of ranks that are done, one behind the other; record_done_next reads them. NULL and 0: none. */
+    /* The histories of ranks that are done, one after the other; record_done_next reads them. NULL and 0: none. */
     const uint8_t *done;
     size_t done_bytes;
 };
@@ -104,9 +104,9 @@ size_t record_bytes(const struct record *rec);
 int record_encode(const struct record *rec, void *buf, size_t cap, size_t *len_bytes);
 
 /* record_decode reads a record that takes len_bytes exactly. *out borrows from the bytes. It checks that the record is
- * whole and that each number is within what the record itself says. Whether it fits a dataset is the caller's to check,
- * and also whether an index has a turn twice. LARDER_EVERSION for another version, LARDER_EFORMAT for anything else
- * wrong, with a text. */
+ * whole and that each number is within what the record itself says. The caller checks whether it fits a dataset, and
+ * whether an index has its turn twice. LARDER_EVERSION for another version, LARDER_EFORMAT for anything else wrong,
+ * with a text. */
 int record_decode(const void *bytes, size_t len_bytes, struct record *out, struct error *err);
 
 /* record_done_next returns the next history of a rank that is done, as a record with the same base. *at begins at 0,
@@ -114,11 +114,11 @@ int record_decode(const void *bytes, size_t len_bytes, struct record *out, struc
 bool record_done_next(const struct record *rec, size_t *at, struct record *out);
 
 /* record_add_segment notes what world_size ranks have taken of a fixed order: n numbers at `through`, as in struct
- * record_segment, borrowed. The last segment goes if it has the same world size: its ranks went on in it, and their
+ * record_segment, borrowed. It replaces a last segment of the same world size: its ranks went on in it, and their
  * numbers count from its beginning. LARDER_ELIMIT: there is no place for one more segment. */
 int record_add_segment(struct record *rec, uint32_t world_size, uint32_t n, const uint8_t *through);
 
-/* record_set_bytes returns the length of a bit set over so many indices. */
+/* record_set_bytes returns the length of a bit set over `samples` indices. */
 static inline uint32_t record_set_bytes(uint32_t samples)
 {
     return samples / 8 + (samples % 8 != 0);

@@ -51,7 +51,8 @@ static int knock(const struct sockaddr_un *address, int fd, pid_t *pid, struct e
         *pid = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 ? peer.pid : 0;
     else if (errno == ECONNREFUSED || errno == ENOENT)
         return 0;
-    else if (errno != EAGAIN && errno != EPROTOTYPE) /* as many wait already as may; one of another type */
+    /* the queue of waiting connections is full; the socket has another type */
+    else if (errno != EAGAIN && errno != EPROTOTYPE)
         return socket_file_error(err, "looking who answers at", address->sun_path);
     return error_set(err, LARDER_EBUSY, "a process answers at %s", address->sun_path);
 }

@@ -21,7 +21,7 @@ struct socket_file {
  * at. */
 bool socket_file_note(const char *path, struct socket_file *out);
 /* socket_file_lost says whether the file is no longer at path: it is gone, or another one is in its place. When path
- * cannot be looked at for another reason it gives false. */
+ * cannot be looked at for another reason it returns false. */
 bool socket_file_lost(const char *path, const struct socket_file *file);
 /* socket_file_remove removes the file from path while it is still there, and forgets it. */
 void socket_file_remove(const char *path, struct socket_file *file);
@@ -36,7 +36,7 @@ int socket_file_clear(const char *path, int type, pid_t *pid, struct error *err)
  * LARDER_EIO. */
 int socket_file_listen(const char *path, int type, int *fd, struct socket_file *file, struct error *err);
 
-/* socket_file_error fills err from errno, with the text "what path: why", and gives the code. */
+/* socket_file_error fills err from errno, with the text "what path: why", and returns the code. */
 int socket_file_error(struct error *err, const char *what, const char *path);
 
 #endif

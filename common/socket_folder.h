@@ -1,4 +1,4 @@
-/* socket_folder.h: in whose folder a socket may lie. Whoever may rename or remove what is in a folder decides who
+/* socket_folder.h: in whose folder a socket may lie. A user who may rename or remove files in a folder decides who
  * answers at a socket there. The same holds for each folder above it, up to the root. */
 #ifndef LARDER_COMMON_SOCKET_FOLDER_H
 #define LARDER_COMMON_SOCKET_FOLDER_H

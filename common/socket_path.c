@@ -52,7 +52,7 @@ static bool may(const char *path, int how)
     return faccessat(AT_FDCWD, path, how, AT_EACCESS) == 0;
 }
 
-/* is_safe: nobody else may put something in the place of what lies in this folder. */
+/* is_safe tells whether nobody else may replace files in this folder. */
 static bool is_safe(const struct stat *st)
 {
     bool others_write = st->st_mode & (S_IWGRP | S_IWOTH) && !(st->st_mode & S_ISVTX);

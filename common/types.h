@@ -93,7 +93,7 @@ enum bad_reason {
 enum pixel_dtype { PIXEL_UINT8, PIXEL_FLOAT16, PIXEL_FLOAT32 };
 enum pixel_layout { LAYOUT_HWC, LAYOUT_CHW };
 
-/* Of an image, in pixels. */
+/* An image's size, in pixels. */
 struct image_size {
     uint32_t width, height;
 };

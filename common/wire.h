@@ -21,23 +21,22 @@
  *   BYE ──────────────────────────────────▶ (or just close)
  *
  * Each rank of a job has a connection of its own. All REGISTER with the same name, world_size and all the rest, and
- * each with its own rank. The first makes the job, and the others attach to it. Where the ranks of a job are at several
- * nodes, those of a node are neighbours and say so: local_world_size of them, from local_first on. Each node deals out
- * its ranks' share of an epoch.
+ * each with its own rank. The first makes the job, and the others attach to it. If the ranks of a job are at several
+ * nodes, those of one node are consecutive: local_world_size of them, from local_first on. Each node deals out its
+ * ranks' share of an epoch.
  *
- * NEXT for a later epoch than the running one ends the running one. What was still to come of it is dropped, but
- * batches of it that were under way must still be released. A batch with flag LAST ends its epoch; it may be empty.
+ * NEXT for a later epoch than the running one ends the running one. Batches of it that were not sent are dropped, but
+ * those under way must still be released. A batch with flag LAST ends its epoch; it may be empty.
  *
  * A fatal ERROR with LARDER_EGONE on a registered connection says that the daemon is going. The client may come back,
- * to this daemon or the next, and present a record of what it has taken (record.h). What ends a job alone is an ERROR
- * that is not fatal.
+ * to this daemon or the next, and present a record of what it has taken (record.h). An ERROR that ends only the job is
+ * not fatal.
  *
  * Each message has its version in its header. A daemon also speaks the versions before its own, from the oldest on:
  * that of the HELLO is the connection's. Version 6 has no `version`, and version 5 no `awaited`. Version 4 also has no
  * STATE_GET, STATE and TURNS, no flag WITH_STATE, and no `view`, `dataset_samples`, `through`, `local_world_size` and
  * `local_first`. A daemon that does not know yet which version its client speaks sends an ERROR of the oldest version;
- * its layout is the same in all.
- */
+ * its layout is the same in all. */
 #ifndef LARDER_COMMON_WIRE_H
 #define LARDER_COMMON_WIRE_H
 
@@ -55,7 +54,7 @@
 #define WIRE_REQUEST_MAX 65536     /* a client's message, header included */
 #define WIRE_REPLY_MAX 200704      /* the daemon's message: fits a default socket buffer */
 #define WIRE_BATCH_MAX 8192        /* samples in a batch */
-#define WIRE_EPOCHS_MAX UINT32_MAX /* epochs of a job: what comes after the last one has a number too */
+#define WIRE_EPOCHS_MAX UINT32_MAX /* most epochs of a job; the epoch after the last one still has a number */
 #define WIRE_CREDITS_MAX 64        /* batches a client may have asked for and not yet got */
 #define WIRE_NAME_MAX 128          /* bytes of a job's name */
 #define WIRE_PATH_MAX 4096         /* bytes of a dataset's name or path */
@@ -113,7 +112,7 @@ enum wire_register_flags {
 };
 #define WIRE_WITH_FILE (WIRE_WITH_STATE | WIRE_WITH_INDICES)
 #define WIRE_REGISTER_FLAGS_ALL 1023u
-#define WIRE_REGISTER_FLAGS_ALL_4 63u /* of version 4 */
+#define WIRE_REGISTER_FLAGS_ALL_4 63u /* the flags of version 4 */
 
 struct wire_register {
     uint32_t batch_size; /* 1 … WIRE_BATCH_MAX */
@@ -128,7 +127,7 @@ struct wire_register {
     double weight; /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; its bits on the wire, as IEEE 754 has them */
     /* Ranks of the job that are at this node, and the first of them; local_world_size 0: all of them. */
     uint32_t local_world_size, local_first;
-    struct wire_text name;     /* of the job; may be empty: the daemon makes one */
+    struct wire_text name;     /* name of the job; empty: the daemon makes one */
     struct wire_text dataset;  /* a folder, or a name from the configuration */
     struct wire_text pipeline; /* JSON */
     struct wire_text subset;   /* JSON; empty: all of the dataset */
@@ -136,19 +135,20 @@ struct wire_register {
 
 struct wire_registered {
     uint32_t job;       /* the daemon's number for it */
-    uint32_t n_samples; /* of the view */
+    uint32_t n_samples; /* samples of the view */
     uint32_t n_batches; /* per epoch for this rank */
     uint32_t n_classes;
-    uint32_t height, width, channels; /* of one prepared sample; 0: encoded bytes of any length */
+    uint32_t height, width, channels; /* shape of a prepared sample; 0: encoded bytes of any length */
     uint32_t dtype;                   /* enum pixel_dtype */
     uint32_t layout;                  /* enum pixel_layout */
     uint32_t held_max;                /* batches the client may hold (delivered and not released), for good */
-    uint32_t epoch, batch;            /* where the rank goes on: 0 and 0 in a new job without a record */
+    /* epoch and batch at which the rank goes on; 0 and 0 in a new job without a record */
+    uint32_t epoch, batch;
     uint64_t sample_bytes;
     uint64_t fingerprint[2]; /* of the dataset */
     uint64_t view[2]; /* fingerprint of the view: XXH3-128 over the dataset's and the view's indices, ascending */
     uint32_t dataset_samples;
-    struct dataset_version version; /* of the dataset; its content may not be known */
+    struct dataset_version version; /* version of the dataset; its content may not be known */
     struct wire_text name;          /* the job's */
 };
 
@@ -163,11 +163,11 @@ struct wire_classes {
     struct wire_text names;
 };
 
-/* A client whose program stands still says so: with the credits that it gives then, or, where it has none to give and
- * no batch is there, in a NEXT without credits. The daemon compares `awaited` with the batches that it owes. If it owes
+/* A client whose program stands still says so with the credits that it gives then. If it has none to give and no batch
+ * is there, it sends a NEXT without credits. The daemon compares `awaited` with the batches that it owes. If it owes
  * fewer, one is on its way, and the program does not stand still. */
 struct wire_next {
-    uint32_t epoch;   /* from 0, below WIRE_EPOCHS_MAX */
+    uint32_t epoch;   /* epochs count from 0, below WIRE_EPOCHS_MAX */
     uint32_t credits; /* outstanding ones never exceed WIRE_CREDITS_MAX; 0 only with batches that are awaited */
     /* Batches of the epoch that were asked for, these included, and have not come, while the program stands still.
      * WIRE_AHEAD: it goes on meanwhile. 0: it is not said, and the daemon has to guess. */
@@ -179,7 +179,7 @@ enum wire_batch_flags { WIRE_BATCH_LAST = 1 };
 
 /* One sample of a batch, 24 bytes on the wire in this order. */
 struct wire_entry {
-    uint64_t offset; /* of the instance in the arena */
+    uint64_t offset; /* offset of the instance in the arena */
     uint32_t len_bytes;
     uint32_t id;    /* sample id */
     uint32_t index; /* position in the dataset's order (as torchvision's ImageFolder numbers it) */
@@ -190,11 +190,12 @@ struct wire_entry {
 struct wire_batch {
     uint64_t batch; /* the number by which the client releases it */
     uint32_t epoch;
-    uint32_t index; /* in the epoch, from 0 */
+    uint32_t index; /* index in the epoch, from 0 */
     uint32_t flags;
     uint32_t count;
-    uint32_t lost;          /* samples of this rank's epoch that were bad so far, and were left out or replaced */
-    uint32_t through;       /* fixed orders: so many numbers of the rank's part are over with this batch; otherwise 0 */
+    uint32_t lost; /* samples of this rank's epoch that were bad so far, and were left out or replaced */
+    /* fixed orders: positions of the rank's part that are over after this batch; otherwise 0 */
+    uint32_t through;
     double weight;          /* the job's, which `larder weight` may have changed; 0: not said */
     const uint8_t *entries; /* count × WIRE_ENTRY_BYTES; wire_entry_get reads one */
 };
@@ -203,24 +204,24 @@ struct wire_release {
     uint64_t batch;
 };
 
-/* Whose turn a sample of a batch has, where it is not its own; 8 bytes on the wire in this order. */
+/* A sample of a batch that does not count as its own turn (record.h); 8 bytes on the wire in this order. */
 struct wire_turn {
-    uint32_t position; /* in the batch */
-    uint32_t index;    /* of the sample whose turn it is; WIRE_TURN_NONE: nobody's */
+    uint32_t position; /* position in the batch */
+    uint32_t index;    /* index of the sample that it counts as; WIRE_TURN_NONE: a repeat, which counts as none */
 };
 #define WIRE_TURN_BYTES 8
 #define WIRE_TURN_NONE UINT32_MAX
 
-/* TURNS comes before its BATCH, only for dependent jobs, and only where some sample has not its own turn. */
+/* TURNS comes before its BATCH, only for dependent jobs, and only if some sample does not count as its own turn. */
 struct wire_turns {
     uint64_t batch;
     uint32_t count;       /* 1 … WIRE_BATCH_MAX */
     const uint8_t *turns; /* count × WIRE_TURN_BYTES, by ascending positions; wire_turn_get reads one */
 };
 
-/* STATE_GET asks for a token: what all ranks had taken when each had taken `batches` batches of the epoch, since the
- * job's base. The client has had so many, and has not released more of them. The daemon waits timeout_ms at the most
- * for the rank that is last. A client has one such question open at a time; its seq is not 0, and not that of an open
+/* STATE_GET asks for a token: what all ranks have taken when each has taken `batches` batches of the epoch since the
+ * job's base. The client has received that many, and has not released more. The daemon waits at most timeout_ms for the
+ * slowest rank. A client has one such question open at a time; its seq is not 0, and not that of an open
  * CLASSES_GET. */
 struct wire_state_get {
     uint32_t epoch, batches;
@@ -228,15 +229,15 @@ struct wire_state_get {
 };
 
 struct wire_state {
-    uint32_t n_bytes; /* of the token, in the descriptor that comes with the message */
+    uint32_t n_bytes; /* length of the token, in the descriptor that comes with the message */
 };
 
-/* Another rank has had all of its share of the epoch, and keeps it. When the client comes back in that epoch, it
- * presents the bytes behind its own history (record.h): that rank may have ended, and then nobody else says what it has
- * had. */
+/* Another rank has received its whole share of the epoch, and keeps it. If the client comes back in that epoch, it
+ * presents these bytes after its own history (record.h): the other rank may have ended, and then nobody else knows what
+ * it received. */
 struct wire_done {
-    uint32_t epoch, rank; /* of all ranks of the job */
-    uint32_t n_bytes;     /* of its history, in the descriptor that comes with the message */
+    uint32_t epoch, rank; /* rank among all ranks of the job */
+    uint32_t n_bytes;     /* length of its history, in the descriptor that comes with the message */
 };
 
 struct wire_error {
@@ -273,8 +274,8 @@ struct wire_message {
 int wire_encode(const struct wire_message *msg, void *buf, size_t cap, size_t *len_bytes);
 
 /* wire_decode reads one datagram, of WIRE_VERSION or an older version that is still understood. Every field is checked
- * against its bounds, and the length must fit exactly. Texts, entries and turns of *out borrow from buf; what its
- * version does not have is 0. LARDER_EVERSION for another version, LARDER_EFORMAT for anything else wrong, with a
+ * against its bounds, and the length must fit exactly. Texts, entries and turns of *out borrow from buf; members that
+ * its version does not have are 0. LARDER_EVERSION for another version, LARDER_EFORMAT for anything else wrong, with a
  * text. */
 int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, struct error *err);
 

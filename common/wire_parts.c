@@ -1,4 +1,4 @@
-/* wire_parts.c: what messages hold many of: the samples of a batch, their turns, and the names of classes. */
+/* wire_parts.c: the repeated parts of messages: the samples of a batch, their turns, and the names of classes. */
 #include <string.h>
 
 #include "common/little_endian.h"

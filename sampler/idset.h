@@ -24,7 +24,8 @@ uint64_t idset_count(const struct idset *set);
 uint64_t idset_bytes(const struct idset *set); /* memory of its containers and of the tables that lead to them */
 bool idset_contains(const struct idset *set, sample_id id);
 void idset_add(struct idset *set, sample_id id);
-void idset_add_many(struct idset *set, const sample_id *ids, size_t count); /* in any order; fastest ascending */
+/* ids may be in any order; ascending is fastest */
+void idset_add_many(struct idset *set, const sample_id *ids, size_t count);
 void idset_remove(struct idset *set, sample_id id);
 /* idset_add_all adds all ids of other; idset_remove_all removes them. other is another set than set. */
 void idset_add_all(struct idset *set, const struct idset *other);
@@ -39,7 +40,8 @@ void idset_to_array(const struct idset *set, sample_id *ids);
 /* These make a new set from two. a and b stay as they are. LARDER_ENOMEM. */
 int idset_union(const struct idset *a, const struct idset *b, struct idset **out);
 int idset_intersection(const struct idset *a, const struct idset *b, struct idset **out);
-int idset_difference(const struct idset *a, const struct idset *b, struct idset **out); /* in a and not in b */
+/* the ids in a and not in b */
+int idset_difference(const struct idset *a, const struct idset *b, struct idset **out);
 
 /* idset_each_page calls visit for every page of 65536 ids that has some, in ascending order. Bit i of its words is id
  * page × 65536 + i. The words are lent for the call. It returns 0, or LARDER_ENOMEM before the first visit. */

@@ -90,7 +90,7 @@ static uint8_t *put_runs(uint8_t *at, const uint64_t *words)
     return at;
 }
 
-/* Writes a page, at most PAGE_BYTES_MAX bytes, and gives its end. */
+/* Writes a page, at most PAGE_BYTES_MAX bytes, and returns its end. */
 static uint8_t *put_page(uint8_t *at, uint32_t page, const uint64_t *words)
 {
     uint32_t n_ids = count_ids(words), n_runs = count_runs(words);
@@ -114,8 +114,8 @@ static uint8_t *put_page(uint8_t *at, uint32_t page, const uint64_t *words)
     return at;
 }
 
-/* Expands the page at `at`, of at most `left` bytes, and gives how long it is; 0 when it does not fit or leaves the
- * page. What else may be wrong with it shows when it is written again. */
+/* Expands the page at `at`, of at most `left` bytes, and returns its length; 0 when it does not fit or leaves the page.
+ * Other faults show when the page is written again. */
 static size_t get_page(const uint8_t *at, size_t left, uint64_t *words)
 {
     if (left < PAGE_HEADER_BYTES)
@@ -206,7 +206,7 @@ static int check_header(const uint8_t *bytes, size_t len_bytes, struct error *er
     return 0;
 }
 
-/* One page: expanded, compared with what the writer makes of it, added. *used: its bytes. */
+/* Reads one page: expands it, compares it with the writer's form, and adds it. *used: its bytes. */
 static int read_page(const uint8_t *at, size_t left, int64_t *last_page, struct idset *set, size_t *used)
 {
     uint64_t words[IDSET_PAGE_WORDS];

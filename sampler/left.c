@@ -37,7 +37,7 @@ static uint64_t word_at(const struct sampler_left *left, uint64_t id)
                                                                               : 0;
 }
 
-/* intersect takes from acc what is not in the other set, and gives how much is left. */
+/* intersect takes from acc the ids that are not in the other set, and returns the number left. */
 static uint64_t intersect(struct sampler_left *acc, const struct sampler_left *with)
 {
     uint64_t count = 0;
@@ -52,7 +52,7 @@ int sampler_tree(const struct sampler_left *lefts, size_t n, uint64_t *shared, u
 {
     if (n == 0)
         return 0;
-    struct sampler_left common = lefts[n - 1]; /* of the job at hand and all that follow */
+    struct sampler_left common = lefts[n - 1]; /* the intersection of this job's set and all following ones */
     common.words = malloc((common.n_words + 1) * sizeof *common.words);
     if (!common.words)
         return LARDER_ENOMEM;
@@ -64,7 +64,7 @@ int sampler_tree(const struct sampler_left *lefts, size_t n, uint64_t *shared, u
         shared[i] = count;
         own[i] = lefts[i].count - count;
         if (i + 2 < n)
-            shared[i + 1] -= count; /* what job i has too lies above */
+            shared[i + 1] -= count; /* samples that job i has too are counted above */
         else
             own[n - 1] -= count;
     }

@@ -26,15 +26,16 @@ struct remaining {
     uint32_t first_block, n_blocks; /* the blocks that the directory covers */
     uint32_t n_slots, n_groups;
     uint64_t count, view_count;
-    uint32_t *slot_of;    /* by block - first_block; a block without ids has n_slots, the slot that is always empty */
-    uint32_t *block_of;   /* by slot */
-    uint64_t *words;      /* by slot, BLOCK_WORDS each; one empty slot at the end */
-    uint16_t *counts;     /* by slot, the empty one included */
-    uint32_t *groups;     /* by slot / GROUP_SLOTS: the sums of counts */
+    /* indexed by block - first_block; a block without ids has n_slots, the slot that is always empty */
+    uint32_t *slot_of;
+    uint32_t *block_of;   /* indexed by slot */
+    uint64_t *words;      /* BLOCK_WORDS for each slot; one empty slot at the end */
+    uint16_t *counts;     /* indexed by slot, the empty one included */
+    uint32_t *groups;     /* sums of counts, indexed by slot / GROUP_SLOTS */
     uint64_t *view_words; /* the same three for the whole view */
     uint16_t *view_counts;
     uint32_t *view_groups;
-    uint16_t *common; /* by slot; dependent.c works in it during a round */
+    uint16_t *common; /* indexed by slot; scratch of dependent.c during a round */
 };
 
 /* remaining_create borrows `view` for the call. Nothing is left of it until remaining_refill. LARDER_ENOMEM. */
@@ -61,7 +62,7 @@ sample_id remaining_draw(const struct remaining *set, struct rng *rng);
 /* remaining_remove: id is in the set. remaining_add: id is in the view and not in the set. Both are CHECKed. */
 void remaining_remove(struct remaining *set, sample_id id);
 void remaining_add(struct remaining *set, sample_id id);
-/* remaining_remove_all: all of the ids are in the set, which is CHECKed. LARDER_ENOMEM, and then none is removed. */
+/* remaining_remove_all removes the ids, all of which must be in the set (CHECK). LARDER_ENOMEM: none is removed. */
 int remaining_remove_all(struct remaining *set, const struct idset *ids);
 
 /* remaining_slot returns the slot of a block. It is the empty slot for a block in which the view has no id. */

@@ -21,11 +21,12 @@ struct place {
     uint64_t seed;
     struct remaining *set;
     sample_id *order; /* `strict` and `none`: order[drawn …] are still to come */
-    sample_id *base;  /* what its epochs begin from; NULL: the view's ids ascending (`strict`), or the order itself */
+    /* the ids that its epochs begin from; NULL: the view's ids ascending (`strict`), or the order itself */
+    sample_id *base;
     uint64_t n_order; /* samples in the order */
     uint64_t drawn;
     struct sampler_part part; /* stride 0: the order is that of the whole view */
-    sample_id *heads;         /* of a part: the first part.stride samples of the whole order */
+    sample_id *heads;         /* for a part: the first part.stride samples of the whole order */
     struct rng rng;           /* `strict`: of the running epoch */
 };
 
@@ -148,8 +149,8 @@ static bool shuffles(const struct place *place)
     return place->shuffle == SHUFFLE_STRICT && !place->heads;
 }
 
-/* Where a shuffle takes its samples from are places all over the order, and of a large view each is a wait for memory.
- * They are known ahead, since they depend on the generator alone: so these waits are made together. */
+/* A shuffle takes its samples from random places of the order. In a large view each is a cache miss. The places depend
+ * only on the generator, so they are known ahead and prefetched together. */
 static void shuffle_some(struct place *place, sample_id *ids, size_t n)
 {
     uint64_t others[SAMPLER_SOME], end = place->n_order;
@@ -177,7 +178,7 @@ static void keep_part(struct place *place)
             place->order[place->n_order++] = place->order[i];
 }
 
-/* start_order makes the order that of the epoch, of which nothing is drawn. */
+/* start_order makes the order of the epoch, with nothing drawn yet. */
 static void start_order(struct place *place, uint32_t epoch)
 {
     uint64_t count = place->set->view_count;

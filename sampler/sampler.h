@@ -49,8 +49,9 @@ int sampler_add_job(struct sampler *sampler, unsigned job, const struct sampler_
 void sampler_remove_job(struct sampler *sampler, unsigned job);
 
 /* sampler_start_epoch puts the whole view back: R_j = view, or the job's part of it, whatever was left before. It
- * cannot fail. It copies a bit an id. For `strict` it also writes out the sorted view, which takes a millisecond a
- * million ids; for a part of a `strict` order it shuffles all of it, which takes tens. */
+ * cannot fail. It copies one bit for each id. For `strict` it also writes out the sorted view, which takes a
+ * millisecond per million ids. For a part of a `strict` order it shuffles all of it, which takes tens of
+ * milliseconds. */
 void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch);
 
 bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id); /* id ∈ R_j */
@@ -96,10 +97,10 @@ int sampler_places(const struct sampler *sampler, unsigned job, uint32_t epoch, 
 void sampler_take(struct sampler *sampler, unsigned job, sample_id id);
 void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id);
 
-/* These two serve an epoch that begins where another one was left. sampler_take_all removes the ids, all of which must
- * be in R_j, from that of a dependent job. On LARDER_ENOMEM it has removed none. Its time is that of copying a bit an
- * id. sampler_draw_some draws the next n samples of a `strict` or `none` job outside of a round; so many must be left,
- * and n is SAMPLER_SOME at most. For large views it takes a fraction of the time of n rounds. */
+/* These two resume an epoch. sampler_take_all removes the ids, all of which must be in R_j, from R_j of a dependent
+ * job. On LARDER_ENOMEM it has removed none. Its time is that of copying one bit for each id. sampler_draw_some draws
+ * the next n samples of a `strict` or `none` job outside of a round; at least n must be left, and n is SAMPLER_SOME at
+ * most. For large views it takes a fraction of the time of n rounds. */
 int sampler_take_all(struct sampler *sampler, unsigned job, const struct idset *ids);
 void sampler_draw_some(struct sampler *sampler, unsigned job, sample_id *ids, size_t n);
 

@@ -27,9 +27,9 @@
 #define VIEW_DEPTH_MAX 32                       /* expressions inside each other */
 #define VIEW_NODES_MAX 1024                     /* expressions in all */
 #define VIEW_PATTERN_MAX 255                    /* bytes of a class pattern */
-#define VIEW_LIST_BYTES_MAX (UINT32_C(1) << 28) /* of a list file */
+#define VIEW_LIST_BYTES_MAX (UINT32_C(1) << 28) /* largest list file */
 #define VIEW_LIST_LINE_MAX 16384u               /* bytes of one of its lines */
-#define VIEW_SET_NAME_BYTES 32                  /* of the name of a set: lower-case hexadecimal digits */
+#define VIEW_SET_NAME_BYTES 32                  /* length of a set's name, in lower-case hexadecimal digits */
 
 struct view;
 
@@ -56,7 +56,7 @@ struct view_sets;
 int view_sets_open(int fd, struct view_sets **out, uint64_t *end, struct error *err);
 void view_sets_close(struct view_sets *sets); /* accepts NULL; fd stays open */
 
-/* What views look at of a dataset. The functions are called with an index < count, or a label < n_classes. */
+/* A dataset as views see it. The functions are called with an index < count, or a label < n_classes. */
 struct view_source {
     const void *dataset;
     const char *path;       /* the source's absolute path, by which a list may name samples; borrowed, may be NULL */
@@ -72,19 +72,19 @@ struct view_source {
 };
 
 struct view_result {
-    uint32_t count;          /* > 0 */
-    uint32_t *indices;       /* ascending */
-    sample_id *order;        /* their ids, in the same order: what `shuffle: none` delivers */
-    struct idset *ids;       /* the same ids as a set */
-    uint64_t fingerprint[2]; /* of the indices: with the dataset's own fingerprint it says what the job trains on */
+    uint32_t count;    /* > 0 */
+    uint32_t *indices; /* ascending */
+    sample_id *order;  /* their ids, in the same order: what `shuffle: none` delivers */
+    struct idset *ids; /* the same ids as a set */
+    /* fingerprint of the indices; with the dataset's own it identifies the data that the job trains on */
+    uint64_t fingerprint[2];
 };
 
-/* view_eval finds the samples that the view selects; a view of NULL selects all. It reads list files, so it may
- * block on the disk. The caller clears *out with view_result_clear. LARDER_EINVAL (a pattern that matches no class,
- * a range beyond the end, a line that names no sample, a set that
- * did not come, nothing selected), LARDER_EGONE (soon after the source's
- * interrupt was set), LARDER_ENOENT, LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (a list), LARDER_EFORMAT (a
- * set), LARDER_ENOMEM. */
+/* view_eval finds the samples that the view selects; a view of NULL selects all. It reads list files, so it may block
+ * on the disk. The caller clears *out with view_result_clear. LARDER_EINVAL: a pattern matches no class, a range lies
+ * beyond the end, a line names no sample, a set did not come, or nothing is selected. LARDER_EGONE: soon after the
+ * source's interrupt was set. LARDER_ENOENT, LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT: the list file. LARDER_EFORMAT: a
+ * set. LARDER_ENOMEM. */
 int view_eval(const struct view *view, const struct view_source *source, struct view_result *out, struct error *err);
 void view_result_clear(struct view_result *result); /* frees what it holds and zeroes it */
 

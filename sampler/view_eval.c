@@ -22,7 +22,7 @@ static int no_memory(const struct eval *eval)
     return error_set(eval->err, LARDER_ENOMEM, "subset: no memory for sets of up to %u samples", eval->source->count);
 }
 
-/* To be asked for each of many samples: looks at the interrupt now and then. */
+/* Called for each of many samples; it looks at the interrupt now and then. */
 static int interrupted_at(const struct eval *eval, uint32_t index)
 {
     return index % INTERRUPT_EVERY == 0 ? view_interrupted(eval->source, eval->err) : 0;
@@ -182,7 +182,7 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ids of a dataset are mostly ascending with its indices; only where they are not they have to be sorted. */
+/* Ids of a dataset mostly ascend with its indices; only if they do not, they must be sorted. */
 static int ids_of(const struct eval *eval, struct view_result *result)
 {
     bool ascending = true;

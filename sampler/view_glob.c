@@ -1,6 +1,6 @@
-/* view_glob.c: shell patterns. The C library's fnmatch can take time exponential in the number of stars, and patterns
- * come from clients; here a later star takes over from an earlier one, which loses nothing, so that there is one thing
- * to go back to. */
+/* view_glob.c: shell patterns. Patterns come from clients, and the C library's fnmatch can take time exponential in the
+ * number of stars. Here a later star replaces an earlier one, which loses no match. So there is only one place to go
+ * back to. */
 #include <string.h>
 
 #include "sampler/view_priv.h"
@@ -52,7 +52,8 @@ static bool takes(const char *pattern, unsigned char c, const char **next)
 
 bool glob_match(const char *pattern, const char *name)
 {
-    const char *star = NULL, *star_name = NULL; /* what follows the last star, and where it began to match */
+    /* the pattern after the last star, and the place in the name where it began to match */
+    const char *star = NULL, *star_name = NULL;
     while (*name) {
         const char *next = pattern;
         if (*pattern == '*') {

@@ -1,5 +1,5 @@
-/* view_line.c: what a line of a list may say, as people's programs write it. Pure. The Python client reads files of
- * labels by the same rules (_label_file.py); one table of lines tests both. */
+/* view_line.c: reads a line of a list, in the forms that people's programs write. Pure. The Python client reads files
+ * of labels by the same rules (_label_file.py); one table of lines tests both. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +54,8 @@ static bool is_number(struct line_part field)
     return *end == '\0';
 }
 
-/* A label is a number, a word, or an empty cell. What may be a piece of a path is none: else the second half of a
- * name that is wrong would be taken for the label of another sample. */
+/* A label is a number, a word, or an empty cell. A field that may be a piece of a path is no label: otherwise the
+ * second half of a wrong name would be taken for the label of another sample. */
 static bool may_be_label(struct line_part field)
 {
     field = unquoted(field);

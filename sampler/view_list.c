@@ -1,8 +1,7 @@
-/* view_list.c: list files. A line is a sample's key, its path, or its index. What is no name as it stands may be one in
- * quotes, with blanks around it, with "./" or doubled slashes in it, or with labels behind it. Empty lines, comments
- * (#), a line of titles and a byte-order mark say nothing. A line that names no sample is an error: what a line says is
- * never repeated in it, for the file is whatever the client named, and the daemon may be allowed to read more than the
- * client is.
+/* view_list.c: list files. A line is a sample's key, its path, or its index. A name may also stand in quotes, have
+ * blanks around it, contain "./" or doubled slashes, or have labels behind it. Empty lines, comments (#), a line of
+ * titles and a byte-order mark say nothing. A line that names no sample is an error. The error never repeats the line:
+ * the client chose the file, and the daemon may be allowed to read more than the client is.
  *
  * The file is read piece by piece and each line looked up at once, so that what it takes depends on the dataset alone:
  * a byte a sample, and 12 more where lines are keys. */
@@ -20,21 +19,21 @@
 #include "sampler/view_priv.h"
 
 #define NO_SAMPLE UINT32_MAX
-#define PIECE_BYTES ((size_t)64 << 10) /* of the file, between two looks at the interrupt */
+#define PIECE_BYTES ((size_t)64 << 10) /* bytes of the file read between two looks at the interrupt */
 #define INTERRUPT_EVERY 4096           /* samples */
 #define LABELS_MAX 64                  /* behind one name */
 
 struct list {
     const char *path;
     const struct view_source *source;
-    uint8_t *marks;  /* by index: the list names it */
-    uint32_t number; /* of the line at hand, from 1 */
-    char end;        /* of lines: a carriage return where the file has no newlines */
+    uint8_t *marks;  /* indexed by sample: the list names it */
+    uint32_t number; /* number of the present line, from 1 */
+    char end;        /* end of a line: a carriage return if the file has no newlines */
     bool said;       /* a line has said something */
     /* The dataset's keys, in a table by their hashes. NULL before the first line that is no index. */
     uint32_t *buckets, *next;  /* an index; next is by index */
     uint32_t n_buckets;        /* a power of two */
-    char *text;                /* the line's beginning that was read already, and a piece more */
+    char *text;                /* the beginning of a line that was read already, and one more piece */
     char *unquoted, *path_key; /* a line's name without quotes, and as a key would be written; PATH_BYTES each */
 };
 #define PATH_BYTES (VIEW_LIST_LINE_MAX + PIECE_BYTES)
@@ -132,7 +131,7 @@ static void mark(struct list *list, uint32_t index)
 {
     const struct view_source *source = list->source;
     const char *key = source->key(source->dataset, index);
-    size_t len = strlen(key); /* as long as what a line says */
+    size_t len = strlen(key); /* a line's name has this length */
     memcpy(list->unquoted, key, len + 1);
     for (; index != NO_SAMPLE; index = list->next[index]) {
         if (strcmp(source->key(source->dataset, index), list->unquoted) == 0)
@@ -140,11 +139,11 @@ static void mark(struct list *list, uint32_t index)
     }
 }
 
-/* What a line was found to say. */
+/* The meaning that was found for a line. */
 struct found {
     uint32_t index;
     bool twice;      /* two of its parts name samples */
-    size_t no_label; /* where something that is no label stands behind a sample's name; 0: nowhere */
+    size_t no_label; /* place of something behind a sample's name that is no label; 0: none */
 };
 
 /* find_labelled looks for a name with labels behind it: `line` without its last field, without its last two, … */
@@ -303,8 +302,8 @@ static int check_file(const struct list *list, int fd, struct error *err)
     return 0;
 }
 
-/* end_of_lines returns what ends the lines of a file that begins like this: a newline, unless carriage returns stand
- * alone. */
+/* end_of_lines returns the character that ends the lines of a file with this beginning: a newline, unless carriage
+ * returns stand alone. */
 static char end_of_lines(const char *text, size_t len)
 {
     const char *end = memchr(text, '\n', len), *back = memchr(text, '\r', len);

@@ -11,7 +11,7 @@
 
 #define VIEW_MAGIC UINT32_C(0x71e3a2c9)
 
-/* Where in the text we are: a chain up to the root, spelled out only when something is wrong. */
+/* A place in the text, as a chain up to the root. It is spelled out only when something is wrong. */
 struct where {
     const struct where *outer;
     const char *word;
@@ -174,7 +174,7 @@ static char *dumped(json_t *value)
     return out;
 }
 
-/* What commutes is sorted, and repetitions are dropped. */
+/* Sorts patterns, whose order does not matter, and drops repetitions. */
 static void sort_patterns(struct view_node *node)
 {
     qsort(node->patterns, node->n_patterns, sizeof *node->patterns, by_text);
@@ -319,7 +319,7 @@ int view_parse(const char *json, size_t len_bytes, struct view **out, struct err
         return error_set(err, LARDER_EINVAL, "subset: %zu bytes, %d at most: put long lists into a list file",
                          len_bytes, VIEW_TEXT_MAX);
     json_error_t where;
-    errno = 0; /* where memory runs out the library may tell of a wrong token, and malloc sets errno */
+    errno = 0; /* out of memory, the library may report a wrong token; malloc sets errno */
     json_t *parsed = json_loadb(json, len_bytes, JSON_REJECT_DUPLICATES, &where);
     if (parsed == NULL && errno == ENOMEM)
         return error_set(err, LARDER_ENOMEM, "subset: no memory to read it");

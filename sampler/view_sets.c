@@ -19,7 +19,7 @@
 struct view_set {
     char name[VIEW_SET_NAME_BYTES];
     uint32_t count;
-    uint64_t at; /* of its first index in the file */
+    uint64_t at; /* place of its first index in the file */
 };
 
 struct view_sets {

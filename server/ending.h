@@ -1,10 +1,9 @@
-/* ending.h: ends a process that storage keeps from ending. A thread that waits for a mount that does not answer cannot
- * be joined, and all that reads or writes files may be such a thread, the main one too. Whoever is killed while it
- * serves leaves nothing behind that the next daemon does not cope with, so that is what happens then.
+/* ending.h: ends a process that storage keeps from ending. A thread that waits for a mount which does not answer cannot
+ * be joined. Any thread that reads or writes files may be one, even the main one. The next daemon copes with all that a
+ * killed daemon leaves, so the process is then simply ended.
  *
  *   running ──SIGTERM is not read──▶ bounded ──ENDING_LIMIT_S──▶ the process ends
- *      └──ending_begin──▶ bounded ──ending_over──▶ (the owner goes on alone)
- */
+ *      └──ending_begin──▶ bounded ──ending_over──▶ (the owner goes on alone) */
 #ifndef LARDER_SERVER_ENDING_H
 #define LARDER_SERVER_ENDING_H
 

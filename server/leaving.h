@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* leaving_wait returns false when somebody serves the socket. Otherwise it waits at most a tenth of a second for the
- * end of the process that the lock file names, and gives true: the caller should look at the lock again. */
+ * end of the process that the lock file names, and returns true: the caller should look at the lock again. */
 bool leaving_wait(const char *socket_path);
 
 #endif

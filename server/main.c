@@ -32,7 +32,7 @@ enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BUSY = 3 }
 enum { MALLOC_ARENAS = 4, MALLOC_PAGES_FROM = 64 << 10, MALLOC_PAGES_BLOCKS = 32768, MALLOC_TRIM_FROM = 1 << 20 };
 
 enum { END_GRACE_MS = 200 }; /* time for whoever asked to get the answer */
-enum { LEAVE_MS = 31000 };   /* for leaving a cluster; by then the guests of other nodes have ended */
+enum { LEAVE_MS = 31000 };   /* time for leaving a cluster; by then the guests of other nodes have ended */
 
 struct options {
     const char *config, *user_config, *socket, *idle_exit;
@@ -158,7 +158,8 @@ static void log_signal(int signals)
         log_info("msg=\"stopping\" signal=%s", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
 }
 
-#define EXTEND_START "EXTEND_TIMEOUT_USEC=30000000" /* what a service manager waits from each sign of progress on */
+/* time that a service manager waits after each sign of progress */
+#define EXTEND_START "EXTEND_TIMEOUT_USEC=30000000"
 
 struct starting {
     int signals, progress_fd;
@@ -218,7 +219,7 @@ static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
 }
 
 /* Other nodes' jobs get what is left of their epochs first, unless another signal comes or somebody asks for the end.
- * Whoever asks, here too, gets the answer. */
+ * All who ask, here too, get the answer. */
 static void leave(struct daemon *daemon, int signals)
 {
     struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = daemon_end_fd(daemon), .events = POLLIN}};
@@ -336,7 +337,7 @@ int main(int argc, char **argv)
 {
     int status;
     streams_fill();
-    umask(umask(0) & (S_IRWXG | S_IRWXO)); /* what this user may not do to own files would be in the way */
+    umask(umask(0) & (S_IRWXG | S_IRWXO)); /* the daemon needs all rights to its own files */
     if (argc > 1 && argv[1][0] != '-' && commands_run(argc - 1, argv + 1, &status))
         return status;
     struct options options = {.ready_fd = -1};

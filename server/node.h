@@ -11,7 +11,7 @@
  * id is a hash of its name, so it is the same after a restart. */
 bool node_is(const struct config *config);
 void node_describe(const struct config *config, struct driver_node *out);
-/* node_start begins to talk with the other nodes. What they say goes to the inbox, which is borrowed. The errors are
+/* node_start begins to talk with the other nodes. Their messages go to the inbox, which is borrowed. The errors are
  * those of peering_start. */
 int node_start(const struct config *config, const struct driver_node *node, uint64_t boot, struct mailbox *inbox,
                struct peering **out, struct error *err);

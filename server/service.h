@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 
-/* service_notify sends the manager lines, such as "READY=1". It never blocks. What cannot be sent is lost. */
+/* service_notify sends the manager lines, such as "READY=1". It never blocks. Lines that cannot be sent are lost. */
 void service_notify(const char *lines);
 
 /* service_watchdog_ms returns how often the manager is to hear of the daemon: twice in the time that it waits. 0: it

@@ -23,7 +23,7 @@
 
 struct cli_peer {
     nng_socket socket;
-    char path[SOCKET_PATH_MAX]; /* of the control socket */
+    char path[SOCKET_PATH_MAX]; /* path of the control socket */
     atomic_bool foreign;        /* set by on_pipe in a thread of nng's: who answers is not trusted */
     atomic_int pid;             /* set by on_pipe too: who answers; 0: not known */
 };

@@ -15,9 +15,9 @@ double cells_field(const json_t *json, const char *key);
 /* cells_rate returns what a counter grew by a second between two snapshots; negative when there is no telling. */
 double cells_rate(double now, double before, double elapsed_s);
 
-/* The following write into buf and give it. cells_bytes writes "1.5 GiB", cells_duration "1 h 2 min", cells_count a
- * count with its thousands apart, cells_rate_text "-" for a negative rate. cells_printable copies a text without
- * control characters, cut on the left to max columns, "-" for none. */
+/* The following write into buf and return it. cells_bytes writes "1.5 GiB", cells_duration "1 h 2 min". cells_count
+ * writes a count with its thousands apart, cells_rate_text "-" for a negative rate. cells_printable copies a text
+ * without control characters, cut on the left to max columns, "-" for none. */
 const char *cells_bytes(double bytes, char buf[CELL_BYTES]);
 const char *cells_duration(double seconds, char buf[CELL_BYTES]);
 const char *cells_count(double value, char buf[CELL_BYTES]);

@@ -11,7 +11,7 @@
 
 #include "common/error.h"
 
-extern const struct manual cli_manual; /* what --help says (common/manual.h) */
+extern const struct manual cli_manual; /* the text of --help (common/manual.h) */
 
 /* The exit statuses; `larder --help` lists them. */
 enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CLI_FOUND = 4 };
@@ -30,14 +30,14 @@ struct cli_peer; /* a connected daemon */
  * disconnects *out. LARDER_EGONE: no daemon answers there. */
 int cli_connect(const char *path, struct cli_peer **out, struct error *err);
 void cli_disconnect(struct cli_peer *peer); /* accepts NULL */
-/* cli_ask sends a request, which it borrows, and gives the answer, which the caller decrefs. An answer that reports a
+/* cli_ask sends a request, which it borrows, and returns the answer, which the caller decrefs. An answer that reports a
  * failure comes as that error. LARDER_ETIMEOUT: no answer came within 10 seconds. */
 int cli_ask(struct cli_peer *peer, const json_t *request, json_t **answer, struct error *err);
 const char *cli_peer_path(const struct cli_peer *peer); /* the control socket's path; lives with the peer */
 /* cli_peer_process returns a descriptor that poll finds readable when the daemon's process has ended. The caller closes
  * it. -1: the process cannot be watched, because it runs in another container. */
 int cli_peer_process(const struct cli_peer *peer);
-/* cli_fail prints the error of cli_connect or cli_ask, or a later one, and gives the exit status for it. */
+/* cli_fail prints the error of cli_connect or cli_ask, or a later one, and returns the exit status for it. */
 int cli_fail(const struct error *err);
 
 /* cli_ask_change sends a request, which it takes over, under an id that makes it safe to send twice. Fails as cli_ask
@@ -49,8 +49,8 @@ int cli_ask_change(struct cli_peer *peer, json_t *request, struct error *err);
 int cli_change(const char *socket, json_t *request);
 int cli_hand_over(const char *socket, bool json);
 
-/* cli_ask_field asks for what needs no more than the name of it, and gives a part of the answer, an object or an array,
- * which the caller decrefs. cli_ask_status asks for the status. Both fail as cli_ask does. */
+/* cli_ask_field sends a request that is only a name, and returns part of the answer, an object or an array, which the
+ * caller decrefs. cli_ask_status asks for the status. Both fail as cli_ask does. */
 int cli_ask_field(struct cli_peer *peer, const char *op, const char *key, json_t **out, struct error *err);
 int cli_ask_status(struct cli_peer *peer, json_t **out, struct error *err);
 void cli_sleep_ms(unsigned ms);
@@ -65,9 +65,9 @@ int cli_look(const char *socket, unsigned interval_ms, struct cli_look *out, str
 void cli_look_clear(struct cli_look *look);
 
 /* jobs.c, pure. cli_elapsed_s returns the seconds between two statuses; 0: they are of two daemons. cli_find_job
- * returns the job with that name; NULL: there is none. cli_stalled returns the part of the time, 0 to 1, in which the
- * job's clients that are there stood still for one cause ("load", "prepare", "room", "rank"). cli_worst_stall returns
- * the worst of them, and the sum of all in *all. cli_jobs_print writes the jobs as a table. */
+ * returns the job with that name; NULL: there is none. cli_stalled returns the fraction of the time, 0 to 1, that the
+ * job's present clients stood still for one cause ("load", "prepare", "room", "rank"). cli_worst_stall returns the
+ * worst cause, and the sum of all in *all. cli_jobs_print writes the jobs as a table. */
 double cli_elapsed_s(const json_t *now, const json_t *before);
 const json_t *cli_find_job(const json_t *status, const char *name);
 double cli_stalled(const json_t *job, const json_t *before, double elapsed_s, const char *cause);

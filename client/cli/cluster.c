@@ -7,7 +7,7 @@
 #define NAME_COLUMNS 24
 #define NUMBER_COLUMNS 11
 
-/* Of a node that is known by its id alone, the id. */
+/* A node that is known by its id alone is named by the id. */
 static const char *name_of(const json_t *node, char buf[CELL_BYTES])
 {
     const json_t *name = json_object_get(node, "name");
@@ -114,7 +114,7 @@ static void print_jobs(const json_t *jobs, FILE *out)
     }
 }
 
-/* print_parts gives a line for each job and node that has still something to give to it. */
+/* print_parts prints a line for each job and node that has still samples to give to it. */
 static void print_parts(const json_t *jobs, const json_t *nodes, FILE *out)
 {
     static const struct heads heads = {"STILL TO COME FROM", "  TO", {"LEFT", "ASKED", "WAITING"}};

@@ -1,6 +1,6 @@
 /* completion.c: what bash and zsh read to complete `larder …`. Both get the same words: after no command the commands,
- * after a command its own words and options. The program that stands in the line is asked, and it asks the daemon for
- * jobs. */
+ * after a command its own words and options. The shell runs the program named on the command line, and that asks the
+ * daemon for jobs. */
 #include <stdio.h>
 #include <string.h>
 

@@ -14,10 +14,10 @@
 enum doctor_verdict { DOCTOR_GOOD, DOCTOR_UNKNOWN, DOCTOR_BAD };
 
 struct doctor_finding {
-    const char *of; /* what was looked at: "memory" */
+    const char *of; /* name of the check, such as "memory" */
     enum doctor_verdict verdict;
-    char text[DOCTOR_TEXT_BYTES]; /* what was found */
-    char todo[DOCTOR_TEXT_BYTES]; /* what to do; empty unless it is bad */
+    char text[DOCTOR_TEXT_BYTES]; /* the finding */
+    char todo[DOCTOR_TEXT_BYTES]; /* the remedy; empty unless the finding is bad */
 };
 
 struct doctor_report {

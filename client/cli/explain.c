@@ -8,13 +8,13 @@
 
 #define WAITS 0.05       /* the part of the time from which on a job waits for Larder */
 #define THROTTLED 0.1    /* the part of the periods from which on a quota is to blame */
-#define IDLE_CORES 0.7   /* with a smaller part of its cores at work, it is not the cores that a job waits for */
+#define IDLE_CORES 0.7   /* if a smaller fraction of its cores is busy, the job does not wait for cores */
 #define MEMORY_FULL 0.9  /* the part of a cgroup's memory that budgets may take */
-#define THREADS_MAX 1024 /* of threads.workers, and of threads.loaders */
+#define THREADS_MAX 1024 /* most of threads.workers, and of threads.loaders */
 
 #define SAY(where, ...) snprintf(where, sizeof(where), __VA_ARGS__)
 
-/* What is known of the job over the time between the two statuses. 0: not known. */
+/* The job's measurements over the time between the two statuses. 0: not known. */
 struct measured {
     const json_t *job, *before;
     double elapsed_s, waits;
@@ -24,8 +24,8 @@ struct measured {
     double busy_cores;
     /* The settings, and not what the governor makes of them at the moment. 0: a daemon of an earlier release. */
     double workers, loaders, quota; /* quota: 0 … 1, of the arena */
-    double cores;                   /* that larderd may use: of the machine, and of its cgroup's quota */
-    double spare_bytes;             /* of memory, that larderd might have more */
+    double cores;                   /* cores that larderd may use, by the machine and its cgroup's quota */
+    double spare_bytes;             /* further memory that larderd might use */
 };
 
 /* mean gives the mean of what the governor knows of the job's queues. */
@@ -128,8 +128,8 @@ static void say_training(const struct measured *m, struct explanation *out)
         SAY(out->figure, "a batch is ready whenever it asks");
 }
 
-/* list_ranks writes the ranks that are away, or else those that are there and not through with their epoch. It returns
- * how many there are. */
+/* list_ranks writes the ranks that are away, or else those that are there and have not finished their epoch. It returns
+ * their number. */
 static size_t list_ranks(const json_t *job, bool away, char *text, size_t cap)
 {
     const json_t *queues = json_object_get(job, "queues"), *queue;
@@ -169,7 +169,7 @@ static void say_quota(const struct measured *m, const struct explain_facts *fact
 {
     char name[CELL_BYTES], workers[64] = "";
     double quota = facts->machine_now.quota_cores;
-    /* What a sample takes is measured under the quota, too, and so longer than it would take without. */
+    /* The time of a sample is measured under the quota as well, and so is longer than without it. */
     double needs = fmin(ceil(m->wants_per_s * m->prepare_ms / 1e3), facts->machine_now.cores);
     out->cause = "quota";
     SAY(out->why, "%s waits for its samples, because the cgroup of larderd may not use more processor time",
@@ -191,7 +191,7 @@ static void say_memory(const struct measured *m, const struct explain_facts *fac
     double pinned = cells_number(cells_at(facts->now, "memory", "arena", "pinned_bytes"));
     double allowed = cells_field(m->job, "prefetch"), asked = cells_field(m->job, "prefetch_asked");
     bool alone = json_array_size(json_object_get(facts->now, "jobs")) == 1, shortened = asked > allowed;
-    /* Two batches more than the look-ahead are in a client's hands or being filled. */
+    /* Besides the look-ahead, two batches are in a client's hands or being filled. */
     double times = shortened ? (asked + 2) / (allowed + 2) : 2;
     const char *less = shortened ? "batch_size" : "prefetch or batch_size";
     out->cause = "memory";

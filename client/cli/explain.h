@@ -6,20 +6,20 @@
 
 #include "client/cli/machine.h"
 
-/* What the judgement is made of: two statuses of the daemon, and what its machine allowed it at the same times. */
+/* The inputs of the judgement: two statuses of the daemon, and the limits of its machine at the same times. */
 struct explain_facts {
     const json_t *before, *now;
     struct cli_machine machine_before, machine_now;
 };
 
 /* cause: "training" (it does not wait for Larder), "source", "cores", "quota", "memory", "rank", "storage" (it does not
- * answer), "idle" (its script asks for nothing). waits: the part of the time in which its clients stood still. */
+ * answer), "idle" (its script asks for nothing). waits: the fraction of the time that its clients stood still. */
 struct explanation {
     const char *cause;
     double waits;
-    char why[512];    /* what it waits for */
-    char change[512]; /* what would help most */
-    char figure[512]; /* what that is based on */
+    char why[512];    /* the cause of its waits */
+    char change[512]; /* the change that would help most */
+    char figure[512]; /* the figures behind that */
 };
 
 /* cli_explain judges the job, one of facts->now. */

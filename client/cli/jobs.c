@@ -59,7 +59,7 @@ const char *cli_worst_stall(const json_t *job, const json_t *before, double elap
     return worst;
 }
 
-/* What is left of the epoch, at the rate of just now; "-" when that is not known. */
+/* Time left of the epoch at the present rate; "-" when that is not known. */
 static const char *left_text(const json_t *job, double per_s, char buf[CELL_BYTES])
 {
     double left = cells_field(job, "epoch_samples") - cells_field(job, "epoch_delivered");

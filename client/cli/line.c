@@ -25,8 +25,8 @@ static bool parse_interval(const char *text, unsigned *out_ms)
     return true;
 }
 
-/* value_of returns what `--name VALUE` or `--name=VALUE` says at *at, and moves *at to its last word. False: something
- * else stands there. *value is NULL when the value is missing. */
+/* value_of reads `--name VALUE` or `--name=VALUE` at *at, and moves *at to its last word. False: something else is
+ * there. *value is NULL when the value is missing. */
 static bool value_of(char ***at, const char *name, const char **value)
 {
     const char *word = **at;

@@ -10,7 +10,7 @@ enum cli_option { CLI_WATCH = 1, CLI_INTERVAL = 2, CLI_FOR_RESTART = 4 };
 
 struct cli_command;
 
-/* A command and its options, which stood before or after it. The texts are argv's. */
+/* A command, and its options from before or after it. The texts are argv's. */
 struct cli_line {
     const struct cli_command *command;
     const char *socket; /* NULL: the default */
@@ -27,7 +27,7 @@ struct cli_command {
     const char *name, *second;               /* second is the word after `cluster`, else NULL */
     size_t words_min, words_max;             /* words after the name */
     unsigned options;                        /* bits of enum cli_option */
-    const char *needs;                       /* what the words are */
+    const char *needs;                       /* the meaning of the words */
     int (*run)(const struct cli_line *line); /* NULL: larderd does it, and reads what follows */
 };
 
@@ -37,7 +37,7 @@ struct cli_command {
 int cli_line_read(const struct cli_command *commands, size_t n_commands, char **argv, struct cli_line *out,
                   char ***rest);
 
-/* The commands with files of their own: lists.c, explain_job.c, doctor_all.c, top.c. Each gives the exit status. */
+/* The commands with files of their own: lists.c, explain_job.c, doctor_all.c, top.c. Each returns the exit status. */
 int cli_jobs(const struct cli_line *line);
 int cli_datasets(const struct cli_line *line);
 int cli_tree(const struct cli_line *line);
@@ -50,7 +50,7 @@ int cli_top(const struct cli_line *line);
 /* cli_completion is `larder completion SHELL`. */
 int cli_completion(const struct cli_line *line);
 
-/* cli_usage says what is wrong, and gives CLI_USAGE. what may be NULL. */
+/* cli_usage prints the mistake, and returns CLI_USAGE. what may be NULL. */
 int cli_usage(const char *text, const char *what);
 
 #endif

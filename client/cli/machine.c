@@ -26,7 +26,7 @@ static uint64_t keyed_number(const char *path, const char *key)
     return value;
 }
 
-/* two_numbers reads the first one or two numbers of a small file, and gives how many there are. "max" is none. */
+/* two_numbers reads the first one or two numbers of a small file, and returns their count. "max" is none. */
 static int two_numbers(const char *path, double *first, double *second)
 {
     FILE *file = fopen(path, "re");

@@ -9,12 +9,13 @@
 struct cli_machine {
     double cores;                        /* processor cores that the process may run on */
     double quota_cores;                  /* the cores' worth of time that its cgroup has */
-    uint64_t periods, throttled_periods; /* of that quota: how many there were, and in how many it was used up */
-    uint64_t memory_bytes, available_bytes, page_cache_bytes; /* of the machine */
-    uint64_t limit_bytes;                                     /* of memory, of the cgroup */
+    uint64_t periods, throttled_periods; /* periods of that quota, and those in which it was used up */
+    uint64_t memory_bytes, available_bytes, page_cache_bytes; /* memory of the machine */
+    uint64_t limit_bytes;                                     /* memory limit of the cgroup */
 };
 
-/* cli_machine_read reads what /proc and /sys say of a process. root stands before both paths, "" but in tests. */
+/* cli_machine_read reads a process's data from /proc and /sys. root is put before both paths; it is "" except in
+ * tests. */
 void cli_machine_read(const char *root, long pid, struct cli_machine *out);
 
 /* cli_throttled returns the part of the periods between two readings in which the quota was used up; 0: there is no

@@ -1,5 +1,5 @@
-/* poison.c: `larder poison`: the samples that daemons died of. The daemon that runs is asked. Where none does, the file
- * is read that the last one has left (common/poison.h), and changed in place. */
+/* poison.c: `larder poison`: the samples that daemons died of. It asks the running daemon. If none runs, it reads and
+ * changes the file that the last one left (common/poison.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static json_t *row_of(const struct poison_note *note)
                      poison_verdict(note));
 }
 
-/* read_rows gives what the next daemon will know. */
+/* read_rows reads the rows that the next daemon will know. */
 static int read_rows(const char *socket, json_t **rows, struct error *err)
 {
     char path[POISON_PATH_BYTES];

@@ -24,7 +24,7 @@ static void print_memory(const json_t *status, FILE *out)
     fprintf(out, ", process %s\n", cells_bytes(cells_number(cells_at(status, "daemon", "rss_bytes", NULL)), c));
 }
 
-/* print_storage gives each storage class a line, with its part of all bytes that were read. */
+/* print_storage prints a line for each storage class, with its share of all bytes read. */
 static void print_storage(const json_t *status, FILE *out)
 {
     char path[CELL_BYTES], state[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES];
@@ -217,7 +217,7 @@ static size_t find_name_columns(const json_t *jobs)
     return most;
 }
 
-/* Most jobs have the weight 1: the others are named, a few a line. */
+/* Most jobs have weight 1. The others are listed, a few on each line. */
 static void print_weights(const json_t *jobs, FILE *out)
 {
     char buf[CELL_BYTES], cell[CELL_BYTES + 32];

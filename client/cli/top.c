@@ -1,5 +1,6 @@
-/* top.c: `larder top`: the daemon and its jobs, drawn again and again on the terminal's other screen. Whatever ends it
- * (q, Ctrl-C, a signal, the daemon's end) leaves the terminal as it was. What is no terminal gets one plain frame. */
+/* top.c: `larder top`: the daemon and its jobs, drawn again and again on the terminal's other screen. However it ends
+ * (q, Ctrl-C, a signal, the daemon's end), it leaves the terminal as it was. If the output is no terminal, it writes
+ * one plain frame. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -52,7 +53,7 @@ static void leave(const struct screen *screen)
         tcsetattr(STDIN_FILENO, TCSANOW, &screen->before);
 }
 
-/* goes_on waits until the next frame is due; false: the person has had enough. */
+/* goes_on waits until the next frame is due; false: the user quits. */
 static bool goes_on(const struct screen *screen, unsigned interval_ms)
 {
     struct pollfd keys = {.fd = screen->keys ? STDIN_FILENO : -1, .events = POLLIN};
@@ -71,7 +72,7 @@ static void print_frame(const struct cli_look *look, bool color, FILE *out)
         cli_status_print(look->now, look->before, whole);
     if (!whole || fclose(whole) != 0)
         return;
-    char *jobs = strstr(text, "\n\n"); /* of the status: what stands before its own table */
+    char *jobs = strstr(text, "\n\n"); /* the status's text before its own table of jobs */
     char *none = strstr(text, "\nno jobs\n");
     if (jobs || none)
         (jobs ? jobs : none)[1] = '\0';

@@ -1,5 +1,6 @@
-/* train.c: how a training program in C uses Larder. It reads every batch into one buffer, as if to hand it to a GPU,
- * and prints images a second. With --state it saves where it stands, and goes on there when it is started again. */
+/* train.c: shows how a training program in C uses Larder. It reads every batch into one buffer, as if to hand it to a
+ * GPU, and prints images per second. With --state it saves its state, and goes on from there when it is started
+ * again. */
 #include <errno.h>
 #include <larder/larder.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ static const char usage[] =
     "  --state FILE     go on from FILE where there is one, and save to it\n"
     "  --every N        save after every N batches (default 100)\n";
 
-#define STATE_TIMEOUT_MS 60000 /* for ranks that lag behind; this program has one rank */
+#define STATE_TIMEOUT_MS 60000 /* longest wait for ranks that lag behind; this program has one rank */
 
 struct arguments {
     const char *dataset, *socket, *state;
@@ -128,7 +129,7 @@ static int train_epoch(struct training *training, unsigned epoch)
         n_images += larder_batch_count(batch);
         rc = larder_batch_copy(batch, training->images, training->images_bytes);
         larder_batch_release(&batch);
-        /* Here the training step would use the images. What is saved after it has this batch in it. */
+        /* Here the training step would use the images. A state saved after it includes this batch. */
         if (rc == 0 && ++n_batches % training->arguments->every == 0)
             rc = save(training);
     }

@@ -52,7 +52,7 @@ enum larder_shuffle {
     LARDER_SHUFFLE_NONE = 2       /* in the dataset's order */
 };
 
-/* What happens with a sample that cannot be read or prepared. */
+/* The policy for a sample that cannot be read or prepared. */
 enum larder_bad {
     LARDER_BAD_SKIP = 0,    /* left out: its batch is smaller */
     LARDER_BAD_REPLACE = 1, /* another sample takes its place */
@@ -89,7 +89,7 @@ struct larder_options {
     uint32_t drop_last;       /* not 0: a last batch that is not full is left out */
     uint32_t relabel;         /* not 0: labels are numbered anew from 0 over the classes of the subset */
     uint32_t private_augment; /* not 0: no augmented sample is shared with other jobs */
-    /* not 0: batches come in planned order; else a slow sample may come later, by at most what the queue looks ahead */
+    /* not 0: batches come in planned order; else a slow sample may come later, by at most the queue's look-ahead */
     uint32_t ordered;
     uint32_t all_files; /* not 0: samples are files of any kind, not images alone; goes with no pipeline */
     /* not 0: the program keeps several batches at a time, and the daemon promises it room for prefetch + 1; else for
@@ -100,34 +100,34 @@ struct larder_options {
      * weight, and at least a tenth of an equal share. Otherwise weights change nothing. The ranks of a job have its
      * weight together */
     double weight;
-    /* what larder_state gave: the job goes on where it stood (see larder_state). NULL: from the beginning. Borrowed
-     * until larder_open returns */
+    /* the bytes that larder_state returned: the job goes on from there. NULL: from the beginning. Borrowed until
+     * larder_open returns */
     const void *state;
     size_t state_bytes;
-    /* how long the loader waits for a daemon when its own has gone (see larder_next); default 60,000. 0: not at all,
-     * and a daemon that goes is a failure for good. Negative: for ever */
+    /* time that the loader waits for another daemon when its own has gone (see larder_next); default 60,000. 0: it does
+     * not wait, and the loss of the daemon is a permanent failure. Negative: for ever */
     int64_t reconnect_ms;
-    /* where the job's ranks are at several nodes, with a daemon each: how many are at this node, neighbours, and the
-     * first of them. Default 0 and 0: all of them */
+    /* for a job whose ranks are at several nodes, with a daemon each: the number of its ranks at this node, which are
+     * consecutive, and the first of them. Default 0 and 0: all ranks are at this node */
     uint32_t local_world_size, local_first;
 };
 
 struct larder_info {
-    uint32_t n_samples; /* of the dataset or its subset */
-    uint32_t n_batches; /* an epoch, for this rank */
+    uint32_t n_samples; /* samples of the dataset or its subset */
+    uint32_t n_batches; /* batches of an epoch, for this rank */
     uint32_t n_classes;
-    /* batches that may be held unreleased at a time. While one daemon lives it does not change, and it never grows: the
-     * daemon that comes after may have promised memory to others first */
+    /* batches that may be held unreleased at a time. It never grows. It may only shrink when another daemon takes over,
+     * which may have promised memory to others first */
     uint32_t held_max;
-    uint32_t height, width, channels; /* of a prepared sample; 0: encoded bytes of any length */
+    uint32_t height, width, channels; /* shape of a prepared sample; 0: encoded bytes of any length */
     uint32_t dtype;                   /* enum larder_dtype */
     uint32_t layout;                  /* enum larder_layout */
     uint32_t epoch;                   /* the epoch to start with; not 0 with a state, or when a rank comes back */
-    uint64_t sample_bytes;            /* size of a prepared sample; of encoded bytes, the longest that there can be */
-    uint64_t fingerprint[2];          /* of the dataset: equal when names, sizes, labels and order are */
+    uint64_t sample_bytes;            /* size of a prepared sample; for encoded bytes the largest possible */
+    uint64_t fingerprint[2];          /* fingerprint of the dataset: equal when names, sizes, labels and order are */
     const char *job;                  /* the job's name; valid until larder_close */
     uint32_t batch;                   /* index, within that epoch, of the next batch */
-    uint32_t reconnects;              /* how often the loader has gone on with another daemon so far */
+    uint32_t reconnects;              /* number of times that the loader has gone on with another daemon */
     uint64_t view[2];                 /* fingerprint of the dataset's subset */
 };
 
@@ -152,13 +152,12 @@ static inline void larder_options_init(struct larder_options *options)
     larder_options_init_sized(options, sizeof *options);
 }
 
-/* larder_open connects to the daemon and registers the job. It blocks up to open_timeout_ms. The caller owns *out.
- * On failure larder_last_error(NULL) has the text; it is the daemon's own where the daemon refused. LARDER_EGONE: no
- * daemon answers; LARDER_ENOENT: no such dataset; LARDER_EQUOTA: the batch does not fit what the daemon can give;
- * LARDER_EINVAL, LARDER_ELIMIT: an option is wrong; LARDER_EPERM, LARDER_EBUSY, LARDER_EVERSION, LARDER_ETIMEOUT. Of
- * options.state: LARDER_EFORMAT: it is damaged; LARDER_EVERSION: another release made it; LARDER_ECHANGED: it is of
- * another dataset or subset than the daemon has now; LARDER_EINVAL: of another shuffle, or under
- * LARDER_SHUFFLE_STRICT of another seed. */
+/* larder_open connects to the daemon and registers the job. It blocks up to open_timeout_ms. The caller owns *out. On
+ * failure larder_last_error(NULL) returns the text; if the daemon refused, it is the daemon's. LARDER_EGONE: no daemon
+ * answers. LARDER_ENOENT: no such dataset. LARDER_EQUOTA: the daemon has no room for such batches. LARDER_EINVAL,
+ * LARDER_ELIMIT: an option is wrong. LARDER_EPERM, LARDER_EBUSY, LARDER_EVERSION, LARDER_ETIMEOUT. For options.state:
+ * LARDER_EFORMAT: it is damaged. LARDER_EVERSION: another release made it. LARDER_ECHANGED: the daemon has another
+ * dataset or subset now. LARDER_EINVAL: it has another shuffle, or under LARDER_SHUFFLE_STRICT another seed. */
 LARDER_API int larder_open(const struct larder_options *options, struct larder_loader **out);
 
 /* larder_close ends this rank's part of the job. It frees the loader and all its batches, and sets *loader to NULL. It
@@ -173,7 +172,7 @@ LARDER_API const char *larder_last_error(const struct larder_loader *loader);
 /* larder_info_sized does the work of larder_info_get. Programs call the latter. */
 LARDER_API int larder_info_sized(const struct larder_loader *loader, struct larder_info *out, size_t size_bytes);
 
-/* larder_info_get tells what the daemon said about job and dataset. */
+/* larder_info_get fills in the daemon's description of job and dataset. */
 static inline int larder_info_get(const struct larder_loader *loader, struct larder_info *out)
 {
     return larder_info_sized(loader, out, sizeof *out);
@@ -183,76 +182,76 @@ static inline int larder_info_get(const struct larder_loader *loader, struct lar
 LARDER_API const char *larder_class_name(const struct larder_loader *loader, int32_t label);
 
 /* larder_start_epoch begins an epoch (from 0, only forward) and asks for its first batches. It does not wait for
- * samples. What was still to come of the epoch before is dropped; batches of it in the program's hands stay valid
- * until released. With options.state the first epoch to start is larder_info.epoch, and what comes of it is the rest; a
- * later one begins whole. LARDER_EEND when options.epochs are over, or the most that a job may have. */
+ * samples. The rest of the epoch before is dropped; batches of it that the program holds stay valid until released.
+ * With options.state the first epoch to start is larder_info.epoch, of which only the rest comes; a later one begins
+ * whole. LARDER_EEND: options.epochs are over, or the most epochs that a job may have. */
 LARDER_API int larder_start_epoch(struct larder_loader *loader, uint32_t epoch);
 
 /* larder_next waits up to timeout_ms (negative: for ever; 0: not at all) for the epoch's next batch. LARDER_EEND: the
  * epoch is over. LARDER_ETIMEOUT: none yet; ask again. LARDER_EQUOTA: held_max batches are held, release one first. Any
- * other failure is for good: close the loader. Batches in the program's hands stay valid until they are released, a
- * cancelled job's too.
+ * other failure is permanent: close the loader. Batches that the program holds stay valid until they are released, even
+ * if the job was cancelled.
  *
- * A daemon that goes (it was killed, or stopped to make way for the next) is a pause and no failure. The loader
- * connects again to the same socket, in this call or the ones that come after, presents what the program has taken of
- * the epoch, and goes on with exactly the rest of it. It starts no daemon. While there is none, larder_next waits as
- * for a batch and gives LARDER_ETIMEOUT as for one. What the program had been given stays what it is.
- * larder_info.reconnects counts. In a job of several ranks, the next daemon gives no rank a batch before all of them
- * have come to it, each in a call of its own.
+ * The end of a daemon (it was killed, or stopped for a new one) is a pause and no failure. The loader connects again to
+ * the same socket, in this call or later ones, presents what the program has taken of the epoch, and goes on with
+ * exactly the rest of it. It starts no daemon. While there is none, larder_next waits as for a batch, and returns
+ * LARDER_ETIMEOUT as for one. Batches that the program holds stay valid. larder_info.reconnects counts reconnects. In a
+ * job of several ranks, the new daemon gives no rank a batch before all ranks have connected to it, each in a call of
+ * its own.
  *
- * It is a failure for good when no daemon has taken the job over for options.reconnect_ms (LARDER_EGONE, or what the
- * last one said); when the next daemon has another dataset, subset or sample shape (LARDER_ECHANGED); and when it
- * refuses the job, with its own code and text. A rank that came without a state into an epoch that it had begun before,
- * in another process, cannot say what was taken of it: until its next epoch a daemon that goes is LARDER_EGONE. */
+ * It is a permanent failure in three cases. No daemon has taken the job over for options.reconnect_ms: LARDER_EGONE, or
+ * the last daemon's error. The new daemon has another dataset, subset or sample shape: LARDER_ECHANGED. It refuses the
+ * job: its own code and text. A rank that joined, without a state, an epoch that it had begun before in another process
+ * cannot say what was taken of it: until its next epoch the loss of the daemon is LARDER_EGONE. */
 LARDER_API int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_batch **out);
 
-/* larder_fd returns a descriptor that poll finds readable when larder_next has something to do. Then call
- * larder_next with timeout 0 until it gives LARDER_ETIMEOUT, or LARDER_EQUOTA: while held_max batches are held
- * nothing comes. The loader owns the descriptor. It stays the same one, for poll and for epoll, whatever becomes of the
- * daemon: while there is none it is readable a few times a second, when the next attempt to connect is due. It is -1
- * after a failure that is for good. */
+/* larder_fd returns a descriptor that poll finds readable when larder_next has something to do. Then call larder_next
+ * with timeout 0 until it returns LARDER_ETIMEOUT, or LARDER_EQUOTA: while held_max batches are held nothing comes. The
+ * loader owns the descriptor. It stays the same, for poll and for epoll, even if the daemon goes. While there is no
+ * daemon it becomes readable a few times a second, when the next attempt to connect is due. It is -1 after a permanent
+ * failure. */
 LARDER_API int larder_fd(const struct larder_loader *loader);
 
 /* larder_loader_lost returns the number of samples that were bad so far (gone, damaged, too large) in the epoch of the
- * last batch. They were left out; under LARDER_BAD_REPLACE, others took their place. When larder_next has given
- * LARDER_EEND it is the whole epoch's number. The daemon's log names them. It returns 0 for NULL. */
+ * last batch. They were left out; under LARDER_BAD_REPLACE, others took their place. After larder_next has returned
+ * LARDER_EEND it is the number for the whole epoch. The daemon's log names them. It returns 0 for NULL. */
 LARDER_API uint32_t larder_loader_lost(const struct larder_loader *loader);
 
 LARDER_API uint32_t larder_batch_count(const struct larder_batch *batch); /* samples in it; ≥ 1 */
 LARDER_API uint32_t larder_batch_epoch(const struct larder_batch *batch);
-LARDER_API uint32_t larder_batch_index(const struct larder_batch *batch); /* in the epoch, from 0 */
-LARDER_API size_t larder_batch_bytes(const struct larder_batch *batch);   /* what larder_batch_copy writes */
+LARDER_API uint32_t larder_batch_index(const struct larder_batch *batch); /* index in the epoch, from 0 */
+LARDER_API size_t larder_batch_bytes(const struct larder_batch *batch);   /* bytes that larder_batch_copy writes */
 
 /* larder_batch_sample returns sample `position` (< larder_batch_count) without copying it. */
 LARDER_API int larder_batch_sample(const struct larder_batch *batch, uint32_t position, struct larder_sample *out);
 
-/* larder_state returns what the program needs to go on from here in another process: which epoch it is in, and which of
- * the epoch's samples were taken. A batch is taken when larder_next has returned it, whether or not it was released.
+/* larder_state returns the bytes that the program needs to go on from here in another process: the epoch, and the
+ * samples of it that were taken. A batch is taken when larder_next has returned it, whether or not it was released.
  * Write the bytes into the checkpoint, after the training step on the last batch. Give them to larder_open in
- * options.state: the daemon may be another one, on another machine with the same dataset, and world_size may be
- * another. *state is the loader's; it is valid until the next larder_state or larder_close on the loader.
+ * options.state. It may be another daemon, on another machine with the same dataset, and another world_size. *state is
+ * the loader's; it is valid until the next larder_state or larder_close on the loader.
  *
  * It may be called at any time between larder_open and larder_close, and disturbs nothing. After the last batch of an
  * epoch, it is the state of an epoch with nothing left; after LARDER_EEND, of the next epoch's beginning.
  *
  * In a job of one rank it needs no daemon, does not wait, and works after a failure too. In a job of several ranks, any
- * rank's state after its batch b is what all ranks had taken up to batch b, so that one of them may save it for all.
- * The daemon knows that; larder_state waits up to timeout_ms (negative: for ever) for ranks that have not come so far.
+ * rank's state after its batch b has what all ranks took up to batch b, so one of them may save it for all. The daemon
+ * makes it; larder_state waits up to timeout_ms (negative: for ever) for ranks that have not reached batch b.
  *
- * LARDER_ETIMEOUT: a rank has not; the text names it. LARDER_EINVAL: this rank came without a state into an epoch that
- * it had begun before, in another process. LARDER_ELIMIT: within one epoch the job changed world_size more than 64
- * times. LARDER_ENOMEM. */
+ * LARDER_ETIMEOUT: a rank has not reached it; the text names the rank. LARDER_EINVAL: this rank joined, without a
+ * state, an epoch that it had begun before in another process. LARDER_ELIMIT: within one epoch the job changed
+ * world_size more than 64 times. LARDER_ENOMEM. */
 LARDER_API int larder_state(struct larder_loader *loader, int64_t timeout_ms, const void **state, size_t *state_bytes);
 
-/* larder_batch_copy writes all samples one behind the other to dst. LARDER_ELIMIT when cap_bytes does not suffice.
- * Another failure says that the daemon, which lives, has closed the connection. Then the program must not use what is
- * in dst. With options.reconnect_ms 0 it also comes when the daemon is gone (LARDER_EGONE). */
+/* larder_batch_copy writes all samples one after the other to dst. LARDER_ELIMIT when cap_bytes does not suffice.
+ * Another failure says that a living daemon has closed the connection. Then the program must not use the contents of
+ * dst. With options.reconnect_ms 0 it also comes when the daemon is gone (LARDER_EGONE). */
 LARDER_API int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_bytes);
 
-/* larder_batch_release gives the batch back to the daemon and frees it. It sets *batch to NULL whatever it returns, and
- * accepts NULL. A program that read samples in place looks at the result. A failure says that the daemon, which lives,
- * has closed the connection meanwhile; it may have put other samples there. With options.reconnect_ms 0 it also comes
- * when the daemon is gone (LARDER_EGONE). */
+/* larder_batch_release gives the batch back to the daemon and frees it. It always sets *batch to NULL, and accepts
+ * NULL. A program that read samples in place must check the result. A failure says that a living daemon has closed the
+ * connection meanwhile; it may have put other samples there. With options.reconnect_ms 0 it also comes when the daemon
+ * is gone (LARDER_EGONE). */
 LARDER_API int larder_batch_release(struct larder_batch **batch);
 
 #ifdef __cplusplus

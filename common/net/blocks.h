@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-#define NET_BLOCKS_KEPT_BYTES ((size_t)128 << 20) /* of blocks that nobody uses, at most; the rest is freed */
+#define NET_BLOCKS_KEPT_BYTES ((size_t)128 << 20) /* most bytes of unused blocks; further ones are freed */
 
-/* net_block returns a block of so many bytes or more; NULL: there is no memory. net_block_room returns how many it has.
+/* net_block returns a block of at least `bytes`; NULL: there is no memory. net_block_room returns its size.
  * net_block_free gives it back; accepts NULL. */
 void *net_block(size_t bytes);
 size_t net_block_room(const void *block);

@@ -116,7 +116,7 @@ static void take_results(struct net_client *client)
     }
 }
 
-/* Ends what is late, and gives the next moment at which something is; UINT64_MAX: never. */
+/* Ends late calls, and returns the next moment at which one is late; UINT64_MAX: never. */
 static uint64_t look_at_all(struct net_client *client)
 {
     uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;

@@ -17,14 +17,14 @@
 
 #include "common/error.h"
 
-#define NET_CALLS_MAX 4096          /* of a client at a time: requests, and as many alarms */
-#define NET_HEADERS_MAX 8           /* of a request */
-#define NET_HEADER_BYTES_MAX 65536  /* of an answer, all headers together */
+#define NET_CALLS_MAX 4096          /* most requests of a client at a time, and most alarms */
+#define NET_HEADERS_MAX 8           /* most headers of a request */
+#define NET_HEADER_BYTES_MAX 65536  /* most bytes of an answer's headers together */
 #define NET_URL_MAX 2048            /* bytes */
 #define NET_TICKET_NONE UINT64_C(0) /* no request's */
 
-/* Who this process is, and whom it believes: paths of PEM files, borrowed as long as the client lives. cert and key
- * NULL: this process shows no certificate. */
+/* This process's own identity, and the authority that it trusts: paths of PEM files, borrowed as long as the client
+ * lives. cert and key NULL: this process shows no certificate. */
 struct net_tls {
     const char *ca, *cert, *key;
     bool check_names; /* the certificate must bear the host's name; else that the CA signed it suffices */
@@ -37,8 +37,8 @@ struct net_result {
      * code that take gave. */
     int code;
     int status;       /* HTTP's; 0: none came */
-    size_t len_bytes; /* of the answer's body, as far as it came */
-    const char *text; /* what failed, with the URL; borrowed for the call */
+    size_t len_bytes; /* bytes of the answer's body that came */
+    const char *text; /* text of the failure, with the URL; borrowed for the call */
 };
 
 struct net_request {
@@ -47,10 +47,10 @@ struct net_request {
     const char *headers[NET_HEADERS_MAX]; /* "Name: value", copied; NULL: no more */
     const void *body;                     /* borrowed until done; NULL: GET, else POST */
     size_t body_bytes;
-    bool fresh;          /* on a new connection */
-    uint32_t connect_ms; /* for the connection with its TLS handshake; 0: 2 s */
-    uint32_t whole_ms;   /* from here to the end of the answer, waiting for a connection included; 0: no limit */
-    uint32_t stall_ms;   /* in which not one byte moves, either way; 0: no limit */
+    bool fresh;          /* use a new connection */
+    uint32_t connect_ms; /* limit for the connection with its TLS handshake; 0: 2 s */
+    uint32_t whole_ms;   /* limit from here to the end of the answer, waiting for a connection included; 0: none */
+    uint32_t stall_ms;   /* limit without a byte moving in either direction; 0: none */
     size_t answer_max;   /* bytes of body; a longer answer is LARDER_ELIMIT */
     void *answer;        /* room for answer_max bytes, borrowed until done; unused with take */
     /* take is given the body piece by piece; NULL: it goes into answer. Not 0 ends the request with this code. */
@@ -61,8 +61,8 @@ struct net_request {
 
 struct net_client;
 
-/* net_client_start starts a client with at most so many connections to one host and port. Each client is ended by
- * net_client_stop. LARDER_ENOMEM, LARDER_ELIMIT (no thread). */
+/* net_client_start starts a client with at most peer_connections connections to one host and port. net_client_stop ends
+ * it. LARDER_ENOMEM, LARDER_ELIMIT (no thread). */
 int net_client_start(uint32_t peer_connections, struct net_client **out, struct error *err);
 /* net_client_stop ends all requests with LARDER_EEND, then the thread, and frees the client. When it returns no
  * callback runs any more, and none will. Accepts NULL. */

@@ -33,7 +33,7 @@ TAILQ_HEAD(call_list, call);
 /* call_create makes a call with its easy handle. LARDER_EINVAL, LARDER_ENOMEM. */
 int call_create(const struct net_request *request, uint64_t now_ns, struct call **out, struct error *err);
 void call_destroy(struct call *call); /* its easy handle is in no multi */
-/* call_look counts what has moved, and gives the moment at which the call is late; UINT64_MAX: never. */
+/* call_look counts the bytes that have moved, and returns the moment at which the call is late; UINT64_MAX: never. */
 uint64_t call_look(struct call *call, uint64_t now_ns);
 /* call_finish tells the result and destroys the call. text may be NULL. */
 void call_finish(struct call *call, int code, const char *text);

@@ -27,8 +27,8 @@ struct net_identity {
 /* net_identity_found makes an authority for the cluster and writes its file, which must not exist. It is valid for 20
  * years. LARDER_EINVAL (a name is of letters, digits, '-', '_' and '.'), LARDER_EBUSY (the file exists), LARDER_EIO. */
 int net_identity_found(const char *cluster, const char *path, struct error *err);
-/* net_identity_issue writes a bundle for a node, valid for so many days at most, into a file that must not exist. The
- * errors of net_identity_found, and those of net_identity_load for the authority's file. */
+/* net_identity_issue writes a bundle for a node, valid for at most `days` days, into a file that must not exist. Its
+ * errors are those of net_identity_found, and those of net_identity_load for the authority's file. */
 int net_identity_issue(const char *authority_path, const char *node, uint32_t days, const char *path,
                        struct error *err);
 /* net_identity_load reads a bundle, made here or elsewhere, whose first certificate is the node's own. LARDER_ENOENT,

@@ -1,8 +1,8 @@
 /* serve.c: the server's thread, its connections and its life.
  *
- * libmicrohttpd runs in our own loop and not in its own thread, so that one wait serves its sockets, answers of other
- * threads, connections that end while their request waits, and deadlines. All calls of libmicrohttpd that concern a
- * connection are this thread's. */
+ * libmicrohttpd runs in our own loop and not in its own thread. So one wait serves its sockets, answers of other
+ * threads, connections that end while their request waits, and deadlines. Only this thread makes libmicrohttpd calls
+ * that concern a connection. */
 #include "common/net/serve.h"
 
 #include <stdio.h>
@@ -111,7 +111,7 @@ static void end_late(struct net_serve *serve)
 
 /* ── the thread ── */
 
-/* Has those go on that were answered, and says whether the server goes on. */
+/* Resumes the requests that were answered, and tells whether the server goes on. */
 static bool take_answers(struct net_serve *serve)
 {
     struct exchange *exchange;
@@ -222,7 +222,7 @@ static ino_t inode_of(int fd)
     return fstat(fd, &st) == 0 ? st.st_ino : 0;
 }
 
-/* Once it succeeds, libmicrohttpd owns fd. Where it fails, it may have closed it. */
+/* On success libmicrohttpd owns fd. On failure it may have closed it. */
 static bool start_library(struct net_serve *serve, int fd)
 {
     const struct net_serve_options *options = &serve->options;

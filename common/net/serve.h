@@ -6,7 +6,7 @@
  * ticket ends with its answer, or with `on_drop` when the connection ended before.
  *
  * Callbacks run in the server's thread, one at a time, with no lock held. They must not wait, since all connections
- * wait for them; whoever has more to do pushes to a mailbox. They may answer requests, but not stop the server.
+ * wait for them; longer work goes to a mailbox. They may answer requests, but not stop the server.
  *
  * What never reaches on_request is refused with a status and no body:
  *   403  the certificate is missing, is not signed by the CA, has expired, is not for TLS clients, or is of another
@@ -24,10 +24,10 @@
 
 #include "common/error.h"
 
-#define NET_PEER_NAMES_MAX 8 /* of a certificate; more are ignored */
+#define NET_PEER_NAMES_MAX 8 /* names of a certificate; more are ignored */
 #define NET_SERVE_CONNECTIONS_MAX 65536
 
-/* Who a certificate says the other side is. */
+/* The other side, as its certificate names it. */
 struct net_peer {
     const char *names[NET_PEER_NAMES_MAX]; /* the common name, then the DNS names; NULL: no more */
     const char *cluster;                   /* the organisation; NULL: the certificate has none */
@@ -61,18 +61,18 @@ struct net_answer {
 
 /* All numbers may be 0 for the default in brackets. Texts are borrowed until net_serve_stop. */
 struct net_serve_options {
-    const char *host; /* where to listen: an address, or a name */
+    const char *host; /* the address or name to listen on */
     uint16_t port;    /* 0: a free one */
     /* PEM texts: the chain of certificates, own one first, its key, and the CAs that are believed. All three NULL:
      * plain HTTP, whoever asks is answered. */
     const char *cert, *key, *ca;
     const char *cluster;          /* the organisation that each certificate must have; NULL: any */
-    uint32_t connections;         /* at a time (1024); more wait until one ends */
-    uint32_t address_connections; /* from one address (64); more are closed at once */
-    size_t header_bytes;          /* of a request (32 KiB) */
-    size_t body_max;              /* of a request (16 MiB) */
-    size_t bodies_max;            /* of all requests that on_request did not have yet (256 MiB) */
-    uint32_t idle_ms;             /* from an answer to the end of the next request's headers (60 s) */
+    uint32_t connections;         /* most connections at a time (1024); more wait until one ends */
+    uint32_t address_connections; /* most connections from one address (64); more are closed at once */
+    size_t header_bytes;          /* most bytes of a request's headers (32 KiB) */
+    size_t body_max;              /* most bytes of a request's body (16 MiB) */
+    size_t bodies_max;            /* most bytes of all requests that on_request has not received yet (256 MiB) */
+    uint32_t idle_ms;             /* time from an answer to the end of the next request's headers (60 s) */
     /* From the connection to the end of its first request's headers, from there to the end of the body, and from an
      * answer to its last byte (30 s). */
     uint32_t transfer_ms;
@@ -84,15 +84,15 @@ struct net_serve_options {
 
 /* Since the start, but for the first two. */
 struct net_serve_counts {
-    uint64_t bodies_bytes; /* memory that bodies take now, of which bodies_max is the limit */
+    uint64_t bodies_bytes; /* memory that bodies take now; bodies_max is its limit */
     uint32_t open;         /* connections now */
     uint64_t connections;  /* begun */
     uint64_t requests;     /* given to on_request */
     uint64_t answers;      /* begun to be sent */
     uint64_t drops;        /* requests whose connection ended before the answer */
     uint64_t refused_peer; /* requests refused for their certificate */
-    uint64_t refused_size; /* with 413 */
-    uint64_t refused_full; /* with 503 */
+    uint64_t refused_size; /* requests refused with 413 */
+    uint64_t refused_full; /* requests refused with 503 */
     uint64_t late;         /* connections ended by idle_ms or transfer_ms */
     uint64_t silent;       /* TLS connections that ended before a request, as after a failed handshake */
 };

@@ -290,11 +290,11 @@ void exchange_completed(void *arg, struct MHD_Connection *library, void **state,
 
 /* ── answering ── */
 
-/* What is left of an answer's body. */
+/* The rest of an answer's body. */
 struct body {
     struct net_piece *pieces;
     uint32_t n_pieces, at;
-    size_t offset_bytes; /* in the piece */
+    size_t offset_bytes; /* offset in the piece */
     void (*release)(void *arg);
     void *arg;
 };

@@ -19,7 +19,7 @@
 #define SERVE_WHY_MAX 256                           /* bytes of a reason */
 #define SERVE_ADDRESS_MAX (NI_MAXHOST + NI_MAXSERV) /* bytes of an address with its port */
 
-/* What a certificate said, once it was believed. */
+/* The contents of a verified certificate. */
 struct serve_identity {
     struct net_peer peer;
     char *texts[NET_PEER_NAMES_MAX + 1]; /* owned; what peer points to */
@@ -33,10 +33,10 @@ struct exchange {
     uint8_t *body;
     size_t body_bytes, body_cap;
     bool handed;      /* on_request was called */
-    unsigned refused; /* with this status, when the body has come; 0: not */
+    unsigned refused; /* refuse it with this status when the body has come; 0: do not */
     bool suspended;   /* libmicrohttpd leaves the connection alone until it is resumed */
     uint64_t ticket;  /* this field and those below are under the lock. 0: on_request does not have it, or no more */
-    bool answered;    /* in `ready` */
+    bool answered;    /* its answer is in `ready` */
     TAILQ_ENTRY(exchange) link;
     struct MHD_Response *response; /* NULL: none yet, or libmicrohttpd has it */
     unsigned status;
@@ -64,7 +64,7 @@ TAILQ_HEAD(connection_list, connection);
 
 struct net_serve {
     uint32_t magic;
-    struct net_serve_options options; /* with the defaults put in */
+    struct net_serve_options options; /* the options, with defaults filled in */
     uint16_t port;
     struct MHD_Daemon *daemon;
     int epoll_fd, wake_fd;
@@ -72,9 +72,10 @@ struct net_serve {
     struct connection_list connections; /* this field and those below are the thread's own */
     uint32_t *free_slots, n_free_slots;
     uint64_t last_serial;
-    bool ended; /* a connection, in the last run: where all were taken, only the next run listens again */
+    bool ended; /* a connection ended in the last run: if all places were taken, only the next run listens again */
     pthread_mutex_t lock;
-    struct exchange **slots;    /* this field and those below are under the lock. By ticket modulo their number */
+    /* This member and those below are under the lock. Indexed by ticket modulo their number. */
+    struct exchange **slots;
     struct exchange_list ready; /* answered, and suspended or about to be */
     struct net_serve_counts counts;
     bool stopping;

@@ -11,20 +11,20 @@ struct anchor {
     sample_id *ids;
     uint32_t *chunk_of;
     uint32_t count;
-    struct idset *had; /* of had_epoch; NULL: nothing */
+    struct idset *had; /* samples received of had_epoch; NULL: none */
     uint32_t had_epoch;
 
-    struct map *map; /* of the view that `changes` tells; NULL: everything is here */
+    struct map *map; /* the map for the view numbered `changes`; NULL: all chunks are at home here */
     uint64_t changes;
-    uint32_t numbers[MAP_NODES_MAX]; /* of the map's nodes */
-    uint64_t guests[MAP_NODES_MAX];  /* by peer: the last that was asked there; 0: none */
+    uint32_t numbers[MAP_NODES_MAX]; /* the peer number of each node of the map */
+    uint64_t guests[MAP_NODES_MAX];  /* by peer: the last guest that was asked there; 0: none */
 
-    struct merge *merge; /* of the epoch; NULL: nothing was elsewhere in it, or none has begun */
+    struct merge *merge; /* the merge of the epoch; NULL: nothing was elsewhere, or no epoch has begun */
     uint64_t now_ns, term, serial;
     uint32_t epoch;
     bool attached;       /* guests of it have been somewhere */
-    bool elsewhere;      /* something is, in this epoch */
-    struct idset *moved; /* of the epoch */
+    bool elsewhere;      /* some samples of this epoch are elsewhere */
+    struct idset *moved; /* samples of the epoch that were moved */
     struct anchor_counts counts;
     struct anchor_action *actions; /* a queue */
     size_t first, length, cap;

@@ -1,23 +1,24 @@
-/* anchor.h: one job of this node, some of whose samples other nodes give: over its epochs, who gives which. Pure:
- * events with the time come in, actions go out. One thread owns it, the engine's.
+/* anchor.h: an anchor stands for one job of this node, and decides which other nodes give which samples of its epochs.
+ * Pure: events with the time come in, actions go out. The engine's thread owns it.
  *
- * When an epoch begins, each chunk goes to the first of its nodes in the map that is asked (peers.h); what is not this
- * node's is elsewhere. A merge gets it from there. What a node came not to give goes to the chunk's next node, and
- * what that one does not give either is drawn here: alone is always possible. */
+ * When an epoch begins, each chunk is assigned to the first of its nodes in the map that is asked (peers.h). Samples
+ * assigned to other nodes are elsewhere, and a merge gets them from there. If a node fails to give some, the chunk's
+ * next node is asked. If that one fails too, they are drawn here: this node can always do the work alone. */
 #ifndef LARDER_SERVER_CLUSTER_ANCHOR_H
 #define LARDER_SERVER_CLUSTER_ANCHOR_H
 
 #include "server/cluster/merge.h"
 #include "server/cluster/peers.h"
 
-/* What a job is, to the cluster. The peers are borrowed until the anchor is destroyed, all else for the call. */
+/* A job as the cluster needs to know it. The peers are borrowed until the anchor is destroyed, all else for the
+ * call. */
 struct anchor_desc {
     const struct peers *peers;
     uint8_t fingerprint[MAP_FINGERPRINT_BYTES];
-    uint32_t n_chunks; /* of the dataset */
-    uint32_t bound;    /* of the map, percent */
-    bool resumed;      /* the job was there before this daemon: guests of it may have been somewhere */
-    /* What the job had before of an epoch that it goes on in: nobody is asked for that. NULL: nothing. */
+    uint32_t n_chunks; /* chunks of the dataset */
+    uint32_t bound;    /* bound of the map, percent */
+    bool resumed;      /* the job existed before this daemon: other nodes may have had guests of it */
+    /* Samples of the epoch had_epoch that the job received before: nobody is asked for them. NULL: none. */
     const struct idset *had;
     uint32_t had_epoch;
     /* The samples of the job's view, ascending, and the chunk of each. */
@@ -30,7 +31,7 @@ enum anchor_action_type {
     /* To a peer. The results are events with the action's request number, but for DETACH, which has none. */
     ANCHOR_ATTACH,
     ANCHOR_NEXT,
-    ANCHOR_CANCEL, /* nothing comes of the request any more: no event follows, and nothing is written to slots */
+    ANCHOR_CANCEL, /* the request is dropped: no event follows, and nothing is written to slots */
     ANCHOR_DETACH,
     /* To the engine. */
     ANCHOR_ARRIVE, /* an ENGINE_ARRIVED; then anchor_arrived is called */
@@ -40,25 +41,25 @@ enum anchor_action_type {
 struct anchor_action {
     enum anchor_action_type type;
     uint64_t request, guest, term;
-    uint32_t peer; /* its number */
+    uint32_t peer; /* number of the peer */
     uint32_t epoch;
     union {
         struct {
             struct idset *ids;    /* becomes the caller's */
-            bool again;           /* the job had guests before: instances may have been given */
+            bool again;           /* the job had guests before, and may have received instances from them */
             uint64_t predecessor; /* the last guest at this peer that was asked; 0: none */
         } attach;
         struct {
             uint64_t seq, acked, more;
             uint32_t n, wait_ms;
-            bool fresh; /* on a new connection */
+            bool fresh; /* use a new connection */
             uint32_t tasks[MERGE_SAMPLES_MOST];
         } next;
         struct {
             uint32_t task;
             sample_id id;
             uint8_t reason;
-            uint64_t serial; /* for anchor_arrived */
+            uint64_t serial; /* passed on to anchor_arrived */
         } arrive;
         struct idset *back; /* becomes the caller's */
     };
@@ -70,32 +71,32 @@ struct anchor;
 int anchor_create(const struct anchor_desc *desc, struct anchor **out);
 void anchor_destroy(struct anchor *anchor);
 
-/* anchor_elsewhere begins an epoch and gives what is elsewhere in it, a new set: it is the `elsewhere` of the job's
- * engine_homes, whose `map` is the anchor. The present time is that of the last event. */
+/* anchor_elsewhere begins an epoch, and makes a new set of the samples that are elsewhere in it. It is the function
+ * `elsewhere` of the job's engine_homes, whose `map` is the anchor. The present time is that of the last event. */
 int anchor_elsewhere(const void *anchor, uint32_t epoch, struct idset **out);
-/* anchor_expect tells of an EXPECT. It is asked for after the next anchor_step. It comes before the engine is told of
- * any arrival, because that may change what the engine expects. */
+/* anchor_expect reports an EXPECT; the next anchor_step asks for the sample. Call it before the engine hears of any
+ * arrival, because an arrival may change what the engine expects. */
 void anchor_expect(struct anchor *anchor, uint64_t now_ns, uint32_t task, sample_id id, uint64_t ahead);
 /* anchor_step takes a result of a request (MERGE_ATTACHED … MERGE_FAILED), or a MERGE_TICK. */
 void anchor_step(struct anchor *anchor, const struct merge_event *event);
-/* anchor_arrived tells what ENGINE_ARRIVED set, before the next action is taken. */
+/* anchor_arrived reports the result of ENGINE_ARRIVED, before the next action is taken. */
 void anchor_arrived(struct anchor *anchor, uint64_t now_ns, const struct anchor_action *action, bool taken, bool over);
-/* anchor_end ends all that is under way, for the job is gone. */
+/* anchor_end ends all requests, because the job is gone. */
 void anchor_end(struct anchor *anchor);
 
-/* anchor_take returns the next action, in order; false: there is none. After each of the functions above, all are taken
- * before the next event. What was not taken goes with anchor_destroy. */
+/* anchor_take returns the next action, in order; false: there is none. After each of the functions above, the caller
+ * takes all actions before the next event. anchor_destroy frees those that were not taken. */
 bool anchor_take(struct anchor *anchor, struct anchor_action *out);
 bool anchor_acts(const struct anchor *anchor); /* whether anchor_take has an action */
 /* anchor_alarm returns when the next MERGE_TICK is wanted; UINT64_MAX: never. */
 uint64_t anchor_alarm(const struct anchor *anchor);
 
-/* Since the anchor was made, and its parts now, for the status. */
+/* For the status: counts since the anchor was made, and the parts at this moment. */
 struct anchor_counts {
     uint64_t received; /* samples, from other nodes */
     uint64_t refused;  /* arrivals that the engine did not take */
-    uint64_t moved;    /* samples, to another node */
-    uint64_t back;     /* samples, to this one */
+    uint64_t moved;    /* samples moved to another node */
+    uint64_t back;     /* samples that came back to be drawn here */
 };
 struct anchor_counts anchor_counts(const struct anchor *anchor);
 size_t anchor_statuses(const struct anchor *anchor, struct merge_status *out, size_t max);

@@ -19,7 +19,7 @@ enum circuit_state { CIRCUIT_CLOSED, CIRCUIT_OPEN, CIRCUIT_HALF };
 /* A zeroed circuit is closed. */
 struct circuit {
     enum circuit_state state;
-    uint32_t failures;          /* in a row; CLOSED only */
+    uint32_t failures;          /* failures in a row; CLOSED only */
     uint64_t wait_ns, probe_at; /* OPEN: how long it waits, and until when */
 };
 

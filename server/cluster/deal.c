@@ -13,7 +13,7 @@
 struct deal {
     uint32_t magic;
     uint32_t count, n_chunks;
-    sample_id *ids;  /* by chunk, and inside a chunk in the dataset's order */
+    sample_id *ids;  /* sorted by chunk, and inside a chunk in the dataset's order */
     uint32_t *begin; /* chunk c has ids[begin[c] … begin[c + 1] - 1]; n_chunks + 1 of them */
 };
 
@@ -74,7 +74,7 @@ int deal_create(const sample_id *ids, const uint32_t *chunk_of, uint32_t count, 
     return 0;
 }
 
-/* Where the samples of the ranks before this one end. Without drop_last the first ranks get one more. */
+/* run_first returns the first position of the rank's run. Without drop_last the first ranks get one sample more. */
 static uint32_t run_first(uint32_t count, const struct deal_ranks *ranks, uint32_t rank)
 {
     uint32_t each = count / ranks->world_size, more = ranks->drop_last ? 0 : count % ranks->world_size;
@@ -129,7 +129,7 @@ int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const str
     struct idset *share = NULL;
     uint32_t *chunks = malloc(((size_t)deal->n_chunks + 1) * sizeof *chunks);
     int rc = chunks ? idset_create(&share) : LARDER_ENOMEM;
-    /* Chunks of which the view has nothing take no part, so that the deal depends on the view's own chunks alone. */
+    /* Chunks without samples of the view are left out, so that the deal depends only on the view's own chunks. */
     uint32_t n = 0;
     for (uint32_t c = 0; rc == 0 && c < deal->n_chunks; c++)
         if (deal->begin[c] < deal->begin[c + 1])

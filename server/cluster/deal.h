@@ -1,9 +1,9 @@
-/* deal.h: which samples of an epoch the ranks of a job on several nodes get. All functions are pure, so that every node
- * computes the same and nothing need be sent.
+/* deal.h: deals the samples of an epoch to the ranks of a job on several nodes. All functions are pure, so every node
+ * computes the same result, and nothing needs to be sent.
  *
  * A dependent job's view is dealt by chunks. Its chunks are permuted by a stream keyed with the seed and the epoch, and
  * the samples inside a chunk by one keyed with the chunk too. This sequence is cut into one run a rank. So all chunks
- * but those at the ends of a run lie in it whole. A rank's run says what the rank gets, not in which order.
+ * except those at the ends of a run lie whole in it. A run is the set of samples that a rank gets, not their order.
  *
  * A `strict` or `none` job needs no deal: rank r gets the positions r, r + world_size, … of its order. */
 #ifndef LARDER_SERVER_CLUSTER_DEAL_H
@@ -24,10 +24,10 @@ struct deal_ranks {
     bool drop_last;          /* all ranks get equally many samples, and fewer than world_size go to none */
 };
 
-/* deal_create sorts a view by chunks. ids are its samples, each once, in the dataset's order: ascending by index, which
- * is the same on all nodes, where the ids themselves need not be. chunk_of[i] is the chunk of ids[i], below n_chunks.
- * NULL: each sample is a chunk of its own, and n_chunks is ignored. Everything is borrowed for the call. The caller
- * destroys *out. LARDER_ENOMEM. */
+/* deal_create sorts a view by chunks. ids are its samples, each once, ascending by their index in the dataset. Indexes
+ * are the same on all nodes; ids need not be. chunk_of[i] is the chunk of ids[i], below n_chunks. NULL: each sample is
+ * a chunk of its own, and n_chunks is ignored. Everything is borrowed for the call. The caller destroys *out.
+ * LARDER_ENOMEM. */
 int deal_create(const sample_id *ids, const uint32_t *chunk_of, uint32_t count, uint32_t n_chunks, struct deal **out);
 void deal_destroy(struct deal *deal); /* accepts NULL */
 

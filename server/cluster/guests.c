@@ -6,7 +6,7 @@
 #include "common/larder_err.h"
 #include "server/cluster/guests_priv.h"
 
-#define NUMBER_BITS 24 /* of a guest's number that count the guests of a life */
+#define NUMBER_BITS 24 /* bits of a guest's number that count the guests of one boot */
 
 int guests_create(const struct guests_config *config, struct guests **out)
 {

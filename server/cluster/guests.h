@@ -1,21 +1,20 @@
-/* guests.h: a home's side of what it gives to other nodes' jobs. Pure: events with the time come in, actions go out.
- * One thread owns it, the engine's.
+/* guests.h: the home's side of giving samples to jobs of other nodes. Pure: events with the time come in, actions go
+ * out. The engine's thread owns it.
  *
- * A guest is an engine job that stands for one part of another node's job in an epoch: its key is the anchor, the
- * anchor's boot and job. The part of the next epoch is another guest, which takes the place of the one before and
- * inherits what that one had, so that the job gets no instance twice. What the engine delivers to it waits here until
- * a request takes it. What a request took is kept until the anchor says that it has it, so that the request may come
- * again: all requests are safe to repeat.
+ * A guest is an engine job that stands for one part of another node's job in an epoch. Its key is the anchor's node,
+ * boot and job. Each epoch has a new guest, which replaces the one before and inherits its `had`, so that the job gets
+ * no instance twice. Samples that the engine delivers to the guest wait here until a request takes them. They are then
+ * kept until the anchor acknowledges them, so every request is safe to repeat.
  *
- * Where as many batches are held here as the engine lets a guest hold, it delivers nothing more until one goes. Then a
- * request for more waits GUESTS_STILL_NS at most after the last delivery. It gets what is ready, and the next one tells
- * what the anchor has. Where fewer are held, the engine is only slow, and the request waits as long as it may.
+ * If a guest holds as many batches as the engine allows, the engine delivers nothing until one is released. Then a
+ * request for more waits at most GUESTS_STILL_NS after the last delivery, and gets what is ready; the next request
+ * brings the acknowledgement. If fewer are held, the engine is only slow, and the request waits as long as it may.
  *
  *   RESOLVING ── ADDED ──▶ THERE ── a higher term or boot, DETACH, no request for a lease, ENDED ──▶ gone
  *
- * One that has given all its part stays for GUESTS_THROUGH_LEASES leases, for the next epoch. On a node that leaves no
- * other is attached, and those that are there go on until their anchors have what they want of the epoch, for
- * GUESTS_LEAVE_NS at most.
+ * A guest that has given its whole part stays for GUESTS_THROUGH_LEASES leases, for the next epoch. A node that leaves
+ * attaches no new guest. Its guests go on until their anchors have all that they want of the epoch, for at most
+ * GUESTS_LEAVE_NS.
  *
  * An anchor can make a guest hold no more than some hundreds of samples, and the home no more guests than it allows. */
 #ifndef LARDER_SERVER_CLUSTER_GUESTS_H
@@ -30,26 +29,26 @@
 #include "server/cluster/map.h"
 
 #define GUESTS_MAX 256
-#define GUESTS_ASKED_MAX 4     /* requests of a guest that wait at once, and answers that are kept */
-#define GUESTS_BATCH 8         /* samples of a batch of a guest's engine job */
-#define GUESTS_PREFETCH 4      /* batches ahead that its engine job prepares, */
-#define GUESTS_HOLD 8          /* and that may be kept for the anchor */
-#define GUESTS_SAMPLES_MAX 256 /* of an answer */
+#define GUESTS_ASKED_MAX 4     /* most waiting requests of a guest, and most kept answers */
+#define GUESTS_BATCH 8         /* batch size of a guest's engine job */
+#define GUESTS_PREFETCH 4      /* look-ahead of that job, in batches */
+#define GUESTS_HOLD 8          /* batches of that job that may be held for the anchor */
+#define GUESTS_SAMPLES_MAX 256 /* samples in an answer */
 #define GUESTS_WAIT_MAX_MS 5000
 #define GUESTS_STILL_NS UINT64_C(250000000)
 #define GUESTS_THROUGH_LEASES 20
 #define GUESTS_LEAVE_NS UINT64_C(30000000000)
 #define GUESTS_NO_JOB UINT32_MAX
-#define GUESTS_AHEAD 32 /* samples that the engine is asked for beyond what is waited for */
+#define GUESTS_AHEAD 32 /* samples asked of the engine beyond those that requests wait for */
 
 struct guests_config {
-    uint32_t guests;   /* at once, up to GUESTS_MAX */
-    uint64_t lease_ns; /* A guest without a request for so long ends. */
-    uint64_t boot;     /* this home's: guests have other numbers in each life */
-    uint64_t prep_id;  /* of this home: prepared samples go only to nodes with the same */
+    uint32_t guests;   /* most guests at once, up to GUESTS_MAX */
+    uint64_t lease_ns; /* A guest without a request for this long ends. */
+    uint64_t boot;     /* this daemon's boot: guests have other numbers in each */
+    uint64_t prep_id;  /* this home's; prepared samples go only to nodes with an equal one */
 };
 
-/* Whose part a guest stands for. */
+/* The job of another node whose part a guest stands for. */
 struct guests_key {
     uint8_t anchor[MAP_NODE_ID_BYTES];
     uint64_t boot;
@@ -60,7 +59,7 @@ enum guests_event_type {
     GUESTS_TICK,
     GUESTS_ATTACH,
     GUESTS_ADDED,   /* the engine has the job that a RESOLVE asked for */
-    GUESTS_REFUSED, /* or there is none */
+    GUESTS_REFUSED, /* the engine has no such job */
     GUESTS_NEXT,
     GUESTS_WITHDRAW,
     GUESTS_DETACH,
@@ -73,8 +72,8 @@ enum guests_event_type {
 /* A sample that the engine delivered. */
 struct guests_sample {
     sample_id id;
-    uint64_t offset, bytes; /* of the arena */
-    uint8_t reason;         /* of a bad one: enum bad_reason, and no place in the arena; else 0 */
+    uint64_t offset, bytes; /* range of the arena */
+    uint8_t reason;         /* enum bad_reason of a bad sample, which has no place in the arena; else 0 */
 };
 
 struct guests_event {
@@ -86,13 +85,13 @@ struct guests_event {
         struct {
             struct guests_key key;
             uint64_t term, prep_id; /* terms of a key ascend, over epochs too */
-            bool again;             /* there were guests of the key before, here or elsewhere */
-            uint64_t predecessor;   /* the last guest of the key here that gave it anything; 0: none */
-            struct idset *part;     /* of one epoch. Becomes the guests'. */
+            bool again;             /* the key had guests before, here or elsewhere */
+            uint64_t predecessor;   /* the last guest here that gave anything for the key; 0: none */
+            struct idset *part;     /* samples of one epoch; becomes the guests' */
         } attach;
         struct {
             uint32_t job;  /* the engine's number */
-            uint32_t hold; /* batches of its that may be held */
+            uint32_t hold; /* batches of the job that may be held */
         } added;
         struct {
             int32_t code; /* a larder_err, for the ANSWER */
@@ -105,9 +104,9 @@ struct guests_event {
         struct {
             uint64_t term;
             const struct idset *ids; /* NULL: all */
-        } withdraw;                  /* and DETACH */
+        } withdraw;                  /* WITHDRAW and DETACH */
         struct {
-            uint64_t batch; /* as RELEASE names it */
+            uint64_t batch; /* the number that RELEASE takes */
             uint32_t count;
             const struct guests_sample *samples;
             bool last;
@@ -129,10 +128,10 @@ enum guests_action_type {
 
 enum guests_answer {
     GUESTS_ATTACHED,
-    GUESTS_IS_REFUSED, /* with a code */
+    GUESTS_IS_REFUSED, /* has a code */
     GUESTS_STALE,
     GUESTS_BATCH_IS, /* samples; those with a reason last */
-    GUESTS_EMPTY,    /* nothing; also for a request that another one has taken the place of */
+    GUESTS_EMPTY,    /* no samples; also for a request that another one has replaced */
     GUESTS_IS_GONE,
     GUESTS_WITHDRAWN, /* ids */
     GUESTS_DONE,
@@ -145,8 +144,9 @@ struct guests_action {
     uint64_t request; /* RESOLVE, ANSWER */
     union {
         struct {
-            /* Whose instances the guest must not get: those of this job of the engine, which is there until the RESOLVE
-             * has its result. GUESTS_NO_JOB: nobody's; with `all` it is not known which, so all that there are. */
+            /* The guest must not get instances of this engine job, which exists until the RESOLVE has its result.
+             * GUESTS_NO_JOB: it may get any; but with `all` it must not get any that exists now, because it is not
+             * known which were given. */
             uint32_t predecessor;
             bool all;
         } resolve;
@@ -158,8 +158,8 @@ struct guests_action {
             uint64_t seq;
             uint64_t count; /* ATTACHED: samples of the part */
             bool last;
-            /* Copied by the caller before the next step. While it sends what lies in the arena, it puts the RELEASE and
-             * GONE off that would let go of it. */
+            /* The caller copies them before the next step. While it sends bytes from the arena, it delays a RELEASE or
+             * GONE that would free them. */
             const struct guests_sample *samples;
             uint32_t n_samples;
             const struct idset *ids; /* until the next step */
@@ -171,13 +171,13 @@ struct guests;
 
 int guests_create(const struct guests_config *config, struct guests **out); /* LARDER_ENOMEM */
 void guests_destroy(struct guests *guests);
-/* guests_step takes an event and gives the number of actions, in order; they are valid until the next step. */
+/* guests_step takes an event and returns the number of actions, in order; they are valid until the next step. */
 size_t guests_step(struct guests *guests, const struct guests_event *event, const struct guests_action **actions);
-/* guests_alarm returns when the next TICK is wanted; UINT64_MAX: never. guests_count returns how many guests are there,
- * and guests_cut how many GUESTS_LEAVE_NS has ended. guests_behind leaves out those whose anchors wanted another one in
- * their place, since they have had all. guests_wanted returns one key after the other, from *cursor 0 on, of the guests
- * whose anchors may still want something: they have asked within a lease, and did not want another guest in this one's
- * place. NULL: there is no other. */
+/* guests_alarm returns the time of the next TICK; UINT64_MAX: never. guests_count returns the number of guests.
+ * guests_behind does not count those whose anchors wanted to replace them: these anchors have received everything.
+ * guests_cut returns the number that GUESTS_LEAVE_NS has ended. guests_wanted goes over the keys of the guests whose
+ * anchors may still want something: they have asked within a lease, and did not want to replace the guest. *cursor is 0
+ * at first; NULL: there are no more. */
 uint64_t guests_alarm(const struct guests *guests);
 uint32_t guests_count(const struct guests *guests);
 uint32_t guests_behind(const struct guests *guests);

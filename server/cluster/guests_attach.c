@@ -150,7 +150,7 @@ static void tell_attached(struct guests *guests, const struct guest *guest, uint
     guests_reply(guests, guest, request, GUESTS_ATTACHED)->answer.count = guest->count;
 }
 
-/* known answers an attachment that is there, or is being made; it gives false when another one is to be made. */
+/* known answers an attachment that exists, or is being made; it returns false if a new one must be made. */
 static bool known(struct guests *guests, struct guest *guest, const struct guests_event *event)
 {
     if (event->attach.term < guest->term) {

@@ -17,7 +17,7 @@ struct held_list {
     size_t count, cap;
 };
 
-/* A batch of the engine's, of which so many samples are held. */
+/* A batch of the engine's, and the number of its samples that are held. */
 struct open_batch {
     uint64_t batch;
     uint32_t held;
@@ -40,22 +40,22 @@ struct guest {
     uint64_t number, term; /* number 0: an unused place */
     struct guests_key key;
     bool there;              /* The engine has its job. */
-    uint32_t job, hold;      /* its number, and how many of its batches may be held */
-    uint32_t predecessor;    /* the engine's job that it takes the place of, until it is there; GUESTS_NO_JOB: none */
+    uint32_t job, hold;      /* number of its job, and most batches of it that may be held */
+    uint32_t predecessor;    /* the engine's job that it replaces, until it is there; GUESTS_NO_JOB: none */
     uint64_t attaching;      /* the request that waits for the engine's answer */
     uint64_t count;          /* samples of its part */
-    struct idset *rest;      /* of them, those that no answer has had */
-    struct idset *withdrawn; /* and those that never come */
+    struct idset *rest;      /* samples of its part that were in no answer yet */
+    struct idset *withdrawn; /* samples of its part that will never come */
     struct held_list ready;
     struct open_batch *batches;
     size_t n_batches, batches_cap;
     struct asked asked[GUESTS_ASKED_MAX];
     struct kept kept[GUESTS_ASKED_MAX];
-    uint64_t acked, more; /* what is acknowledged: all up to a number, and bit i: acked + 1 + i */
+    uint64_t acked, more; /* acknowledged requests: all up to acked, and acked + 1 + i where bit i is set */
     uint32_t credits;     /* batches that the engine was asked for and has not delivered */
     bool last;            /* The engine has no more. */
-    bool stays;           /* It was through when its lease was over. */
-    bool past;            /* Its anchor wanted another one in its place, and was refused. */
+    bool stays;           /* It had given its whole part when its lease was over. */
+    bool past;            /* Its anchor wanted to replace it, and was refused. */
     uint64_t lease_until_ns;
     uint64_t came_ns; /* the last delivery or request */
 };
@@ -64,18 +64,18 @@ struct guests {
     struct guests_config config;
     uint64_t now_ns, numbers;
     bool leaving;
-    uint64_t leave_until_ns; /* while it is leaving: then all guests end, */
-    uint32_t cut;            /* and so many did */
+    uint64_t leave_until_ns; /* while leaving: when all guests end */
+    uint32_t cut;            /* number of guests that ended so */
     struct guest all[GUESTS_MAX];
     int used;                      /* places from here on are unused */
-    struct idset *told;            /* what an ANSWER of this step points to */
-    struct guests_sample *samples; /* the same, of BATCH */
+    struct idset *told;            /* ids of an ANSWER of this step */
+    struct guests_sample *samples; /* samples of a BATCH of this step */
     size_t samples_cap;
     struct guests_action *actions;
     size_t n_actions, actions_cap;
 };
 
-/* guests_act.c: actions, and samples that are held. A guest that is NULL: it is about none. */
+/* guests_act.c: actions, and samples that are held. A NULL guest: the action is about none. */
 struct guests_action *guests_act(struct guests *guests, enum guests_action_type type, const struct guest *guest);
 struct guests_action *guests_reply(struct guests *guests, const struct guest *guest, uint64_t request,
                                    enum guests_answer kind);

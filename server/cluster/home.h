@@ -1,8 +1,8 @@
-/* home.h: a node as a home, between its guests and its engine. Guests are told of what the engine did; what they ask
- * for is carried out, in the order that keeps what they give: answers before the engine does anything with their slots.
- * It serves the daemon and the nodes in virtual time. Pure; the means do the rest.
+/* home.h: a node as a home, between its guests and its engine. It tells guests what the engine did, and carries out
+ * their actions. Answers go out before the engine does anything with their slots. The daemon and the nodes in virtual
+ * time use it. Pure; the means do the rest.
  *
- * What a step of the engine means to guests is noted, and told when that step is over, since telling steps the engine
+ * Events of an engine step are noted, and told to the guests when the step is over, because telling may step the engine
  * again. */
 #ifndef LARDER_SERVER_CLUSTER_HOME_H
 #define LARDER_SERVER_CLUSTER_HOME_H
@@ -15,12 +15,12 @@ struct home_means {
     uint64_t (*now_ns)(void *ctx);
     void (*answer)(void *ctx, const struct guests_action *action);
     void (*resolve)(void *ctx, const struct guests_action *action);
-    /* Whether the engine's job is a guest's. It may have ended in a step of which the guests hear later. */
+    /* Whether the engine's job is a guest's, even if it ended in a step that the guests have not heard of yet. */
     bool (*is_guests)(void *ctx, uint32_t job);
     void (*engine)(void *ctx, const struct guests_action *action); /* ASK, RELEASE, GONE */
 };
 
-/* What is to be told. Samples of a DELIVERED are those here. */
+/* An event to be told. The samples of a DELIVERED are in `samples`. */
 struct home_note {
     struct guests_event event;
     struct guests_sample samples[GUESTS_BATCH];
@@ -34,10 +34,10 @@ struct home {
 
 int home_begin(const struct guests_config *config, struct home *home); /* LARDER_ENOMEM */
 void home_end(struct home *home);                                      /* accepts one that is all zeros */
-/* home_note notes an event, and gives its place, until the next note. */
+/* home_note notes an event. It returns the note, which is valid until the next one. */
 struct home_note *home_note(struct home *home, struct guests_event event);
-/* home_tell tells an event now; its time is filled in. home_go_on tells what is noted, and a TICK when one is due; it
- * gives whether there was anything, or is more. */
+/* home_tell tells an event now, and fills in its time. home_go_on tells the noted events, and a TICK when one is due.
+ * It returns whether there were any, or are more. */
 void home_tell(struct home *home, const struct home_means *means, struct guests_event event);
 bool home_go_on(struct home *home, const struct home_means *means);
 

@@ -9,7 +9,7 @@
 
 #define MAP_MAGIC UINT32_C(0x3a9c4a9d)
 
-/* What is hashed: fingerprint, chunk (little-endian), node id, number of the unit of weight. */
+/* The hashed bytes: fingerprint, chunk (little-endian), node id, number of the unit of weight. */
 enum {
     HASHED_CHUNK = MAP_FINGERPRINT_BYTES,
     HASHED_NODE = HASHED_CHUNK + 4,
@@ -20,7 +20,7 @@ enum {
 struct map {
     uint32_t magic;
     uint32_t n_chunks, n_nodes;
-    uint32_t counts[MAP_NODES_MAX]; /* of each node's shard */
+    uint32_t counts[MAP_NODES_MAX]; /* number of chunks in each node's shard */
     struct map_chunk *chunks;
 };
 

@@ -1,10 +1,10 @@
-/* map.h: which node is the home of which chunk of a dataset, and who takes a chunk when its home does not answer. A map
- * is a pure function of the dataset, the nodes and the bound, in integers, so that all nodes that know the same nodes
+/* map.h: a map assigns each chunk of a dataset to a home node, and to the nodes that take it if the home does not
+ * answer. It is a pure integer function of the dataset, the nodes and the bound. So all nodes that know the same nodes
  * have the same map.
  *
  * Rendezvous hashing: each node has a score for each chunk, by hashing both. The best node that is not full is the
- * home. A node is full when it has `bound` percent of what its weight would give it. A node that joins or leaves so
- * moves little more than its own share.
+ * home. A node is full when it has `bound` percent of its share by weight. So a node that joins or leaves moves little
+ * more than its own share.
  *
  * A node's shard is the chunks whose home it is. They are numbered densely, in the order of the chunks. */
 #ifndef LARDER_SERVER_CLUSTER_MAP_H
@@ -30,7 +30,7 @@ struct map_node {
     uint32_t weight; /* 1 … MAP_WEIGHT_MAX */
 };
 
-/* What a map is made of. Everything is borrowed for the call. */
+/* The inputs of a map. Everything is borrowed for the call. */
 struct map_desc {
     uint8_t fingerprint[MAP_FINGERPRINT_BYTES];
     uint32_t n_chunks;
@@ -39,17 +39,17 @@ struct map_desc {
     uint32_t bound;               /* percent, 100 … MAP_BOUND_MAX */
 };
 
-/* Where a chunk belongs. */
+/* The nodes of one chunk. */
 struct map_chunk {
     /* Places in map_desc.nodes: the home, then those that take the chunk instead. MAP_NODE_NONE: there are no more
      * nodes. */
     uint8_t nodes[MAP_PLACES];
-    uint32_t number; /* in its home's shard, from 0 */
+    uint32_t number; /* index in its home's shard */
 };
 
 struct map;
 
-/* map_spreads says whether so many chunks are enough for a map of so many nodes. */
+/* map_spreads tells whether n_chunks are enough for a map of n_nodes. */
 bool map_spreads(uint32_t n_chunks, uint32_t n_nodes);
 
 /* map_create makes a map. Its time is that of one hash for each chunk and unit of weight. The caller destroys *out.
@@ -60,7 +60,7 @@ void map_destroy(struct map *map); /* accepts NULL */
 /* map_chunk_at returns a chunk's place; chunk < n_chunks. It lives with the map. */
 const struct map_chunk *map_chunk_at(const struct map *map, uint32_t chunk);
 
-/* map_shard_count returns how many chunks a node is home of; node is a place in map_desc.nodes. */
+/* map_shard_count returns the number of chunks whose home is the node; `node` is an index in map_desc.nodes. */
 uint32_t map_shard_count(const struct map *map, uint32_t node);
 
 #endif

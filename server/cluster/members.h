@@ -19,18 +19,18 @@
 #include "server/cluster/map.h"
 
 #define MEMBERS_UNANSWERED 2
-#define MEMBERS_PROBE_NS UINT64_C(2000000000)   /* between two probes of a node */
-#define MEMBERS_VIEW_NS UINT64_C(2000000000)    /* between two changes of the view */
-#define MEMBERS_FORGET_NS UINT64_C(60000000000) /* as long is a node LOST that no list has */
-#define MEMBERS_KEEPALIVES 3                    /* within the time of a lease */
+#define MEMBERS_PROBE_NS UINT64_C(2000000000)   /* time between two probes of a node */
+#define MEMBERS_VIEW_NS UINT64_C(2000000000)    /* time between two changes of the view */
+#define MEMBERS_FORGET_NS UINT64_C(60000000000) /* time that a node which no list has stays LOST */
+#define MEMBERS_KEEPALIVES 3                    /* keepalives in the time of a lease */
 #define MEMBERS_ACTIONS_MAX (2 * MAP_NODES_MAX + 3)
 
 enum member_state { MEMBER_UNKNOWN, MEMBER_UP, MEMBER_LEAVING, MEMBER_LOST };
 
 enum members_event_type {
     MEMBERS_TICK,
-    MEMBERS_LISTED,         /* a key is there, or changed; or a list has the node */
-    MEMBERS_VANISHED,       /* it is there no more */
+    MEMBERS_LISTED,         /* a key was added or changed; or a list has the node */
+    MEMBERS_VANISHED,       /* the key was removed */
     MEMBERS_PROBE_ANSWERED, /* results of PROBE actions */
     MEMBERS_PROBE_FAILED,
     MEMBERS_DATA_ANSWERED, /* the node answered something else */
@@ -53,9 +53,9 @@ struct members_event {
 enum members_action_type {
     MEMBERS_PROBE,     /* ask the node; tell the result in time */
     MEMBERS_REGISTER,  /* grant a lease and put this node's key, with its present state */
-    MEMBERS_KEEPALIVE, /* of the lease */
+    MEMBERS_KEEPALIVE, /* keep the lease alive */
     MEMBERS_REBOOTED,  /* the node has started anew: what it had for others is gone */
-    MEMBERS_FORGOTTEN, /* nothing of it is known any more */
+    MEMBERS_FORGOTTEN, /* the node is no longer known */
     MEMBERS_CHANGED,   /* the view */
 };
 
@@ -88,9 +88,9 @@ struct members {
     enum members_lease lease;
     bool asked_before;   /* ASKED only: before this node's state changed, so its key is to be put once more */
     uint64_t lease_at;   /* when the lease is next asked for, or kept alive */
-    uint32_t n_members;  /* with this node, which is the first */
+    uint32_t n_members;  /* includes this node, which is the first */
     uint64_t n_refused;  /* listed nodes for which there was no room */
-    uint64_t revision;   /* of the last change of the list */
+    uint64_t revision;   /* revision of the last change of the list */
     bool changed;        /* the view is to be made anew */
     uint64_t changed_at; /* when it was last made; it was made once at the least */
     struct members_view view;
@@ -100,15 +100,15 @@ struct members {
 /* members_init begins with this node alone. leased says whether the list has leases, of lease_ns. */
 void members_init(struct members *members, const struct map_node *self, bool leased, uint64_t lease_ns,
                   uint64_t now_ns);
-/* members_step takes an event and gives the number of actions, in order. There is room for MEMBERS_ACTIONS_MAX. Events
- * about unknown nodes change nothing. */
+/* members_step takes an event and returns the number of actions, in order. There is room for MEMBERS_ACTIONS_MAX.
+ * Events about unknown nodes change nothing. */
 size_t members_step(struct members *members, const struct members_event *event, struct members_action *actions);
 /* members_alarm returns when the next TICK is wanted; UINT64_MAX: never. */
 uint64_t members_alarm(const struct members *members);
 /* members_state returns the node's state now, which the view may learn later. */
 enum member_state members_state(const struct members *members, const uint8_t id[MAP_NODE_ID_BYTES]);
-/* members_away tells whether the node is LOST or LEAVING, or has started anew since it had this boot. Of a node that is
- * UNKNOWN it is not known: it may have this node in its list, and not be in this node's. */
+/* members_away tells whether the node is LOST or LEAVING, or was restarted since it had this boot. It returns false for
+ * an UNKNOWN node: that node may list this one without being in this node's list. */
 bool members_away(const struct members *members, const uint8_t id[MAP_NODE_ID_BYTES], uint64_t boot);
 
 #endif

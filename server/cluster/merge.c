@@ -162,9 +162,9 @@ static void on_moved(struct merge *merge, const struct merge_event *event)
     tend_all(merge);
 }
 
-/* fit learns how many samples a node has at once. One with little room that is asked for more waits for the rest in
- * vain, and the samples that it has wait with it. Where it had another request, it is asked once at a time before it is
- * asked for less. One that gave what it had when its time was over is only slow. */
+/* fit learns how many samples a node can hold at once. A node that is asked for more waits in vain for the rest, and
+ * the samples that it has wait too. If another request was under way, the node is first asked one request at a time,
+ * and only then for fewer samples. A node that answered because its time was over is only slow. */
 static void fit(const struct merge *merge, struct part *part, const struct request *answered, uint32_t count, bool last)
 {
     bool over = merge->now_ns >= answered->asked_ns + MERGE_WAIT_MS * MS;
@@ -180,7 +180,8 @@ static void fit(const struct merge *merge, struct part *part, const struct reque
     }
 }
 
-/* back puts slots that an answer had nothing for where they wait. They have waited for company before. */
+/* back puts slots that an answer left empty among the waiting ones. They need not wait for others to be asked with
+ * them. */
 static void back(struct part *part, const struct request *request, uint32_t from)
 {
     merge_put_slots(&part->waiting, request, from);
@@ -207,7 +208,7 @@ static void on_batch(struct merge *merge, struct part *part, struct request *req
     for (uint32_t i = 0; i < count; i++)
         merge_arrive(merge, part, (struct slot){.task = answered.tasks[i], .id = answered.ids[i]},
                      event->batch.samples[i]);
-    if (count == 0 && !event->batch.last) /* as good as EMPTY */
+    if (count == 0 && !event->batch.last) /* the same as EMPTY */
         had_none(merge, part);
     back(part, &answered, count);
 }

@@ -65,7 +65,7 @@ void merge_send_attach(struct merge *merge, struct part *part, bool again)
     action->attach.again = part->attached_before;
 }
 
-/* merge_attach begins another attachment. What is still under way for the one before is not waited for. */
+/* merge_attach begins another attachment. It does not wait for requests of the one before. */
 void merge_attach(struct merge *merge, struct part *part)
 {
     merge_cancel_all(merge, part, &part->waiting);

@@ -25,9 +25,9 @@ struct slots {
 struct request {
     uint64_t number, seq; /* seq 0: an ATTACH */
     uint64_t asked_ns;    /* when it was sent; of a NEXT */
-    bool again;           /* It has failed once, */
-    bool failed;          /* or one that had some of its slots before. */
-    bool alone;           /* No other was under way: the node hears that all has come. */
+    bool again;           /* It has failed once, and was sent again. */
+    bool failed;          /* An earlier request for some of its slots has failed. */
+    bool alone;           /* No other was under way, so the node knows that all earlier answers have come. */
     uint32_t n;
     uint32_t tasks[MERGE_SAMPLES_MOST];
     sample_id ids[MERGE_SAMPLES_MOST];
@@ -38,19 +38,20 @@ struct part {
     uint32_t node;
     struct idset *left;
     uint64_t guest, term, seq;        /* guest and seq of this attachment */
-    uint64_t acked, more;             /* as in NEXT */
-    uint64_t unused[MERGE_ASKED_MAX]; /* sequence numbers that were answered by nothing; 0: none */
+    uint64_t acked, more;             /* see MERGE_NEXT */
+    uint64_t unused[MERGE_ASKED_MAX]; /* sequence numbers without an answer; 0: none */
     bool attached_before, dry;        /* dry: its guest has no more */
     uint64_t move;                    /* the number of its MOVE, while it is GIVEN_UP */
-    struct idset *soon;               /* what that says */
+    struct idset *soon;               /* `soon` of that MOVE */
     uint32_t tries;                   /* attachments since the engine took something */
-    uint64_t again_ns;                /* It is not asked before. */
-    uint64_t since_ns;                /* since when slots have waited */
-    uint64_t starved_ns;              /* when it is given up, unless the engine takes something or it has none yet */
-    uint32_t most;                    /* samples of a request, as the node has room for, */
-    uint32_t whole;                   /* and whole answers since that was found out */
-    bool tight;                       /* It had no room for as many in several requests. */
-    uint32_t arriving;                /* ARRIVEs of its slots whose results have not come */
+    uint64_t again_ns;                /* It is not asked before this time. */
+    uint64_t since_ns;                /* when slots began to wait */
+    /* when it is given up, unless the engine takes a sample or the node says that it has none yet */
+    uint64_t starved_ns;
+    uint32_t most;     /* most samples in a request: the node has room for these */
+    uint32_t whole;    /* complete answers since `most` was found */
+    bool tight;        /* It had no room for that many in several requests at once. */
+    uint32_t arriving; /* ARRIVEs of its slots whose results have not come */
     struct slots waiting;
     struct request attach, asked[MERGE_ASKED_MAX];
 };
@@ -65,27 +66,28 @@ struct arrival {
 struct merge {
     uint64_t term, requests; /* the last numbers given */
     uint64_t now_ns;
-    bool placed;          /* slots were, and may be asked for */
-    bool closing;         /* all that is left is expected: nothing more will come to wait */
-    uint64_t ahead, left; /* samples: of the look-ahead that are elsewhere; of all parts that are left */
+    bool placed;          /* new slots wait, and may be asked for */
+    bool closing;         /* all samples left are expected: no further slot will wait */
+    uint64_t ahead, left; /* samples of the look-ahead that are elsewhere; samples left in all parts */
     struct part *parts[MERGE_PARTS_MAX];
     size_t n_parts;
-    struct idset *received; /* in this epoch */
-    struct slots homeless;  /* of parts that were given up, until MOVED */
+    struct idset *received; /* samples received in this epoch */
+    struct slots homeless;  /* slots of parts that were given up, until MOVED */
     struct arrival *arrivals;
     size_t first_arrival, n_arrivals, arrivals_cap;
     struct merge_action *actions;
     size_t n_actions, actions_cap;
 };
 
-/* merge_seq.c: numbers of a part's requests: one is answered; the next one; whether there is one; one was answered by
- * nothing. */
+/* merge_seq.c: sequence numbers of a part's requests. took: one was answered. next: returns the next one. has: whether
+ * there is a next one. leave: one will have no answer. */
 void merge_seq_took(struct part *part, uint64_t seq);
 uint64_t merge_seq_next(struct part *part);
 bool merge_seq_has(const struct part *part);
 void merge_seq_leave(struct part *part, uint64_t seq);
 
-/* merge_act.c: slots that wait, and actions. What has no part has no node. A cancelled request's slots go to `to`. */
+/* merge_act.c: waiting slots, and actions. An action without a part has no node. A cancelled request's slots go to
+ * `to`. */
 void merge_put_slot(struct slots *slots, struct slot slot);
 void merge_put_slots(struct slots *slots, const struct request *request, uint32_t from);
 struct merge_action *merge_act(struct merge *merge, enum merge_action_type type, const struct part *part);
@@ -105,7 +107,7 @@ void merge_place_all(struct merge *merge, struct slots *slots);
 size_t merge_under_way(const struct part *part);
 bool merge_under_way_all(const struct part *part);
 
-/* merge_tend.c: what a part is asked for. */
+/* merge_tend.c: sends requests of a part. */
 void merge_send_next(struct merge *merge, struct part *part, struct request *request);
 void merge_tend(struct merge *merge, struct part *part);
 

@@ -27,7 +27,7 @@ uint64_t merge_seq_next(struct part *part)
     return seq;
 }
 
-/* merge_seq_has tells whether there is a number for another request: the node hears of so many answers at once. */
+/* merge_seq_has tells whether another request can have a number: one request can acknowledge only so many answers. */
 bool merge_seq_has(const struct part *part)
 {
     for (int i = 0; i < MERGE_ASKED_MAX; i++) {

@@ -15,7 +15,7 @@ struct cursor {
     bool bad;
 };
 
-/* The next so many bytes; false: there are not so many. */
+/* Steps over the next len bytes, which begin at *at; false: there are fewer. */
 static bool step(struct cursor *cursor, size_t len, size_t *at)
 {
     cursor->bad |= len > cursor->end - cursor->at;
@@ -217,7 +217,7 @@ static void fields(struct cursor *cursor, struct peer_message *message)
     }
 }
 
-/* What follows the version. */
+/* The message after its version. */
 static void body(struct cursor *cursor, struct peer_message *message, bool request)
 {
     uint16_t type = (uint16_t)message->type;

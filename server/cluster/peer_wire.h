@@ -1,6 +1,6 @@
-/* peer_wire.h: the messages between daemons, as bytes. Little-endian, fixed layouts, bounded. Foreign bytes are never
- * trusted and nothing is allocated: decoded texts and blobs point into the message. A message that decodes encodes to
- * the same bytes again.
+/* peer_wire.h: the messages between daemons, as bytes: little-endian, in fixed layouts, bounded. Foreign bytes are
+ * never trusted. Nothing is allocated: decoded texts and blobs point into the message. A decoded message encodes to the
+ * same bytes again.
  *
  * A request begins with "LDRP", version, type, the hash of the cluster's name, the sender's node id and its boot; an
  * answer with version, type and boot. Of BATCH only the head is a message: the payloads follow it, in order. */
@@ -18,8 +18,8 @@
 #define PEER_NODE_BYTES 16
 #define PEER_FINGERPRINT_BYTES 16
 #define PEER_REQUEST_MAX (UINT32_C(16) << 20)
-#define PEER_ANSWER_MAX (UINT32_C(64) << 20) /* with the payloads */
-#define PEER_SAMPLES_MAX 256                 /* of a request, and of a batch with the bad ones */
+#define PEER_ANSWER_MAX (UINT32_C(64) << 20) /* payloads included */
+#define PEER_SAMPLES_MAX 256                 /* samples in a request, and in a batch, bad ones included */
 #define PEER_WAIT_MAX_MS 5000
 #define PEER_PATH_MAX 4096
 #define PEER_PIPELINE_MAX 24576
@@ -68,10 +68,10 @@ struct peer_attach {
     uint32_t flags;
     uint64_t pipeline_hash, prep_id, slot_bytes, seed, variant, predecessor, family;
     uint8_t form, shuffle;
-    uint16_t members; /* of the family */
+    uint16_t members; /* members of the family */
     double weight;
     struct peer_blob view;
-    struct dataset_version version; /* all 0: an anchor of before there were versions, and then not in the bytes */
+    struct dataset_version version; /* all 0: the anchor is older than versions, and the bytes do not have them */
 };
 
 struct peer_next {

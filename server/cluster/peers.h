@@ -21,7 +21,7 @@ struct peer {
 struct peers {
     uint8_t self[MAP_NODE_ID_BYTES];
     struct members_view view; /* the present one */
-    uint64_t changes;         /* how often the view changed */
+    uint64_t changes;         /* counts changes of the view */
     struct peer all[MAP_NODES_MAX];
 };
 
@@ -40,9 +40,9 @@ bool peers_asks(const struct peers *peers, uint32_t number);
 void peers_answered(struct peers *peers, uint32_t number);
 void peers_failed(struct peers *peers, uint32_t number, uint64_t now_ns, bool refused);
 void peers_probed(struct peers *peers, uint32_t number, uint64_t now_ns, bool answered);
-/* peers_probe returns the number of a peer to which a probe is to be sent now; PEER_UNKNOWN: there is none more. */
+/* peers_probe returns the number of a peer to probe now; PEER_UNKNOWN: there is no more. */
 uint32_t peers_probe(struct peers *peers, uint64_t now_ns);
-/* peers_alarm returns when peers_probe is next to be called; UINT64_MAX: never. */
+/* peers_alarm returns the time of the next call of peers_probe; UINT64_MAX: never. */
 uint64_t peers_alarm(const struct peers *peers);
 
 #endif

@@ -15,7 +15,7 @@ struct command {
     const char *name, *second; /* second is the word after `bench` or `cluster`, else NULL */
     int (*run)(int argc, char **argv);
     const char *usage, *help;
-    const char *options; /* what --help adds; NULL: the command has a help of its own */
+    const char *options; /* text that --help adds; NULL: the command has its own help */
 };
 
 static const struct command commands[] = {
@@ -54,7 +54,7 @@ size_t commands_rows(struct manual_row *rows)
     return COMMANDS;
 }
 
-/* list_group lists the commands of two words that begin with argv[0]; without any it gives false. A second word that
+/* list_group lists the commands of two words that begin with argv[0]; without any it returns false. A second word that
  * is none of theirs, or none at all, is wrong usage. */
 static bool list_group(int argc, char **argv, int *status)
 {

@@ -25,7 +25,7 @@ struct probe_arguments {
 struct probe_answer {
     sem_t came;
     int code, status;
-    char text[512]; /* what failed */
+    char text[512]; /* text of the failure */
     size_t len_bytes;
     uint8_t bytes[ANSWER_BYTES_MAX];
 };

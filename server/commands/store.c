@@ -78,9 +78,9 @@ static const char pack_usage[] =
     "  --skip-unreadable   keep a sample that cannot be read as one that never can be, instead of stopping\n"
     "  --quiet             no progress\n";
 
-/* What is given, as numbers of other widths than in struct store_options. */
+/* The given options, as numbers of other widths than in struct store_options. */
 struct pack_numbers {
-    uint64_t chunk_size, threads, segment_mib, max_side, quality; /* of the last two 0: not given */
+    uint64_t chunk_size, threads, segment_mib, max_side, quality; /* max_side and quality: 0: not given */
 };
 
 static bool take_numbers(const struct pack_numbers *numbers, struct store_options *options)
@@ -182,7 +182,7 @@ static void say_packed(const struct pack_arguments *arguments, const struct prog
     putchar('\n');
 }
 
-/* What is in planes is no JPEG, so without --planes the JPEGs are restored. They have restart rows. */
+/* Samples in planes are no JPEGs, so without --planes the JPEGs are restored. They have restart rows. */
 static void restore_planes(const struct dataset *dataset, struct store_options *options)
 {
     struct packing packing;

@@ -9,7 +9,7 @@ struct progress_view {
     const char *verb; /* "packing" */
     bool quiet;       /* show nothing */
     bool terminal;    /* standard error is one */
-    bool bar_drawn;   /* the bar is drawn, and the cursor is in its line */
+    bool bar_drawn;   /* the bar is drawn, and the cursor is on its line */
     uint64_t start_ns, shown_ns;
     struct store_progress last;
 };

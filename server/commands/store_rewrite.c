@@ -11,7 +11,7 @@ _Static_assert(STORE_SIDE_MAX <= SHRINK_SIDE_MAX, "whatever a store allows can b
 /* Larger images than a daemon's default allows: once they are shrunk it takes them. */
 static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max = 100};
 
-/* Writes in planes what was given restart rows. Where that cannot be, it stays as it is. */
+/* Writes a JPEG that was given restart rows in planes. If that is impossible, it stays as it is. */
 static void make_planes(struct store_made *made)
 {
     size_t len_bytes;
@@ -24,7 +24,7 @@ static void make_planes(struct store_made *made)
     made->form ^= STORE_FORM_RESTART_ROWS | STORE_FORM_PLANES;
 }
 
-/* What comes in planes is restored, or stays in planes where these are wanted. */
+/* A sample that comes in planes is restored, or stays in planes if these are wanted. */
 static void take_planes(const struct store_options *options, const uint8_t *bytes, size_t len_bytes,
                         struct store_made *made)
 {

@@ -63,7 +63,8 @@ static void find_metrics_socket(struct config *config)
     if (!config->metrics_socket_auto)
         return;
     free(config->metrics_socket);
-    snprintf(path, sizeof path, "%s.metrics", config->socket_path); /* as long as .control, which fits */
+    /* ".metrics" is as long as ".control", which fits */
+    snprintf(path, sizeof path, "%s.metrics", config->socket_path);
     config->metrics_socket = xstrdup(path);
 }
 
@@ -182,7 +183,7 @@ static int fail_errno(const char *path, const char *doing, struct error *err)
     return error_set(err, code, "%s: cannot %s the configuration: %s", path, doing, strerror(errno));
 }
 
-/* read_file gives the file's bytes, malloc'ed; at most CONFIG_FILE_MAX_BYTES. */
+/* read_file returns the file's bytes, malloc'ed; at most CONFIG_FILE_MAX_BYTES. */
 static int read_file(const char *path, char **out, size_t *len_bytes, struct error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);

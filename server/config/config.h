@@ -48,7 +48,7 @@ enum config_setting {
 
 enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_COMMAND_LINE };
 
-/* Where something stands in the file. Both numbers count from 1. 0: it is not from a file. */
+/* A place in the file. Both numbers count from 1. 0: it is not from a file. */
 struct config_mark {
     uint32_t line, column;
 };
@@ -73,7 +73,7 @@ struct config_dataset {
     char *name;
     char *path;
     char *pipeline;                  /* JSON, as pipeline_parse reads it; NULL: none given */
-    struct config_mark *pipeline_at; /* where each operator stands, and last the list itself */
+    struct config_mark *pipeline_at; /* places of the operators, and last that of the list itself */
     uint32_t n_pipeline_at;
     char *subset; /* JSON of the part that jobs get, which view_parse has parsed once; NULL: jobs get all of it */
     struct config_mark at;
@@ -133,7 +133,7 @@ struct config {
     struct config_root *roots; /* in the file's order; none: datasets may lie anywhere */
     uint32_t n_roots;
     char *file;                /* NULL: no file was read */
-    const char *settings_file; /* where to change a setting: errors name it; NULL: not known. Borrowed */
+    const char *settings_file; /* the file to change a setting in, which errors name; NULL: not known. Borrowed */
     enum config_source source[CONFIG_SETTINGS];
     struct config_mark mark[CONFIG_SETTINGS];
 };
@@ -169,8 +169,8 @@ void config_dump(const struct config *config, FILE *out);
 /* config_example writes the fully commented default file: configs/larder.yaml. */
 void config_example(FILE *out);
 
-/* config_check_main is `larderd check …`; argv[0] is "check". It gives the exit status. 0: the configuration is right.
- * 1: it is wrong. 2: wrong usage. */
+/* config_check_main is `larderd check …`; argv[0] is "check". It returns the exit status. 0: the configuration is
+ * right. 1: it is wrong. 2: wrong usage. */
 int config_check_main(int argc, char **argv);
 
 #endif

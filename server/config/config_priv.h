@@ -43,7 +43,7 @@ enum config_kind {
 
 struct config_row {
     enum config_kind kind;
-    size_t offset; /* of the field in struct config */
+    size_t offset; /* offset of the field in struct config */
     const char *section, *key, *key_path, *initial, *unit, *help;
     uint64_t min, max;
 };
@@ -87,10 +87,10 @@ struct doc_node {
     struct config_mark at;
     char *text; /* a scalar's text, without NUL bytes */
     bool quoted;
-    struct doc_node **children; /* in a mapping key, value, key, value …; keys are scalars, and none comes twice */
+    struct doc_node **children; /* a mapping has key, value, key, value …; keys are scalars, and none comes twice */
     uint32_t n_children;
     size_t cap;
-    struct doc_node *next; /* in the document's list of all its nodes */
+    struct doc_node *next; /* next in the document's list of all nodes */
 };
 
 struct doc {
@@ -106,8 +106,8 @@ void doc_clear(struct doc *doc);
 /* doc_is_null tells whether a value was left out: nothing, ~ or null. */
 bool doc_is_null(const struct doc_node *node);
 
-/* config_fail writes "file:line:column: key: …" into err and gives code. key may be "". file NULL: no place is given.
- */
+/* config_fail writes "file:line:column: key: …" into err and returns code. key may be "". file NULL: no place is
+ * given. */
 __attribute__((format(printf, 6, 7))) int config_fail(struct error *err, int code, const char *file,
                                                       struct config_mark at, const char *key, const char *fmt, ...);
 

@@ -15,7 +15,7 @@
 
 struct frame {
     struct doc_node *node;
-    struct doc_node *key; /* in a mapping: the key that was read, whose value was not yet */
+    struct doc_node *key; /* in a mapping: the key whose value was not read yet */
 };
 
 struct builder {

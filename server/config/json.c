@@ -1,9 +1,9 @@
-/* json.c: what a dataset's pipeline and subset are in YAML, as the JSON that pipeline_parse (preprocess/pipeline.h)
- * and view_parse (sampler/view.h) read.
+/* json.c: turns a dataset's pipeline and subset from YAML into the JSON that pipeline_parse (preprocess/pipeline.h) and
+ * view_parse (sampler/view.h) read.
  *
- * Plain texts become what YAML's core schema says (null, truth values, numbers), quoted ones stay texts. What the
- * operators mean is the pipeline parser's business; the operators' places are kept, so that its errors can be shown
- * with a line. A subset is parsed here, while the document is still there to find the place of an error. */
+ * Plain texts become values by YAML's core schema (null, truth values, numbers), quoted ones stay texts. The pipeline
+ * parser interprets the operators; their places are kept, so that its errors can be shown with a line. A subset is
+ * parsed here, while the document is still there to find the place of an error. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "server/config/config_priv.h"
 
 #define NUMBER_MAX_BYTES 64
-/* YAML takes a key for one only within 1,024 characters, and JSON may write six for a byte. What is written out must be
+/* YAML recognises a key only within 1,024 characters, and JSON may write six for a byte. The written file must be
  * readable again. */
 #define KEY_MAX_BYTES 128
 #define KEY_MAX_TEXT "128"

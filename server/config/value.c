@@ -101,7 +101,8 @@ static int parse_width(const struct config_row *row, struct config_scalar value,
     return 0;
 }
 
-/* amount reads a number and gives the unit behind it, where blanks may stand between; NULL when there is no number. */
+/* amount reads a number and returns the unit behind it, with or without blanks between; NULL when there is no
+ * number. */
 static const char *amount(const char *text, double *out)
 {
     uint64_t whole;

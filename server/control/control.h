@@ -37,8 +37,8 @@
 #define CONTROL_CONNECTIONS_MAX 64
 #define CONTROL_REMEMBERED 64
 
-/* The owner's callbacks. The control's thread calls them, one at a time. They may wait for the engine. Those that give
- * an int give 0 or an error; LARDER_ENOENT: there is no such job. */
+/* The owner's callbacks. The control's thread calls them, one at a time. They may wait for the engine. Those that
+ * return an int return 0 or an error; LARDER_ENOENT: there is no such job. */
 struct control_handlers {
     char *(*status_json)(void *ctx); /* malloc'ed JSON, the caller's; NULL: no memory for it */
     char *(*tree_json)(void *ctx);   /* the same; the dependent sampling tree (status.h) */

@@ -26,16 +26,16 @@ struct exchanges {
     struct exchange all[EXCHANGES_MAX];
 };
 
-/* exchanges_open opens all exchanges on the socket and gives nng's code. exchanges_close frees them, also after a
+/* exchanges_open opens all exchanges on the socket and returns nng's code. exchanges_close frees them, also after a
  * failure, once the socket is closed. */
 int exchanges_open(struct exchanges *exchanges, nng_socket socket);
 /* exchanges_stop ends the operations that wait, and each that is begun later. Any thread. */
 void exchanges_stop(struct exchanges *exchanges);
 void exchanges_close(struct exchanges *exchanges);
 
-/* exchanges_idle returns an exchange that has nothing on its way, and waits until there is one. */
+/* exchanges_idle waits until an exchange is idle, and returns it. */
 struct exchange *exchanges_idle(struct exchanges *exchanges);
-/* exchange_receive waits for a request and gives nng's code. The caller owns the request. */
+/* exchange_receive waits for a request and returns nng's code. The caller owns the request. */
 int exchange_receive(struct exchange *exchange, int32_t timeout_ms, nng_msg **msg);
 /* exchanges_take notes which peer the request comes from. False: too many answers wait for that peer, which has lost
  * its connection. */

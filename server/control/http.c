@@ -2,9 +2,9 @@
  * use. It also runs the loop itself, to bound the time of a whole request: the library only limits a connection's
  * silence.
  *
- * Anybody on the machine may connect and ask without end. Two bounds keep that from taking much of a processor, and
- * from keeping a health check from its answer. Answers that take work come so many a second; who asks for more waits,
- * suspended. And the thread rests after each round, in proportion to the processor time that the round took. */
+ * Anybody on the machine may connect and ask without end. Two bounds limit the processor time of that, and keep health
+ * checks answered. Answers that take work are limited in rate; further requests wait, suspended. And the thread rests
+ * after each round, in proportion to the processor time of the round. */
 #include "server/control/http.h"
 
 #include <limits.h>
@@ -26,7 +26,7 @@
 #define HTTP_MAGIC UINT32_C(0x50545448)
 #define HTTP_CONNECTION_BYTES 32768u
 #define PAUSE_MAX_MS 500
-#define REST_SHARE 19 /* the thread rests so many times as long as it works: it has a twentieth of a processor … */
+#define REST_SHARE 19 /* the thread rests 19 times as long as it works: it takes 1/20 of a processor … */
 #define REST_MAX_NS (50 * CLOCK_NS_PER_MS) /* … or a little more where a round takes long */
 #define ROUND_RUNS_MAX 32                  /* the library lets in about eight newcomers in each run */
 
@@ -41,7 +41,7 @@ struct http {
     struct http_handlers handlers;
     struct visits visits; /* only the thread uses it, and the next two */
     uint64_t moved;       /* connections that came, and that went */
-    uint64_t paced_ns;    /* by then all answers so far would have been given, at answers_per_s */
+    uint64_t paced_ns;    /* time by which all answers so far would have gone out at answers_per_s */
     int epoll_fd, wake_fd;
     atomic_bool stopping; /* set before wake_fd is written, read by the thread */
     pthread_t thread;
@@ -189,7 +189,7 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
                          enum MHD_RequestTerminationCode code)
 {
     (void)arg, (void)state, (void)code;
-    visit_asks(visit_of(connection)); /* from here the connection has time for its next request */
+    visit_asks(visit_of(connection)); /* the time limit of the next request begins here */
 }
 
 /* count_answer puts off what comes next. That is never by more than one pause: many who ask at the same time are

@@ -40,9 +40,9 @@ struct http_handlers {
     char *(*live_json)(void *ctx);
     bool (*ready)(void *ctx);
     void *ctx;
-    /* Of all clients together; after a while without any, answers_at_once may come at once. Who asks more often waits,
-     * so that nobody who asks without end takes much of a processor. Health checks do not count, and do not wait.
-     * answers_per_s 0: as fast as they ask. */
+    /* The rate of answers to all clients together. After a pause answers_at_once may go out at once. Further requests
+     * wait, so that nobody who asks without end takes much of a processor. Health checks do not count, and do not wait.
+     * answers_per_s 0: no limit. */
     uint32_t answers_per_s, answers_at_once;
 };
 

@@ -28,7 +28,7 @@ bool http_host_is_loopback(const char *host);
  * is answered until the answer is sent. Each of the two has a deadline. Between them it may have to wait. */
 struct visit {
     bool used, answered, ended;   /* ended: the connection is shut down and about to be closed */
-    bool waited;                  /* for this answer, and long enough */
+    bool waited;                  /* the request has waited long enough for this answer */
     struct MHD_Connection *waits; /* the library's connection, which is suspended; NULL: it does not wait */
     int fd;
     uint64_t since_ns, deadline_ns;
@@ -54,7 +54,7 @@ bool visits_wait(const struct visits *visits); /* whether a connection waits tha
 void visit_is_over(struct visit *visit);
 /* visits_end_late ends the connections whose deadline is before now_ns. The caller has read what had come by then. */
 void visits_end_late(struct visits *visits, uint64_t now_ns);
-/* visits_next_deadline returns 0 where a connection that waits is ended, UINT64_MAX where there is none. */
+/* visits_next_deadline returns 0 if a waiting connection has ended, and UINT64_MAX if there is no deadline. */
 uint64_t visits_next_deadline(const struct visits *visits);
 
 #endif

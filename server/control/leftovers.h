@@ -1,9 +1,9 @@
-/* leftovers.h: connections that nng has ended and forgotten, and whose descriptors it never closes.
+/* leftovers.h: finds connections that nng has ended and forgotten, and closes their descriptors.
  *
  * When nng's listener has ended by itself, connections that it had accepted but not handed to the socket are lost with
  * it: closing the listener shuts them down and leaves them open. They are noted right after that, before the next
- * listener begins, so that each connection of the socket's address is the old listener's. nng closes those that it
- * knows within a moment. What is still open much later nobody knows, and it is closed. */
+ * listener begins, so each connection of the socket's address belongs to the old listener. nng soon closes those that
+ * it still knows. A noted connection that is open much later is known to nobody, and is closed. */
 #ifndef LARDER_SERVER_CONTROL_LEFTOVERS_H
 #define LARDER_SERVER_CONTROL_LEFTOVERS_H
 
@@ -23,7 +23,7 @@ struct leftovers {
 };
 
 /* leftovers_note notes the process's connections at the address. No listener may have it now.
- * What was noted before keeps its time. */
+ * Connections noted before keep their time. */
 void leftovers_note(struct leftovers *leftovers, const char *address, uint64_t now_ns);
 /* leftovers_close closes those that have been open for long enough since they were first noted. It returns their
  * number. */

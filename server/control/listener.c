@@ -34,8 +34,8 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
         nng_pipe_close(pipe);
 }
 
-/* The address sanitizer calls a function below when a program ends. What nng's fault makes a listener lose counts as
- * nng's leak, not Larder's. The function must be visible, or the sanitizer's library does not find it. */
+/* The address sanitizer calls a function below when a program ends. Memory that a listener loses by nng's fault counts
+ * as nng's leak, not Larder's. The function must be visible, or the sanitizer's library does not find it. */
 #ifndef __has_feature /* clang's way to say what gcc says with a macro */
 #define __has_feature(name) 0
 #endif
@@ -82,7 +82,7 @@ static int take_place(struct listener *listener, const char *from, struct error 
     return 0;
 }
 
-/* own_name gives the name under which nng listens: not longer than the path, which may have the greatest length
+/* own_name returns the name under which nng listens. It is not longer than the path, which may have the greatest length
  * possible. */
 static void own_name(const struct listener *listener, char name[SOCKET_PATH_MAX])
 {

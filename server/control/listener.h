@@ -35,8 +35,8 @@ struct listener {
     /* Once the control's thread runs, only that thread uses the following, up to arrivals_before. */
     nng_listener nng;
     bool listening, lost;
-    struct leftovers leftovers; /* of the listener before */
-    unsigned restarts;          /* how often nng's listener was begun anew */
+    struct leftovers leftovers; /* connections of earlier listeners */
+    unsigned restarts;          /* restarts of nng's listener */
     int probe_fd;               /* a probe's connection that nng has not accepted yet; -1: there is none */
     unsigned arrivals_before;   /* the value of arrivals when that connection was begun */
     /* on_pipe, which nng calls from several threads, counts both; gets_through reads arrivals. */

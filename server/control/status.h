@@ -73,19 +73,19 @@
 /* The names of enum engine_stall. */
 extern const char *const status_stalls[ENGINE_STALLS];
 extern const char *const status_levels[ENGINE_LEVELS]; /* the names of enum engine_level */
-/* What states a node of the cluster has. */
+/* The states of a node of the cluster. */
 enum status_node_state { STATUS_NODE_UNKNOWN, STATUS_NODE_UP, STATUS_NODE_LEAVING, STATUS_NODE_LOST };
 #define STATUS_NODE_STATES 4
 extern const char *const status_node_states[STATUS_NODE_STATES];
 
-/* What the governor knows of a rank's queue. A time of 0 seconds is not known. */
+/* The governor's view of a rank's queue. A time of 0 seconds is not known. */
 struct status_queue {
     uint32_t line; /* the queue's number; some ranks share a queue where there are very many */
     uint32_t loaders, ahead;
-    uint32_t reading, pending_reads, pending_samples; /* what is pending includes what is being read */
+    uint32_t reading, pending_reads, pending_samples; /* pending includes what is being read */
     double load_s, prepare_s;                         /* thread time that a sample takes */
     double train_s;                                   /* training time of a batch */
-    double late_s;                                    /* how late its next batch will be; below 0: in time */
+    double late_s;                                    /* predicted delay of its next batch; negative: in time */
 };
 
 /* How the dataset was packed; all is 0 for a folder. */
@@ -97,13 +97,13 @@ struct status_store {
 
 struct status_job {
     struct engine_job_status engine;
-    uint32_t pid;               /* of the first rank's client; 0: not known */
+    uint32_t pid;               /* pid of the first rank's client; 0: not known */
     uint32_t loaders;           /* loaders that the governor gives the job */
     uint32_t ahead;             /* batches of look-ahead that cover its latency; 0: not known */
-    struct histogram waits;     /* how long its clients stood still for a batch */
-    struct histogram intervals; /* from one batch of a rank to its next */
+    struct histogram waits;     /* times that its clients stood still for a batch */
+    struct histogram intervals; /* times from one batch of a rank to its next */
     /* The status owns the following, which are malloc'ed. Each may be NULL. */
-    char *client;                       /* what the first rank's client calls itself, "python/0.1" */
+    char *client;                       /* name and version of the first rank's client, such as "python/0.1" */
     char *dataset;                      /* the path of its dataset */
     uint32_t dataset_samples;           /* samples in it */
     struct status_store store;          /* how it was packed */
@@ -111,10 +111,10 @@ struct status_job {
     struct engine_queue_status *queues; /* by rank */
     struct status_queue *governed;      /* by rank */
     size_t n_queues;
-    uint32_t first_rank; /* of the ranks here, whose queues these are */
+    uint32_t first_rank; /* first of the ranks at this node, whose queues these are */
 };
 
-/* What the governor decided, and what it predicts. */
+/* The governor's decision and predictions. */
 struct status_governor {
     uint32_t preparers, loaders; /* threads */
     double prepare_rate,
@@ -126,7 +126,7 @@ struct status_governor {
 struct status_settings {
     uint32_t workers, loaders; /* threads.workers, threads.loaders */
     double job_quota;          /* jobs.quota, 0 … 1 */
-    uint32_t classes;          /* of storage; those that were left out are not in the status's storage */
+    uint32_t classes;          /* storage classes; those that were left out are not in the status's storage */
 };
 
 struct status_read {
@@ -142,11 +142,11 @@ struct status_class {
     struct status_read read, written;
     uint64_t waiting_bytes, skipped, corrupt, given_up;
     bool left_alone;
-    double bytes_per_s; /* with one read under way; 0: not known */
+    double bytes_per_s; /* bandwidth with one read under way; 0: not known */
 };
 
 struct status_storage {
-    struct status_read source; /* of all sources */
+    struct status_read source; /* reads from all sources */
     struct status_class classes[STATUS_CLASSES_MAX];
     uint32_t n_classes;
     const char *const *states; /* names of all states, NULL at the end; static */
@@ -166,14 +166,14 @@ struct status_node {
     bool self, asked;
     char *name, *url; /* malloc'ed, the status's own; NULL: not known */
 };
-/* What another node has still to give to a job. */
+/* The samples that another node has still to give to a job. */
 struct status_part {
     uint8_t node[STATUS_NODE_ID_BYTES];
     uint64_t left;           /* samples */
-    uint32_t asked, waiting; /* of them, those in requests, and those in none that are waited for */
+    uint32_t asked, waiting; /* those of them in requests; those waited for and in no request */
     bool open;
 };
-/* What became of samples that other nodes have, or had. */
+/* Counts of samples that other nodes have given, or failed to give. */
 struct status_shared {
     uint64_t received, refused, moved, back;
 };
@@ -188,14 +188,14 @@ struct status_cluster {
     char *name; /* malloc'ed, as are the arrays: the status's own */
     uint32_t guests;
     uint64_t requests, probes, given;
-    struct status_shared samples; /* of all jobs, and those that have ended */
+    struct status_shared samples; /* all jobs, ended ones included */
     struct status_node *nodes;    /* this one first */
     size_t n_nodes;
     struct status_share *jobs;
     size_t n_jobs;
 };
 
-/* What the daemon's process is, and what it takes of the machine. */
+/* The daemon's process and its use of the machine. */
 struct status_process {
     uint32_t pid;
     double start_time_s; /* Unix time */
@@ -223,8 +223,8 @@ struct daemon_status {
     struct status_storage storage;
     struct engine_totals totals;
     struct status_governor governor;
-    struct histogram loads, preparations; /* how long reads took, and preparing samples */
-    struct histogram steps;               /* how long the engine's steps took */
+    struct histogram loads, preparations; /* durations of reads, and of preparing samples */
+    struct histogram steps;               /* durations of the engine's steps */
     const char *bad_reasons[BAD_REASONS]; /* names for totals.counts.bad_samples; NULL: no such reason. Static. */
     struct status_job *jobs;              /* malloc'ed, the status's own */
     size_t n_jobs;
@@ -233,7 +233,7 @@ struct daemon_status {
 
 /* The dependent sampling tree (sampler.h, sampler_tree), of jobs that ascend by what is left to them. */
 struct status_vertex {
-    char name[ENGINE_NAME_MAX]; /* of job i */
+    char name[ENGINE_NAME_MAX]; /* name of job i */
     uint64_t left;
     uint64_t shared; /* samples that job i and all that follow have in common, and job i - 1 has not */
     uint64_t own;    /* samples in its leaf */

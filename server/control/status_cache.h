@@ -10,7 +10,7 @@
 
 #include "server/control/status.h"
 
-#define STATUS_CACHE_NS UINT64_C(1000000000) /* how long a snapshot is shown */
+#define STATUS_CACHE_NS UINT64_C(1000000000) /* longest age of a snapshot */
 
 struct status_cache {
     void (*read)(void *ctx, struct daemon_status *status); /* fills a snapshot, which may take a while */

@@ -13,7 +13,7 @@ static json_t *text(const char *bytes)
     json_t *json = bytes ? json_string(bytes) : json_null();
     if (json)
         return json;
-    char *ascii = xstrdup(bytes); /* for bytes that are not UTF-8 */
+    char *ascii = xstrdup(bytes); /* used if the bytes are not UTF-8 */
     for (char *at = ascii; *at; at++) {
         if ((unsigned char)*at >= 0x80)
             *at = '?';

@@ -134,7 +134,7 @@ static void put_queue(struct metrics *metrics, const struct status_job *job, con
     put_known(metrics, METRIC_QUEUE_LOAD, governed->load_s, labels);
     put_known(metrics, METRIC_QUEUE_PREPARE, governed->prepare_s, labels);
     put_known(metrics, METRIC_QUEUE_TRAIN, governed->train_s, labels);
-    if (governed->train_s > 0) /* what is predicted goes by it */
+    if (governed->train_s > 0) /* the predictions depend on it */
         metrics_put(metrics, METRIC_QUEUE_LATE, governed->late_s, labels);
 }
 

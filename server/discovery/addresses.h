@@ -13,7 +13,7 @@
 /* Between two questions to an address without a node, at first and at most: twice as long each time. */
 #define ADDRESSES_FIRST_NS UINT64_C(125000000)
 #define ADDRESSES_ASK_NS UINT64_C(2000000000)
-#define ADDRESSES_AGAIN_NS UINT64_C(10000000000) /* and to one with a node */
+#define ADDRESSES_AGAIN_NS UINT64_C(10000000000) /* time between two requests to an address with a node */
 #define ADDRESSES_EVENTS_MAX (DISCOVERY_NODES_MAX + 1)
 
 struct address {
@@ -34,8 +34,8 @@ struct addresses {
 };
 
 void addresses_init(struct addresses *addresses, const uint8_t self[MAP_NODE_ID_BYTES]);
-/* addresses_set takes the whole list. It returns the number of events, for which there is room for
- * ADDRESSES_EVENTS_MAX; the same holds below. What is beyond DISCOVERY_NODES_MAX is left out. */
+/* addresses_set takes the whole list. It returns the number of events; here and below the caller has room for
+ * ADDRESSES_EVENTS_MAX. Addresses beyond DISCOVERY_NODES_MAX are left out. */
 size_t addresses_set(struct addresses *addresses, const char *const *urls, size_t count, uint64_t now_ns,
                      struct members_event *events);
 /* addresses_due returns an address that is to be asked now, and marks it as asked; NULL: there is none. */

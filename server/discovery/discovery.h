@@ -11,7 +11,7 @@
 #define DISCOVERY_VERSION_MAX 64
 #define DISCOVERY_ROOTS_MAX 2048 /* all roots together, each with its NUL */
 
-/* What a node says of itself. */
+/* A node's description of itself. */
 struct discovery_node {
     uint8_t id[MAP_NODE_ID_BYTES];
     uint64_t boot, prep_id;
@@ -23,8 +23,8 @@ struct discovery_node {
 };
 
 enum discovery_event_type {
-    DISCOVERY_MEMBERS, /* for members_step; a LISTED one comes with its node */
-    DISCOVERY_CONFIG,  /* what the cluster has agreed on; before the first LISTED one */
+    DISCOVERY_MEMBERS, /* an event for members_step; a LISTED one comes with its node */
+    DISCOVERY_CONFIG,  /* the agreed settings of the cluster; comes before the first LISTED */
     DISCOVERY_UP,      /* the list can be read */
     DISCOVERY_DOWN,    /* it cannot; what it said before holds on */
     DISCOVERY_LEFT,    /* this node's lease was given back, or etcd does not answer */

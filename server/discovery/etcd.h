@@ -1,8 +1,8 @@
 /* etcd.h: finds the other nodes in etcd, through its JSON gateway, and keeps this node's key there.
  *
  * It follows the cluster's nodes from the start on: it agrees on the config, reads all keys, then watches from there.
- * Whatever ends the watch, it reads all keys again. Endpoints are asked in turn; one that fails is left for the next.
- * Trouble is logged once, and once more when it is over.
+ * When the watch ends, for any reason, it reads all keys again. It asks one endpoint after another; after a failure it
+ * asks the next. Trouble is logged once, and once more when it is over.
  *
  * This node's own key depends on members.h: for its actions REGISTER and KEEPALIVE call etcd_register and
  * etcd_keepalive, and the results are told as events LEASE_GRANTED, LEASE_LOST and LEASE_FAILED.
@@ -27,7 +27,7 @@ struct etcd_config {
     const char *user, *password; /* copied; NULL: nobody logs in */
     const char *cluster;         /* its name: printable, without a slash; copied */
     uint32_t lease_s;
-    uint32_t bound; /* what the config gets where the cluster has none yet */
+    uint32_t bound; /* the bound to propose if the cluster has no config yet */
     discovery_tell *tell;
     void *arg;
 };

@@ -1,8 +1,8 @@
-/* etcd_answer.h: what etcd's JSON gateway answers, whole or a line of a stream. Pure. The bytes are never trusted:
- * their length, depth and numbers are bounded.
+/* etcd_answer.h: parses answers of etcd's JSON gateway, whole ones or lines of a stream. Pure. The bytes are never
+ * trusted: their length, depth and numbers are bounded.
  *
- * All answers have one form here, since no two of etcd's fields of one name differ in meaning. The gateway leaves out
- * what has its default value: what is absent is 0, false or NULL. */
+ * All answers have one form here, since etcd's fields of one name have one meaning. The gateway leaves out default
+ * values: an absent field is 0, false or NULL. */
 #ifndef LARDER_SERVER_DISCOVERY_ETCD_ANSWER_H
 #define LARDER_SERVER_DISCOVERY_ETCD_ANSWER_H
 
@@ -30,15 +30,15 @@ enum etcd_code {
 };
 
 struct etcd_kv {
-    char *key, *value; /* with a NUL behind them */
+    char *key, *value; /* NUL-terminated */
     size_t key_bytes, value_bytes;
     int64_t mod_revision;
-    bool deleted; /* of an event; it has no value */
+    bool deleted; /* the event is a deletion, which has no value */
 };
 
 struct etcd_answer {
     int64_t revision; /* the store's */
-    int64_t id, ttl;  /* of a lease */
+    int64_t id, ttl;  /* id and ttl of a lease */
     bool succeeded;   /* the transaction's condition held */
     bool more;        /* there are more keys than these */
     bool created, cancelled;

@@ -11,7 +11,7 @@ struct etcd_bytes {
     size_t len_bytes;
 };
 
-/* A lease of so many seconds; etcd chooses its number. */
+/* Asks for a lease of `seconds`; etcd chooses its number. */
 char *etcd_ask_grant(uint32_t seconds);
 /* The body for keeping a lease alive, and for giving it back. */
 char *etcd_ask_lease(int64_t lease);

@@ -92,7 +92,7 @@ static void ask_page(struct etcd *etcd)
 
 /* ── config ── */
 
-/* What the cluster has agreed on: this daemon's own proposal, or what was there. */
+/* Reads the cluster's config: this daemon's own proposal, or an earlier one. */
 static int read_config(const struct etcd *etcd, const struct etcd_answer *answer, uint32_t *bound, struct error *err)
 {
     *bound = etcd->bound;

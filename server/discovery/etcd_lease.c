@@ -72,7 +72,7 @@ static void kept(struct etcd *etcd, const struct etcd_answer *answer)
 
 static void left(struct etcd *etcd, const struct etcd_answer *answer)
 {
-    (void)answer; /* what etcd does not take back now ends by its time */
+    (void)answer; /* a lease that etcd does not take back now expires by itself */
     etcd->lease = 0;
     etcd_tell(etcd, &(struct discovery_event){.type = DISCOVERY_LEFT});
 }

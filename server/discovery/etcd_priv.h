@@ -8,7 +8,7 @@
 
 #define ETCD_MAGIC 0x65746364u
 #define ETCD_CONNECT_MS 2000
-#define ETCD_WHOLE_MS 5000 /* for any request but a watch */
+#define ETCD_WHOLE_MS 5000 /* time-out of any request but a watch */
 #define ETCD_URL_MAX (NET_URL_MAX + 64)
 
 /* Bytes of an answer, as far as they came. */
@@ -17,18 +17,18 @@ struct etcd_heard {
     size_t len_bytes, cap;
 };
 
-/* What is asked: one request at a time, at one endpoint after the other until one answers. */
+/* A request, one at a time. It is sent to one endpoint after the other until one answers. */
 struct etcd_op {
     struct etcd *etcd;
     const char *path; /* below /v3/ */
     char *body;
     struct etcd_heard heard;
-    size_t endpoint;  /* that is being asked */
+    size_t endpoint;  /* the endpoint that is being asked */
     size_t n_tried;   /* endpoints */
     bool busy;        /* until done was called */
     bool logging_in;  /* it waits for a token */
     bool logged_anew; /* its token was refused, and it got another */
-    uint32_t token;   /* which one it was sent with */
+    uint32_t token;   /* the token that it was sent with */
     bool told;        /* its last refusal was logged */
     /* done is given the answer, or NULL: nobody gave one. answer->code may be not 0. */
     void (*done)(struct etcd *etcd, const struct etcd_answer *answer);
@@ -52,7 +52,7 @@ struct etcd {
     uint32_t lease_s, bound;
     char *config_key, *prefix;       /* prefix: of the nodes' keys */
     bool silent[ETCD_ENDPOINTS_MAX]; /* did not answer when last asked, which was logged */
-    bool is_up, is_down;             /* what was told last; neither: nothing yet */
+    bool is_up, is_down;             /* the state that was told last; neither: none yet */
     struct etcd_op login, lease_op, follow_op;
 
     /* etcd_lease.c */
@@ -67,8 +67,8 @@ struct etcd {
     bool config_told;
     uint32_t bound_told;
     uint64_t wait_ms; /* before the next attempt */
-    int64_t revision; /* of the pages being read; then: of the last change */
-    char *last_key;   /* of the last page; NULL: the first page comes */
+    int64_t revision; /* revision of the pages being read; then that of the last change */
+    char *last_key;   /* last key of the last page; NULL: the first page comes */
     size_t last_key_bytes;
     uint32_t n_pages;
     uint64_t watch; /* its ticket; NET_TICKET_NONE: none runs */
@@ -88,7 +88,7 @@ int etcd_hear(struct etcd_heard *heard, const void *data, size_t len_bytes);
 /* etcd_ask begins an op that is not busy; it takes the body over. */
 void etcd_ask(struct etcd *etcd, struct etcd_op *op, const char *path, char *body,
               void (*done)(struct etcd *etcd, const struct etcd_answer *answer));
-/* etcd_headers fills the headers that every request has, and gives how many there are. */
+/* etcd_headers fills in the headers that every request has, and returns their number. */
 size_t etcd_headers(const struct etcd *etcd, const char *headers[NET_HEADERS_MAX]);
 /* etcd_failed: this endpoint did not answer. The next one is asked from now on, and a watch there is ended. */
 void etcd_failed(struct etcd *etcd, size_t endpoint, const char *text);

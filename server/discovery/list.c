@@ -19,7 +19,7 @@ struct list {
     struct net_client *client; /* borrowed */
     struct list_config config;
     struct addresses addresses;
-    uint64_t alarm_at; /* of the alarm that is set; UINT64_MAX: none */
+    uint64_t alarm_at; /* time of the alarm that is set; UINT64_MAX: none */
     uint8_t probe[256];
     size_t probe_bytes;
 };

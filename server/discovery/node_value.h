@@ -1,5 +1,5 @@
-/* node_value.h: what stands in etcd under a node's key, and under the cluster's `config`, as JSON. Pure. What is read
- * was written by others, and is checked. Fields that are not known are skipped, so that later versions may add some. */
+/* node_value.h: the JSON values in etcd under a node's key, and under the cluster's `config`. Pure. Values were written
+ * by others, and are checked. Unknown fields are skipped, so that later versions may add some. */
 #ifndef LARDER_SERVER_DISCOVERY_NODE_VALUE_H
 #define LARDER_SERVER_DISCOVERY_NODE_VALUE_H
 

@@ -1,12 +1,13 @@
-/* changes.h: what changes for many residents at once: a job wants other samples, or has instances again that it had.
+/* changes.h: a log of changes that concern many residents at once: a job wants other samples, or may get instances
+ * again.
  *
- * To carry such a change out on all residents would be a long step. So it is a line in a log, and each resident (an
- * instance, an encoded) says up to which line it is settled. Whoever goes by what a resident is settles it first; the
- * sweep (residents_sweep.c) settles the others little by little. To settle is to take what the lines say of `had` in
- * their order, and then to count those jobs anew that they name, by what holds now (demand.h).
+ * Applying such a change to all residents would make one long step. So the change is a line in a log, and each resident
+ * (an instance, an encoded) knows the line up to which it is settled. Whoever reads a resident's state settles it
+ * first; the sweep (residents_sweep.c) settles the others little by little. Settling applies the lines to `had` in
+ * their order, and then recounts the jobs that they name by the present state (demand.h).
  *
- * Invariant: what a resident counts is right for all jobs but those that lines name which it is not settled to. A line
- * stays until all residents are settled to it. Lines are told in order, so a job may get the number of one that went.
+ * Invariant: a resident's want is right for all jobs except those named in lines that it has not followed. A line stays
+ * until all residents have followed it. Lines are followed in order, so a new job may get the number of one that ended.
  * Owner: residents; prepared and encoded read it. */
 #ifndef LARDER_SERVER_ENGINE_CHANGES_H
 #define LARDER_SERVER_ENGINE_CHANGES_H
@@ -15,11 +16,11 @@
 
 enum change_kind {
     CHANGE_WANTS,         /* the job began or ended an epoch: it wants other samples of `pipeline` */
-    CHANGE_RENEWED,       /* the job may have the pipeline's instances again that it had */
-    CHANGE_AGAIN,         /* the job, which might have wanted the pipeline's instances again, will not */
-    CHANGE_FORGOTTEN,     /* the job goes: what it had is forgotten */
-    CHANGE_INHERITED_ALL, /* the job counts as having had all of the pipeline's instances, */
-    CHANGE_INHERITED,     /* or those of them that `other` had */
+    CHANGE_RENEWED,       /* the job may get the pipeline's instances again that it had */
+    CHANGE_AGAIN,         /* the job will not want the pipeline's instances again after all */
+    CHANGE_FORGOTTEN,     /* the job ends: what it had is forgotten */
+    CHANGE_INHERITED_ALL, /* the job counts as having had all of the pipeline's instances */
+    CHANGE_INHERITED,     /* the job counts as having had the pipeline's instances that `other` had */
     CHANGE_PIPELINE_GONE, /* the pipeline's number will mean another one */
     CHANGE_USES           /* samples are used next at other times */
 };
@@ -29,15 +30,15 @@ struct change {
     uint32_t job, pipeline, other;
 };
 
-/* Lines first … end - 1 are at lines[0] and on. The log owns the array. */
+/* Line i is lines[i - first], for first ≤ i < end. The log owns the array. */
 struct changes {
     struct change *lines;
     uint32_t first, end;
     size_t cap;
 };
 
-/* changes_after returns the lines that one who is settled to `settled` has yet to follow; *count is how many they
- * are. */
+/* changes_after returns the lines from `settled` on, which a resident settled to that line has still to follow; *count
+ * is their number. */
 static inline const struct change *changes_after(const struct changes *changes, uint32_t settled, uint32_t *count)
 {
     *count = changes->end - settled;

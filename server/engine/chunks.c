@@ -14,9 +14,9 @@
 #define STOCK_DEPTH 1.5 /* samples that a job may have in a fiber's stock, over w */
 
 enum {
-    GROUP_MIN = 6, /* In fibers of fewer samples too few are found that another job has had prepared. */
+    GROUP_MIN = 6, /* In shorter fibers too few samples are found that another job has already had prepared. */
     GROUP_MAX = 256,
-    HELD_PARTS = 8 /* Groups are made anew when memory holds more or less by more than one part in so many. */
+    HELD_PARTS = 8 /* Groups are made anew when what memory holds has changed by more than 1/8. */
 };
 
 uint32_t chunks_fiber_no(const struct chunks *chunks, sample_id id)
@@ -41,7 +41,7 @@ struct group *chunks_group(const struct chunks *chunks, sample_id id)
     return group == ENGINE_NONE ? NULL : &chunks->groups[group];
 }
 
-/* fiber_width returns w, the slots of a fiber, for a dataset with chunks of so many samples. */
+/* fiber_width returns w, the slots of a fiber, for a dataset with chunks of chunk_samples samples. */
 static uint32_t fiber_width(const struct chunks *chunks, uint32_t chunk_samples)
 {
     if (chunks->env->config.redirect_width != ENGINE_REDIRECT_HALF)
@@ -68,9 +68,9 @@ static uint32_t group_size(const struct chunks *chunks, uint64_t samples, uint32
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
 
-/* stock_size returns the samples of a job's stock in a fiber: its part of what memory holds. That is less than a group
- * was made for if the dataset has too few chunks. It is more if memory holds more than the smallest groups are made
- * for. */
+/* stock_size returns the samples of a job's stock in a fiber: the fiber's share of the samples that memory holds. That
+ * is less than a group was made for if the dataset has too few chunks. It is more if memory holds more than the
+ * smallest groups are made for. */
 static uint32_t stock_size(uint32_t width, uint64_t fibers, uint64_t held, uint32_t group_chunks)
 {
     uint64_t size = (held * group_chunks + fibers - 1) / fibers, all = (uint64_t)width * group_chunks;
@@ -222,8 +222,8 @@ static void add_group(struct chunks *chunks, const struct group *group, uint32_t
         chunks->fibers[chunks->n_fibers++] = (struct fiber){LINE_EMPTY, LINE_EMPTY, 0};
 }
 
-/* arrange makes the groups of those chunks of the range that are kept, or of the others, and gives how many chunks
- * these are. chunks.order has them from `first` on. The groups are as nearly of one size as they can be. */
+/* arrange makes the groups of the range's kept chunks, or of the others, and returns the number of these chunks.
+ * chunks.order has them from `first` on. The groups are as nearly of one size as they can be. */
 static uint32_t arrange(struct chunks *chunks, const struct chunk_range *range, bool kept, uint32_t first)
 {
     uint32_t count = 0, fibers = fibers_of(range);

@@ -1,9 +1,9 @@
 /* chunks.h: where samples are stored: chunks, the groups that share one place in memory, and what memory has of a
  * fiber.
  *
- * A dataset's chunks have an order of their own, by chance and always the same. Groups are made of chunks that follow
- * each other in it: first of those that are kept, then of the others. So no fiber has samples of both. When other
- * chunks are kept, the groups are made anew.
+ * A dataset's chunks have a random order that never changes. A group is made of chunks that follow each other in it:
+ * first the kept chunks are grouped, then the others. So no fiber has samples of both. When other chunks are kept, the
+ * groups are made anew.
  *
  * Invariant: the groups of a dataset are neighbours. So are the fibers of a group, and the chunks of a group in
  * chunks.order. A fiber lists each encoded of its samples, each instance of them that somebody wants and that is not
@@ -19,13 +19,13 @@
 
 /* Samples that are read together. */
 struct chunk {
-    /* The samples of its slots. SAMPLE_NONE: no view has had that one yet. The chunk owns the array, unless it is its
-     * range's `none`. */
+    /* The samples of its slots. SAMPLE_NONE: no view had the sample of that slot yet. The chunk owns the array, unless
+     * it is its range's `none`. */
     sample_id *members;
     /* The group that it belongs to. ENGINE_NONE until the groups are made anew, after a job came with it first. */
     uint32_t group;
-    uint32_t pending; /* how many tasks of its samples are TO_LOAD */
-    bool kept;        /* What views have of it stays in memory over all epochs. */
+    uint32_t pending; /* number of tasks in state TO_LOAD for its samples */
+    bool kept;        /* The samples of it that views have stay in memory over all epochs. */
     /* A member was forgotten and is still listed; residents_forget sweeps it in the same call. */
     bool stale;
 };
@@ -36,8 +36,8 @@ struct group {
     uint32_t chunk_samples;
     uint32_t width;       /* slots of a fiber; the last fiber may have fewer */
     uint32_t first_fiber; /* the first of its fibers, which are neighbours */
-    uint32_t stock;       /* how many encodeds of its samples are in memory or on their way */
-    uint32_t stock_max;   /* how many samples that a job still wants its stock in a fiber may have */
+    uint32_t stock;       /* number of its encodeds in memory or being loaded */
+    uint32_t stock_max;   /* largest stock of a job in a fiber, in samples that the job still wants */
     /* The budget does not hold one sample for each fiber, so no sample makes room for another. */
     bool thin;
     bool ample;                    /* Memory holds so much of it that a read may bring all of a chunk, as at w = 1. */
@@ -46,7 +46,7 @@ struct group {
     uint32_t ahead_below;          /* Reading ahead is tried again once the stock is below this. */
 };
 
-/* What memory has of a fiber. */
+/* The part of a fiber that is in memory. */
 struct fiber {
     struct line instances, encoded; /* the instances that are listed (prepared.h); all encodeds */
     uint32_t n_encoded;             /* the length of `encoded` */
@@ -57,15 +57,16 @@ struct chunk_range {
     uint64_t key[ENGINE_CHUNK_KEY];
     uint32_t base, count;
     uint32_t samples, width; /* slots of a chunk and of a fiber */
-    sample_id *none;         /* the members of chunks that no view has had a sample of yet; the range owns the array */
-    uint32_t *order;         /* its chunks in their own order, by number less base; the range owns the array */
-    uint32_t n_kept;         /* how many of them are kept */
-    uint64_t rest, held;     /* how many samples of the others views have, and how many memory holds */
-    uint64_t used;           /* the value of chunks.uses when a job last came with it */
-    uint64_t wants;          /* how many samples in it jobs have in their views; valid while ranges are compared */
+    /* shared `members` of all chunks of which no view had a sample yet; the range owns the array */
+    sample_id *none;
+    uint32_t *order;     /* its chunks in their own order, as number − base; the range owns the array */
+    uint32_t n_kept;     /* number of kept chunks */
+    uint64_t rest, held; /* of the chunks not kept: samples in views, and samples that memory can hold */
+    uint64_t used;       /* the value of chunks.uses when a job last came with it */
+    uint64_t wants;      /* number of its samples in jobs' views; valid while ranges are compared */
 };
 
-/* Where samples are stored. Owner: chunks.c. */
+/* All chunks, groups and fibers, and which samples are in them. Owner: chunks.c. */
 struct chunks {
     struct engine_env *env;
     struct chunk *chunks;
@@ -77,9 +78,9 @@ struct chunks {
     bool stale;                      /* the groups are to be made anew */
     struct chunk_range *ranges;      /* n_ranges of them, by base */
     size_t n_ranges, ranges_cap;
-    uint64_t uses;        /* how often a job came with a range */
+    uint64_t uses;        /* counts jobs that came with a range */
     struct idset *placed; /* the samples that are in a chunk */
-    uint64_t moves;       /* how often a sample came into a chunk or left one */
+    uint64_t moves;       /* counts samples that entered or left a chunk */
 };
 
 /* chunks_place returns where a sample is. */
@@ -108,7 +109,7 @@ void chunks_destroy(struct chunks *chunks);
 bool chunks_is_here(const struct job *job, const struct group *group);
 /* chunks_fiber_no returns the number of the sample's fiber; ENGINE_NONE when it is in none. */
 uint32_t chunks_fiber_no(const struct chunks *chunks, sample_id id);
-/* chunks_fiber and chunks_group give the sample's fiber and group; NULL when it is in none. These and the numbers are
+/* chunks_fiber and chunks_group return the sample's fiber and group; NULL when it is in none. These and the numbers are
  * valid until chunks_arrange. */
 struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id);
 struct group *chunks_group(const struct chunks *chunks, sample_id id);
@@ -127,7 +128,8 @@ struct chunk_range *chunks_range_of(const struct chunks *chunks, uint32_t chunk)
 struct chunk_range *chunks_add_range(struct chunks *chunks, const uint64_t key[ENGINE_CHUNK_KEY], uint32_t count);
 /* chunks_drop_range takes the range away, after chunks_leave. */
 void chunks_drop_range(struct chunks *chunks, struct chunk_range *range);
-/* chunks_least_wanted returns the range of which jobs want the smallest part, by `wants`; there must be a range. */
+/* chunks_least_wanted returns the range with the smallest share of wanted samples, by `wants`; there must be a
+ * range. */
 struct chunk_range *chunks_least_wanted(const struct chunks *chunks);
 
 #endif

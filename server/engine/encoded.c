@@ -49,7 +49,7 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
     encoded_drop(store, index);
 }
 
-/* beside_records returns the bytes of the budget that the records of so many instances leave. */
+/* beside_records returns the bytes of the budget left beside the records of `instances` instances. */
 static uint64_t beside_records(const struct encoded_store *store, uint64_t instances)
 {
     uint64_t all = store->env->config.encoded_bytes, most = all / ENGINE_RECORDS_PART;
@@ -172,7 +172,7 @@ double encoded_room(const struct encoded_store *store, bool kept, double share)
         return left;
     uint64_t reserved = store->kept_most < most ? store->kept_most : most;
     double room = (double)(most - reserved) * share - (double)(store->used_bytes - store->kept_bytes);
-    return room < left ? room : left; /* what is kept may take more than its part for a while */
+    return room < left ? room : left; /* kept samples may take more than their share for a while */
 }
 
 /* drop_if_idle drops an encoded that has no pin, if nobody wants it in this epoch and it is not kept, or if it is known

@@ -1,9 +1,9 @@
-/* encoded.h: encoded bytes in memory: loads, pins, stocks of fibers, and what a read brings.
+/* encoded.h: encoded bytes in memory: loads, pins, stocks of fibers, and the choice of what a read brings.
  *
  * Invariant: a sample has at most one encoded. An encoded has one pin for each task that names it, and one while it is
  * LOADING. An encoded without pins is wanted or kept; otherwise it is dropped at once, or little by little when many
- * are unwanted at once. Once it is settled (changes.h), want(encoded) is the number of running jobs with the sample in
- * R_j, and KEPT_WANT more if it is kept. used_bytes is never above encoded_bytes of the configuration, and above
+ * become unwanted at once. Once it is settled (changes.h), want(encoded) is the number of running jobs with the sample
+ * in R_j, plus KEPT_WANT if it is kept. used_bytes is never above encoded_bytes of the configuration, and is above
  * encoded_most only while nothing can be evicted. The caller owns the handle, and gets it back once, by DROP_ENCODED.
  * Owner: the encoded_*.c own encodeds, residency, the sums of bytes, `loading`, the kept set and the shortage, and of a
  * sample its `encoded`. Three fields of an encoded have other owners: tasks (tasks), dataset and round (sources). A
@@ -19,26 +19,26 @@
 #define ENGINE_COMPARE_MAX 8 /* Chunks that are compared before one is read; the comparison starts at a random one. */
 /* Chunks that are looked at to find these: some bring nothing, or too little. This bounds the work. */
 #define ENGINE_LOOK_MAX 64
-#define KEPT_WANT JOBS_MAX /* What is kept goes after all that is not, whatever jobs want. */
+#define KEPT_WANT JOBS_MAX /* added to the want of a kept encoded, so that it is evicted after all others */
 
 enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
 
 /* The bytes of one sample. Its number is its index in encoded_store.encodeds. */
 struct encoded {
     enum encoded_state state;
-    uint32_t next; /* for an unused place: the next unused one */
+    uint32_t next; /* in an unused place: the next unused place */
     sample_id id;
     struct line tasks; /* The tasks that wait for the load; empty once it is READY. Owner: tasks. */
     /* It was read for a job that takes its samples in the dataset's order, so it is no random part of its fiber. */
     bool in_order;
-    /* its place in the heap of next.heap, ENGINE_NONE when it is not in it; and when its sample is used next */
+    /* heap_at: its index in next.heap; ENGINE_NONE when it is not there. next_use: when its sample is used next. */
     uint32_t heap_at;
     double next_use;
     uint32_t flight;      /* while LOADING: the number of its dataset's flight */
-    bool kept;            /* its sample is in the kept set, and it counts as wanted by KEPT_WANT jobs more */
-    uint32_t settled;     /* up to which line of the changes it is settled */
+    bool kept;            /* its sample is in the kept set, so KEPT_WANT is added to its want */
+    uint32_t settled;     /* It has followed all changes before this number. */
     struct jobset wanted; /* the jobs that its want counts */
-    /* its neighbours in its fiber's list, while it is in it */
+    /* its neighbours in its fiber's list, if it is in one */
     struct link in_fiber;
     uint32_t round; /* the value of sources.rounds when its load began */
     /* The dataset that it is loaded from. The dataset may have gone when the load ends, so this is only compared. */
@@ -54,32 +54,31 @@ struct shortage {
     /* How many samples each stock still has room for, by fiber of the group, then by taker. The shortage owns the
      * array. */
     uint32_t *left;
-    uint32_t most[ENGINE_TAKERS_MAX]; /* how many samples a read of one chunk may bring each taker */
+    uint32_t most[ENGINE_TAKERS_MAX]; /* by taker: most samples that a read of one chunk may bring it */
     bool whole[ENGINE_TAKERS_MAX];    /* eviction may fill a whole stock of the taker's; see encoded_measure_whole */
     size_t cap;
-    /* How many samples a taker's view has in a chunk of this dataset, on the mean, for the taker that has most. */
+    /* Mean number of samples of a view in a chunk of this dataset, for the taker with the highest mean. */
     double chunk_samples;
     /* How far the takers with a stock in the group are apart in their epochs: 0 in step, 1 half an epoch. */
     double apart;
     bool one_speed; /* the takers are out of step, and none draws much faster than another */
 };
 
-/* What a read of a chunk would bring. */
+/* The use of a read of a chunk. */
 struct fill {
-    uint32_t samples; /* samples that the read would bring for some job */
-    uint64_t wants;   /* how many wants of jobs these would answer: at least one each */
+    uint32_t samples; /* samples that the read would bring and some job needs */
+    uint64_t wants;   /* wants of jobs that these samples answer: at least one for each sample */
 };
 
-/* The order of a job that is known: the places of samples in it, by id; UINT32_MAX for those that are not in its
- * view. */
+/* The known order of a job: the position of each sample in it, by id; UINT32_MAX for samples outside its view. */
 struct known_order {
-    uint32_t *now, *next; /* of its epoch and of the one that follows; the order owns them, and they may be the same */
-    size_t end;           /* ids below this have places */
+    uint32_t *now, *next; /* for its epoch and the next one; may be the same array. The order owns both. */
+    size_t end;           /* length of both arrays */
     uint32_t epoch;
     bool more; /* another epoch follows */
 };
 
-/* The loads of one dataset that are out, and their bytes. Without loads the place is free. */
+/* One dataset's loads in flight, and their bytes. An element without loads is free. */
 struct flight {
     const void *dataset;
     uint32_t loads;
@@ -88,22 +87,23 @@ struct flight {
 
 /* When samples are used next; see encoded_next.c. Owner: encoded_next.c. */
 struct next_uses {
-    bool known;                 /* All jobs have orders of their own, and memory does not hold all that they want. */
-    bool stale;                 /* A job has gone since the heap was made. */
-    uint32_t first;             /* the first job then, in whose draws time is counted; ENGINE_NONE: there was none */
+    bool known; /* All jobs have orders of their own, and memory does not hold all that they want. */
+    bool stale; /* A job has gone since the heap was made. */
+    /* Time is counted in draws of this job, the first one when the heap was made; ENGINE_NONE: there was none. */
+    uint32_t first;
     struct known_order *orders; /* by job; JOBS_MAX of them, or NULL */
-    uint32_t *heap;             /* While known: the encodeds without pins, `count` of them, the farthest use first. */
+    /* While `known`: the encodeds without pins, farthest next use first; `count` of them. */
+    uint32_t *heap;
     uint32_t count;
     size_t cap;
-    uint64_t bytes; /* of the orders; they count against the budget */
+    uint64_t bytes; /* size of the orders; it counts against the budget */
 };
 
-/* Encoded bytes. Owners: the encoded_*.c. */
 /* How many samples of a set each chunk has. The next measure mostly asks for the same set. Owner: encoded_keep.c. */
 struct counted {
     struct idset *set;
-    uint64_t moves;    /* valid while chunks.moves is so many */
-    uint32_t *samples; /* by chunk */
+    uint64_t moves;    /* valid while chunks.moves has this value */
+    uint32_t *samples; /* indexed by chunk */
     uint32_t n_chunks;
 };
 
@@ -127,13 +127,13 @@ struct encoded_store {
     struct shortage shortage;
     struct idset *kept; /* Samples whose bytes stay over all epochs; NULL when there are none. */
     struct counted counted;
-    struct idset *kept_of; /* `kept` is what was chosen of this set when chunks.moves was so many */
+    struct idset *kept_of; /* the set from which `kept` was chosen, when chunks.moves was kept_moves */
     uint64_t kept_moves;
     struct next_uses next;
-    /* Gives how many samples of a rank's part were planned in this epoch; UINT64_MAX when the rank is through. It is
+    /* Returns the number of samples planned for a rank in this epoch; UINT64_MAX when the rank has finished it. It is
      * queue_rank_planned, of a later module. */
     uint64_t (*rank_planned)(const struct job *job, uint32_t rank);
-    uint64_t kept_most, kept_bytes; /* about what they have together, and what of that is in memory */
+    uint64_t kept_most, kept_bytes; /* estimated bytes of all kept samples; those of them that are in memory */
     uint32_t *slots;                /* scratch of encoded_slots: three arrays of a chunk's samples */
     size_t slots_cap;
 };
@@ -157,12 +157,12 @@ void encoded_free(struct encoded_store *store, uint32_t encoded, bool evicted);
 void encoded_drop_handles(const struct encoded_store *store, void (*drop)(void *handle));
 /* encoded_most returns the bytes that encoded samples may take beside the records of instances. */
 uint64_t encoded_most(const struct encoded_store *store);
-/* encoded_sure returns what encoded samples may take when the arena is full of the jobs' instances. Plans count on
- * this. */
+/* encoded_sure returns the bytes that encoded samples may take when the arena is full of the jobs' instances. Plans
+ * count on this. */
 uint64_t encoded_sure(const struct encoded_store *store);
 /* encoded_sure_alone returns the same, without what known orders take now. */
 uint64_t encoded_sure_alone(const struct encoded_store *store);
-/* encoded_shed evicts what is above encoded_most, as far as it is not pinned. */
+/* encoded_shed evicts unpinned encodeds until used_bytes is at most encoded_most. */
 void encoded_shed(struct encoded_store *store);
 /* encoded_begin begins an encoded for a load from the dataset, with one pin, and evicts what it must; ENGINE_NONE when
  * there is no room now. */
@@ -182,12 +182,11 @@ static inline bool encoded_is_ready(const struct encoded_store *store, sample_id
  * and it is not kept. */
 void encoded_pin(struct encoded_store *store, uint32_t encoded);
 void encoded_unpin(struct encoded_store *store, uint32_t encoded);
-/* encoded_drop_if_idle drops the sample's encoded if it has no pin, and nobody wants it and it is not kept, or it is
- * known that nobody will use it again. It is called when the jobs that the sample has left have placed what they
- * picked. */
+/* encoded_drop_if_idle drops the sample's encoded if it has no pin, and is either neither wanted nor kept, or known
+ * never to be used again. Call it after the jobs whose remaining sets the sample has left have placed their picks. */
 void encoded_drop_if_idle(struct encoded_store *store, sample_id id);
-/* encoded_drop_idle drops encodeds for which the same holds, `most` at the most, and returns how many. It returns less
- * when none that is settled is left. */
+/* encoded_drop_idle drops up to `most` encodeds for which the same holds, and returns their number. Fewer than `most`
+ * means that no settled one is left. */
 uint32_t encoded_drop_idle(struct encoded_store *store, uint32_t most);
 /* encoded_victim returns the encoded that fewest jobs want; RESIDENT_NONE when all have pins. */
 uint32_t encoded_victim(struct encoded_store *store);
@@ -195,17 +194,17 @@ uint32_t encoded_victim(struct encoded_store *store);
 uint64_t encoded_mean_bytes(const struct encoded_store *store);
 
 /* encoded_wants.c */
-/* encoded_shift_want changes what the encoded's wants count for by `by`, and works out anew when it is used next. */
+/* encoded_shift_want adds `by` to the encoded's want, and works out its next use anew. */
 void encoded_shift_want(struct encoded_store *store, uint32_t encoded, int by);
-/* encoded_left counts the job's want of the encoded no more, after its sample has left R_job. encoded_back counts it
- * once the sample is back. */
+/* encoded_left takes the job's want of the encoded away, after the sample has left R_job. encoded_back adds it after
+ * the sample has come back. */
 void encoded_left(struct encoded_store *store, uint32_t encoded, uint32_t job);
 void encoded_back(struct encoded_store *store, uint32_t encoded, uint32_t job);
-/* encoded_follow has the encoded follow the changes, and returns whether its want has changed. It is settled to all
- * before. */
+/* encoded_follow applies the changes to the encoded, and returns whether its want has changed. The encoded must have
+ * followed all earlier changes. */
 bool encoded_follow(struct encoded_store *store, uint32_t encoded, const struct change *changes, uint32_t count);
-/* encoded_catch_up settles an encoded that is not settled, and encoded_settle does so if need be. Both return what
- * encoded_follow does. */
+/* encoded_catch_up settles an encoded that is not settled; encoded_settle also accepts a settled one. Both return
+ * whether its want has changed. */
 bool encoded_catch_up(struct encoded_store *store, uint32_t encoded);
 static inline bool encoded_settle(struct encoded_store *store, uint32_t encoded)
 {
@@ -213,51 +212,53 @@ static inline bool encoded_settle(struct encoded_store *store, uint32_t encoded)
 }
 
 /* encoded_bars.c */
-/* What keeps a read from beginning. */
+/* Whether a read may begin, or why not. */
 enum encoded_bar { ENCODED_FREE_TO_READ, ENCODED_NO_ROOM, ENCODED_NO_SHARE };
-/* encoded_bar_to_read says whether a read of the sample's chunk may begin for the job. There must be room for the LOADs
- * and the bytes of what the chunk brings, or nothing of the kind is there. ENCODED_NO_SHARE: others may read, but the
- * job's source has in flight what it may have. */
+/* encoded_bar_to_read says whether a read of the sample's chunk may begin for the job. Memory must have room for the
+ * bytes that the chunk brings, unless nothing is pinned. The limit of LOADs must have room for its samples, unless the
+ * job's source has no load in flight. ENCODED_NO_SHARE: other sources may read, but the job's source already has its
+ * share in flight. */
 enum encoded_bar encoded_bar_to_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes);
-/* encoded_share_for_read tells whether the dataset's source may have so much more in flight. */
+/* encoded_share_for_read tells whether the dataset's source may have these samples and bytes in flight as well. */
 bool encoded_share_for_read(const struct encoded_store *store, const void *dataset, uint32_t samples, uint64_t bytes);
 
 /* encoded_flights.c */
-/* encoded_flight_begin counts a load of the dataset and gives its flight; encoded_flight_end counts it out again. */
+/* encoded_flight_begin counts a load of the dataset and returns the number of its flight; encoded_flight_end ends the
+ * load. */
 uint32_t encoded_flight_begin(struct encoded_store *store, const void *dataset, uint64_t bytes);
 void encoded_flight_end(struct encoded_store *store, const struct encoded *encoded);
-/* encoded_flight returns what of the dataset is in flight; NULL: nothing is. Valid until a load begins or ends. */
+/* encoded_flight returns the dataset's loads in flight; NULL when there are none. Valid until a load begins or ends. */
 const struct flight *encoded_flight(const struct encoded_store *store, const void *dataset);
 
 /* encoded_keeps tells whether the sample's bytes stay over all epochs. */
 bool encoded_keeps(const struct encoded_store *store, sample_id id);
-/* encoded_room returns the bytes that samples which are kept, or others, may yet take without eviction. `share`: the
- * part that may be filled of what is not reserved for kept samples. */
+/* encoded_room returns the bytes that kept samples, or others, may still take without eviction. `share`: the fraction
+ * of the memory not reserved for kept samples that may be filled. */
 double encoded_room(const struct encoded_store *store, bool kept, double share);
 
-/* encoded_keep.c: encoded_keep_measure finds out which chunks and samples are kept, and drops what is kept no longer.
- * It is called when a job comes or goes. `ahead_bytes`: what the look-ahead of all jobs takes at once. The groups must
- * be made anew after it, if chunks.stale says so. */
+/* encoded_keep.c: encoded_keep_measure chooses which chunks and samples are kept, and drops those kept no longer. Call
+ * it when a job comes or goes. `ahead_bytes`: the memory that the look-ahead of all jobs takes at once. If it sets
+ * chunks.stale, the groups must be made anew. */
 void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes);
 void encoded_keep_destroy(struct encoded_store *store);
 
 /* encoded_next.c */
-/* encoded_next_measure says whether eviction goes by next use from now on. It is called when a job has come or gone.
- * encoded_next_epoch is called when an epoch of a job has begun, and returns whether samples are used next at other
- * times than before: CHANGE_USES. encoded_next_forget is called when the job goes. */
+/* encoded_next_measure sets whether eviction goes by next use from now on. Call it when a job has come or gone. Call
+ * encoded_next_epoch when an epoch of a job has begun. It returns whether next uses have changed; then the caller adds
+ * CHANGE_USES. Call encoded_next_forget when the job goes. */
 void encoded_next_measure(struct encoded_store *store, bool known);
 bool encoded_next_epoch(struct encoded_store *store, const struct job *job);
 void encoded_next_forget(struct encoded_store *store, uint32_t job);
-/* encoded_next_note works out when an encoded without pins is used next. encoded_next_remove is for one that gets a
- * pin, or goes. */
+/* encoded_next_note puts an encoded without pins into the heap, by its next use. encoded_next_remove takes it out when
+ * it gets a pin or is freed. */
 void encoded_next_note(struct encoded_store *store, uint32_t index);
 void encoded_next_remove(struct encoded_store *store, uint32_t index);
 /* encoded_next_victim returns the encoded to evict first; RESIDENT_NONE when all have pins. */
 uint32_t encoded_next_victim(struct encoded_store *store);
 /* encoded_next_is_never tells whether it is known that nobody will use the encoded again. */
 bool encoded_next_is_never(const struct encoded_store *store, uint32_t index);
-/* encoded_next_has_way tells whether the sample, which is wanted in this epoch, may be read ahead in place of one that
- * is not, and is used later. */
+/* encoded_next_has_way tells whether the sample, which is wanted in this epoch, may be read ahead and evict one that is
+ * not wanted in it and is used later. */
 bool encoded_next_has_way(struct encoded_store *store, sample_id id);
 void encoded_next_destroy(struct encoded_store *store);
 void encoded_next_check(const struct encoded_store *store); /* CHECKs the heap */
@@ -266,14 +267,14 @@ void encoded_next_check(const struct encoded_store *store); /* CHECKs the heap *
 /* encoded_slots returns the slots of a chunk in the order in which a read is to bring them, after
  * encoded_measure_shortage; valid until the next call. */
 const uint32_t *encoded_slots(struct encoded_store *store, const struct chunk *chunk);
-/* encoded_job_for returns a job that needs something of the chunk and whose source answers, and may read it now;
+/* encoded_job_for returns a job that needs a sample of the chunk, and whose source answers and may read the chunk now;
  * ENGINE_NONE when there is none. */
 uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *chunk, uint32_t chunk_samples);
-/* encoded_best_chunk returns the chunk of the group whose read brings most, by chance among equals. NULL when no chunk
- * that fits brings enough. */
+/* encoded_best_chunk returns the chunk of the group whose read brings most; among equals one at random. NULL when no
+ * chunk that fits brings enough. */
 const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct group *group);
-/* encoded_hungry_group returns the group that has least in memory for its size, of those that are worth a try and whose
- * source may read a chunk; NULL when none is. */
+/* encoded_hungry_group returns the group with the least in memory for its size, among groups that are worth a try and
+ * whose source may read a chunk; NULL when there is none. */
 struct group *encoded_hungry_group(const struct encoded_store *store);
 /* encoded_room_ahead tells whether a chunk of the group may be read ahead: memory and the loads in flight have room. */
 bool encoded_room_ahead(const struct encoded_store *store, const struct group *group);
@@ -300,7 +301,7 @@ uint32_t encoded_count_wants(const struct encoded_store *store, sample_id id);
 bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
 /* encoded_count_brought counts the sample, which a read brings, against what the read may bring each taker. */
 void encoded_count_brought(const struct encoded_store *store, struct shortage *room, sample_id id);
-/* encoded_may_evict tells whether the sample may take the place of the one that would be evicted next, after
+/* encoded_may_evict tells whether the sample may replace the next victim of eviction. It is called after
  * encoded_measure_whole. */
 bool encoded_may_evict(struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
 /* encoded_most_fill returns the most that a read of any chunk of the group could bring, after

@@ -5,7 +5,7 @@
 #include "server/engine/chunks.h"
 #include "server/engine/encoded.h"
 
-/* What an encoded wants is what it counts, and that is right if it is settled. */
+/* The stored want equals the number of jobs that it counts, and that number is right if the encoded is settled. */
 static void check_want(const struct encoded_store *store, uint32_t index)
 {
     const struct encoded *encoded = &store->encodeds[index];
@@ -18,7 +18,7 @@ static void check_want(const struct encoded_store *store, uint32_t index)
               memcmp(&wanted, &encoded->wanted, sizeof wanted) == 0);
 }
 
-/* The lists of the fibers have all encodeds that are of a chunk, and each counts its own. */
+/* The lists of the fibers have all encodeds that belong to a chunk, and each list's count is right. */
 static void check_fibers(const struct encoded_store *store)
 {
     const struct chunks *chunks = store->chunks;

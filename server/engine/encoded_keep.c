@@ -1,10 +1,10 @@
 /* encoded_keep.c: which encoded samples stay over all epochs.
  *
- * When memory has room for all samples of the jobs' views, all stay. When it does not, whole chunks stay, as many as
- * there is room for beside what the others need to be shuffled. What is left of the others at the end of an epoch goes.
- * Otherwise it would come at the beginning of the next one, and each order would echo the one before. Kept chunks have
- * fibers of their own (chunks.h), so a pick of a sample that is not there never takes a kept one instead: kept samples
- * come no earlier in an epoch than others.
+ * If memory has room for all samples of the jobs' views, all stay. If not, whole chunks stay, as many as fit beside the
+ * memory that the others need to be shuffled. At the end of an epoch all samples of the others are dropped. Otherwise
+ * they would come at the beginning of the next one, and each order would echo the one before. Kept chunks have fibers
+ * of their own (chunks.h), so a kept sample never replaces a pick that must be read: kept samples come no earlier in an
+ * epoch than others.
  *
  * When all jobs have orders of their own, which are known, every sample stays until its room is needed
  * (encoded_next.c).
@@ -28,14 +28,14 @@ enum {
     REST_PART_HOME_APART = 6 /* 1/6 */
 };
 
-/* What the jobs want, and how many bytes it has: an estimate from the mean of some samples. If it is too low, the
- * oldest samples are evicted after all. */
+/* The samples that jobs want, and their bytes, estimated from the mean of some. If the estimate is too low, the oldest
+ * samples are evicted after all. */
 struct wanted {
     struct idset *all;
     double bytes;
 };
 
-/* What views have of a chunk, and how many jobs want that. */
+/* A chunk's samples in views, and the number of jobs that want them. */
 struct claim {
     uint32_t chunk, place; /* its number, and its place among its range's chunks */
     uint32_t samples;
@@ -43,9 +43,9 @@ struct claim {
     uint32_t level; /* jobs that want a sample of it, on the mean */
 };
 
-/* first_known and after_known go over the jobs of which is known what the engine draws for them. Of a job with homes it
- * is known from its first epoch on. Before that it would count as one that draws all of its view here, and what is kept
- * for others would make way for it. */
+/* first_known and after_known go over the jobs whose samples drawn here are known. For a job with homes they are known
+ * only from its first epoch on. Before that it would count as drawing its whole view here, and kept samples of others
+ * would make way for it. */
 static const struct job *known_from(const struct encoded_store *store, const struct job *job)
 {
     while (job && job->terms.homes.elsewhere && !job->progress.here)
@@ -184,7 +184,7 @@ static int by_level(const void *left, const void *right)
     return a->chunk < b->chunk ? -1 : 1;
 }
 
-/* keepable gives the bytes that may stay, of so many that jobs want; 0 when it is too little. */
+/* keepable returns how many of the wanted `bytes` may stay; 0 when they are too few. */
 static double keepable(const struct encoded_store *store, double bytes, double chunk_bytes, double ahead_bytes)
 {
     double all = (double)encoded_sure(store), fixed = REST_CHUNKS * chunk_bytes;
@@ -214,7 +214,7 @@ static void mark_all(struct chunks *chunks, bool kept)
     }
 }
 
-/* choose marks the chunks that stay, and gives about how many bytes they have. *changed is set if they are others. */
+/* choose marks the chunks that stay, and returns their approximate bytes. *changed is set if they are others. */
 static double choose(struct encoded_store *store, struct claim *claims, double mean, double left, bool *changed)
 {
     struct chunks *chunks = store->chunks;
@@ -231,8 +231,8 @@ static double choose(struct encoded_store *store, struct claim *claims, double m
     return taken;
 }
 
-/* hold tells the ranges how many samples of the chunks that go memory holds, of so many for all ranges together. Each
- * has its part by its chunks. */
+/* hold tells each range how many samples of its chunks that are not kept memory holds. `held` is for all ranges
+ * together, and is divided in proportion to their slots. */
 static void hold(struct chunks *chunks, double held)
 {
     double slots = 0;

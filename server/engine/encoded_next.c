@@ -17,9 +17,9 @@
 #define NEVER 1e300 /* later than any use */
 
 enum {
-    REVIEWS_MAX = 64, /* how often one look for a victim works out a next use again */
-    PLACES_PART = 8,  /* Orders take at most one part in so many of memory. */
-    AHEAD_PARTS = 10  /* Reads ahead leave one part in so many of memory to what nobody wants in this epoch. */
+    REVIEWS_MAX = 64, /* most next uses that one search for a victim works out again */
+    PLACES_PART = 8,  /* Orders take at most 1/8 of memory. */
+    AHEAD_PARTS = 10  /* Reads ahead leave 1/10 of memory to samples that nobody wants in this epoch. */
 };
 
 /* ── orders ── */
@@ -64,8 +64,8 @@ static bool has_more(const struct job *job)
     return !job->progress.began || job->progress.epoch + 1 < job_epochs(job);
 }
 
-/* learn fills in the order of the job, which is in an epoch or was in one last. Without memory, nothing is known of it.
- * It returns whether next uses may be others than before: not when an epoch begins whose order was known. */
+/* learn fills in the order of the job's present or last epoch, or leaves it unknown if there is no memory. It returns
+ * whether next uses may have changed. They have not if the order of the epoch was known before it began. */
 static bool learn(struct encoded_store *store, const struct job *job)
 {
     struct known_order *order = &store->next.orders[job->no], before = *order;
@@ -108,7 +108,7 @@ static double unknown_distance(const struct job *job, sample_id id, uint64_t lef
     return (double)(job->state == JOB_RUNNING ? left : 0) + (double)job->shape.epoch_samples / 2;
 }
 
-/* distance gives how many draws of the job away its next use of the sample is; NEVER when there is none. */
+/* distance returns the job's draws until its next use of the sample; NEVER when there is none. */
 static double distance(const struct encoded_store *store, const struct job *job, sample_id id)
 {
     const struct known_order *order = &store->next.orders[job->no];

@@ -1,30 +1,30 @@
-/* encoded_read.c: what a read brings: the chunk's samples that are worth keeping, and chunks that nobody waits for yet.
+/* encoded_read.c: chooses what a read brings: which samples of a chunk, and which chunks ahead of need.
  *
  * A fiber's stock for a job is what memory has of the fiber and the job still wants. A read brings a sample when some
  * job that wants it has room in its stock. A stock has room for STOCK_DEPTH · w samples of a fiber (chunks.c), or more
- * if memory has room for more than the smallest groups ask. Jobs that are in step want the same samples, so one stock
+ * if memory has room for more than the smallest groups need. Jobs that are in step want the same samples, so one stock
  * serves them all. Groups are made so large that one such stock fills the budget. Jobs that are out of step share the
  * budget: a sample that is missing from a small stock takes the place of a sample that fewer jobs want, or that has
  * lain longest.
  *
- * A read brings a job no more than a part of what its view has in the chunk. Samples that come together leave together.
- * So two visits at different times spread a chunk's samples farther than any stay in a small memory can. Jobs out of
- * step find together what one of them would leave, so they get all of it. Where memory holds half of a view, samples
- * stay long enough.
+ * A read brings a job only a fraction of its view's samples in the chunk. Samples that come together leave together. So
+ * two reads at different times spread a chunk's samples farther than any stay in a small memory can. Jobs out of step
+ * get all of them, because one uses what the other would leave. If memory holds half of a view, samples stay long
+ * enough without this.
  *
  * Reads ahead keep memory filled, which spreads a chunk's samples: the longer a sample can stay, the farther it may
- * land from its neighbours. For jobs out of step, what reads ahead bring too early costs more than it gives. Memory is
- * full of what one of the jobs wants, and what is read for the other finds no room. So the farther jobs are apart, the
- * more room is left for reads on demand, and the more a read ahead must bring. w = 1 is the papers' rule, with a stock
- * of one and reads on demand alone. */
+ * land from its neighbours. For jobs out of step, reading ahead too early costs more than it saves: memory fills with
+ * samples that one job wants, and reads for the other find no room. So the farther jobs are apart, the more room is
+ * left for reads on demand, and the more a read ahead must bring. w = 1 is the papers' rule, with a stock of one and
+ * reads on demand alone. */
 #include "common/check.h"
 #include "server/engine/chunks.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 #include "server/engine/sources.h"
 
-/* Each pair has a figure for jobs in step (or one alone) and one for jobs half an epoch apart. Between them it goes in
- * proportion. */
+/* Each pair has a figure for jobs in step (or one alone) and one for jobs half an epoch apart. In between it is
+ * interpolated linearly. */
 /* The part of the budget that reads ahead may fill. The rest is for reads on demand. */
 static const double AHEAD_SHARE[] = {0.9, 0.85}, AHEAD_SHARE_HOME[] = {0.9, 0.875};
 /* The part of what views have in a chunk that a read ahead must bring at the least. */

@@ -15,7 +15,7 @@ static const double READ_PART = 0.7, READ_PART_APART = 0.75, READ_PART_HOME = 0.
 static const double IN_STEP_HOME = 0.1;
 /* The part by which a job may be slower and still find most of what a faster job's read brings. */
 static const double LIKE_SPEED = 0.1, LIKE_SPEED_HOME = 0.15;
-/* What is left of a chunk to a job comes with a read for another job, if it is less than this part of the chunk. */
+/* If a job has less than this fraction of a chunk left, a read for another job brings it all of that. */
 static const double FEW_LEFT = 0.3;
 
 /* The bytes are of no use when they could not be read last time, or when a form that the job may get is READY. */
@@ -142,10 +142,11 @@ static uint32_t count_needs(const struct encoded_store *store, const struct chun
 }
 
 /* encoded_measure_whole finds the takers to which a read of the chunk brings all that they need of it. If a read leaves
- * some of the samples behind, the job that it is for must read the chunk again at the end of its epoch, and so must any
- * other job to which few samples of the chunk are left. A slower job is left out, because its samples would keep the
- * room for long. Jobs that share no chunks are left out, because they would only push out each other's stocks. A daemon
- * without other nodes never does this: there, fewer reads are not worth it that a chunk's samples are spread less. */
+ * some of its samples behind, the job must read the chunk again at the end of its epoch. The takers are the job that
+ * the read is for, if another job needs some of the chunk, and jobs with few samples of it left. Slower jobs are left
+ * out: their samples would keep the room for long. So are jobs that share no chunks: they would only push out each
+ * other's stocks. A daemon without other nodes never does this: there the saved reads are not worth a smaller spread of
+ * a chunk's samples. */
 void encoded_measure_whole(struct encoded_store *store, const struct chunk *chunk, uint32_t job)
 {
     struct shortage *room = &store->shortage;
@@ -251,6 +252,6 @@ struct fill encoded_most_fill(const struct encoded_store *store, const struct gr
         }
         most.wants += wants < room->most[i] ? wants : room->most[i];
     }
-    most.samples = (uint32_t)most.wants; /* as many as this when each sample is for one taker only */
+    most.samples = (uint32_t)most.wants; /* the bound is reached when each sample is for one taker only */
     return most;
 }

@@ -1,4 +1,4 @@
-/* encoded_wants.c: which jobs want an encoded. What changes for many at once each follows when it is settled
+/* encoded_wants.c: which jobs want an encoded. An encoded follows changes to many at once only when it is settled
  * (changes.h). */
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"

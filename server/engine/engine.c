@@ -204,7 +204,7 @@ static void advance(struct engine *engine)
 {
     if (engine->quota.divide)
         plan_divide_arena(&engine->plan);
-    do { /* a sample that turns out too large leaves room for another pick, and so does an epoch's end */
+    do { /* a sample that is too large, or an epoch's end, leaves room for another pick */
         engine->plan.again = false;
         plan_round(&engine->plan);
         while (!tasks_dispatch(&engine->tasks))

@@ -19,9 +19,9 @@
  * its clients may hold (quota.c).
  *
  * Ranks. A job of world_size W has W queues, each with a W-th of its quota. The first rank that registers makes the
- * job. The others attach to it by name, each from a client of its own. The job ends when the last rank has gone. It
- * waits rank_timeout_ns for its ranks first if some are still to come, or if some have had their share of the epoch and
- * others have not: ranks that miss each other must not become jobs of their own.
+ * job. The others attach to it by name, each from a client of its own. The job ends when the last rank has gone. Before
+ * that it waits rank_timeout_ns for its ranks if some have not come yet, or if only some have received their share of
+ * the epoch: ranks that miss each other must not become jobs of their own.
  *
  * - An epoch gives every rank the same number of samples, and so of batches. That is N / W of the view's N, rounded
  *   down under drop_last and up otherwise. When it is rounded up, the few missing samples are repeats of samples of the
@@ -33,32 +33,33 @@
  *   where they were planned.
  * - `strict` and `none`: The order's sample i is rank i mod W's, as with DistributedSampler. Rank and order do not
  *   depend on who is fast.
- * - An epoch begins with the first rank that asks for it. It is over when every rank is through with it and has taken
- *   it. A rank is through when it has had its share, or has left the epoch by asking for a later one. It has taken the
+ * - An epoch begins with the first rank that asks for it. It is over when every rank has finished and taken it. A rank
+ *   has finished it when it has received its share, or has left the epoch by asking for a later one. It has taken the
  *   epoch when it has released everything, or has asked for a later one. A rank that asks for a later epoch before that
- *   waits for the others. Either all ranks leave an epoch early or none does: nobody else gets what one of them leaves
- *   behind, and the next epoch begins only when the others are through too.
- * - A rank that goes away is missed, not replaced. What it was given and did not release is put back. This and the rest
- *   of its share are kept for the client that comes under its number. A rank is needed while its share is open, or
- *   while somebody waits for the next epoch. If it is needed and away for rank_timeout_ns, the job fails, and every
- *   other rank gets an error that names it.
+ *   waits for the others. If one rank leaves an epoch early, the others should too: nobody else gets the samples that
+ *   it leaves behind, and the next epoch begins only when all ranks have finished this one.
+ * - A rank that goes away is missed, not replaced. Samples that it received and did not release are put back. They and
+ *   the rest of its share are kept for the client that comes with its rank number. A rank is needed while its share is
+ *   open, or while somebody waits for the next epoch. If it is needed and away for rank_timeout_ns, the job fails, and
+ *   every other rank gets an error that names it.
  *
- * Going on in an epoch. Ranks may come with what they had of an epoch when another daemon ran, or when the job had
- * another number of ranks (engine_job_desc.resume). A job whose first rank does so is restoring until all of its ranks
- * are there, each with the same base. Until then nothing is drawn, and what ranks ask for is kept. rank_timeout_ns
- * applies to a rank that somebody waits for.
+ * Going on in an epoch. A rank may bring a record of what it received of an epoch from an earlier daemon, or while the
+ * job had another number of ranks (engine_job_desc.resume). A job whose first rank does so is restoring until all of
+ * its ranks are there, each with the same base. Until then nothing is drawn, and requests of ranks are kept.
+ * rank_timeout_ns applies to a rank that somebody waits for.
  *
- * - The job goes on in the highest epoch that a rank has told. To a rank that has told of an earlier one, nothing of
- *   that is left: an empty LAST says so when it asks. If all ranks ask for a later epoch, that one begins, whole.
- * - The epoch has N' = N - |base| samples now, and each rank's share is a W-th of these, as above. What a rank had
- *   since the base is part of its share. So with as many ranks as before, each has the batches that were left. An epoch
- *   of which nothing is left gives each rank an empty LAST.
- * - `dependent`: R_j begins as the view without the base and without all turns that ranks had.
- * - `strict` and `none`: What the base leaves of the order is dealt in turn to the ranks that there are now. Of its
- *   part, each rank goes on behind the numbers that it is through.
- * - A sample that was skipped because it was bad had no turn. In `dependent` order it is found bad again.
- * - Ranks that come with a state end a job of their name that only waits for ranks. To a job of which a rank is there,
- *   a rank may come back if it has had what was released for it, and no more.
+ * - The job goes on in the highest epoch that a rank has told of. A rank that told of an earlier one gets nothing more
+ *   of that one: an empty LAST answers its request. If all ranks ask for a later epoch, that one begins, whole.
+ * - The epoch now has N' = N - |base| samples, and each rank's share is a W-th of these, as above. What a rank received
+ *   since the base is part of its share. So with as many ranks as before, each gets the batches that were left. If
+ *   nothing of the epoch is left, each rank gets an empty LAST.
+ * - `dependent`: R_j begins as the view, less the base and less all samples that the ranks received since.
+ * - `strict` and `none`: The rest of the order after the base is dealt round-robin to the present ranks. Each rank goes
+ *   on in its part where it stopped.
+ * - A sample that was skipped because it was bad does not count as received. In `dependent` order it is found bad
+ *   again.
+ * - A rank that brings a record ends a job of its name that has no rank attached. If one is attached, the rank may come
+ *   back only if its record has exactly what the job counts as released by it.
  *
  * Turns. Under contention, work is done for jobs in proportion to their weights, and for all ranks of a job together;
  * see tasks_turns.c.
@@ -78,8 +79,8 @@ struct engine;
  * Errors: LARDER_EINVAL when a limit is zero, and the code of extents_create when the arena cannot be divided. */
 int engine_create(const struct engine_config *config, struct engine **out, struct error *err);
 /* engine_destroy frees the engine, whatever is under way; NULL is accepted. It calls `drop` with each encoded handle
- * that the engine still holds: no PREPARE may read it any more. What a LOAD brings after that is the caller's. `drop`
- * may be NULL, when handles need no dropping. */
+ * that the engine still holds, so no PREPARE may be reading any. Bytes that a LOAD brings later stay the caller's.
+ * `drop` may be NULL when handles need no dropping. */
 void engine_destroy(struct engine *engine, void (*drop)(void *encoded));
 
 /* engine_step takes one event at time now_ns, which never goes back. It sets *actions to what the event leads to, in
@@ -100,8 +101,7 @@ void engine_forget_chunks(struct engine *engine, const uint64_t chunk_key[ENGINE
 /* engine_segments_left returns how many of a sequence of `samples` the segments leave for the next sequence.
  * engine_segment_delivered is for the last segment of a resume whose ranks go on in their parts, of a sequence of
  * `samples`. It returns what engine_resume.delivered counts for that segment: the samples that each rank was given,
- * which is the same number for all of them. Bad samples are behind a rank too, so it goes by the rank that is least far
- * through. */
+ * which is the same number for all of them. `through` counts bad samples too, so the rank with the lowest decides. */
 uint64_t engine_segments_left(const struct engine_segment *segments, uint32_t n_segments, uint64_t samples);
 uint64_t engine_segment_delivered(const struct engine_segment *segment, uint64_t samples);
 
@@ -112,12 +112,12 @@ void engine_check(const struct engine *engine);
 
 /* ── what it knows ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* Where a sample was when a queue's entry got its instance: prepared, or being prepared, here or at another node; its
- * bytes in memory; or neither, so that it was read. */
+/* The level that a queue's entry got its sample from: an instance that was prepared or being prepared, here or at
+ * another node; encoded bytes in memory; or a read. */
 enum engine_level { ENGINE_FROM_PREPARED, ENGINE_FROM_ENCODED, ENGINE_FROM_READ };
 #define ENGINE_LEVELS 3
 
-/* What the engine has counted since it was made. No count goes down. */
+/* The engine's counters since it was made. They only grow. */
 struct engine_counts {
     uint64_t samples_loaded, loaded_bytes, reads;
     uint64_t redirected_prepared, redirected_encoded; /* picks that another sample of their fiber served */
@@ -126,10 +126,10 @@ struct engine_counts {
     /* samples that other nodes gave, bad ones included; and those that the job was not to have */
     uint64_t samples_arrived, arrivals_refused;
     uint64_t samples_delivered;
-    uint64_t delivered_from[ENGINE_LEVELS]; /* the same, by where memory had them when they were planned */
-    uint64_t bad_samples[BAD_REASONS];      /* by enum bad_reason */
+    uint64_t delivered_from[ENGINE_LEVELS]; /* the same, by level when they were planned */
+    uint64_t bad_samples[BAD_REASONS];      /* indexed by enum bad_reason */
     uint64_t evicted_prepared, evicted_encoded;
-    uint64_t ahead_shortened; /* how often a job had to give look-ahead back */
+    uint64_t ahead_shortened; /* counts jobs that had to give look-ahead back */
     uint64_t unknown_releases;
     /* Loads that their source did not answer. Such a load is tried again if somebody waits for it. */
     uint64_t source_retries;
@@ -139,7 +139,7 @@ struct engine_counts {
  * together. */
 struct engine_arena_use {
     uint64_t used_bytes, pinned_bytes, quota_bytes;
-    uint64_t reserved_bytes; /* so much of the arena is there */
+    uint64_t reserved_bytes; /* bytes of the arena that are reserved */
 };
 
 /* How much of encoded memory is taken, and how much of it the look-ahead of all jobs would take at once. */
@@ -156,20 +156,20 @@ struct engine_totals {
     uint32_t source_waits; /* jobs that wait for their source at this moment */
 };
 
-/* What a rank was given and what lies ready for it. For a job: the sum over its ranks. */
+/* What a rank has received, and what is ready for it. For a job: the sum over its ranks. */
 struct engine_delivery {
     uint64_t samples, batches; /* delivered since the rank came */
     uint64_t epoch_samples;    /* delivered in this epoch */
     uint64_t held_slots;
     uint32_t ready_batches, leased_batches, credits;
     double wait_s; /* seconds with credits outstanding and nothing ready */
-    /* Seconds in which the client stood still, by enum engine_stall: at most wait_s, but for what it waits for other
-     * ranks. A client that asks when its program asks for a batch, as the Python package does, waited for so long. */
+    /* Seconds that the client stood still, by enum engine_stall. Their sum is at most wait_s, except for waits for
+     * other ranks. It is exact for clients that ask when their program asks for a batch, as the Python package does. */
     double stall_s[ENGINE_STALLS];
-    double lease_s; /* how long the client has held the oldest batch that it holds; 0: it holds none */
+    double lease_s; /* age of the oldest batch that the client holds; 0: it holds none */
 };
 
-/* Where a job is in its epochs. */
+/* A job's present epoch, and how far it is. */
 struct engine_progress {
     bool started; /* an epoch has begun */
     uint32_t epoch;
@@ -179,10 +179,10 @@ struct engine_progress {
 
 /* How far each rank of a job looks ahead, in batches. */
 struct engine_look_ahead {
-    /* what the job asked for */
+    /* asked for by the job */
     uint32_t asked;
-    uint32_t allowed; /* what its quota allows now */
-    uint32_t needed;  /* what the rank with most use for it needs now, at most what is allowed */
+    uint32_t allowed; /* allowed by its quota now */
+    uint32_t needed;  /* needed now by the rank that needs most; at most `allowed` */
 };
 
 /* Whether a job waits for its source, which does not answer, and for how many seconds it has waited. */
@@ -200,7 +200,7 @@ struct engine_job_status {
     uint32_t pipeline, batch_size, epochs;
     double weight;
     uint64_t view_samples, quota_bytes;
-    uint64_t epoch_samples; /* of an epoch, for the ranks here: the view, or their share of it */
+    uint64_t epoch_samples; /* samples of an epoch for the ranks here: the view, or their share of it */
     struct engine_progress progress;
     struct engine_look_ahead ahead;
     struct engine_delivery delivery; /* all ranks together */
@@ -213,31 +213,31 @@ struct engine_job_status {
  * needs a TICK now and then. */
 bool engine_waits_for_room(const struct engine *engine);
 
-/* engine_wakes_ns returns the time at which the engine needs a TICK at the latest: then a source that does not answer
- * is asked again, a job that has waited for its source too long fails, a RESERVE that was refused is tried again, or
- * more room is made for a job that comes. UINT64_MAX when it needs none. */
+/* engine_wakes_ns returns the latest time at which the engine needs a TICK; UINT64_MAX when it needs none. At that time
+ * it asks a source that did not answer again, fails a job that has waited too long for its source, tries a refused
+ * RESERVE again, or makes more room for a new job. */
 uint64_t engine_wakes_ns(const struct engine *engine);
 
 /* One rank's queue. */
 struct engine_queue_status {
     uint32_t rank;
     bool attached;
-    bool done; /* The rank has had its share of the epoch, or has left it. */
+    bool done; /* The rank has received its share of the epoch, or has left it. */
     uint64_t client;
     struct engine_delivery delivery;
 };
 
-/* Where the samples of a job's epoch are, for the ranks here; repeats are not counted. */
+/* The samples of a job's epoch for the ranks here, by where they are; repeats are not counted. */
 struct engine_share {
     bool runs; /* An epoch goes on; else all counts are 0. */
     uint32_t epoch;
     uint64_t here;      /* to be drawn here */
-    uint64_t elsewhere; /* that other nodes are to give and have not given, whether they are expected or not */
-    uint64_t undrawn;   /* those of them that no pick has fallen on yet */
-    uint64_t placed;    /* the others of them: entries with a place for it, */
-    uint64_t unplaced;  /* entries without one, */
-    uint64_t reserved;  /* and in reserves */
-    uint64_t pinned;    /* in entries or reserves, and not elsewhere */
+    uint64_t elsewhere; /* to come from other nodes, whether asked for or not */
+    uint64_t undrawn;   /* of `elsewhere`: not picked yet */
+    uint64_t placed;    /* of `elsewhere`: entries with room for the sample */
+    uint64_t unplaced;  /* of `elsewhere`: entries without room */
+    uint64_t reserved;  /* of `elsewhere`: in reserves */
+    uint64_t pinned;    /* planned here: in entries or reserves */
     uint64_t delivered; /* repeats included */
 };
 

@@ -13,7 +13,7 @@ struct engine_env {
     struct rng rng;
     struct engine_counts counts;
     struct sampler *sampler;
-    /* What is elsewhere and left to a job that has homes: drawn for none of its entries, and not received. */
+    /* By job with homes: the samples left elsewhere, which are neither received nor drawn for an entry. */
     struct sampler *elsewhere;
     struct samples samples;
 };

@@ -1,4 +1,4 @@
-/* events.h: the engine's contract: its configuration, the events that it takes, and the actions that it gives. */
+/* events.h: the engine's contract: its configuration, the events that it takes, and the actions that it returns. */
 #ifndef LARDER_SERVER_ENGINE_EVENTS_H
 #define LARDER_SERVER_ENGINE_EVENTS_H
 
@@ -12,19 +12,19 @@
 #define ENGINE_NAME_MAX 129    /* bytes of a job's name, its end included */
 #define ENGINE_OUTPUTS_MAX 16  /* instances that one prepare task makes */
 #define ENGINE_BATCH_MAX 8192  /* samples in a batch */
-#define ENGINE_PREFETCH_MAX 64 /* batches that a queue may be ahead */
+#define ENGINE_PREFETCH_MAX 64 /* batches that a queue may look ahead */
 #define ENGINE_HOLD_MAX 65     /* batches a client may hold */
 #define ENGINE_AHEAD_WINDOWS 4
-/* Batches that each queue has room for at the least: one that the client holds, one that is being filled. */
+/* Minimum room of each queue, in batches: one that the client holds, one that is being filled. */
 #define ENGINE_ROWS_MIN 2
 #define ENGINE_PIPELINES_MAX 256   /* pipelines in use at once; the caller gives them their numbers */
 #define ENGINE_RANKS_MAX 256       /* ranks of a job */
 #define ENGINE_ALL_RANKS_MAX 65536 /* the same with those at other nodes */
 #define ENGINE_RANK_NONE UINT32_MAX
-#define ENGINE_EPOCHS_MAX UINT32_MAX /* epochs of a job; so that after the last one has a number too */
-#define ENGINE_SEGMENTS_MAX 64       /* times that one epoch may be begun with another number of ranks */
+#define ENGINE_EPOCHS_MAX UINT32_MAX /* maximum epochs of a job; the epoch after the last one still has a number */
+#define ENGINE_SEGMENTS_MAX 64       /* how often one epoch may be resumed with another number of ranks */
 
-#define ENGINE_EVICTED_AT_ONCE 4096 /* that takes about a millisecond */
+#define ENGINE_EVICTED_AT_ONCE 4096 /* evicting this many takes about a millisecond */
 
 #define ENGINE_NOT_THERE UINT64_MAX
 #define ENGINE_ASKS_AHEAD UINT32_MAX
@@ -39,16 +39,16 @@
 #define ENGINE_REDIRECT_HALF_MIN 8u
 #define ENGINE_REDIRECT_HALF_MAX 128u
 
-/* What the engine is configured with; fixed from engine_create on. */
+/* The engine's configuration; fixed from engine_create on. */
 struct engine_config {
     uint64_t seed;
     uint64_t arena_bytes; /* budget for prepared instances: offsets in actions are below it */
-    /* 0: all of the arena is there from the start. Otherwise nothing is, and RESERVE asks for it in multiples of so
-     * many bytes; the last one may be shorter. A multiple of EXTENT_ALIGN. */
+    /* 0: the whole arena is reserved from the start. Otherwise none of it is, and each RESERVE asks for a multiple of
+     * this many bytes; the last one may ask for less. A multiple of EXTENT_ALIGN. */
     uint64_t reserve_bytes;
-    /* What of the arena nobody has needed for so long is returned. 0: nothing is for that reason. */
+    /* Memory of the arena that was not needed for this long is returned. 0: none is returned for that reason. */
     uint64_t linger_ns;
-    /* So many instances a step evicts, at about the most, to give memory back or to make room for a job that comes; 0:
+    /* About the most instances that one step evicts to give memory back or to make room for a new job; 0:
      * ENGINE_EVICTED_AT_ONCE. */
     uint32_t evicted_at_once;
     uint64_t job_quota_bytes; /* the most of the arena that one job may pin; 0: all of it */
@@ -56,21 +56,21 @@ struct engine_config {
     uint64_t encoded_bytes;
     /* The part of encoded_bytes that the record of one instance takes. All records together take at most a quarter. */
     uint64_t instance_bytes;
-    /* The least that an instance takes of the arena, so that there are not too many records. */
+    /* The least arena bytes of one instance. It bounds the number of records. */
     uint64_t slot_least;
     uint32_t inflight_loads;    /* samples that may be out as LOAD at once, ≥ 1 */
     uint32_t inflight_prepares; /* tasks that may be out as PREPARE at once, ≥ 1 */
-    /* More may be out, up to prepares_max, as long as all of them together take no more than prepares_ns of a core. So
-     * what is quickly done is handed over in bundles. 0: no more. */
+    /* More than inflight_prepares may be out, up to prepares_max, while together they take at most prepares_ns of a
+     * core. So short tasks are handed over in bundles. 0: no more. */
     uint32_t prepares_max;
     uint64_t prepares_ns;
-    /* A PREPARE that only copies a sample's encoded bytes, and no more than so many, is a copy: no worker need do it,
-     * and it does not count as one of inflight_prepares. 0: there are no copies. */
+    /* A PREPARE that only copies a sample's encoded bytes, at most this many, is a copy: it needs no worker, and does
+     * not count in inflight_prepares. 0: there are no copies. */
     uint64_t copy_bytes;
     uint32_t redirect_width; /* w, the neighbouring slots of a fiber, or ENGINE_REDIRECT_HALF; 0: no redirection */
     uint32_t redirect_group; /* n, the chunks that share one place in memory; 0: the budgets decide */
-    /* Where all bytes stay in memory, samples of a job's view among which a prepared one is looked for; 0: as many as
-     * jobs apart in their epochs need to find each other's. */
+    /* If all bytes stay in memory, redirection searches this many samples of a job's view for a prepared one; 0: enough
+     * for jobs that are apart in their epochs to find each other's instances. */
     uint32_t redirect_reach;
     /* The node is one of a cluster, and prepares its chunks for the jobs of all nodes. Then jobs out of step need fewer
      * reads, and a chunk's samples are spread less. */
@@ -78,30 +78,29 @@ struct engine_config {
     /* How long a window is. The last ENGINE_AHEAD_WINDOWS windows tell how much look-ahead a queue needs. 0: need is
      * not measured, and each queue looks as far ahead as its quota lets it. */
     uint64_t ahead_window_ns;
-    uint64_t rank_timeout_ns; /* how long a job's other ranks wait for one that is away; 0: forever */
+    uint64_t rank_timeout_ns; /* time that ranks wait for another rank of their job; 0: forever */
     /* How long a job waits while what clients hold lies in the middle of free space; 0: forever. */
     uint64_t room_timeout_ns;
-    uint64_t source_wait_ns; /* how long a job waits for a source that does not answer; 0: not at all */
+    uint64_t source_wait_ns; /* time that a job waits for a source that does not answer; 0: none */
     /* A job fails when more samples of an epoch are bad than the greater of bad_count and bad_share, or more than one
      * in ENGINE_BAD_PART. */
     bool bad_limited;
     uint64_t bad_count;
     double bad_share; /* part of the view */
-    /* Gives the length of a sample's encoded bytes in a job's dataset; ENGINE_NOT_THERE when the dataset does not have
-     * it. It is called from engine_step only. */
+    /* Returns the length of a sample's encoded bytes in a job's dataset; ENGINE_NOT_THERE when the dataset does not
+     * have it. Called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
-    /* So many residents are looked at in a step, when something changes for all at once; 0: as many as a step has time
-     * for. */
+    /* Number of residents that one step looks at after a change to all of them; 0: as many as a step has time for. */
     uint32_t sweep_residents;
-    /* Tells whether the view has a sample of the same class as this one that is not bad. NULL: it is not asked. It is
-     * called from engine_step only, and for bad samples only. */
+    /* Tells whether the view still has a good sample of the class that this bad sample has. NULL: classes do not
+     * matter. Called from engine_step only. */
     bool (*class_is_left)(const void *dataset, sample_id id, const struct idset *view, const struct idset *bad);
 };
 
-/* A job of which more than one sample in this many is bad trains on another dataset than it was given, whatever was
- * set. */
+/* A job fails when more than one in this many of its samples is bad, whatever limit was set: it no longer trains on the
+ * dataset that it was given. */
 #define ENGINE_BAD_PART 10
-/* Bad samples that an error names, at the most. */
+/* Most bad samples that an error names. */
 #define ENGINE_BAD_NAMED 3
 
 /* Copies that may be out at once, and the bytes that they write together. The first copy may write more. */
@@ -122,8 +121,8 @@ static inline uint64_t engine_slot_least(uint64_t arena_bytes, uint64_t encoded_
     return extent_round(records ? arena_bytes / records + 1 : arena_bytes);
 }
 
-/* engine_slot_bytes returns the bytes of the arena that an instance of so many bytes takes. An instance of 0 bytes
- * takes a place too. */
+/* engine_slot_bytes returns the arena bytes that an instance of `bytes` takes. An instance of 0 bytes takes a slot
+ * too. */
 static inline uint64_t engine_slot_bytes(const struct engine_config *config, uint64_t bytes)
 {
     uint64_t rounded = extent_round(bytes ? bytes : 1);
@@ -132,8 +131,7 @@ static inline uint64_t engine_slot_bytes(const struct engine_config *config, uin
 
 /* ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* Where a sample is stored in its dataset: the chunk is below engine_chunks.count, the slot below
- * engine_chunks.samples. */
+/* A sample's place in its dataset. The chunk is below engine_chunks.count, the slot below engine_chunks.samples. */
 struct chunk_slot {
     uint32_t chunk, slot;
 };
@@ -144,57 +142,60 @@ struct engine_chunks {
     /* The places of the view's samples, in ascending order of their ids; borrowed for the step. NULL: the dataset does
      * not lie in chunks, so the job's picks are never redirected. */
     const struct chunk_slot *places;
-    uint64_t key[ENGINE_CHUNK_KEY]; /* the same key means the same samples in the same chunks */
+    uint64_t key[ENGINE_CHUNK_KEY]; /* datasets with equal keys have the same samples in the same chunks */
     uint32_t count, samples;
-    uint32_t touched; /* how many chunks the view has samples in; 0: the engine counts them */
+    uint32_t touched; /* number of chunks with samples of the view; 0: the engine counts them */
 };
 
-/* So many samples that are placed at once take the engine less than a millisecond. */
+/* Placing this many samples takes the engine less than a millisecond. */
 #define ENGINE_PLACED_AT_ONCE 8192u
 
-/* Some samples of a dataset that a job is about to come with, and their places in its chunks. Borrowed for the step. */
+/* Some samples of a dataset that a job will soon use, and their places in its chunks. Borrowed for the step. */
 struct engine_placing {
     const sample_id *ids;        /* ascending; `count` of them */
-    struct engine_chunks chunks; /* `places` has those of the ids */
+    struct engine_chunks chunks; /* `places` is for these ids */
     uint32_t count;
 };
 
-/* Of a job in a fixed order (`strict`, `none`): so many numbers of each part are over. Sequence 0 is the epoch's whole
- * order. Position i of a sequence belongs to rank i mod world_size, and is number i / world_size of that rank's part. A
- * segment takes the first through[r] numbers of rank r's part. What it does not take is, in order, the next
- * sequence. */
+/* How far each rank of a job in a fixed order (`strict`, `none`) has come, while the job had one number of ranks.
+ * Sequence 0 is the epoch's whole order. Position i of a sequence belongs to the part of rank i mod world_size, at
+ * index i / world_size. A segment takes the first through[r] positions of rank r's part. The rest, in order, is the
+ * next sequence. */
 struct engine_segment {
     uint32_t world_size;     /* 1 … ENGINE_RANKS_MAX */
     const uint32_t *through; /* world_size of them */
 };
 
-/* What another rank has taken of the rest, as a rank that comes says of it: all of its share. The job does not wait for
- * that rank; when it comes all the same, what it says itself holds. The members are as those of engine_resume. */
+/* Another rank that has received its whole share of the rest, as told by the rank that registers. The job does not wait
+ * for that other rank. If it registers after all, its own word counts. The members mean the same as in
+ * engine_resume. */
 struct engine_done {
     uint32_t rank, batches;
     uint64_t delivered, through;
     const struct idset *turns;
 };
 
-/* What was taken of an epoch before the job was made. Everything is borrowed for the step. All ranks of a job come with
- * the same base: `key` and the members up to n_segments. */
+/* The part of an epoch that was received before the job was made: a base, which all ranks share, and what this rank
+ * received after it. The base is `key` and the members up to n_segments. Everything is borrowed for the step. */
 struct engine_resume {
     uint32_t epoch;
-    uint64_t key;          /* the same key means the same base */
-    uint32_t base_batches; /* batches that each rank had before those that this job counts */
-    /* dependent: the samples of the view whose turn is over. NULL: none. */
+    uint64_t key;          /* equal keys mean equal bases */
+    uint32_t base_batches; /* batches of each rank in the base */
+    /* dependent: the samples of the view that the base has received or replaced. NULL: none. */
     const struct idset *base;
-    /* strict, none: what was taken of the order, the first segment first. The rest is dealt to this job's ranks. */
+    /* strict, none: the part of the order that the base has received, the first segment first. The rest is dealt to
+     * this job's ranks. */
     const struct engine_segment *segments;
     uint32_t n_segments;
-    /* What this rank has taken of the rest: batches, the samples in them, and the turns of these (dependent; NULL:
-     * none). `through` (strict, none): so many numbers of the rank's part of the rest are behind it. When the last
-     * segment has this job's world size and is left out of `segments`, because each rank goes on in its part, then
-     * `through` and `delivered` count what that segment took as well; engine_segment_delivered returns the latter. */
+    /* What this rank has received of the rest: batches, and the samples in them. `turns` (dependent) are the samples of
+     * the view that these stand for; NULL: none. `through` (strict, none) is the number of positions of the rank's part
+     * that were delivered or bad. If each rank goes on in the part that it had, the last segment is left out of
+     * `segments`. Then `through` and `delivered` count that segment as well; engine_segment_delivered returns what to
+     * add to `delivered`. */
     uint32_t batches;
     uint64_t delivered, through;
     const struct idset *turns;
-    const struct engine_done *done; /* other ranks that are done, each once; those that presented only */
+    const struct engine_done *done; /* ranks that are done, each once; only with `presented` */
     uint32_t n_done;
     bool presented; /* The rank had a place in the job that it comes back to. false: it begins from a checkpoint. */
 };
@@ -203,32 +204,32 @@ struct engine_resume {
  * a share of the view. Every node works out the same shares, so nothing need be sent. */
 struct engine_part {
     uint32_t world_size, first; /* world_size 0: all ranks of the job are here */
-    /* dependent: gives these ranks' share of an epoch, samples of the view, a new set. For one epoch it is the same set
-     * each time. `deal` is borrowed until the job ends. In a fixed order rank r gets the positions r, r + world_size, …
-     * LARDER_ENOMEM. */
+    /* dependent: makes a new set with these ranks' share of an epoch, a subset of the view. Each call for one epoch
+     * makes the same set. `deal` is borrowed until the job ends. In a fixed order rank r gets the positions r, r +
+     * world_size, … LARDER_ENOMEM. */
     int (*share)(const void *deal, uint32_t epoch, struct idset **out);
     const void *deal;
 };
 
-/* A dataset's chunks have homes: the nodes that prepare their samples for all jobs. A job's share of an epoch is what
- * this engine draws and prepares, and what is elsewhere: other nodes draw and prepare that for the job, one by one as
- * they like (CLUSTER: each chunk has one home). */
+/* A dataset's chunks have homes: the nodes that prepare their samples for all jobs. A job's share of an epoch has two
+ * parts. This engine draws and prepares one. The other is elsewhere: other nodes draw and prepare it for the job, in an
+ * order of their own. */
 struct engine_homes {
-    /* Gives what is elsewhere in an epoch when it begins: samples of these ranks' share, a new set. `map` is borrowed
-     * until the job ends. NULL: nothing is. LARDER_ENOMEM. The job must be dependent and not raw. */
+    /* Makes a new set with the samples of these ranks' share that are elsewhere when the epoch begins. NULL: none are.
+     * `map` is borrowed until the job ends. LARDER_ENOMEM. The job must be dependent and not raw. */
     int (*elsewhere)(const void *map, uint32_t epoch, struct idset **out);
     const void *map;
 };
 
-/* Whose instances a job counts as had from the start, so that it gets none of them. A guest of another node's job comes
- * again when it was lost; then the instances that it had must not come twice. */
+/* The instances that a job counts as received from its start, so that it gets none of them. When a guest of another
+ * node's job is lost and comes again, it must not get an instance twice. */
 enum engine_inherits {
     ENGINE_INHERITS_NOTHING,
     ENGINE_INHERITS_JOB, /* those of `predecessor`, the number of a job that is there */
-    ENGINE_INHERITS_ALL, /* all that there are: it is not known what was had */
+    ENGINE_INHERITS_ALL, /* all that exist: it is not known which were received */
 };
 
-/* What a rank asks for with JOB_ADD. Pointers are borrowed for the step unless said otherwise. */
+/* The request of a JOB_ADD. Pointers are borrowed for the step unless said otherwise. */
 struct engine_job_desc {
     uint64_t client;     /* the caller's name for the connection; it comes back in actions */
     const char *name;    /* the job's name, unique among jobs; copied */
@@ -237,8 +238,8 @@ struct engine_job_desc {
      * pipelines are the same. */
     uint32_t pipeline;
     uint64_t slot_bytes; /* bytes of one prepared instance, > 0 */
-    /* The pipeline draws nothing at random. So the job may get an instance again, once in each epoch. Jobs with one
-     * pipeline agree in this. */
+    /* The pipeline draws nothing at random, so the job may get an instance again, once in each epoch. All jobs with one
+     * pipeline have the same value. */
     bool repeatable;
     /* An instance is as long as its sample's encoded bytes. Then slot_bytes is what an instance takes, rounded by
      * engine_slot_bytes, on the mean over the largest two batches that the job may hold. */
@@ -251,72 +252,75 @@ struct engine_job_desc {
     uint32_t epochs; /* 0: ENGINE_EPOCHS_MAX */
     bool drop_last;
     enum bad_policy bad_policy;
-    bool bad_unlimited;         /* another node's job: that node says when too many samples are bad */
-    bool own_labels;            /* the script has labels of its own: what the dataset calls a class is none to it */
+    bool bad_unlimited;         /* another node's job: that node decides when too many samples are bad */
+    bool own_labels;            /* the script has its own labels: the dataset's classes mean nothing to it */
     struct sampler_job sampled; /* the job's order and view, without a part; the view is borrowed for the step */
-    /* Whose instances the job may get. 0: those of every job with its pipeline. Otherwise only those of jobs with the
-     * same number. A number of its own keeps a job's augmentation private. Under SHUFFLE_STRICT the epoch counts too,
-     * and an instance depends on nothing else. */
+    /* Jobs share instances only with jobs of the same pipeline and variant. 0 is shared by all; a variant of its own
+     * keeps a job's augmentation private. Under SHUFFLE_STRICT the epoch counts too, and an instance depends on nothing
+     * else. */
     uint64_t variant;
     struct engine_chunks chunks;
     /* All ranks of a job give the same name, world_size and settings above, except `client`. Views must be equal, not
      * at the same address. Dataset, order and chunks are those of the first rank. */
-    uint32_t rank, world_size; /* of the ranks here; world_size 0 is 1 */
+    uint32_t rank, world_size; /* among the ranks at this node; world_size 0 is 1 */
     struct engine_part part;
-    struct engine_homes homes; /* those of the first rank hold, as does what the job inherits */
+    struct engine_homes homes; /* taken from the first rank, as is `inherits` */
     enum engine_inherits inherits;
     uint32_t predecessor;
     double weight; /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; 0 is 1 */
     bool ordered;  /* batches keep the planned order */
-    /* What the ranks had of an epoch before the job was made; NULL: the job begins with whole epochs. */
+    /* What the ranks received of an epoch before the job was made; NULL: the job begins with a whole epoch. */
     const struct engine_resume *resume;
 };
 
 enum engine_event_type {
-    /* Time has passed, and nothing else has happened. Ticks find out that a rank has been away for too long. */
+    /* Time has passed, and nothing else has happened. A tick notices, for example, that a rank has been away for too
+     * long. */
     ENGINE_TICK,
-    /* A rank registers; JOB_ADDED or JOB_REFUSED is the answer. A rank with a resume ends a job of its name of which no
-     * rank is there: JOB_ENDED comes before the answer, and the new job may have the same number. */
+    /* A rank registers; JOB_ADDED or JOB_REFUSED is the answer. A rank with a resume first ends a job of its name that
+     * has no rank attached: JOB_ENDED comes before the answer, and the new job may get the same number. */
     ENGINE_JOB_ADD,
-    /* The rank's client has left, whatever the reason: everything that it held is returned. For a rank that is not
-     * there it ends the job, if no rank of the job is there. */
+    /* The rank's client has left, for any reason: everything that it held is returned. If the rank had no client, and
+     * no rank of the job has one, the job ends. */
     ENGINE_JOB_GONE,
-    /* The job fails, as it does over a bad sample. Each rank that is there gets a JOB_ERROR, and keeps what it holds
-     * until it releases it or goes. Nothing happens when the job has failed already, or is not there. */
+    /* The job fails, as it does over a bad sample. Each attached rank gets a JOB_ERROR, and keeps what it holds until
+     * it releases it or leaves. Nothing happens when the job has failed already, or does not exist. */
     ENGINE_JOB_CANCEL,
     ENGINE_WEIGHT, /* the job's weight changes */
     /* How long the rank's client trains on a batch, as measured. It orders work among a job's ranks. */
     ENGINE_PACE,
-    /* The rank's queue may send `credits` more batches of `epoch`. `awaited`: so many are not there yet, with these,
-     * and the client's program stands still; ENGINE_ASKS_AHEAD: it goes on meanwhile; 0: it is not known. */
+    /* The rank's queue may send `credits` more batches of `epoch`. `awaited` is the number of batches, with these, that
+     * the client lacks while its program stands still; ENGINE_ASKS_AHEAD: the program goes on meanwhile; 0: not
+     * known. */
     ENGINE_NEXT,
-    ENGINE_RELEASE, /* The client is through with a batch. An unknown batch is counted and ignored. */
+    ENGINE_RELEASE, /* The client has finished with a batch. An unknown batch is counted and ignored. */
     ENGINE_LOADED,  /* a sample of a LOAD arrived, or failed */
     /* A PREPARE has ended. Each of its outputs was made, or has failed: then it is bad for the jobs that wait for
      * it. */
     ENGINE_PREPARED,
-    /* The answer to an EXPECT: another node's sample lies at the offset, or is bad, or none will come there. */
+    /* The answer to an EXPECT: another node's sample lies at the offset, or is bad, or no sample will come. */
     ENGINE_ARRIVED,
-    /* Samples that were elsewhere are drawn here from now on. It does nothing unless the job is in that epoch. What is
-     * expected stays so: the caller answers those EXPECTs. */
+    /* Samples that were elsewhere are drawn here from now on. It does nothing unless the job is in that epoch. EXPECTs
+     * that are out stay out, and the caller answers them. */
     ENGINE_BACK,
     /* The number of a pipeline, which no job uses, will mean another pipeline: its instances are forgotten. */
     ENGINE_PIPELINE_GONE,
     /* Ids that no job's dataset has will mean other samples: what is kept under them is forgotten. */
     ENGINE_SAMPLES_GONE,
-    /* The answer to RESERVE. It has all that was asked for, or less; then the engine asks again, at once or, if the
-     * rest was refused, after a while. */
+    /* The answer to RESERVE. If it has less than was asked for, the engine asks again: at once, or after a while if
+     * memory was refused. */
     ENGINE_RESERVED,
-    /* Memory is short: what no running job wants goes, and RETURN gives its memory back. */
+    /* Memory is short: the engine evicts what no running job wants, and RETURN gives that memory back. */
     ENGINE_SHRINK,
     ENGINE_DRAIN, /* No new job is taken after this. Ranks of jobs that are there may still come. */
-    ENGINE_HALT,  /* After this nothing is planned, begun or delivered. The arena stays as it is, whoever leaves. */
-    /* Samples get their places before a job comes with them. What no PLACE has placed JOB_ADD does: a PLACE only keeps
-     * the step of JOB_ADD short. It does nothing when there is no memory. */
+    /* After this nothing is planned, begun or delivered. The arena stays as it is, even when clients leave. */
+    ENGINE_HALT,
+    /* Places samples before the job that uses them is added. JOB_ADD places those that are left, so a PLACE only makes
+     * its step shorter. It does nothing when there is no memory. */
     ENGINE_PLACE,
 };
 
-/* What became of a LOAD. */
+/* The outcome of a LOAD. */
 enum engine_fate {
     ENGINE_FATE_SAMPLE, /* The sample was read, or it cannot be read and is bad. */
     ENGINE_FATE_SOURCE, /* The source did not answer, which is no fault of the sample: the load is tried again. */
@@ -366,11 +370,11 @@ struct engine_event {
             uint64_t core_ns;                    /* a worker's time on a core, for all outputs; 0: not known */
         } prepared;
         struct {
-            uint32_t task; /* of the EXPECT */
+            uint32_t task; /* the EXPECT's task */
             sample_id id;  /* SAMPLE_NONE: none comes; the engine expects another one elsewhere, or draws one here */
             int reason;    /* enum bad_reason of a sample that the other node could not prepare */
-            /* Set: the sample counts as received, which it does once. Otherwise the job is not to have it. Then the
-             * EXPECT is still to be answered, unless `over` is set: nobody waits there any more. */
+            /* *taken, set: the sample counts as received. Not set: the job must not get it. Then the EXPECT still needs
+             * an answer, unless *over is set, which says that nobody waits for it any more. */
             bool *taken, *over;
         } arrived;
         struct {
@@ -378,17 +382,17 @@ struct engine_event {
             const struct idset *ids; /* borrowed for the step */
         } back;
         struct {
-            uint64_t bytes; /* of the arena that are there now, from its start */
+            uint64_t bytes; /* bytes reserved now, counted from the start of the arena */
             bool refused;   /* fewer than were asked for, because there is no memory */
         } reserved;
         struct {
             uint32_t pipeline;
         } pipeline_gone;
         struct {
-            /* The caller's array. The engine moves those ids to its front under which something is still under way. */
+            /* The caller's array. The engine moves the ids that are still in use to its front. */
             sample_id *ids;
             uint32_t count;
-            /* Set to the number of those ids. They mean the same samples as before, and may be tried again. */
+            /* Set to the number of those ids. They keep their meaning, and may be tried again. */
             uint32_t *kept;
         } samples_gone;
     };
@@ -406,15 +410,15 @@ enum engine_action_type {
     ENGINE_DROP_ENCODED,
     ENGINE_DELIVER,
     /* The rank cannot go on: the caller tells its client, which stays until it leaves. When the job as a whole has
-     * failed (policy `error`, a rank missing, cancelled), there is one for each rank that is there. From then on the
-     * job's quota is what its clients may hold, and no more. */
+     * failed (policy `error`, a rank missing, cancelled), each attached rank gets one. From then on the job's quota is
+     * only what its clients may hold. */
     ENGINE_JOB_ERROR,
     ENGINE_AHEAD,  /* the job's quota has changed, and with it its look-ahead */
     ENGINE_SOURCE, /* A source has not answered twice, or answers again, or one of its samples was given up. */
     /* The caller reserves more of the arena, and answers with RESERVED. No other RESERVE follows before. */
     ENGINE_RESERVE,
-    /* Nothing lies in this range of the arena, and nothing will before a RESERVE has it: the caller takes its memory
-     * away. It may have been returned before. */
+    /* Nothing lies in this range of the arena, and nothing will until a RESERVE includes it: the caller frees its
+     * memory. It may have been returned before. */
     ENGINE_RETURN,
     ENGINE_JOB_ENDED, /* The job's number is free again. The job no longer uses its dataset and its pipeline number. */
 };
@@ -435,8 +439,8 @@ struct engine_entry {
     uint64_t offset;
     uint64_t bytes;
     sample_id id;
-    /* The sample whose turn of the epoch this is: the same, or the bad one that it stands for. SAMPLE_NONE: a repeat,
-     * which is nobody's turn. */
+    /* The sample of the view that this one counts as: itself, or the bad sample that it replaces. SAMPLE_NONE: a
+     * repeat, which counts as none. */
     sample_id turn;
 };
 
@@ -446,13 +450,13 @@ enum engine_source_news {
     ENGINE_SOURCE_GAVE_UP, /* the sample failed again and again while others could be read: it is bad */
 };
 
-/* Why a client stands still: it has asked for a batch, has none that it could train on, and the next one is not ready.
- * The entry of the queue that is not ready and was planned first decides. */
+/* Why a client stands still: it has asked for a batch, has none to train on, and the next one is not ready. The cause
+ * is that of the first planned entry that is not ready. */
 enum engine_stall {
     ENGINE_STALL_LOAD,    /* its bytes are not there yet */
     ENGINE_STALL_PREPARE, /* its instance is not made yet */
     ENGINE_STALL_ROOM,    /* the arena has no room for it, or the job's quota none for another entry */
-    ENGINE_STALL_RANK,    /* other ranks are not through with their epoch, or have not come yet */
+    ENGINE_STALL_RANK,    /* other ranks have not finished the epoch, or have not come yet */
 };
 #define ENGINE_STALLS 4
 
@@ -469,20 +473,20 @@ struct engine_action {
             uint32_t held_max;      /* batches that the client may hold unreleased */
             uint64_t quota_bytes;   /* quota of the whole job */
             uint32_t ahead;         /* batches of look-ahead that the quota lets each rank have */
-            uint64_t wanted_bytes;  /* what all that all jobs asked for would take of the arena */
-            uint64_t encoded_bytes; /* what the look-ahead of all jobs would take of encoded memory at once */
+            uint64_t wanted_bytes;  /* arena bytes of all that all jobs asked for */
+            uint64_t encoded_bytes; /* encoded memory that the look-ahead of all jobs would take at once */
             /* The rank has joined a job that was there: the dataset, order and places of its JOB_ADD are not kept. */
             bool attached;
-            bool restoring; /* The job still waits for all its ranks to tell what they have had. */
-            /* The first epoch that the rank can ask for, and the index of its next batch in it. For a rank that comes
-             * with a resume they are what it says. */
+            bool restoring; /* The job still waits for its ranks to tell what they have received. */
+            /* The first epoch that the rank can ask for, and the index of its next batch in it. They are the resume's
+             * own if the rank comes with one. */
             uint32_t epoch, batch;
         } job_added;
         struct {
             struct error error;
             sample_id id;    /* the bad sample that a JOB_ERROR is about; else SAMPLE_NONE */
             int reason;      /* enum bad_reason of that sample */
-            bool of_all_bad; /* It is about all samples that were bad in this epoch: some others of them. */
+            bool of_all_bad; /* It is about all bad samples of this epoch; `others` are some more of them. */
             sample_id others[ENGINE_BAD_NAMED - 1];
             uint32_t n_others;
             const void *dataset;
@@ -506,10 +510,10 @@ struct engine_action {
         } prepare;
         struct {
             uint32_t task;
-            /* A sample that is elsewhere, by chance of all that are left there. The node that gives it is asked for any
-             * sample of the job's that it has. So each is asked for its part of what is left. */
+            /* A random sample of those left elsewhere. The caller asks the node that has it for any sample of the
+             * job's. So each node is asked in proportion to what it has left. */
             sample_id id;
-            uint64_t offset, bytes; /* of the arena; the caller's until it answers */
+            uint64_t offset, bytes; /* range of the arena; the caller's until it answers */
             uint64_t ahead;         /* about how many samples of the job's look-ahead are elsewhere */
             const void *dataset;
         } expect;
@@ -523,10 +527,10 @@ struct engine_action {
             uint32_t count;
             const struct engine_entry *entries; /* valid until the next step */
             uint64_t lost;                      /* bad samples of the rank's epoch that were left out so far */
-            /* In a fixed order: so many numbers of the rank's part are behind it with this batch, because they were
-             * delivered or were bad. 0 for dependent jobs. */
+            /* In a fixed order: positions of the rank's part that were delivered or bad, this batch included. 0 for
+             * dependent jobs. */
             uint32_t through;
-            uint64_t stall_ns; /* how long the client has stood still for this batch */
+            uint64_t stall_ns; /* time that the client has stood still for this batch */
         } deliver;
         struct {
             uint64_t quota_bytes;  /* the job's quota from this step on */
@@ -537,13 +541,13 @@ struct engine_action {
         struct {
             enum engine_source_news news;
             const void *dataset;
-            sample_id id;       /* of GAVE_UP: the sample */
-            int reason;         /* of GAVE_UP: enum bad_reason */
-            uint64_t waited_ns; /* of BACK: the time since it first did not answer */
-            uint64_t retries;   /* of BACK: the loads that it did not answer */
+            sample_id id;       /* GAVE_UP: the sample */
+            int reason;         /* GAVE_UP: enum bad_reason */
+            uint64_t waited_ns; /* BACK: time since it first did not answer */
+            uint64_t retries;   /* BACK: loads that it did not answer */
         } source;
         struct {
-            uint64_t bytes; /* reserve at least this many, from the start of the arena */
+            uint64_t bytes; /* reserve at least this many bytes, counted from the start of the arena */
         } reserve;
         struct {
             uint64_t from, to; /* bytes of the arena */

@@ -1,4 +1,5 @@
-/* job.c: questions about one job and about the table of jobs: terms, names, numbers. Nothing here changes state. */
+/* job.c: answers questions about one job and about the table of jobs: terms, names, numbers. Nothing here changes
+ * state. */
 #include <string.h>
 
 #include "common/check.h"

@@ -1,4 +1,4 @@
-/* job.h: the table of jobs, and questions about one job. Nothing here changes state.
+/* job.h: the table of jobs, and functions that answer questions about one job. None of them changes state.
  *
  * Invariant: a name belongs to one job at most. Jobs with numbers from jobs.end on are FREE. A job's number never
  * changes. A job's terms are what JOB_ADD asked for, and stay as they are until the job ends.
@@ -22,16 +22,16 @@ struct resume;
 enum task_kind { TASK_LOADS, TASK_PREPARES };
 #define TASK_KINDS 2
 
-/* A job's tasks that wait for one kind of work, and its turn for that kind. */
+/* A job's tasks that wait for one kind of work, and its virtual time for that kind (weighted fair queueing). */
 struct task_list {
     struct line tasks;
-    /* The virtual time of the job's next turn. Of the jobs that have work, the one with the lowest time goes first. */
+    /* The job's virtual time. Among jobs with work, the one with the lowest goes first. */
     double turn;
 };
 
 enum job_state { JOB_FREE, JOB_IDLE, JOB_RUNNING, JOB_FAILED };
 
-/* What JOB_ADD asked for: fixed for as long as the job is there. */
+/* The request of JOB_ADD, fixed for the life of the job. */
 struct job_terms {
     char name[ENGINE_NAME_MAX];
     /* The client of the rank that made the job. It names the job in instance.made_for, even after that rank has
@@ -61,13 +61,13 @@ struct job_terms {
     double weight;
 };
 
-/* What follows from the terms and the dataset. */
+/* Values that follow from the terms and the dataset. */
 struct job_shape {
     uint64_t view_samples;
     /* Samples of an epoch: all of the view, or a part's share of it. */
     uint64_t epoch_samples;
-    /* Of a part: samples that its ranks get in an epoch together, repeats included, because all ranks of the job get
-     * equally many. */
+    /* For a part: samples that its ranks together get in an epoch. All ranks of the job get equally many, so repeats
+     * are included. */
     uint64_t part_samples;
     /* The mean length of the encoded bytes of its samples, taken from at most 256 of them; at least 1. */
     uint64_t mean_bytes;
@@ -77,7 +77,7 @@ struct job_shape {
     uint64_t batch_slots, row_bytes;  /* samples of a batch; arena bytes of one row */
 };
 
-/* What the job may take of the arena, in rows. A row is one batch for each rank. Owner: quota. */
+/* The job's share of the arena, in rows. A row is one batch for each rank. Owner: quota. */
 struct job_quota {
     /* Rows: what it keeps for good, the most that it may get, and what it asked for. */
     uint32_t ahead_min, ahead_max, ahead_asked;
@@ -89,7 +89,7 @@ struct job_quota {
     struct look_ahead *needs;
 };
 
-/* Where the job is in its epochs. */
+/* The job's present epoch, and how far it is. */
 struct job_progress {
     bool began;       /* some epoch has begun */
     uint32_t epoch;   /* The epoch that it is in, or was in last; valid while `began`. */
@@ -97,20 +97,20 @@ struct job_progress {
     /* The samples that this epoch deals to the ranks: shape.epoch_samples, less the base that the epoch is begun
      * from. */
     uint64_t samples;
-    struct idset *away; /* Of a part that is dependent: the view less this epoch's share. The job owns it. */
-    /* Of a job with homes, whose sets these are: what other nodes are to give of this epoch and have not given; and
-     * what this engine draws in it, as the epoch's begin found it (NULL: none has begun). */
+    struct idset *away; /* For a dependent part: the view less this epoch's share. The job owns it. */
+    /* For a job with homes. elsewhere: samples of this epoch that other nodes have still to give. here: samples that
+     * this engine draws, as of the epoch's start; NULL: no epoch has begun. The job owns both. */
     struct idset *elsewhere, *here;
-    /* Batches that each rank had from that base, and its key; 0 and not valid when the epoch was begun whole. */
+    /* Batches of each rank in that base, and its key. When the epoch was begun whole: 0, and the key is not valid. */
     uint32_t base_batches;
     uint64_t base_key;
-    /* So many samples of each rank were no whole batch when the epoch was begun from a state: the ranks had batches of
-     * another size, or bad samples. Under drop_last whole batches count from there. */
+    /* Samples of each rank beyond its last whole batch when the epoch was resumed: the ranks had batches of another
+     * size, or bad samples. Under drop_last whole batches count from there. */
     uint64_t odd;
     uint64_t drawn; /* Picks of this epoch. In a fixed order this is the position of the next one that is dealt. */
     uint64_t lost;  /* bad samples that were not replaced */
-    uint64_t lost_before; /* those of them that the ranks had lost before the epoch was begun here */
-    struct idset *bad;    /* bad samples, replaced or not; each is in it once, however often it is planned */
+    uint64_t lost_before; /* those lost before the epoch was begun here */
+    struct idset *bad;    /* bad samples, replaced or not */
     uint64_t abandoned;   /* samples left behind by ranks that went on */
     uint64_t repeats;     /* repeats in all queues */
     /* The first world_size samples of a fixed order, for repeats, if there are several ranks and all are here; else
@@ -135,7 +135,7 @@ struct job_turns {
     double pace_ns; /* The mean of the pace_ns of its ranks, of those that are known; 0 when none is known. */
 };
 
-/* What the job has got since it came. */
+/* What the job has received since it came. */
 struct job_tallies {
     uint64_t came_ns;
     uint64_t samples_delivered, samples_shared, bad_samples;
@@ -149,15 +149,15 @@ struct job {
     struct job_terms terms;
     struct job_shape shape;
     struct job_quota quota;
-    /* Its ahead_min rows have slots in a zone. Until then only raw samples are planned for it; see prepared_zones.c. */
+    /* A zone has slots for its ahead_min rows. Until then only raw samples are planned for it; see prepared_zones.c. */
     bool zoned;
-    uint32_t zone_slots; /* slots that a zone has for it: none, some while room is made for it, or all */
+    uint32_t zone_slots; /* slots that a zone has for it: none, some while room is being made, or all */
     struct job_progress progress;
     struct job_source source;
     struct job_turns turns;
     struct job_tallies tallies;
-    /* What its ranks had of an epoch before the job was made; NULL when that is nothing, and once the epoch has begun.
-     * Until then the job is restoring: nothing is drawn before all of its ranks are there. The job owns it. */
+    /* What its ranks received of an epoch before the job was made. While it is not NULL the job is restoring: nothing
+     * is drawn before all of its ranks are there. NULL once the epoch has begun. The job owns it. */
     struct resume *resume;
     uint32_t attached;        /* How many of its ranks have a client. */
     uint64_t empty_since_ns;  /* When the last client left; valid while attached is 0. */
@@ -179,7 +179,7 @@ static inline struct job *jobs_from(const struct jobs *jobs, uint32_t no)
     return no < jobs->end ? &jobs->all[no] : NULL;
 }
 
-/* jobs_first and jobs_after go over the jobs that are there, by number. They give NULL after the last. */
+/* jobs_first and jobs_after go over the jobs that are there, by number. They return NULL after the last. */
 static inline struct job *jobs_first(const struct jobs *jobs)
 {
     return jobs_from(jobs, 0);

@@ -1,4 +1,4 @@
-/* jobs.h: what events do: jobs come and go, their epochs, batches and results, and what time brings.
+/* jobs.h: handles events: jobs come and go, their epochs, batches and results, and timeouts.
  *
  * Invariant: an epoch gives every rank its share. A rank that is away has no entry, no lease and no credit, and asks
  * for nothing. An IDLE or FAILED job has no entries, and wants nothing. Each JOB_ADD has one answer. For each JOB_ADDED
@@ -34,8 +34,8 @@ void jobs_end(struct engine *engine, uint32_t job);
 void jobs_on_gone(struct engine *engine, uint32_t job, uint32_t rank);
 
 /* jobs_deliver.c */
-/* jobs_deliver_batch delivers a batch of `count` ready entries, the first of the queue. If it is the rank's last of the
- * epoch, the rank is through, and the job's epoch may turn. An empty batch takes no entry. */
+/* jobs_deliver_batch delivers a batch of `count` ready entries, the first of the queue. After the rank's last batch of
+ * the epoch, the rank has finished it, and the job's epoch may end. An empty batch takes no entry. */
 void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *queue, uint32_t count);
 /* jobs_deliver delivers all batches that are ready and that clients may have, and notes which clients wait. */
 void jobs_deliver(struct engine *engine);
@@ -57,10 +57,9 @@ bool jobs_resume_ready(struct engine *engine, const struct job *job);
 /* jobs_resume_epoch returns the epoch that a restoring job begins when somebody asks for one: the one that its ranks
  * were in; a later one when all of them ask for later ones. */
 uint32_t jobs_resume_epoch(const struct job *job);
-/* jobs_resume_elsewhere and jobs_resume_begin are called when the job's epoch has begun whole a moment ago.
- * jobs_resume_elsewhere tells whether its ranks have had samples of the epoch that ranks at other nodes get.
- * jobs_resume_begin has them go on where they were, if they were in that epoch, and with `restores`. The job is
- * restoring no more. On LARDER_ENOMEM it cannot go on. */
+/* Both are called just after the job's epoch was begun whole. jobs_resume_elsewhere tells whether its ranks received
+ * samples of the epoch that belong to ranks at other nodes. jobs_resume_begin ends restoring; with `restores`, ranks
+ * that were in that epoch go on where they stopped. On LARDER_ENOMEM the job cannot go on. */
 bool jobs_resume_elsewhere(const struct job *job);
 int jobs_resume_begin(struct plan *plan, struct job *job, bool restores);
 /* jobs_resume_end_behind answers a rank that is behind and asks for an earlier epoch than the job's. */
@@ -69,13 +68,13 @@ void jobs_resume_end_behind(struct engine *engine, const struct job *job, struct
 /* jobs_epochs.c */
 /* jobs_act_error adds a JOB_ERROR for the rank's client. The caller fills in the text. */
 struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *job, uint32_t rank);
-/* jobs_rank_through ends the epoch for a rank: it has had its share, or goes on without the rest. Its entries and its
- * reserve are left behind. */
+/* jobs_rank_through ends the epoch for a rank, which has received its share or goes on without the rest. Its entries
+ * and its reserve are left behind. */
 void jobs_rank_through(struct plan *plan, struct job *job, struct job_queue *queue);
-/* jobs_turn_epoch ends the epoch when every rank is through with it and can lose nothing of it. Then it begins the
- * lowest epoch that a rank waits for. */
+/* jobs_turn_epoch ends the epoch if every rank has finished it and can lose nothing of it. Then it begins the lowest
+ * epoch that a rank waits for. */
 void jobs_turn_epoch(struct engine *engine, uint32_t no);
-/* What a job fails over, besides the text that says so. */
+/* The cause of a job's failure, besides its text. */
 struct failure {
     sample_id id; /* the bad sample; SAMPLE_NONE when the job fails over something else */
     int reason;   /* enum bad_reason of that sample */

@@ -54,7 +54,7 @@ void jobs_answer(struct engine *engine, uint32_t no, const struct engine_job_des
 
 /* ── a job that is restoring ── */
 
-/* forget_those_before forgets what the ranks have told that are away, unless one is there that has had something. */
+/* forget_those_before forgets what ranks have told that are away, unless some present rank has received something. */
 static void forget_those_before(struct job *job)
 {
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
@@ -67,9 +67,9 @@ static void forget_those_before(struct job *job)
     }
 }
 
-/* attach_restoring attaches a rank to a job that waits for all its ranks to tell what they have had, or refuses. The
- * daemon may have died before the rank came for the first time. Then it brings nothing, and has had nothing. If it had
- * something when it came before, it has been started again since, without a checkpoint. */
+/* attach_restoring attaches a rank to a job that is restoring, or refuses it. A rank may bring no record because the
+ * daemon died before the rank first came: it has received nothing. If it brought a record before, it has been started
+ * again since, without a checkpoint. */
 static void attach_restoring(struct engine *engine, struct job *job, const struct engine_job_desc *asked)
 {
     const struct engine_resume nothing = {.key = job->resume->key, .presented = true};
@@ -95,7 +95,7 @@ static void attach_restoring(struct engine *engine, struct job *job, const struc
 
 /* ── a job that runs ── */
 
-/* is_where_it_was tells whether a rank that comes back to a running job has had what its queue has given it. */
+/* is_where_it_was tells whether a rank that comes back to a running job has received exactly what its queue gave it. */
 static bool is_where_it_was(const struct job *job, const struct job_queue *queue, const struct engine_resume *told)
 {
     const struct job_progress *progress = &job->progress;
@@ -104,14 +104,13 @@ static bool is_where_it_was(const struct job *job, const struct job_queue *queue
     uint32_t batches = told->base_batches + told->batches;
     if (!progress->began || told->epoch > progress->epoch) /* nothing of the epoch that it is to have next */
         return batches == 0 && told->delivered == 0 && (!progress->began || queue->epoch.done);
-    if (told->epoch < progress->epoch) /* it is through with that one, and has had nothing of this one */
+    if (told->epoch < progress->epoch) /* it has finished that epoch, and received nothing of this one */
         return queue->epoch.delivered == 0 && !queue->epoch.done;
     return same_base && told->delivered == queue->epoch.delivered &&
            (queue->epoch.done || batches == queue->epoch.batch_index);
 }
 
-/* attach_running attaches a rank to a job that runs, or refuses a rank that has had something else than the job has
- * given it. */
+/* attach_running attaches a rank to a running job, or refuses a rank whose record differs from what the job gave it. */
 static void attach_running(struct engine *engine, struct job *job, const struct engine_job_desc *desc)
 {
     struct job_queue *queue = &job->queues[desc->rank];

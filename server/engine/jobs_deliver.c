@@ -53,7 +53,7 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
     action->deliver.lost = queue->epoch.lost;
     action->deliver.through = queue->epoch.through;
     action->deliver.stall_ns = jobs_stall_end(engine, queue);
-    /* The batch is the last when nothing more is to be planned and nothing is left in the queue, or under drop_last
+    /* The batch is the last one if nothing more will be planned and the queue is empty after it, or under drop_last has
      * less than a batch. */
     action->deliver.last = !queue_has_more_to_plan(&engine->queues, job, queue) &&
                            (job->terms.drop_last ? queue->line.queued < job->terms.batch_size

@@ -23,8 +23,8 @@ void jobs_rank_through(struct plan *plan, struct job *job, struct job_queue *que
     queue->epoch.credits = 0;
 }
 
-/* epoch_end ends the epoch. What remains of it, because ranks left it or it is less than a batch under drop_last, is
- * wanted no more. */
+/* epoch_end ends the epoch. Samples may remain of it, because ranks left it, or because they are less than a batch
+ * under drop_last. They are wanted no more. */
 static void epoch_end(struct engine *engine, uint32_t no, enum job_state next)
 {
     struct job *job = job_at(&engine->jobs, no);
@@ -116,8 +116,8 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
             "lower the budgets");
 }
 
-/* may_lose tells whether the rank holds samples of the epoch that it may yet lose. What it has not released is put back
- * if it dies, unless it has asked for a later epoch: then it has taken everything. A job of one rank ends with its
+/* may_lose tells whether the rank holds samples of the epoch that it may yet lose. If it dies, unreleased samples are
+ * put back, unless it has asked for a later epoch: then it has taken everything. A job of one rank ends with its
  * client, so such a rank loses nothing. */
 static bool may_lose(const struct job *job, const struct job_queue *queue)
 {

@@ -3,8 +3,8 @@
 #include "server/engine/jobs.h"
 #include "server/engine/queue.h"
 
-/* ask_later notes that a rank asks for a later epoch than the job's. The rank is through with the present one, and
- * waits for those that are not. */
+/* ask_later notes that a rank asks for a later epoch than the job's. The rank has finished the present one, and waits
+ * for ranks that have not. */
 static void ask_later(struct engine *engine, uint32_t no, struct job_queue *queue, const struct engine_event *event)
 {
     struct job *job = job_at(&engine->jobs, no);

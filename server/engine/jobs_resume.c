@@ -72,8 +72,8 @@ bool jobs_resume_elsewhere(const struct job *job)
     return elsewhere;
 }
 
-/* is_through has a rank be done that has had its share before the epoch was begun here. What it left under drop_last is
- * nobody's. */
+/* is_through marks a rank as done that received its share before the epoch was begun here. Nobody gets what it left
+ * under drop_last. */
 static void is_through(struct job *job, struct job_queue *queue)
 {
     job->progress.abandoned += queue_reserve_count(&queue->reserve);

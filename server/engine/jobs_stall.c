@@ -44,9 +44,9 @@ static void count(const struct engine *engine, struct rank_stall *stall)
     stall->counted_ns = engine->env.now_ns;
 }
 
-/* none_comes tells whether no batch is on its way to the client. A client that says how many it waits for was owed as
- * many when it said so; what it is owed now is less by those that were sent meanwhile. Of one that does not say, a
- * batch that it holds may be one that it has not taken, unless its credits tell: it has asked for all that it may. */
+/* none_comes tells whether no batch is on its way to the client. If the client said how many it awaits, it must still
+ * be owed as many. If it did not, it must hold none, since it may not have taken that one yet, or its credits must show
+ * that it has asked for all that it may. */
 static bool none_comes(const struct job *job, const struct job_queue *queue, uint32_t awaited)
 {
     uint32_t owed = queue->next.asked ? queue->next.credits : queue->epoch.credits;

@@ -10,7 +10,7 @@
 #include "server/engine/resume.h"
 #include "server/engine/sources.h"
 
-/* jobs that an error names as holders of batches, at the most */
+/* most jobs that an error names as holders of batches */
 enum { HOLDERS_TOLD = 4 };
 
 /* needed tells whether the rank is not there and somebody waits for it, or its share of the epoch is open. */
@@ -103,8 +103,8 @@ static void fail_of_memory(struct engine *engine, uint32_t no)
     jobs_fail(engine, no, FAILURE_OTHER, LARDER_EQUOTA, text);
 }
 
-/* fail fails the job, which has waited too long for room. The text says first what it takes to get room, because the
- * text may be cut. */
+/* fail fails the job, which has waited too long for room. The text begins with the remedy, because its end may be cut
+ * off. */
 static void fail(struct engine *engine, uint32_t no)
 {
     char text[ERROR_TEXT_MAX];
@@ -148,12 +148,13 @@ static void watch_room_of(struct engine *engine, uint32_t no)
             queue->starves_since_ns = 0;
             continue;
         }
-        /* What is there may be too little, but it is not too much: were it given back, the job would wait anew. */
+        /* The reserved memory may be too little, but it is not too much. If it were given back, the job would wait
+         * anew. */
         prepared_lack(&engine->prepared, engine->prepared.growth.limit);
         if (queue->starves_since_ns == 0) {
             queue->starves_since_ns = engine->env.now_ns ? engine->env.now_ns : 1;
         } else if (timeout_ns && engine->env.now_ns >= queue->starves_since_ns + timeout_ns) {
-            engine->plan.zone_again_ns = 0; /* The job's zone is tried a last time, whichever job's turn it is. */
+            engine->plan.zone_again_ns = 0; /* The job's zone is tried a last time, out of order. */
             plan_zone_enter(&engine->plan, job);
             if (job->zoned || engine->plan.zone_goes_on)
                 return;

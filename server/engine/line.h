@@ -19,7 +19,7 @@ struct line {
 };
 
 struct links {
-    struct link *first; /* of element 0 */
+    struct link *first; /* the link of element 0 */
     size_t stride;      /* bytes from one element to the next */
 };
 

@@ -28,8 +28,8 @@ uint64_t part_samples(const struct engine_job_desc *desc)
     return each * part_ranks(desc);
 }
 
-/* Of a part without drop_last, and of one in a fixed order, the first ranks of the job have one more than the others
- * when there is a remainder. */
+/* Without drop_last, or in a fixed order, the first ranks of the job get one sample more than the others if there is a
+ * remainder. */
 uint64_t part_epoch_samples(const struct engine_job_desc *desc)
 {
     uint64_t count = idset_count(desc->sampled.view), first = desc->part.first;

@@ -8,11 +8,11 @@
 #include "server/engine/residents.h"
 #include "server/engine/tasks.h"
 
-/* Where an entry's sample comes from. */
+/* Why an entry has its sample: it was drawn, it came from the reserve, or it is a repeat. */
 enum source { DRAWN, RESERVED, REPEAT };
 
-/* So many samples are drawn in one step. The others are drawn in later ones: where queues are empty, because jobs come
- * or an epoch begins, that would take too long for those that wait for the step's end. */
+/* The most samples drawn in one step. If queues are empty, because jobs come or an epoch begins, drawing all at once
+ * would take too long for those that wait for the step's end. */
 enum { DEALT_AT_ONCE = 128 };
 
 /* begin_sure begins an instance for a sure entry. If there is no room, loose entries make way: first those that are
@@ -107,7 +107,7 @@ static bool has_room(const struct plan *plan, const struct job *job, const struc
     return queue->line.unplaced == 0 && is_short(plan, job, queue);
 }
 
-/* A part of a job whose share is empty, because the job has more ranks than samples, takes any of the view. */
+/* If the part's share is empty, because the job has more ranks than samples, any sample of the view will do. */
 sample_id plan_any_sample(struct plan *plan, const struct job *job)
 {
     const struct idset *away = job->shape.epoch_samples ? job->progress.away : NULL;
@@ -118,9 +118,9 @@ sample_id plan_any_sample(struct plan *plan, const struct job *job)
     return id;
 }
 
-/* choose_repeat returns the sample that fills up a rank's share: any of the epoch's. In a fixed order it is the one
- * that DistributedSampler takes: the first samples that the epoch deals again, dealt on in turn. Further repeats, which
- * are needed because samples were bad, follow by ascending id. */
+/* choose_repeat returns a sample to fill up a rank's share: any sample of the epoch. A fixed order repeats as
+ * DistributedSampler does: the first samples of the epoch are dealt again, round-robin. Further repeats, needed because
+ * samples were bad, follow by ascending id. */
 static sample_id choose_repeat(struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     sample_id id;

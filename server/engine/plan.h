@@ -1,5 +1,5 @@
-/* plan.h: picks: what is drawn, redirected, placed, and given back. Zones are laid out here too, because entries make
- * way for them.
+/* plan.h: picks are drawn, redirected, placed and given back. Zones are laid out here too, because entries make way for
+ * them.
  *
  * Invariant: a sample of a running job's view is in R_j, in a reserve, an entry, delivered, lost or left behind, or in
  * the base that the epoch was begun from. Except for repeats it is in one of these only; queues_check adds them up. An
@@ -13,7 +13,7 @@
 #include "server/engine/residents.h"
 #include "server/engine/tasks.h"
 
-/* The modules that planning works on, and what it keeps between steps. Owners: the plan_*.c. */
+/* The modules that planning works on, and its own state between steps. Owners: the plan_*.c. */
 struct plan {
     struct engine_env *env;
     struct outbox *outbox;
@@ -40,17 +40,17 @@ struct plan {
  * has room, nothing is left to draw, or the step has drawn enough; then plan.goes_on. */
 void plan_step(struct plan *plan);
 void plan_round(struct plan *plan);
-/* plan_any_sample returns a sample by chance: of the view, or of this epoch's share of it. */
+/* plan_any_sample returns a random sample of the view, or of this epoch's share of it. */
 sample_id plan_any_sample(struct plan *plan, const struct job *job);
 /* plan_allot gives the sample at this position of what the epoch deals in a fixed order to the reserve of its rank. If
  * the rank has left the epoch, the sample is left behind. */
 void plan_allot(struct job *job, uint64_t position, sample_id id);
 
 /* plan_elsewhere.c */
-/* plan_elsewhere_begin takes out of R_j what is elsewhere in the epoch, which has begun whole a moment ago, and tells
- * whether what is here has changed. LARDER_ENOMEM. */
+/* plan_elsewhere_begin is called just after the epoch was begun whole. It takes the samples that are elsewhere out of
+ * R_j. *changed tells whether the samples drawn here differ from before. LARDER_ENOMEM. */
 int plan_elsewhere_begin(struct plan *plan, struct job *job, bool *changed);
-/* plan_take_had takes samples that were had out of R_j and of what is elsewhere. LARDER_ENOMEM. */
+/* plan_take_had takes samples that were received already out of R_j and out of those elsewhere. LARDER_ENOMEM. */
 int plan_take_had(struct plan *plan, struct job *job, const struct idset *had);
 /* plan_goes_elsewhere draws whether the job's next sample is one that is elsewhere. plan_draw_elsewhere draws that. */
 bool plan_goes_elsewhere(struct plan *plan, const struct job *job);
@@ -62,17 +62,17 @@ void plan_on_arrived(struct plan *plan, const struct engine_event *event);
 int plan_on_back(struct plan *plan, const struct engine_event *event);
 
 /* plan_restore.c */
-/* plan_restore has the job's epoch, which has begun whole a moment ago and has declared no wants yet, go on where
- * job->resume says that it was. Ranks that told of an earlier epoch have had nothing of this one. On LARDER_ENOMEM the
- * job cannot go on. */
+/* plan_restore is called just after the epoch was begun whole, before it declares wants. It moves the epoch on to where
+ * job->resume says that it was. Ranks that told of an earlier epoch have received nothing of this one. On LARDER_ENOMEM
+ * the job cannot go on. */
 int plan_restore(struct plan *plan, struct job *job);
 
 /* plan_give_back.c */
 /* plan_loosen takes the instances of all loose entries in this state, except those whose task runs. The entries become
  * UNPLACED. */
 void plan_loosen(struct plan *plan, enum entry_state state);
-/* plan_loosening_helps tells whether so many bytes beside the zones could be cleared if all loose entries, except those
- * whose task runs, gave their instances up. */
+/* plan_loosening_helps tells whether a free range of `bytes` beside the zones could be made if all loose entries,
+ * except those whose task runs, gave their instances up. */
 bool plan_loosening_helps(const struct plan *plan, uint64_t bytes);
 /* plan_drop_entries gives back what the queue's entries hold, and frees them. The caller decides what becomes of their
  * samples. */

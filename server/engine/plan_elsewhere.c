@@ -1,10 +1,10 @@
 /* plan_elsewhere.c: samples that other nodes give to a job.
  *
- * What is left of a job's epoch is R_j, and what is elsewhere. Each pick falls on either of them by what is left
- * there, so each draw is uniform over all that is left. A pick of what is elsewhere has an entry that expects the
- * sample y. The node that has y is asked for any sample of the job's, and gives x, as its own draw went. Then the
- * entry is x's, and y is left again, or is what another entry expects that was x's. So samples only change places:
- * whatever the nodes give, and however often, each sample has one place. */
+ * The rest of a job's epoch has two sets: R_j, and the samples left elsewhere. Each pick falls on one of them in
+ * proportion to its size, so each draw is uniform over all that is left. A pick from elsewhere makes an entry that
+ * expects the sample y. The node that has y is asked for any sample of the job's, and gives x, by its own draw. Then
+ * the entry is for x. If another entry expected x, that one now expects y; otherwise y is left again. So samples only
+ * change places: whatever the nodes give, and however often, each sample has one place. */
 #include "common/check.h"
 #include "server/engine/plan.h"
 
@@ -77,7 +77,7 @@ sample_id plan_draw_elsewhere(struct plan *plan, uint32_t job)
     return pick.id;
 }
 
-/* A repeat is nobody's turn, and a substitute has that of another sample: both are prepared here. */
+/* A repeat counts as no sample, and a substitute counts as another one: both are prepared here. */
 bool plan_expects(const struct plan *plan, const struct entry *entry)
 {
     const struct idset *elsewhere = job_at(plan->jobs, entry->job)->progress.elsewhere;
@@ -149,7 +149,7 @@ static bool receive(struct plan *plan, uint32_t index, sample_id x)
     if (x != y && !idset_contains(job->progress.elsewhere, x))
         return false;
     bool left = x != y && sampler_wants(plan->env->elsewhere, job->no, x);
-    /* as long as x is elsewhere: an entry that is not placed yet expects it only then */
+    /* only while x is elsewhere can an entry that is not placed yet expect it */
     uint32_t other = x == y || left ? ENGINE_NONE : find_expecting(plan, job, x);
     idset_remove(job->progress.elsewhere, x);
     if (x == y)
@@ -190,7 +190,7 @@ void plan_on_arrived(struct plan *plan, const struct engine_event *event)
         tasks_arrived(plan->tasks, task);
 }
 
-/* What comes back to a job. */
+/* A set of samples that comes back to a job. */
 struct coming_back {
     struct plan *plan;
     const struct job *job;

@@ -33,8 +33,8 @@ static uint64_t sure_entries(const struct plan *plan, const struct job *job, con
     return placed;
 }
 
-/* loosen_queue takes the instances of the queue's loose entries in this state. It begins with the last: the instance
- * that is evicted first is the one that is needed last. */
+/* loosen_queue takes the instances of the queue's loose entries in this state. It begins with the last entry, so that
+ * the instance needed last is evicted first. */
 static void loosen_queue(struct plan *plan, const struct job *job, const struct job_queue *queue,
                          enum entry_state state)
 {
@@ -98,7 +98,8 @@ void plan_loosen(struct plan *plan, enum entry_state state)
     }
 }
 
-/* entry_abandon gives back what an undelivered entry holds: its job has not had the instance after all. */
+/* entry_abandon gives back the pin and the mark of an undelivered entry: its job has not received the instance after
+ * all. */
 static void entry_abandon(struct plan *plan, uint32_t index)
 {
     struct entry *entry = &plan->queues->entries[index];
@@ -191,7 +192,7 @@ void plan_put_back(struct plan *plan, uint32_t job_index, struct job_queue *queu
     queue_reserve_put_first(&queue->reserve, &back);
 }
 
-/* set_rows gives the job so many rows. If they are fewer than before, its queues are shortened first. */
+/* set_rows gives the job `rows` rows. If they are fewer than before, it shortens the job's queues first. */
 static void set_rows(struct plan *plan, uint32_t no, uint32_t rows)
 {
     struct job *job = job_at(plan->jobs, no);
@@ -199,7 +200,7 @@ static void set_rows(struct plan *plan, uint32_t no, uint32_t rows)
     quota_set_rows(plan->quota, job, rows);
     for (uint32_t rank = 0; rank < job->terms.world_size && rows < before; rank++)
         shorten(plan, no, &job->queues[rank], job->quota.slots);
-    if (before == 0) /* for a new job JOB_ADDED says it */
+    if (before == 0) /* JOB_ADDED tells a new job */
         return;
     plan->env->counts.ahead_shortened += rows < before;
     struct engine_action *action = job_act(plan->outbox, ENGINE_AHEAD, job_at(plan->jobs, no));

@@ -3,10 +3,10 @@
  * A pick e is drawn for the jobs in S. Job j may get any sample e' of e's fiber that is in R_j, instead of e. Then e'
  * leaves R_j, and e does not. So the fiber is asked for as often as it has samples left.
  *
- * A fiber bounds what is read. An instance costs no read, and where all bytes stay in memory nothing else does. So
- * there a job's instance may come from the same slots of other groups as well, of as many as have REACH_THIN of its
- * view: a job on a tenth of a dataset looks into ten times as many groups as one on all of it. They begin with e's own
- * and go round, so each fiber is in reach of as many others as any. */
+ * Fibers exist to bound reads. If all bytes stay in memory nothing is read. Then a job's instance may also come from
+ * the same slots of other groups: as many groups as hold REACH_THIN samples of its view. So a job on a tenth of a
+ * dataset looks into ten times as many groups as one on all of it. The search begins with e's own group and wraps
+ * around, so each fiber is in reach of equally many others. */
 #include <string.h>
 
 #include "server/engine/demand.h"
@@ -15,11 +15,11 @@
 #include "server/engine/residents.h"
 
 enum {
-    /* A fiber with so many samples of a job's view is enough to look for an instance in. Among half as many too few are
-     * found that another job has had prepared. Among twice as many, jobs get more of their samples in the order of
-     * others. */
+    /* A fiber with this many samples of a job's view is searched alone. With half as many, too few samples are found
+     * that another job has had prepared. With twice as many, jobs receive more of their samples in the order of other
+     * jobs. */
     REACH_SAMPLES = 192,
-    /* Where a fiber has fewer, an instance is looked for among so many. */
+    /* If a fiber has fewer, the search covers this many. */
     REACH_THIN = 256,
     /* Fibers, and instances in all of them, that are looked at for one job; those of a fiber newest first. This bounds
      * the work. */
@@ -75,8 +75,8 @@ static bool none_is_better(const struct plan *plan, uint32_t best)
     return is_ready(plan, best) && residency_want(plan->prepared->residency, best) < 2 * DEMAND_NOW;
 }
 
-/* groups_in_reach gives in how many groups an instance is looked for, the pick's own included. A job alone would look
- * for what nobody else has had prepared. */
+/* groups_in_reach returns the number of groups to search for an instance, the pick's own included. A job alone searches
+ * one: nobody else has had anything prepared. */
 static uint32_t groups_in_reach(const struct plan *plan, const struct job *job, const struct group *group)
 {
     bool alone = job == jobs_first(plan->jobs) && !jobs_after(plan->jobs, job);
@@ -108,11 +108,11 @@ static uint32_t best_of_fiber(const struct plan *plan, uint32_t job, sample_id p
     return best;
 }
 
-/* find_prepared returns the best instance for the job: one of the pick's own, even if nobody else wants them, or one of
- * the fiber that somebody wants; if none of these is READY, one of the next fiber in reach that has a READY one. An
- * instance that a job in the dataset's order left behind is given for its own sample only. Otherwise an epoch would
- * begin with one class, because a folder is sorted by class. So is one that lies there since an epoch before. Otherwise
- * what memory has would come first in each epoch. */
+/* find_prepared returns the best instance for the job. Candidates are the instances of the pick, wanted or not, and
+ * those of its fiber that somebody wants. If none of these is READY, the next fiber in reach with a READY one is used.
+ * Two kinds of instance are given for their own sample only. One was left behind by a job in the dataset's order: since
+ * a folder is sorted by class, an epoch would begin with one class. The other lies there since an earlier epoch: it
+ * would come early in each epoch. */
 static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id pick)
 {
     const struct group *group = chunks_group(plan->chunks, pick), *near = group;
@@ -131,11 +131,11 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
     return best;
 }
 
-/* find_encoded returns a sample of the fiber whose bytes are in memory or on their way, and that all the jobs may get;
- * SAMPLE_NONE when there is none. Bytes in memory come before bytes on their way. Of those that fewest jobs want, it is
- * the newest with one chance in four, and otherwise any. To take the newest leaves the others time to drift from their
- * neighbours in the chunk. To take any keeps neighbours from following each other. Where samples stay over all
- * epochs, none counts as new, and a pick that is there is as good as any. */
+/* find_encoded returns a sample of the fiber whose bytes are in memory or being loaded, and that all the jobs may get;
+ * SAMPLE_NONE when there is none. Bytes in memory come before bytes being loaded. Among those that fewest jobs want, it
+ * takes the newest with probability 1/4, and otherwise a random one. Taking the newest gives the others time to drift
+ * from their neighbours in the chunk. Taking a random one keeps neighbours from following each other. In a kept chunk
+ * none counts as new, and the pick itself is as good as any. */
 static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     sample_id best = SAMPLE_NONE;

@@ -5,14 +5,14 @@
 #include "server/engine/queue.h"
 #include "server/engine/resume.h"
 
-/* has_part tells whether the rank has had something of the epoch itself, besides the base. */
+/* has_part tells whether the rank received something of the epoch besides the base. */
 static bool has_part(const struct resume *resume, uint32_t rank)
 {
     return resume->ranks[rank].told && resume->ranks[rank].epoch == resume->epoch;
 }
 
-/* restore_rank has a rank's queue go on after what the rank has had. `gone` samples have left R_j for the rank or for
- * nobody: more were delivered when some were repeats, fewer when some were bad. */
+/* restore_rank moves a rank's queue on past what the rank received. `gone` samples have left R_j for it. `delivered` is
+ * higher if some were repeats, and lower if some were bad. */
 static void restore_rank(struct job *job, struct job_queue *queue, uint64_t gone)
 {
     const struct resume_rank *told = &job->resume->ranks[queue->rank];
@@ -56,7 +56,7 @@ static void restore_next(struct job *job, struct resume_walk *walk, sample_id id
         plan_allot(job, position, id);
 }
 
-/* restore_order goes through the order up to the last sample that was had. What nobody had of it is dealt. */
+/* restore_order walks the order up to the last sample that was received, and deals those that nobody received. */
 static void restore_order(struct plan *plan, struct job *job)
 {
     const struct resume *resume = job->resume;

@@ -14,7 +14,7 @@
 #include "server/engine/quota.h"
 #include "server/engine/tasks.h"
 
-/* After a try in vain, none follows for so long. Jobs that wait take turns. */
+/* Pause after a failed try. Waiting jobs are tried round-robin. */
 #define TRY_NS UINT64_C(20000000)
 
 /* Instances that nothing moves: those in clients' hands and those under preparation. One may be named twice. */

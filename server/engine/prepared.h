@@ -25,8 +25,8 @@ struct instance {
     enum instance_state state;
     bool zoned; /* Its block is a slot of the zone of its size. */
     bool raw;   /* It is the encoded bytes themselves. */
-    /* It is given for its own sample only: it was begun for a job that takes its samples in the dataset's order, or
-     * lies here since an epoch before, so it is no random part of its fiber. */
+    /* It is given for its own sample only, because it is no random sample of its fiber: it was begun for a job in the
+     * dataset's order, or lies here since an earlier epoch. */
     bool alone;
     /* Another node prepares it, and may choose another sample for it: until it arrives, no other job can get it. */
     bool expected;
@@ -34,14 +34,14 @@ struct instance {
     uint32_t block; /* Its block of the arena, which it owns. */
     struct form form;
     struct jobset wanted; /* the jobs that its want counts */
-    uint32_t settled;     /* up to which line of the changes it is settled */
+    uint32_t settled;     /* It has followed all changes before this number. */
     uint32_t task;        /* the task that makes it; ENGINE_NONE once it is READY */
     uint32_t waiters;     /* the first entry that waits for it; next_waiter links the others */
-    struct link in_fiber; /* its neighbours in its fiber's list, while it is in it */
+    struct link in_fiber; /* its neighbours in its fiber's list, if it is in one */
     struct link in_zone;  /* unless it is raw: its neighbours in its zone's list `used` or `beside` */
     uint64_t bytes;       /* its length; the block is at least as long */
-    /* How many instances of the sample were begun before it; 0 under SHUFFLE_STRICT with a variant. It is a part of the
-     * key of the random draws. */
+    /* Number of instances of the sample begun before it; 0 under SHUFFLE_STRICT with a variant. It is part of the key
+     * of the random draws. */
     uint64_t draw;
     /* The client of the job that it was begun for. Any other job that gets it shares it. */
     uint64_t made_for;
@@ -52,7 +52,7 @@ struct instance {
 struct zone {
     uint64_t bytes;     /* bytes of one slot, as engine_slot_bytes rounds them */
     uint64_t promised;  /* slots that jobs are sure of: the sum of their zone_slots */
-    uint64_t slots;     /* slots that there are, free or in use; between steps as many as promised */
+    uint64_t slots;     /* existing slots, free or in use; between steps as many as promised */
     struct line used;   /* the instances in slots */
     struct line beside; /* the instances of this size that lie beside the slots, the oldest first */
     /* The blocks of the n_free slots that are not in use. The zone owns the array of `cap` places. */
@@ -60,29 +60,30 @@ struct zone {
     size_t n_free, cap;
 };
 
-/* The owner of a block that there is no memory for. */
+/* the owner of a block that has no memory */
 #define PREPARED_AWAY (ENGINE_NONE - 1)
 
 enum { LINGER_PARTS = 8 };
 
-/* How much of the arena is there. Owner: prepared_limit.c of the first three, prepared_grow.c of the rest; prepared.c
- * sets vain_bytes back. */
+/* How much of the arena is reserved. Owners: prepared_limit.c of the first three members, prepared_grow.c of the rest;
+ * prepared.c resets vain_bytes. */
 struct growth {
     uint64_t limit;        /* Nothing is placed above. */
     uint32_t above;        /* the block that begins there; EXTENT_NONE: it is the arena's end */
-    uint64_t away_bytes;   /* of all blocks that are away */
-    uint64_t asked_bytes;  /* what the RESERVE that is out asks for; 0: none is out */
-    uint64_t wanted_bytes; /* So high should the limit be. */
-    uint64_t lacked_bytes; /* what was lacked last, whether it came or not, and when */
+    uint64_t away_bytes;   /* bytes of all blocks without memory */
+    uint64_t asked_bytes;  /* bytes asked for by the RESERVE that is out; 0: none is out */
+    uint64_t wanted_bytes; /* the limit that is aimed at */
+    uint64_t lacked_bytes; /* limit that was lacked last, whether it came or not, and when */
     uint64_t lacked_ns;
-    /* So long a place was not found when all of the arena was there. Until something gives way, to have all of it again
-     * is no use for it. UINT64_MAX: none was sought in vain. */
+    /* Length of the free range that was not found even in the whole arena. Reserving all of it again is useless for
+     * that length until something is freed. UINT64_MAX: no search failed. */
     uint64_t vain_bytes;
-    uint64_t leftovers_most; /* so many leftovers may grow the arena */
+    uint64_t leftovers_most; /* number of leftovers that may grow the arena */
     bool refused;            /* The last RESERVE got less than it asked for. */
     bool pressed;            /* Memory was short since. */
-    bool returns_again;      /* What is away is returned once more when the RESERVE that is out is answered. */
-    bool shrinks;            /* The limit goes down to keep_bytes. */
+    /* When the RESERVE that is out is answered, memory above the limit is returned once more. */
+    bool returns_again;
+    bool shrinks; /* The limit goes down to keep_bytes. */
     uint64_t keep_bytes;
     uint64_t again_ns; /* Nothing is asked for before this time. */
     uint64_t came_ns;  /* when more came last */
@@ -90,7 +91,7 @@ struct growth {
     uint64_t needed_bytes[LINGER_PARTS];
     uint32_t part;
     uint64_t part_ends_ns;
-    bool settled; /* It was as much all the time, and is. Nothing follows from waiting. */
+    bool settled; /* The need was the same all the time, and is: waiting changes nothing. */
 };
 
 #define PREPARED_RECENT 1024 /* a power of two */
@@ -170,19 +171,19 @@ bool prepared_is_wanted(const struct prepared *prepared, uint32_t index);
  * prepared_set_alone has it given for its own sample only from now on. */
 bool prepared_is_listed(const struct prepared *prepared, uint32_t index);
 void prepared_set_alone(struct prepared *prepared, uint32_t index);
-/* prepared_set_want sets what the wants of the instance count for. The list of its fiber follows. */
+/* prepared_set_want sets the instance's want. The list of its fiber follows. */
 void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want);
 /* prepared_count_wants counts the wants of a settled instance anew. */
 void prepared_count_wants(struct prepared *prepared, uint32_t index);
-/* prepared_left counts the job's want of the instance no more: it may not get it any longer. prepared_back counts it if
- * there is one. */
+/* prepared_left takes the job's want of the instance away: the job may not get it any longer. prepared_back adds it if
+ * the job wants the instance. */
 void prepared_left(struct prepared *prepared, uint32_t index, uint32_t job);
 void prepared_back(struct prepared *prepared, uint32_t index, uint32_t job);
-/* prepared_follow has the instance follow the changes, and returns whether its want has changed or it has become alone.
- * It is settled to all before. */
+/* prepared_follow applies the changes to the instance, and returns whether its want has changed or it has become alone.
+ * The instance must have followed all earlier changes. */
 bool prepared_follow(struct prepared *prepared, uint32_t index, const struct change *changes, uint32_t count);
-/* prepared_catch_up settles an instance that is not settled, and prepared_settle does so if need be. Both return what
- * prepared_follow does. */
+/* prepared_catch_up settles an instance that is not settled; prepared_settle also accepts a settled one. Both return
+ * what prepared_follow does. */
 bool prepared_catch_up(struct prepared *prepared, uint32_t index);
 static inline bool prepared_settle(struct prepared *prepared, uint32_t index)
 {
@@ -190,14 +191,14 @@ static inline bool prepared_settle(struct prepared *prepared, uint32_t index)
 }
 
 /* prepared_room.c */
-/* prepared_begin begins an instance of the sample for the job, with one pin for its making. If need be it evicts what
- * is wanted less. ENGINE_NONE when there is no room now. */
+/* prepared_begin begins an instance of the sample for the job, with one pin for its making. If need be it evicts
+ * instances that are wanted less. ENGINE_NONE when there is no room now. */
 uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id);
 /* prepared_begin_spare begins an instance like prepared_begin, but evicts only instances that nobody wants. */
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id);
-/* prepared_extend promises up to `slots` more slots of so many bytes, and gives how many there are without evicting
- * anything: free space, and blocks of instances of this size. prepared_extend_clearing has victims go for the rest, but
- * for what is pinned. *more: it has evicted as many as a step may, and there may be more slots. */
+/* prepared_extend promises up to `slots` more slots of `bytes`, and returns how many it found without evicting
+ * anything: in free space, and in blocks of instances of this size. prepared_extend_clearing evicts unpinned victims
+ * for the rest. *more: it stopped because it has evicted as many as one step may. */
 uint64_t prepared_extend(struct prepared *prepared, uint64_t bytes, uint64_t slots);
 uint64_t prepared_extend_clearing(struct prepared *prepared, uint64_t bytes, uint64_t slots, bool *more);
 
@@ -220,8 +221,8 @@ uint32_t prepared_last_below(const struct prepared *prepared);
  * is returned. prepared_leave_island lowers the limit to the beginning of that block, which is in use. */
 void prepared_cut(struct prepared *prepared, uint32_t block, uint64_t from);
 void prepared_leave_island(struct prepared *prepared, uint32_t block);
-/* prepared_lift has the limit lie at so many bytes, for which there is memory now, or behind the island that lies
- * there. */
+/* prepared_lift raises the limit to `bytes`, up to which the arena is reserved now, or to the end of an island that
+ * lies across it. */
 void prepared_lift(struct prepared *prepared, uint64_t bytes);
 /* prepared_return_all returns all that is away once more. */
 void prepared_return_all(struct prepared *prepared);
@@ -233,12 +234,12 @@ void prepared_growth_begin(struct prepared *prepared);
 bool prepared_may_grow(const struct prepared *prepared);
 /* prepared_count_leftovers works out how many leftovers may grow the arena. It is called when jobs came or went. */
 void prepared_count_leftovers(struct prepared *prepared);
-/* prepared_lack notes that somebody who finds no room would if the limit were so high. */
+/* prepared_lack notes that an instance which found no room would find it with a limit of `bytes`. */
 void prepared_lack(struct prepared *prepared, uint64_t bytes);
-/* prepared_note_room notes whether an instance of so many bytes has found room. It may want more. */
+/* prepared_note_room notes whether an instance of `bytes` has found room. It may raise the limit that is aimed at. */
 void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found);
-/* prepared_room_comes tells whether what finds no room of so many bytes is to wait, because more is asked for in this
- * step or was. */
+/* prepared_room_comes tells whether an instance of `bytes` that finds no room is to wait, because memory has been or
+ * will be asked for in this step. */
 bool prepared_room_comes(const struct prepared *prepared, uint64_t bytes);
 /* prepared_on_reserved takes the answer to a RESERVE. */
 void prepared_on_reserved(struct prepared *prepared, uint64_t bytes, bool refused);
@@ -252,8 +253,8 @@ uint64_t prepared_wakes_ns(const struct prepared *prepared);
 /* prepared_zones.c */
 /* prepared_zone_of returns the zone of the instance's size, whether its block is a slot or not; NULL when it is raw. */
 struct zone *prepared_zone_of(const struct prepared *prepared, const struct instance *instance);
-/* prepared_zone_for returns the zone with slots of so many bytes, and makes it if there is none. Pointers to zones are
- * valid until then. */
+/* prepared_zone_for returns the zone with slots of `bytes`, and makes it if there is none. Making one invalidates
+ * pointers to zones. */
 struct zone *prepared_zone_for(struct prepared *prepared, uint64_t bytes);
 /* prepared_zone_take returns a free slot of the zone to the instance; ENGINE_NONE when there is none. */
 uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32_t instance);
@@ -261,8 +262,8 @@ uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32
  * if it has a zone, and gives up its block: a slot becomes a free one. */
 void prepared_zone_enter(struct prepared *prepared, struct zone *zone, uint32_t instance);
 void prepared_zone_leave(struct prepared *prepared, uint32_t instance);
-/* prepared_zone_add makes a block in use, which nobody owns, a free slot of the zone. prepared_zone_adopt makes the
- * block of the oldest instance beside the slots one; false: there is none. */
+/* prepared_zone_add turns a block in use that nobody owns into a free slot of the zone. prepared_zone_adopt turns the
+ * block of the oldest instance beside the slots into a slot; false: there is none. */
 void prepared_zone_add(struct zone *zone, uint32_t block);
 bool prepared_zone_adopt(struct prepared *prepared, struct zone *zone);
 /* prepared_zones_free_bytes returns the bytes of all free slots of all zones. */
@@ -271,8 +272,8 @@ uint64_t prepared_zones_free_bytes(const struct prepared *prepared);
 void prepared_zones_destroy(struct prepared *prepared);
 /* prepared_as_block describes a block for a layout. `owner` is the instance in it, ENGINE_NONE when there is none. */
 struct layout_block prepared_as_block(const struct prepared *prepared, uint32_t block, uint32_t owner);
-/* prepared_survey fills the layout's blocks with the arena as it is. `fixed` tells of each instance whether it must
- * stay. The caller frees layout->blocks. */
+/* prepared_survey fills the layout's blocks with the present arena. `fixed` tells whether an instance must stay. The
+ * caller frees layout->blocks. */
 void prepared_survey(const struct prepared *prepared, const bool *fixed, struct layout *layout);
 /* prepared_clear_slots makes the slots that the layout leaves the slots of the zones. It sets `goes` for each instance
  * that must make way. When the caller has freed these, prepared_make_slots makes the slots that are missing. */
@@ -283,8 +284,8 @@ void prepared_make_slots(struct prepared *prepared, const struct layout *layout)
 struct layout_zone *prepared_promises(const struct prepared *prepared);
 /* prepared_compare_blocks orders two struct layout_block by their offsets, for qsort. */
 int prepared_compare_blocks(const void *a, const void *b);
-/* prepared_promise promises so many more slots of so many bytes; they must be laid out afterwards. prepared_withdraw
- * takes the promise back, and gives up slots that are too many. */
+/* prepared_promise promises `slots` more slots of `bytes`; they must be laid out afterwards. prepared_withdraw takes
+ * the promise back, and gives up surplus slots. */
 void prepared_promise(struct prepared *prepared, uint64_t bytes, uint64_t slots);
 void prepared_withdraw(struct prepared *prepared, uint64_t bytes, uint64_t slots);
 

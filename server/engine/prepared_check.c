@@ -4,7 +4,7 @@
 #include "common/check.h"
 #include "server/engine/prepared.h"
 
-/* What an instance wants is what it counts, and that is right if it is settled. */
+/* The stored want equals what the counted jobs add up to, and that is right if the instance is settled. */
 static void check_want(const struct prepared *prepared, uint32_t index)
 {
     const struct instance *instance = &prepared->instances[index];
@@ -45,7 +45,7 @@ static void check_instances(const struct prepared *prepared, const uint32_t *use
     CHECK(prepared->slab.taken * prepared->env->config.slot_least <= prepared->env->config.arena_bytes);
 }
 
-/* check_list checks one of the zone's lists, and gives how many instances it has. */
+/* check_list checks one of the zone's lists, and returns its number of instances. */
 static uint64_t check_list(const struct prepared *prepared, const struct zone *zone, bool zoned)
 {
     const struct line *line = zoned ? &zone->used : &zone->beside;
@@ -88,7 +88,7 @@ static void check_zones(const struct prepared *prepared)
     CHECK(listed + raw == prepared->slab.taken);
 }
 
-/* What is away lies above the limit, and nothing else there is free. */
+/* Blocks without memory lie above the limit, and no other block there is free. */
 static void check_growth(const struct prepared *prepared)
 {
     const struct growth *growth = &prepared->growth;

@@ -1,18 +1,19 @@
 /* prepared_grow.c: the arena grows by need, and shrinks when nobody has needed it for long or memory is short.
  *
- * More is asked for ahead of need: when little is free, or a zone finds no room. One request is out at a time. What is
- * wanted grows the arena. Leftovers, which no running job wants, grow it only as long as there are fewer than samples
- * in the views of all pipelines: about one instance of each sample for whoever comes next. After that the oldest
- * leftovers make way for new instances. While what was asked for may still come, nothing is evicted for what finds no
- * room: it waits for the answer.
+ * More is asked for ahead of need: when little is free, or a zone finds no room. One request is out at a time. Wanted
+ * instances grow the arena. Leftovers, which no running job wants, grow it only while they are fewer than the samples
+ * in the views of all pipelines: about one instance of each sample for future jobs. After that the oldest leftovers
+ * make way for new instances. While a RESERVE is out, nothing is evicted for an instance that finds no room: it waits
+ * for the answer.
  *
- * What was needed is noted for each part of config.linger_ns. What lies above the most of these gives way. */
+ * The need is noted for each part of config.linger_ns. Memory above the highest of these is given back. */
 #include "common/check.h"
 #include "server/engine/prepared.h"
 
 enum {
-    FREE_PART = 8, /* More is asked for when less than one part in so many is free. */
-    STEP_PART = 4  /* Then it is one part in so many of what is there; nor does less go back while jobs run. */
+    FREE_PART = 8, /* More is asked for when less than 1/8 is free. */
+    /* One request adds at least 1/4 to what is reserved; less than that is not given back while jobs run. */
+    STEP_PART = 4
 };
 #define RETRY_NS UINT64_C(1000000000)  /* after a request was refused, and after memory was short */
 #define LACKED_NS UINT64_C(2000000000) /* so long, what was lacked does not go */
@@ -146,7 +147,7 @@ static bool is_leftover(const struct prepared *prepared, uint32_t block, uint32_
            !prepared_is_wanted(prepared, *owner);
 }
 
-/* clear_last evicts the leftover in the block, and gives the free block that is there then. */
+/* clear_last evicts the leftover in the block, and returns the free block that replaces it. */
 static uint32_t clear_last(struct prepared *prepared, uint32_t block, uint32_t owner)
 {
     uint32_t before = extent_prev(prepared->extents, block);
@@ -177,8 +178,8 @@ static void shrink_to(struct prepared *prepared, uint64_t keep_bytes)
     growth->keep_bytes = least(extent_round(keep_bytes), growth->limit);
 }
 
-/* shrink lowers the limit to growth.keep_bytes, or to what some job has lacked of late, by a piece at a time, and
- * evicts the leftovers above. What else lies there stays, as an island. */
+/* shrink lowers the limit piece by piece to growth.keep_bytes, or to what some job has lacked of late, and evicts the
+ * leftovers above. All other blocks there stay as islands. */
 static void shrink(struct prepared *prepared)
 {
     struct growth *growth = &prepared->growth;

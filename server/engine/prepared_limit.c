@@ -47,7 +47,7 @@ static uint32_t send_away(struct prepared *prepared, uint32_t block, uint64_t fr
     return extent_alloc_at(prepared->extents, block, from, bytes, PREPARED_AWAY);
 }
 
-/* bring_back frees a block that is away, and gives the free block that it is then in. */
+/* bring_back frees a block without memory, and returns the free block that it is then part of. */
 static uint32_t bring_back(struct prepared *prepared, uint32_t block)
 {
     uint32_t before = extent_prev(prepared->extents, block);
@@ -72,8 +72,8 @@ static void return_range(struct prepared *prepared, uint64_t from, uint64_t to)
     action->give_back.to = to;
 }
 
-/* return_part returns the part of a block that is away. What is away beside it is returned once more, as far as pages
- * may reach: no page goes before all of it does. */
+/* return_part returns part of a block without memory. Neighbouring ranges without memory are returned once more, up to
+ * a page's bounds: a page is freed only when all of it is returned. */
 static void return_part(struct prepared *prepared, uint32_t block, uint64_t from, uint64_t to)
 {
     uint64_t first = extent_offset(prepared->extents, block), end = first + extent_bytes(prepared->extents, block);

@@ -10,7 +10,7 @@ enum {
     SETTLE_VICTIMS = 64  /* victims that are settled before one is taken as it is */
 };
 
-/* What an instance asks for: a slot of its zone, or so many bytes beside all zones. */
+/* The room that an instance needs: a slot of its zone, or `bytes` beside all zones. */
 struct claim {
     uint32_t index;
     uint64_t bytes;
@@ -23,8 +23,8 @@ struct window {
     size_t count;
 };
 
-/* clearable tells whether the block may be cleared. *owner is the instance in it, ENGINE_NONE when it is free. No slot
- * of a zone may be cleared: it is for its own size only. Nor does a block above the limit make room. */
+/* clearable tells whether the block may be cleared. *owner is the instance in it, ENGINE_NONE when it is free. A slot
+ * of a zone may not be cleared: it is for its own size only. A block above the limit would make no room. */
 static bool clearable(const struct prepared *prepared, uint32_t block, uint32_t *owner)
 {
     *owner = ENGINE_NONE;
@@ -122,8 +122,8 @@ static bool clear_anywhere(struct prepared *prepared, uint64_t bytes)
     return false;
 }
 
-/* expected_reuse tells how soon the instance is expected to be asked for: the sum of rate / |R| over the jobs that want
- * it (Lobster's reuse distance, in expectation). */
+/* expected_reuse returns how soon the instance is expected to be used: the sum of rate / |R| over the jobs that want it
+ * (Lobster's reuse distance, in expectation). */
 static double expected_reuse(const struct prepared *prepared, const struct instance *instance)
 {
     double reuse = 0;
@@ -145,8 +145,8 @@ static uint32_t first_victim(struct prepared *prepared)
     return victim;
 }
 
-/* find_victim returns the instance to evict. Of those that fewest jobs want, it is the one that is expected to be asked
- * for last. Only REUSE_VICTIMS of them are compared, those longest untouched. */
+/* find_victim returns the instance to evict. Among those with the lowest want, it is the one whose next use is expected
+ * last. Only the REUSE_VICTIMS least recently used ones are compared. */
 static uint32_t find_victim(struct prepared *prepared)
 {
     uint32_t victim = first_victim(prepared), at = victim, after;
@@ -296,13 +296,13 @@ uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id
 
 /* ── slots ── */
 
-/* Where prepared_extend_clearing has come to: the victim that is next, and how many instances it has looked at. */
+/* The progress of prepared_extend_clearing: the next victim, and the number of instances that it has looked at. */
 struct clearing {
     uint32_t victim;
     uint64_t looked;
 };
 
-/* clear_next clears a window around the next victim that has one, and gives its bytes; 0 when there is none around
+/* clear_next clears a window around the next victim that has one, and returns its bytes; 0 when there is none around
  * the next WINDOW_VICTIMS. Those in slots of zones do not count: there are no more than jobs were promised. */
 static uint64_t clear_next(struct prepared *prepared, uint64_t bytes, struct clearing *clearing)
 {
@@ -322,7 +322,7 @@ static uint64_t clear_next(struct prepared *prepared, uint64_t bytes, struct cle
     return 0;
 }
 
-/* give_slots notes that the zone has so many slots more. */
+/* give_slots notes that the zone has `given` more slots. */
 static uint64_t give_slots(struct prepared *prepared, struct zone *zone, uint64_t given)
 {
     zone->promised += given;

@@ -1,8 +1,8 @@
 /* prepared_wants.c: which jobs want an instance.
  *
  * want(instance) = jobs that may be given it, with the sample in R_j, that have not had it, each counted twice; and one
- * more if a job will want it again (demand_count). It is kept up to date as samples leave remaining sets. What changes
- * for many instances at once each follows when it is settled (changes.h). */
+ * more if a job will want it again (demand_count). It is kept up to date as samples leave remaining sets. An instance
+ * follows changes to many at once only when it is settled (changes.h). */
 #include "server/engine/demand.h"
 #include "server/engine/prepared.h"
 

@@ -31,7 +31,7 @@
 
 /* ── slots ── */
 
-/* find_zone returns the zone with slots of so many bytes; NULL when there is none. */
+/* find_zone returns the zone with slots of `bytes`; NULL when there is none. */
 static struct zone *find_zone(const struct prepared *prepared, uint64_t bytes)
 {
     for (uint32_t i = 0; i < prepared->n_zones; i++)
@@ -85,7 +85,7 @@ static void push_free(struct zone *zone, uint32_t block)
     zone->free[zone->n_free++] = block;
 }
 
-/* list_of gives the list of the zone that the instance is in, or belongs into. */
+/* list_of returns the zone's list that the instance is in, or belongs to. */
 static struct line *list_of(struct zone *zone, const struct instance *instance)
 {
     return instance->zoned ? &zone->used : &zone->beside;

@@ -1,5 +1,5 @@
 /* queue.c: a rank's queue: entries in planned order, the batches that its client holds, and the samples that are kept
- * for it. A batch is nothing but entries that are ready. So a bad sample leaves no hole: the list closes up. */
+ * for it. A batch has only entries that are ready. So a bad sample leaves no hole: the list closes up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
 
-#define PACE_FIRST_NS 100e6 /* how long a client trains on a batch, before anything was measured */
+#define PACE_FIRST_NS 100e6 /* assumed training time of a batch, before any is measured */
 #define REPEATS_LOST_MAX 16 /* bad repeats in a row before policy `skip` tries one at a time */
 
 SLAB(, entry, queues, entries, in_line.next)
@@ -193,8 +193,8 @@ uint64_t queue_overtakers_max(const struct job *job)
     return job->quota.slots > least ? job->quota.slots : least;
 }
 
-/* Repeats lie behind all others, because they are planned when nothing else is left. What a rank left when it was done
- * is not behind it, also when it comes back and takes its last batches again. */
+/* Repeats come last in a queue, because they are planned when nothing else is left. Positions that a rank left when it
+ * was done do not count, even when it comes back and takes its last batches again. */
 uint32_t queue_through(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     uint32_t first = queue->line.entries.head;
@@ -221,8 +221,8 @@ uint64_t queue_rank_planned(const struct job *job, uint32_t rank)
     return job->queues[rank].epoch.done ? UINT64_MAX : job->queues[rank].epoch.planned;
 }
 
-/* The rank of a job of one has all samples, less what bad ones cost. Several ranks have equal shares whatever happens,
- * because they train in step. */
+/* In a job of one rank, the rank gets all samples except bad ones. Several ranks always have equal shares, because they
+ * train in step. */
 uint64_t queue_share(const struct job *job)
 {
     uint64_t samples = job->terms.part.world_size ? job->shape.part_samples
@@ -236,8 +236,8 @@ bool queue_lost_many(const struct job_queue *queue)
     return queue->epoch.repeats_lost > REPEATS_LOST_MAX;
 }
 
-/* Of repeats that were planned together, bad ones are often known after good ones that were planned later. So it is not
- * told by these: as many more must be bad that were tried one at a time. */
+/* When repeats are planned together, bad ones often become known after later planned good ones. So these do not decide:
+ * as many repeats again must be bad that were tried one at a time. */
 bool queue_repeat_lost(struct job_queue *queue)
 {
     bool one_waits = queue->line.queued - queue->line.ready == 1; /* this one is not removed yet */
@@ -286,7 +286,7 @@ void queue_making_ended(struct queues *queues, struct entry *entry)
     entry->making = false;
 }
 
-/* Where a client has asked for more than there is, the mean pace of the job counts: all ranks miss that alike. */
+/* If a client has asked for more than there is, the job's mean pace decides: all ranks miss a sample alike. */
 double queue_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun)
 {
     uint64_t leased = queue->held_slots - queue->line.queued;

@@ -1,8 +1,8 @@
 /* queue.h: a rank's queue: entries in planned order, batches, leases, the reserve, and the exchange between ranks.
  *
  * Invariant: held_slots of a queue is its queued and its leased samples, at most its quota. The place_in_line of its
- * entries grows along the line. No entry before first_waiting is WAITING. `ready`, `unplaced` and `making` count the
- * entries of the line that are so.
+ * entries ascends. No entry before first_waiting is WAITING. `ready`, `unplaced` and `making` count its entries in
+ * these states.
  * Owner: the queue_*.c own entries, line, leases, reserve and held_slots. An entry that leaves its queue leaves what it
  * holds of its instance to the caller: queue_remove neither unpins the instance nor clears `had`. */
 #ifndef LARDER_SERVER_ENGINE_QUEUE_H
@@ -16,8 +16,10 @@ enum entry_state { ENTRY_FREE, ENTRY_UNPLACED, ENTRY_WAITING, ENTRY_READY };
 /* A sample that has left R_j for one queue. */
 struct allotted {
     sample_id id;
-    sample_id turn;  /* the sample whose turn this is, which may be a bad one; SAMPLE_NONE: a repeat */
-    uint32_t number; /* its number in the rank's part of a fixed order; of a repeat, and of dependent jobs: 0 */
+    /* the sample of the view that this one counts as: itself, or the bad sample that it replaces; SAMPLE_NONE: a
+     * repeat */
+    sample_id turn;
+    uint32_t number; /* its index in the rank's part of a fixed order; 0 for repeats and dependent jobs */
 };
 
 /* One sample that is planned for a rank. */
@@ -28,16 +30,16 @@ struct entry {
     struct link in_line;
     uint32_t next_waiter; /* the next entry that waits for the same instance; valid while WAITING */
     uint32_t instance;    /* the instance that it waits for or has ready; ENGINE_NONE while UNPLACED */
-    /* How many of its samples were bad in a row, under policy `replace`: since it was planned or was last READY. */
+    /* Under policy `replace`: bad samples in a row since it was planned or last READY. */
     uint32_t bad_in_row;
     sample_id id, turn; /* as in struct allotted, as is `number` */
     uint32_t number;
-    uint64_t place_in_line; /* its number among the entries that its queue ever had */
-    /* The number that it would have if it had always been in this queue. Overtaking counts from this number. */
+    uint64_t place_in_line; /* its sequence number among all entries that its queue ever had */
+    /* The place_in_line that it would have if it had always been in this queue. Overtaking counts from here. */
     int64_t due_in_line;
-    /* When it was planned, or had to be planned again. Latencies count from this time. */
+    /* When it was planned, or last planned again. Latencies count from this time. */
     uint64_t planned_ns;
-    enum engine_level level; /* where its sample was when it got its instance; valid unless UNPLACED */
+    enum engine_level level; /* where it got its instance from; valid unless UNPLACED */
     bool repeat;             /* It is a repeat, which fills up a rank's share. */
     bool substitute;         /* Its sample was drawn for one that was bad. */
     bool making;             /* The PREPARE of its instance is out. */
@@ -59,8 +61,8 @@ struct lease {
     struct leased *samples; /* `count` of them. The lease owns the array. */
 };
 
-/* Samples that have left R_j and belong to a queue before there is room for them: the queue's part of a fixed order,
- * what look-ahead was given back, and what a rank that went away had not released. They are no more than the rank's
+/* Samples that have left R_j and belong to a queue that has no room for them yet: its part of a fixed order, look-ahead
+ * that was given back, and samples that a rank had not released when it went away. They are never more than the rank's
  * share. */
 struct reserve {
     /* Those at `at` … `end` - 1 are in the reserve. The reserve owns the array of `cap` places. */
@@ -80,29 +82,29 @@ struct rank_client {
     uint64_t missed_since_ns;
 };
 
-/* Where a rank is in its job's epoch. */
+/* How far a rank is in its job's epoch. */
 struct rank_epoch {
     bool done; /* LAST was delivered, or the rank asked for a later epoch. */
-    /* This client got the LAST of told_epoch. What it asked of that epoch, or of an earlier one, before it knew means
-     * nothing. */
+    /* This client got the LAST of told_epoch. Its earlier requests for that epoch or one before it are void. */
     bool told;
     uint32_t told_epoch;
     /* The rank came back after it was done. When it asks for the epoch again, an empty LAST is the answer. */
     bool returned;
-    /* The rank came back from an epoch before that in which the job was begun. When it asks for that one, an empty LAST
-     * is the answer, with this index. */
+    /* The rank came back from behind_epoch, which is earlier than the epoch in which the job was begun. When it asks
+     * for behind_epoch, the answer is an empty LAST with behind_index. */
     bool behind;
     uint32_t behind_epoch, behind_index;
     uint32_t batch_index, credits;
     uint64_t planned; /* samples of this epoch that are queued or delivered */
-    /* samples of this epoch that were delivered */
     uint64_t delivered;
     uint64_t lost;         /* bad samples of this epoch that were left out */
     uint64_t repeats;      /* repeats that were planned to fill up the share */
-    uint32_t repeats_lost; /* repeats that were bad since the last one that was not; see queue_repeat_lost */
-    uint32_t first_batch;  /* batches of the epoch that the rank had before the epoch was begun here */
-    uint32_t through;      /* In a fixed order: the numbers of its part that were behind it at the last delivery. */
-    uint32_t left_from;    /* In a fixed order: the first number that it left when it was done; UINT32_MAX: none. */
+    uint32_t repeats_lost; /* bad repeats since the last good one; see queue_repeat_lost */
+    uint32_t first_batch;  /* batches of the epoch that the rank received before the epoch was begun here */
+    /* In a fixed order: positions of its part that were delivered or bad at the last delivery. */
+    uint32_t through;
+    /* In a fixed order: the first position that it left behind when it was done; UINT32_MAX: none. */
+    uint32_t left_from;
 };
 
 /* A later epoch that the rank has asked for. It begins when every rank is done with the present one. */
@@ -114,12 +116,12 @@ struct rank_next {
 /* The rank's entries in planned order. */
 struct rank_line {
     struct line entries;
-    uint32_t queued;        /* entries in the line */
-    uint32_t ready;         /* entries in the line that are READY */
-    uint32_t making;        /* entries in the line that are being prepared */
-    uint32_t unplaced;      /* entries in the line that are UNPLACED */
-    uint32_t first_waiting; /* No entry before it is WAITING; ENGINE_NONE when no entry of the line is. */
-    uint64_t numbered;      /* how many entries the queue ever had: the place_in_line of the next one */
+    uint32_t queued;        /* all entries */
+    uint32_t ready;         /* entries that are READY */
+    uint32_t making;        /* entries that are being prepared */
+    uint32_t unplaced;      /* entries that are UNPLACED */
+    uint32_t first_waiting; /* No entry before it is WAITING; ENGINE_NONE when no entry is. */
+    uint64_t numbered;      /* number of entries that the queue ever had: the place_in_line of the next one */
     /* The value of prepared.room_changes when no unplaced entry found room; 0 when none was tried since one was
      * added. */
     uint64_t no_room_since;
@@ -133,7 +135,7 @@ struct rank_stall {
     uint64_t ns[ENGINE_STALLS];
 };
 
-/* What the rank got, and how long its client waited for it. */
+/* What the rank received, and how long its client waited. */
 struct rank_tallies {
     uint64_t samples_delivered, batches_delivered;
     uint64_t wait_ns, waiting_since_ns;
@@ -153,14 +155,14 @@ struct job_queue {
     struct lease *leases;
     uint32_t n_leases;
     uint64_t held_slots; /* queued and leased samples */
-    /* Since when its client waits while no work is under way that leads to its batch; 0 when that is not so. */
+    /* When its client began to wait with no work under way for its batch; 0 when this is not so. */
     uint64_t starves_since_ns;
     uint32_t listed[TASK_KINDS]; /* tasks for the rank in the job's lists, by kind */
-    uint64_t pace_ns;            /* how long its client trains on a batch; 0: not known */
+    uint64_t pace_ns;            /* time that its client trains on a batch; 0: not known */
     struct rank_tallies tallies;
 };
 
-/* What all queues hold. Owners: the queue_*.c. */
+/* The state of all queues. Owners: the queue_*.c. */
 struct queues {
     struct engine_env *env;
     struct jobs *jobs;
@@ -205,7 +207,7 @@ void queue_end(struct job_queue *queue);
 /* entry_new returns the number of an unused place, all zeros; entry_drop makes the place unused again. See slab.h. */
 uint32_t entry_new(struct queues *queues);
 void entry_drop(struct queues *queues, uint32_t entry);
-/* queue_append puts an entry at the end of the line of its job and rank. */
+/* queue_append puts an entry at the end of the queue of its job and rank. */
 void queue_append(struct queues *queues, uint32_t entry);
 /* queue_unplaced makes the entry UNPLACED: it has no instance any more, and waits for room. */
 void queue_unplaced(struct queues *queues, uint32_t entry);
@@ -213,9 +215,10 @@ void queue_unplaced(struct queues *queues, uint32_t entry);
 void queue_placed(struct queues *queues, uint32_t entry, uint32_t instance);
 /* queue_waiter_remove takes the entry off the list of those that wait for its instance. */
 void queue_waiter_remove(struct queues *queues, uint32_t index);
-/* queue_remove takes the entry out of its queue and frees it. What it holds of an instance passes to the caller. */
+/* queue_remove takes the entry out of its queue and frees it. Its pin of an instance, and its mark in `had`, pass to
+ * the caller. */
 void queue_remove(struct queues *queues, uint32_t entry);
-/* queue_clear frees all entries of the queue. The caller has given back before what they hold of instances. */
+/* queue_clear frees all entries of the queue. The caller must have given their pins and marks back. */
 void queue_clear(struct queues *queues, struct job_queue *queue);
 /* queue_lease_begin makes an empty lease for `count` entries that are READY. queue_lease_take removes one of them from
  * its queue: the lease gets its instance, with the pin. */
@@ -231,26 +234,27 @@ void queue_reserve_put_first(struct reserve *reserve, struct reserve *back);
 /* queue_oldest_lease returns the place of the lease with the lowest batch number from `least` on; n_leases when there
  * is none. */
 uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least);
-/* queue_lease_put_back adds the samples of a lease of this epoch to `back`. They count as not planned, not delivered
- * and not had. The lease stays until queue_lease_end. */
+/* queue_lease_put_back adds the samples of a lease of this epoch to `back`. They count as neither planned, delivered
+ * nor received. The lease stays until queue_lease_end. */
 void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease,
                           struct reserve *back);
-/* queue_overtakers_max returns how many samples that were planned behind one may overtake it. */
+/* queue_overtakers_max returns the number of later planned samples that may overtake a sample. */
 uint64_t queue_overtakers_max(const struct job *job);
-/* queue_through returns how many numbers of its part of a fixed order are behind a queue that is not done: what it has
- * neither in its line nor in its reserve of what was dealt to it. It returns 0 for dependent jobs. */
+/* queue_through is for a queue that is not done, in a fixed order. It returns the number of positions of its part that
+ * were delivered or bad: those dealt to it that are neither entries nor in its reserve. It returns 0 for dependent
+ * jobs. */
 uint32_t queue_through(const struct queues *queues, const struct job *job, const struct job_queue *queue);
-/* queue_share_of returns the samples for each rank of an epoch of so many. queue_share returns those that this epoch
- * has for each rank. */
+/* queue_share_of returns the number of samples for each rank in an epoch of `samples`. queue_share returns that number
+ * for this epoch. */
 uint64_t queue_share_of(const struct job *job, uint64_t samples);
 uint64_t queue_share(const struct job *job);
-/* queue_rank_planned returns how many samples were planned for the rank in this epoch; UINT64_MAX when it is
- * through. */
+/* queue_rank_planned returns the number of samples planned for the rank in this epoch; UINT64_MAX when it has finished
+ * it. */
 uint64_t queue_rank_planned(const struct job *job, uint32_t rank);
 /* queue_lost_many tells whether many repeats were bad since the last good one. Then more are planned one at a time. */
 bool queue_lost_many(const struct job_queue *queue);
-/* queue_repeat_lost counts a bad repeat, whose entry is there yet. It tells whether so many were bad that the rank's
- * share cannot be filled up. */
+/* queue_repeat_lost counts a bad repeat, whose entry still exists. It tells whether too many were bad to fill up the
+ * rank's share. */
 bool queue_repeat_lost(struct job_queue *queue);
 /* queue_has_more_to_plan tells whether more will be planned for the queue in this epoch. */
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue);
@@ -264,8 +268,8 @@ uint32_t queue_batches_held(const struct job *job);
 void queue_making_begun(struct queues *queues, uint32_t instance);
 /* queue_making_ended notes in the entry that the PREPARE it waited for is over. It does nothing when none was out. */
 void queue_making_ended(struct queues *queues, struct entry *entry);
-/* queue_dry_ns returns the nanoseconds until the rank's client has used up `begun` samples; below 0 when it has asked
- * for more than these. */
+/* queue_dry_ns returns the nanoseconds until the rank's client has used up `begun` samples; negative when it has asked
+ * for more. */
 double queue_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun);
 
 /* queue_batch.c */
@@ -286,7 +290,7 @@ uint32_t queue_ready_batches(const struct queues *queues, const struct job *job,
 /* queue_waiter_add puts the entry on the list of those that wait for its instance. */
 void queue_waiter_add(struct queues *queues, uint32_t entry);
 /* queue_ready makes the entry READY, because its instance is. The entry may change places with one that still waits;
- * then the function gives that one, otherwise ENGINE_NONE. */
+ * then the function returns that one, otherwise ENGINE_NONE. */
 uint32_t queue_ready(struct queues *queues, uint32_t entry);
 
 /* queue_check.c */

@@ -25,7 +25,7 @@ uint32_t *queues_count_users(const struct queues *queues)
     return users;
 }
 
-/* check_rank checks the line, leases and counts of one rank's queue. */
+/* check_rank checks the entries, leases and counts of one rank's queue. */
 static void check_rank(const struct queues *queues, uint32_t no, uint32_t rank)
 {
     const struct job *job = job_at(queues->jobs, no);

@@ -4,8 +4,8 @@
  * read. So a sample that becomes ready is given to the rank of the job that runs dry first (tasks_ranks.c). That rank's
  * first sample that is still waited for takes its place: the two entries change places. Every rank has as many samples
  * planned as before, and each sample still has one rank. A batch comes to all ranks within a few arrivals. If the rank
- * itself runs dry first, both entries are of its own queue. This is needed because exchanged samples get ready out of
- * turn, and what lies far behind makes no batch.
+ * itself runs dry first, both entries are of its own queue. This is needed because exchanged samples become ready out
+ * of order, and one far back in the queue makes no batch.
  *
  * - Exchanges happen only where the order is the ranks' own affair: `dependent`, not `ordered`.
  * - A sample that is kept for a rank, because that rank had it before it went away, stays that rank's own.
@@ -52,7 +52,7 @@ void queue_waiter_add(struct queues *queues, uint32_t index)
     waits_for(queues, index);
 }
 
-/* driest gives the queue that runs dry first, of those that wait for something; `from` itself when no other runs dry
+/* driest returns the queue that runs dry first among those that wait for a sample; `from` itself when no other runs dry
  * before it. */
 static struct job_queue *driest(const struct job *job, struct job_queue *from)
 {

@@ -1,16 +1,16 @@
 /* quota.c: how far ahead each queue may plan.
  *
  * The arena is promised in rows: one batch for each rank of a job. Every job has its `least` rows for as long as it is
- * there: two, or what its clients were promised that they may hold. These are never taken back. A new job is refused
- * only when its own least does not fit beside those of the others. The rest of the arena is divided again whenever a
- * job comes or goes: every job gets the same part of the look-ahead that it asked for. A job that gets fewer rows gives
- * up what it planned last. That is planned again in the same order when there is room. Clients never hold more than the
- * `least`, so a client that holds on to its batches keeps no room from another.
+ * there: two, or as many as its clients were promised to hold. These are never taken back. A new job is refused only
+ * when its own least does not fit beside those of the others. The rest of the arena is divided again whenever a job
+ * comes or goes: every job gets the same fraction of the look-ahead that it asked for. A job that gets fewer rows gives
+ * up its last planned entries. They are planned again in the same order when there is room. Clients never hold more
+ * than the `least`, so a client that holds on to its batches keeps no room from another.
  *
  * Need. A queue uses only some of its rows: those that cover twice the longest time that a sample took from plan to
  * ready, at the pace of its client, and the one in use. The rest is cache. Needs are met first when the arena is
  * divided. The time is the longest of ENGINE_AHEAD_WINDOWS windows. Each window takes at least config.ahead_window_ns
- * and WINDOW_BATCHES batches. Before so many windows are over, a queue has use for all of its rows. A need grows at
+ * and WINDOW_BATCHES batches. Until that many windows are over, a queue has use for all of its rows. A need grows at
  * once with each longer time. A queue whose client had to wait has use for all of its rows until the windows have
  * passed again. */
 #include <math.h>
@@ -24,7 +24,7 @@ enum {
     STEP_LONGEST = 4    /* In means: a longer step is a pause, and counts as so long. */
 };
 
-enum { DIVIDE_STEPS = 40 }; /* of a bisection */
+enum { DIVIDE_STEPS = 40 }; /* steps of a bisection */
 #define COVER 2.0           /* times the longest latency */
 
 uint64_t quota_least_bytes(const struct quota *quota)

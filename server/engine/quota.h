@@ -10,16 +10,16 @@
 
 #include "server/engine/job.h"
 
-/* What a queue's look-ahead must cover; see quota.c. */
+/* The measurements behind a queue's need for look-ahead; see quota.c. */
 struct look_ahead {
     uint32_t rows; /* Rows that the queue has use for; 0: all that it may have. */
     /* The longest time from plan to ready in each window, the present window first. */
     uint64_t worst_ns[ENGINE_AHEAD_WINDOWS];
-    uint32_t windows;  /* how many windows are over, at most ENGINE_AHEAD_WINDOWS */
+    uint32_t windows;  /* finished windows, at most ENGINE_AHEAD_WINDOWS */
     uint64_t began_ns; /* when the present window began */
     uint32_t batches;  /* batches that were delivered in the present window */
     double step_ns;    /* The moving mean of the client's time from batch to batch, without its waiting. */
-    uint32_t steps;    /* how many steps the mean is of, at most STEP_KEPT */
+    uint32_t steps;    /* number of steps in the mean, at most STEP_KEPT */
     /* When the last batch was delivered, and how long the client had waited by then in all. */
     uint64_t delivered_ns, waited_ns;
 };
@@ -43,8 +43,8 @@ uint64_t quota_ahead_encoded_bytes(const struct quota *quota);
 uint32_t quota_rows_needed(const struct job *job);
 /* quota_depth_slots returns the samples up to which the rank's queue is filled. */
 uint64_t quota_depth_slots(const struct job *job, uint32_t rank);
-/* quota_room sets *promise to the rows of so many bytes that can be promised for good, beside those of the other jobs.
- * It sets *most to the rows that a job may have at the most. */
+/* quota_room sets *promise to the number of rows of row_bytes that can be promised for good beside those of the other
+ * jobs. It sets *most to the most rows that a job may have. */
 void quota_room(const struct quota *quota, uint64_t row_bytes, uint64_t *promise, uint64_t *most);
 /* quota_begin works out the job's quota from its terms and shape. The job has no rows yet, and owns its needs. */
 void quota_begin(const struct quota *quota, struct job *job);
@@ -54,9 +54,9 @@ void quota_divide(struct quota *quota, uint32_t *rows);
 void quota_set_rows(struct quota *quota, struct job *job, uint32_t rows);
 /* quota_keep_least leaves a job that has failed only its least rows, which its clients may still hold. */
 void quota_keep_least(struct quota *quota, struct job *job);
-/* These three tell what a rank's need is judged by. quota_note_ready: an entry that was planned at planned_ns is ready.
- * quota_note_delivery: a batch goes out to a client that has waited for waited_ns in all. quota_note_wait: the client
- * begins to wait for batch batch_index of the epoch. */
+/* These three report the measurements that decide a rank's need. quota_note_ready: an entry that was planned at
+ * planned_ns is ready. quota_note_delivery: a batch goes out to a client that has waited for waited_ns in all.
+ * quota_note_wait: the client begins to wait for batch batch_index of the epoch. */
 void quota_note_ready(struct quota *quota, struct job *job, uint32_t rank, uint64_t planned_ns);
 void quota_note_delivery(struct quota *quota, struct job *job, uint32_t rank, uint64_t waited_ns);
 void quota_note_wait(struct quota *quota, struct job *job, uint32_t rank, uint32_t batch_index);

@@ -27,7 +27,7 @@ void residents_back(struct residents *residents, uint32_t job, sample_id id)
         encoded_back(residents->encoded, encoded_sample(residents->encoded, id)->encoded, job);
 }
 
-/* What the visits of a job's samples need. */
+/* The context of visits to a job's samples. */
 struct visit {
     struct residents *residents;
     struct change change;
@@ -58,7 +58,7 @@ static void visit_drop(void *context, sample_id id)
     encoded_drop_if_idle(((const struct visit *)context)->residents->encoded, id);
 }
 
-/* Where little remains to the job, there is no line, and only the residents of what remains follow. */
+/* If few samples remain to the job, no change is logged: the residents of these samples are updated at once. */
 void residents_turned(struct residents *residents, uint32_t job)
 {
     struct change change = {CHANGE_WANTS, .job = job, .pipeline = job_at(residents->jobs, job)->terms.pipeline};

@@ -1,9 +1,10 @@
 /* residents.h: wants and places across both memories: samples leave remaining sets, come back, and are forgotten.
  *
  * Invariant: a module that changes R_j calls residents_left or residents_back for each sample. When a job begins or
- * ends an epoch, it calls residents_turned. Then the wants of both stores equal demand_count and demand_count_encoded,
- * once residents are settled. What changes for many residents at once is a line in the changes (changes.h). The sweep
- * settles them, so many in a step: where there are no more, it all happens at once.
+ * ends an epoch, it calls residents_turned. Then the wants in prepared and encoded memory equal demand_count and
+ * demand_count_encoded, once residents are settled. A change that concerns many residents is a line in the changes
+ * (changes.h). The sweep settles a bounded number of residents in each step. If there are no more than that, all are
+ * settled at once.
  * Owner: residents.c and residents_sweep.c own the changes and the sweep. This module sets a sample's chunk and slot,
  * and the members of chunks. */
 #ifndef LARDER_SERVER_ENGINE_RESIDENTS_H
@@ -15,7 +16,7 @@
 struct sweep {
     uint32_t instance, encoded; /* the next that it comes to */
     uint32_t to;                /* When it is through, all are settled to this line. */
-    uint32_t left;              /* so many residents it may yet look at in this step */
+    uint32_t left;              /* residents that it may still look at in this step */
     bool idle;                  /* Encodeds may be there that nobody wants. */
 };
 
@@ -49,15 +50,16 @@ void residents_forget_pipeline(struct residents *residents, uint32_t pipeline);
  * begun. residents_job_failed is called when the job has failed: it will want nothing again. */
 void residents_renew(struct residents *residents, struct job *job);
 void residents_job_failed(struct residents *residents, struct job *job);
-/* residents_inherit has the job have had what its description says. It is called when the job has come. */
+/* residents_inherit marks the instances that the job inherits as had (engine_inherits). It is called when the job has
+ * come. */
 void residents_inherit(struct residents *residents, struct job *job, const struct engine_job_desc *desc);
 /* residents_forget_job takes the job out of `had` of all instances, because its number will be another job's. It will
  * want nothing again. */
 void residents_forget_job(struct residents *residents, struct job *job);
 
 /* residents_sweep.c */
-/* residents_step begins a step: the sweep may go on. residents_sweep goes on with it, at the end of a step.
- * residents_swept tells whether all is settled. */
+/* residents_step begins a step: the sweep may go on. residents_sweep continues it, at the end of a step.
+ * residents_swept tells whether all residents are settled. */
 void residents_step(struct residents *residents);
 void residents_sweep(struct residents *residents);
 bool residents_swept(const struct residents *residents);
@@ -65,8 +67,8 @@ bool residents_swept(const struct residents *residents);
 void residents_change(struct residents *residents, const struct change *change);
 /* residents_drop_idle drops what nobody wants any more of encoded memory, as far as this step may. */
 void residents_drop_idle(struct residents *residents);
-/* residents_few tells whether it is less work to go through so many samples than through all residents, and may be done
- * in one step. That is so for a job whose samples are few beside what is in memory. */
+/* residents_few tells whether going through this many samples is less work than going through all residents, and fits
+ * in one step. This holds for a job with few samples beside what is in memory. */
 bool residents_few(const struct residents *residents, uint64_t samples);
 
 /* residents_forget.c */
@@ -74,8 +76,8 @@ bool residents_few(const struct residents *residents, uint64_t samples);
 void residents_forget(struct residents *residents, sample_id *ids, uint32_t count, uint32_t *kept);
 
 /* residents_places.c */
-#define CHUNK_RANGES_SPARE 16 /* how many ranges there may be beyond two for each dataset in use */
-/* residents_place returns places in chunks to those of the job's samples that have none, and fills in the chunks of the
+#define CHUNK_RANGES_SPARE 16 /* ranges that may exist beyond two for each dataset in use */
+/* residents_place gives a place in a chunk to each of the job's samples that has none, and fills in the chunks of the
  * job's shape. It fails with LARDER_ENOMEM. */
 int residents_place(struct residents *residents, const struct engine_job_desc *desc, struct job *job);
 /* residents_place_some places samples before their job comes; see ENGINE_PLACE. */

@@ -4,7 +4,7 @@
 #include "common/check.h"
 #include "server/engine/residents.h"
 
-/* take_place returns the sample its place. What memory has of it counts in its fiber from then on. It fails with
+/* take_place puts the sample into its place. From then on its residents count in its fiber. It fails with
  * LARDER_ENOMEM. */
 static int take_place(struct residents *residents, const struct chunk_range *range, sample_id id,
                       struct chunk_slot place)
@@ -20,7 +20,7 @@ static int take_place(struct residents *residents, const struct chunk_range *ran
     return 0;
 }
 
-/* lose_place takes the sample's place away. What memory has of it stays. */
+/* lose_place takes the sample's place away. Its residents stay in memory. */
 static void lose_place(struct residents *residents, sample_id id)
 {
     INSTANCES_OF(residents->prepared, id, i) {

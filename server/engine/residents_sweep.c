@@ -1,7 +1,7 @@
 /* residents_sweep.c: residents are settled little by little (changes.h).
  *
- * The sweep goes through all residents, instances first, by number. When it is through, all are settled to the line at
- * which it began, and earlier lines go. If others have come, it begins anew. */
+ * The sweep goes through all residents, instances first, by number. When it has finished, all are settled to the line
+ * at which it began, and earlier lines are dropped. If more lines have come, it begins again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +11,9 @@
 #include "server/engine/residents.h"
 
 enum {
-    SWEEP_RESIDENTS = 2048, /* in one step, if the configuration says nothing */
-    LINES_MAX = 4096,       /* With so many lines, the sweep ends in one step. */
-    SAMPLE_WORK = 16        /* residents that are gone through in the time that it takes to find those of one sample */
+    SWEEP_RESIDENTS = 2048, /* residents that one step looks at, unless configured */
+    LINES_MAX = 4096,       /* With this many lines, the sweep finishes within the step. */
+    SAMPLE_WORK = 16        /* residents that the sweep visits in the time of finding those of one sample */
 };
 
 static uint32_t sweep_most(const struct residents *residents)

@@ -1,4 +1,4 @@
-/* resume.c: what a rank tells of an epoch is checked, compared with what the others told, and kept. */
+/* resume.c: checks a rank's record of an epoch, compares it with those of the others, and keeps it. */
 #include "server/engine/resume.h"
 
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static const char *flaw_of_done(const struct engine_job_desc *desc, const struct
                : NULL;
 }
 
-/* rank_most returns the samples that a rank may have had of what the base leaves. */
+/* rank_most returns the most samples that a rank can have received of the rest after the base. */
 static uint64_t rank_most(const struct engine_job_desc *desc)
 {
     return desc->part.world_size ? part_samples(desc) / part_ranks(desc)
@@ -221,7 +221,7 @@ static void take_base(struct resume *resume, const struct engine_job_desc *desc,
     copy_segments(resume, told->segments, desc->sampled.shuffle == SHUFFLE_DEPENDENT ? 0 : told->n_segments);
 }
 
-/* set keeps what is told of a rank: what it has had itself, of `told`'s epoch. */
+/* set keeps what is told of a rank: what it received itself, in the epoch of `told`. */
 static int set(struct resume *resume, const struct engine_resume *told, const struct engine_done *had, bool dependent,
                bool done)
 {

@@ -1,18 +1,19 @@
-/* resume.h: what the ranks of a job had of an epoch before the job was made. The job keeps it until that epoch begins.
+/* resume.h: what the ranks of a job received of an epoch before the job was made. The job keeps it until that epoch
+ * begins.
  *
- * Invariant: what is kept of the ranks fits together. Those with the highest epoch have one base, and no two of them
- * have had the same sample.
+ * Invariant: the ranks' records are consistent. Those with the highest epoch have one base, and no two of them received
+ * the same sample.
  * Owner: jobs_attach.c and jobs_come.c make it; jobs_resume.c uses it up. It never changes the job. */
 #ifndef LARDER_SERVER_ENGINE_RESUME_H
 #define LARDER_SERVER_ENGINE_RESUME_H
 
 #include "server/engine/engine.h"
 
-/* What one rank has told. */
+/* The record of one rank. */
 struct resume_rank {
     bool told, presented;
-    bool done;               /* another rank has told it, of one that has had all of its share */
-    uint32_t epoch, batches; /* of the epoch; those of the base count */
+    bool done;               /* told by another rank: this one has received its whole share */
+    uint32_t epoch, batches; /* its epoch; its batches there, those of the base included */
     uint64_t delivered;
     uint32_t through;
     struct idset *turns; /* NULL: none */
@@ -26,8 +27,8 @@ struct resume {
     uint64_t key;
     struct idset *base; /* NULL: none */
     struct engine_segment *segments;
-    uint32_t *numbers; /* all numbers of the segments */
-    uint64_t samples;  /* of the epoch, less the base */
+    uint32_t *numbers; /* the `through` arrays of the segments */
+    uint64_t samples;  /* samples of the epoch, less the base */
 };
 
 /* resume.c */
@@ -37,10 +38,11 @@ const char *resume_flaw(const struct engine_job_desc *desc);
 /* resume_clash returns why the description's resume, which has no flaw, does not fit those of the other ranks; NULL
  * when it does. A rank that has told already tells the same again. */
 const char *resume_clash(const struct resume *resume, const struct engine_job_desc *desc);
-/* resume_is_of_the_start tells whether all ranks so far come back to epoch 0, and have had nothing of it before this
+/* resume_is_of_the_start tells whether all ranks so far come back to epoch 0, and received nothing of it before this
  * job. */
 bool resume_is_of_the_start(const struct resume *resume);
-/* resume_is_done tells whether the job need not wait for the rank: another has told what it has had of the epoch. */
+/* resume_is_done tells whether the job need not wait for the rank: another rank has told what it received of the
+ * epoch. */
 bool resume_is_done(const struct resume *resume, uint32_t rank);
 /* resume_had tells whether the rank has told that it had something. resume_forget forgets what the rank has told. */
 bool resume_had(const struct resume *resume, uint32_t rank);
@@ -54,20 +56,20 @@ void resume_destroy(struct resume *resume); /* accepts NULL */
 /* resume_segments.c */
 /* resume_part returns the length of a rank's part of a sequence. */
 uint64_t resume_part(uint64_t samples, uint32_t world_size, uint32_t rank);
-/* resume_segment_fits tells whether the segment takes no more of any part than the part has, of a sequence of so many
- * samples. */
+/* resume_segment_fits tells whether the segment takes no more positions of any part than the part has in a sequence of
+ * `samples`. */
 bool resume_segment_fits(const struct engine_segment *segment, uint64_t samples);
 
 #define RESUME_TAKEN UINT64_MAX
 
-/* Where a walk through an epoch's order is. `segments` are those of the base, and one more: what the ranks of this job
- * have had. The caller owns them. */
+/* The position of a walk through an epoch's order. `segments` are those of the base, and one more for what the ranks of
+ * this job received. The caller owns them. */
 struct resume_walk {
     const struct engine_segment *segments;
     uint32_t n_segments;
     /* The position of the next sample in each sequence, and the position from which on the segment takes nothing. */
     uint64_t at[ENGINE_SEGMENTS_MAX + 1], end[ENGINE_SEGMENTS_MAX + 1];
-    /* The same position as a rank's number: at / world_size and at % world_size. */
+    /* The same position as an index in a rank's part, at / world_size, and the rank, at % world_size. */
     uint32_t number[ENGINE_SEGMENTS_MAX + 1], rank[ENGINE_SEGMENTS_MAX + 1];
 };
 
@@ -76,7 +78,7 @@ struct resume_walk {
 void resume_walk_begin(struct resume_walk *walk, const struct engine_segment *segments, uint32_t n_segments);
 uint64_t resume_walk_ahead(const struct resume_walk *walk);
 /* resume_walk_next goes past one sample. It returns the sample's position in the sequence that this job deals, or
- * RESUME_TAKEN when the base has it. *had tells whether one of this job's ranks has had it. */
+ * RESUME_TAKEN when the base has it. *had tells whether one of this job's ranks received it. */
 uint64_t resume_walk_next(struct resume_walk *walk, bool *had);
 
 #endif

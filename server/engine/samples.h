@@ -9,20 +9,20 @@
 #include "common/types.h"
 #include "server/engine/line.h"
 
-/* Where a sample is, or CHUNK_PLACE_NONE. Owner: chunks.h says who. */
+/* A sample's place in the chunks, or CHUNK_PLACE_NONE. Owner: see chunks.h. */
 struct chunk_place {
     uint32_t chunk, slot; /* both ENGINE_NONE when the sample is in no chunk */
 };
 
 #define CHUNK_PLACE_NONE ((struct chunk_place){ENGINE_NONE, ENGINE_NONE})
 
-/* What the arena has of a sample. Owner: the prepared_*.c. */
+/* A sample's instances in the arena. Owner: the prepared_*.c. */
 struct prepared_sample {
     uint32_t instances; /* the first instance of the sample's list; ENGINE_NONE when it has none */
-    uint32_t begun;     /* How many instances were ever begun. It numbers random draws, so it is never set back. */
+    uint32_t begun;     /* Number of instances ever begun. It numbers random draws, so it is never reset. */
 };
 
-/* What encoded memory knows of a sample. Owner: the encoded_*.c; of `pending`, tasks.c. */
+/* A sample's bytes in encoded memory. Owner: the encoded_*.c; of `pending`, tasks.c. */
 struct encoded_sample {
     uint32_t encoded; /* its encoded; ENGINE_NONE when it has none */
     uint32_t pending; /* tasks of the sample that wait for their load to begin */
@@ -36,7 +36,7 @@ struct sample {
     struct encoded_sample encoded;
 };
 
-#define SAMPLES_PAGE_BITS 16 /* A page has as many records as so many bits count. */
+#define SAMPLES_PAGE_BITS 16 /* A page has 2^16 records. */
 #define SAMPLES_PAGE (UINT32_C(1) << SAMPLES_PAGE_BITS)
 #define SAMPLES_PAGES (UINT64_C(1) << (32 - SAMPLES_PAGE_BITS))
 
@@ -45,8 +45,8 @@ struct samples {
     struct sample *pages[SAMPLES_PAGES];
 };
 
-/* samples_make_room makes records of all samples up to `last`, of which nothing is there, and of some more. It fails
- * with LARDER_ENOMEM; what it has made by then stays. */
+/* samples_make_room makes empty records for all samples up to `last`, and some more. It fails with LARDER_ENOMEM; what
+ * it has made by then stays. */
 int samples_make_room(struct samples *samples, sample_id last);
 void samples_destroy(struct samples *samples);
 

@@ -1,7 +1,7 @@
 /* slab.h: a growing array of numbered places, with a list of the unused ones.
  *
  * An element's first member is its state; state 0 means that the place is unused. SLAB defines NAME_new and NAME_drop
- * for one array of a module. NAME_new gives the number of an element that is all zeros. NAME_drop makes its place
+ * for one array of a module. NAME_new returns the number of an element that is all zeros. NAME_drop makes its place
  * unused. `scope` is static or empty. `spare_link` is the member of the element that links unused places. */
 #ifndef LARDER_SERVER_ENGINE_SLAB_H
 #define LARDER_SERVER_ENGINE_SLAB_H

@@ -7,8 +7,8 @@
  *   answers ── a load fails so ──▶ away: nothing is read ── pause ──▶ one is read ── it comes, or is bad ──▶ answers
  *                                   ▲ pause, twice as long each time ───────── fails so ──┘
  *
- * - What was to be loaded goes back to the front of its job's line. Meanwhile it holds nothing: no memory, no place
- *   among the loads in flight, no thread. A job that has the sample in a source that answers gets it from there.
+ * - A load goes back to the front of its job's list. While it waits it holds nothing: no memory, no place among the
+ *   loads in flight, no thread. A job that has the sample in a source that answers gets it from there.
  * - A load that nobody waits for is not tried again.
  * - Only loads that began after the last failure count: an earlier read tells nothing.
  * - A job that has waited for its source for source_wait_ns fails.

@@ -9,10 +9,10 @@
 
 #include "server/engine/job.h"
 
-/* What one dataset's samples are read from; see sources.c. */
+/* The source of one dataset; see sources.c. */
 struct data_source {
     const void *dataset;
-    uint32_t users;  /* how many jobs read from it; 0: the place is free */
+    uint32_t users;  /* number of jobs that read from it; 0: the place is free */
     uint32_t failed; /* the value of sources.rounds at its last failure */
     /* The greatest value of sources.rounds at the beginning of a load that it answered. */
     uint32_t answered;
@@ -24,7 +24,7 @@ struct data_source {
     uint64_t retries; /* loads that it did not answer since since_ns */
 };
 
-/* What datasets are read from, by job.source.at. Owners: sources.c, tasks_sources.c, tasks_probe.c; jobs_watch.c owns
+/* All sources, indexed by job.source.at. Owners: sources.c, tasks_sources.c, tasks_probe.c; jobs_watch.c owns
  * n_waiting. */
 struct sources {
     struct jobs *jobs;

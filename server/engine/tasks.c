@@ -1,9 +1,9 @@
-/* tasks.c: what loaders and preparers are asked to do.
+/* tasks.c: the life of a task.
  *
  * A task makes up to ENGINE_OUTPUTS_MAX instances of one sample, so the sample is fetched once and decoded once. The
  * task waits in the list of a job that waits for it, first to load and then to prepare. Few tasks are out at a time.
- * The next one always comes from the job whose turn it is (tasks_turns.c). So a job with a long list delays another job
- * by no more than what is out. */
+ * The next one always comes from the job with the lowest virtual time (tasks_turns.c). So a job with a long list delays
+ * another job by no more than the tasks that are out. */
 #include "server/engine/tasks.h"
 #include "common/check.h"
 #include "server/engine/encoded.h"
@@ -140,8 +140,8 @@ void tasks_move(struct tasks *tasks, uint32_t index, uint32_t job)
         tasks_append(tasks, index);
 }
 
-/* better_off tells whether the task is better off in a's list than in b's. A task that is to be loaded does not wait
- * for a source that is away while another job has the sample too. */
+/* better_off tells whether the task is better off in a's list than in b's. A task that must be loaded does not wait for
+ * a source that is away if another job has the sample too. */
 static bool better_off(const struct tasks *tasks, const struct task *task, uint32_t a, uint32_t b)
 {
     bool a_away = sources_away(tasks->sources, a), b_away = sources_away(tasks->sources, b);

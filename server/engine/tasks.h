@@ -1,4 +1,4 @@
-/* tasks.h: loads and preparations: whose they are, whose turn it is, and what goes out.
+/* tasks.h: loads and preparations: which jobs they belong to, which is next, and when they go out.
  *
  * Invariant: a task has one output or more, all of one sample, and each output names the task. A task that is TO_LOAD
  * or TO_PREPARE is in the list of one job, which waits for one of its outputs. One that is LOADING is on its encoded's
@@ -17,10 +17,11 @@ enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_R
 /* One PREPARE, with the LOAD before it. */
 struct task {
     enum task_state state;
-    uint32_t job; /* The job whose list it is in, and whose turn it takes: the heaviest of those that wait for it. */
+    uint32_t job; /* The job whose list it is in: the heaviest of those that wait for it. */
     /* The rank of that job that waited for it when it went into the list. */
     uint32_t rank;
-    struct link in_list; /* in the job's list or the load's list; for an unused place, `next` is the next unused one */
+    /* its neighbours in the job's or the load's list; in an unused place, `next` is the next unused place */
+    struct link in_list;
     sample_id id;
     /* The encoded that it waits for or reads, and pins; ENGINE_NONE while it is TO_LOAD. */
     uint32_t encoded;
@@ -28,13 +29,13 @@ struct task {
      * sources.rounds at the last such failure. */
     uint32_t tries, tried;
     bool copy;        /* It runs as a copy: see engine_config.copy_bytes. */
-    uint64_t cost_ns; /* of one that runs and is no copy: what it was expected to take */
+    uint64_t cost_ns; /* the expected cost of a running task that is no copy */
     uint32_t n_outputs;
     /* The instances that it makes, n_outputs of them. Each names this task. */
     uint32_t outputs[ENGINE_OUTPUTS_MAX];
 };
 
-/* tasks_is_listed tells whether the task waits for its turn, in a list of its job. */
+/* tasks_is_listed tells whether the task waits in a list of its job. */
 static inline bool tasks_is_listed(const struct task *task)
 {
     return task->state == TASK_TO_LOAD || task->state == TASK_TO_PREPARE;
@@ -59,7 +60,7 @@ struct result {
     bool changed; /* The sample's file is not the one that was indexed. */
 };
 
-/* All tasks, and the turns of kinds of work. Owners: the tasks_*.c. */
+/* All tasks, and the virtual time of each kind of work. Owners: the tasks_*.c. */
 struct tasks {
     struct engine_env *env;
     struct outbox *outbox;
@@ -71,15 +72,15 @@ struct tasks {
     struct queues *queues;
     struct task *tasks;
     struct slab slab; /* the numbered places of tasks */
-    uint32_t running; /* tasks that are out as PREPARE and are no copies, and what they are expected to take */
+    uint32_t running; /* tasks that are out as PREPARE and are no copies; running_ns: their expected cost */
     uint64_t running_ns;
     uint32_t copies; /* tasks that are out as copies, and the bytes that they write */
     uint64_t copies_bytes;
     bool ahead_left;      /* Groups are worth a try that reading ahead had no time for in this step. */
     uint32_t copies_from; /* the job whose copies go out first */
     struct jobset held;   /* jobs whose sources may have no more in flight, in this dispatch */
-    /* The virtual time of the last turn that began, by kind. When a list gets work, its turn is brought to within its
-     * slack of this time. */
+    /* By kind: the virtual time of the work that went out last. When an empty list gets work, its own virtual time is
+     * brought within its slack of this one. */
     double turn[TASK_KINDS];
     /* Mean seconds that a worker took for one output, over all jobs; 0 when none was measured. */
     double cost_s;
@@ -117,8 +118,8 @@ void tasks_cancel_output(struct tasks *tasks, uint32_t instance);
 void tasks_move(struct tasks *tasks, uint32_t task, uint32_t job);
 /* tasks_waiter_joined is called when the job waits for the task too. The task may move to this job. */
 void tasks_waiter_joined(struct tasks *tasks, uint32_t task, uint32_t job);
-/* tasks_heir returns the job that should have a task that does not run, when `job` has it; ENGINE_NONE when no entry
- * waits for it. */
+/* tasks_heir returns the job whose list a waiting task should be in, if it is in that of `job` now; ENGINE_NONE when no
+ * entry waits for it. */
 uint32_t tasks_heir(const struct tasks *tasks, const struct task *task, uint32_t job);
 /* tasks_waiter_left is called when the job waits no more for one of the task's outputs, but some job still waits for
  * the task. The task may move to another job. */
@@ -207,15 +208,15 @@ void tasks_remove(struct tasks *tasks, uint32_t task);
 /* tasks_weigh works out what each running job's weight counts as. It is called when jobs or weights may have
  * changed. */
 void tasks_weigh(struct tasks *tasks);
-/* tasks_next_turn returns the job whose turn it is, of those that have work of this kind; ENGINE_NONE when none has
- * any. */
+/* tasks_next_turn returns the job with the lowest virtual time among those with work of this kind; ENGINE_NONE when
+ * there is none. */
 uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind);
 /* tasks_cost_ns returns what one output for the job takes, as far as is known. */
 uint64_t tasks_cost_ns(const struct tasks *tasks, uint32_t job);
 /* tasks_turn_hold has other jobs load while the job's source may have no more in flight. The job saves up no more than
  * its slack meanwhile. */
 void tasks_turn_hold(struct tasks *tasks, uint32_t job);
-/* tasks_turn_begin moves the virtual time of this kind of work on to the job's turn. */
+/* tasks_turn_begin moves the virtual time of this kind of work on to that of the job. */
 void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job);
 /* tasks_charge_prepare charges the jobs that a PREPARE is for. tasks_charge_load charges those that a LOAD is for. */
 void tasks_charge_prepare(struct tasks *tasks, uint32_t task);

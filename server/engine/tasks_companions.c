@@ -43,8 +43,8 @@ static bool lacks(const struct tasks *tasks, uint32_t job, uint32_t maker, sampl
     return prepared_find(tasks->prepared, job, id) == ENGINE_NONE;
 }
 
-/* spare_bytes returns the bytes that are free or hold what nobody wants, less what queues will claim before they are as
- * long as they get. At an epoch's end a queue runs empty, and the next epoch fills it at once. */
+/* spare_bytes returns the bytes that are free or hold unwanted instances, less those that queues will claim until they
+ * are full. At an epoch's end a queue runs empty, and the next epoch fills it at once. */
 static uint64_t spare_bytes(const struct tasks *tasks)
 {
     uint64_t used = prepared_used_bytes(tasks->prepared) - prepared_zones_free_bytes(tasks->prepared);

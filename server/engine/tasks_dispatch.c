@@ -1,4 +1,4 @@
-/* tasks_dispatch.c: loads and preparations go out, job by job in their turns. */
+/* tasks_dispatch.c: sends out loads and preparations, fairly among jobs (tasks_turns.c). */
 #include "common/check.h"
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
@@ -50,7 +50,7 @@ static bool may_run(const struct tasks *tasks, uint32_t job)
             tasks->running_ns + tasks_cost_ns(tasks, job) <= config->prepares_ns);
 }
 
-/* dispatch_prepares sends out preparations by turns, as many as may be out at once. */
+/* dispatch_prepares sends out preparations, fairly among jobs, until as many are out as may be. */
 static void dispatch_prepares(struct tasks *tasks)
 {
     for (;;) {
@@ -111,9 +111,8 @@ static void dispatch_copies(struct tasks *tasks)
     }
 }
 
-/* dispatch_load begins the load that the job's next task needs, or has the job wait for its source, which may have no
- * more in flight. It returns false when there is no room for the load now, or never will be: then the task has
- * failed. */
+/* dispatch_load begins the load that the job's next task needs. If the source may have no more in flight, the job
+ * waits. It returns false if there is no room for the load now, or never will be: then the task has failed. */
 static bool dispatch_load(struct tasks *tasks, uint32_t job)
 {
     uint32_t index = tasks_next(tasks, job, TASK_LOADS);

@@ -1,4 +1,4 @@
-/* tasks_load.c: loads begin: of a sample that a task needs, of what else its chunk brings, and of chunks that nobody
+/* tasks_load.c: begins loads: of a sample that a task needs, of other samples of its chunk, and of chunks that nobody
  * needs yet. */
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
@@ -12,13 +12,14 @@ enum {
     /* A group that had no chunk worth reading is tried again when the samples of a chunk, divided by this, are used
      * up. */
     AHEAD_PATIENCE = 4,
-    AHEAD_LOOK_MAX = 4096, /* encodeds that are looked at in vain before reading ahead goes on in another step */
-    AHEAD_TRY = 64         /* A try in vain costs as much as looking at so many, besides those it looks at. */
+    AHEAD_LOOK_MAX = 4096, /* useless encodeds looked at before reading ahead is left to another step */
+    /* A failed try costs as much as looking at this many chunks, besides those that it looks at. */
+    AHEAD_TRY = 64
 };
 
-/* is_waited_for tells whether a task waits for the sample to be loaded, and a read of its chunk may bring it. When its
- * last load failed, only the task's own turn has it loaded again, for a job whose dataset may have it: a read for
- * another job would fail again and again. */
+/* is_waited_for tells whether a task waits for a load of the sample, and a read of its chunk may bring it. If the last
+ * load failed, only the task itself starts another, for a job whose dataset may have the sample: a read for another job
+ * would fail again and again. */
 static bool is_waited_for(const struct tasks *tasks, sample_id id)
 {
     return encoded_sample(tasks->encoded, id)->pending > 0 && !encoded_sample(tasks->encoded, id)->failed;
@@ -57,7 +58,7 @@ static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk
 }
 
 /* load_for_later loads the rest of a chunk for a job with an order of its own, which will want every sample of it
- * before its epoch is over. Only samples come for which there is room without eviction. */
+ * before its epoch is over. It loads only samples for which there is room without eviction. */
 static void load_for_later(struct tasks *tasks, uint32_t job, sample_id first, const struct chunk *chunk)
 {
     bool in_order = tasks->encoded->encodeds[encoded_sample(tasks->encoded, first)->encoded].in_order;

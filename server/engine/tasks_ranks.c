@@ -1,10 +1,10 @@
-/* tasks_ranks.c: which rank's task is next when it is a job's turn.
+/* tasks_ranks.c: which rank's task is next when its job is chosen.
  *
  * Ranks of one job train in step, so the slowest queue stalls all of them. A job's next task is the first one of its
  * list, unless that task belongs to a queue that will run dry more than STRAGGLE_NS later than another. Then the next
- * task is one of the queue that runs dry first. When a queue runs dry depends on the samples that it has ahead, less
- * what its client has asked for, and on the pace at which the client uses samples up. How much work a job gets is
- * decided by its turns (tasks_turns.c). Here only ranks that have more ahead lose anything. */
+ * task is one of the queue that runs dry first. A queue's time to run dry follows from the samples that it has ahead,
+ * less those that its client has asked for, and from the client's pace. tasks_turns.c decides how much work a job gets.
+ * Here only ranks with more samples ahead lose anything. */
 #include "common/check.h"
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"

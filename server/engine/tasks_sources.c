@@ -8,7 +8,7 @@
 /* the pause before a source that did not answer is asked again; each further pause is twice as long */
 #define SOURCE_PAUSE_NS UINT64_C(50000000)
 #define SOURCE_PAUSE_MAX_NS UINT64_C(2000000000)
-/* A sample is bad when so many of its loads failed, each after its source had answered for another. */
+/* A sample is bad when this many of its loads failed, each after its source had answered for another sample. */
 #define SOURCE_TRIES 3
 
 /* rearrange moves tasks when a source went away or answers again: no task waits for a source that is away while another

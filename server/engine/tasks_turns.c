@@ -1,15 +1,14 @@
-/* tasks_turns.c: whose work is next: weighted fair queueing over jobs.
+/* tasks_turns.c: which job's work is next: weighted fair queueing.
  *
- * Each job has a list of tasks to load and a list of tasks to prepare. For each list it has a turn, which is a virtual
- * time. The job with the lowest turn is next. Work that is done for a job moves its turn on by cost / weight. So of the
- * jobs that have work waiting all the time, each gets a share in proportion to its weight. Where no job waits, weights
- * change nothing.
+ * Each job has a list of tasks to load and a list of tasks to prepare. Each list has a virtual time, called its turn.
+ * The job with the lowest one is next. Work that is done for a job moves its virtual time on by cost / weight. So jobs
+ * that always have work waiting share in proportion to their weights. If no job waits, weights change nothing.
  *
- * - The cost of a preparation is a worker's time on a core, without what the machine held it up: the mean of what an
- *   output for this job took. The cost of a load is counted in samples.
- * - Work that several jobs wait for costs each of them a part by its weight. All their turns move on alike, by cost /
- *   sum of weights: together they are like one job with all their weights. Such a task is in the list of the heaviest
- *   of them, so that a heavy job does not wait in a light job's list.
+ * - The cost of a preparation is a worker's CPU time: the mean over outputs for this job. The cost of a load is counted
+ *   in samples.
+ * - Work that several jobs wait for is charged to them in proportion to their weights. All their virtual times move on
+ *   by the same cost / sum of weights, as if they were one job with that sum. Such a task is in the list of the
+ *   heaviest of them, so that a heavy job does not wait in a light job's list.
  * - A job that had no work saves up, or owes, no more than TURN_SLACK samples.
  * - No job starves. Each of n running jobs counts with at least the n-th part of 1 / 9 of all their weights. That is at
  *   least 1 / (10 · n) of the work while the job has some waiting. */
@@ -38,7 +37,7 @@ uint64_t tasks_cost_ns(const struct tasks *tasks, uint32_t job)
 
 /* ── lists ── */
 
-/* list_for returns the list that the task waits in. The turn of a list that was empty comes close to the present turn:
+/* list_for returns the list for the task. If the list was empty, its virtual time is brought close to the present one:
  * it saves up, or owes, no more than its slack. */
 static struct task_list *list_for(struct tasks *tasks, const struct task *task)
 {
@@ -93,7 +92,7 @@ void tasks_weigh(struct tasks *tasks)
     }
 }
 
-/* ── turns ── */
+/* ── virtual time ── */
 
 uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind)
 {
@@ -124,7 +123,7 @@ void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job)
         tasks->turn[kind] = turn;
 }
 
-/* charge moves the turns of the jobs on for one output or load that all of them wait for. */
+/* charge moves the virtual times of the jobs on for one output or load that all of them wait for. */
 static void charge(struct tasks *tasks, enum task_kind kind, const struct jobset *jobs)
 {
     double weights = 0, cost = 0;

@@ -13,7 +13,7 @@
 #define UNKNOWN_S 1e-3   /* the loading time of a sample, when none is known */
 #define MOVE_S_MIN 0.002 /* hysteresis: the predicted lateness that a new deal must save, in seconds */
 #define ROUNDING 1e-9
-#define READS_LEAST 0.01 /* with fewer samples read for each one prepared, how fast they are read is not known */
+#define READS_LEAST 0.01 /* With fewer samples read for each prepared one, the reading rate counts as not known. */
 
 enum { FULL = 8 }; /* windows in a row with nearly all threads at work, before anything is tried */
 
@@ -25,8 +25,8 @@ static uint32_t ranks_of(const struct governor *governor, uint32_t queue)
     return ranks;
 }
 
-/* demand gives the samples a second that a queue would take if nothing held it up. The ranks of a job go at the pace of
- * the slowest trainer. */
+/* demand returns the samples per second that a queue would take if nothing held it up. The ranks of a job go at the
+ * pace of the slowest trainer. */
 static double demand(const struct governor *governor, const struct governor_backlog *backlog)
 {
     const struct queue *queue = &governor->queues[backlog->queue];
@@ -91,9 +91,9 @@ static enum governor_need source_needs(struct governor *governor, uint32_t sourc
     return governor->full[source] >= FULL ? NEED_LASTING : waits ? NEED_NOW : NEED_NONE;
 }
 
-/* decide_sources decides how many reads each source may have at once, and fills how many are enough for its queues,
- * with what storage classes bring them beside. It returns by how much the time of reading shrinks because so many fewer
- * are under way. */
+/* decide_sources decides how many reads each source may have at once. `enough` is by source: the reads at once that
+ * suffice for its queues, those of storage classes included. It returns the factor by which reading time shrinks if
+ * fewer reads are under way. */
 static double decide_sources(struct governor *governor, const struct load_times *times, bool waits,
                              uint32_t enough[GOVERNOR_SOURCES_MAX])
 {
@@ -165,9 +165,9 @@ static double usual_prepare_s(const struct governor *governor, const struct gove
     return known ? sum / known : 0;
 }
 
-/* pending_s returns the loading time of what waits for the queue: the sum over tiers of what comes from each at its
- * rate. A tier whose rate is not known counts as what the queue loads usually; if that is not known either, as a little
- * time that is equal for all queues. */
+/* pending_s returns the loading time of the samples that wait for the queue: the sum over origins, each at its rate. An
+ * origin whose rate is not known counts as the queue's usual one; if that is not known either, as a little time that is
+ * equal for all queues. */
 static double pending_s(const struct queue *queue, const struct governor_backlog *backlog)
 {
     double samples[GOVERNOR_TIERS_MAX], source = backlog->pending_loads;
@@ -179,10 +179,10 @@ static double pending_s(const struct queue *queue, const struct governor_backlog
     return governor_tiers_seconds(samples, queue->sample_s, queue->load_s > 0 ? queue->load_s : UNKNOWN_S);
 }
 
-/* What is usual over all queues. */
+/* Means over all queues. */
 struct usual {
     double prepare_s; /* preparing time of a sample; 0: not known */
-    size_t queues;    /* that share what is prepared */
+    size_t queues;    /* queues that share the prepared samples */
 };
 
 /* forecast predicts a queue's next batch. Training goes on while the batch comes: the current step, and the steps of

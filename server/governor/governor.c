@@ -9,7 +9,7 @@
 
 #define PART_NEW 0.3 /* the part of the latest window in the mixture of classes */
 
-enum { AWAY = 8 }; /* a class without a task in so many windows leaves the mixture */
+enum { AWAY = 8 }; /* A class without a task in this many windows leaves the mixture. */
 
 int governor_create(const struct governor_limits *limits, struct governor **out)
 {
@@ -97,9 +97,9 @@ static void share_out(struct governor *governor, double sum_before)
         governor->parts[i] *= sum_before / sum;
 }
 
-/* class_to_replace returns the class whose place, and part of the mixture, another class may have. Of the classes
- * without a task in this window it is the one that has had none for longest, and of several such the rarest.
- * GOVERNOR_CLASSES_MAX: there is none. */
+/* class_to_replace returns the class whose place, and share of the mixture, another class may take. It must have no
+ * task in this window. The one idle for longest comes first, and among equals the rarest. GOVERNOR_CLASSES_MAX: there
+ * is none. */
 static size_t class_to_replace(const struct governor *governor)
 {
     size_t best = GOVERNOR_CLASSES_MAX;
@@ -194,8 +194,8 @@ void governor_trained(struct governor *governor, uint32_t queue, double seconds)
 
 /* ── the end of a window ── */
 
-/* fold_classes updates each class's part of the preparations and gives how many preparations the window had. In a
- * window without any the parts stay. A class that has been away for long leaves the mixture. */
+/* fold_classes updates each class's share of the preparations and returns the number of preparations in the window. In
+ * a window without any the parts stay. A class that has been away for long leaves the mixture. */
 static uint64_t fold_classes(struct governor *governor)
 {
     uint64_t prepares = 0;

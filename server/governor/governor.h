@@ -1,10 +1,10 @@
-/* governor.h: the governor decides how many threads prepare, how many reads each source gets at once, and how far ahead
- * each queue should be: Lobster's thread management (ICPP 2022, 4.1 to 4.4), but that reading takes no core, so it
- * takes no thread from preparing.
+/* governor.h: the governor decides how many threads prepare, how many reads each source gets at once, and how far each
+ * queue should look ahead. It is Lobster's thread management (ICPP 2022, 4.1 to 4.4), with one difference: reading
+ * takes no core, so it takes no thread from preparing.
  *
- * The governor keeps measurements. The caller gives it each time that was measured, and calls governor_decide every few
- * hundred milliseconds with what is waiting then. The governor does no I/O and has neither a clock nor a thread: the
- * same calls give the same decisions. One thread owns it.
+ * The governor keeps measurements. The caller reports each measured time, and calls governor_decide every few hundred
+ * milliseconds with the work that is waiting. The governor does no I/O and has neither a clock nor a thread: the same
+ * calls give the same decisions. One thread owns it.
  *
  *   governor_queue_begin ─▶ { governor_loaded, governor_prepared, governor_trained, governor_decide }* ─▶
  * governor_queue_end
@@ -32,8 +32,8 @@ struct governor;
 struct governor_limits {
     uint32_t workers; /* threads that prepare, ≥ 1: as many as there are cores */
     uint32_t reads; /* reads that a source may have at once, ≥ 1; they mostly wait for storage, so they need no cores */
-    double tau_s;   /* how late a batch may be before its queue gets help */
-    double share;   /* 0 … 1: the part of what its weight alone would give it that a queue with work keeps */
+    double tau_s;   /* delay of a batch beyond which its queue gets help */
+    double share;   /* 0 … 1: a queue with work keeps this fraction of its share by weight */
 };
 
 /* governor_create copies limits; the caller destroys the governor. LARDER_EINVAL: a limit is out of bounds. */
@@ -42,7 +42,7 @@ void governor_destroy(struct governor *governor); /* accepts NULL */
 
 struct governor_queue {
     uint32_t job;    /* queues of one job have the same number; its ranks wait for each other */
-    uint32_t source; /* queues that read from one device have the same number */
+    uint32_t source; /* queues that read from one source have the same number */
     double weight;   /* > 0: the job's weight, which its queues share */
 };
 
@@ -57,12 +57,12 @@ void governor_queue_end(struct governor *governor, uint32_t queue);
 
 struct governor_read {
     double seconds;
-    uint32_t samples; /* how many samples it brought */
+    uint32_t samples; /* samples that it brought */
     uint32_t busy;    /* reads under way at its source when it began, itself included */
-    uint32_t tier;    /* where they came from: 0: the source, n: the storage class n */
+    uint32_t tier;    /* their origin: 0: the source, n: the storage class n */
 };
 
-/* governor_loaded notes one read that was done for the queue. A read of two tiers is noted as two. */
+/* governor_loaded notes one read that was done for the queue. A read from two origins is noted as two. */
 void governor_loaded(struct governor *governor, uint32_t queue, const struct governor_read *read);
 
 struct governor_preparation {
@@ -77,15 +77,16 @@ struct governor_preparation {
 void governor_prepared(struct governor *governor, uint32_t queue, const struct governor_preparation *preparation);
 /* governor_trained notes how long the client trained on a batch, without its waiting for the next one. */
 void governor_trained(struct governor *governor, uint32_t queue, double seconds);
-/* governor_pipeline_gone and governor_source_gone forget what was learned of a number that nothing uses any more. The
+/* governor_pipeline_gone and governor_source_gone forget the measurements of a number that nothing uses any more. The
  * number may then mean another pipeline or another source. */
 void governor_pipeline_gone(struct governor *governor, uint32_t pipeline);
 void governor_source_gone(struct governor *governor, uint32_t source);
 
 struct kept;
-/* governor_guess takes what `kept` has of a pipeline, whose number has just got its meaning, as a first guess. What the
- * parts of the mixture are is guessed until the first window with preparations. It returns the samples a second that
- * would be prepared now; 0: not known. governor_learned puts what is known of the pipeline into `kept`. */
+/* governor_guess takes the rates that `kept` has of a pipeline as a first guess, when a number has just been given to
+ * the pipeline. The shares in the mixture are guessed until the first window with preparations. It returns the
+ * predicted preparing rate in samples per second; 0: not known. governor_learned puts the pipeline's rates into
+ * `kept`. */
 double governor_guess(struct governor *governor, uint32_t pipeline, uint64_t fingerprint, const struct kept *kept);
 void governor_learned(const struct governor *governor, uint32_t pipeline, uint64_t fingerprint, struct kept *kept);
 
@@ -97,23 +98,23 @@ struct governor_backlog {
     uint32_t pending_loads; /* samples that were asked for and are not there yet */
     uint32_t pending_reads; /* reads that bring these, under way or waiting: the queue can use no more at once */
     uint32_t ready_batches;
-    uint32_t pending_tiers[GOVERNOR_TIERS_MAX]; /* pending_loads by storage class; [0] is not read: the others are the
-                                                 * source's */
+    /* pending_loads by storage class; [0] is not read: the remaining ones come from the source */
+    uint32_t pending_tiers[GOVERNOR_TIERS_MAX];
 };
 
-/* What the governor knows of a queue. 0: not known yet. */
+/* The governor's estimates for a queue. 0: not known yet. */
 struct governor_view {
     double load_s, prepare_s; /* time that a sample takes */
     double train_s;           /* training time of a batch */
-    double late_s;            /* how late its next batch will be with the reads dealt to it; below 0: in time */
+    double late_s;            /* predicted delay of its next batch with the reads dealt to it; negative: in time */
 };
 
 struct governor_decision {
     uint32_t preparers;      /* the fewest that do what all can */
     uint32_t preparers_most; /* threads that may prepare at once: more would be in each other's way */
-    uint32_t loaders;        /* reads at once of all sources in use, with what classes bring beside them */
+    uint32_t loaders;        /* reads at once of all sources in use, those of classes included */
     uint32_t source_most[GOVERNOR_SOURCES_MAX];  /* reads that a source may have at once, ≥ 1 */
-    uint32_t queue_loaders[GOVERNOR_QUEUES_MAX]; /* of the reads at once of its source, those dealt to each queue */
+    uint32_t queue_loaders[GOVERNOR_QUEUES_MAX]; /* reads at once dealt to each queue, from those of its source */
     uint32_t ahead[GOVERNOR_QUEUES_MAX]; /* batches of look-ahead that cover the queue's latency; 0: not known yet */
     struct governor_view views[GOVERNOR_QUEUES_MAX];
     /* Predicted for this split, in samples a second: prepared, and read. 0: not known, or next to nothing is read. */
@@ -129,7 +130,7 @@ const struct governor_decision *governor_decide(struct governor *governor, const
 /* A queue with waiting work that no thread has taken. */
 struct governor_candidate {
     uint32_t job;
-    double job_part; /* what its job has for each 1 of its weight, if it had one thread more: threads, or their time */
+    double job_part; /* threads (or their time) per weight of its job, if the job got one thread more */
     double share;    /* its share of threads: its loaders by the decision, or for preparers its part of the weight */
     uint32_t busy;   /* threads that work for it at this moment */
     /* Batches begun, counted by samples, that its client has not asked for yet. The fewer, the sooner it needs more. */

@@ -16,13 +16,13 @@ struct queue {
     struct governor_times size; /* samples that each of them brought */
     struct governor_times prepare, train;
     /* Means at the last decision. load_s is the loading time of one sample; a read brings several together. Both are
-     * over tiers, by the queue's parts. */
+     * means over origins, by the queue's shares. */
     double load_s, read_s, prepare_s, train_s;
     double pressure;                     /* seconds of loading that wait, smoothed over decisions */
     uint32_t skipped;                    /* decisions in a row that gave it no loader though reads waited */
-    uint64_t loads[GOVERNOR_TIERS_MAX];  /* samples loaded in this window, by tier */
-    double parts[GOVERNOR_TIERS_MAX];    /* what each tier had of the samples loaded, smoothed */
-    double sample_s[GOVERNOR_TIERS_MAX]; /* loading time of one sample, by tier; 0: not known */
+    uint64_t loads[GOVERNOR_TIERS_MAX];  /* samples loaded in this window, by origin */
+    double parts[GOVERNOR_TIERS_MAX];    /* each origin's share of the loaded samples, smoothed */
+    double sample_s[GOVERNOR_TIERS_MAX]; /* loading time of one sample, by origin; 0: not known */
 };
 
 /* A storage class. All queues share it. */
@@ -50,10 +50,10 @@ struct governor {
     size_t n_classes;
     bool guessed;             /* the parts are those of an earlier run */
     double loads_per_prepare; /* smoothed; sharing and redirection make it smaller */
-    bool decided;             /* the last deal of loaders may be kept; false when a queue's weight changed since */
-    bool steady;      /* the last decision left the number of preparers, and the most there may be, as they were */
-    uint64_t busy;    /* sum over this window's tasks of the threads that prepared when the task began */
-    double preparing; /* threads that prepared in the last window, on average */
+    bool decided;             /* the last deal of loaders may stay; false if a queue's weight changed since */
+    bool steady;              /* the last decision changed neither the number of preparers nor its upper bound */
+    uint64_t busy;            /* sum over this window's tasks of the threads that prepared when the task began */
+    double preparing;         /* threads that prepared in the last window, on average */
     uint32_t full[GOVERNOR_SOURCES_MAX]; /* windows in a row with nearly all reads at once that a source may have */
     uint32_t pressed;                    /* windows in a row with nearly all preparers at work */
     uint32_t settled;                    /* the number of preparers, leaving probes aside */

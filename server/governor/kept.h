@@ -12,13 +12,13 @@
 #include "common/error.h"
 #include "server/governor/rate.h"
 
-#define KEPT_ROWS_MAX 128 /* then those that were not used for longest make place */
+#define KEPT_ROWS_MAX 128 /* beyond that the least recently used rows are dropped */
 #define KEPT_SIZES_MAX 64 /* binary logarithms */
 
 struct kept_row {
-    uint64_t fingerprint; /* of the pipeline's normal form */
+    uint64_t fingerprint; /* fingerprint of the pipeline's normal form */
     uint32_t size;        /* binary logarithm of the encoded bytes, < KEPT_SIZES_MAX */
-    double part;          /* what its preparations were of the pipeline's, 0 … 1 */
+    double part;          /* its share of the pipeline's preparations, 0 … 1 */
     uint32_t count;       /* > 0 */
     struct governor_point points[GOVERNOR_KNOTS];
 };
@@ -39,9 +39,9 @@ void kept_put(struct kept *kept, const struct kept_row *row);
 char *kept_encode(const struct kept *kept, size_t *len_bytes);
 int kept_decode(const char *bytes, size_t len_bytes, struct kept *out, struct error *err);
 
-/* kept_load reads the file into an empty table. Where it cannot be used, the table stays empty, and the log says so
- * unless the file is missing. kept_save writes the file, unless the table is empty; the log says when it cannot. They
- * block on the disk. */
+/* kept_load reads the file into an empty table. If the file cannot be used, the table stays empty, and the log says so
+ * unless the file is missing. kept_save writes the file, unless the table is empty; it logs a failure. Both block on
+ * the disk. */
 void kept_load(struct kept *kept, const char *path);
 void kept_save(const struct kept *kept, const char *path);
 

@@ -12,7 +12,7 @@
 #define TAU_S 0.010
 
 struct job {
-    struct governor_pace *paces; /* by rank; NULL: the place is free */
+    struct governor_pace *paces; /* indexed by rank; NULL: the place is free */
     uint32_t world_size;
 };
 
@@ -25,8 +25,8 @@ struct governor_live {
     uint32_t n_jobs;
     struct job jobs[JOBS_MAX];
     char *rates;                                 /* the file; NULL: rates are not kept */
-    struct kept kept;                            /* of earlier runs, and of pipelines that have gone */
-    uint64_t fingerprints[ENGINE_PIPELINES_MAX]; /* by the pipeline's number; 0: none has it */
+    struct kept kept;                            /* rates of earlier runs, and of pipelines that are no longer used */
+    uint64_t fingerprints[ENGINE_PIPELINES_MAX]; /* indexed by the pipeline's number; 0: no pipeline has it */
     double guess_rate;                           /* samples a second, before the first decision */
 };
 
@@ -117,7 +117,7 @@ static struct governor_pace *pace_of(struct governor_live *live, uint32_t job, u
     return &live->jobs[job].paces[rank];
 }
 
-/* client_acted notes that the rank's client asked for so many batches. 0: it gave one back, or began to wait. */
+/* client_acted notes that the rank's client asked for `batches` batches. 0: it gave one back, or began to wait. */
 static void client_acted(struct governor_live *live, uint32_t job, uint32_t rank, uint32_t batches)
 {
     double train_s = governor_pace_acted(pace_of(live, job, rank), clock_now_ns(), batches);

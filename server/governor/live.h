@@ -1,4 +1,4 @@
-/* live.h: the governor in the daemon. It sees what the engine's thread sees, and says what the threads do.
+/* live.h: the governor in the daemon. It observes the engine's events and actions, and assigns work to threads.
  *
  * The engine's thread owns it and makes all calls. It watches events, actions and the workers' results. Every few
  * hundred milliseconds it decides by what it has measured. The decision also says which read goes to the pool next
@@ -31,9 +31,9 @@ void governor_live_pipeline(struct governor_live *live, uint32_t pipeline, uint6
 /* governor_live_job_begin says that a job was added. The engine's action JOB_ENDED tells the job's end. */
 void governor_live_job_begin(struct governor_live *live, const struct reads_job *desc);
 
-/* governor_live_queue gives the name of a rank's queue, which tasks carry and results give back. When the job has ended
- * meanwhile, the result belongs to nobody, even if another queue has the place. ENGINE_RANK_NONE: the job's queue that
- * has least to load. */
+/* governor_live_queue returns the name of a rank's queue, which tasks carry and results return. If the job ends
+ * meanwhile, the result belongs to nobody, even if another queue has the place by then. ENGINE_RANK_NONE: the job's
+ * queue with least to load. */
 uint64_t governor_live_queue(const struct governor_live *live, uint32_t job, uint32_t rank);
 /* governor_live_load takes a read over. task->queue is the name of its queue. */
 void governor_live_load(struct governor_live *live, const struct worker_load *task);
@@ -49,12 +49,13 @@ void governor_live_on_prepared(void *live, const struct worker_cost *cost);
 int64_t governor_live_wait_ms(const struct governor_live *live, uint64_t now_ns);
 /* governor_live_tick makes a decision if it is time for one. It returns whether it did. */
 bool governor_live_tick(struct governor_live *live, const struct engine *engine, uint64_t now_ns);
-/* governor_live_paces fills up to max PACE events for the engine and gives how many. *cursor is 0 to begin with; each
- * call goes on where the last one stopped. */
+/* governor_live_paces fills up to max PACE events for the engine and returns their number. *cursor is 0 to begin with;
+ * each call goes on where the last one stopped. */
 size_t governor_live_paces(const struct governor_live *live, uint32_t *cursor, struct engine_event *out, size_t max);
 
-/* governor_live_status fills what the governor decided. For each of status->jobs it fills the loaders, the look-ahead
- * in batches that would cover the latency of each of its queues (0: not known), and governed[0 … n_queues - 1]. */
+/* governor_live_status fills in the governor's decisions. For each of status->jobs it fills in the loaders, the
+ * look-ahead in batches that would cover the latency of each of its queues (0: not known), and governed[0 … n_queues -
+ * 1]. */
 void governor_live_status(const struct governor_live *live, struct daemon_status *status);
 
 #endif

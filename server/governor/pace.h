@@ -1,5 +1,5 @@
-/* pace.h: estimates how long a client trains on a batch from what the daemon sees of the client: when batches go to it,
- * and when it acts, that is, asks for more, says that it waits, or gives a batch back.
+/* pace.h: estimates how long a client trains on a batch. The daemon sees when batches go to the client, and when the
+ * client acts: it asks for more, says that it waits, or gives a batch back.
  *
  * A client acts when it takes a batch and when it is done with one. Between two acts it either trains or waits for a
  * batch. If it acts as soon as a batch has come, it was waiting. So the training step is the time between requests
@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-/* What was seen of one client. It is zeroed to begin with, and when another client takes the queue over. */
+/* The observations of one client. Zero it at the start, and when another client takes the queue over. */
 struct governor_pace {
     uint64_t acted_ns; /* when the client last acted; 0: it has not yet */
     uint64_t came_ns;  /* when the first batch since then was sent; 0: none was */
@@ -22,9 +22,9 @@ struct governor_pace {
 
 /* governor_pace_came notes that a batch was sent to the client. */
 void governor_pace_came(struct governor_pace *pace, uint64_t now_ns);
-/* governor_pace_acted notes that the client asked for so many batches (0: it only gave one back, or began
- * to wait). It returns the seconds that the client trained on each batch since its last request; 0: the client showed
- * no training. */
+/* governor_pace_acted notes that the client asked for `batches` batches (0: it only gave one back, or began to wait).
+ * It returns the seconds that the client trained on each batch since its last request; 0: the client showed no
+ * training. */
 double governor_pace_acted(struct governor_pace *pace, uint64_t now_ns, uint32_t batches);
 
 #endif

@@ -6,7 +6,7 @@
 #include "common/check.h"
 
 enum { EXACT = 32, STEPS = 16, LEAST_TASKS = 4, OLD = 150 /* windows */ };
-#define FAR 8.0      /* a time counts for at most so many times the median, and at least for the median over that */
+#define FAR 8.0      /* each time is clamped to between 1/8 and 8 times the median */
 #define CHANGED 0.15 /* when a rate differs by more than this part, the tasks have become other tasks */
 #define CROWDED 1.05 /* fewer threads than were ever seen may be so much faster: more may be in each other's way */
 #define NEW_PART 0.5 /* the part of the latest window's rate in a knot's rate */
@@ -177,9 +177,9 @@ static uint32_t known_above(const struct governor_curve *curve, uint32_t knot)
     return knot;
 }
 
-/* beyond gives the rate at a thread count above the last one that was seen. It goes on with the slope of the last
- * stretch that is long enough not to be noise, but each thread more adds at most as much as those seen did on
- * average. */
+/* beyond returns the rate at a thread count above the last measured one. It extrapolates with the slope of the last
+ * stretch that is long enough not to be noise, but each further thread adds at most the mean gain of the measured
+ * ones. */
 static double beyond(const struct governor_curve *curve, uint32_t last, uint32_t threads)
 {
     double at = threads_of(last), each = curve->rate[last] / at, slope = each;

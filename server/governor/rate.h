@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GOVERNOR_WINDOW 32 /* how many of the last times a moving estimate looks at */
+#define GOVERNOR_WINDOW 32 /* number of last times in a moving estimate */
 #define GOVERNOR_THREADS_MAX 1024
 #define GOVERNOR_KNOTS 112 /* thread counts told apart: each count up to 32, then 16 in each octave */
 
@@ -58,9 +58,9 @@ void governor_curve_guess(struct governor_curve *curve, struct governor_point po
 uint32_t governor_curve_points(const struct governor_curve *curve, struct governor_point out[GOVERNOR_KNOTS]);
 /* governor_curve_seen tells whether the rate at this thread count is known and not stale. */
 bool governor_curve_seen(const struct governor_curve *curve, uint32_t threads);
-/* governor_curve_at returns the rate at a thread count. Between two counts that were seen it lies on the line between
- * them, and below the first on the line through 0. Above the last, more threads help as they do there. 0: nothing is
- * known. */
+/* governor_curve_at returns the rate at a thread count, interpolated linearly between measured counts. Below the first
+ * it is interpolated to 0. Above the last it is extrapolated with the last slope, at most the mean gain per thread. 0:
+ * nothing is known. */
 double governor_curve_at(const struct governor_curve *curve, uint32_t threads);
 /* governor_curve_hope returns the most that the rate at a thread count can be. If the count was seen, it is the rate
  * seen there. Else it is `threads` times the rate of one thread at the next lower count that was seen and is not stale.

@@ -52,8 +52,7 @@ static bool source_in_use(const struct reads *reads, uint32_t source)
     return used;
 }
 
-/* replace_source returns the place of the device that nothing has used for longest. If all are in use, it gives the
- * last place. */
+/* replace_source returns the place of the least recently used device. If all are in use, it returns the last place. */
 static uint32_t replace_source(struct reads *reads)
 {
     uint32_t best = GOVERNOR_SOURCES_MAX;
@@ -204,7 +203,8 @@ uint32_t reads_named(const struct reads *reads, uint64_t name)
 
 /* ── reads that come and end ── */
 
-/* begin_turn has a job that had nothing to read from the place begin where the others are: it has saved nothing up. */
+/* begin_turn moves a job that had nothing to read from the origin up to the virtual time of the others: it has saved
+ * nothing up. */
 static void begin_turn(struct reads *reads, uint32_t queue, uint32_t place)
 {
     struct part *part = reads_part(reads, queue, place);

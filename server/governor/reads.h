@@ -1,14 +1,14 @@
 /* reads.h: the reads of every queue: those that wait for a thread, those that the readers have, and which comes next.
  *
  * Each rank of each job is a queue of the governor's, with reads of its own. If there would be more than
- * GOVERNOR_QUEUES_MAX queues, ranks of one job share some. All reads pass through here. What is read from is a *place*:
- * a source, or a storage class. Each place has so many reads at once of its own as the decision says, and no other
- * place takes these: a source that is slow, or silent, costs only those who read from it. At one place jobs share the
- * time of reading by their weights. The reads that wait here stay in order of need.
+ * GOVERNOR_QUEUES_MAX queues, ranks of one job share some. All reads pass through here. A read's origin, called its
+ * *place* in the code, is a source or a storage class. Each origin has its own number of reads at once, by the
+ * decision, and no other origin takes these: a slow or silent source costs only those who read from it. Jobs share the
+ * reading time of an origin by their weights. Waiting reads stay here, in order of need.
  *
- * A task names its queue by number, source and owner, so that a read that ends after its job is not taken for one of
- * the queue's next owner. The reads of a job that has ended belong to nobody, and are still done. governor_live owns
- * all of this; one thread makes all calls. */
+ * A task names its queue by number, source and owner, so that a read which ends after its job is not taken for one of
+ * the queue's next owner. Waiting reads of a job that has ended belong to nobody, and are still done. governor_live
+ * owns all of this; one thread makes all calls. */
 #ifndef LARDER_SERVER_GOVERNOR_READS_H
 #define LARDER_SERVER_GOVERNOR_READS_H
 
@@ -18,18 +18,18 @@
 #include "server/governor/governor.h"
 #include "server/workers/worker.h"
 
-#define READS_SHARE 0.5 /* the part of its fair share of the loaders that a job keeps, whatever waits elsewhere */
+#define READS_SHARE 0.5 /* fraction of its fair share of the loaders that a job always keeps */
 
 struct reads;
 
-/* The most reads at once of all places together. A place may have as many as the others leave of it, and one in any
- * case. So the first to be slow cannot have them all. */
+/* The most reads at once of all origins together. An origin may have as many as the others leave, and always one. So
+ * the first slow one cannot take them all. */
 #define READS_MOST 1024
 #define READS_PLACES (GOVERNOR_SOURCES_MAX + FETCH_CLASSES_MAX)
 
 struct reads_config {
     struct governor *governor; /* borrowed; it is told of the queues and of how long reads took */
-    uint32_t most;             /* reads that one place may have at once, whatever is decided */
+    uint32_t most;             /* upper bound on the reads that one origin may have at once */
 };
 
 struct reads *reads_create(const struct reads_config *config); /* the caller destroys it */
@@ -49,7 +49,7 @@ void reads_job_begin(struct reads *reads, const struct reads_job *desc);
 void reads_job_weight(struct reads *reads, uint32_t job, double weight);
 void reads_job_end(struct reads *reads, uint32_t job);
 
-/* reads_queues returns how many queues a job has. Its first so many ranks have one each, and the others share these. */
+/* reads_queues returns the number of the job's queues. Its first ranks have one each, and further ranks share these. */
 uint32_t reads_queues(const struct reads *reads, uint32_t job);
 /* reads_queue returns the number of a rank's queue. */
 uint32_t reads_queue(const struct reads *reads, uint32_t job, uint32_t rank);
@@ -61,19 +61,19 @@ uint32_t reads_named(const struct reads *reads, uint64_t name);
 
 /* reads_put takes a read over. task->queue is the name of its queue. */
 void reads_put(struct reads *reads, const struct worker_load *task);
-/* reads_ended says that a read, or a piece of it, has ended. What is left of it is next in its queue; this takes it
- * over. */
+/* reads_ended says that a read, or a piece of it, has ended. It takes over the rest of the read, which is next in its
+ * queue. */
 void reads_ended(struct reads *reads, const struct worker_read *read);
 /* reads_delivered says that a batch goes to the rank's client. */
 void reads_delivered(struct reads *reads, uint32_t job, uint32_t rank);
-/* reads_decided makes a decision hold from now on. The governor owns it; it is valid until the governor's next one. */
+/* reads_decided puts a decision into effect. The governor owns it; it is valid until the governor's next one. */
 void reads_decided(struct reads *reads, const struct governor_decision *decision);
 
-/* reads_backlogs fills what waits for each of the job's queues, and gives how many queues these are. ranks is what the
- * engine says of each rank, by rank. */
+/* reads_backlogs fills in the backlog of each of the job's queues, and returns the number of queues. ranks is the
+ * engine's status of each rank. */
 size_t reads_backlogs(struct reads *reads, uint32_t job, const struct engine_queue_status *ranks,
                       struct governor_backlog *out);
-/* reads_status fills what is pending and what is being read for a queue, and leaves the rest of out as it is. */
+/* reads_status fills in the queue's pending and running reads, and leaves the rest of out as it is. */
 void reads_status(const struct reads *reads, uint32_t queue, struct status_queue *out);
 
 #endif

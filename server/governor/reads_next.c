@@ -2,10 +2,10 @@
 #include "common/clock.h"
 #include "server/governor/reads_priv.h"
 
-/* What a read that has just begun counts, until it is known what it took. */
+/* The assumed cost of a read that has just begun, until its cost is known. */
 static const double PIECE_S = (double)WORKER_PIECE_NS / (double)CLOCK_NS_PER_S;
 
-/* place_full says whether a place has as many reads as it may have. */
+/* place_full says whether an origin has as many reads as it may have. */
 static bool place_full(const struct reads *reads, uint32_t place)
 {
     uint32_t reading = reads->places[place].reading, most = reads->config.most;
@@ -15,8 +15,8 @@ static bool place_full(const struct reads *reads, uint32_t place)
     return reading > 0 && (reading >= most || reading >= others_leave);
 }
 
-/* A queue whose oldest read may begin. What ended jobs have left counts as one more job at its source, because another
- * job may wait for it. */
+/* A queue whose oldest read may begin. The reads that ended jobs have left count as one more job at their source,
+ * because another job may wait for them. */
 struct candidates {
     struct governor_candidate all[GOVERNOR_QUEUES_MAX + GOVERNOR_SOURCES_MAX];
     uint32_t queues[GOVERNOR_QUEUES_MAX + GOVERNOR_SOURCES_MAX];

@@ -5,7 +5,7 @@
 #include "server/governor/read_queue.h"
 #include "server/governor/reads.h"
 
-/* LEFT + a source's number: the queue of the reads from it that jobs which ended have left. */
+/* LEFT + a source's number is the queue of the reads that ended jobs have left there. */
 enum { QUEUE_BITS = 10, SOURCE_BITS = 8, LEFT = GOVERNOR_QUEUES_MAX };
 
 _Static_assert(GOVERNOR_TIERS_MAX == 1 + FETCH_CLASSES_MAX, "the source, and each class");
@@ -15,33 +15,33 @@ _Static_assert(GOVERNOR_QUEUES_MAX == 1 << QUEUE_BITS && GOVERNOR_SOURCES_MAX ==
 /* A queue of the governor's. It serves one rank, or several ranks of a job where queues are scarce. */
 struct queue {
     bool there;
-    uint32_t owner; /* how many queues have had the place before */
+    uint32_t owner; /* number of queues that had this place before */
     uint32_t job;
     uint32_t source;
     struct read_queue waiting;          /* reads that the readers have not been given */
     uint32_t samples;                   /* samples of the waiting reads and of those under way */
-    uint32_t tiers[GOVERNOR_TIERS_MAX]; /* those of them that storage classes will probably bring, by class */
+    uint32_t tiers[GOVERNOR_TIERS_MAX]; /* those of them that will probably come from storage classes, by class */
     uint32_t busy;                      /* reads under way */
-    double stock;                       /* batches that lie ready, or whose samples are being read */
+    double stock;                       /* batches that are ready, or whose samples are being read */
 };
 
-/* What a job has of a place. */
+/* A job's use of an origin. */
 struct part {
     uint32_t busy; /* reads under way */
-    double turn; /* seconds of reading that it has had, by its weight; whoever comes new begins where the others are */
+    double turn;   /* its virtual time: seconds of reading over its weight; a new job begins where the others are */
 };
 
 struct job {
-    uint32_t *queues; /* by rank; NULL: the place is free */
+    uint32_t *queues; /* indexed by rank; NULL: the place is free */
     uint32_t world_size, batch_size, n_queues;
     double weight;
-    struct part parts[1 + FETCH_CLASSES_MAX]; /* of its source, and of each class */
+    struct part parts[1 + FETCH_CLASSES_MAX]; /* for its source, and for each class */
 };
 
 struct place {
     uint32_t reading; /* reads under way */
-    double turn;      /* of whoever got the last read */
-    struct part left; /* what the jobs that have ended left, as if they were one job more */
+    double turn;      /* virtual time of the job that got the last read */
+    struct part left; /* reads that ended jobs have left, as if these were one more job */
 };
 
 struct device {
@@ -68,13 +68,13 @@ static inline uint32_t reads_source_in(uint64_t name)
     return name >> QUEUE_BITS & (GOVERNOR_SOURCES_MAX - 1);
 }
 
-/* reads_place returns the place of a read: its source, or the class that will bring all of it. */
+/* reads_place returns the origin of a read: its source, or the class that will bring all of it. */
 static inline uint32_t reads_place(const struct worker_load *task)
 {
     return task->classed < task->count ? reads_source_in(task->queue) : GOVERNOR_SOURCES_MAX + task->class - 1;
 }
 
-/* reads_part returns what the queue's job has of a place. */
+/* reads_part returns the use that the queue's job makes of an origin. */
 static inline struct part *reads_part(struct reads *reads, uint32_t queue, uint32_t place)
 {
     if (queue >= LEFT)

@@ -4,21 +4,21 @@
 
 #include "server/governor/governor.h"
 
-#define FEWER 0.75   /* the part of the reads at once that is tried when fewer were never enough so far */
-#define HALF 0.5     /* the part that is tried when fewer seem to be enough, or were */
+#define FEWER 0.75   /* fraction of the reads at once that is tried if fewer were never enough so far */
+#define HALF 0.5     /* fraction that is tried if fewer seem to be enough, or were */
 #define MORE 1.5     /* the factor by which more reads at once are tried */
-#define NEAR 0.85    /* when one number is at least this part of another, they are too near for a try */
-#define AS_MUCH 0.95 /* at least this part of what the usual number brings counts as equally much */
-#define BETTER 1.05  /* at least so many times what the usual number brings counts as better */
+#define NEAR 0.85    /* two numbers with at least this ratio are too close for a try */
+#define AS_MUCH 0.95 /* a rate of at least this fraction of the usual one counts as equal */
+#define BETTER 1.05  /* a rate of at least this multiple of the usual one counts as better */
 
 enum {
     LEAST = 8,           /* fewer reads tell nothing */
     LONG = 50,           /* windows that either half of a try may take to gather LEAST reads */
-    MANY = 10,           /* a window with LEAST reads of any kind counts for so many of these windows */
+    MANY = 10,           /* a window with LEAST reads of any kind counts as this many of them */
     PATIENCE = 128,      /* windows until the next try, when a try changed nothing */
     PATIENCE_CAP = 16,   /* the same for a source that has a cap */
     PATIENCE_MAX = 2048, /* the most that such a rest grows to */
-    LONGER = 4           /* each rest is so many times as long as the one before */
+    LONGER = 4           /* factor by which each rest is longer than the one before */
 };
 
 static void add(struct governor_reads *reads, const struct governor_read *read)
@@ -42,7 +42,7 @@ double governor_source_at_once(const struct governor_source *source)
     return source->window.count ? (double)source->window.busy / source->window.count : 0;
 }
 
-/* rate gives the samples a second while the reads ran. 0: they are too few to tell. */
+/* rate returns the samples per second while the reads ran. 0: there are too few reads to tell. */
 static double rate(const struct governor_reads *reads)
 {
     return reads->count >= LEAST && reads->seconds > 0 ? (double)reads->brought / reads->seconds : 0;

@@ -19,8 +19,8 @@ struct governor_reads {
     uint32_t count;
 };
 
-/* Whether anybody waits for batches, and whether the source has long had all the reads that it may have meanwhile. If
- * nobody waits, no try pays. */
+/* Whether anybody waits for batches (NOW), and whether the source has also had all its allowed reads for long
+ * (LASTING). If nobody waits, a try does not pay. */
 enum governor_need { NEED_NONE, NEED_NOW, NEED_LASTING };
 
 enum governor_trial { TRIAL_NONE, TRIAL_OTHER, TRIAL_USUAL };
@@ -29,15 +29,15 @@ struct governor_source {
     /* All reads of this window, which spans several decisions when reads are slow; and of these, the reads that began
      * beside few others, and beside many. */
     struct governor_reads window, few, many;
-    uint32_t allowed;   /* what governor_source_decide gave last; 0: nothing yet */
+    uint32_t allowed;   /* the last result of governor_source_decide; 0: none yet */
     uint32_t cap;       /* the number of reads at once beyond which more bring nothing; 0: there is no such number */
     uint32_t low, high; /* a lower number, which brought less, and a higher one, which brought no more; 0: not known */
     /* A try goes for some time with another number, then with the usual one again, since times change by themselves. */
     enum governor_trial trial;
     uint32_t usual, other;
     double before;                            /* samples a second with the usual number, before the try */
-    struct governor_reads as_usual, as_other; /* the reads that began beside about so many */
-    uint32_t windows;                         /* that this half of the try has taken */
+    struct governor_reads as_usual, as_other; /* reads that began beside about as many others */
+    uint32_t windows;                         /* windows that this half of the try has taken */
     uint32_t rest, pause;                     /* windows until the next try, and the length of the last such rest */
 };
 

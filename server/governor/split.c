@@ -7,9 +7,9 @@
 #include "server/governor/governor.h"
 
 #define NEARLY 0.99 /* this part of the peak counts as the peak */
-#define WORTH 1.03  /* a count that was not seen is tried if it promises so many times the best rate */
-#define STEP 4      /* below all counts that were seen, one in so many preparers at most is left out at a time */
-#define SLOWER 0.97 /* at less than this part of the rate, more threads are in each other's way */
+#define WORTH 1.03  /* an untried count is tried if it promises at least this multiple of the best rate */
+#define STEP 4      /* below all tried counts, at most one preparer in 4 is left out at a time */
+#define SLOWER 0.97 /* below this fraction of the rate, more threads are in each other's way */
 #define MOST 0.9    /* a count is seen when it was seen for classes with this part of the preparations */
 
 /* ── preparers ── */
@@ -64,9 +64,9 @@ static bool seen(const struct governor_balance *balance, uint32_t preparers)
     return known >= all * MOST;
 }
 
-/* worth_trying returns a count between `best` and the next one that was seen in a direction, if its rate could be worth
- * a try. 0: there is none. It is the count halfway, so that few tries find the peak; if loading leaves too little
- * there, it is the most promising one. */
+/* worth_trying returns a count between `best` and the next measured one in a direction, if its rate could be worth a
+ * try. 0: there is none. It is the count halfway, so that few tries find the peak. If loading leaves too little there,
+ * it is the most promising one. */
 static uint32_t worth_trying(const struct governor_balance *balance, uint32_t best, uint32_t most, int direction)
 {
     uint32_t at = best, try = 0;

@@ -10,10 +10,10 @@
 
 #include "server/governor/rate.h"
 
-/* What the rates of a split of the threads follow from. */
+/* The inputs of the predicted rates. */
 struct governor_balance {
     uint32_t workers;                    /* threads that prepare, ≥ 1 */
-    uint32_t loaders;                    /* reads at once of all that is read from */
+    uint32_t loaders;                    /* reads at once of all origins */
     double load_s;                       /* time of reading that one prepared sample costs; 0: nothing is loaded */
     const struct governor_curve *curves; /* prepared samples a second, by class; borrowed */
     const double
@@ -21,12 +21,13 @@ struct governor_balance {
     size_t n_classes;
 };
 
-/* governor_prepare_rate returns the samples a second that so many preparers prepare, of all classes in their mixture.
- * 0: not known. */
+/* governor_prepare_rate returns the preparing rate of `preparers` threads in samples per second, over the mixture of
+ * classes. 0: not known. */
 double governor_prepare_rate(const struct governor_balance *balance, uint32_t preparers);
 /* governor_load_rate returns the samples a second that the reads bring. 0: nothing is loaded. */
 double governor_load_rate(const struct governor_balance *balance);
-/* governor_deliver_rate returns the samples a second that can be both loaded and prepared with so many preparers. */
+/* governor_deliver_rate returns the samples per second that can be both loaded and prepared with `preparers`
+ * threads. */
 double governor_deliver_rate(const struct governor_balance *balance, uint32_t preparers);
 /* governor_preparers returns the fewest preparers with which the most is delivered (within 1 %). It returns `now` if
  * that count would not bring a part `gain` (0.02: 2 %) more than `now` does. *probe becomes a count that was not seen
@@ -40,21 +41,20 @@ uint32_t governor_preparers_most(const struct governor_balance *balance, uint32_
 /* How many loaders a queue wants. */
 struct governor_claim {
     double pressure;  /* seconds of loading that wait, times the job's weight */
-    double weight;    /* > 0: this queue's part of the job's weight */
+    double weight;    /* > 0: this queue's share of the job's weight */
     uint32_t most;    /* the loaders that it can use, at most one for each of its pending reads */
     uint32_t skipped; /* decisions in a row in which it wanted a loader and got none */
 };
 
-/* governor_guaranteed fills how many loaders each queue that wants any keeps, whatever the others want: the part
- * `share` (0 … 1) of what its weight alone would give it, and at least one. A queue that wants none gets 0. out has n
- * places. */
+/* governor_guaranteed fills in the loaders that each queue which wants any always keeps: the fraction `share` (0 … 1)
+ * of its share by weight, and at least one. A queue that wants none gets 0. out has n places. */
 void governor_guaranteed(const struct governor_claim *claims, size_t n, uint32_t loaders, double share, uint32_t *out);
 /* governor_deal deals loaders to queues in proportion to their pressure. Each queue that wants any gets its guaranteed
  * part if there are enough loaders. If not, each gets one, and the queue that was skipped for longest comes first.
  * Loaders that no queue can use are dealt to none. out has n places. */
 void governor_deal(const struct governor_claim *claims, size_t n, uint32_t loaders, double share, uint32_t *out);
 
-/* What is predicted of a queue's next batch. */
+/* The prediction for a queue's next batch. */
 struct governor_forecast {
     double load_s; /* loading time of the batch with one loader */
     double rest_s; /* preparing time, less the training that goes on meanwhile */
@@ -64,7 +64,7 @@ struct governor_forecast {
  * early. */
 double governor_late(const struct governor_forecast *forecast, uint32_t loaders);
 /* governor_bisect returns the fewest loaders from low to high with which the batch is at most tau_s late, by halving
- * the interval until it is empty (algorithm 1). If none is enough, it gives high. */
+ * the interval until it is empty (algorithm 1). If none is enough, it returns high. */
 uint32_t governor_bisect(const struct governor_forecast *forecast, double tau_s, uint32_t low, uint32_t high);
 /* governor_relieve moves loaders to the queues that are predicted to be later than tau_s. The latest queue comes first,
  * and each gets as many as the bisection says. They come from queues that stay in time without them and keep floor[i].

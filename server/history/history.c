@@ -1,6 +1,6 @@
-/* history.c: one bitmap stands at a number of batches, `at`. It holds the base and the turns of each rank's first `at`
- * batches. Going forward adds the turns of batches, going back takes them away. So the base is found again at 0. Of an
- * epoch that is over as a whole it holds the view, and does not move. */
+/* history.c: one bitmap holds the samples of the base and of each rank's first `at` batches. Moving `at` forward adds
+ * samples of batches, and moving it back removes them, so that at 0 it is the base again. For an epoch that is over as
+ * a whole it holds the view, and does not move. */
 #include "server/history/history.h"
 
 #include <stdlib.h>
@@ -19,9 +19,9 @@ struct item {
 
 struct rank {
     struct item *items;
-    uint32_t *turns; /* of all items, in their order */
+    uint32_t *turns; /* turns of all items, in their order */
     size_t n_items, cap_items, n_turns, cap_turns;
-    size_t n_released; /* the first so many items are released */
+    size_t n_released; /* number of items, from the first on, that are released */
     uint32_t through;  /* before the first item */
     bool last, told;   /* its last batch is among them; others were told that it is done */
 };
@@ -31,12 +31,12 @@ struct history {
     bool ordered;
     bool began, lost; /* lost: what this epoch's tokens need is not known */
     bool whole;       /* all of the epoch is over; then `at` stays 0, and the bitmap has the view */
-    uint32_t left;    /* of a fixed order, with `whole`: samples that the base leaves */
-    uint32_t known;   /* so many batches of each rank are those that it counts */
+    uint32_t left;    /* fixed orders, with `whole`: samples left after the base */
+    uint32_t known;   /* batches of each rank that `left` counts */
     /* The job, and the base of the running epoch: without its bitmap, and with segments that point to `throughs`. */
     struct record base;
     uint8_t *throughs;
-    /* of a dependent job */
+    /* the bitmap of a dependent job */
     uint8_t *over;
     bool any; /* the base has some index */
     uint32_t at;
@@ -100,7 +100,7 @@ static void turn(struct history *history, const struct rank *rank, size_t number
     }
 }
 
-/* Takes the bitmap to so many batches. On its way forward every rank must have them. */
+/* Moves the bitmap to `at` batches. Going forward, every rank must have them. */
 static void move_to(struct history *history, size_t at)
 {
     for (; history->at < at; history->at++) {
@@ -317,7 +317,7 @@ void history_rank_gone(struct history *history, uint32_t number)
     size_t kept = rank->n_released;
     if (kept == rank->n_items)
         return;
-    rank->last = false; /* what it had not released comes again */
+    rank->last = false; /* its unreleased batches come again */
     if (history->at > kept)
         move_to(history, kept);
     size_t n_turns = rank->items[kept].first_turn, gap = kept;
@@ -329,7 +329,7 @@ void history_rank_gone(struct history *history, uint32_t number)
         item.first_turn = n_turns;
         n_turns += item.n_turns;
         rank->items[kept++] = item;
-        /* The rank counts its batches otherwise, and `through` says that what lies before is over too. */
+        /* The rank counts its batches differently, and `through` says that earlier positions are over too. */
         history->known = gap < history->known ? (uint32_t)gap : history->known;
     }
     rank->n_items = rank->n_released = kept;

@@ -17,10 +17,10 @@
 #include "server/discovery/node_value.h"
 #include "server/peering/peering_priv.h"
 
-#define PAIR_CONNECTIONS 16 /* from one node to another */
+#define PAIR_CONNECTIONS 16 /* most connections from one node to another */
 #define SERVE_CONNECTIONS (2 * MAP_NODES_MAX * PAIR_CONNECTIONS)
 #define ADDRESS_CONNECTIONS (16 * PAIR_CONNECTIONS) /* several nodes may share an address */
-#define LEAVE_S 3                                   /* that peering_stop waits for etcd */
+#define LEAVE_S 3                                   /* longest wait of peering_stop for etcd */
 
 /* ── settings ── */
 
@@ -73,7 +73,7 @@ static int copy_roots(struct discovery_node *node, const struct peering_config *
     return 0;
 }
 
-/* Where others find this node. The server listens already, so its port is known. */
+/* Sets the address at which others find this node. The server already listens, so its port is known. */
 static int set_url(struct peering *peering, const struct peering_config *config, struct error *err)
 {
     struct discovery_node *node = &peering->node;
@@ -94,7 +94,7 @@ static int set_url(struct peering *peering, const struct peering_config *config,
     return (size_t)len < sizeof node->url ? 0 : error_set(err, LARDER_ELIMIT, "cluster.advertise is too long");
 }
 
-/* What etcd will have of this node, tried here so that peering_register cannot fail. */
+/* Makes this node's value for etcd once, so that peering_register cannot fail. */
 static int set_node(struct peering *peering, const struct peering_config *config, struct error *err)
 {
     struct discovery_node *node = &peering->node;

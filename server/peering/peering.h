@@ -1,8 +1,8 @@
-/* peering.h: talks with the other daemons of a cluster: asks them, answers them, and follows who is there. It knows how
- * bytes travel and nothing of what they are for: the engine's thread decides, by what this tells it.
+/* peering.h: talks with the other daemons of a cluster: it asks them, answers them, and follows which nodes there are.
+ * It moves bytes without knowing their meaning; the engine's thread decides, by the events that it is told.
  *
- * Two threads move the bytes, the network client's and the server's. What comes is decoded and checked in them, and
- * told as an event by config.tell, in either thread, one after the other in each. A tell must not wait for the network.
+ * Two threads move the bytes, the network client's and the server's. They decode and check messages, and tell them as
+ * events by config.tell, one after the other in each thread. A tell must not wait for the network.
  *
  * Nodes are named by their ids. Their addresses come from discovery, and stay here. */
 #ifndef LARDER_SERVER_PEERING_PEERING_H
@@ -22,8 +22,8 @@ enum peering_discovery { PEERING_LIST, PEERING_SLURM, PEERING_DNS, PEERING_ETCD 
 
 enum peering_event_type {
     PEERING_ASKED,    /* Another daemon asks: message is its request. It waits for peering_answer. */
-    PEERING_ANSWERED, /* what became of a peering_ask: code 0: message is the answer; else there is none */
-    PEERING_MEMBERS,  /* for members_step, but for the time */
+    PEERING_ANSWERED, /* the result of a peering_ask; code 0: message is the answer; else there is none */
+    PEERING_MEMBERS,  /* an event for members_step, without the time */
 };
 
 /* The receiver owns the event, and frees it with peering_event_free. */
@@ -47,7 +47,7 @@ struct peering_config {
     const char *cluster;           /* its name, not empty */
     const char *name;              /* this node's, for people */
     uint8_t self[PEER_NODE_BYTES]; /* this node's id */
-    uint64_t boot, prep_id;        /* of this daemon */
+    uint64_t boot, prep_id;        /* boot and prep_id of this daemon */
     const char *listen;            /* "host:port"; port 0: a free one */
     const char *advertise;         /* "host:port" that others use; NULL: as listen */
     const char *bundle;            /* path of this node's certificates (net/identity.h); NULL: plain HTTP */
@@ -55,7 +55,7 @@ struct peering_config {
     const char *const *nodes; /* LIST: "host:port" each; DNS: one "name:port"; ETCD: endpoints */
     size_t n_nodes;
     uint32_t lease_s;         /* ETCD */
-    const char *const *roots; /* for other nodes to see; n_roots may be 0 */
+    const char *const *roots; /* roots that other nodes may see; n_roots may be 0 */
     size_t n_roots;
     void (*tell)(void *arg, struct peering_event *event);
     void *arg;
@@ -66,12 +66,12 @@ struct peering;
 /* peering_start listens and begins to look for others. All of config is copied. LARDER_EINVAL, LARDER_EBUSY (the port
  * is taken), LARDER_EPERM, LARDER_EFORMAT, LARDER_ENOENT (the bundle), LARDER_EIO, LARDER_ELIMIT, LARDER_ENOMEM. */
 int peering_start(const struct peering_config *config, struct peering **out, struct error *err);
-/* peering_stop ends both threads: nothing is told any more when it returns. What was asked has its ANSWERED event until
- * then. After peering_leave it first waits, 3 s at most, until etcd has taken the lease back. Then peering_ask fails
- * and peering_answer does nothing. peering_destroy frees it; accepts NULL, and stops first. */
+/* peering_stop ends both threads: no event comes after it returns, and every request has had its ANSWERED event by
+ * then. After peering_leave it first waits, at most 3 s, until etcd has taken the lease back. Afterwards peering_ask
+ * fails and peering_answer does nothing. peering_destroy frees it; accepts NULL, and stops first. */
 void peering_stop(struct peering *peering);
 void peering_destroy(struct peering *peering);
-uint16_t peering_port(const struct peering *peering); /* that it listens at */
+uint16_t peering_port(const struct peering *peering); /* the port that it listens at */
 
 /* peering_ask sends a request to a node; cluster, node and boot of the message are filled in. Exactly one ANSWERED
  * event follows, later, unless it fails: LARDER_EGONE (the address is not known, or it stops), LARDER_ELIMIT,
@@ -103,8 +103,8 @@ const char *peering_cluster(const struct peering *peering);
 bool peering_name(struct peering *peering, const uint8_t node[PEER_NODE_BYTES], struct peering_named *out);
 
 void peering_event_free(struct peering_event *event); /* accepts NULL */
-/* peering_block returns memory for a payload; NULL: there is none. What is not given to peering_answer goes back by
- * peering_block_free, which accepts NULL. Blocks are kept for the next payload until peering_rest, which is for when
+/* peering_block returns memory for a payload; NULL: there is none. A block that is not given to peering_answer goes
+ * back by peering_block_free, which accepts NULL. Blocks are kept for later payloads until peering_rest. Call that when
  * nobody is asked or answered for a while. */
 void *peering_block(size_t bytes);
 void peering_block_free(void *block);

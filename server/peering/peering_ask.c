@@ -36,7 +36,7 @@ static int take(void *arg, int status, const void *data, size_t len_bytes)
     struct ask *ask = arg;
     if (status != 200)
         return 0;                                /* nobody reads it */
-    size_t need = ask->answer_bytes + len_bytes; /* at most PEER_ANSWER_MAX, which the client sees to */
+    size_t need = ask->answer_bytes + len_bytes; /* at most PEER_ANSWER_MAX, which the client enforces */
     if (need > ask->answer_cap) {
         size_t least = ask->type == PEER_NEXT ? ask->peering->batch_bytes : 0;
         least = least > ANSWER_BYTES_MIN ? least : ANSWER_BYTES_MIN;

@@ -6,7 +6,7 @@
 
 #define FIXED_MAX 512u /* bytes of any message without its blobs */
 
-/* Where a BATCH has its type and the numbers of its entries, and how long it is without these (peer_wire.c). A wrong
+/* Offsets of the type and of the counts of entries in a BATCH, and its length without entries (peer_wire.c). A wrong
  * length does not decode. */
 #define TYPE_AT 2
 #define COUNT_AT 29

@@ -16,8 +16,9 @@
 
 #define PEERING_MAGIC 0x70656572u
 #define PEERING_TYPE "application/x-larder"
-#define PEERING_URL_MAX (DISCOVERY_URL_MAX + 16)                /* with a message's path */
-#define PEERING_ADDRESSES_MAX (size_t)(2 * DISCOVERY_NODES_MAX) /* as many again may have vanished from the list */
+#define PEERING_URL_MAX (DISCOVERY_URL_MAX + 16) /* longest URL, with a message's path */
+/* as many again may have been removed from the list */
+#define PEERING_ADDRESSES_MAX (size_t)(2 * DISCOVERY_NODES_MAX)
 
 struct peering_address {
     uint8_t node[PEER_NODE_BYTES];
@@ -25,7 +26,7 @@ struct peering_address {
     bool listed;      /* false: it has vanished, and is kept until it is forgotten */
 };
 
-/* What has no lock is written by peering_start alone, which holds the lock until all is there. */
+/* Members without a lock are written by peering_start alone, which holds the lock until all are set. */
 struct peering {
     uint32_t magic;
     uint64_t cluster; /* the hash of its name */
@@ -34,13 +35,14 @@ struct peering {
     void (*tell)(void *arg, struct peering_event *event);
     void *arg;
     char *name, *host, *bundle;   /* the cluster's name, where to listen, the bundle's path or NULL; owned */
-    uint16_t port;                /* that it listens at */
-    uint16_t node_port;           /* that others use */
+    uint16_t port;                /* the port that it listens at */
+    uint16_t node_port;           /* the port that others use */
     struct net_identity identity; /* all zero without a bundle */
     struct net_tls tls, etcd_tls; /* used with a bundle */
-    size_t batch_bytes;           /* of the last BATCH: the next is likely as long. The client's thread's alone */
+    /* length of the last BATCH: the next is likely as long. Only the client's thread uses it */
+    size_t batch_bytes;
     pthread_mutex_t lock;
-    pthread_cond_t change; /* of left */
+    pthread_cond_t change; /* `left` has changed */
     bool open;             /* this field and those below are under the lock. Events may be told */
     bool stopping;         /* serve and client may be gone */
     bool leaves, left;     /* peering_leave was called; and etcd has done it */
@@ -74,7 +76,7 @@ void peering_tell(struct peering *peering, struct peering_event *event);
 
 /* ── peering_find.c ── */
 
-/* peering_find begins to look for others. Whatever it started is ended by the caller, also where it fails. */
+/* peering_find begins to look for others. The caller ends all that it started, even if it fails. */
 int peering_find(struct peering *peering, const struct peering_config *config, struct error *err);
 /* peering_url_locked returns a node's address; NULL: it is not known. Valid as long as the lock is held. */
 const char *peering_url_locked(const struct peering *peering, const uint8_t node[PEER_NODE_BYTES]);

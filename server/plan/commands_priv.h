@@ -32,13 +32,13 @@ struct plan_probe {
     const struct pipeline *pipeline;
     struct prepare_limits limits;
     uint32_t workers, loaders, cores;
-    uint64_t seed; /* of the sample of files */
-    bool warm;     /* what the page cache has of the files stays there */
+    uint64_t seed; /* seed for the choice of files */
+    bool warm;     /* the files' pages stay in the page cache */
 };
 
 struct plan_measured {
     uint32_t files, unreadable, unprepared; /* files of the sample, and those of them that failed */
-    uint64_t bytes;                         /* of the files that were read */
+    uint64_t bytes;                         /* bytes of the files that were read */
     struct plan_curve source, preparing;
     double took_s;
 };
@@ -56,7 +56,7 @@ struct plan_told {
     uint32_t count;
     const char *path, *pipeline;
     const char *storage; /* the class's own folder; NULL: nobody said where it would lie */
-    const char *refused; /* what the engine says of today's memory, when it cannot run the jobs; or NULL */
+    const char *refused; /* the engine's error if the jobs cannot run with today's memory; or NULL */
 };
 
 void plan_tell(const struct plan_told *told);      /* a table and a paragraph */

@@ -20,12 +20,12 @@
 enum { PLAYED_MIN = 4000, RUNS_MAX = 32, PIPELINE_MAX = 1 << 16, KEY_CHUNKS = 1 };
 
 #define WORK_MAX 200000u         /* samples that are delivered for one setting in virtual time */
-#define MEMORY_SHARE 0.8         /* of the machine's memory, that larderd may have besides its scratch memory */
+#define MEMORY_SHARE 0.8         /* share of the machine's memory that larderd may have besides its scratch memory */
 #define ASSUMED_CLASS_RATE 500e6 /* bytes a second of a class that nobody has measured */
-#define CLASS_SECONDS 0.4        /* of each round of measuring a class */
+#define CLASS_SECONDS 0.4        /* length of each round of measuring a class */
 #define CLASS_FILE_BYTES (UINT64_C(128) << 20)
 
-/* What there is to plan for. */
+/* The dataset and jobs to plan for. */
 struct subject {
     struct config *config;
     struct catalog *catalog;
@@ -164,7 +164,7 @@ static int measure(const struct plan_arguments *arguments, struct subject *subje
     return plan_measure(&probe, &subject->measured, err);
 }
 
-/* measure_class finds what a class's disk brings. Where nobody says which disk that is, a plain SSD is assumed. */
+/* measure_class measures the disk of a class. If no disk is named, it assumes a plain SSD. */
 static int measure_class(const char *path, struct subject *subject, struct error *err)
 {
     struct plan_case *plan = &subject->plan;

@@ -19,42 +19,42 @@
 #define PLAN_WIDTH_HALF UINT32_MAX /* a fiber is half of a chunk */
 #define PLAN_ROWS_MAX 16
 #define PLAN_PLAYED_MAX 20000 /* samples of a run in virtual time */
-#define PLAN_RECORD_BYTES 56  /* that a storage class takes for a sample beside its bytes */
+#define PLAN_RECORD_BYTES 56  /* bytes that a storage class takes for a sample beside its own */
 
-/* What is done a second, by how much is under way: of reads bytes, of preparations samples. It is linear between
- * points, and constant outside. */
+/* A rate as a function of the work under way: bytes per second of reads, samples per second of preparations. It is
+ * linear between points, and constant outside. */
 struct plan_curve {
     uint32_t count;
     struct {
         double at_once, per_s;
-    } at[PLAN_POINTS]; /* by at_once, ascending */
+    } at[PLAN_POINTS]; /* ascending by at_once */
 };
 
 /* plan_curve_add adds a point above the others; none where the curve is full, or the point is no rate. */
 void plan_curve_add(struct plan_curve *curve, double at_once, double per_s);
 double plan_curve_at(const struct plan_curve *curve, double at_once);
 
-/* What was measured, and what jobs there are. All fields but `class` are set. */
+/* The measurements, and the jobs. All fields but `class` are set. */
 struct plan_case {
-    uint32_t samples; /* of the dataset */
+    uint32_t samples; /* samples of the dataset */
     uint64_t dataset_bytes;
-    /* The samples that are played: all, or whole chunks of a large dataset; and the bytes of each, chunk by chunk.
-     * Where they are fewer, memory and batches are so much smaller too. Borrowed. */
+    /* The samples that are played: all, or whole chunks of a large dataset; and the bytes of each, chunk by chunk. If
+     * only some are played, memory and batches are scaled down in proportion. Borrowed. */
     uint32_t played;
     const uint64_t *sizes;
     uint32_t chunk;      /* samples of one */
-    uint64_t slot_bytes; /* of a prepared sample; 0: as long as it is encoded */
+    uint64_t slot_bytes; /* bytes of a prepared sample; 0: those of the encoded one */
     bool repeatable;     /* the pipeline draws nothing at random */
     struct plan_curve source, class;
     double class_writes_per_s;   /* bytes; > 0 where there is a class */
     struct plan_curve preparing; /* at_once: workers */
     uint32_t workers, loaders;
     uint32_t redirect_width; /* slots of a fiber, or PLAN_WIDTH_HALF; 0: no redirection */
-    double quota_share;      /* of the arena, that one job may pin */
+    double quota_share;      /* share of the arena that one job may pin */
     uint32_t jobs, epochs;   /* epochs ≥ 2 */
     uint32_t batch, prefetch;
-    double step_s; /* of training on one batch; 0: jobs take batches as fast as they come */
-    double apart;  /* the next job begins when the first one has had so much of an epoch, or so many */
+    double step_s; /* training time of one batch; 0: jobs take batches as fast as they come */
+    double apart;  /* epochs, or part of one, that the first job has received when the next one begins */
     enum shuffle_mode shuffle;
     uint64_t seed;
     /* The most that each setting is played, with seeds in a row: orders differ. A row is the mean, and they end sooner
@@ -70,20 +70,20 @@ struct plan_setting {
     uint64_t class_bytes; /* 0: there is no storage class */
 };
 
-/* What happened in some epochs, of the samples that were played. */
+/* The results of some epochs, for the samples that were played. */
 struct plan_part {
     uint64_t delivered, decoded, prepared;
     uint64_t source_bytes, class_bytes; /* read */
     double stall_s, train_s;            /* sums over all jobs */
-    double took_s;                      /* of the first job */
-    uint32_t epochs;                    /* of the first job */
+    double took_s;                      /* duration for the first job */
+    uint32_t epochs;                    /* epochs of the first job */
 };
 
 struct plan_row {
     struct plan_setting setting;
     struct plan_part first, later; /* the first job's first epoch, and those after it */
-    uint32_t runs;                 /* that these are the mean of */
-    double stall_sd_s;             /* the standard deviation, from run to run, of what all jobs wait in all epochs */
+    uint32_t runs;                 /* number of runs in these means */
+    double stall_sd_s;             /* standard deviation, from run to run, of the waiting of all jobs in all epochs */
 };
 
 /* plan_play runs the jobs with one setting. LARDER_EINVAL, or the code with which the engine refuses a job. */
@@ -96,36 +96,37 @@ struct plan_rates {
     double decoded, prepared; /* per delivered sample */
     double stall;             /* the part of their time that jobs wait, 0 … 1 */
     double epoch_s;           /* an epoch of the first job */
-    double samples_per_s;     /* of all jobs together */
+    double samples_per_s;     /* rate of all jobs together */
 };
 
 struct plan_rates plan_rates(const struct plan_case *plan, const struct plan_part *part);
 
-/* What there is. */
+/* The machine as it is. */
 struct plan_machine {
     struct plan_setting now;
     uint64_t room_bytes; /* the most that encoded or prepared samples may have of memory, beside each other */
 };
 
-/* plan_settings returns what to try, today's setting first, and then what costs least first. Sizes of encoded memory
- * that were asked for replace those that suit the dataset; count ≤ PLAN_ROWS_MAX / 2. It returns how many there are. */
+/* plan_settings fills in the settings to try: today's first, then the others by ascending cost. The sizes of encoded
+ * memory in asked_bytes replace those that suit the dataset; count ≤ PLAN_ROWS_MAX / 2. It returns the number of
+ * settings. */
 uint32_t plan_settings(const struct plan_case *plan, const struct plan_machine *machine, const uint64_t *asked_bytes,
                        uint32_t count, struct plan_setting out[PLAN_ROWS_MAX]);
 
-/* What an epoch takes its time for. */
+/* What limits an epoch's speed. */
 enum plan_limit { PLAN_TRAINING, PLAN_READING, PLAN_PREPARING };
 
 enum plan_limit plan_limit(const struct plan_case *plan, const struct plan_row *row);
 
 struct plan_advice {
-    uint32_t row;         /* what to set; 0: all may stay as it is */
-    enum plan_limit now;  /* what later epochs take their time for today */
-    enum plan_limit then; /* and with that row */
+    uint32_t row;         /* the row to set; 0: all may stay as it is */
+    enum plan_limit now;  /* what limits later epochs today */
+    enum plan_limit then; /* what limits them with that row */
     double saved;         /* the part of a later epoch's time that it saves, 0 … 1 */
     uint32_t sparing;     /* the first row with which later epochs read next to nothing; `row`: none spares more */
 };
 
-/* plan_advise chooses of rows in the order of plan_settings, count ≥ 1: the first that comes near the best one. */
+/* plan_advise chooses the first row that comes near the best one. rows are in the order of plan_settings; count ≥ 1. */
 struct plan_advice plan_advise(const struct plan_case *plan, const struct plan_row *rows, uint32_t count);
 
 #endif

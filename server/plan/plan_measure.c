@@ -17,16 +17,17 @@
 #include "server/plan/commands_priv.h"
 
 enum {
-    READS = 24,       /* of the sample; each of one chunk */
-    READ_SAMPLES = 8, /* of one read, at most */
-    THREADS_MAX = 64, /* that measure */
-    CLOSE = 4,        /* up to so many, twice as many threads follow. With little memory few reads are under way */
+    READS = 24,       /* reads of the measured files; each of one chunk */
+    READ_SAMPLES = 8, /* most samples of one read */
+    THREADS_MAX = 64, /* most measuring threads */
+    /* up to this many threads each round has twice as many; with little memory few reads are under way */
+    CLOSE = 4,
     KEY_FILES = 1
 };
 
 #define ROUND_NS (3 * CLOCK_NS_PER_S / 2) /* a round of reading begins no read after this */
 #define PREPARE_NS CLOCK_NS_PER_S         /* the same of preparing */
-#define BYTES_MAX (UINT64_C(256) << 20)   /* of the sample */
+#define BYTES_MAX (UINT64_C(256) << 20)   /* most bytes of the measured files */
 
 struct some_read {
     struct sample_read reads[READ_SAMPLES];
@@ -38,11 +39,11 @@ struct bench {
     const struct plan_probe *probe;
     struct some_read *all;
     uint32_t count;
-    bool *came; /* by read: it has been read */
-    /* Of one round. */
+    bool *came; /* indexed by read: it has been read */
+    /* The state of one round. */
     atomic_uint next;
     atomic_uint_least64_t done, failed; /* bytes read, or samples prepared; samples that failed */
-    atomic_uint_least64_t core_ns;      /* that preparing threads had cores */
+    atomic_uint_least64_t core_ns;      /* CPU time of the preparing threads */
     uint64_t until_ns;
 };
 
@@ -133,7 +134,7 @@ static void *read_some(void *arg)
     return NULL;
 }
 
-/* run_round lets so many threads work, this one included, and gives how many did and how long they took. */
+/* run_round runs `work` in `threads` threads, this one included. It returns how many ran, and how long they took. */
 static uint32_t run_round(struct bench *bench, uint32_t threads, uint64_t most_ns, void *(*work)(void *),
                           double *took_s)
 {

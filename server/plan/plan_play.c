@@ -177,9 +177,9 @@ static void begin_training(struct plan_run *run, struct plan_job *job)
     play_settle(&run->play);
 }
 
-/* The next job joins when the first has had enough, or has gone. Jobs that begin together have all joined before one of
- * them asks, so none looks ahead with memory that another gets. They ask one after the other: two programs hardly ask
- * within one step of the engine. */
+/* The next job joins when the first has received enough, or has ended. Jobs that begin together have all joined before
+ * one of them asks, so none looks ahead with memory that another gets. They ask one after the other: two programs
+ * hardly ask within one step of the engine. */
 static void join_due(struct plan_run *run)
 {
     uint32_t before = run->joined;

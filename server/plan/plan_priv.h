@@ -42,7 +42,7 @@ struct plan_tasks {
     uint32_t count, begun;
 };
 
-/* What waits to be written to the class, in bytes, and how much may. */
+/* Bytes that wait to be written to the class, and their limit. */
 struct plan_behind {
     double waiting, room;
     uint64_t at_ns; /* when `waiting` was so much */
@@ -71,7 +71,7 @@ struct plan_run {
     struct agenda agenda;
     struct idset *view;
     struct chunk_slot *places;
-    bool *in_class;      /* by sample */
+    bool *in_class;      /* indexed by sample */
     uint64_t class_room; /* bytes */
     struct plan_behind behind;
     uint64_t longest_bytes;
@@ -98,8 +98,8 @@ static inline struct plan_part *plan_part_now(struct plan_run *run)
     return run->jobs[0].epoch == 0 && !run->jobs[0].last ? &run->row->first : &run->row->later;
 }
 
-/* plan_reads.c. A LOAD becomes part of a read that waits; plan_read_start begins the oldest that does. Then the class
- * is through with its part, if it has one, and the source with its own. */
+/* plan_reads.c. A LOAD becomes part of a waiting read; plan_read_start begins the oldest one. Then the class finishes
+ * its part, if it has one, and the source its own. */
 void plan_see_load(struct plan_run *run, const struct engine_action *action);
 void plan_read_start(struct plan_run *run);
 void plan_class_read(struct plan_run *run, uint32_t number);

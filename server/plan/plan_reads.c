@@ -1,6 +1,6 @@
 /* plan_reads.c: reads in virtual time. A read goes to the storage class first, and then to the source for what is not
- * there. There the files of the reads under way come in turns: so a read's time goes by its samples. What came from the
- * source is written behind to the class. */
+ * there. The source serves the files of the reads under way round-robin, so a read's time is in proportion to its
+ * samples. Samples from the source are written behind to the class. */
 #include <stdlib.h>
 
 #include "common/check.h"
@@ -44,7 +44,7 @@ void plan_read_start(struct plan_run *run)
 }
 
 /* written_since returns the bytes that were written since something last began to wait. Reads that were begun together
- * end at one moment of virtual time. Since their files come in turns, the last ones come one after the other: so at
+ * end at one moment of virtual time. Their files come round-robin, so their last files come one after the other: at
  * least the time of one file lies between two ends. */
 static double written_since(const struct plan_run *run)
 {
@@ -53,7 +53,7 @@ static double written_since(const struct plan_run *run)
     return run->plan->class_writes_per_s * (since_s > file_s ? since_s : file_s);
 }
 
-/* What came from the source goes behind to the class, as far as there is room for what waits to be written. */
+/* Samples from the source are written behind to the class, as far as the waiting bytes have room. */
 static void write_behind(struct plan_run *run, const struct plan_read *read)
 {
     struct plan_behind *behind = &run->behind;

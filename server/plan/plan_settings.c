@@ -8,7 +8,7 @@
 #define NO_STALL 0.02  /* jobs that wait less are limited by their own training */
 #define NO_READING 0.1 /* bytes read per byte and epoch: next to nothing */
 
-enum { STEPS = 4 }; /* of memory, up to the whole dataset */
+enum { STEPS = 4 }; /* steps of memory, up to the whole dataset */
 
 void plan_curve_add(struct plan_curve *curve, double at_once, double per_s)
 {
@@ -108,7 +108,7 @@ static void add_prepared(struct settings *settings, const struct plan_case *plan
     for (int step = 2; of_use && step <= STEPS; step += 2) {
         struct plan_setting row = machine->now;
         row.arena_bytes = prepared_bytes(plan) / STEPS * (uint64_t)step;
-        row.arena_bytes += row.arena_bytes / 50; /* what lies between slots */
+        row.arena_bytes += row.arena_bytes / 50; /* space lost between slots */
         if (row.arena_bytes <= machine->now.arena_bytes)
             continue;
         uint64_t encoded = encoded_for(plan, row.arena_bytes, 0); /* the records need their room */

@@ -11,7 +11,7 @@ void station_free(struct plan_station *station)
     free(station->under_way);
 }
 
-/* What each piece under way gets a second. */
+/* The rate of each piece under way. */
 static double rate_of_each(const struct plan_station *station)
 {
     return plan_curve_at(station->curve, station->count) / station->count;

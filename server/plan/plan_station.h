@@ -1,5 +1,5 @@
-/* plan_station.h: where work is done side by side: a disk that reads, processors that prepare. What is under way shares
- * the station's rate evenly, whatever it is at that moment. One thread; times are virtual. */
+/* plan_station.h: a station does work side by side: a disk that reads, processors that prepare. The pieces under way
+ * share its present rate evenly. One thread; times are virtual. */
 #ifndef LARDER_SERVER_PLAN_PLAN_STATION_H
 #define LARDER_SERVER_PLAN_PLAN_STATION_H
 
@@ -16,7 +16,7 @@ struct plan_station {
     struct plan_work *under_way;
     size_t cap;
     uint32_t count;
-    double done; /* of each piece that has been under way from the start */
+    double done; /* work done of a piece that has been under way from the start */
     uint64_t at_ns;
 };
 

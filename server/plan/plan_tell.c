@@ -105,7 +105,7 @@ static void put_paragraph(const char *text)
     puts(text);
 }
 
-/* What a row asks for, in words. */
+/* Writes a row's settings in words. */
 static void name_setting(const struct plan_told *told, uint32_t number, char *buf, size_t cap)
 {
     const struct plan_setting *setting = &told->rows[number].setting, *now = &told->machine->now;

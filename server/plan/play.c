@@ -52,7 +52,7 @@ void play_push_at(struct play *play, uint64_t at_ns, struct engine_event event)
 
 void play_answer_at(struct play *play, uint64_t at_ns, const struct engine_action *action)
 {
-    static char bytes; /* of every sample that has none of its own: the engine never looks at them */
+    static char bytes; /* the bytes of every sample without its own: the engine never looks at them */
     struct engine_event event = {.rank = action->rank};
     if (action->type == ENGINE_LOAD) {
         event.type = ENGINE_LOADED;

@@ -20,9 +20,10 @@ struct play {
 
     /* The player sets the following. It is NULL or zero to begin with. */
 
-    /* see is shown each action of a step, in order. It gives true when it has answered the action, or will, or never
-     * shall; false for the usual answer: a load brings its sample, a preparation makes all its outputs, a batch is
-     * released. It may push events, and must not step. NULL gives all actions their usual answers. */
+    /* see is shown each action of a step, in order. It returns true when it has answered the action, will answer it, or
+     * never shall. It returns false for the usual answer: a load brings its sample, a preparation makes all its
+     * outputs, a batch is released. It may push events, and must not step. NULL gives all actions their usual
+     * answers. */
     bool (*see)(void *ctx, const struct engine_action *action);
     void *ctx;
     bool timed;           /* longest_ns is measured, which costs as much as a small step */
@@ -33,11 +34,11 @@ struct play {
 
     uint32_t job;               /* the job of the last JOB_ADDED */
     int refused, failed;        /* codes of the last JOB_REFUSED and of the last JOB_ERROR; 0: there was none */
-    char text[ERROR_TEXT_MAX];  /* what the last of either said */
+    char text[ERROR_TEXT_MAX];  /* text of the last error of either */
     uint64_t steps, longest_ns; /* longest_ns: of the steps, in the thread's time; 0 unless timed */
 
-    struct play_events at_hand, taken; /* of the next step and of the running one */
-    struct agenda later;               /* what happens after now_ns */
+    struct play_events at_hand, taken; /* events of the next step and of the running one */
+    struct agenda later;               /* events after now_ns */
 };
 
 /* play_create begins with no job, at time 0. Without config.sample_bytes every sample has PLAY_SAMPLE_BYTES. Fails as

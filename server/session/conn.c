@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "server/session/session_priv.h"
 
-#define READS_AT_ONCE 16 /* requests read from one connection before others get their turn */
+#define READS_AT_ONCE 16 /* most requests read from one connection before the others are served */
 
 /* ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
@@ -33,7 +33,7 @@ static enum conn_phase phase_of(struct session *session, const struct conn *conn
     return phase;
 }
 
-/* move changes the phase, unless a fatal error was posted meanwhile; then it gives false. */
+/* move changes the phase, unless a fatal error was posted meanwhile; then it returns false. */
 static bool move(struct session *session, struct conn *conn, enum conn_phase from, enum conn_phase to)
 {
     pthread_mutex_lock(&session->lock);

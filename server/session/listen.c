@@ -1,11 +1,11 @@
 /* listen.c: the socket's place in the file system, and who may have it.
  *
  * The lock file decides, not the socket: a daemon that was killed leaves its socket behind, but the kernel drops its
- * lock. A daemon removes the lock file when it ends, while the file is still locked. Whoever locks the file checks that
- * it still has its name, so that two daemons cannot hold two files of the same name.
+ * lock. A daemon removes the lock file when it ends, while the file is still locked. A daemon that locks the file
+ * checks that it still has its name, so that two daemons cannot hold two files of the same name.
  *
  * Whoever removes or moves the files of a living daemon makes room for a successor. At its end a daemon removes only
- * what is still its own, by device and inode, and nothing that merely has the same name. */
+ * files that are still its own, by device and inode, and none that merely has the same name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -18,7 +18,8 @@
 #include "server/session/session_priv.h"
 
 #define FIXED_BYTES_MAX (WIRE_HEADER_BYTES + 192) /* the most that a message has besides texts and entries */
-#define SENDS_AT_ONCE 64                          /* messages sent to one connection before others get their turn */
+/* most messages sent to one connection before the others are served */
+#define SENDS_AT_ONCE 64
 /* A message takes more of the socket's memory than this. Less is left for a moment of one that is being read. */
 #define DRAINED_BYTES_MAX 64
 
@@ -157,7 +158,7 @@ static int kill_locked(struct session *session, struct conn *conn)
     return LARDER_ELIMIT;
 }
 
-/* post_locked appends a message to the connection's outbox. It takes the message over when it gives 0. */
+/* post_locked appends a message to the connection's outbox. It takes the message over when it returns 0. */
 static int post_locked(struct session *session, struct conn *conn, const struct wire_message *msg,
                        struct out_message *message)
 {
@@ -292,7 +293,7 @@ void conn_fail(struct session *session, struct conn *conn, uint32_t seq, const s
     conn_post(session, conn, &msg);
 }
 
-/* is_drained tells whether the client has read all that was sent. Where the system cannot tell, it has. */
+/* is_drained tells whether the client has read all that was sent. It returns true if the system cannot tell. */
 static bool is_drained(const struct conn *conn)
 {
     int unread = 0;

@@ -52,9 +52,9 @@ static void begin_stop(struct session *session)
     }
 }
 
-/* look_after_socket looks whether the socket's file is still in its place. If it is gone or another file is there, no
- * client can come any more. Then the session gives the place up, so that another daemon can have it, and goes on
- * serving the connected clients. */
+/* look_after_socket checks that the socket's file is still in its place. If it is gone or another file is there, no new
+ * client can connect. Then the session gives the path up, so that another daemon can have it, and goes on serving the
+ * connected clients. */
 static void look_after_socket(struct session *session, uint64_t now)
 {
     session->due.look_ns = now + SESSION_LOOK_MS * CLOCK_NS_PER_MS;
@@ -110,13 +110,13 @@ static void on_event(struct session *session, uint64_t id, uint32_t events)
     if (id == SESSION_ID_WAKE) {
         uint64_t count;
         ssize_t got = read(session->wake_fd, &count, sizeof count);
-        (void)got; /* there is nothing to read when another turn has read it */
+        (void)got; /* it may have been read before */
         return;
     }
     pthread_mutex_lock(&session->lock);
     struct conn *conn = conn_find_locked(&session->table, id);
     pthread_mutex_unlock(&session->lock);
-    if (!conn) /* the connection was closed earlier in this turn */
+    if (!conn) /* an earlier event of this round closed the connection */
         return;
     bool peer_gone = events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR);
     if ((events & EPOLLIN || peer_gone) && !conn_read(session, conn, peer_gone))

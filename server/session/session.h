@@ -10,10 +10,9 @@
  *
  * A connection speaks the protocol version of its HELLO. Answers go out in it, and TURNS only to clients that know it.
  *
- * Whatever a client sends, it cannot make the owner see an unlawful request (a second REGISTER, credits beyond
- * WIRE_CREDITS_MAX, the release of a batch that it does not hold, an earlier epoch, a second question before the answer
- * to the first). Nor can it make memory grow past the bounds below, hold up another client, or keep anything after its
- * socket is closed. */
+ * No client can make the owner see an unlawful request (a second REGISTER, credits beyond WIRE_CREDITS_MAX, the release
+ * of a batch that it does not hold, an earlier epoch, a second question before the answer to the first). Nor can it
+ * make memory grow past the bounds below, hold up another client, or keep anything after its socket is closed. */
 #ifndef LARDER_SERVER_SESSION_SESSION_H
 #define LARDER_SERVER_SESSION_SESSION_H
 
@@ -26,11 +25,12 @@
 #define SESSION_CONNECTIONS_MAX 32768u
 #define SESSION_HELD_MAX (2 * WIRE_CREDITS_MAX) /* batches a connection may hold unreleased */
 #define SESSION_REQUESTS_MAX 2048u              /* requests of one connection in SESSION_WINDOW_MS; the rest waits */
-#define SESSION_ABANDON_COST 512u               /* leaving an epoch before its end counts for so many requests */
+#define SESSION_ABANDON_COST 512u               /* leaving an epoch before its end counts as this many requests */
 #define SESSION_WINDOW_MS 100
-#define SESSION_OUTBOX_HIGH_BYTES (UINT64_C(1) << 20) /* with more unsent, the client's requests wait in the socket */
-/* With more unsent the connection is closed. All that a client of ours can have asked for is less: it may be stopped
- * for as long as it likes, and finds it all. */
+/* if more is unsent, the client's requests wait in the socket */
+#define SESSION_OUTBOX_HIGH_BYTES (UINT64_C(1) << 20)
+/* If more is unsent, the connection is closed. All that one of our clients can ask for is less: however long it is
+ * stopped, it loses nothing. */
 #define SESSION_OUTBOX_MAX_BYTES (UINT64_C(20) << 20)
 #define SESSION_GREETING_MS 30000 /* time that a client has from connecting to registering */
 #define SESSION_LINGER_MS 1000    /* time that a client has to read the error that closes it */
@@ -38,7 +38,8 @@
 
 struct session;
 
-/* Who a client is. The kernel gave pid and uid when the client connected; the client gave the name in its HELLO. */
+/* The identity of a client. The kernel gave pid and uid when the client connected; the client gave the name in its
+ * HELLO. */
 struct session_peer {
     int32_t pid;
     uint32_t uid;
@@ -81,9 +82,9 @@ struct session_handlers {
  * session_destroy or on_lost. It replaces the socket of a daemon that was killed, and listens (mode 0600). Clients that
  * connect wait until session_start. The caller destroys the session.
  *
- * LARDER_EBUSY (another daemon has the path: the text has its pid), LARDER_ELIMIT (path too long, or no socket buffer
- * for the largest message), LARDER_EINVAL (something else is in the socket's place), LARDER_EPERM (also: an unsafe
- * folder), LARDER_ENOENT (the folder's own folder is missing), LARDER_EIO. */
+ * LARDER_EBUSY: another daemon has the path; the text has its pid. LARDER_ELIMIT: the path is too long, or there is no
+ * socket buffer for the largest message. LARDER_EINVAL: something else is in the socket's place. LARDER_EPERM: also for
+ * an unsafe folder. LARDER_ENOENT: the folder's parent is missing. LARDER_EIO. */
 int session_listen(const char *path, struct session **out, struct error *err);
 
 /* session_adopt does the same with a socket that a service manager made at the path and listens at. The session takes
@@ -102,9 +103,9 @@ struct session_config {
 int session_start(struct session *session, const struct session_config *config, struct error *err);
 
 /* session_stop accepts no more clients and removes the socket if it is still the session's own. It tells every client
- * that the daemon is stopping, sends what it can and waits for the clients to leave, all within SESSION_STOP_MS; then
- * it closes the connections. on_gone comes for each, so the owner must go on taking callbacks until this returns. It
- * does nothing when the thread was not started, or has ended. */
+ * that the daemon is stopping, sends what it can, and waits for the clients to leave. After at most SESSION_STOP_MS it
+ * closes the connections. on_gone comes for each, so the owner must go on taking callbacks until this returns. It does
+ * nothing when the thread was not started, or has ended. */
 void session_stop(struct session *session);
 /* session_destroy stops first, gives the lock up and frees. Nobody may call session_send any more. Accepts NULL. */
 void session_destroy(struct session *session);
@@ -130,7 +131,7 @@ int session_send_error(struct session *session, uint64_t client, uint32_t seq, i
 
 struct session_counts {
     uint32_t connections;     /* open at the call, without refused ones */
-    uint32_t registered;      /* of these, the ones that were sent REGISTERED */
+    uint32_t registered;      /* those of them that were sent REGISTERED */
     uint64_t accepted;        /* connections accepted since the start */
     uint64_t refused;         /* since the start: of another user, or one too many */
     uint64_t protocol_errors; /* since the start: closed because the client broke the protocol */

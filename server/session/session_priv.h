@@ -67,25 +67,25 @@ struct conn_socket {
     bool shut;         /* the daemon's direction is shut down */
 };
 
-/* How many requests of a connection came since a window began. SESSION_REQUESTS_MAX bounds them. */
+/* The number of requests of a connection since a window began. SESSION_REQUESTS_MAX bounds it. */
 struct conn_window {
     uint64_t end_ns;
     uint32_t requests;
 };
 
-/* What is still to be sent to a client. */
+/* Messages that are still to be sent to a client. */
 struct conn_outbox {
     STAILQ_HEAD(, out_message) messages;
-    uint64_t bytes; /* of all of them */
+    uint64_t bytes; /* bytes of all messages */
 };
 
 /* A request that the owner answers. */
 struct conn_question {
-    bool open;    /* its answer is still to come; of a STATE_GET, still to be sent */
+    bool open;    /* its answer is still to come (a STATE_GET: to be sent) */
     uint32_t seq; /* the number that the answer carries */
 };
 
-/* What a client has asked for and not got completely. */
+/* A client's requests that are not answered completely. */
 struct conn_asked {
     bool begun, over; /* begun: a NEXT of `epoch` came; over: that epoch's LAST batch was sent */
     uint32_t epoch;
@@ -100,14 +100,14 @@ struct conn {
     struct conn_socket socket;
     struct conn_window window;
     struct session_peer peer;
-    uint32_t epochs;      /* that the client may ask for */
+    uint32_t epochs;      /* epochs that the client may ask for */
     bool told_owner;      /* on_register was called */
     bool refused;         /* the client is only told why it is refused; it does not count as a connection */
     uint64_t deadline_ns; /* before REGISTER and in CLOSING: when the connection is closed at the latest */
 
     /* session->lock guards what follows. */
     enum conn_phase phase;
-    uint16_t version; /* of the protocol: that of the client's HELLO; before it came, the oldest */
+    uint16_t version; /* protocol version of the client's HELLO; before it came, the oldest */
     bool killed;      /* the connection is to be closed at once, even if messages are unsent */
     bool registered;
     bool dirty; /* it is in session->dirty */
@@ -130,7 +130,7 @@ struct session_listener {
 struct session_due {
     uint64_t accept_ns; /* when accepting begins again; SESSION_NEVER: it is not paused */
     uint64_t look_ns;   /* when to look whether the socket is still at its path */
-    uint64_t sweep_ns;  /* the earliest of these two, of the deadlines and of the ends of windows */
+    uint64_t sweep_ns;  /* the earliest of these two, of all deadlines and of all ends of windows */
 };
 
 /* The connections by place, and the free places. Only the session's thread changes the table, and holds the lock. */
@@ -171,14 +171,14 @@ bool session_listen_lost(const struct session_listener *listener);
 void session_listen_close(struct session_listener *listener);
 void session_lock_release(struct session_listener *listener); /* gives the lock up; harmless when that was done */
 
-/* accept.c, in the session's thread: session_accept accepts a turn's worth of the clients that wait to connect.
+/* accept.c, in the session's thread: session_accept accepts a bounded number of the clients that wait to connect.
  * session_admit makes a connection of a socket, or refuses the client. It takes fd over. */
 void session_accept(struct session *session);
 void session_admit(struct session *session, int fd);
 
-/* session.c: session_prepare is session_start without the thread. LARDER_EIO. session_turn is one turn of the thread's
- * loop: it waits up to wait_ms for something to happen (-1: as long as it takes), and does what there is to do. False:
- * the session has stopped, and no connection is left. */
+/* session.c: session_prepare is session_start without the thread. LARDER_EIO. session_turn is one round of the thread's
+ * loop: it waits up to wait_ms for an event (-1: without limit), and handles all that is due. False: the session has
+ * stopped, and no connection is left. */
 int session_prepare(struct session *session, const struct session_config *config, struct error *err);
 bool session_turn(struct session *session, int wait_ms);
 
@@ -192,21 +192,21 @@ void conn_advance(struct session *session, struct conn *conn);
 /* conn_close ends the connection and frees it. */
 void conn_close(struct session *session, struct conn *conn);
 
-/* receive.c, in the session's thread: conn_receive reads a datagram into session->buffer and gives its length. 0: there
- * is none at the moment. -1: none will come any more; an empty datagram means that too. A descriptor that came with it
- * goes to *fd, which the caller closes; -1 otherwise. When the datagram is too long, or what came with it cannot be
- * had, why has the reason, and *fd is -1: LARDER_ELIMIT when the daemon has no place for one more descriptor,
+/* receive.c, in the session's thread: conn_receive reads a datagram into session->buffer and returns its length. 0:
+ * there is none at the moment. -1: none will come any more; an empty datagram means that too. A descriptor that came
+ * with it goes to *fd, which the caller closes; -1 otherwise. When the datagram is too long, or what came with it
+ * cannot be had, why has the reason, and *fd is -1: LARDER_ELIMIT when the daemon has no place for one more descriptor,
  * LARDER_EFORMAT when it is the client's fault. Otherwise why->code is 0. */
 ssize_t conn_receive(struct session *session, const struct conn *conn, int *fd, struct error *why);
 
-/* conn.c, in the session's thread: conn_read reads a turn's worth of requests, or all that there are when the peer is
- * gone. False: the connection is over and is to be closed. */
+/* conn.c, in the session's thread: conn_read reads a bounded number of requests, or all when the peer is gone. False:
+ * the connection is over and is to be closed. */
 bool conn_read(struct session *session, struct conn *conn, bool peer_gone);
 
 /* out.c: only the session's thread calls the first five. conn_post appends a message to the outbox, or kills the
  * connection when there is no memory. conn_tell posts an error; conn_fail posts a fatal one. conn_flush sends until the
- * socket is full or a turn's worth was sent; false: the client is gone. conn_free_outbox frees what was not sent, of a
- * connection that the table no longer has. session_wake wakes the session's thread. */
+ * socket is full or a bounded number of messages was sent; false: the client is gone. conn_free_outbox frees the unsent
+ * messages of a connection that the table no longer has. session_wake wakes the session's thread. */
 void conn_post(struct session *session, struct conn *conn, const struct wire_message *msg);
 void conn_tell(struct session *session, struct conn *conn, uint32_t seq, const struct error *why);
 void conn_fail(struct session *session, struct conn *conn, uint32_t seq, const struct error *why);

@@ -1,5 +1,5 @@
-/* turn.c: a connection's turn in the session's thread: what the connection waits for in epoll, what its state asks for,
- * and its end. */
+/* turn.c: serves a connection in the session's thread: what it waits for in epoll, what its state requires, and its
+ * end. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>

@@ -27,7 +27,7 @@ struct behind {
     bool stopping;
 };
 
-/* take waits for a batch whose turn it is. NULL: the thread ends. */
+/* take waits until a batch may be written, and returns it. NULL: the thread ends. */
 static struct batch *take(struct behind *behind)
 {
     pthread_mutex_lock(&behind->lock);

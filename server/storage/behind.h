@@ -1,6 +1,6 @@
-/* behind.h: writes samples to a storage class behind the reads, in a thread of the class's own. What waits is bounded
- * in bytes; what does not fit is not written. Reads of the class go first: while some are under way the thread waits,
- * unless half of the room is taken. */
+/* behind.h: writes samples to a storage class behind the reads, in a thread of the class's own. The waiting samples are
+ * bounded in bytes; those that do not fit are not written. Reads of the class go first: while some are under way the
+ * thread waits, unless half of the room is taken. */
 #ifndef LARDER_SERVER_STORAGE_BEHIND_H
 #define LARDER_SERVER_STORAGE_BEHIND_H
 
@@ -10,11 +10,11 @@ struct behind;
 
 /* behind_create starts the thread. The class is borrowed and outlives it. LARDER_ELIMIT. */
 int behind_create(struct tier *tier, uint64_t room_bytes, struct behind **out, struct error *err);
-/* behind_destroy writes what waits, and ends the thread. Accepts NULL. */
+/* behind_destroy writes the waiting samples, and ends the thread. Accepts NULL. */
 void behind_destroy(struct behind *behind);
 
-/* behind_put copies samples of one owner, as many from the first on as there is room for, to be written together. Any
- * thread; it never blocks on the disk. */
+/* behind_put copies samples of one owner, in order and as far as there is room, to be written together. Any thread; it
+ * never blocks on the disk. */
 void behind_put(struct behind *behind, uint64_t owner, const struct tier_record *records, uint32_t count);
 /* behind_reading says that a read of the class begins (1) or has ended (-1). Any thread. */
 void behind_reading(struct behind *behind, int more);

@@ -1,5 +1,5 @@
-/* measure.c: random reads of samples from a folder's disk, by one to eight threads. What is read is a file that has no
- * name any more once it is open. Where the disk can, reads go past the page cache. */
+/* measure.c: random reads of samples from a folder's disk, by one to eight threads. The file that is read loses its
+ * name once it is open. If the disk allows it, reads bypass the page cache. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

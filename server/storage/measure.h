@@ -1,4 +1,4 @@
-/* measure.h: what a folder's disk brings: for `larder bench storage` and `larder plan`. */
+/* measure.h: measures the speed of a folder's disk, for `larder bench storage` and `larder plan`. */
 #ifndef LARDER_SERVER_STORAGE_MEASURE_H
 #define LARDER_SERVER_STORAGE_MEASURE_H
 
@@ -11,7 +11,7 @@
 struct storage_wish {
     const char *path; /* a folder that can be written to */
     uint64_t sample_bytes, file_bytes;
-    double seconds; /* of each round */
+    double seconds; /* length of each round */
 };
 
 struct storage_round {
@@ -26,7 +26,7 @@ struct storage_measured {
 };
 
 /* storage_measure writes a file into the folder, reads pieces of it at random, and removes it. It returns 0, or an
- * errno and in *what what could not be done. */
+ * errno and in *what the step that failed. */
 int storage_measure(const struct storage_wish *wish, struct storage_measured *out, const char **what);
 
 #endif

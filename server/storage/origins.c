@@ -23,8 +23,8 @@ static struct tier_key key_of(const struct origin_class *class, const struct dat
 }
 
 /* owner_of returns the dataset's number in classes. The name of its first sample tells whether the dataset's records
- * are found at all: once its file system has another device number, or all files are new, none is, and all must give
- * place. */
+ * can be found at all. If its file system has another device number, or all files are new, none can be found, and all
+ * must make room. */
 static uint64_t owner_of(const struct dataset *dataset)
 {
     uint64_t path = hash_text(dataset_path(dataset)), id[2];
@@ -172,7 +172,7 @@ static bool has_come(const struct origins_read *read, uint32_t i)
     return !read->done[i] && !read->reads[i].left && !read->reads[i].err.code;
 }
 
-/* put_behind gives what came from the source to the first class that takes something. */
+/* put_behind passes samples from the source to the first class that takes any. */
 static void put_behind(struct origins *origins, const struct origins_read *read, uint64_t bytes)
 {
     for (uint32_t i = 0; i < origins->n_classes; i++) {

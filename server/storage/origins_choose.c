@@ -4,10 +4,10 @@
 #define CLEARLY 0.8 /* the source is chosen when it takes less than this part of the class's time */
 
 enum {
-    READS_LEAST = 4,  /* of a class, before it may be found slower */
+    READS_LEAST = 4,  /* reads of a class before it may be found slower */
     PATIENCE = 8,     /* decisions against a class in succession until it is left alone */
-    PROBE_CLASS = 32, /* of so many decisions against a class one goes there all the same */
-    PROBE_SOURCE = 64 /* as long as nothing is known of a source, one of so many decisions goes there */
+    PROBE_CLASS = 32, /* one in this many decisions against a class goes there all the same */
+    PROBE_SOURCE = 64 /* while a source was not measured, one in this many decisions goes there */
 };
 
 double origin_predict(const struct origin *origin, uint64_t bytes, uint32_t at_once)

@@ -8,14 +8,14 @@
 #include "server/storage/curve.h"
 #include "server/storage/origins.h"
 
-/* What is known of a class or source, and what is under way there. */
+/* A class or source: its measurements, and the reads under way there. */
 struct origin {
-    uint64_t name; /* of a source its device, of a class a hash of its path */
+    uint64_t name; /* the device of a source, or a hash of a class's path */
     struct curve curve;
     bool earlier; /* the curve is of an earlier run */
     uint32_t under_way;
-    uint64_t bytes_under_way; /* of reads that wait to begin, too */
-    uint64_t samples, bytes;  /* that came from it */
+    uint64_t bytes_under_way; /* their bytes, and those of reads that wait to begin */
+    uint64_t samples, bytes;  /* what came from it */
 };
 
 struct origin_class {
@@ -37,19 +37,19 @@ struct origins {
     char *curves;
 };
 
-/* origin_predict returns the seconds that so many bytes more would take, with what is under way. at_once: reads that
- * may be under way at the most. 0: not known. */
+/* origin_predict returns the seconds until `bytes` more would be read, after those under way. at_once: most reads under
+ * way at once. 0: not known. */
 double origin_predict(const struct origin *origin, uint64_t bytes, uint32_t at_once);
 /* origins_source_locked returns the place of a source, which is made when missing. */
 uint32_t origins_source_locked(struct origins *origins, uint64_t device);
 /* origins_choose_locked tells whether `bytes` that lie in the class should come from there, not from the source. */
 bool origins_choose_locked(struct origins *origins, struct origin_class *class, uint64_t device, uint64_t bytes);
 bool origins_left_alone(const struct origin_class *class);
-/* origins_fills_locked tells whether what came from the source should be written to the class. A class that is left
- * alone is of use again once the source has become slower than it was. */
+/* origins_fills_locked tells whether samples from the source should be written to the class. A class that is left alone
+ * becomes useful again when the source has become slower. */
 bool origins_fills_locked(struct origins *origins, struct origin_class *class, uint64_t device, uint64_t bytes);
 
-/* origins_curves.c: the curves in a file. What cannot be read or written is logged, and no fault. */
+/* origins_curves.c: the curves in a file. Failures are logged, and change nothing else. */
 void origins_curves_load(struct origins *origins);
 void origins_curves_save(const struct origins *origins);
 

@@ -18,8 +18,8 @@ static bool is_own(const siginfo_t *info)
     return info->si_code > 0 || (info->si_code == SI_TKILL && info->si_pid == getpid());
 }
 
-/* comes_again says whether the signal comes again by itself when the handler returns, because the thread then does once
- * more what has raised it. A core dump then shows just that. */
+/* comes_again says whether the signal comes again by itself when the handler returns, because the thread then repeats
+ * the instruction that raised it. A core dump then shows exactly that. */
 static bool comes_again(int number, const siginfo_t *info)
 {
     return info->si_code > 0 && number != SIGTRAP && !(number == SIGBUS && info->si_code == BUS_MCEERR_AO);

@@ -10,7 +10,7 @@
 
 #include "common/poison.h"
 
-/* crash_watch takes the signals over, and crash_unwatch gives them back. One thread calls them, in turn. */
+/* crash_watch takes the signals over, and crash_unwatch gives them back. One thread calls both, alternately. */
 void crash_watch(void);
 void crash_unwatch(void);
 

@@ -14,7 +14,7 @@ struct looked {
 struct looks {
     struct looked seen[ONE_SIZE_LOOKS];
     uint32_t count, failed;
-    struct error failure; /* of the first that could not be looked at */
+    struct error failure; /* failure of the first image that could not be looked at */
 };
 
 static bool same_size(struct image_size a, struct image_size b)

@@ -18,15 +18,15 @@
 struct pool;
 
 struct pool_config {
-    const char *name;    /* of the threads, a number behind it; a literal */
+    const char *name;    /* name of the threads, followed by a number; a literal */
     uint32_t threads;    /* the most threads, ≥ 1 */
-    uint32_t begin;      /* how many are there from the start, 1 … threads */
+    uint32_t begin;      /* threads started at once, 1 … threads */
     uint32_t capacity;   /* tasks that may wait, ≥ 1: the submitter's own limit on tasks in flight */
     uint32_t task_bytes; /* > 0 */
 
     void *ctx; /* passed to every callback */
-    /* local_create makes a thread's own state, in that thread; if it fails, pool_create fails with its error. Where
-     * threads start later, it must not fail. Both functions may be NULL: then threads have no state. */
+    /* local_create makes a thread's own state, in that thread; if it fails, pool_create fails with its error. For
+     * threads that start later it must not fail. Both functions may be NULL: then threads have no state. */
     int (*local_create)(void *ctx, void **local, struct error *err);
     void (*local_destroy)(void *ctx, void *local);
     /* run does one task; `task` is the thread's own copy. No lock is held. */
@@ -39,7 +39,7 @@ struct pool_config {
 };
 
 /* pool_create starts the first threads and waits until each has its state. LARDER_EINVAL, LARDER_ENOMEM, LARDER_ELIMIT
- * (no more threads), or what local_create gave; after a failure nothing is left running. The caller destroys the
+ * (no more threads), or the error of local_create; after a failure nothing is left running. The caller destroys the
  * pool. */
 int pool_create(const struct pool_config *config, struct pool **out, struct error *err);
 
@@ -48,7 +48,7 @@ int pool_create(const struct pool_config *config, struct pool **out, struct erro
  * are, and the log says so. LARDER_EGONE: pool_stop has begun, and the tasks stay the caller's. */
 int pool_submit(struct pool *pool, const void *tasks, uint32_t count);
 
-/* pool_set_most lets at most so many tasks (≥ 1; to begin with as many as there may be threads) run at once. */
+/* pool_set_most lets at most `most` tasks (≥ 1) run at once. Initially it is the most threads. */
 void pool_set_most(struct pool *pool, uint32_t most);
 
 /* pool_stop lets running tasks end, gives waiting tasks to discard, and joins the threads. A second call does nothing.

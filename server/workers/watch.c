@@ -30,7 +30,7 @@ struct watch {
     struct known *known; /* a hash table: size is a power of two, and an entry without a record is empty */
     size_t known_size;
     atomic_uint noted;                     /* notes that are not taken back; relaxed, no partner */
-    struct poison_record *notes, *threads; /* in the map */
+    struct poison_record *notes, *threads; /* arrays in the map */
     uint32_t n_notes, n_threads;
     atomic_uint threads_begun;
     pthread_mutex_t alone; /* held while a suspect is prepared: that is what keeps others from being prepared then */
@@ -96,7 +96,7 @@ static void learn(const char *path, struct poison_notes *notes)
 
 /* ── the file ── */
 
-/* map_new makes a file of so many bytes, reserved whole, and maps it. It has no name but `name` yet. */
+/* map_new makes a file of `bytes`, reserved whole, and maps it. So far its only name is `name`. */
 static int map_new(const char *name, size_t bytes, void **map, struct error *err)
 {
     unlink(name); /* a killed daemon may have left one */

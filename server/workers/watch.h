@@ -1,9 +1,9 @@
-/* watch.h: says of each worker thread which sample it prepares, in a file that outlives the daemon, so that a sample
- * that kills the daemon is found and left out. common/poison.h has the rules.
+/* watch.h: records the sample that each worker thread prepares, in a file that outlives the daemon. So a sample that
+ * kills the daemon is found and left out. common/poison.h has the rules.
  *
- * watch_open reads what earlier daemons have left, and from then on threads write to the mapped file: stores to memory,
- * without a system call. A death of the process leaves them there. Notes are made at the start only; while the daemon
- * runs they are only taken back. */
+ * watch_open reads the records of earlier daemons. From then on threads write to the mapped file by stores to memory,
+ * without system calls, and the records survive the process. Notes are made at the start only; while the daemon runs
+ * they are only taken back. */
 #ifndef LARDER_SERVER_WORKERS_WATCH_H
 #define LARDER_SERVER_WORKERS_WATCH_H
 
@@ -16,15 +16,15 @@
 
 struct watch;
 
-/* watch_open begins a new file for the daemon at socket_path, whose lock the caller has, and logs what the one before
- * says. `threads` is the most threads that are watched at once. The signals of crash.h are the watch's until
+/* watch_open begins a new file for the daemon at socket_path, whose lock the caller has, and logs the contents of the
+ * previous one. `threads` is the most threads that are watched at once. The signals of crash.h are the watch's until
  * watch_close. NULL: nothing is watched, and the log says why. All functions below accept that. */
 struct watch *watch_open(const char *socket_path, uint32_t threads);
 /* watch_close is called when no thread is watched any more. It removes the file when nothing is noted in it. */
 void watch_close(struct watch *watch);
 
-/* watch_forsake says that no thread is at a sample, of a process that is about to end while threads are. Any thread;
- * accepts NULL. */
+/* watch_forsake clears the records of a process that is about to end while threads prepare samples: these do not count
+ * as deaths. Any thread; accepts NULL. */
 void watch_forsake(struct watch *watch);
 
 /* A thread that is watched; it alone uses this. */

@@ -17,17 +17,17 @@ struct workers {
     struct fetch fetch;
 };
 
-/* Results of preparations are told together when the preparations take less than HOLD_NS: a message for each would cost
- * more than they do. A result waits no longer than that, but for the preparation that its thread is in. None waits for
+/* Results of preparations that take less than HOLD_NS are reported together: a message for each would cost more than
+ * they do. A result waits no longer than that, except for the preparation that its thread is running. None waits for
  * the preparation of a sample of more than HOLD_BYTES, or under another pipeline. */
 #define HOLD_NS (CLOCK_NS_PER_MS / 10)
 #define HOLD_BYTES 16384
 
-/* What a read needs for each of its samples. */
+/* Room for a read, one element for each of its samples. */
 struct load_room {
     struct sample_read *reads;
     struct worker_loaded *loaded;
-    uint32_t *slot; /* which sample a read is for */
+    uint32_t *slot; /* the sample that each read is for */
 };
 
 enum { LOAD_ROOM = 64 }; /* samples of a read that a thread always has room for: a chunk's by default */
@@ -42,10 +42,11 @@ struct local {
     struct prepare_scratch *scratch;
     struct watch_thread *watched;
     struct worker_prepared held[WORKER_RESULTS_MAX]; /* results that are not told yet */
-    struct dataset *datasets[WORKER_RESULTS_MAX];    /* of each, a reference: its ids keep their meaning until then */
+    /* a reference to each result's dataset: its ids keep their meaning until then */
+    struct dataset *datasets[WORKER_RESULTS_MAX];
     uint32_t n_held;
     uint64_t held_ns; /* when the first of them was made */
-    uint64_t core_ns; /* the thread's time on a core when a preparation ended a moment ago; 0: something else came */
+    uint64_t core_ns; /* the thread's CPU time when the last preparation ended; 0: other work came since */
 };
 
 static struct load_room load_room_make(uint32_t count)
@@ -147,8 +148,8 @@ static struct worker_loaded failed(const struct dataset *dataset, const struct w
     return loaded;
 }
 
-/* load_end tells what became of `count` of the task's samples, and what of it storage classes brought. What is left
- * goes back with that. took_ns is 0 when the read was not begun. */
+/* load_end reports the outcomes of `count` of the task's samples, and the part of them that came from storage classes.
+ * The rest of the task goes back with the report. took_ns is 0 if the read was not begun. */
 static void load_end(struct workers *workers, struct worker_load *task, const struct worker_loaded *loaded,
                      uint32_t count, uint64_t took_ns, struct fetch_classed came)
 {
@@ -211,7 +212,7 @@ static uint32_t begin_reads(const struct worker_load *task, const struct load_ro
 }
 
 /* keep_left moves the samples that were left to the front of the task's, and the results of the others together. It
- * gives how many have results. */
+ * returns how many have results. */
 static uint32_t keep_left(struct worker_load *task, const struct load_room *room, uint32_t n)
 {
     bool left[CHUNK_SAMPLES_MAX] = {false};
@@ -273,8 +274,8 @@ static void hold(struct workers *workers, struct local *local, const struct work
         tell_held(workers, local);
 }
 
-/* prepare_end returns the task's result, and drops its references but for the dataset's. The caller leaves out of
- * `cost` what the task says. */
+/* prepare_end returns the task's result, and drops its references except the dataset's. It fills in those members of
+ * `cost` that come from the task. */
 static struct worker_prepared prepare_end(struct worker_prepare *task, const uint8_t reasons[ENGINE_OUTPUTS_MAX],
                                           struct worker_cost cost)
 {

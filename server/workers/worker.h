@@ -16,18 +16,18 @@ struct worker_sample {
     uint64_t bytes;
 };
 
-/* A read: some samples of one chunk. It is done in pieces: after WORKER_PIECE_NS the thread ends with the sample that
- * it is reading, and gives back what is left. So whoever shares a slow source does not wait for all of a chunk. */
+/* A read: some samples of one chunk. It is done in pieces: after WORKER_PIECE_NS the thread finishes the sample that it
+ * is reading, and returns the rest of the task. So whoever shares a slow source does not wait for all of a chunk. */
 #define WORKER_PIECE_NS (100 * CLOCK_NS_PER_MS)
 
 struct worker_load {
     struct dataset *dataset;       /* a reference of the task's own */
     struct worker_sample *samples; /* malloc'ed, the task's own; at most CHUNK_SAMPLES_MAX */
     uint32_t count;
-    uint64_t device;         /* of the dataset's source; 0: not known */
+    uint64_t device;         /* device of the dataset's source; 0: not known */
     uint64_t queue;          /* the name of the governor's queue that it is for; worker_read gives it back */
     uint32_t place;          /* the governor's number of what it occupies; worker_read gives it back */
-    uint32_t class, classed; /* what workers_expect said; worker_read gives it back */
+    uint32_t class, classed; /* the result of workers_expect; worker_read returns it */
 };
 
 /* One instance to be prepared. */
@@ -56,22 +56,23 @@ struct worker_loaded {
     uint64_t bytes;
     enum bad_reason reason;
     enum engine_fate fate;
-    const void *dataset; /* whose source did not answer, if the fate says so; only to be compared, not a reference */
-    char *text;          /* what the source said then: malloc'ed, the receiver's; else NULL */
+    /* if the fate says so, the dataset whose source did not answer; only to be compared, not a reference */
+    const void *dataset;
+    char *text; /* the source's error then, malloc'ed, the receiver's; else NULL */
 };
 
 /* A piece of a read that has ended. on_loaded has told all of its samples before. */
 struct worker_read {
     uint64_t queue;            /* the task's */
     uint32_t place;            /* the task's */
-    uint32_t samples;          /* how many the piece had */
+    uint32_t samples;          /* samples in the piece */
     uint32_t class, classed;   /* the task's; what classes have comes with the first piece */
     uint64_t took_ns;          /* 0: the read was not begun */
-    struct fetch_classed came; /* what of it storage classes brought */
-    struct worker_load rest;   /* what is left to read, the receiver's; count 0: nothing is */
+    struct fetch_classed came; /* the part of it that came from storage classes */
+    struct worker_load rest;   /* the rest to read, the receiver's; count 0: none */
 };
 
-/* What it took to prepare one sample. */
+/* The cost of preparing one sample. */
 struct worker_cost {
     uint32_t pipeline; /* the task's */
     uint64_t queue;    /* the task's */
@@ -90,8 +91,8 @@ struct worker_prepared {
 /* How many results a worker's thread tells at once at most. */
 #define WORKER_RESULTS_MAX 64
 
-/* The owner's callbacks for results, of which several may come at once. The worker's thread calls them, or the thread
- * that stops the workers, with no lock held. What the pointers refer to is valid for the call. */
+/* The owner's callbacks for results. Several results may come in one call. A worker's thread calls them, or the thread
+ * that stops the workers, with no lock held. Pointers are valid for the call. */
 struct worker_results {
     void *ctx;
     void (*on_loaded)(void *ctx, const struct worker_loaded *loaded, uint32_t count);
@@ -110,7 +111,7 @@ struct worker_config {
     struct worker_results results;
     struct watch *watch;     /* borrowed, outlives the workers; NULL: nothing is watched */
     struct origins *origins; /* borrowed, outlives the workers; NULL: there are no storage classes */
-    uint32_t load_delay_ms;  /* for tests: each read of a source takes so much longer */
+    uint32_t load_delay_ms;  /* for tests: delay added to each read of a source */
 };
 
 struct workers;
@@ -122,10 +123,11 @@ int workers_create(const struct worker_config *config, struct workers **out, str
  * a read, the read waits for one in its thread, since its samples are not at fault. */
 void workers_load(struct workers *workers, const struct worker_load *task);
 void workers_prepare(struct workers *workers, struct worker_prepare *tasks, uint32_t count);
-/* workers_expect says what of a read storage classes will probably bring: how many samples (task->classed), and which
- * class most of them (task->class, its number from 1). 0: all comes from the source. It never blocks on a disk. */
+/* workers_expect predicts the part of a read that storage classes will bring: the number of samples (task->classed),
+ * and the class that brings most of them (task->class, its number from 1). 0: all come from the source. It never blocks
+ * on a disk. */
 void workers_expect(struct workers *workers, struct worker_load *task);
-/* workers_set_preparers lets at most so many threads (≥ 1) prepare at once. */
+/* workers_set_preparers lets at most `most` threads (≥ 1) prepare at once. */
 void workers_set_preparers(struct workers *workers, uint32_t most);
 
 struct workers_counts {
