@@ -19,13 +19,13 @@
 #include "common/random.h"
 #include "common/socket_path.h"
 #include "server/driver/arrivals.h"
-#include "server/driver/classes.h"
 #include "server/driver/driver.h"
 #include "server/driver/inbox.h"
-#include "server/driver/registrar.h"
 #include "server/edges.h"
 #include "server/leaving.h"
 #include "server/node.h"
+#include "server/registration/classes.h"
+#include "server/registration/registrar.h"
 #include "server/session/session.h"
 #include "server/storage/origins.h"
 #include "server/workers/worker.h"
@@ -175,7 +175,7 @@ static struct engine_config engine_of(const struct daemon *daemon, uint64_t boot
 }
 
 /* create_driver makes the engine and what belongs to its thread. A daemon of no cluster has no node: NULL. */
-static int create_driver(struct daemon *daemon, const struct driver_node *node, uint64_t boot, struct error *err)
+static int create_driver(struct daemon *daemon, const struct sharing_node *node, uint64_t boot, struct error *err)
 {
     const struct config *config = daemon->config;
     char rates[PATH_MAX];
@@ -223,7 +223,7 @@ static int start_threads(struct daemon *daemon, struct error *err)
                                    .origins = daemon->origins,
                                    .load_delay_ms = (uint32_t)config->load_delay_ms};
     code = workers_create(&worker, &daemon->workers, err);
-    struct registrar_means registrar = {daemon->catalog, config, daemon->inbox, daemon->watch};
+    struct registrar_means registrar = {daemon->catalog, config, arrivals_registered, &daemon->arrivals, daemon->watch};
     if (!code)
         code = registrar_create(&registrar, &daemon->registrar, err);
     daemon->arrivals.registrar = daemon->registrar;
@@ -234,7 +234,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
 {
     const struct config *config = daemon->config;
     uint64_t boot = boot_number();
-    struct driver_node node;
+    struct sharing_node node;
     node_describe(config, &node);
     int code = create_driver(daemon, node_is(config) ? &node : NULL, boot, err);
     if (!code)

@@ -22,13 +22,13 @@ static uint64_t prepares(void)
     return XXH3_64bits(text, (size_t)length);
 }
 
-void node_describe(const struct config *config, struct driver_node *out)
+void node_describe(const struct config *config, struct sharing_node *out)
 {
     XXH128_canonical_t id;
     XXH128_canonicalFromHash(&id, XXH3_128bits(config->cluster_node, strlen(config->cluster_node)));
-    *out = (struct driver_node){.prep_id = prepares(),
-                                .leased = config->cluster_discovery == CONFIG_DISCOVERY_ETCD,
-                                .lease_ns = config->cluster_lease_s * CLOCK_NS_PER_S};
+    *out = (struct sharing_node){.prep_id = prepares(),
+                                 .leased = config->cluster_discovery == CONFIG_DISCOVERY_ETCD,
+                                 .lease_ns = config->cluster_lease_s * CLOCK_NS_PER_S};
     memcpy(out->id, id.digest, sizeof out->id);
 }
 
@@ -38,7 +38,7 @@ static void tell(void *inbox, struct peering_event *event)
     CHECK(mailbox_push(inbox, &message) == 0); /* the inbox outlives the peering */
 }
 
-int node_start(const struct config *config, const struct driver_node *node, uint64_t boot, struct mailbox *inbox,
+int node_start(const struct config *config, const struct sharing_node *node, uint64_t boot, struct mailbox *inbox,
                struct peering **out, struct error *err)
 {
     static const enum peering_discovery discoveries[] = {[CONFIG_DISCOVERY_STATIC] = PEERING_LIST,

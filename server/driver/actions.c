@@ -4,8 +4,8 @@
 
 #include "common/check.h"
 #include "common/clock.h"
-#include "server/driver/cluster.h"
 #include "server/driver/states.h"
+#include "server/sharing/sharing.h"
 #include "server/storage/origins.h"
 
 /* want_datasets says which datasets have jobs now. */
@@ -45,9 +45,9 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                                                                       .weight = reg->asked.weight});
     }
     if (!action->job_added.attached)
-        cluster_job_added(driver, action, reg);
+        sharing_job_added(driver->sharing, action, reg);
     else
-        cluster_job_refused(driver, reg, 0);
+        sharing_job_refused(driver->sharing, reg, 0);
     if (reg->guest.number) {
         driver->tables.jobs[action->job].ranks[0].client_name = xstrdup(reg->client_name);
         registration_drop_found(reg);
@@ -88,7 +88,7 @@ static void job_refused(struct driver *driver, const struct engine_action *actio
 {
     const struct registration *reg = driver->adding.reg;
     CHECK(reg);
-    cluster_job_refused(driver, reg, action->error.error.code);
+    sharing_job_refused(driver->sharing, reg, action->error.error.code);
     if (reg->guest.number)
         return;
     int code = action->error.error.code;
@@ -103,7 +103,7 @@ static void job_error(struct driver *driver, const struct engine_action *action)
 {
     struct error err = driver_job_error(driver, action);
     if (driver->tables.jobs[action->job].reg->guest.number) {
-        cluster_guest_failed(driver, action->job);
+        sharing_guest_failed(driver->sharing, action->job);
         return;
     }
     session_send_error(driver->session, action->client, 0, err.code, false, err.text);
@@ -229,20 +229,20 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
     case ENGINE_DROP_ENCODED: free(action->drop.encoded); break;
     case ENGINE_DELIVER:
         if (driver->tables.jobs[action->job].reg->guest.number)
-            cluster_guest_batch(driver, action);
+            sharing_guest_batch(driver->sharing, action);
         else
             driver_deliver(driver, action);
         break;
     case ENGINE_JOB_ERROR: job_error(driver, action); break;
     case ENGINE_JOB_ENDED:
-        cluster_job_ended(driver, action->job);
+        sharing_job_ended(driver->sharing, action->job);
         states_end(driver, action->job);
         tables_job_end(&driver->tables, action->job);
         want_datasets(driver);
         break;
     case ENGINE_RESERVE: reserve(&driver->reserve, action->reserve.bytes); break;
     case ENGINE_RETURN: give_back(&driver->reserve, action->give_back.from, action->give_back.to); break;
-    case ENGINE_EXPECT: cluster_expect(driver, action); break;
+    case ENGINE_EXPECT: sharing_expect(driver->sharing, action); break;
     case ENGINE_AHEAD: /* only observers need these two */
     case ENGINE_SOURCE: break;
     }

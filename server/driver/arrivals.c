@@ -9,6 +9,13 @@ static void post(struct arrivals *arrivals, const struct inbox_message *message)
     CHECK(mailbox_push(arrivals->inbox, message) == 0); /* the inbox outlives sessions and workers */
 }
 
+/* ── the registrar ── */
+
+void arrivals_registered(void *arrivals, struct registration *registration)
+{
+    post(arrivals, &(struct inbox_message){.type = INBOX_REGISTERED, .registration = registration});
+}
+
 /* ── sessions ── */
 
 static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
@@ -19,7 +26,7 @@ static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct s
     post(arrivals, &(struct inbox_message){.type = INBOX_COMING, .client = client});
     if (registrar_submit(arrivals->registrar, reg)) {
         reg->code = error_set(&reg->err, LARDER_ELIMIT, "too many jobs are being registered at this moment: try again");
-        post(arrivals, &(struct inbox_message){.type = INBOX_REGISTERED, .registration = reg});
+        arrivals_registered(arrivals, reg);
     }
 }
 

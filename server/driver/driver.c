@@ -8,8 +8,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/thread.h"
-#include "server/driver/cluster.h"
 #include "server/driver/states.h"
+#include "server/sharing/sharing.h"
 
 enum {
     MESSAGES_AT_ONCE = 64,
@@ -103,7 +103,7 @@ static void on_state_get(struct driver *driver, const struct inbox_message *mess
 static void tell_drained(struct driver *driver)
 {
     if (!driver->drain.asked || driver->drain.told || driver->tables.n_coming ||
-        tables_count_jobs(&driver->tables, true) || cluster_gives(driver))
+        tables_count_jobs(&driver->tables, true) || sharing_gives(driver->sharing))
         return;
     driver->drain.told = true;
     driver->config.drained(driver->config.ctx);
@@ -111,10 +111,10 @@ static void tell_drained(struct driver *driver)
 
 static void tell_left(struct driver *driver)
 {
-    if (!driver->leave.asked || driver->leave.told || cluster_gives(driver))
+    if (!driver->leave.asked || driver->leave.told || sharing_gives(driver->sharing))
         return;
     driver->leave.told = true;
-    cluster_has_left(driver);
+    sharing_has_left(driver->sharing);
     driver->config.left(driver->config.ctx);
 }
 
@@ -189,7 +189,7 @@ static bool take(struct driver *driver, const struct inbox_message *message)
     case INBOX_STATE_GET: on_state_get(driver, message); break;
     case INBOX_RESERVED: driver_reserved(driver, message->reserved.bytes, message->reserved.refused); break;
     case INBOX_PRESSURE: driver_pressure(driver); break;
-    case INBOX_PEERS: cluster_told(driver, message->peers); break;
+    case INBOX_PEERS: sharing_told(driver->sharing, message->peers); break;
     case INBOX_ALONE:
     case INBOX_LEAVE:
     case INBOX_STATUS:
@@ -254,7 +254,7 @@ static void *run(void *arg)
     while (going) {
         int64_t ticks_ms = needs_ticks(driver) ? TICK_MS : -1, wakes_ms = until_wakes_ms(driver);
         int64_t wait_ms = sooner(governor_live_wait_ms(driver->governor, clock_now_ns()), sooner(ticks_ms, wakes_ms));
-        wait_ms = sooner(sooner(wait_ms, states_wait_ms(driver)), cluster_wait_ms(driver));
+        wait_ms = sooner(sooner(wait_ms, states_wait_ms(driver)), sharing_wait_ms(driver->sharing));
         wait_ms = driver->copies.count || !TAILQ_EMPTY(&driver->placing) ? 0 : wait_ms;
         int code = mailbox_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
         if (code && code != LARDER_ETIMEOUT)
@@ -278,7 +278,7 @@ static void *run(void *arg)
         driver_step(driver, events, n_events);
         n_events = 0;
         driver_place_some(driver);
-        cluster_settle(driver);
+        sharing_settle(driver->sharing);
         states_expire(driver);
         tell_drained(driver);
         tell_left(driver);
@@ -290,6 +290,18 @@ static void *run(void *arg)
 
 /* ── life ── */
 
+/* Both are sharing_host's. */
+static struct sharing_job sharing_job(const void *ctx, uint32_t place)
+{
+    const struct driver *driver = ctx;
+    return (struct sharing_job){driver->tables.jobs[place].reg, driver->tables.jobs[place].weight};
+}
+
+static void sharing_step(void *driver, const struct engine_event *event)
+{
+    driver_step(driver, event, 1);
+}
+
 int driver_create(const struct driver_config *config, struct driver **out, struct error *err)
 {
     struct driver *driver = xcalloc(1, sizeof *driver);
@@ -298,7 +310,9 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
     int code = engine_create(&config->engine, &driver->engine, err);
     if (!code)
         code = governor_live_create(config->workers, config->reads, &driver->governor, err);
-    if (!code && config->node && cluster_create(config->node, config->boot, &driver->cluster))
+    struct sharing_host host = {
+        .ctx = driver, .job = sharing_job, .step = sharing_step, .arena = config->arena, .boot = config->boot};
+    if (!code && config->node && sharing_create(config->node, &host, &driver->sharing))
         code = error_set(err, LARDER_ENOMEM, "no memory to share with other nodes");
     if (code) {
         governor_live_destroy(driver->governor);
@@ -341,8 +355,7 @@ int driver_start(struct driver *driver, struct session *session, struct workers 
 
 void driver_share(struct driver *driver, struct peering *peering, struct registrar *registrar)
 {
-    driver->registrar = registrar;
-    cluster_peering(driver->cluster, peering);
+    sharing_begin(driver->sharing, peering, registrar);
 }
 
 void driver_stop(struct driver *driver)
@@ -361,7 +374,7 @@ void driver_destroy(struct driver *driver)
         return;
     driver_stop(driver);
     reserver_stop(driver->reserve.reserver); /* after the thread that asks it */
-    cluster_destroy(driver->cluster);
+    sharing_destroy(driver->sharing);
     engine_destroy(driver->engine, free);
     governor_live_destroy(driver->governor);
     for (struct registration *reg; (reg = TAILQ_FIRST(&driver->placing));) {

@@ -11,19 +11,10 @@
 #include "server/driver/inbox.h"
 #include "server/engine/engine.h"
 #include "server/session/session.h"
+#include "server/sharing/sharing.h"
 #include "server/workers/worker.h"
 
 struct driver;
-struct registrar;
-struct peering;
-
-/* This daemon as a node of a cluster. */
-struct driver_node {
-    uint8_t id[16];
-    uint64_t prep_id; /* equal where prepared samples are */
-    bool leased;      /* the list of nodes has leases, of lease_ns */
-    uint64_t lease_ns;
-};
 
 struct driver_config {
     struct engine_config engine;
@@ -38,7 +29,7 @@ struct driver_config {
     const char *memory_root;   /* borrowed; put before the paths that tell how memory is, "" outside tests */
     struct origins *origins;   /* borrowed; it is told whose samples jobs want. NULL: there are none */
     const char *rates;         /* the file that keeps preparing rates; NULL: none does. Borrowed by driver_create */
-    const struct driver_node *node; /* NULL: this daemon is in no cluster. Borrowed by driver_create */
+    const struct sharing_node *node; /* NULL: this daemon is in no cluster. Borrowed by driver_create */
     /* called once, in the engine's thread: no job is left, of this node or another, and none can come */
     void (*drained)(void *ctx);
     /* called once after driver_leave_then, in the engine's thread: no guest of another node is waited for */

@@ -8,8 +8,7 @@
  *   reserve.c     what becomes of the arena's memory
  *   states.c      keeps what ranks were given, and answers who asks for it (states.h)
  *   news.c        logs what happens
- *   times.c       counts how long things take
- *   cluster.c     what this daemon has to do with the other nodes of a cluster (cluster.h) */
+ *   times.c       counts how long things take */
 #ifndef LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 #define LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 
@@ -88,12 +87,9 @@ struct driver_reserve {
     uint64_t there_bytes;      /* of the arena, from its start on; some of what lies behind may be there, too */
 };
 
-struct driver_cluster;
-
 struct driver {
     struct driver_config config;
-    struct driver_cluster *cluster; /* NULL: this daemon is in none */
-    struct registrar *registrar;    /* for jobs of other nodes; NULL: there is no cluster */
+    struct sharing *sharing; /* NULL: this daemon is in no cluster */
     struct engine *engine;
     struct session *session;
     struct workers *workers;

@@ -6,8 +6,8 @@
 #define LARDER_SERVER_DRIVER_INBOX_H
 
 #include "common/mailbox.h"
-#include "server/driver/registration.h"
 #include "server/peering/peering.h"
+#include "server/registration/registration.h"
 #include "server/workers/worker.h"
 
 #define INBOX_MESSAGES 16384

@@ -4,7 +4,7 @@
 #include "common/log_place.h"
 #include "preprocess/prepare.h"
 #include "server/driver/driver_priv.h"
-#include "server/driver/ranks.h"
+#include "server/registration/ranks.h"
 
 /* log_shortened says why look-ahead is shorter, and what would help: a larger arena if that is too small, else a larger
  * share of it for one job. */

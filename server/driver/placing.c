@@ -1,8 +1,8 @@
 /* placing.c: samples get their places in the engine before the first job on them is added. A dataset of millions would
  * take a step of many milliseconds, in which nobody is delivered to. So the engine's thread places some of them, sees
  * to its messages, and places more. */
-#include "server/driver/chunk_key.h"
 #include "server/driver/driver_priv.h"
+#include "server/registration/chunk_key.h"
 
 /* lacks_places tells whether samples of a registration that was resolved are without places. Those of datasets whose
  * ids do not follow their order get theirs when the job is added. */

@@ -6,8 +6,8 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "server/driver/cluster.h"
 #include "server/driver/driver_priv.h"
+#include "server/sharing/sharing.h"
 
 /* What is left to a job. */
 struct driver_left {
@@ -99,7 +99,7 @@ static void on_status(struct driver *driver, struct driver_question *question)
         if (!is_guest(driver, rows[i].job))
             status->jobs[status->n_jobs++] = job_of(driver, &rows[i]);
     }
-    status->cluster = cluster_status(driver);
+    status->cluster = sharing_status(driver->sharing);
     governor_live_status(driver->governor, status);
     free(rows);
     answer(question, 0);
@@ -163,7 +163,7 @@ static void on_weight(struct driver *driver, struct driver_question *question)
 static void on_leave(struct driver *driver, struct driver_question *question)
 {
     driver->leave.asked = driver->leave.asked || question->ends;
-    answer(question, cluster_leave(driver));
+    answer(question, sharing_leave(driver->sharing));
 }
 
 static void on_drain(struct driver *driver, struct driver_question *question)
@@ -174,7 +174,7 @@ static void on_drain(struct driver *driver, struct driver_question *question)
                          tables_count_jobs(&driver->tables, false));
     driver->drain.asked = true;
     driver_step(driver, &event, 1);
-    cluster_leave(driver);
+    sharing_leave(driver->sharing);
     answer(question, 0);
 }
 
@@ -189,7 +189,7 @@ void driver_answer(struct driver *driver, enum inbox_type type, struct driver_qu
     case INBOX_DRAIN: on_drain(driver, question); break;
     case INBOX_HALT: on_halt(driver, question); break;
     case INBOX_ALONE:
-        cluster_alone(driver);
+        sharing_alone(driver->sharing);
         answer(question, 0);
         break;
     default: CHECK(type == INBOX_SETTLE); answer(question, 0);
@@ -255,7 +255,7 @@ void driver_halt(struct driver *driver)
 
 void driver_alone(struct driver *driver)
 {
-    if (driver->running && driver->cluster)
+    if (driver->running && driver->sharing)
         ask(driver, INBOX_ALONE, (struct driver_question){.job = NULL});
 }
 

@@ -5,11 +5,11 @@
 
 #include "common/check.h"
 #include "common/random.h"
-#include "server/driver/chunk_key.h"
-#include "server/driver/cluster.h"
 #include "server/driver/driver_priv.h"
-#include "server/driver/ranks.h"
-#include "server/driver/text_hash.h"
+#include "server/registration/chunk_key.h"
+#include "server/registration/ranks.h"
+#include "server/registration/text_hash.h"
+#include "server/sharing/sharing.h"
 
 /* pipeline_number returns the number of a pipeline that means the same, or a new number. ENGINE_PIPELINES_MAX: all are
  * in use. For a new number the table takes a reference of its own. */
@@ -97,23 +97,15 @@ static const char *mismatch(const struct registration *first, const struct regis
                                            : NULL;
 }
 
-/* share_of gives the engine the share of an epoch that the ranks here have. */
-static int share_of(const void *registration, uint32_t epoch, struct idset **out)
-{
-    const struct registration *reg = registration;
-    struct deal_ranks ranks = ranks_here(reg);
-    return deal_share(reg->found.deal, reg->asked.seed, epoch, &ranks, out);
-}
-
 static void try_to_add(struct driver *driver, struct engine_job_desc *desc)
 {
     const struct registration *reg = driver->adding.reg;
     struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = desc};
     if (reg->guest.number)
-        cluster_guest_desc(reg, desc);
+        sharing_guest_desc(reg, desc);
     desc->homes = (struct engine_homes){0};
     if (!reg->guest.number)
-        cluster_anchor(driver, reg, desc);
+        sharing_anchor(driver->sharing, reg, desc);
     driver_step(driver, &event, 1);
 }
 
@@ -148,15 +140,15 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                    .touched = found->selection->touched},
         .rank = asked->rank,
         .world_size = asked->world_size,
-        .part = {.world_size = asked->all_ranks, .first = asked->first_rank, .share = share_of, .deal = reg},
+        .part = {.world_size = asked->all_ranks, .first = asked->first_rank, .share = ranks_share, .deal = reg},
         .weight = asked->weight,
         .ordered = asked->flags & WIRE_ORDERED,
         .resume = found->restore ? &found->restore->engine : NULL};
     chunk_key(found->dataset, desc.chunks.key);
-    driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline, .last = !driver->cluster};
+    driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline, .last = !driver->sharing};
     try_to_add(driver, &desc);
     if (driver->adding.again) {
-        cluster_end_guests(driver); /* jobs of this node come first */
+        sharing_end_guests(driver->sharing); /* jobs of this node come first */
         driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline, .last = true};
         try_to_add(driver, &desc);
     }
@@ -180,7 +172,7 @@ static void guest_registered(struct driver *driver, struct registration *reg)
 {
     char name[64];
     uint32_t pipeline = ENGINE_PIPELINES_MAX;
-    const char *why = reg->code ? reg->err.text : cluster_guest_mismatch(driver, reg);
+    const char *why = reg->code ? reg->err.text : sharing_guest_mismatch(driver->sharing, reg);
     int code = reg->code ? reg->code : LARDER_ECHANGED;
     snprintf(name, sizeof name, "guest-%016llx", (unsigned long long)reg->guest.number);
     free(reg->name);
@@ -195,7 +187,7 @@ static void guest_registered(struct driver *driver, struct registration *reg)
     }
     log_warn_limited("msg=\"another node's job is refused\" dataset=\"%s\" code=%s err=\"%s\"", reg->asked.source,
                      larder_err_name(code), why);
-    cluster_guest_refused(driver, reg, code);
+    sharing_guest_refused(driver->sharing, reg, code);
     registration_destroy(reg);
 }
 

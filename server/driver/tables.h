@@ -7,8 +7,8 @@
 #include <sys/queue.h>
 
 #include "common/histogram.h"
-#include "server/driver/given.h"
-#include "server/driver/registration.h"
+#include "server/history/given.h"
+#include "server/registration/registration.h"
 
 /* A rank has asked for a token of its job, and has no answer yet. */
 struct driver_ask {

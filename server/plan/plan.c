@@ -14,8 +14,8 @@
 #include "preprocess/prepare.h"
 #include "server/config/config_priv.h"
 #include "server/plan/commands_priv.h"
+#include "server/registration/one_size.h"
 #include "server/storage/measure.h"
-#include "server/workers/one_size.h"
 
 enum { PLAYED_MIN = 4000, RUNS_MAX = 32, PIPELINE_MAX = 1 << 16, KEY_CHUNKS = 1 };
 

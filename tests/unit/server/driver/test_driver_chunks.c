@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/driver/chunk_key.h"
 #include "server/engine/engine_priv.h"
+#include "server/registration/chunk_key.h"
 #include "tests/play/scene.h"
 #include "tests/unit/cache/catalog/tree_maker.h"
 

@@ -11,8 +11,9 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/driver/registrar.h"
+#include "common/mailbox.h"
 #include "server/plan/play.h"
+#include "server/registration/registrar.h"
 #include "tests/unit/cache/catalog/tree_maker.h"
 
 enum { SAMPLES = 300000, LARGE = 65536, CLASSES = 300 };
@@ -135,10 +136,16 @@ static void test_the_engine(void **state)
 
 /* ── the registrar ── */
 
+/* Takes what comes from the registrar, as registrar_means.done. */
+static void push(void *inbox, struct registration *registration)
+{
+    assert_int_equal(mailbox_push(inbox, &registration), 0);
+}
+
 static int register_once(struct registrar *registrar, struct mailbox *inbox, const char *root)
 {
     struct registration *reg = calloc(1, sizeof *reg);
-    struct inbox_message message;
+    struct registration *came;
     *reg = (struct registration){.client = 1,
                                  .name = strdup("a job"),
                                  .asked = {.source = strdup(root),
@@ -148,10 +155,10 @@ static int register_once(struct registrar *registrar, struct mailbox *inbox, con
                                            .world_size = 1,
                                            .file_fd = -1}};
     assert_int_equal(registrar_submit(registrar, reg), 0);
-    assert_int_equal(mailbox_pop(inbox, &message, 300000), 0); /* milliseconds: else it waits for ever */
-    int code = message.registration->code;
-    assert_true(!code || strstr(message.registration->err.text, "no memory"));
-    registration_destroy(message.registration);
+    assert_int_equal(mailbox_pop(inbox, &came, 300000), 0); /* milliseconds: else it waits for ever */
+    int code = came->code;
+    assert_true(!code || strstr(came->err.text, "no memory"));
+    registration_destroy(came);
     return code;
 }
 
@@ -168,8 +175,9 @@ static void test_the_registrar(void **state)
     for (int i = 0; i < 2 * CLASSES; i++)
         tree_file("x", "%s/class%03d/%d.jpg", root, i / 2, i % 2);
     assert_int_equal(catalog_create(NULL, &catalog, NULL), 0);
-    assert_int_equal(mailbox_create(16, sizeof(struct inbox_message), &inbox), 0);
-    assert_int_equal(registrar_create(&(struct registrar_means){catalog, &config, inbox, NULL}, &registrar, NULL), 0);
+    assert_int_equal(mailbox_create(16, sizeof(struct registration *), &inbox), 0);
+    assert_int_equal(registrar_create(&(struct registrar_means){catalog, &config, push, inbox, NULL}, &registrar, NULL),
+                     0);
     assert_int_equal(register_once(registrar, inbox, root), 0);
     for (int which = 0; which < 2; which++) {
         fail_at(which, CLASSES * sizeof(int32_t), (CLASSES + 1) * sizeof(int32_t));

@@ -1,0 +1,118 @@
+/* registration.h: a registration goes from the session through the registrar to the engine's thread. Each of these
+ * three owns it in turn. A job keeps the registration of its first rank. */
+#ifndef LARDER_SERVER_REGISTRATION_REGISTRATION_H
+#define LARDER_SERVER_REGISTRATION_REGISTRATION_H
+
+#include <sys/queue.h>
+
+#include "cache/catalog/catalog.h"
+#include "common/interrupt.h"
+#include "common/wire.h"
+#include "preprocess/pipeline.h"
+#include "server/cluster/deal.h"
+#include "server/cluster/guests.h"
+#include "server/config/config.h"
+#include "server/engine/engine.h"
+#include "server/registration/restore.h"
+#include "server/registration/selection.h"
+#include "server/session/session.h"
+
+/* What the client asked for, unchanged but for the flags WIRE_WITH_FILE, which say nothing of the job. The
+ * registration owns the texts. */
+struct registration_asked {
+    char *source, *pipeline_json, *subset_json;
+    uint32_t batch_size, prefetch, epochs, flags;
+    uint32_t rank, world_size; /* of the ranks at this node */
+    /* Of a job with ranks at other nodes: how many it has, and the first of those here. 0: all are here. */
+    uint32_t all_ranks, first_rank;
+    enum shuffle_mode shuffle;
+    enum bad_policy bad_policy;
+    uint64_t seed;
+    double weight;
+    int file_fd;               /* what came with the message, which the registration owns; -1: nothing did */
+    bool has_sets, has_record; /* what is in it: sets of indices, and behind them a record of what the client took */
+    uint64_t record_at;        /* where that begins; known once the subset was read */
+};
+
+/* The dense labels 0, 1, 2 … that WIRE_RELABEL gives the view's classes. The registration owns both arrays; they are
+ * NULL without relabelling. */
+struct dense_labels {
+    int32_t *of;       /* the dense label of each label; -1: no sample of the view has that label */
+    uint32_t *classes; /* the label of each dense label, ascending */
+    uint32_t n_classes;
+};
+
+/* What the registrar found out. It is complete when the registration's code is 0. The registration owns all of it, and
+ * drops the selection, unless it is shared, and restore once the engine has made the job. */
+struct registration_found {
+    struct dataset *dataset;
+    struct pipeline *pipeline;
+    struct selection *selection;    /* what the job trains on, maybe with other jobs */
+    uint64_t view_fingerprint[2];   /* the selection's */
+    uint32_t samples;               /* of the view */
+    struct dataset_version version; /* of the dataset; its content may not be known */
+    uint64_t sample_bytes; /* size of a prepared sample; with an empty pipeline, of the view's longest sample */
+    uint64_t slot_bytes;   /* for engine_job_desc.slot_bytes */
+    struct dense_labels labels;
+    struct deal *deal;       /* of a `dependent` job with ranks at other nodes; else NULL */
+    struct restore *restore; /* what the rank says that it had of an epoch; NULL: nothing */
+    uint64_t device;         /* the device that the dataset is stored on; 0: not known */
+};
+
+/* What another node's ATTACH says of the guest that a registration is for (cluster_guest.c). */
+struct registration_guest {
+    uint64_t number;                /* 0: the registration is a client's */
+    struct idset *part;             /* indices; owned */
+    uint64_t fingerprint[2];        /* of the dataset, as the other node has it */
+    struct dataset_version version; /* so is this */
+    struct guests_key key;          /* the job */
+    bool all;                       /* guests.h, resolve */
+    uint32_t predecessor;
+};
+
+struct registration {
+    uint64_t client;
+    uint32_t seq; /* number of the client's REGISTER, which the answer carries */
+    uint32_t pid;
+    char *client_name;
+    /* The job's name as the client gave it; empty until the driver makes one up. Where the job has ranks at other nodes
+     * it says which are here: another part of it may be at this daemon all the same, as another job. */
+    char *name;
+    struct registration_asked asked;
+    struct registration_guest guest;
+    int code; /* not 0: the registration is refused, for the reason in err */
+    struct error err;
+    struct registration_found found;
+    struct interrupt
+        unwanted; /* Only the registrar uses it. It is set when the client has gone or the registrar stops. */
+    TAILQ_ENTRY(registration) link; /* its neighbours in a list of whoever owns it */
+};
+
+TAILQ_HEAD(registrations, registration);
+
+/* registration_create copies what the client asked for, and takes file_fd over (-1: none). The caller owns the
+ * registration. */
+struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
+                                         const struct wire_register *wire, int file_fd);
+void registration_close_file(struct registration *registration); /* closes file_fd */
+/* registration_drop_found frees what only the engine needed, and now has: restore, and a selection that is nobody
+ * else's. A shared one stays for jobs that come. */
+void registration_drop_found(struct registration *registration);
+uint32_t registration_classes(const struct registration *registration); /* how many classes the client sees */
+void registration_destroy(struct registration *registration);           /* accepts NULL */
+
+struct watch_thread;
+
+/* What a registration is resolved with. All of it is borrowed. */
+struct resolver {
+    struct catalog *catalog;
+    const struct config *config;
+    const struct engine_config *engine; /* only what engine_slot_bytes needs is read */
+    struct watch_thread *watched;       /* the calling thread; NULL: it is not watched */
+};
+
+/* registration_resolve opens the dataset and fills reg->found. It may take minutes, and a thread of the registrar calls
+ * it. It sets reg->code and reg->err, and gives reg->code. */
+int registration_resolve(struct registration *reg, const struct resolver *with);
+
+#endif
