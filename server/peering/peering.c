@@ -84,7 +84,7 @@ static int set_url(struct peering *peering, const struct peering_config *config,
         if (rc)
             return error_prefix(err, rc, "cluster.advertise");
         peering->node_port = (uint16_t)strtoul(colon + 1, NULL, 10);
-    } else if (config->discovery == PEERING_ETCD &&
+    } else if (peering_kinds[config->discovery].has_keys &&
                (strcmp(peering->host, "0.0.0.0") == 0 || strcmp(peering->host, "::") == 0)) {
         return error_set(err, LARDER_EINVAL, "cluster.advertise: others cannot ask %s: write the address of this node",
                          config->listen);
@@ -109,7 +109,7 @@ static int set_node(struct peering *peering, const struct peering_config *config
     int rc = set_url(peering, config, err);
     if (rc == 0)
         rc = copy_roots(node, config, err);
-    if (rc == 0 && config->discovery == PEERING_ETCD && (rc = node_value_write(node, &value, err)) == 0)
+    if (rc == 0 && peering_kinds[config->discovery].has_keys && (rc = node_value_write(node, &value, err)) == 0)
         free(value);
     return rc;
 }

@@ -174,7 +174,8 @@ static int find_by_list(struct peering *peering, const char *const *entries, siz
     return rc ? error_set(err, rc, "the network's client cannot take the list of nodes") : 0;
 }
 
-static int start_list(struct peering *peering, const struct peering_config *config, struct error *err)
+/* begin_list begins a list of nodes without an address. */
+static int begin_list(struct peering *peering, struct error *err)
 {
     struct list_config list = {.tls = peering->bundle ? &peering->tls : NULL,
                                .cluster = peering->cluster,
@@ -182,17 +183,29 @@ static int start_list(struct peering *peering, const struct peering_config *conf
                                .tell = found,
                                .arg = peering};
     memcpy(list.self, peering->self, sizeof list.self);
-    int rc = list_start(&list, peering->client, &peering->list, err);
-    if (rc)
-        return rc;
-    if (config->discovery == PEERING_LIST)
-        return find_by_list(peering, config->nodes, config->n_nodes, err);
-    if (config->discovery == PEERING_SLURM)
-        return find_by_list(peering, &(const char *){"slurm"}, 1, err);
-    if (config->n_nodes != 1)
-        return error_set(err, LARDER_EINVAL, "cluster.nodes: name one NAME:PORT to look up in DNS, not %zu",
-                         config->n_nodes);
-    return dns_start(config->nodes[0], peering->list, &peering->dns, err);
+    return list_start(&list, peering->client, &peering->list, err);
+}
+
+static int start_list(struct peering *peering, const struct peering_config *config, struct error *err)
+{
+    int rc = begin_list(peering, err);
+    return rc ? rc : find_by_list(peering, config->nodes, config->n_nodes, err);
+}
+
+static int start_slurm(struct peering *peering, const struct peering_config *config, struct error *err)
+{
+    (void)config;
+    int rc = begin_list(peering, err);
+    return rc ? rc : find_by_list(peering, &(const char *){"slurm"}, 1, err);
+}
+
+static int start_dns(struct peering *peering, const struct peering_config *config, struct error *err)
+{
+    int rc = begin_list(peering, err);
+    if (!rc && config->n_nodes != 1)
+        rc = error_set(err, LARDER_EINVAL, "cluster.nodes: name one NAME:PORT to look up in DNS, not %zu",
+                       config->n_nodes);
+    return rc ? rc : dns_start(config->nodes[0], peering->list, &peering->dns, err);
 }
 
 static int start_etcd(struct peering *peering, const struct peering_config *config, struct error *err)
@@ -208,12 +221,17 @@ static int start_etcd(struct peering *peering, const struct peering_config *conf
     return etcd_start(&etcd, peering->client, &peering->etcd, err);
 }
 
+const struct discovery_kind peering_kinds[] = {[PEERING_LIST] = {start_list, false},
+                                               [PEERING_SLURM] = {start_slurm, false},
+                                               [PEERING_DNS] = {start_dns, false},
+                                               [PEERING_ETCD] = {start_etcd, true}};
+
 int peering_find(struct peering *peering, const struct peering_config *config, struct error *err)
 {
     if (config->n_nodes > PEERING_NODES_MAX)
         return error_set(err, LARDER_ELIMIT, "cluster.nodes has %zu entries, and may have %d", config->n_nodes,
                          PEERING_NODES_MAX);
-    return config->discovery == PEERING_ETCD ? start_etcd(peering, config, err) : start_list(peering, config, err);
+    return peering_kinds[config->discovery].start(peering, config, err);
 }
 
 /* ── this node's key ── */

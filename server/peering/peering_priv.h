@@ -76,6 +76,15 @@ void peering_tell(struct peering *peering, struct peering_event *event);
 
 /* ── peering_find.c ── */
 
+/* A way to find the other nodes. */
+struct discovery_kind {
+    /* begins to look for others, and waits for nobody; what it has started is the peering's to end, even if it fails */
+    int (*start)(struct peering *peering, const struct peering_config *config, struct error *err);
+    bool has_keys; /* each node keeps a key of its own there, with its address and a lease */
+};
+
+extern const struct discovery_kind peering_kinds[]; /* by enum peering_discovery */
+
 /* peering_find begins to look for others. The caller ends all that it started, even if it fails. */
 int peering_find(struct peering *peering, const struct peering_config *config, struct error *err);
 /* peering_url_locked returns a node's address; NULL: it is not known. Valid as long as the lock is held. */
