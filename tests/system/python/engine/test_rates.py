@@ -55,7 +55,7 @@ class Rates(Case):
     def begins_with(self):
         """The rate that a daemon says before its first read has come, and its log."""
         daemon = self.serve(f"debug: {{load_delay: {DELAY_MS}}}\n")
-        loader = self.loader(daemon, self.tree, 8, epochs=1)
+        loader = self.loader(daemon, self.tree, 1, epochs=1)  # a batch is one read
         taking = threading.Thread(target=lambda: next(iter(loader)))
         taking.start()
         seen = []

@@ -99,7 +99,7 @@ class Cancelled(Case):
 
         def work():
             try:
-                with self.loader(self.server, self.others, 16, pipeline=FLIPPED) as others:
+                with self.loader(self.server, self.others, 16, pipeline=FLIPPED, reconnect=0) as others:
                     while not stopping.is_set():
                         for _ in others:
                             taken.append(1)
