@@ -1,6 +1,6 @@
 """larder.huggingface: a Trainer that takes Loaders, saves their states with its checkpoints, and goes on from there.
-transformers is played by what the module asks of it; with the real one tests/system/python/test_examples.py --long
-runs."""
+transformers is played by what the module asks of it; with the real one
+tests/system/python/clients/test_examples.py --long runs."""
 
 import os
 import sys

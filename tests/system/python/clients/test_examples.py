@@ -1,0 +1,155 @@
+"""Each example trains, prints what was saved, and goes on after it was killed. Those that need more than NumPy and
+torch run with --long, and only where their packages are."""
+
+import glob
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import above  # noqa: F401
+from system import SLOW, SOURCE, Case, main, tree, until
+
+EXAMPLES = os.path.join(SOURCE, "client", "python", "examples")
+SAVED = r"[0-9]+ samples in [0-9]+ batches.*the daemon prepared [0-9]+ and delivered [0-9]+: [0-9]+ saved"
+COUNT = 200
+
+
+def torchrun_works():
+    """torch 1.13's does not under Python 3.11."""
+    try:
+        from torch.distributed.elastic.multiprocessing import api
+        return api.Std.from_str("0") is not None
+    except (ImportError, AttributeError):
+        return False
+
+
+class Runs(Case):
+    def environment(self, daemon):
+        return dict(os.environ, LARDER_SOCKET=daemon.socket, PYTHON=sys.executable, OMP_NUM_THREADS="1",
+                    PYTHONDONTWRITEBYTECODE="1")
+
+    def need(self, *packages):
+        for package in packages:
+            if importlib.util.find_spec(package) is None:
+                self.skipTest(f"this Python has no {package}")
+
+    def example(self, words, environment=None):
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120 * SLOW,
+                              env=environment or self.environment(self.daemon()))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, SAVED)
+        print(done.stdout, flush=True)
+        return done.stdout
+
+    def killed(self, words, environment, checkpoint):
+        """Runs a script until a path that matches `checkpoint` is there, and kills it."""
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as script:
+            self.assertTrue(until(lambda: glob.glob(checkpoint) or script.poll() is not None, 60))
+            script.send_signal(signal.SIGKILL)
+        self.assertEqual(script.returncode, -signal.SIGKILL)
+
+    def python(self, name, *more):
+        return self.example([sys.executable, "-B", os.path.join(EXAMPLES, name), tree(COUNT), *more])
+
+
+class Examples(Runs):
+    def test_plain(self):
+        """PyTorch with validation: two epochs of nine tenths of the images."""
+        self.need("torch")
+        self.assertEqual(self.python("train.py").count(": 180 samples"), 2)
+
+    def test_numpy(self):
+        self.python("train_numpy.py")
+
+    def test_ddp(self):
+        """Two ranks that torchrun starts; where this torch's torchrun cannot, by the example itself."""
+        self.need("torch")
+        script = os.path.join(EXAMPLES, "train_ddp.py")
+        if torchrun_works():
+            self.example([sys.executable, "-B", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
+                          script, tree(COUNT)])
+        else:
+            print("this torch's torchrun does not work with this Python: not used")
+            self.python("train_ddp.py", "--processes", "2")
+
+    def test_eight_scripts(self):
+        """A shell loop of eight: all end well, and together they prepared less than they got."""
+        printed = self.example([os.path.join(EXAMPLES, "sweep.sh"), tree(COUNT)])
+        self.assertEqual(printed.count("samples in"), 8)
+
+    def test_killed_and_resumed(self):
+        """Killed after a checkpoint, the script goes on in that epoch, and ends as one that was not killed."""
+        self.need("torch")
+        daemon = self.daemon()
+        checkpoint = os.path.join(self.folder, "run.pt")
+        words = [sys.executable, "-B", os.path.join(EXAMPLES, "train.py"), tree(COUNT), "--batch-size", "4"]
+        environment = self.environment(daemon)
+        whole = self.example(words, environment)
+        words += ["--checkpoint", checkpoint]
+        self.killed(words, environment, checkpoint)
+        resumed = self.example(words, environment)
+        self.assertIn("goes on in epoch", resumed)
+        last = [[line for line in text.splitlines() if line.startswith("epoch 1")][0] for text in (whole, resumed)]
+        self.assertEqual(last[0].split(",")[1:], last[1].split(",")[1:])
+
+    def test_slurm(self):
+        """The shell takes it."""
+        subprocess.run(["bash", "-n", os.path.join(EXAMPLES, "slurm_array.sh")], check=True)
+
+
+class Trainers(Runs):
+    """Those that need more packages."""
+
+    def rest_after_death(self, name, checkpoint):
+        """Killed after a checkpoint, a trainer makes all its steps in the end, and gets what it had not at that
+        checkpoint: of 2 epochs of 180 samples, all but those of a multiple of 4 steps."""
+        daemon = self.daemon()
+        folder = os.path.join(self.folder, "run")
+        words = [sys.executable, "-B", os.path.join(EXAMPLES, name), tree(COUNT), "--batch-size", "4", "--checkpoint",
+                 folder]
+        environment = self.environment(daemon)
+        self.killed(words, environment, os.path.join(folder, checkpoint))
+        resumed = self.example(words, environment)
+        self.assertIn("90 steps", resumed)
+        had = 360 - int(re.search(r"(\d+) samples in", resumed)[1])
+        self.assertGreater(had, 0)
+        self.assertEqual(had % (4 * 4), 0)
+
+    def test_lightning(self):
+        self.need("lightning")
+        self.python("train_lightning.py")
+
+    def test_lightning_killed_and_resumed(self):
+        self.need("lightning")
+        self.rest_after_death("train_lightning.py", "last.ckpt")
+
+    def test_hf_killed_and_resumed(self):
+        self.need("transformers", "accelerate")
+        self.rest_after_death("train_hf.py", "checkpoint-*/larder.json")
+
+    def test_accelerate(self):
+        self.need("accelerate")
+        self.python("train_accelerate.py")
+
+    def test_hf(self):
+        self.need("transformers", "accelerate")
+        self.python("train_hf.py")
+
+    def test_timm(self):
+        self.need("timm")
+        self.python("train_timm.py")
+
+    def test_optuna(self):
+        self.need("optuna")
+        self.python("sweep_optuna.py")
+
+
+if __name__ == "__main__":
+    if "--long" in sys.argv:
+        sys.argv[sys.argv.index("--long")] = "Trainers"
+    elif len(sys.argv) == 1:
+        sys.argv.append("Examples")
+    main()

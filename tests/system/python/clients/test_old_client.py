@@ -1,0 +1,94 @@
+"""Clients of the release before, which speak protocol version 4, with this daemon: each gets what it asked for.
+
+larder-wire4.zip holds that release's package: `git archive RELEASE client/python/larder`, with the package's folder at
+the root of the zip, so that a Python whose path has the zip imports it.
+"""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import above  # noqa: F401
+import system
+from system import HERE, SLOW, Case, files_of, main, tree, until
+
+OLD = os.path.join(HERE, "larder-wire4.zip")
+
+
+class OldClient(Case):
+    def old(self, daemon, dataset, **options):
+        return self.script(daemon, package=OLD, dataset=dataset, pipeline=system.PIPELINE,
+                           **{"batch_size": 16, "epochs": 2, "timeout": 60 * SLOW, **options})
+
+    def finish(self, *scripts):
+        for script in scripts:
+            self.assertEqual(script.wait(), 0, (script.end, script.errors))
+
+    def test_it_is_the_old_one(self):
+        """The zip's package is imported, and speaks version 4."""
+        code = "from larder import _wire; print(_wire.__file__, _wire.VERSION)"
+        out = subprocess.run([sys.executable, "-B", "-c", code], env=dict(os.environ, PYTHONPATH=OLD),
+                             stdout=subprocess.PIPE, check=True, text=True).stdout
+        self.assertEqual(out.split(), [os.path.join(OLD, "larder", "_wire.py"), "4"])
+
+    def test_epochs(self):
+        """Two epochs, copied and as zero-copy views, beside a client of this release: each sample comes once in
+        each epoch."""
+        daemon, folder = self.daemon(), tree(203)
+        scripts = [self.old(daemon, folder), self.old(daemon, folder, hold=2, prefetch=3),
+                   self.script(daemon, dataset=folder, pipeline=system.PIPELINE, batch_size=16, epochs=2)]
+        self.finish(*scripts)
+        for script in scripts:
+            self.assertEqual(script.epochs(), [list(range(203))] * 2)
+
+    def test_orders_and_subsets(self):
+        """A subset in two epochs has its samples once each; a strict order is that of this release's client."""
+        daemon, folder = self.daemon(), tree(203)
+        part = self.old(daemon, folder, subset={"range": [20, 90]})
+        strict = self.old(daemon, folder, shuffle="strict", seed=3)
+        new = self.script(daemon, dataset=folder, pipeline=system.PIPELINE, batch_size=16, epochs=2, shuffle="strict",
+                          seed=3)
+        self.finish(part, strict, new)
+        self.assertEqual(part.epochs(), [list(range(20, 90))] * 2)
+        self.assertEqual([batch[1:] for batch in strict.batches], [batch[1:] for batch in new.batches])
+
+    def test_ranks(self):
+        """Three ranks, the last of this release, share each epoch: every sample once, and a repeat to fill up."""
+        daemon, folder = self.daemon(), tree(203)
+        options = {"name": "train", "world_size": 3}
+        scripts = [self.old(daemon, folder, rank=0, **options), self.old(daemon, folder, rank=1, **options),
+                   self.script(daemon, dataset=folder, pipeline=system.PIPELINE, batch_size=16, epochs=2, rank=2,
+                               timeout=60 * SLOW, **options)]
+        self.finish(*scripts)
+        for epoch in range(2):
+            shares = [[index for _, number, indices in script.batches if number == epoch for index in indices]
+                      for script in scripts]
+            self.assertEqual([len(share) for share in shares], [68] * 3)
+            counts = Counter(sum(shares, []))
+            self.assertEqual((set(counts), sum(counts.values())), (set(range(203)), 204))
+
+    def test_bad_samples(self):
+        """A bad sample is replaced or left out, and the client understands all that comes."""
+        daemon, folder = self.daemon(), system.make_tree(os.path.join(self.folder, "tree"), 60)
+        with open(files_of(folder)[7], "wb") as file:
+            file.write(b"no picture")
+        replaced, skipped = self.old(daemon, folder, bad_samples="replace"), self.old(daemon, folder)
+        self.finish(replaced, skipped)
+        for epoch in replaced.epochs():
+            self.assertEqual((set(epoch), len(epoch)), (set(range(60)) - {7}, 60))
+        self.assertEqual(skipped.epochs(), [[index for index in range(60) if index != 7]] * 2)
+
+    def test_the_daemon_stops(self):
+        """A daemon that stops says so in words that the old client reads."""
+        daemon = self.daemon()
+        script = self.old(daemon, tree(203), step_s=0.05, epochs=1000)
+        self.assertTrue(until(lambda: script.batches, 30))
+        daemon.stop()
+        self.assertEqual(script.wait(), 1)
+        self.assertEqual(script.end["error"], "DaemonGone")
+        self.assertIn("is stopping", script.end["text"])
+
+
+if __name__ == "__main__":
+    main()

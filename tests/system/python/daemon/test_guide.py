@@ -1,0 +1,216 @@
+"""The guide in docs/ and the README: each of its commands runs and is used right, its programs are Python, the texts
+that it explains are said somewhere, and the protocol is the one that is spoken."""
+
+import ast
+import glob
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import above  # noqa: F401
+from system import BIN, PACKAGE, PIPELINE, SLOW, SOURCE, Case, files_of, free_port, main, make_tree, until
+
+PAGES = sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md"))) + [os.path.join(SOURCE, "README.md")]
+COMMAND = re.compile(r"(?:\$ )?((?:build/bin/)?larderd?|\./run|curl|ssh|source|for|PYTHONPATH=\S+)(?: .*)?$")
+# Not run here, and why.
+ELSEWHERE = {"./run ": "it runs all tests, this one too; test_demo runs the demo",
+             "ssh ": "it needs another machine"}
+CONFIG = """\
+memory: {arena: 128MiB, encoded: 64MiB}
+catalog: {checkpoint: none}
+metrics: {socket: auto}
+"""
+ENDS_DAEMON = ("larder drain", "larder cancel")
+# 4: it found something; 1: nothing of that name, nobody at that address, no cluster
+STATUS = {"larder doctor": (0, 4), "larder poison clear": (0, 1), "larder cluster probe": (0, 1),
+          "larder cluster leave": (0, 1)}
+
+
+def text_of(*path):
+    with open(os.path.join(SOURCE, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def blocks(page):
+    """(kind, text) of each block of code; the kind of one that is only indented is None."""
+    text = text_of(page)
+    for kind, body in re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        yield kind, body
+    plain = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    for body in re.findall(r"(?:^ {4}\S.*\n)+", plain, re.MULTILINE):
+        yield None, textwrap.dedent(body)
+
+
+def commands(page):
+    """The commands of a page, without what explains them. A block without a kind may have output as well: of it only
+    what follows a $ is a command."""
+    for kind, body in blocks(page):
+        if kind in ("sh", "", None):
+            for line in body.replace("\\\n", " ").splitlines():
+                if COMMAND.match(line) and (kind != "" or line.startswith("$ ")):
+                    yield re.sub(r"\s+#.*$| …$", "", line.removeprefix("$ ")).replace("build/bin/", "").strip()
+
+
+def normal(text):
+    """A text of C or Python with … for each thing that is put in."""
+    return re.sub(r"(?:… ?)*…", "…", re.sub(r"%[-#0 .*\d]*(?:ll|l|z)?[a-zA-Z]", "…", text)).replace('\\"', '"')
+
+
+def said():
+    """Each text in the sources, with its neighbours where the compiler puts them together."""
+    texts = []
+    for folder in ("client", "common", "cache", "preprocess", "sampler", "server"):
+        for path in glob.glob(os.path.join(SOURCE, folder, "**", "*.[ch]"), recursive=True):
+            for run in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s*(?:PRI\w+\s*)?"(?:[^"\\\n]|\\.)*")*', text_of(path)):
+                texts.append(normal(re.sub(r'"\s*(?:PRI\w+\s*)?"', "", run[1:-1])))
+    for path in glob.glob(os.path.join(PACKAGE, "larder", "*.py")):
+        for node in ast.walk(ast.parse(text_of(path))):
+            if isinstance(node, ast.JoinedStr):
+                texts.append(normal("".join(part.value if isinstance(part, ast.Constant) else "…"
+                                            for part in node.values)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(normal(node.value))
+    return texts
+
+
+class Guide(Case):
+    def setUp(self):
+        super().setUp()
+        self.data = make_tree(os.path.join(self.folder, "images"), 120)
+        self.place = os.path.join(self.folder, "place")
+        os.mkdir(self.place)
+        for name in ("tests", "client"):
+            os.symlink(os.path.join(SOURCE, name), os.path.join(self.place, name))
+        shutil.copytree(os.path.join(SOURCE, "configs"), os.path.join(self.place, "configs"))
+        self.put("configs/larder.yaml", text_of("configs", "larder.yaml").replace("9450", str(free_port())))
+        self.put("larder.yaml", CONFIG)
+        program = next(body for kind, body in blocks("docs/quickstart.md") if kind == "python")
+        self.put("train.py", program)
+        self.put("python3", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -B "$@"\n')
+        os.chmod(os.path.join(self.place, "python3"), 0o755)
+        shutil.copy(files_of(self.data)[0], os.path.join(self.place, "photo.jpg"))
+        os.mkdir(os.path.join(self.folder, "nvme"))
+        self.server = None
+
+    def put(self, name, text):
+        with open(os.path.join(self.place, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def serve(self):
+        """A daemon with a job called JOB, which goes on."""
+        self.server = self.daemon(CONFIG + f"storage: [{{path: {self.folder}/class, size: 64MiB}}]\n")
+        self.job = self.script(self.server, dataset=self.data, pipeline=PIPELINE, batch_size=10, epochs=1000000,
+                               name="JOB", step_s=0.02)
+        self.assertTrue(until(lambda: len(self.job.batches) > 2 or self.job.end, 60), self.job.errors)
+        self.assertIsNone(self.job.end)
+
+    def stands_for(self, command):
+        """The command with the test's own names."""
+        command = re.sub(r" \[[^]]*\]", "", command).replace("--seconds 10", "--seconds 0.2")
+        command = re.sub(r"/data/([\w-]+\.store)\b", rf"{self.folder}/\1", command)
+        for name in ("/data/imagenet/train", "/data/train", "/data/photographs"):
+            command = re.sub(rf"{name}\b", self.data, command)
+        command = re.sub(r"(?<= )/nvme\b", os.path.join(self.folder, "nvme"), command)
+        command = command.replace("larder cache PATH", f"larder cache {self.folder}/class")
+        return command.replace("/run/user/1000/larder/larder.sock", self.server.socket)
+
+    def starts(self, command):
+        """larderd without a command of its own is a daemon, and listens."""
+        ready, far = os.pipe()
+        words = shlex.split(command)
+        with open(os.path.join(self.folder, "other.log"), "w+") as log:
+            process = subprocess.Popen([*words, "--socket", os.path.join(self.folder, "other"), "--ready-fd", str(far)],
+                                       env=self.environment, cwd=self.place, pass_fds=(far,), stdout=log, stderr=log)
+            os.close(far)
+            came = os.read(ready, 1)
+            os.close(ready)
+            process.terminate()
+            self.assertEqual((process.wait(60 * SLOW), bool(came)), (0, True), command)
+
+    def runs(self, command):
+        words = command.split()
+        if words[0] == "larderd" and (len(words) == 1 or words[1].startswith("--")):
+            return self.starts(command)
+        if words[0] == "curl" and not shutil.which("curl"):
+            return None
+        result = subprocess.run(["bash", "-c", self.stands_for(command)], cwd=self.place, env=self.environment,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                timeout=600 * SLOW)
+        allowed = next((codes for begin, codes in STATUS.items() if command.startswith(begin)), (0,))
+        return self.assertIn(result.returncode, allowed, f"{command}\n{result.stdout}")
+
+    def test_commands(self):
+        """Every command that the guide gives does what it is given for, against a daemon with a job."""
+        self.serve()
+        self.environment = dict(os.environ, PATH=f"{self.place}:{BIN}:{os.environ['PATH']}",
+                                LARDER_SOCKET=self.server.socket, XDG_CACHE_HOME=self.folder,
+                                LARDERD=os.path.join(BIN, "larderd"))
+        done, left = [], set()
+        for page in PAGES:
+            for command in commands(page):
+                elsewhere = [begin for begin in ELSEWHERE if command.startswith(begin)]
+                left.update(elsewhere)
+                if command in done or elsewhere:
+                    continue
+                with self.subTest(page=os.path.basename(page), command=command):
+                    self.runs(command)
+                done.append(command)
+                if command.startswith(ENDS_DAEMON):
+                    self.job.close()  # or it goes on with the next daemon
+                    self.server.stop()
+                    self.serve()
+        self.assertEqual(left, set(ELSEWHERE))
+        self.assertGreater(len(done), 30)
+
+    def test_programs(self):
+        """What stands there as Python is Python."""
+        for page in PAGES:
+            for kind, body in blocks(page):
+                if kind == "python":
+                    with self.subTest(page=os.path.basename(page)):
+                        body = textwrap.dedent(body).replace(", …)", ")").strip()
+                        ast.parse(f"def {body.removeprefix('larder.')}: pass" if ", *, " in body else body)
+
+    def test_texts(self):
+        """Every text that the guide explains is one that Larder says."""
+        explained = re.findall(r"^\| `([^`]+)` \|", text_of("docs", "troubleshooting.md"), re.MULTILINE)
+        self.assertGreater(len(explained), 25)
+        texts = said()
+        for text in explained:
+            with self.subTest(text=text):
+                self.assertTrue(any(normal(text) in one for one in texts))
+
+    def test_protocol(self):
+        """The messages and bounds of the protocol's page are those of wire.h."""
+        header, page = text_of("common", "wire.h"), text_of("docs", "protocol.md")
+        kinds = re.findall(r"WIRE_(\w+) = (\d+),$", re.search(r"enum wire_type {(.*?)}", header, re.DOTALL)[1],
+                           re.MULTILINE)
+        self.assertEqual(re.findall(r"^\| (\d+) \| (\w+) \|", page, re.MULTILINE),
+                         [(number, name) for name, number in sorted(kinds, key=lambda kind: int(kind[1]))])
+        for name in ("REQUEST_MAX", "REPLY_MAX", "BATCH_MAX", "SPEC_MAX", "CREDITS_MAX", "NAME_MAX"):
+            bound = int(re.search(rf"#define WIRE_{name} (\d+)", header)[1])
+            self.assertIn(f"{bound:,}", page, name)
+
+    def test_links(self):
+        """Links within the repository lead to files, and to headings that are there."""
+        for page in PAGES:
+            text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+            for target in re.findall(r"\]\(([^)\s]+)\)", text):
+                path, _, part = target.partition("#")
+                if re.match(r"\w+:", target):
+                    continue
+                with self.subTest(page=os.path.basename(page), target=target):
+                    there = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+                    self.assertTrue(os.path.exists(there))
+                    heads = re.findall(r"^#+ (.*)$", text_of(there), re.MULTILINE) if part else []
+                    made = {re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head)).lower()
+                            .replace(" ", "-") for head in heads}
+                    self.assertTrue(not part or part in made, f"{part} is none of {sorted(made)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""`larder explain` with real daemons in six made situations: it names what a job waits for, and what would help."""
+
+import json
+import os
+import subprocess
+
+import above  # noqa: F401
+from system import BIN, CONFIG, PIPELINE, SLOW, Case, main, tree, until
+
+FEW_THREADS = CONFIG + "threads: {workers: 1, loaders: 1}\n"
+DEAR = [{"random_resized_crop": {"size": 600}}, {"gaussian_blur": {"kernel_size": 23}}]
+QUOTA_US, PERIOD_US = 10000, 100000
+ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def make_cgroup(name):
+    """A control group with a tenth of a core, of version 1 or 2; None where this user may make none."""
+    for parent, limits in (("/sys/fs/cgroup/cpu", {"cpu.cfs_period_us": PERIOD_US, "cpu.cfs_quota_us": QUOTA_US}),
+                           ("/sys/fs/cgroup", {"cpu.max": f"{QUOTA_US} {PERIOD_US}"})):
+        folder = os.path.join(parent, name)
+        try:
+            os.mkdir(folder)
+        except OSError:
+            continue
+        try:
+            for limit, value in limits.items():
+                if not os.path.exists(os.path.join(folder, limit)):
+                    raise FileNotFoundError(limit)
+                write(os.path.join(folder, limit), str(value))
+            return folder
+        except OSError:
+            os.rmdir(folder)
+    return None
+
+
+class Explain(Case):
+    def train(self, server, **options):
+        """A script that has begun."""
+        options = {"pipeline": PIPELINE, "batch_size": 10, "epochs": 100000, **options}
+        script = self.script(server, **options)
+        self.assertTrue(until(lambda: len(script.batches) > 3 or script.end, 60), script.errors)
+        return script
+
+    def run_it(self, server, *words):
+        return subprocess.run([os.path.join(BIN, "larder"), "explain", *words, "--socket", server.socket],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 * SLOW)
+
+    def told(self, server, name, cause):
+        """What explain says of the job, once it names the cause; the longer it looks, the surer it is."""
+        told, seen = {}, []
+
+        def names_it():
+            result = self.run_it(server, name, "--json", "--interval", "2")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            told.update(json.loads(result.stdout))
+            seen.append((told["cause"], round(told["waits"], 2)))
+            return told["cause"] == cause
+
+        self.assertTrue(until(names_it, 15), (seen, told))
+        print(json.dumps(told, ensure_ascii=False), flush=True)
+        return told
+
+    def test_no_such_job(self):
+        """A job that is not there is an error, and what is said of one that is there is one line."""
+        server = self.daemon(CONFIG)
+        wrong = self.run_it(server, "none")
+        self.assertEqual((wrong.returncode, wrong.stdout), (1, ""))
+        self.assertIn('no job "none"', wrong.stderr)
+        self.train(server, dataset=tree(120), name="slow", step_s=0.1)
+        shown = self.run_it(server, "slow", "--interval", "0.5").stdout
+        self.assertEqual(len(shown.splitlines()), 1)
+        self.assertIn("What would help most: ", shown)
+
+    def test_slow_trainer(self):
+        """A job that trains for longer than its batches take is as fast as its step."""
+        server = self.daemon(CONFIG)
+        self.train(server, dataset=tree(120), name="slow", step_s=0.1)
+        self.assertRegex(self.told(server, "slow", "training")["figure"], r"a step takes 1\d\d ms for 10 samples")
+
+    def test_slow_source(self):
+        """Where each read takes 60 ms longer, files are what the job waits for; memory for all of them would help."""
+        server = self.daemon(FEW_THREADS.replace("encoded: 64MiB", "encoded: 1MiB") + "debug: {load_delay: 60}\n")
+        self.train(server, dataset=tree(2000), batch_size=32, name="reads", shuffle="strict")
+        told = self.told(server, "reads", "source")
+        self.assertIn("raise memory.encoded from 1.0 MiB to ", told["change"])
+        self.assertRegex(told["figure"], r"a sample takes [\d.]+ ms to load")
+
+    def test_few_cores(self):
+        """Where one thread decodes and augments with much work, that is what the job waits for."""
+        server = self.daemon(FEW_THREADS)
+        self.train(server, dataset=tree(200), pipeline=DEAR, name="works", augment="private")
+        told = self.told(server, "works", "cores")
+        cores = len(os.sched_getaffinity(0))
+        self.assertIn(f"raise threads.workers from 1 to {cores}," if cores > 1 else "cores", told["change"])
+        self.assertRegex(told["figure"], r"a sample takes [\d.]+ ms of a thread, 1 threads prepare")
+
+    def test_no_more_workers(self):
+        """Where there are as many workers as cores, more of them are not advised, however many the governor lets
+        prepare at the moment."""
+        cores = len(os.sched_getaffinity(0))
+        server = self.daemon(CONFIG + f"threads: {{workers: {cores}, loaders: 1}}\n")
+        self.train(server, dataset=tree(200), pipeline=DEAR, name="works", augment="private")
+        self.assertNotIn("threads.workers", self.told(server, "works", "cores")["change"])
+
+    def test_small_arena(self):
+        """Where a script takes eight batches at once and then trains, and the arena has room for three, threads are
+        idle while it trains, and it waits for the others: for want of memory."""
+        server = self.daemon(FEW_THREADS.replace("128MiB", "16MiB") + "jobs: {quota: 100%}\n")
+        self.train(server, dataset=tree(200), name="large", pipeline=DEAR, batch_size=4, prefetch=8, step_s=0.2,
+                   burst=8, augment="private")
+        told = self.told(server, "large", "memory")
+        self.assertIn("raise memory.arena from 16.0 MiB to ", told["change"])
+
+    def test_missing_rank(self):
+        """Where a rank has not come, it is named."""
+        server = self.daemon(CONFIG)
+        self.train(server, dataset=tree(120), name="two", rank=0, world_size=2, epochs=3)
+        told = self.told(server, "two", "rank")
+        self.assertIn("not there: 1", told["why"])
+        self.assertEqual((told["change"][:12], told["figure"]), ("start rank 1", "1 of 2 ranks are missing"))
+        self.assertGreater(told["waits"], 0.9)  # the one that is there does nothing else
+
+    def test_throttled_cgroup(self):
+        """Where the daemon's control group lets it have a tenth of a core, the quota is what the job waits for."""
+        cgroup = make_cgroup(f"larder-test-{os.getpid()}")
+        if not cgroup:
+            self.skipTest("no control group can be made here")
+        self.addCleanup(until, lambda: self.remove(cgroup), 10)
+        server = self.daemon(CONFIG, before=("sh", "-c", ENTER, cgroup))
+        self.train(server, dataset=tree(200), pipeline=DEAR, name="held", augment="private")
+        told = self.told(server, "held", "quota")
+        cores = len(os.sched_getaffinity(0))
+        self.assertTrue(told["change"].startswith(f"raise the cgroup's CPU quota from 0.1 to {cores} cores"), told)
+        self.assertRegex(told["figure"], r"the quota was used up in \d+ % of its periods")
+
+    @staticmethod
+    def remove(cgroup):
+        """Whether the group is gone: it cannot go before its last process has."""
+        try:
+            os.rmdir(cgroup)
+        except OSError:
+            return False
+        return True
+
+
+if __name__ == "__main__":
+    main()

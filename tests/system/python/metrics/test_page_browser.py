@@ -1,0 +1,161 @@
+"""The live page in a real Chromium, with a real daemon and three live jobs."""
+
+import glob
+import importlib.util
+import os
+
+import above  # noqa: F401
+from browser import PROGRAM, Browser
+from system import PIPELINE, Case, free_port, main, skip, tree, until
+from test_endpoint import CONFIG
+
+if not PROGRAM:
+    skip("chromium (Debian's package chromium) is not installed")
+
+EVIL = "<img src=x onerror=alert(1)>"
+NAMES = ("resnet50", EVIL, "a-name-without-a-single-place-to-break-it-" + 20 * "x")
+NAMED = {"image", "meter", "progressbar", "link", "region", "table", "heading", "columnheader", "rowheader"}
+
+
+AXE = ("axe_playwright_python", "axe_core_python")  # packages of PyPI that have axe-core's script
+
+
+def axe_core():
+    """The script of axe-core: what LARDER_AXE names, or what a package of this Python has; None: there is none."""
+    found = [os.environ["LARDER_AXE"]] if "LARDER_AXE" in os.environ else []
+    for name in AXE:
+        spec = importlib.util.find_spec(name)
+        for folder in spec.submodule_search_locations if spec else ():
+            found += glob.glob(os.path.join(folder, "**", "axe.min.js"), recursive=True)
+    if not found:
+        return None
+    with open(found[0], encoding="utf-8") as file:
+        return file.read()
+
+
+class InBrowser(Case):
+    def setUp(self):
+        super().setUp()
+        self.port = free_port()
+        self.origin = f"http://127.0.0.1:{self.port}/"
+        self.server = self.daemon(CONFIG % self.port)
+        scripts = [self.script(self.server, dataset=tree(600), pipeline=PIPELINE, batch_size=10, epochs=100000,
+                               name=name, step_s=0.01 * (1 + n)) for n, name in enumerate(NAMES)]
+        self.assertTrue(until(lambda: all(len(script.batches) > 1 for script in scripts), 60),
+                        [script.errors for script in scripts])
+        self.browser = Browser(self.folder)
+        self.addCleanup(self.browser.close)
+        self.browser.shape(1280, 1800)
+        self.browser.open(self.origin)
+        self.assertTrue(self.browser.comes("document.querySelectorAll('#jobs-rows tr').length === 3"), self.seen())
+
+    def seen(self):
+        said = "\n".join(sorted(set(self.browser.said)))
+        return f"{self.browser.text()}\n{said}\n{self.server.log()}"
+
+    def quiet(self):
+        """No error was said, and nobody else was asked for anything."""
+        self.assertEqual(self.browser.said, [])
+        self.assertEqual({url for url in self.browser.asked if url != "about:blank"} -
+                         {self.origin, self.origin + "api/v1/live"}, set())
+
+    def shows(self, selector, script):
+        """Waits until what is at the selector fulfils a JavaScript condition on `text`."""
+        self.assertTrue(self.browser.comes(
+            f"((text) => {script})(document.querySelector({selector!r}).innerText)"), self.seen())
+
+    def test_it_renders_and_updates(self):
+        """All parts are shown and change by themselves; names are text; nothing is wrong, nobody else is asked."""
+        browser = self.browser
+        self.shows("#state", "text === 'live'")
+        self.assertEqual(browser.value("[...document.querySelectorAll('#jobs-rows b')].map(b => b.textContent).sort()"),
+                         sorted(NAMES))
+        self.assertEqual(browser.value("document.querySelectorAll('img, #jobs-rows script').length"), 0)
+        for selector in ("#jobs-rows td:nth-child(5)", "#tiles dd", "#jobs-rows td:nth-child(4)"):
+            self.shows(selector, "/^[0-9]/.test(text)")
+        self.shows("#tree", "text.includes('samples are left to') && text.includes('onerror=alert(1)')")
+        self.shows("#memory", "text.includes('prepared samples (arena)') && text.includes('64.0 MiB')")
+        self.shows("#governor", "/lets [0-9]+ prepare and [0-9]+ load/.test(text)")
+        for picture in ("#queues li:nth-child(3) figure", "#threads"):
+            self.assertTrue(browser.comes(f"[...document.querySelectorAll('{picture} path')]"
+                                          ".some(path => path.getAttribute('d').length > 10)"), self.seen())
+        lines = [f"time={time} level=warn msg={message}" for time, message in ("1x", "2y", "3x")]
+        self.assertEqual(browser.value(f"together({lines}).map(row => [row.time, row.times, row.rest])"),
+                         [["3", 2, "msg=x"], ["2", 1, "msg=y"]])
+        ups = set()
+        self.assertTrue(until(lambda: ups.add(browser.text("#daemon")) or len(ups) >= 4, 30), ups)
+        self.quiet()
+
+    def test_a_daemon_goes_and_another_comes(self):
+        """The page says that its daemon is gone, and goes on by itself with the next one."""
+        browser = self.browser
+        browser.value("window.opened_once = true")
+        self.quiet()
+        self.server.kill()
+        self.shows("#state", "text.startsWith('The daemon has not answered since')")
+        self.assertEqual(browser.value("document.title"), "Larder: no daemon")
+        self.assertEqual(browser.value("document.querySelectorAll('#jobs-rows tr').length"), 3)
+        self.server = self.daemon(CONFIG % self.port)
+        self.shows("#state", "text === 'live'")
+        self.shows("#daemon", f"text.includes('process {self.server.process.pid},')")
+        self.assertTrue(browser.comes("document.querySelectorAll('#jobs-rows tr').length === 3"), self.seen())
+        self.shows("#jobs-rows td:nth-child(5)", "/^[0-9]/.test(text)")
+        self.assertEqual(browser.value("[window.opened_once, document.title]"), [True, "Larder"])
+        refused = [text for text in browser.said if "net::ERR_" in text]  # the browser's own words for nobody there
+        self.assertEqual(browser.said, refused)
+        browser.said.clear()
+        self.quiet()
+
+    def test_accessibility(self):
+        """Who cannot see it is told of each part by role and name, and gets through it by keyboard."""
+        self.shows("#jobs-rows td:nth-child(5)", "/^[0-9]/.test(text)")
+        told = self.browser.accessible()
+        self.assertEqual([role for role, name in told if role in NAMED and not name.strip()], [])
+        roles = [role for role, _ in told]
+        for role, least in (("main", 1), ("banner", 1), ("contentinfo", 1), ("status", 1), ("table", 1), ("row", 4),
+                            ("columnheader", 8), ("rowheader", 3), ("progressbar", 3), ("meter", 4), ("image", 8),
+                            ("region", 8)):
+            self.assertGreaterEqual(roles.count(role), least, role)
+        self.assertIn(("progressbar", "epoch of " + EVIL), told)
+        self.assertIn(("heading", EVIL + ", rank 0"), told)
+        self.assertEqual(self.browser.value("[document.documentElement.lang, document.querySelectorAll('h1').length]"),
+                         ["en", 1])
+        for kind in ("keyDown", "keyUp"):
+            self.browser.call("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        self.assertEqual(self.browser.value("document.activeElement.textContent"), "Go to the jobs")
+        for kind in ("keyDown", "keyUp"):
+            self.browser.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r",
+                              windowsVirtualKeyCode=13)
+        self.assertTrue(self.browser.comes("document.activeElement.id === 'jobs'"))
+        self.assertEqual(self.browser.said, [])
+
+    def test_axe(self):
+        """axe-core finds nothing wrong on wide and narrow screens, light and dark."""
+        script = axe_core()
+        if script is None:
+            self.skipTest("axe-core is not here: pip install --no-deps axe-playwright-python, or set LARDER_AXE")
+        self.shows("#jobs-rows td:nth-child(5)", "/^[0-9]/.test(text)")
+        self.browser.value(script + "; null")
+        for width in (1280, 390):
+            for scheme in ("light", "dark"):
+                self.browser.shape(width, 3000, scheme)
+                found = self.browser.value("axe.run(document).then(found => [found.passes.length, found.violations.map("
+                                           "rule => [rule.id, rule.impact, rule.nodes.map(node => node.html)])])")
+                self.assertEqual(found[1], [], (width, scheme))
+                self.assertGreater(found[0], 30)
+
+    def test_narrow_and_dark(self):
+        """On a phone nothing is wider than the screen, and the colours follow what the person prefers."""
+        look = "getComputedStyle(document.body).backgroundColor"
+        light = self.browser.value(look)
+        self.browser.shape(1280, 1800, "dark")
+        self.assertNotEqual(self.browser.value(look), light)
+        for width in (320, 390, 800):
+            self.browser.shape(width, 3000)
+            self.assertTrue(self.browser.comes(f"window.innerWidth === {width}"))
+            self.assertLessEqual(self.browser.value("document.documentElement.scrollWidth"), width)
+        self.quiet()
+
+
+if __name__ == "__main__":
+    main()
