@@ -20,7 +20,7 @@ enum {
      * jobs. */
     REACH_SAMPLES = 192,
     /* If a fiber has fewer, the search covers this many. */
-    REACH_THIN = 256,
+    REACH_THIN = 384,
     /* Fibers, and instances in all of them, that are looked at for one job; those of a fiber newest first. This bounds
      * the work. */
     GROUPS_LOOK_MAX = 1024,
