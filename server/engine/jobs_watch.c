@@ -137,16 +137,6 @@ static bool starves(const struct queues *queues, const struct job *job, const st
     return true;
 }
 
-/* somebody_holds tells whether a client holds a batch. If none does, all that lies between free places is under way or
- * can be evicted, so a job that waits for room need not fail: its room comes. */
-static bool somebody_holds(const struct engine *engine)
-{
-    for (uint32_t no = 0; no < engine->jobs.end; no++)
-        if (queue_batches_held(job_at(&engine->jobs, no)) > 0)
-            return true;
-    return false;
-}
-
 /* watch_room_of notes which ranks of the job starve, and fails the job when one has starved for room_timeout_ns. */
 static void watch_room_of(struct engine *engine, uint32_t no)
 {
@@ -163,8 +153,7 @@ static void watch_room_of(struct engine *engine, uint32_t no)
         prepared_lack(&engine->prepared, engine->prepared.growth.limit);
         if (queue->starves_since_ns == 0) {
             queue->starves_since_ns = engine->env.now_ns ? engine->env.now_ns : 1;
-        } else if (timeout_ns && engine->env.now_ns >= queue->starves_since_ns + timeout_ns &&
-                   (engine->prepared.growth.refused || somebody_holds(engine))) {
+        } else if (timeout_ns && engine->env.now_ns >= queue->starves_since_ns + timeout_ns) {
             engine->plan.zone_again_ns = 0; /* The job's zone is tried a last time, out of order. */
             plan_zone_enter(&engine->plan, job);
             if (job->zoned || engine->plan.zone_goes_on)
