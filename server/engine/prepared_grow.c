@@ -40,7 +40,8 @@ void prepared_growth_begin(struct prepared *prepared)
 bool prepared_may_grow(const struct prepared *prepared)
 {
     const struct growth *growth = &prepared->growth;
-    return (may_grow(prepared) && !growth->refused) || growth->came_ns == prepared->env->now_ns;
+    bool vain = growth->vain_bytes != UINT64_MAX; /* even the whole arena had no room for somebody */
+    return (may_grow(prepared) && !growth->refused && !vain) || growth->came_ns == prepared->env->now_ns;
 }
 
 void prepared_count_leftovers(struct prepared *prepared)

@@ -42,6 +42,8 @@ static const struct {
     {"a job is cancelled, and its client asks in the same moment", 971145, 0},
     {"a sample fails its job, whose client asks for the next epoch in the same moment", 50006919, 0},
     {"the last rank that stood still leaves at once, and another waits for it", 911465, SCENARIO_TIGHT},
+    {"the whole arena had no room for what a job waits for, and part of it went back: it waits for more, for ever",
+     1090005272, SCENARIO_TIGHT},
     {"all of the arena is there in pieces, goes back as unneeded, and is reserved again, for ever", 310169575, 0},
     {"a sample is bad again and again, and its rank seems to starve between", 400000840, SCENARIO_TIGHT},
     {"a source is probed, its jobs leave and others come, and then the probe fails", 120024336, SCENARIO_RESTARTS},
