@@ -9,7 +9,7 @@
 #include "server/driver/driver_priv.h"
 #include "server/sharing/sharing.h"
 
-/* What is left to a job. */
+/* The samples that a job has left. */
 struct driver_left {
     char name[ENGINE_NAME_MAX];
     struct sampler_left set;

@@ -8,8 +8,8 @@
 
 /* The sets of indices that the turns of a record are checked with; bit sets as a record has them. */
 struct marks {
-    uint8_t *view; /* of the view */
-    uint8_t *over; /* whose turn is over */
+    uint8_t *view; /* samples in the view */
+    uint8_t *over; /* samples whose turn is over */
     uint32_t bytes;
 };
 
