@@ -204,7 +204,7 @@ static uint32_t order_reads(const struct dataset *dataset, struct sample_read *r
     return kept;
 }
 
-/* What a run reads from: the file of the segment that was opened last. */
+/* The file that a run reads from: the segment that was opened last. */
 struct open_segment {
     uint32_t number;
     int fd, code; /* code: the errno when it could not be opened */

@@ -206,7 +206,7 @@ static int take_index(struct tier *tier, struct segment *segment, uint64_t file_
     return code;
 }
 
-/* go_through finds what a segment holds. What a kill left of a write at its end goes. LARDER_EIO, LARDER_ENOMEM. */
+/* go_through finds a segment's records, and drops an unfinished write at its end. LARDER_EIO, LARDER_ENOMEM. */
 static int go_through(struct tier *tier, struct segment *segment, uint64_t file_bytes)
 {
     struct opening opening = {tier, segment};
