@@ -36,7 +36,7 @@ struct bench {
     struct rect *sizes; /* each image's size; width 0: does not decode */
     double seconds;
     int threads;
-    uint32_t interval; /* for MARKED: MCUs from one marker to the next */
+    uint32_t interval; /* MCUs from one marker to the next, for MARKED */
 };
 
 struct pass {

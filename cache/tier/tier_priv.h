@@ -41,7 +41,7 @@ struct place {
     uint32_t len_bytes, segment;
 };
 #define SEGMENT_NONE UINT32_MAX
-#define SEGMENT_NUMBER_MAX (UINT32_MAX / 2) /* for segments found at the start: later ones get higher numbers */
+#define SEGMENT_NUMBER_MAX (UINT32_MAX / 2) /* most for segments found at the start: later ones get higher numbers */
 #define SEGMENTS_MAX 512                    /* kept when a class opens: each has a descriptor */
 
 /* The index of one segment. */

@@ -1,4 +1,4 @@
-/* decode.h: makes encoded bytes the pixels of a rectangle of the image.
+/* decode.h: decodes a rectangle of an image.
  *
  *   decode_open    recognises the format, reads the header, applies the limits
  *   decode_scale   where a smaller image will do: may divide it (JPEG only)

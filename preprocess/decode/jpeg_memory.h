@@ -1,6 +1,6 @@
 /* jpeg_memory.h: libjpeg's memory manager, on a worker's scratch memory.
  *
- * By itself libjpeg calls malloc for an image's memory and frees it afterwards. With this manager it takes the memory
+ * Without it, libjpeg calls malloc for an image's memory and frees it afterwards. With this manager it takes the memory
  * from the image's scratch, which is bounded, needs no call to malloc, and is empty again when the image is done.
  * Tables that libjpeg would keep from one image to the next (JPOOL_PERMANENT) have a small fixed place. One thread.
  *

@@ -1,4 +1,4 @@
-/* registrar.h: the registrar turns a client's request into something that the engine can take. It opens the dataset
+/* registrar.h: the registrar resolves a client's request into a job that the engine can take. It opens the dataset
  * (which may mean indexing a million files), parses the pipeline and evaluates the subset.
  *
  * The registrar has a few threads of its own, so that neither the engine nor the session waits, nor one job for another

@@ -1,4 +1,5 @@
-/* restore_set.c: what was taken of a dependent job: a set of turns, and those that the rank has taken since. */
+/* restore_set.c: reads what was taken of a dependent job: a set of turns, and the turns that the rank has taken
+ * since. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

@@ -1,5 +1,5 @@
-/* sharing.h: this daemon as one node of a cluster (server/cluster): what the engine's thread has to do with the others.
- * It is the anchor of its own jobs and the home of some chunks for everybody's.
+/* sharing.h: this daemon as one node of a cluster (server/cluster): the engine's dealings with the other nodes. The
+ * node is the anchor of its own jobs, and the home of some chunks for all nodes' jobs.
  *
  *   sharing.c          who is there, and what goes on between two steps of the engine
  *   sharing_sent.c     requests that have no answer yet
@@ -9,8 +9,8 @@
  *   sharing_status.c   what the status says of it
  *
  * All of it runs in the engine's thread. A daemon that is in no cluster has no `struct sharing`: the functions accept
- * NULL and do nothing then. What the engine asks for during a step is noted. sharing_settle deals with it when the step
- * is over, since that steps the engine again. */
+ * NULL and do nothing then. Requests of the engine are noted during a step. sharing_settle deals with them when the
+ * step is over, because that steps the engine again. */
 #ifndef LARDER_SERVER_SHARING_SHARING_H
 #define LARDER_SERVER_SHARING_SHARING_H
 
