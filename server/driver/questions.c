@@ -76,7 +76,7 @@ static struct status_job job_of(const struct driver *driver, const struct engine
     return out;
 }
 
-/* is_guest tells of a job, by its place, whether it is another node's. */
+/* is_guest tells whether the job at this place is another node's. */
 static bool is_guest(const struct driver *driver, uint32_t place)
 {
     const struct registration *reg = driver->tables.jobs[place].reg;

@@ -89,7 +89,7 @@ static void tell_members(struct sharing *sharing, struct members_event event)
         carry_out(sharing, &actions[i]);
 }
 
-/* heard tells of a node that it answered, or did not. */
+/* heard notes whether a node answered a request or a probe. */
 static void heard(struct sharing *sharing, const struct sharing_sent *sent, const struct peering_event *event)
 {
     uint64_t now_ns = clock_now_ns();
