@@ -1,5 +1,5 @@
 /* file.h: reads and writes whole files for this folder. Calls that were interrupted or short are continued. A function
- * that gives -1 leaves errno set. Any thread; they block on the disk. */
+ * that returns -1 leaves errno set. Any thread; they block on the disk. */
 #ifndef LARDER_CACHE_FILE_H
 #define LARDER_CACHE_FILE_H
 
@@ -20,16 +20,16 @@ struct shown {
 const char *path_shown(const char *path, struct shown *buf);
 
 int errno_code(int number); /* the enum larder_err that fits an errno */
-/* file_error fills err from errno with "path: cannot WHAT: why" and gives the code. */
+/* file_error fills err from errno with "path: cannot WHAT: why" and returns the code. */
 int file_error(struct error *err, const char *path, const char *what);
 
-/* file_mtime_ns and file_ctime_ns give the times of modification and of change. They wrap around where the seconds are
+/* file_mtime_ns and file_ctime_ns return the times of modification and of change. They wrap around if the seconds are
  * absurd. */
 int64_t file_mtime_ns(const struct stat *st);
 int64_t file_ctime_ns(const struct stat *st);
 
-/* file_read_at and file_write_at give 0 when all bytes were read or written, else -1. Where the file ends early,
- * reading gives -1 with errno 0. */
+/* file_read_at and file_write_at return 0 when all bytes were read or written, else -1. If the file ends early, reading
+ * returns -1 with errno 0. */
 int file_read_at(int fd, void *buf, size_t len_bytes, uint64_t offset);
 int file_write_at(int fd, const void *bytes, size_t len_bytes, uint64_t offset);
 

@@ -161,7 +161,7 @@ void affine_apply(const struct affine *affine, enum filter filter, const uint8_t
 
 struct affine affine_shear(double x, double y)
 {
-    /* torchvision turns the tangents into degrees and back; then the inverse of shear x after shear y. */
+    /* torchvision converts the tangents to degrees and back. The map is the inverse of shear x after shear y. */
     double to_degrees = 180.0 / M_PI, to_radians = M_PI / 180.0;
     double sx = atan(x) * to_degrees * to_radians, sy = atan(y) * to_degrees * to_radians;
     double a = cos(-sy) / cos(sy), b = -cos(-sy) * tan(sx) / cos(sy);

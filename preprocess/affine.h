@@ -13,11 +13,13 @@ struct affine {
 /* The filters that a map can use, as choices of an `interpolation` argument: nearest, bilinear, bicubic. */
 extern const char *const affine_filter_names[];
 
-/* affine_apply makes the pixels of out, which may have any size. Where the map leads outside of `in` they are fill. */
+/* affine_apply makes the pixels of out, which may have any size. Pixels that the map takes from outside of `in` are
+ * fill. */
 void affine_apply(const struct affine *affine, enum filter filter, const uint8_t fill[IMAGE_CHANNELS],
                   const struct image *in, const struct image *out);
 
-/* affine_shear and affine_move give the map of torchvision's functional.affine with a shear alone, or a move alone. */
+/* affine_shear and affine_move return the map of torchvision's functional.affine with a shear alone, or a move
+ * alone. */
 struct affine affine_shear(double x, double y);  /* tangents; the upper left corner stays */
 struct affine affine_move(int32_t x, int32_t y); /* pixels */
 

@@ -2,8 +2,9 @@
  * spelling.
  *
  * Each operator has a struct for its arguments, and a table that says name, type, place in the struct, default and
- * bounds of each. Reading refuses what the table does not know. Writing gives the normal form by which pipelines are
- * compared. So values are stored as what they mean: 0.4 for a jitter is stored, and written, as [0.6, 1.4]. Pure. */
+ * bounds of each. Reading refuses arguments that the table does not know. Writing returns the normal form by which
+ * pipelines are compared. So values are stored by their meaning: 0.4 for a jitter is stored, and written, as [0.6,
+ * 1.4]. Pure. */
 #ifndef LARDER_PREPROCESS_ARGS_H
 #define LARDER_PREPROCESS_ARGS_H
 
@@ -54,15 +55,15 @@ struct arg_padding {
 struct arg {
     const char *name;
     enum arg_type type;
-    size_t offset;       /* in the operator's struct */
+    size_t offset;       /* offset in the operator's struct */
     const char *initial; /* JSON; NULL: must be given */
     double min, max;
-    const char *const *choices; /* ends with NULL; of ARG_CHOICE alone */
+    const char *const *choices; /* ends with NULL; only for ARG_CHOICE */
 };
 
-/* args_read fills `values` from a JSON object. Where object is NULL every argument has its default; a null in it
- * stands for that argument's default. table ends with a NULL name. An error's text names the argument and what it
- * must be, not the operator. LARDER_EINVAL. */
+/* args_read fills `values` from a JSON object. If object is NULL, every argument has its default; a null in it stands
+ * for that argument's default. table ends with a NULL name. An error's text names the argument and its allowed values,
+ * but not the operator. LARDER_EINVAL. */
 int args_read(const struct arg *table, const json_t *object, void *values, struct error *err);
 /* args_write returns the normal form: an object with every argument, in the table's order. The caller drops the
  * reference. */

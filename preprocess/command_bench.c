@@ -1,7 +1,7 @@
-/* command_bench.c: larder bench prepare. Ours, on the images as they are and as a store has them, and the reference
- * take turns, some images each, so that what disturbs the machine disturbs all; a pass goes over all images once, and
- * medians are over passes. Image by image they would help each other: a processor that has just decoded an image
- * foretells its branches. */
+/* command_bench.c: larder bench prepare. It measures Larder's decoder, on the images as they are and as a store has
+ * them, and the reference. They alternate every few images, so that a disturbance of the machine hits all of them
+ * alike. A pass goes over all images once, and medians are over passes. They do not alternate image by image, because a
+ * processor that has just decoded an image predicts its branches. */
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -30,24 +30,24 @@ static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max
 enum side { PLAIN, MARKED, PLANES, SIDES };
 
 struct bench {
-    struct command_files files, others[SIDES]; /* of PLAIN there are no others */
+    struct command_files files, others[SIDES]; /* others[PLAIN] is empty */
     bool asked[SIDES];
     struct pipeline *pipeline;
-    struct rect *sizes; /* of each image; width 0: does not decode */
+    struct rect *sizes; /* each image's size; width 0: does not decode */
     double seconds;
     int threads;
-    uint32_t interval; /* MCUs from one marker to the next, of MARKED */
+    uint32_t interval; /* MCUs from one marker to the next, for MARKED */
 };
 
 struct pass {
     uint64_t ours_ns[SIDES], reference_ns;
 };
 
-/* Where the time of all passes went. */
+/* The time of all passes, by kind of work. */
 struct spent {
     struct prepare_times times;
-    uint64_t resample_ns, copy_ns; /* of transform_ns: that of images that are resized, and of the others */
-    struct reference_parts parts;  /* of as many decodes */
+    uint64_t resample_ns, copy_ns; /* parts of transform_ns: images that are resized, and the others */
+    struct reference_parts parts;  /* the same number of decodes by the reference */
 };
 
 struct result {
@@ -84,7 +84,7 @@ static int get_sizes(struct bench *bench, struct error *err)
     return pipeline_is_open(bench->pipeline) ? pipeline_close(&bench->pipeline, size, err) : 0;
 }
 
-/* What an instance of an image is made from: the rectangle, and whether it is resized. */
+/* Finds the rectangle that an instance of an image is made from, and whether it is resized. */
 static bool source_rect(const struct bench *bench, size_t image, const uint64_t key[3], struct rect *out, bool *resized)
 {
     struct op_plan plans[PIPELINE_OPS_MAX];
@@ -135,8 +135,8 @@ static bool reference(const struct bench *bench, size_t image, struct turn *turn
     return ok;
 }
 
-/* Where ours takes its time, and libjpeg its own. It cannot read planes, and has the same coefficients from the image
- * as it was. */
+/* Measures the parts of our time, and of libjpeg's. libjpeg cannot read planes. For them it gets the original image,
+ * which has the same coefficients. */
 static void look_into(const struct bench *bench, enum side side, size_t image, struct turn *turn, uint64_t instance,
                       struct spent *spent)
 {
@@ -152,8 +152,8 @@ static void look_into(const struct bench *bench, enum side side, size_t image, s
     *(resized ? &spent->resample_ns : &spent->copy_ns) += spent->times.transform_ns - before;
 }
 
-/* What is done to an image, in turns. */
-enum task { REFERENCE, OURS, LOOK = OURS + SIDES, TASKS = LOOK + SIDES }; /* OURS and LOOK: of the first side */
+/* The tasks that alternate. */
+enum task { REFERENCE, OURS, LOOK = OURS + SIDES, TASKS = LOOK + SIDES }; /* OURS and LOOK: for the first side */
 
 static enum side side_of(enum task task)
 {
@@ -322,7 +322,7 @@ static json_t *stage(const struct result *result, double ns)
     return rounded(ns / 1e3 / ((double)result->images * (double)result->n_passes));
 }
 
-/* Of the time for an image. Entropy decoding is what is left of opening and decoding. */
+/* The parts of the time for an image. Entropy decoding is the rest of opening and decoding. */
 static json_t *parts(const struct result *result, const struct spent *spent)
 {
     double decode = (double)(spent->times.open_ns + spent->times.decode_ns);

@@ -17,7 +17,7 @@ struct command_file {
 struct command_files {
     struct command_file *items;
     size_t count;
-    uint64_t bytes; /* of all files together */
+    uint64_t bytes; /* total of all files */
 };
 
 /* command_file_read reads one file. The caller frees path and data. */

@@ -1,5 +1,5 @@
 /* commands.h: the commands of this folder. Both take argv, with the command's name in argv[0]. They print results to
- * stdout and errors to stderr. They give the exit status: 0, 1 (failed) or 2 (wrong usage). */
+ * stdout and errors to stderr. They return the exit status: 0, 1 (failed) or 2 (wrong usage). */
 #ifndef LARDER_PREPROCESS_COMMANDS_H
 #define LARDER_PREPROCESS_COMMANDS_H
 

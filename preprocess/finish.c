@@ -45,7 +45,7 @@ static uint16_t half(float value)
     return (uint16_t)(sign | (result + (lost > middle || (lost == middle && (result & 1)))));
 }
 
-/* Where channel c of pixel i goes, in numbers. */
+/* The index, among the output's numbers, of channel c of pixel i. */
 static inline size_t place(const struct sample_shape *shape, size_t i, uint32_t c)
 {
     if (shape->layout == LAYOUT_CHW)

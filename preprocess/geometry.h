@@ -25,7 +25,7 @@ struct resizing {
 
 struct geometry {
     struct rect box;                  /* rectangle of the source; the resampler does not look past its borders */
-    double inset_x, inset_y;          /* where in the box the part to resize begins: 0 unless the source was scaled */
+    double inset_x, inset_y;          /* offset of the part to resize in the box: 0 unless the source was scaled */
     double span_x, span_y;            /* the size of that part: the box's unless the source was scaled */
     uint32_t full_width, full_height; /* the size that the part is resized to */
     struct rect window;               /* the part of the resized pixels that is kept */

@@ -7,10 +7,10 @@
 #include "preprocess/scratch_budget.h"
 
 struct prepare_limits {
-    uint64_t pixels_max;           /* of a decoded image */
-    uint32_t scans_max;            /* of a progressive JPEG */
+    uint64_t pixels_max;           /* most pixels of a decoded image */
+    uint32_t scans_max;            /* most scans of a progressive JPEG */
     uint64_t memory_max;           /* bytes of scratch for one image; 0: what pixels_max needs at worst */
-    struct scratch_budget *budget; /* of all threads together; borrowed; NULL: none. See scratch_budget.h */
+    struct scratch_budget *budget; /* shared by all threads; borrowed; NULL: none. See scratch_budget.h */
 };
 
 #endif

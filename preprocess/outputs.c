@@ -83,7 +83,8 @@ static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool 
         CHECK(!item || item->kind->apply || next > op);
         op = next;
         settled = settled || !item;
-        if (!item || !item->kind->apply) /* what can only join did not go with those before it, and begins a geometry */
+        /* an operator that can only join did not fit the geometry before it, and begins a new one */
+        if (!item || !item->kind->apply)
             continue;
         const struct op_plan *plan = &run->plans[output][op];
         struct pixels made = *pixels;
@@ -110,7 +111,8 @@ static bool same_step(const struct run *run, size_t a, size_t b, uint32_t op)
            strcmp(op_at(run, a, op)->canonical, op_at(run, b, op)->canonical) == 0;
 }
 
-/* Of the outputs in `members`, those that take the same steps as the first from `op` on; *end: how far together. */
+/* Returns those of `members` that take the same steps as the first one from `op` on. *end is where the shared steps
+ * end. */
 static uint64_t companions(const struct run *run, uint64_t members, uint32_t op, uint32_t *end)
 {
     size_t first = (size_t)__builtin_ctzll(members);
@@ -174,7 +176,8 @@ static struct rect united(struct rect a, struct rect b)
     return (struct rect){x, y, right - x, bottom - y};
 }
 
-/* What the outputs begin with, as far as it says what they look at. Calls `each` for every group that starts alike. */
+/* Calls `each` with the first geometry of every group of outputs that start alike: it says which pixels they look
+ * at. */
 static void each_start(const struct run *run, uint64_t members, struct rect whole,
                        void (*each)(struct geometry *geometry, void *context), void *context)
 {
@@ -204,7 +207,7 @@ uint32_t outputs_scaling(const struct run *run, uint64_t members, struct rect wh
 
 struct demand {
     uint32_t divisor;
-    struct rect rect; /* that any output looks at */
+    struct rect rect; /* contains all pixels that some output looks at */
 };
 
 static void unite(struct geometry *geometry, void *context)

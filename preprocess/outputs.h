@@ -8,7 +8,7 @@
 #include "preprocess/scratch.h"
 
 /* The pixels that operators work on at some point. They are a rectangle, beginning at (x, y), of an image of width ×
- * height. Where the decoder divided the image, they are a rectangle of the smaller one. */
+ * height. If the decoder divided the image, they are a rectangle of the smaller one. */
 struct pixels {
     struct image image;
     uint32_t x, y, width, height;

@@ -11,11 +11,11 @@
 
 #define JSON_FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY)
 
-/* A group's alternatives begin with the same shape, and must end with the same. Where the group may do nothing, that is
- * the shape before it. */
+/* A group's alternatives begin with the same shape, and must end with the same. If the group may do nothing, they must
+ * end with the shape before it. */
 struct group_shape {
     uint32_t group;
-    uint32_t alternative; /* that is followed now */
+    uint32_t alternative; /* the alternative being checked */
     struct op_shape before, after;
     bool ended; /* an alternative has ended, and `after` is its shape */
 };
@@ -124,7 +124,7 @@ static int find_shape(struct pipeline *pipeline, struct error *err)
     return 0;
 }
 
-/* Of a group, the first operator's text is the whole group's. */
+/* The text of a group's first operator is that of the whole group. */
 static const char *written(const struct pipeline_op *op)
 {
     if (!op->group)
@@ -178,7 +178,7 @@ static int build(const json_t *list, struct pipeline **out, struct error *err)
 int pipeline_parse_open(const char *json, size_t len_bytes, struct pipeline **out, struct error *err)
 {
     json_error_t where;
-    errno = 0; /* where memory runs out the library may tell of a wrong token, and malloc sets errno */
+    errno = 0; /* when memory runs out the library may report a wrong token, but malloc sets errno */
     json_t *list = json_loadb(json, len_bytes, JSON_FLAGS, &where);
     int rc;
     if (len_bytes == 0)

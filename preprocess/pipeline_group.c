@@ -1,11 +1,11 @@
-/* pipeline_group.c: reads a member of a pipeline's list: an operator, or a group, of which chance chooses one
- * alternative:
+/* pipeline_group.c: reads a member of a pipeline's list. It is an operator, or a group with alternatives, one of which
+ * is chosen at random:
  *
  *   {"random_choice": {"transforms": [operator or list of operators, …], "p": [weight, …]}}
  *   {"random_apply": {"transforms": [operator, …], "p": 0.5}}
  *
  * The second is a choice between its list and nothing. A group's operators stand in the pipeline one after the other.
- * Each has the part of 0 … 1 in which the group's one draw lets it happen. */
+ * Each has a range within 0 … 1, and happens when the group's one draw falls into it. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 /* A group that is being read. */
 struct group {
     struct pipeline *pipeline;
-    size_t index; /* in the list */
+    size_t index; /* index in the list */
     uint32_t number, first;
     json_t *transforms, *p; /* its normal form */
 };

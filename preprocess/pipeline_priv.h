@@ -14,11 +14,11 @@ struct pipeline_op {
     const struct op_kind *kind;
     void *values;          /* the struct of its arguments */
     char *canonical;       /* its normal form; two operators do the same exactly when these are equal */
-    uint32_t group;        /* 0: it always happens; else the number of a group of which chance chooses an alternative */
-    uint32_t alternative;  /* of its group, from 0 */
+    uint32_t group;        /* 0: it always happens; else the number of its group */
+    uint32_t alternative;  /* its alternative in the group, from 0 */
     double from, to;       /* it happens when the group's draw is in from ≤ draw < to */
-    char *group_canonical; /* of a group's first operator: the whole group's normal form */
-    bool may_skip;         /* of a group's first operator: the group may do nothing */
+    char *group_canonical; /* first operator of a group: the whole group's normal form */
+    bool may_skip;         /* first operator of a group: the group may do nothing */
 };
 
 struct pipeline {
@@ -28,7 +28,7 @@ struct pipeline {
     char *canonical;
     uint32_t n_groups;
     uint32_t n_ops;
-    uint32_t n_pixel_ops; /* the first so many work on 8-bit pixels; finish runs the others */
+    uint32_t n_pixel_ops; /* the first n_pixel_ops work on 8-bit pixels; finish runs the others */
     bool open;            /* pipeline_is_open; it has no shape */
     bool plain;           /* the result is 8-bit RGB, channels last: the last operator can write to the destination */
     struct pipeline_op ops[];

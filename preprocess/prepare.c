@@ -1,7 +1,8 @@
-/* prepare.c: the order of things for one sample: header, plans, decode what they need, then each output.
+/* prepare.c: the steps for one sample: read the header, make the plans, decode the pixels that they need, make each
+ * output.
  *
- * What outputs share makes none of them fail that could be made by itself: where the rectangle that all need together
- * cannot be decoded, or the memory for all does not suffice, each is made again with a decode of its own. */
+ * No output fails because of another one. If the rectangle that all need together cannot be decoded, or the memory does
+ * not suffice for all, each is made again with a decode of its own. */
 #include "preprocess/prepare.h"
 
 #include <stdio.h>
@@ -209,7 +210,7 @@ static void make(struct prepare_scratch *scratch, struct run *run, uint64_t memb
     bool opened;
     uint64_t failed;
     enum scratch_verdict verdict;
-    do { /* what the budget refused for want of room is begun again when there is some */
+    do { /* if the budget had no room, this is begun again when it has some */
         failed = try_members(scratch, run, members, &opened, &fault);
         verdict = scratch_wait(run->memory);
     } while (failed && verdict == SCRATCH_AGAIN);
@@ -222,7 +223,7 @@ static void make(struct prepare_scratch *scratch, struct run *run, uint64_t memb
         fail_outputs(run, failed, &fault);
         return;
     }
-    for (; failed; failed &= failed - 1) /* by what it shared with others: once more without them, and no further */
+    for (; failed; failed &= failed - 1) /* perhaps because of another output: made once more, alone */
         make(scratch, run, failed & -failed);
 }
 

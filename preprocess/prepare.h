@@ -1,4 +1,4 @@
-/* prepare.h: turns encoded bytes into pixels. Pure apart from its scratch memory: the result depends on the bytes, the
+/* prepare.h: makes pixels from encoded bytes. Pure apart from its scratch memory: the result depends on the bytes, the
  * pipeline and the key alone. */
 #ifndef LARDER_PREPROCESS_PREPARE_H
 #define LARDER_PREPROCESS_PREPARE_H
@@ -28,7 +28,7 @@ struct prepare_scratch;
 int prepare_scratch_create(const struct prepare_limits *limits, struct prepare_scratch **out);
 void prepare_scratch_destroy(struct prepare_scratch *scratch); /* accepts NULL */
 
-/* What was made with a scratch since it was created. One decode can make many outputs. */
+/* Decodes and outputs made with a scratch since it was created. One decode can make many outputs. */
 struct prepare_counts {
     uint64_t decodes, outputs;
 };
@@ -46,12 +46,12 @@ void prepare_scratch_time(struct prepare_scratch *scratch, struct prepare_times 
 int prepare_size(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes, struct image_size *out,
                  struct error *err);
 
-#define PREPARE_OUTPUTS_MAX 64 /* of one sample at once */
+#define PREPARE_OUTPUTS_MAX 64 /* outputs of one sample at once */
 
 /* One instance to make. */
 struct prepare_output {
     const struct pipeline *pipeline; /* borrowed */
-    uint64_t key[3];                 /* of the random suffix: (pipeline seed, sample, instance) */
+    uint64_t key[3];                 /* key of the random suffix: (pipeline seed, sample, instance) */
     void *dst; /* has room for pipeline_shape().bytes; for the empty pipeline, for the encoded bytes */
     /* The outcome. BAD_NONE: it was made. Otherwise this is why not, err says more (the caller adds the file's
      * name), and the bytes at dst are undefined. */

@@ -12,8 +12,8 @@
  * libjpeg decodes. */
 bool reference_decode(const uint8_t *bytes, size_t len_bytes, struct rect rect, uint8_t **buffer, size_t *capacity);
 
-/* What the parts of a decode take that come after the entropy decoding, as differences between decodes of which each
- * leaves one out. */
+/* Times of the parts of a decode after the entropy decoding. They are differences between decodes that each leave one
+ * part out. */
 struct reference_parts {
     double idct_ns, color_ns; /* color: upsampling of chroma and conversion to RGB */
 };

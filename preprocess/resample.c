@@ -84,9 +84,9 @@ struct side {
     uint32_t from, count; /* the window */
     enum filter filter;
     bool mirror;
-    double inset;     /* where the first output begins */
+    double inset;     /* begin of the first output */
     double scale;     /* source pixels per output pixel */
-    double widening;  /* of the filter */
+    double widening;  /* factor by which the filter is widened */
     uint32_t reached; /* FILTER_NEAREST: the output last asked for, and where it looks */
     double position;
 };

@@ -1,7 +1,8 @@
 /* resample_avx2.c: the resampler's inner loops for AVX2.
  *
- * vpmaddwd multiplies pairs of 16-bit numbers and adds them up, so a weight is split into w = low + 256 high, low from
- * 0 to 255, and both are summed on their own: exact, two taps of all channels an instruction and half. */
+ * vpmaddwd multiplies pairs of 16-bit numbers and adds them up. So a weight is split into w = low + 256 high, low from
+ * 0 to 255, and both are summed on their own. The result is exact, and for each half an instruction does two taps of
+ * all channels. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* resample_avx512.c: the resampler's inner loops for AVX-512 with VNNI (Cascade Lake, Ice Lake, Zen 4 and later).
  *
- * vpdpbusd multiplies four bytes by four signed bytes and adds up, so a 24-bit weight is split into three signed digits
- * of 8 bits, w = d0 + 256 d1 + 65536 d2, each summed on its own: exact, and four taps of all channels an
- * instruction. */
+ * vpdpbusd multiplies four bytes by four signed bytes and adds up. So a 24-bit weight is split into three signed digits
+ * of 8 bits, w = d0 + 256 d1 + 65536 d2, and each is summed on its own. The result is exact, and an instruction does
+ * four taps of all channels. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>

@@ -21,8 +21,8 @@ _Static_assert(RESAMPLE_GROUP - 1 <= IMAGE_SLACK_ROWS, "a whole group of rows ma
 struct resample_axis {
     uint32_t count;   /* outputs; the arrays go on, with weights of zero, to a multiple of RESAMPLE_COLUMNS */
     uint32_t groups;  /* groups of weights an output, the same for all */
-    int32_t *first;   /* by output: its first source pixel, counted from the first that is needed */
-    int32_t *weights; /* by output: groups × RESAMPLE_GROUP weights */
+    int32_t *first;   /* each output's first source pixel, counted from the first that is needed */
+    int32_t *weights; /* groups × RESAMPLE_GROUP weights for each output */
     void *packed;     /* the same weights in the form that a vector version takes */
 };
 

@@ -33,7 +33,7 @@ static void free_blocks(struct scratch *scratch)
     scratch->held_bytes = 0;
 }
 
-/* What is held is no more than the thread may keep. */
+/* Gives the common part back, since the thread holds no more than it may keep. */
 static void give_back(struct scratch *scratch)
 {
     if (scratch->reserved_bytes)
@@ -132,8 +132,8 @@ int scratch_outside(struct scratch *scratch, size_t bytes)
     return hold(scratch, bytes) ? 0 : LARDER_ENOMEM;
 }
 
-/* What the thread keeps for the next image: half as much again as this one needed, so that images of like size settle
- * at once. A failure shows at the next take. */
+/* Keeps one block for the next image, half as long again as this image needed, so that images of similar size need no
+ * other. A failure shows at the next take. */
 static void settle_blocks(struct scratch *scratch, size_t needed)
 {
     size_t keep = scratch->budget ? scratch_budget_keep(scratch->budget) : SCRATCH_KEEP_BYTES;

@@ -1,8 +1,8 @@
 /* scratch.h: a worker's memory for the image at hand. It is taken piece by piece and given back all at once.
  *
  * Blocks that did not suffice are replaced, between images, by one that would have sufficed. So in steady state an
- * image allocates nothing. With a budget, blocks and what decoders take elsewhere (scratch_outside) count against
- * it. Where the budget has no room at the moment, nothing more is given, and the image is begun again after
+ * image allocates nothing. With a budget, blocks and memory that decoders take elsewhere (scratch_outside) count
+ * against it. If the budget has no room at the moment, scratch_take fails, and the image is begun again after
  * scratch_wait. One thread owns a scratch. Memory comes uncleared, aligned to 64 bytes. */
 #ifndef LARDER_PREPROCESS_SCRATCH_H
 #define LARDER_PREPROCESS_SCRATCH_H
@@ -24,12 +24,12 @@ struct scratch {
     size_t used_bytes;            /* taken from the newest block */
     size_t taken_bytes;           /* taken since the last reset */
     size_t expected_bytes;        /* the most that was expected to be taken since the last reset */
-    size_t max_bytes;             /* what one image may take */
+    size_t max_bytes;             /* the most that one image may take */
 
     struct scratch_budget *budget; /* borrowed; NULL: none */
-    size_t held_bytes;             /* in blocks, and taken elsewhere */
+    size_t held_bytes;             /* memory in blocks, and memory taken elsewhere */
     size_t reserved_bytes;         /* taken of the budget's common part */
-    size_t refused_bytes;          /* what held_bytes would have become when the budget refused; 0: it did not */
+    size_t refused_bytes;          /* the held_bytes that the budget refused; 0: it refused none */
     bool clean;                    /* the image began without a block that others had left */
 };
 

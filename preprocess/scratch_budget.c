@@ -15,10 +15,10 @@ struct scratch_budget {
     size_t keep_bytes, common_bytes; /* immutable */
     uint64_t bytes;                  /* immutable */
 
-    pthread_mutex_t lock; /* of what is below */
+    pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
-    size_t taken_bytes;         /* of the common part */
-    uint64_t next_ticket, turn; /* the line: [turn, next_ticket) wait */
+    size_t taken_bytes;         /* taken from the common part */
+    uint64_t next_ticket, turn; /* the queue: tickets in [turn, next_ticket) wait */
 };
 
 int scratch_budget_create(uint64_t bytes, uint32_t threads, struct scratch_budget **out)

@@ -14,7 +14,7 @@
 
 _Static_assert(SHRINK_SIDE_MAX <= JPEG_SIDE_MAX, "every smaller image can be written");
 
-/* What one image is made with. */
+/* The memory and the decoder for one image. */
 struct work {
     struct scratch memory;
     struct decoder *decoder;

@@ -13,12 +13,12 @@
 #include "common/error.h"
 #include "preprocess/limits.h"
 
-#define SHRINK_SIDE_MAX 65500 /* what a JPEG can have */
+#define SHRINK_SIDE_MAX 65500 /* the longest side of a JPEG */
 
 struct shrinking {
     uint32_t max_side;     /* pixels, 1 … SHRINK_SIDE_MAX */
-    uint32_t quality;      /* of the JPEG, 1 … 100 */
-    uint32_t restart_mcus; /* a restart marker after so many MCUs, as jpeg_rewrite has them; 0: none */
+    uint32_t quality;      /* the JPEG's, 1 … 100 */
+    uint32_t restart_mcus; /* MCUs from one restart marker to the next, see jpeg_rewrite; 0: no markers */
 };
 
 struct shrunk {
@@ -32,7 +32,7 @@ struct shrunk {
     struct error why;
 };
 
-/* shrink gives 0, or LARDER_ENOMEM. limits->budget is not used. */
+/* shrink returns 0, or LARDER_ENOMEM. limits->budget is not used. */
 int shrink(const struct prepare_limits *limits, const struct shrinking *how, const uint8_t *bytes, size_t len_bytes,
            struct shrunk *out, struct error *err);
 

@@ -12,8 +12,8 @@
 
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK }; /* never waits for a pipe's other end */
 
-/* What is there in the root's place may be an empty mount point. Devices get other numbers when they are mounted
- * again. */
+/* root_is_there tells whether the root is the folder that was indexed, and not an empty mount point. It compares
+ * inodes, since a device gets another number when it is mounted again. */
 static bool root_is_there(const struct index *index)
 {
     struct stat st;

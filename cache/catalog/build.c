@@ -14,7 +14,7 @@ struct builder {
     struct contents *contents;
     struct id_table *ids;
     uint64_t identity_seed; /* so that nobody can make up a file that passes for another */
-    pthread_mutex_t lock;   /* of the fields below */
+    pthread_mutex_t lock;   /* guards the fields below */
     uint64_t checkpoints_loaded, trees_walked;
     uint32_t chunk_size;
     uint64_t chunk_seed;
@@ -98,7 +98,7 @@ static int make_identities(const struct builder *builder, const struct dataset_p
 {
     size_t count = parts->index.sample_count;
     struct identity_table firsts = {0};
-    uint32_t *seen = calloc(count, sizeof *seen); /* by number in firsts */
+    uint32_t *seen = calloc(count, sizeof *seen); /* indexed by the number in firsts */
     int code = seen ? identity_table_reserve(&firsts, count) : LARDER_ENOMEM;
     for (size_t i = 0, made = 0; !code && i < count; i++) {
         for (; made < count && made <= i + IDENTITY_AHEAD; made++) {
@@ -246,7 +246,7 @@ int builder_refresh(struct builder *builder, const struct catalog_wish *wish, st
     if (!old)
         return build(builder, wish, true, out, err);
     if (source_unchanged(wish, old)) {
-        contents_find(builder->contents, old, false); /* where its files could not be read before */
+        contents_find(builder->contents, old, false); /* tries again if the files could not be read before */
         *out = dataset_ref(old);
         return 0;
     }
@@ -255,6 +255,6 @@ int builder_refresh(struct builder *builder, const struct catalog_wish *wish, st
     log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", wish->path);
     int code = build(builder, wish, false, out, err);
     if (!code)
-        atomic_store(&old->stale, true); /* what it reads from now on says nothing about the checkpoint that is new */
+        atomic_store(&old->stale, true); /* the old dataset's reads say nothing about the new checkpoint */
     return code;
 }

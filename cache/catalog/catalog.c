@@ -1,10 +1,12 @@
 /* catalog.c: the sources a daemon has opened, and who waits for them.
  *
- * A source is one folder, by its resolved path, and what of it counts as a sample. While one caller indexes or verifies
- * it (building), others who want it wait and share the outcome; the work ends early when none of them wants it any
- * more. lock guards the list of sources and what is in them; indexing (catalog_build.c) happens outside it, and nothing
- * is read or written under it. The ids have a lock of their own, held while one dataset's ids are given. The catalog
- * keeps a reference to each source's newest dataset; of those that nobody else uses it keeps a few. */
+ * A source is one folder, by its resolved path, with the rule that says which of its files are samples. While one
+ * caller indexes or verifies it (building), other callers that want it wait and share the outcome. The work ends early
+ * when none of them wants it any more.
+ *
+ * `lock` guards the list of sources and their fields. Indexing (build.c) happens outside it, and nothing is read or
+ * written under it. The ids have a lock of their own, held while one dataset's ids are given. The catalog keeps a
+ * reference to each source's newest dataset, but only to a few datasets that nobody else uses. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -28,12 +30,12 @@ struct source {
     bool every;              /* samples are files of any kind */
     struct dataset *dataset; /* the newest; NULL when it is not in memory */
     unsigned users;          /* callers inside catalog_open */
-    struct caller *callers;  /* as many */
+    struct caller *callers;  /* `users` of them */
     bool building;
     /* All its callers are interrupted: set under the lock, cleared before a build, read by it. */
     struct interrupt unwanted;
     uint64_t builds;      /* finished ones */
-    struct error outcome; /* of the last build */
+    struct error outcome; /* the last build's */
     uint64_t last_use;
 };
 
@@ -41,7 +43,7 @@ struct catalog {
     uint32_t magic;
     struct id_table *ids;
     struct builder *builder;
-    pthread_mutex_t lock; /* of the fields below */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t built; /* some source's build finished, or a caller's interrupt was set */
     struct source *sources;
     uint64_t uses;
@@ -183,7 +185,7 @@ static struct source *find_source_locked(struct catalog *catalog, const char *pa
     return source;
 }
 
-/* Builds, outside the lock, and publishes the outcome. What was interrupted leaves all as it was. */
+/* Builds, outside the lock, and publishes the outcome. An interrupted build changes nothing. */
 static void build_source_locked(struct catalog *catalog, struct source *source)
 {
     struct dataset *old = source->dataset, *fresh = NULL;

@@ -1,17 +1,17 @@
 /* catalog.h: the catalog knows the datasets: which samples there are, where their bytes lie, how they are labelled.
  *
- * A catalog gives ids that are global to the daemon. An id is given to another sample when no dataset has it any
- * more. A sample's identity is (device, inode, size, mtime), symbolic links followed. In a packed store it is the
- * content's hash, and also the store itself where others may write to that. So datasets that contain the same file
- * share its id. A file that one dataset contains k times has k ids, and its first occurrence shares with the first
- * occurrence elsewhere. A dataset is immutable once opened, and reference-counted (atomic). Any thread may call all
- * its functions.
+ * A catalog gives ids that are global to the daemon. An id is given to another sample when no dataset has it any more.
+ * A sample's identity is (device, inode, size, mtime), symbolic links followed. In a packed store it is the content's
+ * hash, and also the store itself if others may write to the store. So datasets that contain the same file share its
+ * id. A file that one dataset contains k times has k ids, and its first occurrence shares with the first occurrence
+ * elsewhere. A dataset is immutable once opened, and reference-counted (atomic). Any thread may call all its functions.
  *
  * A class-per-folder tree is read as torchvision's ImageFolder reads it. Classes are the sorted names of the root's
  * folders, and a sample's label is its class's index. The extensions are .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff
- * .webp (any case). Samples are ordered by class, then by the sorted walk of its folders, then by file name. An
- * image that cannot be reached (a dangling link) keeps its place and fails when it is read. Where ImageFolder would
- * quietly go wrong a tree is refused: a folder cannot be listed, or symbolic links lead back to a folder above them. */
+ * .webp (any case). Samples are ordered by class, then by the sorted walk of its folders, then by file name. An image
+ * that cannot be reached (a dangling link) keeps its place and fails when it is read. Trees with which ImageFolder
+ * would quietly go wrong are refused: those with a folder that cannot be listed, or with symbolic links that lead back
+ * to a folder above them. */
 #ifndef LARDER_CACHE_CATALOG_CATALOG_H
 #define LARDER_CACHE_CATALOG_CATALOG_H
 
@@ -47,7 +47,7 @@ void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t se
 /* catalog_open returns a reference to the dataset of a source: a class-per-folder tree, or a folder of store.h. When
  * the dataset is not in memory unchanged, it indexes the source or verifies its checkpoint. Unchanged means three
  * things: every folder has the modification time it had; no read has met a changed file; and the files that are looked
- * at are those that were indexed. Of a small tree all are looked at, of a large one some, drawn at random
+ * at are those that were indexed. It looks at all files of a small tree, and at a random part of a large one's
  * (docs/files.md). A sample whose file has become another one has another id. The call blocks for as long as that
  * takes. Any thread may call it; two callers of one source do the work once. LARDER_ENOENT, LARDER_EINVAL (not a
  * folder, no class folders, an empty class, a loop of links), LARDER_EIO, LARDER_EPERM, LARDER_ELIMIT,
@@ -63,7 +63,7 @@ int catalog_open_files(struct catalog *catalog, const char *path, struct dataset
  * interrupted, and those who still want it get it. */
 struct catalog_wish {
     const char *path;
-    bool every_file;                   /* as catalog_open_files */
+    bool every_file;                   /* true: as catalog_open_files */
     const struct interrupt *interrupt; /* lives until the call returns; may be NULL */
 };
 int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err);
@@ -71,9 +71,10 @@ int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, s
  * it. Any thread. */
 void catalog_interrupted(struct catalog *catalog);
 
-/* catalog_version gives the version of an open dataset. Of a tree that was indexed a few dozen files are read for it,
- * in the background. A checkpoint keeps what they say. It waits for that, wait_ms at most, or until soon after the
- * interrupt was set and catalog_interrupted called. Then the content may not be known. */
+/* catalog_version fills in the version of an open dataset. A background thread reads a few dozen files of a newly
+ * indexed tree for it, and a checkpoint keeps the result. The call waits for that, but for wait_ms at most, and no
+ * longer than until soon after the interrupt was set and catalog_interrupted called. Then the content may not be
+ * known. */
 void catalog_version(struct catalog *catalog, const struct dataset *dataset, unsigned wait_ms,
                      const struct interrupt *interrupt, struct dataset_version *out);
 
@@ -100,12 +101,12 @@ const char *dataset_path(const struct dataset *dataset); /* the source's absolut
 uint32_t dataset_count(const struct dataset *dataset);   /* number of samples */
 uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class(const struct dataset *dataset, uint32_t label); /* NULL when label ≥ classes */
-/* dataset_fingerprint gives a hash of classes, keys, sizes, labels and order. Times do not count, so that a copy
- * elsewhere has the same fingerprint. Of a store the sizes are those of what was packed. Where images were shrunk, size
- * and quality count too. */
+/* dataset_fingerprint hashes classes, keys, sizes, labels and order. Times do not count, so that a copy elsewhere has
+ * the same fingerprint. A store counts with the sizes of the files that were packed. If images were shrunk, the limit
+ * of their size and their quality count too. */
 void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]);
-/* dataset_version gives what is known of the dataset's version at present. Of a tree the content may come to be known
- * later: see catalog_version. A folder and its store have one content, and other times. */
+/* dataset_version fills in what is known of the dataset's version at present. A tree's content may become known later:
+ * see catalog_version. A folder and its store have the same content, and different times. */
 void dataset_version(const struct dataset *dataset, struct dataset_version *out);
 
 /* How a dataset was packed, and what that did to its samples. All is 0 for a plain tree. */
@@ -117,10 +118,11 @@ struct packing {
     uint32_t samples_shrunk, samples_restart_rows, samples_planes;
     uint32_t samples_undecoded; /* they should have been shrunk, but cannot be decoded, and are as they were */
 };
-/* dataset_packing tells this. What the last store did is told, not what its source had been through. Any thread. */
+/* dataset_packing fills that in. It describes what the last store did, and not what had been done to that store's
+ * source. Any thread. */
 void dataset_packing(const struct dataset *dataset, struct packing *out);
 
-/* What the dataset knows of a sample, by its index < dataset_count (CHECKed). The key is borrowed. */
+/* These return the dataset's facts about a sample, by its index < dataset_count (CHECKed). The key is borrowed. */
 sample_id dataset_id(const struct dataset *dataset, uint32_t index);
 int32_t dataset_label(const struct dataset *dataset, uint32_t index);
 uint64_t dataset_size(const struct dataset *dataset, uint32_t index);   /* encoded bytes, as indexed */
@@ -161,7 +163,7 @@ const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t ch
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
 
 /* One sample among several to be read. The caller sets index and buf. The outcome is in err; code 0 means that it was
- * read. `left` says instead that the time was up before it was its turn. */
+ * read. `left` says instead that the time was up before the sample was begun. */
 struct sample_read {
     uint32_t index;
     void *buf; /* room for dataset_size(index) */
@@ -169,10 +171,10 @@ struct sample_read {
     struct error err;
 };
 
-/* dataset_read_many reads samples as dataset_read does, each with its own outcome, and gives the number that failed.
+/* dataset_read_many reads samples as dataset_read does, each with its own outcome, and returns the number that failed.
  * count ≤ CHUNK_SAMPLES_MAX. In a store one read brings a chunk's samples; in a plain tree a few files are read at
- * once. When it is later than until_ns (of clock_now_ns; 0: never), it begins nothing more, and leaves what is left;
- * something is always read. */
+ * once. When it is later than until_ns (of clock_now_ns; 0: never), it begins no further sample and marks the rest as
+ * left; something is always read. */
 uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count, uint64_t until_ns);
 
 #endif

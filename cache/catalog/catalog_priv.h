@@ -55,7 +55,7 @@ struct index {
     struct index_sample *samples;
     size_t sample_count, sample_cap;
     bool all_reachable;  /* It is known that no sample is INDEX_UNREACHABLE. */
-    uint64_t content[2]; /* of its version, in a checkpoint; 0, 0: not known */
+    uint64_t content[2]; /* the version's content, in a checkpoint; 0, 0: not known */
 };
 
 /* index.c */
@@ -156,11 +156,11 @@ struct identity {
 };
 
 struct identity_table {
-    struct identity *identities; /* by number */
+    struct identity *identities; /* indexed by number */
     size_t count, cap;           /* numbers ever given, and room for them */
     size_t used;                 /* identities that have a number */
     uint64_t *spare;             /* a bit for each number that was released */
-    size_t n_spare, spare_from;  /* how many bits are set; no word before spare_from has one */
+    size_t n_spare, spare_from;  /* bits that are set in spare; no word before spare_from has one */
     uint32_t *places;            /* a hash table with open addressing, a power of two long: number + 1, or 0 */
     size_t place_count;
 };
@@ -183,8 +183,8 @@ void identity_release(struct identity_table *table, uint32_t number);
 struct store; /* store_priv.h */
 
 /* content_identity returns the identity of a sample's content, among those made with the same seed. store: NULL in a
- * plain tree. apart: what tells samples apart that are the same file in all else: how many earlier samples of their
- * dataset are that file, or when it was last changed. */
+ * plain tree. `apart` distinguishes samples that are the same file otherwise. It is the number of earlier samples of
+ * their dataset that are that file, or the file's change time. */
 struct identity content_identity(const struct index_sample *sample, const struct store *store, uint64_t apart,
                                  uint64_t seed);
 
@@ -206,7 +206,7 @@ uint64_t id_table_used(struct id_table *table);
 
 /* chunking.c */
 
-/* Which sample lies where. Position p is slot p % chunk_size of chunk p / chunk_size. Both arrays have one entry for
+/* Maps samples to positions. Position p is slot p % chunk_size of chunk p / chunk_size. Both arrays have one entry for
  * each sample. */
 struct chunking {
     uint32_t chunk_size;
@@ -241,7 +241,7 @@ struct dataset {
     struct store *store; /* NULL: a plain tree */
 };
 
-/* What a dataset is made of. */
+/* The parts that a dataset is made from. */
 struct dataset_parts {
     struct index index;
     sample_id *ids;            /* one a sample */
@@ -262,10 +262,11 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out);
 /* version_times hashes the modification times of a tree's samples (store is NULL), or the contents that a store has.
  * LARDER_ENOMEM. */
 int version_times(const struct index *index, const struct store *store, uint64_t out[2]);
-/* version_witnesses chooses the samples whose content stands for the dataset's, at least one, and gives their number.
+/* version_witnesses chooses the samples whose content stands for the dataset's, at least one, and returns their number.
  * Two datasets of one fingerprint have the same. */
 uint32_t version_witnesses(const struct dataset *dataset, uint32_t witnesses[WITNESSES_MAX]);
-/* version_content makes one hash of those of n witnesses; version_of_store of what a store's index knows. */
+/* version_content combines the hashes of n witnesses into one. version_of_store makes the same hash from a store's
+ * index. */
 void version_content(const uint32_t *witnesses, const struct identity *hashes, uint32_t n, uint64_t out[2]);
 void version_of_store(const struct dataset *dataset, uint64_t out[2]);
 
@@ -277,8 +278,8 @@ int dataset_hash(const struct dataset *dataset, uint32_t index, const struct int
 /* saver.c: writes checkpoints in a thread of its own. Any thread may call it. */
 struct saver;
 int saver_create(struct saver **out); /* LARDER_ENOMEM */
-/* saver_save has the dataset's checkpoint (not NULL) written soon, as the dataset is now. Nothing waits for that. Where
- * it cannot be written that is logged. A checkpoint whose dataset has become stale is not kept. */
+/* saver_save has the dataset's checkpoint (not NULL) written soon, as the dataset is now. It does not wait for that. If
+ * the checkpoint cannot be written, that is logged. A checkpoint whose dataset has become stale is not kept. */
 void saver_save(struct saver *saver, struct dataset *dataset);
 void saver_wait(struct saver *saver);    /* until all are written */
 void saver_destroy(struct saver *saver); /* after all are written */
@@ -295,7 +296,7 @@ void contents_await(struct contents *contents, const struct dataset *dataset, un
                     const struct interrupt *interrupt);
 void contents_interrupted(struct contents *contents);
 void contents_wait(struct contents *contents);    /* until nothing is being read */
-void contents_destroy(struct contents *contents); /* what is being read ends early */
+void contents_destroy(struct contents *contents); /* reads in progress end early */
 
 /* build.c makes datasets. Any thread may call it, but one at a time for each source. */
 
@@ -308,7 +309,7 @@ void builder_destroy(struct builder *builder); /* after all checkpoints are writ
 void builder_wait_saved(struct builder *builder);
 void builder_set_chunking(struct builder *builder, uint32_t samples, uint64_t seed); /* see catalog_set_chunking */
 
-/* What a builder has done. */
+/* How often a builder loaded a checkpoint, and walked a tree. */
 struct builder_counts {
     uint64_t checkpoints_loaded, trees_walked;
 };

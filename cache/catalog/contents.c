@@ -28,7 +28,7 @@ struct reader {
 struct contents {
     struct saver *saver;     /* borrowed */
     struct interrupt ending; /* set when it is destroyed */
-    pthread_mutex_t lock;    /* of all below */
+    pthread_mutex_t lock;    /* guards all below */
     pthread_cond_t changed;  /* a reader is done, or somebody's interrupt was set */
     struct reader *readers;
 };

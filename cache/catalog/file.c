@@ -9,7 +9,7 @@
 
 #include "cache/catalog/catalog_priv.h"
 
-/* What <linux/magic.h> has only in newer releases. */
+/* Only newer releases of <linux/magic.h> have these. */
 #define EXFAT_MAGIC 0x2011BAB0u
 #define CIFS_MAGIC 0xFF534D42u
 #define SMB_MAGIC 0xFE534D42u

@@ -13,7 +13,7 @@
 struct id_table {
     uint32_t magic;
     atomic_uint refs;     /* the catalog and its datasets */
-    pthread_mutex_t lock; /* of what is below */
+    pthread_mutex_t lock; /* guards all below */
     struct identity_table identities;
     uint32_t *users;   /* datasets, by id */
     uint64_t *retired; /* a bit an id */

@@ -236,7 +236,7 @@ struct call {
     enum what what;
     const struct dataset *dataset;
     uint32_t index;    /* or how many */
-    uint64_t until_ns; /* of READ_MANY */
+    uint64_t until_ns; /* for READ_MANY */
     void *buf;         /* or what to read, or where the hash goes */
     const struct interrupt *interrupt;
     struct error *err;

@@ -1,8 +1,7 @@
 /* saver.c: writes checkpoints in a thread of its own, since whoever opens a dataset need not wait for the disk.
  *
  * One thread, which begins with the first checkpoint, writes them in the order in which they came. So the newest of a
- * source is the last to be written. lock guards the line and what is said of the thread. Nothing is written under
- * it. */
+ * source is the last to be written. `lock` guards the queue and the thread's flags. Nothing is written under it. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,16 +11,16 @@
 #include "common/log.h"
 #include "common/thread.h"
 
-#define SAVES_MAX 64 /* that wait */
+#define SAVES_MAX 64 /* waiting saves */
 
 struct save {
     struct save *next;
     struct dataset *dataset;      /* a reference */
-    struct index_folder *folders; /* as they were: the dataset's own may change meanwhile */
+    struct index_folder *folders; /* a copy: the dataset's own may change meanwhile */
 };
 
 struct saver {
-    pthread_mutex_t lock; /* of all below but thread, which belongs to saver_destroy */
+    pthread_mutex_t lock; /* guards all below but thread, which belongs to saver_destroy */
     pthread_cond_t came;  /* a save, or the end */
     pthread_cond_t idle;  /* nothing waits, and nothing is written */
     struct save *first, *last;
@@ -104,7 +103,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Puts a save into the line, unless there is no thread to come to it, or too many wait. */
+/* Puts a save into the queue. It fails if the thread cannot be started, or too many saves wait. */
 static const char *add(struct saver *saver, struct save *save)
 {
     const char *why = NULL;

@@ -20,7 +20,7 @@
 #include "common/aside.h"
 #include "common/thread.h"
 
-#define THREADS_LEAST 4 /* as far as there are classes: a disk or a server answers several at once */
+#define THREADS_LEAST 4 /* but one a class at most: a disk or a server answers several at once */
 #define THREADS_MOST 16
 
 /* ── the root ── */

@@ -18,16 +18,16 @@
 
 /* a folder of the class being walked */
 struct node {
-    size_t folder; /* in index->folders */
-    size_t parent; /* in nodes; itself for the class folder */
+    size_t folder; /* index into index->folders */
+    size_t parent; /* index into nodes; its own for the class folder */
     size_t first_file, file_count;
-    uint64_t path; /* in index->strings */
+    uint64_t path; /* offset in index->strings */
     unsigned depth;
 };
 
 /* an image file of the class being walked */
 struct found {
-    uint64_t name; /* in walk->names */
+    uint64_t name; /* offset in walk->names */
     uint64_t size, device, inode;
     int64_t mtime_ns, ctime_ns;
     uint32_t flags;

@@ -31,11 +31,10 @@ int tree_check_interrupted(const struct tree *tree, struct error *err);
 
 /* tree_class.c */
 
-/* What reading one class after the other works with: memory that the next class uses again. It belongs to one
- * thread. Zeroed, it is empty. */
+/* Working memory for reading classes, which each class reuses. It belongs to one thread. Zeroed, it is empty. */
 struct class_walk {
     const struct tree *tree;
-    struct index *index; /* of the class that is read */
+    struct index *index; /* the index of the class that is read */
     struct error *err;
     size_t current; /* the node being listed */
     struct node *nodes;

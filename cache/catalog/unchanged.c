@@ -27,7 +27,7 @@ static bool folder_unchanged(int root_fd, const char *path, struct index_folder 
     return true;
 }
 
-/* What cannot be looked at now is no sign of a change: reading it will say why. */
+/* A file that cannot be looked at now does not count as changed: reading it will say why. */
 static bool file_differs(int root_fd, const struct index *index, size_t number)
 {
     const struct index_sample *sample = &index->samples[number];

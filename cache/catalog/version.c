@@ -7,12 +7,12 @@
 #include "cache/store/store_priv.h"
 #include "common/random.h"
 
-#define WITNESS_BYTES_MAX (UINT64_C(64) << 20) /* of all, but for the first, which is the shortest */
+#define WITNESS_BYTES_MAX (UINT64_C(64) << 20) /* all witnesses but the first, which is the shortest */
 #define STORE_SEED 1                           /* so that no store's hash is that of a tree's times */
 #define HASHED_AT_ONCE 512
 
-/* What a store's index says of a sample's content: that of what was packed, whatever the store made of it, which its
- * fingerprint has. One that could not be read when it was packed has none. */
+/* store_content returns the hash of a sample's content as it was packed, before any rewriting, which the fingerprint
+ * covers. A sample that could not be read when it was packed has none. */
 static struct identity store_content(const struct store *store, const struct index_sample *samples, size_t i)
 {
     return samples[i].flags & INDEX_UNREACHABLE ? (struct identity){0} : store->hashes[i];

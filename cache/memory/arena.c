@@ -66,9 +66,9 @@ int arena_reserve(struct arena *arena, uint64_t from, uint64_t to, uint64_t *got
         int rc = check_free(arena, step, err);
         if (rc)
             return rc;
-        /* This comes first because only a fault in a mapping that asks for huge pages gets them. It may fail; what
-         * counts is fallocate, which takes what is still missing. Where there are no huge pages, fallocate alone has
-         * the pages sooner: whoever writes first to one zeroes it. */
+        /* This comes first because only a fault in a mapping that asks for huge pages gets them. It may fail: fallocate
+         * takes the pages that are still missing, and decides. Without huge pages fallocate alone is faster, because
+         * each page is zeroed only when it is first written to. */
         if (arena->huge_pages)
             (void)madvise((char *)arena->base + *got - skew, step + skew, MADV_POPULATE_WRITE);
         skew = 0;
@@ -111,8 +111,8 @@ static int open_out(int fd, int *out, struct error *err)
                                  path, strerror(errno));
 }
 
-/* make makes the memfd, the descriptor that clients get, and the daemon's mapping. What it made before it failed is for
- * unmake. */
+/* make makes the memfd, the descriptor that clients get, and the daemon's mapping. If it fails, unmake frees what it
+ * had made. */
 static int make(struct arena *arena, struct error *err)
 {
     arena->fd = memfd_create("larder-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -179,7 +179,7 @@ void arena_destroy(struct arena *arena)
 
 void arena_forsake(struct arena *arena)
 {
-    /* Where it fails the memory stays until the process is gone. */
+    /* If it fails, the memory stays until the process is gone. */
     (void)mmap(arena->base, arena->bytes, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }

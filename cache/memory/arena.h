@@ -1,12 +1,14 @@
 /* arena.h: the memory that holds prepared samples, shared read-only with the clients.
  *
- * It is one memfd, as long as the arena may ever get. Its pages are taken by arena_reserve before anybody uses them, so
- * that a full machine is noticed there and not by a fault, and given back by arena_return, page by page, whoever has
- * them mapped: who reads there afterwards reads zeros. It is sealed against shrinking, so that nobody's reading ends
- * with a signal, and against growing. Clients get a descriptor that is open for reading only, of a file that its owner
- * alone may open, and that for reading: so no client can write to it, map it writable or punch holes into it. A process
- * of the daemon's own user that changes the file's mode can, as it can end the daemon. F_SEAL_FUTURE_WRITE would forbid
- * that too, but it forbids punching holes to the daemon itself. */
+ * It is one memfd, as long as the arena may ever get. arena_reserve takes its pages before anybody uses them, so that a
+ * full machine is noticed there and not by a fault. arena_return gives pages back even if clients have them mapped:
+ * they read zeros there afterwards. The memfd is sealed against growing, and against shrinking, so that no read ends
+ * with a signal.
+ *
+ * Clients get a descriptor that is open for reading only. Only the file's owner may open the file, and only for
+ * reading. So no client can write to it, map it writable or punch holes into it. A process of the daemon's own user
+ * could, after changing the file's mode, but it could end the daemon as well. F_SEAL_FUTURE_WRITE would forbid that
+ * too, but it would also forbid the daemon to punch holes. */
 #ifndef LARDER_CACHE_MEMORY_ARENA_H
 #define LARDER_CACHE_MEMORY_ARENA_H
 
@@ -16,9 +18,9 @@
 
 struct arena;
 
-/* arena_create makes an arena of `bytes`, rounded up to whole pages, of which nothing is reserved. `root` is put before
- * the paths that tell how much memory is free (memory_free.h); it is borrowed, and "" outside tests. LARDER_EINVAL (0,
- * or more than an address space), LARDER_ENOMEM (no addresses), LARDER_EIO (no memfd, or no /proc). */
+/* arena_create makes an arena of `bytes`, rounded up to whole pages. None of it is reserved. `root` is put before the
+ * paths that tell how much memory is free (memory_free.h); it is borrowed, and "" outside tests. LARDER_EINVAL (0, or
+ * more than an address space), LARDER_ENOMEM (no addresses), LARDER_EIO (no memfd, or no /proc). */
 int arena_create(uint64_t bytes, const char *root, struct arena **out, struct error *err);
 void arena_destroy(struct arena *arena); /* accepts NULL. Clients' mappings live on until they unmap. */
 
@@ -27,10 +29,10 @@ void arena_destroy(struct arena *arena); /* accepts NULL. Clients' mappings live
  * unmapped it. */
 void arena_forsake(struct arena *arena);
 
-/* arena_reserve takes the pages from byte `from` to byte `to`, in huge pages where the kernel has them for shared
- * memory. It takes about a second for 5 GiB. What is there already stays as it is. *got is where it has come to: `to`,
- * or less with LARDER_ENOMEM (the text names what is needed and what there is) or LARDER_EIO. One thread at a time;
- * others may use what is reserved. */
+/* arena_reserve takes the pages from byte `from` to byte `to`, in huge pages if the kernel has them for shared memory.
+ * It takes about a second for 5 GiB. Pages that are there already stay as they are. *got is the byte that it has come
+ * to: `to`, or less with LARDER_ENOMEM (the text names what is needed and what there is) or LARDER_EIO. One thread at a
+ * time; others may use what is reserved. */
 int arena_reserve(struct arena *arena, uint64_t from, uint64_t to, uint64_t *got, struct error *err);
 /* arena_return gives the whole pages from byte `from` to byte `to` back, whether they are there or not. Nobody may use
  * these bytes until they are reserved again. The thread that reserves calls it. LARDER_EIO. */
@@ -40,6 +42,6 @@ int arena_return(struct arena *arena, uint64_t from, uint64_t to, struct error *
  * engine says who writes where. */
 void *arena_base(const struct arena *arena);
 uint64_t arena_bytes(const struct arena *arena);
-int arena_fd(const struct arena *arena); /* for clients; borrowed: the arena closes it */
+int arena_fd(const struct arena *arena); /* the clients' descriptor; borrowed: the arena closes it */
 
 #endif

@@ -12,8 +12,8 @@
 
 struct block {
     uint64_t offset, bytes;
-    uint32_t prev, next;           /* in address order; `next` also chains unused records */
-    uint32_t free_prev, free_next; /* in its free list */
+    uint32_t prev, next;           /* neighbours in address order; `next` also chains unused records */
+    uint32_t free_prev, free_next; /* neighbours in its free list */
     uint32_t owner;
     bool used;
 };
@@ -31,7 +31,7 @@ struct extents {
     uint32_t lists[CLASSES][SUBS];
 };
 
-/* The list a free piece of so many units lies in: (floor log2, next SUB_BITS bits). */
+/* Finds the list of free pieces of this length: (floor log2, next SUB_BITS bits). */
 static void list_of(uint64_t units, unsigned *class, unsigned *sub)
 {
     unsigned log = 63u - (unsigned)__builtin_clzll(units);
@@ -152,7 +152,7 @@ void extents_destroy(struct extents *extents)
     free(extents);
 }
 
-/* Cuts a block that is in no list after `bytes`; gives the rest, which is put into its list. */
+/* Cuts a block that is in no list after `bytes`. Returns the rest, which is put into its list. */
 static uint32_t split(struct extents *extents, uint32_t index, uint64_t bytes)
 {
     uint32_t rest = record_new(extents); /* may move the records */

@@ -32,7 +32,7 @@ void extent_free(struct extents *extents, uint32_t block);
 /* extent_alloc_at returns the block [offset, offset + bytes), both multiples of EXTENT_ALIGN, cut from the free block
  * that contains it. */
 uint32_t extent_alloc_at(struct extents *extents, uint32_t free_block, uint64_t offset, uint64_t bytes, uint32_t owner);
-void extent_set_owner(struct extents *extents, uint32_t block, uint32_t owner); /* of a used one */
+void extent_set_owner(struct extents *extents, uint32_t block, uint32_t owner); /* the block must be in use */
 
 uint64_t extent_offset(const struct extents *extents, uint32_t block);
 uint64_t extent_bytes(const struct extents *extents, uint32_t block);

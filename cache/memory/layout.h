@@ -12,13 +12,13 @@
 struct layout_block {
     uint64_t offset, bytes;
     uint32_t name; /* the caller's */
-    uint32_t zone; /* that it would be a cell of, as long as that one's; LAYOUT_NONE: of none */
+    uint32_t zone; /* the zone whose cells are as long as it; LAYOUT_NONE: no zone's */
     bool fixed;    /* stays where it is */
     bool is_cell;  /* found: one of its zone's cells */
     bool must_go;  /* found: a new cell covers part of it */
 };
 
-/* So many cells of one size. */
+/* `cells` cells of one size. */
 struct layout_zone {
     uint64_t bytes, cells;
 };
@@ -30,8 +30,8 @@ struct layout_place {
 };
 
 struct layout {
-    uint64_t bytes;              /* of the arena */
-    struct layout_block *blocks; /* by offset */
+    uint64_t bytes;              /* the arena's size */
+    struct layout_block *blocks; /* sorted by offset */
     size_t n_blocks;
     const struct layout_zone *zones; /* the largest cells first */
     uint32_t n_zones;
@@ -39,9 +39,10 @@ struct layout {
     size_t n_places;
 };
 
-/* layout_find finds as many cells for each zone as it is to have: blocks that stay where they are and fit, then room
- * beside those, packed. A zone's cells may lie apart. False when that is not enough room: then nothing was found. With
- * one zone it always finds what there is room for; several are packed in turn, each wherever it fits first. */
+/* layout_find finds as many cells for each zone as it is to have. It takes blocks that stay where they are and fit,
+ * then packs new cells into the room beside those. A zone's cells may lie apart. False: there was not enough room, and
+ * nothing was found. With one zone it finds all that there is room for. Several zones are packed one after the other,
+ * each cell at the first place where it fits. */
 bool layout_find(struct layout *layout);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILE_MAX_BYTES 16384 /* of the small files read here; the lines looked for stand before that */
+#define FILE_MAX_BYTES 16384 /* read of each small file; the lines looked for stand before that */
 #define ANCESTORS_MAX 64     /* cgroup levels looked at */
 
 /* A cgroup version's names for the same things. */
@@ -145,7 +145,7 @@ int memory_free_read(const char *root, struct memory_free *out, struct error *er
     return 0;
 }
 
-/* stalled_us returns the total of the line "some" of a file of pressure; 0: there is none. */
+/* stalled_us returns the total in the "some" line of a pressure file; 0: there is none. */
 static uint64_t stalled_us(const char *path)
 {
     char text[FILE_MAX_BYTES];

@@ -11,7 +11,7 @@
 
 struct memory_free {
     uint64_t machine_bytes; /* MemAvailable */
-    uint64_t cgroup_bytes;  /* what the tightest cgroup limit leaves; UINT64_MAX: no limit */
+    uint64_t cgroup_bytes;  /* left under the tightest cgroup limit; UINT64_MAX: no limit */
 };
 
 /* memory_free_read fills out. `root` is put before every path; it is "" outside tests. LARDER_EIO when /proc/meminfo

@@ -26,7 +26,8 @@ void residency_unpin(struct residency *residency, uint32_t resident);
 uint32_t residency_pins(const struct residency *residency, uint32_t resident);
 void residency_set_want(struct residency *residency, uint32_t resident, uint32_t want); /* ≤ RESIDENCY_WANT_MAX */
 uint32_t residency_want(const struct residency *residency, uint32_t resident);
-uint32_t residency_count(const struct residency *residency, uint32_t want); /* how many are unpinned, with this want */
+/* number of unpinned residents with this want */
+uint32_t residency_count(const struct residency *residency, uint32_t want);
 
 /* residency_victim returns the unpinned resident to evict first; RESIDENT_NONE when there is none.
  * residency_victim_after goes on from one to the next in the order of eviction. */

@@ -14,10 +14,10 @@
 struct seal {
     char magic[9]; /* eight characters and a NUL */
     uint32_t version;
-    const char *what; /* how messages call it, as "the checkpoint" */
+    const char *what; /* its name in messages, such as "the checkpoint" */
 };
 
-/* sealed_open checks the header and the checksum, and gives the payload, which is borrowed from bytes. LARDER_EFORMAT,
+/* sealed_open checks the header and the checksum, and sets *payload, which is borrowed from bytes. LARDER_EFORMAT,
  * LARDER_EVERSION. */
 int sealed_open(const struct seal *seal, const uint8_t *bytes, size_t len_bytes, const uint8_t **payload,
                 size_t *payload_bytes, struct error *err);

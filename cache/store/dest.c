@@ -64,7 +64,7 @@ static int check_mark(const char *dest, const uint64_t plan[2], struct error *er
     return code;
 }
 
-/* What file_replace leaves of the index or the mark when it is killed. */
+/* Is the name a temporary file of file_replace, killed while it wrote the index or the mark? */
 static bool is_leftover(const char *name)
 {
     size_t len = strlen(name), suffix = strlen(FILE_TEMPORARY);
@@ -146,7 +146,7 @@ int pack_prepare(const struct dataset *dataset, const char *dest, const uint64_t
         return file_error(err, dest, "make the store's folder");
     int code = check_place(dataset, dest, err);
     if (code && made)
-        rmdir(dest); /* in the source it would be an empty class */
+        rmdir(dest); /* inside the source the folder would be an empty class */
     if (code)
         return code;
     int fd = open(dest, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -162,7 +162,7 @@ int pack_prepare(const struct dataset *dataset, const char *dest, const uint64_t
     }
     code = examine(dest, fd, plan, finished, err);
     if (*finished)
-        pack_finish(dest); /* where a run was cut off after the index and before that */
+        pack_finish(dest); /* an earlier run may have ended between the index and this */
     *lock_fd = fd;
     return code;
 }
@@ -223,5 +223,5 @@ void pack_finish(const char *dest)
 {
     char path[PATH_MAX];
     dest_path(dest, STORE_UNFINISHED_NAME, path);
-    unlink(path); /* with the index in place nothing looks at it any more */
+    unlink(path); /* no matter if it stays: once the index is in place nothing looks at it */
 }

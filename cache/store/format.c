@@ -10,11 +10,11 @@
 #include "common/little_endian.h"
 
 #define COUNTS_BYTES 48
-#define PACKING_BYTES 16 /* what follows the counts from version 3 on */
+#define PACKING_BYTES 16 /* they follow the counts from version 3 on */
 #define SEGMENT_BYTES 16
 #define SAMPLE_BYTES 56
-#define REWRITTEN_BYTES 24 /* what a sample has more from version 2 on: a checksum and a size */
-#define FORM_BYTES 8       /* what a footer's entry has more from version 3 on */
+#define REWRITTEN_BYTES 24 /* added to a sample from version 2 on: a checksum and a size */
+#define FORM_BYTES 8       /* added to a footer's entry from version 3 on */
 #define ENTRY_BYTES 24
 #define FOOTER_COUNTS_BYTES (STORE_FOOTER_BYTES - SEALED_HEADER_BYTES)
 #define SEGMENT_MAGIC "LDRCHUNK"
@@ -215,7 +215,7 @@ static int parse_segments(const uint8_t *at, const struct counts *counts, struct
     return next == chunks ? 0 : damaged(err, "its segments do not hold all chunks");
 }
 
-/* What only samples of stores with rewriting have. */
+/* Reads the fields that samples have only in stores with rewriting. */
 static void parse_rewritten(const uint8_t *at, uint32_t number, struct index_sample *sample, struct store *store)
 {
     store->checksums[number] = (struct identity){.low = get_u64(at + 56), .high = get_u64(at + 64)};

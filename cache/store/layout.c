@@ -61,7 +61,7 @@ int layout_make(const struct dataset *dataset, const struct chunking *chunking, 
         .sample_count = dataset_count(dataset), .chunk_size = chunking->chunk_size, .version = version};
     layout.chunk_count = layout.sample_count / layout.chunk_size + (layout.sample_count % layout.chunk_size != 0);
     layout.chunks = calloc(layout.chunk_count, sizeof *layout.chunks);
-    layout.segments = calloc(layout.chunk_count, sizeof *layout.segments); /* at most one a chunk */
+    layout.segments = calloc(layout.chunk_count, sizeof *layout.segments); /* one a chunk at most */
     if (!layout.chunks || !layout.segments) {
         layout_free(&layout);
         return error_set(err, LARDER_ENOMEM, "out of memory for the plan of %u samples", layout.sample_count);
@@ -112,7 +112,8 @@ struct packing pack_how(const struct store_options *options)
 #define PLAN_SIZES_ALONE 1u  /* the origin's hashes are not kept, because others may write to it */
 #define PLAN_OF_NO_PLANES 2u /* the origin has none */
 
-/* What is kept of the origin. 0, which is not hashed, is what it was in plans before there was anything else. */
+/* How the origin is used, in PLAN_… bits. 0 is not hashed, so that plans made before these bits existed stay
+ * valid. */
 static uint64_t kept_of(const struct store *origin)
 {
     if (!origin)

@@ -64,7 +64,7 @@ static int check_room(const struct pack *pack, struct error *err)
     for (uint32_t i = 0; i < pack->layout.segment_count; i++)
         needed += pack->chunks_left[i] ? pack->layout.segments[i].file_bytes : 0;
     if (statvfs(pack->dest, &fs) || (uint64_t)fs.f_bavail * fs.f_frsize >= needed)
-        return 0; /* where the system does not tell, writing will */
+        return 0; /* if the system does not tell, writing will */
     struct shown shown;
     return error_set(err, LARDER_ELIMIT, "%s: the store needs %.1f MiB more and its disk has %.1f MiB left",
                      path_shown(pack->dest, &shown), (double)needed / (1 << 20),

@@ -19,7 +19,7 @@
 
 #define PROGRESS_MS 100
 
-/* What one thread works with. */
+/* A thread's working memory. */
 struct packer {
     struct pack *pack;
     uint8_t *bytes;

@@ -14,7 +14,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 
-#define GAP_BYTES_MAX (256u << 10) /* reading past so much costs less than another request */
+#define GAP_BYTES_MAX (256u << 10) /* reading past a gap of this size costs less than another request */
 #define DROP_BYTES (32u << 10)
 #define PARTS_MAX 512
 #define RUN_BYTES_MAX (1u << 20) /* A longer request gains nothing, and whoever has little time waits for its end. */
@@ -204,7 +204,7 @@ static uint32_t order_reads(const struct dataset *dataset, struct sample_read *r
     return kept;
 }
 
-/* What a run reads from: the file of the segment that was opened last. */
+/* The file that a run reads from: the segment that was opened last. */
 struct open_segment {
     uint32_t number;
     int fd, code; /* code: the errno when it could not be opened */

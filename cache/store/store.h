@@ -1,13 +1,12 @@
 /* store.h: a packed chunk store holds a dataset's samples in chunks of K, shuffled once, so that one read brings K
  * samples.
  *
- * A store is a folder with an index and segments of many chunks each (docs/store-format.md). catalog_open opens it
- * like a tree. Its samples keep the source's order, labels, keys and fingerprint. They are identified by the hash of
- * their content, so the same image in two stores is the same sample. Only where one of the stores was packed with
- * rewriting is it not, because its bytes are others. Where images were shrunk, the fingerprint is the store's own. That
- * hash is no proof against intent. So a
- * store that others than this process's user and root may write to shares its samples within itself alone; owner and
- * mode of its folder and files tell. */
+ * A store is a folder with an index and segments of many chunks each (docs/store-format.md). catalog_open opens it like
+ * a tree. Its samples keep the source's order, labels, keys and fingerprint. They are identified by the hash of their
+ * content, so the same image in two stores is the same sample. It is not if one of the stores was packed with
+ * rewriting, because its bytes differ. If images were shrunk, the fingerprint is the store's own. The hash does not
+ * resist forgery. So a store that others than this process's user and root may write to shares no samples with other
+ * stores. Owner and mode of its folder and files tell who may write. */
 #ifndef LARDER_CACHE_STORE_STORE_H
 #define LARDER_CACHE_STORE_STORE_H
 
@@ -17,7 +16,7 @@
 
 struct store_options;
 
-/* What became of a sample's bytes. */
+/* How a sample's bytes were changed. */
 #define STORE_FORM_SHRUNK 1u
 #define STORE_FORM_RESTART_ROWS 2u
 #define STORE_FORM_UNDECODED 4u /* it was to be shrunk, or a JPEG again, and cannot be decoded: it is as it was */
@@ -29,7 +28,7 @@ struct store_made {
     uint32_t form;    /* STORE_FORM_… */
     bool broken;      /* the bytes begin as planes do, and give no image; where the source has them in planes, the
                        * sample cannot be read */
-    struct error why; /* with STORE_FORM_UNDECODED */
+    struct error why; /* set with STORE_FORM_UNDECODED */
 };
 /* store_rewrite_fn returns other bytes that stand for the same image. A negative code, with err, ends the pack. Several
  * threads call it. */
@@ -38,18 +37,18 @@ typedef int store_rewrite_fn(const struct store_options *options, const uint8_t 
 
 struct store_options {
     uint32_t chunk_size;    /* samples a chunk, 1 … CHUNK_SAMPLES_MAX */
-    uint64_t seed;          /* of the shuffle */
+    uint64_t seed;          /* seed of the shuffle */
     uint32_t threads;       /* threads that read and write; 0: one a core, at most STORE_THREADS_MAX */
-    uint64_t segment_bytes; /* a segment is closed once it holds so much; STORE_SEGMENT_MIN … STORE_SEGMENT_MAX */
+    uint64_t segment_bytes; /* a segment is closed once it holds this much; STORE_SEGMENT_MIN … STORE_SEGMENT_MAX */
     /* A sample that cannot be read does not end the pack. It is kept as one that never can be read. */
     bool skip_unreadable;
     /* Every sample goes through this, and the store is one of version 2, with max_side of version 3, or with planes of
      * version 4. NULL: none, and version 1. It has to give the same bytes for the same sample and options in each run.
      * A source with planes needs it, since their bytes are for version 4 alone. */
     store_rewrite_fn *rewrite;
-    uint32_t max_side; /* what rewrite shrinks images to, at most STORE_SIDE_MAX; 0: it shrinks none */
-    uint32_t quality;  /* of the JPEGs that it makes of them, 1 … 100; without max_side of no meaning */
-    bool restart_rows; /* with max_side: whether it writes restart markers; without it does, whatever this says */
+    uint32_t max_side; /* longer side that rewrite shrinks images to, at most STORE_SIDE_MAX; 0: it shrinks none */
+    uint32_t quality;  /* quality of shrunk JPEGs, 1 … 100; ignored without max_side */
+    bool restart_rows; /* whether it writes restart markers; without max_side it always does */
     bool planes;       /* it writes JPEGs in bit planes where it can, and with restart markers elsewhere */
 };
 #define STORE_THREADS_MAX 64
@@ -65,12 +64,12 @@ void store_options_default(struct store_options *options);
 struct store_progress {
     uint64_t samples_done, samples_total;
     uint64_t bytes_done, bytes_total;
-    uint64_t samples_resumed; /* of those done, the samples that an interrupted run had finished */
+    uint64_t samples_resumed; /* samples done that an interrupted run had finished */
     uint64_t samples_skipped; /* the samples that could not be read */
     uint64_t samples_rewritten;
     uint64_t samples_shrunk, samples_undecoded, samples_planes; /* see STORE_FORM_… */
-    uint64_t bytes_packed;                                      /* by the samples done, as they lie in the store */
-    struct packing packing;                                     /* of the store that is verified */
+    uint64_t bytes_packed;                                      /* bytes that the samples done take in the store */
+    struct packing packing;                                     /* set by store_verify */
 };
 /* The thread that called store_pack or store_verify calls this about ten times a second, and once at the end. false
  * tells it to stop. */
@@ -80,8 +79,8 @@ typedef bool store_progress_fn(void *context, const struct store_progress *progr
  * under a temporary name and renames it. The index comes last, and until then dest is no dataset. After an
  * interruption, whether by error, by progress (may be NULL) or by kill, the same call goes on after the finished
  * segments. On a finished store it does nothing. LARDER_EINVAL (options; dest holds something else or lies in the
- * source), LARDER_EBUSY (another pack writes to dest), LARDER_EGONE (progress said stop), LARDER_ELIMIT (a chunk or
- * the disk is too small), what dataset_read returns for a sample, LARDER_EIO, LARDER_EPERM, LARDER_ENOMEM. */
+ * source), LARDER_EBUSY (another pack writes to dest), LARDER_EGONE (progress said stop), LARDER_ELIMIT (a chunk or the
+ * disk is too small), the codes of dataset_read for a sample, LARDER_EIO, LARDER_EPERM, LARDER_ENOMEM. */
 int store_pack(const struct dataset *dataset, const char *dest, const struct store_options *options,
                store_progress_fn *progress, void *context, struct error *err);
 

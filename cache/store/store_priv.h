@@ -12,9 +12,9 @@
 #define STORE_UNFINISHED_NAME "unfinished.larder"
 #define STORE_SEGMENT_FORMAT "segment-%05u.larder"
 #define STORE_NAME_MAX 32
-#define STORE_HEADER_BYTES 40  /* at the front of a segment */
-#define STORE_ALIGN 4096u      /* where chunks begin */
-#define STORE_FOOTER_BYTES 72u /* of a segment's footer, without its entries */
+#define STORE_HEADER_BYTES 40  /* length of a segment's header */
+#define STORE_ALIGN 4096u      /* chunks begin at multiples of it */
+#define STORE_FOOTER_BYTES 72u /* length of a segment's footer, without its entries */
 #define STORE_CHUNK_BYTES_MAX (UINT64_C(1) << 30)
 #define STORE_INDEX_BYTES_MAX (UINT64_C(1) << 38)
 
@@ -33,20 +33,20 @@ struct store_segment {
     uint64_t file_bytes;
 };
 
-/* What a dataset keeps of its store besides the samples. Immutable. */
+/* A dataset's store, besides the samples. Immutable. */
 struct store {
-    uint64_t plan[2]; /* which pack of which source this is: the same in the index and in every segment */
+    uint64_t plan[2]; /* identifies the source and the options; the same in the index and in every segment */
     uint64_t seed;
     uint32_t version; /* STORE_VERSION_… */
     uint32_t segment_count;
     struct store_segment *segments;
-    uint64_t *offsets;          /* in the segment's file, by index */
+    uint64_t *offsets;          /* offset in the segment's file, by index */
     struct identity *hashes;    /* XXH3-128 of the bytes that were packed, by index */
-    struct identity *checksums; /* of the bytes that lie here, by index; version 1: hashes */
-    uint64_t *source_bytes;     /* of the bytes that were packed, by index; version 1: NULL */
+    struct identity *checksums; /* checksum of the stored bytes, by index; version 1: hashes */
+    uint64_t *source_bytes;     /* length of the bytes that were packed, by index; version 1: NULL */
     uint8_t *forms;             /* STORE_FORM_…, by index; NULL before version 3 */
     struct packing packing;
-    uint64_t index_device, index_inode, index_size; /* of the index file; they tell whether it was replaced */
+    uint64_t index_device, index_inode, index_size; /* the index file's; they tell whether it was replaced */
     int64_t index_mtime_ns;
     bool foreign;   /* others than this user and root may write to it, so it shares its samples with no other store */
     uint64_t owner; /* the user that the index file belongs to */
@@ -55,8 +55,8 @@ struct store {
 /* A sample as a segment's footer has it. */
 struct store_entry {
     struct identity hash;
-    struct identity checksum; /* of the bytes as they lie here */
-    uint64_t size;            /* of these */
+    struct identity checksum; /* checksum of the stored bytes */
+    uint64_t size;            /* length of the stored bytes */
     uint64_t source_bytes;
     uint32_t flags; /* INDEX_UNREACHABLE: it could not be read when it was packed */
     uint32_t form;  /* STORE_FORM_…; in a footer from version 3 on */
@@ -65,11 +65,11 @@ struct store_entry {
 /* format.c: all functions are pure. */
 
 void store_free(struct store *store); /* frees what it holds, not itself */
-/* store_fingerprint changes the fingerprint that a dataset has by its classes, keys, labels and the sizes of what was
- * packed, where images were shrunk. */
+/* store_fingerprint changes the fingerprint of a dataset's classes, keys, labels and packed sizes if images were
+ * shrunk. */
 void store_fingerprint(const struct store *store, uint64_t fingerprint[2]);
-/* store_footer_bytes returns the length of the footer of a segment with so many samples in a store of that version;
- * store_segment_samples the number of samples in a segment. */
+/* store_footer_bytes returns the length of a segment's footer, from its number of samples and the store's version.
+ * store_segment_samples returns the number of samples in a segment. */
 uint64_t store_footer_bytes(uint32_t samples, uint32_t version);
 uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chunk_size, uint32_t sample_count);
 
@@ -80,7 +80,7 @@ uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chu
 int store_index_parse(const uint8_t *bytes, size_t len_bytes, struct index *index, struct chunking *chunking,
                       struct store *store, struct error *err);
 /* store_index_encode returns an index in memory that the caller frees. The store's hashes are those of the index's
- * samples. Of its packing, max_side, quality, restart_rows and planes are written, from version 3 on. LARDER_ENOMEM. */
+ * samples. From version 3 on it writes max_side, quality, restart_rows and planes of the packing. LARDER_ENOMEM. */
 int store_index_encode(const struct index *index, const struct chunking *chunking, const struct store *store,
                        uint8_t **bytes, size_t *len_bytes);
 

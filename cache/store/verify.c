@@ -26,7 +26,7 @@ struct verify {
     uint64_t problems;
     struct store_progress progress;
     uint64_t reported_ns;
-    uint8_t *bytes; /* of a chunk, with the zeros before it */
+    uint8_t *bytes; /* a chunk, with the zeros before it */
 };
 
 /* The segment being read. */
@@ -68,7 +68,8 @@ static bool all_zero(const uint8_t *bytes, uint64_t len_bytes)
     return len_bytes == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, len_bytes - 1) == 0);
 }
 
-/* One chunk from where the one before ended: zeros and samples in turn. last: up to the footer. */
+/* Checks one chunk, from the end of the chunk before it: zeros and samples alternate. The last chunk reaches up to the
+ * footer. */
 static void check_chunk(struct verify *verify, const struct open_segment *open, uint32_t first, uint32_t end,
                         uint64_t *at)
 {

@@ -80,7 +80,7 @@ static bool read_copy(int lock_fd, struct folder *out)
 {
     char text[CLASS_BYTES_MAX + 1];
     struct error err;
-    ssize_t got = lock_fd < 0 ? -1 : pread(lock_fd, text, CLASS_BYTES_MAX, 0); /* of a pipe it gives -1 at once */
+    ssize_t got = lock_fd < 0 ? -1 : pread(lock_fd, text, CLASS_BYTES_MAX, 0); /* it returns -1 at once for a pipe */
     if (got < 0)
         return false;
     text[got] = '\0';
@@ -104,8 +104,8 @@ static int write_class(const char *path, const struct folder *folder, struct err
     return file_replace(name, 0600, text, (size_t)len, err);
 }
 
-/* write_copy cannot be whole and lasting at once, as file_replace is: the lock is on this very file. What a kill leaves
- * of it is no text that parse_class takes. */
+/* write_copy cannot replace the file in one step as file_replace does, because the lock is on this very file. If it is
+ * killed, parse_class refuses the text that it leaves. */
 static void write_copy(const char *path, const struct folder *folder)
 {
     char text[CLASS_BYTES_MAX];
@@ -117,12 +117,13 @@ static void write_copy(const char *path, const struct folder *folder)
 
 /* ── whose folder it is ── */
 
-/* What lies in a folder, by the names. */
+/* The kinds of files that lie in a folder, judged by their names. */
 struct inventory {
-    bool bare;    /* nothing but what a kill leaves of the making of a class: a lock and perhaps a temporary file */
-    bool foreign; /* something that no class has */
-    bool named;   /* what is called as a segment or an index is */
-    bool proven;  /* a segment that begins with a record */
+    /* it has at most the files of a class that was killed when it was made: a lock and a temporary file */
+    bool bare;
+    bool foreign; /* it has a file that no class has */
+    bool named;   /* it has a file with the name of a segment or an index */
+    bool proven;  /* it has a segment that begins with a record */
 };
 
 static bool begins_with_record(int dir_fd, const char *name)
@@ -188,8 +189,8 @@ bool folder_is_locked(int dir_fd)
     return locked;
 }
 
-/* is_damage tells whether what folder_read_class gave is the damage of a class, and not another version or a disk that
- * does not answer. Where the copy is of this version, a version is a damaged number. */
+/* is_damage tells whether folder_read_class's code means a damaged class, and not another version or a disk that does
+ * not answer. If the copy is of this version, another version in `class` is damage too. */
 static bool is_damage(int code, bool copied)
 {
     return code == LARDER_EINVAL || code == LARDER_EFORMAT || (code == LARDER_EVERSION && copied);
@@ -204,7 +205,7 @@ static void begin_anew(const char *path, struct folder *folder, const struct err
     if (look_around(folder->dir_fd).bare)
         return; /* it is new */
     if (segment_numbers(folder->dir_fd, false, &numbers, &count))
-        count = 0; /* what stays is gone through, and is of no use */
+        count = 0; /* segments that stay are scanned, but their records are useless */
     for (size_t i = 0; i < count; i++)
         (void)segment_remove(folder->dir_fd, numbers[i]);
     free(numbers);
@@ -250,8 +251,8 @@ static bool is_trusted(int dir_fd)
     return fstat(dir_fd, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* recognise refuses a folder that is something else before anything is made in it. Where `class` is damaged or gone,
- * the other files tell: a copy of it or a record proves a class; names alone do where there are no others. */
+/* recognise refuses a folder that is no storage class before anything is made in it. If `class` is damaged or gone, the
+ * other files decide. A copy of it or a record proves a class. Names alone do if no foreign file is there. */
 static int recognise(const char *path, uint64_t size_bytes, const struct folder *folder, struct error *err)
 {
     struct folder said = {0};

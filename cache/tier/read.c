@@ -8,7 +8,7 @@
 #include "cache/tier/tier_priv.h"
 #include "common/check.h"
 
-#define GAP_BYTES_MAX (64u << 10) /* reading past so much costs less than another request */
+#define GAP_BYTES_MAX (64u << 10) /* reading past a gap of this size costs less than another request */
 #define PARTS_MAX 512
 
 /* One sample of a tier_read_many that the class has. */

@@ -206,7 +206,7 @@ static int take_index(struct tier *tier, struct segment *segment, uint64_t file_
     return code;
 }
 
-/* go_through finds what a segment holds. What a kill left of a write at its end goes. LARDER_EIO, LARDER_ENOMEM. */
+/* go_through finds a segment's records, and drops an unfinished write at its end. LARDER_EIO, LARDER_ENOMEM. */
 static int go_through(struct tier *tier, struct segment *segment, uint64_t file_bytes)
 {
     struct opening opening = {tier, segment};
@@ -219,8 +219,8 @@ static int go_through(struct tier *tier, struct segment *segment, uint64_t file_
     return code;
 }
 
-/* load_segment opens a segment. One that cannot be read gives place, as does one that holds nothing; what is no file at
- * all is left as it is. The class goes on with the others; *lost counts those that were not read. */
+/* load_segment opens a segment. A segment that cannot be read, or holds nothing, is given up. Anything that is no
+ * regular file is left as it is. The class goes on with the other segments; *lost counts those that were not read. */
 static int load_segment(struct tier *tier, uint32_t number, uint32_t *lost, struct error *err)
 {
     char name[SEGMENT_NAME_BYTES];

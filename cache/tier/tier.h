@@ -2,17 +2,17 @@
  * source, over restarts.
  *
  * A record is one sample: a 128-bit key, the bytes and their hash. Records are appended to a few large segment files,
- * those of one write together. Nothing is ever overwritten. The class gives place only by whole segments, and only
- * those that have no record of an owner (a dataset) that is wanted now. What is read is verified; a record whose bytes
- * are not those that were written is dropped and counted.
+ * those of one write together. Nothing is ever overwritten. The class evicts only whole segments, and only those that
+ * have no record of an owner (a dataset) that is wanted now. Every read is verified. A record whose bytes differ from
+ * those written is dropped and counted.
  *
  *   tier_open ─▶ { tier_find, tier_read_many, tier_stats: any threads │ tier_write: one thread │ tier_want }* ─▶
  * tier_close
  *
  * The folder has `class` (what it is, its seed and size), `lock`, and for each segment `segment-N` and, once it was
- * sealed, `index-N`. An index is written as file_replace does and has a checksum. What an index does not tell of is
- * found again by going through the records' headers, which have checksums too. So the class opens again after a kill at
- * any moment, without what was not written yet. */
+ * sealed, `index-N`. An index is written by file_replace and has a checksum. Records that no index lists are found
+ * again by scanning the records' headers, which have checksums too. So the class opens again after a kill at any
+ * moment, and has all records that were written whole. */
 #ifndef LARDER_CACHE_TIER_TIER_H
 #define LARDER_CACHE_TIER_TIER_H
 
@@ -26,15 +26,17 @@ struct tier;
 
 #define TIER_SIZE_MIN (UINT64_C(1) << 20)
 #define TIER_SIZE_MAX (UINT64_C(1) << 50)
-#define TIER_OWNERS_MAX 1024 /* that can be wanted at once */
-#define TIER_READS_MAX 4096  /* of one tier_read_many */
+#define TIER_OWNERS_MAX 1024 /* owners that can be wanted at once */
+#define TIER_READS_MAX 4096  /* reads of one tier_read_many */
 
 /* tier_open opens the class in the folder `path`, which is made when missing and must be empty when it is no class yet.
- * It takes the folder's lock. Where the class holds more than size_bytes (TIER_SIZE_MIN … TIER_SIZE_MAX, CHECKed), its
- * oldest segments go. What is damaged of a class costs its samples, and the log says so: a class without its seed
- * begins anew, a segment that cannot be read is left out. LARDER_EINVAL: there is something else in the folder, which
- * is left as it is. LARDER_EBUSY: another process has the lock. LARDER_EVERSION: another version made the class.
- * LARDER_EPERM, also where others may write to the folder, LARDER_ENOENT, LARDER_EIO, LARDER_ELIMIT, LARDER_ENOMEM. */
+ * It takes the folder's lock. If the class holds more than size_bytes (TIER_SIZE_MIN … TIER_SIZE_MAX, CHECKed), its
+ * oldest segments go. Damage costs only samples, and is logged: a class without its seed begins anew, and a segment
+ * that cannot be read is left out.
+ *
+ * LARDER_EINVAL: there is something else in the folder, which is left as it is. LARDER_EBUSY: another process has the
+ * lock. LARDER_EVERSION: another version made the class. LARDER_EPERM, also if others may write to the folder,
+ * LARDER_ENOENT, LARDER_EIO, LARDER_ELIMIT, LARDER_ENOMEM. */
 int tier_open(const char *path, uint64_t size_bytes, struct tier **out, struct error *err);
 /* tier_close seals what was written and gives the lock up. Accepts NULL. */
 void tier_close(struct tier *tier);
@@ -58,8 +60,8 @@ struct tier_read {
 
 /* tier_find tells whether the class has a sample of this size, and can be read. */
 bool tier_find(struct tier *tier, struct tier_key key, uint64_t bytes);
-/* tier_read_many reads samples; those that lie together come with one request. It returns how many were read. Where the
- * disk does not answer, the class is switched off. count ≤ TIER_READS_MAX. It blocks on the disk. */
+/* tier_read_many reads samples, and neighbours with one request. It returns how many were read. If the disk does not
+ * answer, the class is switched off. count ≤ TIER_READS_MAX. It blocks on the disk. */
 uint32_t tier_read_many(struct tier *tier, struct tier_read *reads, uint32_t count);
 
 /* A sample to be written, borrowed. */
@@ -69,9 +71,9 @@ struct tier_record {
     uint64_t len_bytes;
 };
 
-/* tier_write appends those of the records that the class does not have and that it has room for, and gives how many.
- * owner is the dataset's number. One thread at a time; it blocks on the disk. Where the disk takes nothing, writing is
- * switched off. */
+/* tier_write appends those records that the class does not have and that it has room for, and returns how many. owner
+ * is the dataset's number. One thread at a time; it blocks on the disk. If the disk takes nothing, writing is switched
+ * off. */
 uint32_t tier_write(struct tier *tier, uint64_t owner, const struct tier_record *records, uint32_t count);
 /* tier_writable tells whether tier_write may be of use now. */
 bool tier_writable(struct tier *tier);
@@ -86,12 +88,12 @@ const char *const *tier_state_names(void);          /* all of them, by state, an
 
 struct tier_stats {
     enum tier_state state;
-    uint64_t size_bytes, used_bytes; /* used: of the segment files */
+    uint64_t size_bytes, used_bytes; /* used: by the segment files */
     uint64_t samples;
     uint32_t segments;
     uint64_t written_samples, written_bytes; /* since the class was opened; so are those below */
     uint64_t corrupt;                        /* records dropped because their bytes were wrong */
-    uint64_t given_up;                       /* segments that gave place */
+    uint64_t given_up;                       /* segments that were evicted */
 };
 void tier_stats(struct tier *tier, struct tier_stats *out);
 
@@ -99,15 +101,15 @@ void tier_stats(struct tier *tier, struct tier_stats *out);
 
 struct tier_view {
     bool in_use;                     /* another process has the lock */
-    uint64_t size_bytes, used_bytes; /* size: as when it was opened last */
+    uint64_t size_bytes, used_bytes; /* size: set when it was opened last */
     uint64_t samples, sample_bytes;
-    uint32_t segments, sealed_segments; /* sealed: the index tells of all records */
-    uint64_t unfinished_bytes;          /* at ends of segments: what a kill left of a write */
+    uint32_t segments, sealed_segments; /* sealed: the index lists all records */
+    uint64_t unfinished_bytes;          /* unfinished writes at the ends of segments */
     uint64_t broken;                    /* records whose bytes are wrong; known after verifying */
 };
 
 /* tier_view_read looks at a class, and with `verify` reads every byte. problem (may be NULL) is called for each thing
- * that is wrong. LARDER_EINVAL: no class is there. LARDER_EGONE: go_on gave false. It works while a daemon uses the
+ * that is wrong. LARDER_EINVAL: no class is there. LARDER_EGONE: go_on returned false. It works while a daemon uses the
  * class. */
 struct tier_viewer {
     bool verify;

@@ -17,7 +17,7 @@
 
 #define TIER_VERSION 1
 #define RECORD_HEADER_BYTES 56
-#define RECORD_BYTES_MAX UINT32_MAX /* of one sample */
+#define RECORD_BYTES_MAX UINT32_MAX /* a sample's */
 #define SEGMENT_OWNERS_MAX 8
 #define INDEX_HEADER_BYTES (8 * (4 + SEGMENT_OWNERS_MAX))
 #define INDEX_ENTRY_BYTES 40
@@ -25,7 +25,7 @@
 
 struct record {
     struct tier_key key;
-    uint64_t owner, hash; /* hash: of the sample's bytes */
+    uint64_t owner, hash; /* hash: the sample's bytes' */
     uint32_t len_bytes;
 };
 
@@ -34,21 +34,21 @@ void tier_header_encode(const struct record *record, uint8_t out[RECORD_HEADER_B
 /* tier_header_parse returns false when the bytes are no header. */
 bool tier_header_parse(const uint8_t bytes[RECORD_HEADER_BYTES], struct record *out);
 
-/* Where a sample lies. A place whose segment is gone, or SEGMENT_NONE, is of no use any more. */
+/* The place of a sample. It is useless if its segment is gone or SEGMENT_NONE. */
 struct place {
     struct tier_key key;
-    uint64_t hash, offset; /* offset: of the sample's bytes */
+    uint64_t hash, offset; /* offset: where the sample's bytes begin */
     uint32_t len_bytes, segment;
 };
 #define SEGMENT_NONE UINT32_MAX
-#define SEGMENT_NUMBER_MAX (UINT32_MAX / 2) /* of those that are found: more follow them */
-#define SEGMENTS_MAX 512                    /* that a class keeps when it opens: each has a descriptor */
+#define SEGMENT_NUMBER_MAX (UINT32_MAX / 2) /* most for segments found at the start: later ones get higher numbers */
+#define SEGMENTS_MAX 512                    /* kept when a class opens: each has a descriptor */
 
-/* What the index of one segment says. */
+/* The index of one segment. */
 struct segment_index {
     uint32_t segment, n_owners;
     uint64_t owners[SEGMENT_OWNERS_MAX];
-    uint64_t sealed_bytes; /* of the segment's file; all records before it are listed */
+    uint64_t sealed_bytes; /* offset in the segment's file; all records before it are listed */
     struct place *places;  /* malloc'ed */
     size_t count;
 };
@@ -67,9 +67,8 @@ struct place_table {
 };
 
 struct place *place_find(const struct place_table *table, struct tier_key key); /* NULL: there is none */
-/* place_put adds a place, or replaces that of the same key, which it gives in *old (segment SEGMENT_NONE: there was
- * none). `alive` tells whether a place is still of use, for those that are not go when the table grows. LARDER_ENOMEM.
- */
+/* place_put adds a place, or replaces that of the same key. *old is the replaced one (segment SEGMENT_NONE: there was
+ * none). `alive` tells whether a place is still of use: others are dropped when the table grows. LARDER_ENOMEM. */
 int place_put(struct place_table *table, const struct place *place, bool (*alive)(void *ctx, uint32_t segment),
               void *ctx, struct place *old);
 void place_table_free(struct place_table *table);
@@ -90,11 +89,12 @@ struct segment {
 #define SEGMENT_NAME_BYTES 32
 void segment_name(const char *kind, uint32_t number, char out[SEGMENT_NAME_BYTES]); /* kind: "segment", "index" */
 
-bool segment_is_named(const char *name); /* whether a file is called as a segment or an index is */
+bool segment_is_named(const char *name); /* whether this is the name of a segment or an index */
 /* segment_remove removes a segment and its index. 0, also where there is none, or -1 with errno. */
 int segment_remove(int dir_fd, uint32_t number);
 
-/* segment_scan calls found for each record from `from` on, and gives where the last whole one ends. LARDER_EIO. */
+/* segment_scan calls found for each record from `from` on, and sets *end to the end of the last whole one.
+ * LARDER_EIO. */
 typedef int segment_found_fn(void *ctx, const struct record *record, uint64_t offset);
 int segment_scan(int fd, uint64_t from, uint64_t len_bytes, segment_found_fn *found, void *ctx, uint64_t *end);
 /* segment_index_load reads the index of a segment. False: there is none, or it is damaged. */
@@ -126,17 +126,17 @@ struct tier {
     uint32_t magic;
     char *path;
     struct folder folder;
-    uint64_t size_bytes, segment_bytes; /* segment_bytes: at which a segment is full */
+    uint64_t size_bytes, segment_bytes; /* segment_bytes: a segment of this length is full */
     pthread_mutex_t lock;               /* guards all below, but that only the writer changes segments' lengths */
     struct place_table table;
-    struct segment **segments; /* by ascending number; the last one is written to, if `open` */
+    struct segment **segments; /* in ascending order of numbers; the last one is written to, if `open` */
     size_t n_segments, cap_segments;
     bool open;
     uint32_t next_number;
     uint64_t *wanted;
     uint32_t n_wanted;
     bool full, write_off, read_off;
-    struct tier_stats stats; /* what is counted: used_bytes, samples and those since the class was opened */
+    struct tier_stats stats; /* only the counters: used_bytes, samples and those since the class was opened */
 };
 
 struct segment *tier_segment_locked(const struct tier *tier, uint32_t number); /* NULL: it is gone */

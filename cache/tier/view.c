@@ -16,7 +16,7 @@ struct viewing {
     struct tier_view *view;
     char name[SEGMENT_NAME_BYTES];
     int fd;
-    uint8_t *bytes; /* of one sample */
+    uint8_t *bytes; /* one sample's */
     size_t cap;
     bool stopped;
 };

@@ -1,4 +1,4 @@
-/* write.c: the one writer of a class. What it writes is readable only once all of it is in the file. */
+/* write.c: the one writer of a class. Records are readable only once all of their write is in the file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,8 +9,9 @@
 #include "cache/tier/tier_priv.h"
 #include "common/check.h"
 
-#define CROWDED_PART 4    /* of a segment: filled less, it takes a ninth owner, whom it does not know */
-#define PIECE_RECORDS 256 /* of one write: two parts each, fewer than IOV_MAX */
+/* a segment filled to less than this part takes owners past SEGMENT_OWNERS_MAX, and does not list them */
+#define CROWDED_PART 4
+#define PIECE_RECORDS 256 /* records in one write: two parts each, fewer than IOV_MAX */
 
 /* Records that are written together. */
 struct piece {
@@ -48,7 +49,7 @@ static bool is_wanted_locked(const struct tier *tier, const struct segment *segm
     return false;
 }
 
-/* find_unwanted_locked returns the oldest segment that may give place. SIZE_MAX: there is none. */
+/* find_unwanted_locked returns the oldest segment that may be evicted. SIZE_MAX: there is none. */
 static size_t find_unwanted_locked(const struct tier *tier)
 {
     for (size_t i = 0; i + tier->open < tier->n_segments; i++) {
@@ -73,7 +74,7 @@ void tier_want(struct tier *tier, const uint64_t *owners, uint32_t count)
     pthread_mutex_unlock(&tier->lock);
 }
 
-/* has_room makes room for so many more bytes, if need be by giving segments up. */
+/* has_room makes room for `bytes` more, if need be by giving segments up. */
 static bool has_room(struct tier *tier, uint64_t bytes)
 {
     while (tier->stats.used_bytes + bytes > tier->size_bytes) {
@@ -106,11 +107,11 @@ static int begin_segment(struct tier *tier)
     return 0;
 }
 
-/* segment_for returns the segment that a record of so many bytes goes to; NULL with errno. */
+/* segment_for returns the segment for a record of this length; NULL with errno. */
 static struct segment *segment_for(struct tier *tier, uint64_t owner, uint64_t bytes)
 {
     struct segment *last = tier->open ? tier->segments[tier->n_segments - 1] : NULL;
-    /* Many owners that write by turns must not make many segments, each with a descriptor. */
+    /* Many owners that alternate must not make many segments, each with a descriptor. */
     bool takes = last && (has_owner(last, owner) || last->n_owners < SEGMENT_OWNERS_MAX ||
                           last->len_bytes < tier->segment_bytes / CROWDED_PART);
     bool fits = takes && last->len_bytes + bytes <= tier->segment_bytes;

@@ -13,7 +13,7 @@ struct decoder {
     struct prepare_limits limits;
     void *states[KINDS];
     struct decoding image;
-    const struct decoder_kind *kind; /* of the image at hand; NULL: there is none */
+    const struct decoder_kind *kind; /* decodes the image at hand; NULL: there is none */
     void *state;                     /* the kind's */
 };
 

@@ -1,4 +1,4 @@
-/* decode.h: makes encoded bytes the pixels of a rectangle of the image.
+/* decode.h: decodes a rectangle of an image.
  *
  *   decode_open    recognises the format, reads the header, applies the limits
  *   decode_scale   where a smaller image will do: may divide it (JPEG only)
@@ -7,9 +7,9 @@
  *   decode_close   always, also after a failure
  *
  * libjpeg-turbo decodes JPEG, libwebp still WebP, plain.c BMP and binary PNM, libvips all else. Output is 8-bit RGB,
- * as torchvision's ImageFolder gives it: greyscale is spread over the channels, palettes are looked up, of 16 bits
- * the upper 8 are kept, CMYK is converted as Pillow does, alpha is dropped without compositing, orientation in EXIF
- * is not applied. One thread owns a decoder. */
+ * the same as torchvision's ImageFolder makes. Greyscale is copied to all channels, and palettes are looked up. The
+ * upper 8 of 16 bits are kept. CMYK is converted as Pillow does. Alpha is dropped without compositing. Orientation in
+ * EXIF is not applied. One thread owns a decoder. */
 #ifndef LARDER_PREPROCESS_DECODE_DECODE_H
 #define LARDER_PREPROCESS_DECODE_DECODE_H
 

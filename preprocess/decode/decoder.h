@@ -29,7 +29,7 @@ struct decoder_kind {
     const char *name;
     /* Looks at the first bytes, and tells whether the image is for this decoder. Pure. NULL: any image is. */
     bool (*is)(const uint8_t *bytes, size_t len_bytes);
-    size_t state_bytes; /* what it keeps from open to close: the kind's own, zeroed when the thread's decoder is made */
+    size_t state_bytes; /* size of the kind's own state, which is zeroed when the thread's decoder is made */
     /* Optional. Makes what the state holds for as long as the thread's decoder lives. LARDER_ENOMEM. destroy frees it.
      */
     int (*create)(void *state, const struct prepare_limits *limits);

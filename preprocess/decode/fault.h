@@ -12,7 +12,7 @@ struct decode_fault {
     struct error error;
 };
 
-/* decode_fail fills the fault and gives the error's code, which follows from the reason. */
+/* decode_fail fills the fault and returns the error's code, which follows from the reason. */
 int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

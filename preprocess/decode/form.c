@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define PNG_BITS 24 /* where a PNG has its depth; the kind of its colors follows */
+#define PNG_BITS 24 /* offset of a PNG's bit depth; the color type follows */
 #define GIF_HEADER_BYTES 13
 #define GIF_HAS_COLORS 0x80
 #define GIF_EXTENSION 0x21
@@ -13,7 +13,7 @@
 struct gif {
     const uint8_t *bytes;
     size_t len_bytes, at;
-    const uint8_t *colors; /* of the image; NULL: none so far */
+    const uint8_t *colors; /* the image's color table; NULL: none so far */
     uint32_t n_colors;
     bool has_clear;
     uint8_t clear; /* the transparent color's number */

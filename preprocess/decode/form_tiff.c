@@ -23,7 +23,7 @@ enum field {
     FIELD_FILL,
     FIELD_ORIENTATION,
     FIELD_BANDS,
-    FIELD_ROWS, /* of a strip */
+    FIELD_ROWS, /* rows of a strip */
     FIELD_PLANES,
     FIELD_COLORS,
     FIELD_TILE_WIDTH,
@@ -32,7 +32,7 @@ enum field {
     FIELD_EXTRA,
     FIELD_NUMBER,
     FIELD_XMP,
-    FIELD_STRIPS, /* where they are; of this one and the rest no values are read */
+    FIELD_STRIPS, /* the strips' places; the values of this field and the rest are not read */
     FIELD_TILES,
     FIELDS
 };
@@ -47,7 +47,7 @@ static const uint16_t tags[FIELDS] = {
 struct entry {
     uint32_t kind;
     uint64_t count; /* 0: the file does not have it */
-    size_t at;      /* of the first value, in the file */
+    size_t at;      /* offset of the first value in the file */
 };
 
 struct tiff {
@@ -152,7 +152,7 @@ static uint32_t single(const struct tiff *tiff, enum field field, uint32_t usual
     return common_value(tiff, field, 1, usual);
 }
 
-/* What the directory says. 0: nothing that makes sense. */
+/* The directory's values. 0: it has none that makes sense. */
 struct says {
     uint32_t photometric, bands, bits, number, compression, fill, planes, inks;
     bool tiled;
@@ -239,7 +239,8 @@ static bool layout_is_known(const struct tiff *tiff, const struct says *says)
     return (says->fill == 1 || (says->fill == 2 && small)) && !(says->tiled && small);
 }
 
-/* Where there is no orientation but one in XMP, newer versions of Pillow turn the picture, and older ones do not. */
+/* xmp_turns tells whether only XMP has an orientation. Newer versions of Pillow turn such a picture, and older ones do
+ * not. */
 static bool xmp_turns(const struct tiff *tiff)
 {
     static const char name[] = "tiff:Orientation";
@@ -265,8 +266,8 @@ static uint64_t pieces_along(uint32_t whole, uint32_t piece)
     return ((uint64_t)whole + piece - 1) / piece;
 }
 
-/* Whether there are as many strips or tiles as the size asks for. Where some are missing, every reader makes something
- * else of it. */
+/* Whether there are as many strips or tiles as the size asks for. If some are missing, readers differ in the picture
+ * that they make. */
 static bool pieces_are_there(const struct tiff *tiff, const struct says *says)
 {
     uint32_t width = single(tiff, FIELD_WIDTH, 0), height = single(tiff, FIELD_HEIGHT, 0);

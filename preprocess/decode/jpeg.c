@@ -1,17 +1,17 @@
 /* jpeg.c: libjpeg-turbo, asked for no more than a rectangle.
  *
- * One decompressor a thread, used again and again. libjpeg reports errors by calling error_exit, which jumps back to
- * guarded(); nothing that is entered that way owns anything. What one image sets must not reach the next, so tables
- * that libjpeg would keep are dropped when an image is opened.
+ * Each thread has one decompressor and reuses it. libjpeg reports errors by calling error_exit, which jumps back to
+ * guarded(). So functions that guarded calls own nothing. One image's settings must not reach the next, so tables that
+ * libjpeg would keep are dropped when an image is opened.
  *
  * The pixels are those of a full decode. Upsampling of chroma looks one sample to each side, so the columns asked for
  * reach one chroma sample further than the rectangle; rows are libjpeg's own care (jpeg_skip_scanlines).
  *
- * Of a baseline JPEG jpeg_rows.c reads the coefficients: faster than libjpeg, and where there are restart markers none
- * that the rectangle does not need. libjpeg is in buffered-image mode, believes that the whole file was read, and gets
- * the coefficients from its memory manager. Of a small one it makes no more than the planes (jpeg_small.h). What cannot
- * be read that way is decoded the ordinary way, which also says what is wrong with it. The coefficients of a JPEG in
- * planes (jpeg_planes.h) come from there alone. */
+ * jpeg_rows.c reads the coefficients of a baseline JPEG. It is faster than libjpeg, and with restart markers it skips
+ * coefficients that the rectangle does not need. libjpeg is in buffered-image mode, believes that the whole file was
+ * read, and gets the coefficients from its memory manager. For a small JPEG it makes only the planes of colours
+ * (jpeg_small.h). A JPEG that cannot be read that way is decoded the ordinary way, which also finds out what is wrong
+ * with it. The coefficients of a JPEG in planes (jpeg_planes.h) come from jpeg_rows.c alone. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ struct jpeg_reader {
     struct jpeg_memory memory;
     struct prepare_limits limits;
     jmp_buf back;
-    struct decode_fault *fault; /* of the call in progress */
+    struct decode_fault *fault; /* the fault of the call in progress */
     const uint8_t *bytes;
     size_t len_bytes;
     struct rect rect;   /* asked for */
@@ -84,7 +84,7 @@ static void error_exit(j_common_ptr cinfo)
     jump_back(reader);
 }
 
-/* Of libjpeg's warnings, those that mean wrong or missing pixels are errors here. */
+/* Those warnings of libjpeg that mean wrong or missing pixels are errors here. */
 static void emit_message(j_common_ptr cinfo, int level)
 {
     if (level >= 0)
@@ -114,7 +114,7 @@ static void watch_scans(j_common_ptr cinfo)
     }
 }
 
-/* guarded runs body; gives false when libjpeg, or one of the hooks above, jumped out of it. */
+/* guarded runs body. It returns false when libjpeg, or one of the hooks above, jumped out of it. */
 static bool guarded(struct jpeg_reader *reader, struct decode_fault *fault, void (*body)(struct jpeg_reader *))
 {
     reader->fault = fault;
@@ -274,7 +274,7 @@ static void read_cmyk_rows(struct jpeg_reader *reader, uint32_t skip)
     }
 }
 
-/* libjpeg makes tables of its own from each code, which takes long for a small image. Where it reads nothing itself it
+/* libjpeg makes tables of its own from each code, which takes long for a small image. When it reads nothing itself, it
  * gets codes without symbols. */
 static void spare_codes(struct jpeg_decompress_struct *cinfo)
 {
@@ -323,7 +323,7 @@ static void want_columns(struct jpeg_reader *reader, JDIMENSION left, JDIMENSION
     jpeg_rows_want(&reader->rows, first, end - first);
 }
 
-/* Memory for the pixels. Where a first try failed, that of the first try. */
+/* Takes memory for the pixels, or reuses that of a first try that failed. */
 static void take_image(struct jpeg_reader *reader, uint32_t width)
 {
     struct image *image = &reader->image;

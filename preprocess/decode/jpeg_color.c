@@ -1,6 +1,6 @@
 #include "preprocess/decode/jpeg_color.h"
 
-#define COLUMNS (JPEG_COLOR_COLUMNS / 2) /* of chroma */
+#define COLUMNS (JPEG_COLOR_COLUMNS / 2) /* chroma samples made at once */
 #define CENTER 128
 #define HALF (1 << 15)
 /* JFIF's factors, with 16 fractional bits, less the whole part that the code adds as such. They fit in 16 bits. */
@@ -91,7 +91,7 @@ TARGET static INLINE __m128i weigh(__m128i first, __m128i second, int16_t a, int
 }
 
 struct colors {
-    __m128i red, green, blue; /* of eight pixels, as 16-bit numbers */
+    __m128i red, green, blue; /* eight pixels' values, as 16-bit numbers */
 };
 
 TARGET static INLINE struct colors convert(__m128i luma, __m128i blue, __m128i red)
@@ -104,7 +104,7 @@ TARGET static INLINE struct colors convert(__m128i luma, __m128i blue, __m128i r
     };
 }
 
-/* Which of sixteen values of a color go where in the 48 bytes of sixteen pixels: -1, a value of another color. */
+/* For each of 16 bytes: the index of the color's value that goes there. -1: another color's value goes there. */
 #define FROM(...) _mm_setr_epi8(__VA_ARGS__)
 
 TARGET static INLINE __m128i mix(__m128i red, __m128i green, __m128i blue, __m128i reds, __m128i greens, __m128i blues)

@@ -7,12 +7,12 @@
 
 #include <stdint.h>
 
-#define JPEG_COLOR_COLUMNS 16 /* that are made at once */
+#define JPEG_COLOR_COLUMNS 16 /* pixels made at once */
 #define JPEG_COLOR_BEHIND (JPEG_COLOR_COLUMNS / 2)
 
-/* What a row of pixels is made of. Behind the last sample of a row of chroma it stands once more. Rows can be read up
- * to a multiple of JPEG_COLOR_COLUMNS, of chroma half of it and JPEG_COLOR_BEHIND more; the rest of what stands there
- * changes no pixel of the width. */
+/* The samples that a row of pixels is made of. The last sample of a row of chroma is repeated behind it. Rows of luma
+ * can be read up to a multiple of JPEG_COLOR_COLUMNS, rows of chroma up to half of that and JPEG_COLOR_BEHIND more. The
+ * other bytes there change no pixel of the width. */
 struct jpeg_color_row {
     const uint8_t *luma;
     const uint8_t *blue[2], *red[2]; /* chroma: the row that this one lies in, and its neighbour on the nearer side */

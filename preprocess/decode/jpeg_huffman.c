@@ -2,11 +2,10 @@
 
 #include <string.h>
 
-/* An entry says what the next bits mean. From the lowest bit: the bits that the symbol takes, those of its value
- * included (8), the bits of its code (8), 64 less the bits of its value (8), how far it leads in the zigzag (8): one
- * more than the zero coefficients before it. A step of 0 marks what is no coefficient: END, ZEROS, which stand where
- * others have the bits of their code, or nothing, where a code is not in the look-up or takes too many bits with its
- * value. */
+/* An entry says what the next bits mean. It has four fields of 8 bits, from the lowest: the length of the symbol with
+ * its value, the length of its code, 64 less the length of its value, and its step in the zigzag. The step is one more
+ * than the number of zero coefficients before it. A step of 0 marks an entry that is no coefficient. It has END or
+ * ZEROS in place of the code's length, or nothing if the code is not in the look-up or is too long with its value. */
 #define LENGTH_OF(entry) ((entry)&63)
 #define CODE_LENGTH_OF(entry) ((entry) >> 8 & 63)
 #define SHIFT_OF(entry) ((entry) >> 16 & 127)
@@ -14,16 +13,18 @@
 #define END 0x100u   /* the rest of the block is zero */
 #define ZEROS 0x200u /* so are the next sixteen coefficients */
 
-#define RUN_OF_ZEROS 15  /* with size 0: sixteen zero coefficients. Any other run with size 0 ends the block. */
+/* a run of 15 with size 0 is sixteen zero coefficients. Any other run with size 0 ends the block. */
+#define RUN_OF_ZEROS 15
 #define DC_MAX (1 << 20) /* far above what eight bits of precision give */
-/* The 56 bits that a refill leaves are enough for so many symbols of the look-up. */
+/* The 56 bits that a refill leaves are enough for this many symbols of the look-up. */
 #define SYMBOLS_AT_ONCE 3
 #define SYMBOL_BITS_MAX 18
 _Static_assert(SYMBOLS_AT_ONCE *SYMBOL_BITS_MAX <= 56, "symbols between two refills");
 
 #define INLINE inline __attribute__((always_inline))
 
-/* Where the coefficients of a zigzag stand. A run can lead up to 15 places past the end, which is refused after. */
+/* The places of the zigzag's coefficients in a block. A run can lead up to 15 places past the end, which is refused
+ * afterwards. */
 static const uint8_t natural[64 + 16] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13,
     6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31,
@@ -89,7 +90,8 @@ static INLINE bool is_done(const struct huffman_bits *bits)
     return bits->at == bits->end && is_fine(bits) && bits->count - bits->padded < 8;
 }
 
-/* By value, as read_slowly is, so that the compiler keeps the caller's bits in registers. */
+/* Takes and returns the bits by value, as read_slowly does, so that the compiler keeps the caller's bits in
+ * registers. */
 static struct huffman_bits refill_bytewise(struct huffman_bits bits)
 {
     for (; bits.count <= 56; bits.count += 8) {
@@ -197,7 +199,7 @@ static struct huffman_bits read_slowly(struct huffman_bits bits, const struct hu
 
 /* ── blocks ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-enum state { GOES_ON, ENDS, FAILS }; /* of a block */
+enum state { GOES_ON, ENDS, FAILS }; /* states of a block */
 
 static INLINE enum state pass(struct huffman_place *place, uint32_t step)
 {
@@ -205,7 +207,7 @@ static INLINE enum state pass(struct huffman_place *place, uint32_t step)
     return __builtin_expect(place->k < 64, 1) ? GOES_ON : place->k == 64 ? ENDS : FAILS;
 }
 
-/* What stores says is known where this is compiled, here and below. */
+/* `stores` is a constant wherever this is inlined, here and below. */
 static INLINE enum state put(struct huffman_place *place, uint32_t step, int32_t value, bool stores)
 {
     enum state state = pass(place, step);
@@ -352,7 +354,7 @@ bool huffman_lane_aim(struct huffman_lane *lane, const struct huffman_mcu *mcu, 
 
 bool huffman_read(struct huffman_lane *lane, const struct huffman_mcu *mcu)
 {
-    struct huffman_place place = lane->place; /* which the compiler keeps in registers */
+    struct huffman_place place = lane->place; /* a copy, which the compiler keeps in registers */
     bool fine = true;
     while (fine && lane->skip)
         fine = go_on(lane, mcu, &place, false);

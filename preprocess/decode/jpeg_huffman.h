@@ -1,10 +1,10 @@
 /* jpeg_huffman.h: Huffman codes of a baseline JPEG, and blocks of coefficients read with them.
  *
- * Pure, and free of libjpeg. A look-up of the next bits says what nearly all symbols mean. What no valid stream
- * contains is refused, not repaired.
+ * Pure, and free of libjpeg. A look-up of the next bits decodes nearly all symbols. Bits that no valid stream contains
+ * are refused, not repaired.
  *
- * The bits of a symbol say where the next one begins, so a processor mostly waits. Therefore two lanes, each a segment
- * of its own, can be read together: while one waits, the other is worked for. */
+ * The bits of a symbol say where the next one begins, so a processor mostly waits. Therefore two lanes, each with a
+ * segment of its own, can be read together: the processor works on one while it waits for the other. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_HUFFMAN_H
 #define LARDER_PREPROCESS_DECODE_JPEG_HUFFMAN_H
 
@@ -15,13 +15,13 @@
 #define HUFFMAN_LOOK_BITS 10
 #define HUFFMAN_LONGEST 16
 #define HUFFMAN_PARTS_MAX 4   /* components of a scan */
-#define HUFFMAN_BLOCKS_MAX 10 /* of an MCU */
+#define HUFFMAN_BLOCKS_MAX 10 /* blocks of an MCU */
 
 struct huffman {
     uint32_t look[1 << HUFFMAN_LOOK_BITS]; /* an entry (jpeg_huffman.c) for each next bits */
     uint32_t limit[HUFFMAN_LONGEST + 1];   /* the first 16 bits that no code of this length or shorter begins */
-    int32_t offset[HUFFMAN_LONGEST + 1];   /* of a length's codes in values */
-    uint8_t counts[HUFFMAN_LONGEST + 1], values[256]; /* what it was made from */
+    int32_t offset[HUFFMAN_LONGEST + 1];   /* offset of a length's codes in values */
+    uint8_t counts[HUFFMAN_LONGEST + 1], values[256]; /* copies of what it was made from */
     enum { HUFFMAN_NOTHING, HUFFMAN_DC, HUFFMAN_AC } made;
 };
 
@@ -33,7 +33,7 @@ bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *v
 /* Entropy-coded bytes between two markers, each 0xff in them followed by a stuffed 0. */
 struct huffman_bits {
     uint64_t buffer; /* the next bits, the first uppermost; below `count` some that will be put there again, or zeros */
-    uint32_t count;  /* of bits in the buffer */
+    uint32_t count;  /* bits in the buffer */
     uint32_t padded; /* bits of these that stand behind the end of the bytes */
     const uint8_t *at, *end;
 };
@@ -45,7 +45,7 @@ struct huffman_part {
     int16_t (*const *rows)[64]; /* height rows of blocks, in natural order, borrowed */
 };
 
-/* What an MCU consists of: blocks in the order in which they are coded. */
+/* An MCU's blocks, in the order in which they are coded. */
 struct huffman_mcu {
     struct huffman_part parts[HUFFMAN_PARTS_MAX];
     uint32_t n_parts, n_blocks;
@@ -57,7 +57,7 @@ struct huffman_mcu {
 /* huffman_mcu_order fills in the blocks. False: they are too many. */
 bool huffman_mcu_order(struct huffman_mcu *mcu);
 
-/* Where in a block a lane is. */
+/* A lane's position in a block. */
 struct huffman_place {
     struct huffman_bits bits;
     const struct huffman *ac;
@@ -70,13 +70,13 @@ struct huffman_lane {
     struct huffman_place place;
     uint32_t at;         /* the block of the MCU */
     uint32_t skip, left; /* MCUs that go nowhere, and MCUs behind them that are stored */
-    uint32_t column;     /* of the next one that is stored, in MCUs */
+    uint32_t column;     /* column of the next MCU that is stored */
     bool to_end;         /* the segment ends with them */
     int32_t last_dc[HUFFMAN_PARTS_MAX];
     int16_t nowhere[64];
 };
 
-/* huffman_lane_begin begins with a segment's bytes, which it borrows. Nothing is to be read of it yet. */
+/* huffman_lane_begin begins with a segment's bytes, which it borrows. It reads nothing yet. */
 void huffman_lane_begin(struct huffman_lane *lane, const uint8_t *from, const uint8_t *to);
 /* huffman_lane_aim says what to read next of it: `skip` MCUs that go nowhere, and then `count`, one at least, that are
  * stored from `column` on. to_end: then nothing but padding may be left. False: the bytes are not valid. */

@@ -1,11 +1,11 @@
 /* jpeg_memory.h: libjpeg's memory manager, on a worker's scratch memory.
  *
- * By itself libjpeg takes what an image needs from malloc and gives it back afterwards. With this manager it takes
- * it from the image's scratch, which is bounded, needs no call to malloc, and is empty again when the image is done.
+ * Without it, libjpeg calls malloc for an image's memory and frees it afterwards. With this manager it takes the memory
+ * from the image's scratch, which is bounded, needs no call to malloc, and is empty again when the image is done.
  * Tables that libjpeg would keep from one image to the next (JPOOL_PERMANENT) have a small fixed place. One thread.
  *
- * Arrays of coefficients are virtual to libjpeg: it asks for their rows when it needs them. Where jpeg_memory_rows was
- * called they hold one row of MCUs, which is read from the file (jpeg_rows.h) when it is asked for. */
+ * Arrays of coefficients are virtual to libjpeg: it asks for their rows when it needs them. After jpeg_memory_rows they
+ * hold one row of MCUs, which is read from the file (jpeg_rows.h) when it is asked for. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_MEMORY_H
 #define LARDER_PREPROCESS_DECODE_JPEG_MEMORY_H
 
@@ -23,12 +23,12 @@
 struct jpeg_memory {
     struct jpeg_memory_mgr manager;   /* the first field, because libjpeg hands it back as cinfo->mem */
     struct jpeg_memory_mgr *original; /* frees what jpeg_create_decompress took */
-    struct scratch *scratch;          /* of the image at hand; borrowed */
+    struct scratch *scratch;          /* the scratch of the image at hand; borrowed */
     struct jvirt_sarray_control *sample_arrays;
     struct jvirt_barray_control *block_arrays;
     int n_block_arrays;
     struct jpeg_rows *rows; /* borrowed; NULL: arrays of coefficients are whole */
-    uint64_t loaded_row;    /* of rows, counted from 1; 0: none yet */
+    uint64_t loaded_row;    /* the row of `rows` that was read last, counted from 1; 0: none yet */
     size_t tables_used;
     _Alignas(SCRATCH_ALIGN) uint8_t tables[JPEG_TABLES_BYTES];
 };

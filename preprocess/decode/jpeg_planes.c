@@ -30,7 +30,7 @@ struct make {
     struct jpeg_error_mgr errors;
     jmp_buf back;
     uint32_t per_row, n_rows, interval;
-    JBLOCKARRAY rows[PLANES_PARTS_MAX]; /* of the row of MCUs at hand */
+    JBLOCKARRAY rows[PLANES_PARTS_MAX]; /* the blocks of the row of MCUs at hand */
     int last_dc[PLANES_PARTS_MAX];
     struct planes_table tables[PLANES_TABLES_MAX];
     uint32_t n_tables;
@@ -39,7 +39,7 @@ struct make {
     size_t n_sampled[PLANES_TABLES_MAX];
     uint64_t seen[PLANES_TABLES_MAX], every[PLANES_TABLES_MAX];
 
-    uint8_t *bytes; /* what is made */
+    uint8_t *bytes; /* the JPEG in planes that is made */
     size_t cap_bytes;
     struct planes_writer writer;
 };

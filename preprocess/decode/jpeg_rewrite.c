@@ -26,7 +26,7 @@ struct rewrite {
     struct jpeg_progress_mgr progress;
     jmp_buf back;
     struct jpeg_sink made;
-    struct planes_file planes; /* what is rewritten, unless it is a JPEG */
+    struct planes_file planes; /* the input, unless it is a JPEG */
     bool from_planes;
 };
 
@@ -56,7 +56,8 @@ static bool can_rewrite(const struct jpeg_decompress_struct *from)
            !from->arith_code && (uint64_t)from->image_width * from->image_height <= PIXELS_MAX;
 }
 
-/* Of a progressive JPEG that lacks scans libjpeg smooths the blocks; of a baseline one it would not. */
+/* is_complete tells whether no scan is missing. libjpeg smooths the blocks of a progressive JPEG that lacks scans; it
+ * would not smooth those of the baseline JPEG that is made. */
 static bool is_complete(const struct jpeg_decompress_struct *from)
 {
     for (int i = 0; from->progressive_mode && i < from->num_components; i++) {

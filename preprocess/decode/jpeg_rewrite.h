@@ -1,9 +1,9 @@
 /* jpeg_rewrite.h: writes a JPEG again, without loss, so that a crop of it is decoded from a part of its bytes
  * (jpeg_rows.h).
  *
- * The coefficients stay as they are, and with them every pixel. What is new: one interleaved baseline scan, Huffman
- * tables made for it, and a restart marker after every few MCUs. Of the APPn and COM segments those that tell the
- * colours (JFIF, Adobe) and Exif's are kept. Any thread. */
+ * The coefficients stay as they are, and with them every pixel. The new JPEG has one interleaved baseline scan, Huffman
+ * tables made for it, and a restart marker after every few MCUs. It keeps only those APPn and COM segments that tell
+ * the colours (JFIF, Adobe) or are Exif's. Any thread. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_REWRITE_H
 #define LARDER_PREPROCESS_DECODE_JPEG_REWRITE_H
 
@@ -14,10 +14,10 @@
 #define JPEG_REWRITE_MCUS 8
 
 /* jpeg_rewrite returns new bytes, which the caller frees, and their length. A restart marker comes after every `wanted`
- * MCUs, or after each row of MCUs if a row has fewer. Of a JPEG in planes (jpeg_planes.h) it makes a JPEG. NULL: these
- * bytes are to be kept. They are no JPEG, or one with arithmetic coding, of other than 8 bits or of other than one or
- * three components, incomplete, damaged or too large; libjpeg finds another orientation than exif.h; or memory ran
- * out. */
+ * MCUs, or after each row of MCUs if a row has fewer. It turns a JPEG in planes (jpeg_planes.h) into a JPEG. NULL:
+ * these bytes are to be kept. They are no JPEG, or one with arithmetic coding, of other than 8 bits or of other than
+ * one or three components, incomplete, damaged or too large; libjpeg finds another orientation than exif.h; or memory
+ * ran out. */
 uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, size_t *new_bytes);
 
 #endif

@@ -44,8 +44,8 @@ static bool begin_parts(struct jpeg_rows *rows, const struct jpeg_decompress_str
     return huffman_mcu_order(&rows->mcu);
 }
 
-/* Where a 0xff stands that no 0 follows, or the last bytes begin, which are fewer than are looked at together. Nearly
- * all 0xff are followed by one, so stopping at each takes longer. */
+/* Returns the place of a 0xff that no 0 follows, or else of the last bytes, which are too few to be looked at together.
+ * A 0 follows nearly every 0xff, so stopping at each takes longer. */
 static const uint8_t *pass_over(const uint8_t *at, const uint8_t *end)
 {
 #ifdef __SSE2__

@@ -1,14 +1,13 @@
 /* jpeg_rows.h: the coefficients of a baseline JPEG, a row of MCUs at a time and only those that are wanted.
  *
  * A restart marker begins a segment, which can be read without those before it. So the rows above a rectangle need no
- * more than a search for markers, and what stands left and right of it in other segments is passed over too. libjpeg
- * asks for a row through its memory manager (jpeg_memory.h), and does everything after the entropy decoding.
+ * more than a search for markers, and segments left and right of it are skipped too. libjpeg asks for a row through its
+ * memory manager (jpeg_memory.h), and does everything after the entropy decoding.
  *
  * For JPEGs with one scan. Without restart markers all of it is one segment. Any interval will do: segments may be
- * parts of a row, a row, several, or cross from one to the next. What is not as it should be (a marker out of order,
- * missing or one too many, a segment that is too short or too long, a code that does not exist) makes a row fail; the
- * caller then decodes the ordinary way, which knows what to make of it. A row in planes that cannot be read is damaged.
- */
+ * parts of a row, a row, several, or cross from one to the next. A row fails if a marker is out of order, missing or
+ * one too many, a segment is too short or too long, or a code does not exist. The caller then decodes the ordinary way,
+ * which finds out what is wrong. A row in planes that cannot be read is damaged. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_ROWS_H
 #define LARDER_PREPROCESS_DECODE_JPEG_ROWS_H
 
@@ -26,19 +25,19 @@ _Static_assert(MAX_COMPS_IN_SCAN <= HUFFMAN_PARTS_MAX && D_MAX_BLOCKS_IN_MCU <= 
 _Static_assert(MAX_COMPS_IN_SCAN <= PLANES_PARTS_MAX && D_MAX_BLOCKS_IN_MCU <= PLANES_BLOCKS_MAX, "libjpeg's limits");
 
 struct jpeg_rows {
-    bool in_planes; /* then neither interval nor lanes, segments, MCU and codes are of meaning, but `planes` is */
+    bool in_planes;           /* then only per_row, n_rows, first, count and `planes` have a meaning */
     uint32_t per_row, n_rows; /* MCUs, and rows of them */
     uint32_t interval;        /* MCUs of a segment */
     uint32_t first, count;    /* columns of MCUs that are wanted */
 
     /* Neighbouring segments of a row are read together, in two lanes. The front lane has the last that was begun. */
     struct huffman_lane lanes[2], *front;
-    uint64_t segment;        /* of the front lane; segments follow each other, and none is read twice */
+    uint64_t segment;        /* the front lane's segment; segments follow each other, and none is read twice */
     uint32_t done;           /* MCUs of it that were read, or that the lane was told to read */
     const uint8_t *at, *end; /* behind the segment, where its marker is; and behind the file */
 
     struct huffman_mcu mcu;
-    int components[MAX_COMPS_IN_SCAN]; /* of the MCU's parts */
+    int components[MAX_COMPS_IN_SCAN]; /* the components of the MCU's parts */
     struct huffman dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS];
 
     struct planes_rows planes;

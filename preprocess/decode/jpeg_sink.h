@@ -1,7 +1,7 @@
-/* jpeg_sink.h: where libjpeg writes a JPEG to: memory that the caller owns at any time.
+/* jpeg_sink.h: a destination for libjpeg that is memory, which the caller owns at any time.
  *
- * libjpeg's own (jpeg_mem_dest) says where the bytes are only when the JPEG is finished: after an error its caller can
- * free neither them nor what it was told before. */
+ * libjpeg's own destination (jpeg_mem_dest) says where the bytes are only when the JPEG is finished. After an error its
+ * caller cannot free them. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_SINK_H
 #define LARDER_PREPROCESS_DECODE_JPEG_SINK_H
 
@@ -13,7 +13,7 @@
 
 struct jpeg_sink {
     struct jpeg_destination_mgr manager; /* the first field, because libjpeg hands it back as cinfo->dest */
-    uint8_t *bytes;                      /* of malloc; the caller frees them, after an error too */
+    uint8_t *bytes;                      /* malloc'ed; the caller frees them, after an error too */
     size_t len_bytes;                    /* once jpeg_finish_compress is done */
     size_t cap_bytes;
 };

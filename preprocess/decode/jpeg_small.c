@@ -3,9 +3,9 @@
 #include "preprocess/decode/jpeg_color.h"
 
 #define COMPONENTS 3
-#define HALVED 2            /* how much larger luma is than chroma, both ways */
-#define SIDE_MAX 128        /* of larger ones libjpeg makes the pixels as fast, and no more of them than are wanted */
-#define FANCY_COLUMNS_MIN 3 /* of chroma: fewer libjpeg repeats instead */
+#define HALVED 2            /* luma has this many times chroma's samples in each direction */
+#define SIDE_MAX 128        /* libjpeg is as fast with larger images, and makes only the wanted pixels */
+#define FANCY_COLUMNS_MIN 3 /* columns of chroma: if there are fewer, libjpeg repeats samples instead */
 
 static bool has_sampling(const jpeg_component_info *component, int factor)
 {

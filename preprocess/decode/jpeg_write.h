@@ -7,10 +7,9 @@
 #define JPEG_SIDE_MAX 65500 /* libjpeg's own limit */
 
 struct jpeg_writing {
-    uint32_t quality; /* 1 … 100, libjpeg's scale */
-    uint32_t
-        restart_mcus; /* a restart marker after so many MCUs, or after each row of MCUs if a row has fewer; 0: none */
-    uint32_t orientation; /* that Exif says; EXIF_UPRIGHT: there is no Exif */
+    uint32_t quality;      /* 1 … 100, libjpeg's scale */
+    uint32_t restart_mcus; /* MCUs from one restart marker to the next, at most a row of MCUs; 0: no markers */
+    uint32_t orientation;  /* written as Exif; EXIF_UPRIGHT: no Exif is written */
 };
 
 /* jpeg_write returns the bytes, which the caller frees, and their length: one baseline scan with Huffman tables made

@@ -16,7 +16,7 @@ struct text {
     const uint8_t *at, *end;
 };
 
-/* What a header says. Every row lies within the file, whose bytes are borrowed. */
+/* An image as its header describes it. Every row lies within the file, whose bytes are borrowed. */
 struct plain_image {
     struct rect whole;
     const uint8_t *pixels; /* the row that comes first in the file */
@@ -33,8 +33,8 @@ struct plain_image {
         PLAIN_BGR8,
         PLAIN_BGRX8
     } form;
-    uint32_t most;     /* in PNM the value that means white */
-    uint32_t n_colors; /* of the palette, in BMP */
+    uint32_t most;     /* PNM: the value that means white */
+    uint32_t n_colors; /* BMP: colors of the palette */
     uint8_t palette[256][IMAGE_CHANNELS];
 };
 
@@ -173,8 +173,8 @@ static bool bmp_palette_is_odd(const struct bmp_header *h, const struct plain_im
     return h->bits == 4 || plain->n_colors == 2;
 }
 
-/* Where the masks say blue, green, red from the lowest byte up, which is what everybody writes. Longer headers have one
- * of alpha. */
+/* Are the masks blue, green, red from the lowest byte up, as everybody writes them? Longer headers have one for alpha
+ * too. */
 static bool bmp_usual_masks(const uint8_t *bytes, size_t len_bytes, const struct bmp_header *h)
 {
     const uint8_t *masks = bytes + BMP_FILE_HEADER + 40;

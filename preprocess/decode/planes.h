@@ -6,10 +6,10 @@
  *
  * Coefficients are in zigzag order, places 1 to 63; in place of the DC coefficient stands its difference to that of the
  * component's block before. A class says of each place how many low bits of a magnitude are written as they are (its
- * shift), because they say little. Of what is above them, u, the length in bits is written in unary (so many ones, and
- * a zero), and the bits below its uppermost. The class has a shift for the DC difference too, and one for the last
- * place that is not zero, of which what is above is written in unary. An image has four classes for the first component
- * and four for the others, which planes_fit finds. The fields:
+ * shift), because they say little. The bits above them are a number u. The length of u in bits is written in unary, as
+ * ones and a zero, and then the bits of u below its uppermost. The class has a shift for the DC difference too. It has
+ * another shift for the last place that is not zero, and the bits above that are written in unary. An image has four
+ * classes for the first component and four for the others, which planes_fit finds. The fields:
  *
  *   class      2 bits
  *   DC length  in unary: of u of the difference
@@ -33,20 +33,20 @@
 #define PLANES_CLASSES 4
 #define PLANES_PLACES 64
 #define PLANES_SHIFT_MAX 4
-#define PLANES_LENGTH_MAX 11 /* of a magnitude, in bits, as in baseline JPEG */
+#define PLANES_LENGTH_MAX 11 /* most bits of a magnitude, as in baseline JPEG */
 #define PLANES_DC_SHIFT_MAX 7
 #define PLANES_LAST_SHIFT_MIN 2 /* else a block's first fields could be longer than what is looked at together */
 #define PLANES_LAST_SHIFT_MAX 5
 #define PLANES_TABLE_BYTES (PLANES_CLASSES * 33) /* a class: the last place's shift, and four bits a place */
 #define PLANES_PARTS_MAX 4                       /* components of an image */
-#define PLANES_BLOCKS_MAX 10                     /* of an MCU */
-/* A block takes fewer bytes than this, whatever its bits are. Reading looks so far behind the end of a segment. */
+#define PLANES_BLOCKS_MAX 10                     /* blocks of an MCU */
+/* A block takes fewer bytes than this, whatever its bits are. Reading looks this far behind the end of a segment. */
 #define PLANES_SLACK_BYTES 320
 
 struct planes_class {
-    uint64_t low[PLANES_SHIFT_MAX]; /* by i: the places whose shift is above i; place 0 is in the first */
+    uint64_t low[PLANES_SHIFT_MAX]; /* low[i]: the places whose shift is above i; place 0 is in the first */
     uint32_t dc_shift, last_shift;
-    uint16_t shifts[PLANES_PLACES]; /* of place 0: 0 */
+    uint16_t shifts[PLANES_PLACES]; /* place 0 has 0 */
     uint8_t units[PLANES_PLACES];   /* 1 << shift */
 };
 
@@ -54,7 +54,7 @@ struct planes_table {
     struct planes_class classes[PLANES_CLASSES];
 };
 
-/* planes_table_read returns the table that the bytes, PLANES_TABLE_BYTES of them, say. False: a shift is too large. */
+/* planes_table_read reads a table from PLANES_TABLE_BYTES bytes. False: a shift is too large. */
 bool planes_table_read(struct planes_table *table, const uint8_t *bytes);
 void planes_table_write(const struct planes_table *table, uint8_t *bytes);
 
@@ -96,7 +96,7 @@ bool planes_fit(struct planes_table *table, const int16_t (*blocks)[PLANES_PLACE
 /* Bits that are written to bytes, which have PLANES_SLACK_BYTES more than the caller counts on. */
 struct planes_writer {
     uint8_t *bytes; /* zeros behind `at` */
-    uint64_t at;    /* in bits */
+    uint64_t at;    /* position in bits */
 };
 /* planes_write writes a block, whose DC coefficient is a difference. False: a coefficient is too large for a baseline
  * JPEG. */

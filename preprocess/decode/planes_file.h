@@ -1,4 +1,4 @@
-/* planes_file.h: where the parts of a JPEG in planes (jpeg_planes.h) stand.
+/* planes_file.h: the layout of a JPEG in planes (jpeg_planes.h).
  *
  *   8 bytes   magic
  *   u32       bytes of the JPEG's header

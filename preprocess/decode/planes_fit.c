@@ -1,5 +1,6 @@
-/* planes_fit.c: a table for an image. Blocks begin in classes by how much is in them; then by turns each class gets the
- * shifts that are best for its blocks, and each block goes to the class that is best for it. */
+/* planes_fit.c: makes a table for an image. Blocks begin in classes by the sum of their lengths. Then two steps
+ * alternate: each class gets the shifts that are best for its blocks, and each block goes to the class that is best for
+ * it. */
 #include <stdlib.h>
 
 #include "preprocess/decode/planes_priv.h"
@@ -50,7 +51,7 @@ uint32_t planes_best_class(const struct planes_table *table, const uint8_t *leng
     return best;
 }
 
-/* What is known of a block while a table is made. */
+/* A block's measurements while a table is made. */
 struct measured {
     uint8_t lengths[PLANES_PLACES];
     uint32_t last, sum, number, kind;
@@ -66,7 +67,7 @@ static int by_sum(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The shift that is best for magnitudes, of which so many have each length. */
+/* Returns the best shift for magnitudes, from the number of magnitudes of each length. */
 static uint32_t best_shift(const uint32_t counts[SIZES], uint32_t shift_max)
 {
     uint32_t best = 0;

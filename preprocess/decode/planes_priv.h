@@ -9,7 +9,7 @@
 
 #define PLANES_INLINE inline __attribute__((always_inline))
 
-/* Where the places of a zigzag stand in a block. */
+/* The places of a zigzag in a block. */
 extern const uint8_t planes_natural[PLANES_PLACES];
 
 typedef bool planes_read_fn(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip,
@@ -34,9 +34,9 @@ static inline uint32_t planes_magnitude(int16_t value)
 }
 
 #define PLANES_CLASS_BITS 2
-/* A look gives so many bits at the least, … */
+/* A look returns this many bits at least, … */
 #define PLANES_LOOK_BITS 57
-/* … so up to this last place it gives any field. */
+/* … so it has any field whole up to this last place. */
 #define PLANES_NARROW_LAST 57
 /* Nearly all u are not longer. */
 #define PLANES_USUAL_LENGTH 3
@@ -71,7 +71,7 @@ static PLANES_INLINE uint64_t planes_count(uint64_t mask)
 typedef uint64_t planes_deposit_fn(uint64_t bits, uint64_t mask);
 typedef void planes_put_fn(const struct planes_sorted *sorted, const struct planes_class *kind, int16_t *block);
 
-/* Of the places up to the last one: the last, if it is known that its u is not 0. */
+/* Returns the last of the places `within`, if it is known that its u is not 0. */
 static PLANES_INLINE uint64_t planes_known(const struct planes_class *kind, uint64_t within)
 {
     return (within ^ within >> 1) & ~kind->low[0];
@@ -149,7 +149,7 @@ static PLANES_INLINE uint32_t planes_ones(uint64_t bits)
     return (uint32_t)__builtin_ctzll(~bits | UINT64_C(1) << 63);
 }
 
-/* What a block begins with. */
+/* The first fields of a block. */
 struct planes_head {
     const struct planes_class *kind;
     uint32_t last;

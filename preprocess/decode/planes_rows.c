@@ -31,7 +31,7 @@ static uint32_t length_of(const struct planes_rows *rows, uint64_t segment)
     return get_u16(rows->file.lengths + segment * 2);
 }
 
-/* Gives the next segment. Whatever its bits are, what is read of it lies in the file or in `tail`. */
+/* Returns the next segment. Whatever its bits are, reading it stays within the file or `tail`. */
 static struct planes_segment take_segment(struct planes_rows *rows)
 {
     uint32_t bytes = length_of(rows, rows->segment++);

@@ -1,6 +1,6 @@
 /* planes_rows.h: rows of MCUs, and only the wanted columns of them, from a JPEG in planes.
  *
- * What jpeg_rows.h is for Huffman codes. Segments are found by adding up their lengths. Pure. */
+ * It does for planes what jpeg_rows.h does for Huffman codes. Segments are found by adding up their lengths. Pure. */
 #ifndef LARDER_PREPROCESS_DECODE_PLANES_ROWS_H
 #define LARDER_PREPROCESS_DECODE_PLANES_ROWS_H
 

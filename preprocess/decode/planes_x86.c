@@ -19,10 +19,10 @@ AVX2 static PLANES_INLINE uint64_t deposit(uint64_t bits, uint64_t mask)
     return _pdep_u64(bits, mask);
 }
 
-/* Where no u is longer than usual, a magnitude has seven bits at most. So it is a signed byte. */
+/* If no u is longer than usual, a magnitude has seven bits at most. So it is a signed byte. */
 _Static_assert(PLANES_USUAL_LENGTH + PLANES_SHIFT_MAX == 7, "signed bytes");
 
-/* Which of 32 bytes a mask names: 0xff. */
+/* Returns 32 bytes: 0xff for each bit that is set in the mask, else 0. */
 AVX2 static PLANES_INLINE __m256i spread(uint32_t mask)
 {
     const __m256i which = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);

@@ -12,13 +12,13 @@
 #include "preprocess/decode/form.h"
 
 #define STRIP_ROWS 16
-/* What libvips and the libraries below it take, at most: some rows, and where a format is not decoded row by row the
- * whole image, once or several times. */
+/* The most memory that libvips and the libraries below it take: some rows, or the whole image, once or several times,
+ * if the format is not decoded row by row. */
 #define OUTSIDE_BYTES ((uint64_t)1 << 20)
 #define OUTSIDE_ROWS 512
 #define OUTSIDE_TIMES_TIFF 2
-#define OUTSIDE_PER_PIXEL 8         /* of GIF, for a byte a channel; 3 to 6 were measured */
-#define OUTSIDE_PER_PIXEL_MOVING 16 /* of moving WebP: two frames, and the one that is decoded */
+#define OUTSIDE_PER_PIXEL 8         /* GIF, for a byte a channel; 3 to 6 were measured */
+#define OUTSIDE_PER_PIXEL_MOVING 16 /* moving WebP: two frames, and the one that is decoded */
 #define PNG_INTERLACE 28            /* the byte of a PNG that says whether it is interlaced */
 
 /* libvips has one buffer of error texts for all threads. A cache of lines that gets no memory says so there, and then
@@ -127,7 +127,7 @@ static VipsImage *open_image(const uint8_t *bytes, size_t len_bytes, const char 
     return image;
 }
 
-/* What it keeps of an image: what libvips made, and what libvips does not say of its pixels. */
+/* An open image: libvips's own, and facts about its pixels that libvips does not tell. */
 struct vips_picture {
     VipsImage *image; /* NULL: none is open */
     struct form form;
@@ -213,7 +213,7 @@ static void convert_row(const struct pixel_form *form, const void *pixels, uint8
 /* How the picture to be seen is made of the one in the file: mirrored first, then rows become columns. */
 struct turn {
     bool mirror_x, mirror_y, sideways;
-    uint32_t width, height; /* of the picture in the file */
+    uint32_t width, height; /* size of the picture in the file */
 };
 
 static struct turn turn_of(const struct vips_picture *picture)

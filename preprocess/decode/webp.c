@@ -7,7 +7,7 @@
 
 /* Upsampling of chroma looks one sample, two pixels, to each side; cropping begins at even places. */
 #define MARGIN 2u
-/* What libwebp takes: some rows, and of lossless and transparent images each pixel, and a byte of alpha. */
+/* The memory that libwebp takes: some rows, and for lossless and transparent images each pixel and a byte of alpha. */
 #define OUTSIDE_BYTES ((uint64_t)512 << 10)
 #define OUTSIDE_ROWS 96
 #define OUTSIDE_PER_PIXEL 5

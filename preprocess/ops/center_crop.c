@@ -22,7 +22,7 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
     return 0;
 }
 
-/* Where the crop begins along one side, in the image's own coordinates: negative when the image is padded there. */
+/* Returns the crop's begin along one side, in the image's own coordinates: negative when the image is padded there. */
 static int32_t begin(uint32_t in, uint32_t wanted)
 {
     if (wanted > in)

@@ -1,5 +1,5 @@
-/* op.h: what an operator is. Each has a file NAME.c (some that are alike share one) and a row in ops_table.h. What
- * users read of it, and its class in the Python package, come from its op_kind: tests/lint/operators writes them.
+/* op.h: what an operator is. Each has a file NAME.c (some that are alike share one) and a row in ops_table.h.
+ * tests/lint/operators writes its documentation, and its class in the Python package, from its op_kind.
  *
  * An operator works in three steps:
  *
@@ -23,7 +23,7 @@
 
 #define OP_SIZE_MAX 8192 /* the most pixels a side that an operator may make */
 
-/* What is known of an operator's input or output when a pipeline is parsed. */
+/* The shape of an operator's input or output, as far as it is known when a pipeline is parsed. */
 struct op_shape {
     uint32_t width, height; /* 0: differs from sample to sample */
     uint32_t channels;
@@ -41,7 +41,7 @@ struct op_plan {
     struct rect rect;
     int32_t choice[PLAN_CHOICES];
     double real[PLAN_REALS];
-    uint64_t seed; /* of numbers that are drawn pixel by pixel */
+    uint64_t seed; /* for numbers that are drawn pixel by pixel */
 };
 
 enum op_flags {
@@ -53,21 +53,21 @@ enum op_flags {
 struct op_kind {
     const char *name;
     const char *python; /* its class in the Python package: torchvision's, where torchvision has one */
-    const char *text;   /* what it does, in sentences of Markdown: for users' pages and for Python's help() */
-    /* Optional. The arguments in the order in which Python takes them, where `args`, and so the normal form, has
-     * another. */
+    const char *text;   /* its description in Markdown, for users' pages and for Python's help() */
+    /* Optional. The arguments in the order in which Python takes them, if `args`, and so the normal form, has another
+     * order. */
     const char *order;
     unsigned flags;
     const struct arg *args;
     size_t values_bytes; /* size of the struct that the arguments are read into */
     /* Optional. Checks what args cannot say about the arguments, and may bring them into their normal form. */
     int (*check)(void *values, struct error *err);
-    /* Optional. Changes *shape from what the operator gets to what it gives; NULL: nothing changes. */
+    /* Optional. Changes *shape from the operator's input to its output; NULL: nothing changes. */
     int (*shape)(const void *values, struct op_shape *shape, struct error *err);
     /* Optional. Draws and fills the plan. LARDER_ELIMIT, with a text, when the operator can do nothing with the
      * size because it is too small or too large; LARDER_EFORMAT when it is not the one that all images must have. */
     int (*plan)(const void *values, struct rng *rng, struct op_plan *plan, struct error *err);
-    /* Optional. Adds the operator to the geometry. False: so planned, it cannot be part of this geometry. */
+    /* Optional. Adds the operator to the geometry. False: with this plan it cannot be part of this geometry. */
     bool (*join)(const void *values, const struct op_plan *plan, struct geometry *geometry);
     /* Makes `out`, which has memory for the planned size. It fails with LARDER_ENOMEM alone. NULL where join never
      * refuses a fresh geometry, and where 8-bit pixels stay as they are. */

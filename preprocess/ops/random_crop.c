@@ -47,7 +47,7 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
     return 0;
 }
 
-/* What pad_if_needed adds at either end: all that is missing, as torchvision does. */
+/* Returns the pixels that pad_if_needed adds at either end: all that are missing, as in torchvision. */
 static uint32_t missing(const struct values *v, uint32_t padded, uint32_t wanted)
 {
     return v->pad_if_needed && padded < wanted ? wanted - padded : 0;

@@ -41,7 +41,7 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
 
 enum way { BY_MAP, BY_90, BY_180, BY_270 };
 
-/* Right angles move pixels without a filter, as in Pillow's rotate; a turn of nothing is nothing. */
+/* Right angles move pixels without a filter, as in Pillow's rotate. */
 static enum way way_of(const struct values *v, double angle, const struct op_plan *p)
 {
     if (!v->center.given && angle == 180)

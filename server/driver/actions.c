@@ -54,7 +54,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
         return;
     }
     tables_seat(&driver->tables, action->job, reg);
-    if (action->job_added.restoring) /* of a job that runs, what its ranks were given is known here */
+    if (action->job_added.restoring) /* a running job: the driver knows what its ranks were given */
         states_came(driver, action->job, reg);
 
     struct sample_shape shape = pipeline_shape(reg->found.pipeline);
@@ -205,7 +205,7 @@ static void prepare_all(struct driver *driver)
     driver->preparing.count = 0;
 }
 
-/* reserve has the arena be there up to so many bytes. */
+/* reserve asks for the arena's memory from its start up to `bytes`. */
 static void reserve(struct driver_reserve *reserve, uint64_t bytes)
 {
     CHECK(reserve->reserver); /* otherwise all of the arena is there from the start */

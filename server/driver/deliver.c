@@ -12,7 +12,7 @@ static void make_room(struct driver_batch *batch, uint32_t count)
     batch->cap = count;
 }
 
-/* turn_of returns the index of the sample whose turn the entry has. WIRE_TURN_NONE: it is nobody's. */
+/* turn_of returns the index of the sample whose turn the entry is. WIRE_TURN_NONE: it is no sample's turn. */
 static uint32_t turn_of(const struct dataset *dataset, const struct engine_entry *entry, uint32_t own)
 {
     uint32_t index = own;

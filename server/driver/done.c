@@ -24,7 +24,7 @@ static void send(struct driver *driver, const struct driver_job *job, uint32_t t
         log_warn_limited("msg=\"no descriptor to tell a rank what another has had\" job=\"%s\"", job->reg->name);
 }
 
-/* tell says to the ranks from `first` to before `end` what the rank has had, which is done. */
+/* tell sends the finished rank's history to the ranks from `first` to before `end`. */
 static void tell(struct driver *driver, const struct driver_job *job, uint32_t rank, uint32_t first, uint32_t end)
 {
     const struct registration_asked *asked = &job->reg->asked;

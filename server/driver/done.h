@@ -1,6 +1,6 @@
-/* done.h: ranks that have had all of their share of the epoch, and keep it. Their scripts may end then, and a daemon
- * that comes next hears of no one what they have had. So the others are told while there is somebody who knows, and
- * present it with what they had themselves. Only the engine's thread calls these functions. */
+/* done.h: ranks that have received all of their share of the epoch, and keep it. Their scripts may end then, and could
+ * not tell the next daemon what they received. So the daemon tells the other ranks, which present it along with their
+ * own history. Only the engine's thread calls these functions. */
 #ifndef LARDER_SERVER_DRIVER_DONE_H
 #define LARDER_SERVER_DRIVER_DONE_H
 

@@ -125,7 +125,7 @@ static struct engine_event next_event(const struct driver_client *row, const str
         .type = ENGINE_NEXT, .rank = row->rank, .next = {row->job, next->epoch, next->credits, awaited}};
 }
 
-/* as_event turns a message for which is_event holds into an event of the engine. False: the engine gets none, because
+/* as_event converts a message for which is_event holds to an event of the engine. False: the engine gets none, because
  * the client has left or the message concerns only observers. */
 static bool as_event(struct driver *driver, const struct inbox_message *message, struct engine_event *event)
 {

@@ -43,9 +43,9 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
 /* driver_start begins the thread, and the reserver's. session and workers are borrowed and must outlive them.
  * LARDER_ELIMIT, LARDER_ENOMEM. */
 int driver_start(struct driver *driver, struct session *session, struct workers *workers, struct error *err);
-/* driver_share, before driver_start, gives the means to share with other nodes, and to register their jobs. Both are
- * borrowed. What the peering tells goes to the inbox. driver_alone ends that: when it returns, nobody is asked and
- * nobody is answered any more. Jobs of other nodes end. */
+/* driver_share lends the driver the peering, to share with other nodes, and the registrar, to register their jobs. It
+ * is called before driver_start. The peering's events go to the inbox. driver_alone ends the sharing: when it returns,
+ * no node is asked or answered any more, and jobs of other nodes end. */
 void driver_share(struct driver *driver, struct peering *peering, struct registrar *registrar);
 void driver_alone(struct driver *driver);
 /* driver_stop ends the thread once it has dealt with what is in the inbox. The owner calls it when all clients are gone
@@ -79,7 +79,7 @@ int driver_set_weight(struct driver *driver, const char *name, double weight, st
  * does nothing. LARDER_ENOENT: this daemon is in no cluster. */
 int driver_leave(struct driver *driver, struct error *err);
 /* driver_leave_then does the same for a daemon that is to end, and has config.left called when no guest is waited for.
- * Where the daemon is in no cluster, that is at once. */
+ * If the daemon is in no cluster, config.left is called at once. */
 void driver_leave_then(struct driver *driver);
 /* driver_drain makes the engine refuse new jobs from this moment on. A node of a cluster leaves it. A second call does
  * nothing. */

@@ -48,7 +48,7 @@ struct driver_adding {
 /* The read whose LOADs are being gathered into one task. load.count 0: there is none. */
 struct driver_reading {
     struct worker_load load;
-    size_t cap;      /* of load.samples */
+    size_t cap;      /* samples that load.samples has room for */
     uint64_t number; /* the engine's number of the read, which its LOADs carry */
 };
 
@@ -60,8 +60,8 @@ struct driver_retired {
 
 /* The batch being sent. The driver owns the memory and reuses it for each batch. */
 struct driver_batch {
-    uint8_t *entries; /* as they go over the wire */
-    uint8_t *turns;   /* those that are not the samples' own, as they go over the wire */
+    uint8_t *entries; /* in the wire's format */
+    uint8_t *turns;   /* turns that are not the samples' own, in the wire's format */
     uint32_t *over;   /* the indices whose turn is over with this batch */
     uint32_t n_turns, n_over;
     uint32_t cap; /* samples that there is room for */
@@ -81,10 +81,10 @@ struct driver_copies {
     size_t filling, count;
 };
 
-/* What is there of the arena. */
+/* How much of the arena has memory. */
 struct driver_reserve {
     struct reserver *reserver; /* NULL: all of the arena is there from the start */
-    uint64_t there_bytes;      /* of the arena, from its start on; some of what lies behind may be there, too */
+    uint64_t there_bytes;      /* reserved from the arena's start; some memory beyond may be reserved too */
 };
 
 struct driver {
@@ -105,8 +105,8 @@ struct driver {
     struct driver_adding adding;
     uint64_t named;                       /* jobs that the driver has given a name to */
     uint64_t reads;                       /* reads that workers have done */
-    struct histogram loads, preparations; /* how long reads took, and preparing samples */
-    struct histogram steps;               /* how long the engine's steps took */
+    struct histogram loads, preparations; /* times of reads, and of preparations */
+    struct histogram steps;               /* times of the engine's steps */
     uint64_t short_told_bytes;            /* encoded memory that the log last said the jobs need; 0: there is enough */
 
     struct driver_reading reading;

@@ -27,7 +27,7 @@ enum inbox_type {
     INBOX_PREPARED,
     INBOX_RESERVED, /* the reserver's answer, and its warning that memory is short */
     INBOX_PRESSURE,
-    INBOX_PEERS, /* what other nodes say */
+    INBOX_PEERS, /* events of the peering */
     INBOX_ALONE,
     INBOX_LEAVE,
     INBOX_HALT,
@@ -36,7 +36,7 @@ enum inbox_type {
     INBOX_CANCEL,
     INBOX_WEIGHT,
     INBOX_DRAIN,
-    INBOX_SETTLE, /* a question whose only answer is that its turn has come */
+    INBOX_SETTLE, /* a request that is answered when all messages before it were dealt with */
     INBOX_STOP,   /* the last message: the thread ends */
 };
 
@@ -65,7 +65,7 @@ struct inbox_message {
         struct worker_read read;
         struct worker_prepared prepared;
         struct {
-            uint64_t bytes; /* of the arena, from its start */
+            uint64_t bytes; /* reserved from the start of the arena */
             bool refused;   /* fewer than were asked for */
         } reserved;
         struct peering_event *peers;

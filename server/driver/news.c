@@ -109,7 +109,8 @@ static void source_news(const struct driver *driver, const struct engine_action 
     }
 }
 
-/* shorten writes the text. Of one that is too long it writes the beginning and the end, which tells files apart. */
+/* shorten writes the text. If it is too long, shorten writes its beginning and its end, because the end tells files
+ * apart. */
 static const char *shorten(const char *text, char *out, size_t size)
 {
     size_t length = strlen(text), tail = size / 2;

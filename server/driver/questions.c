@@ -9,7 +9,7 @@
 #include "server/driver/driver_priv.h"
 #include "server/sharing/sharing.h"
 
-/* What is left to a job. */
+/* The samples that a job has left. */
 struct driver_left {
     char name[ENGINE_NAME_MAX];
     struct sampler_left set;
@@ -76,7 +76,7 @@ static struct status_job job_of(const struct driver *driver, const struct engine
     return out;
 }
 
-/* is_guest tells of a job, by its place, whether it is another node's. */
+/* is_guest tells whether the job at this place is another node's. */
 static bool is_guest(const struct driver *driver, uint32_t place)
 {
     const struct registration *reg = driver->tables.jobs[place].reg;

@@ -10,15 +10,16 @@
 #include "server/driver/inbox.h"
 
 enum {
-    /* A return waits where so many are open. That ends: the thread waits for nobody but after a reserve. */
+    /* With this many open requests a return waits. The wait ends, because the thread itself waits for others only after
+     * a reserve. */
     REQUESTS_MAX = 1024,
     LOOK_MS = 1000 /* between two looks at whether memory is short */
 };
 /* The most that is taken at once, so that what has come is used, and the daemon can stop. The engine asks for the rest
  * again. */
 #define PIECE_BYTES (UINT64_C(256) << 20)
-#define TOLD_BYTES (UINT64_C(16) << 20)   /* so much that goes back at once is worth a line */
-#define STALLED_US 100000                 /* in LOOK_MS: some task has waited for memory for a tenth of the time */
+#define TOLD_BYTES (UINT64_C(16) << 20)   /* a return of this size is logged */
+#define STALLED_US 100000                 /* per LOOK_MS: some task waited for memory for a tenth of the time */
 #define SHORT_BYTES (UINT64_C(128) << 20) /* less than this free is short, too */
 
 enum request_type { RESERVE, RETURN, STOP };
@@ -82,7 +83,8 @@ static void look(struct reserver *reserver)
     reserver->stalled_us = stalled_us;
     if (memory_free_read(reserver->config.root, &left, &err) == 0)
         is_short = is_short || left.machine_bytes < SHORT_BYTES || left.cgroup_bytes < SHORT_BYTES;
-    /* where the inbox is full this waits for the next look: the engine's thread may wait for this one */
+    /* not pushed if the inbox is full, since the engine's thread may be waiting for this one: the next look tries
+     * again */
     if (is_short)
         (void)mailbox_try_push(reserver->config.inbox, &(struct inbox_message){.type = INBOX_PRESSURE});
 }

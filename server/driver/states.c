@@ -44,7 +44,7 @@ static void answer(struct driver *driver, struct driver_ask *ask, const struct r
     close_ask(ask);
 }
 
-/* last_rank returns the rank that has had the fewest batches. */
+/* last_rank returns the rank that has received the fewest batches. */
 static uint32_t last_rank(const struct history *history, uint32_t world_size)
 {
     uint32_t last = 0;
@@ -102,7 +102,8 @@ static void try_answer(struct driver *driver, struct driver_ask *ask)
     struct error err;
     struct record token;
     int rc = refusal(job, ask, &err);
-    if (!rc && job->reg->asked.all_ranks) /* its ranks train in step: what one has had whole, all have had whole */
+    /* its ranks train in step: an epoch that one has finished, all have finished */
+    if (!rc && job->reg->asked.all_ranks)
         token = job_record(job->reg, ask->epoch + (ask->batches > 0));
     else if (!rc && !history)
         token = job_record(job->reg, ask->epoch); /* nothing of that epoch was delivered */
@@ -146,8 +147,8 @@ static void too_late(struct driver *driver, struct driver_ask *ask)
 
 /* ── questions ── */
 
-/* stale tells why a rank that has gone on must not ask for where it was before: to go back there would take the
- * engine's thread a time in proportion to the epoch. 0: it asks for where it may be. */
+/* stale refuses a rank that asks for a position before one that it has given back. To go back there would take the
+ * engine's thread a time in proportion to the epoch. 0: the position is allowed. */
 static int stale(const struct driver_job *job, const struct driver_ask *ask, struct error *err)
 {
     const struct history *history = given_find(&job->given, ask->epoch);

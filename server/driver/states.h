@@ -1,5 +1,5 @@
-/* states.h: what the ranks of each job were given of its epoch, and the answers to who asks for a token of it. Jobs of
- * one rank have none of this, because their client knows all by itself. Only the engine's thread calls these
+/* states.h: what the ranks of each job received in its epoch, and answers to clients that ask for a token of it. Jobs
+ * of one rank have no such state, because their client knows all by itself. Only the engine's thread calls these
  * functions. */
 #ifndef LARDER_SERVER_DRIVER_STATES_H
 #define LARDER_SERVER_DRIVER_STATES_H
@@ -18,10 +18,10 @@ void states_released(struct driver *driver, const struct driver_client *row, uin
 /* states_gone: a rank's client has left. It is called before the engine knows, because what the engine puts back then
  * may go to another rank at once. */
 void states_gone(struct driver *driver, const struct driver_client *row);
-void states_end(struct driver *driver, uint32_t place); /* what is still asked of the job gets no answer any more */
+void states_end(struct driver *driver, uint32_t place); /* open requests for the job's tokens get no answer */
 
-/* states_asked: a client asks for a token. It is answered at once, or when the last rank has had its batches, or with
- * an error at its deadline. */
+/* states_asked: a client asks for a token. It is answered at once, or when the last rank has received its batches, or
+ * with an error at its deadline. */
 void states_asked(struct driver *driver, const struct driver_client *row, uint32_t seq,
                   const struct wire_state_get *get);
 /* states_wait_ms returns the time until the first deadline; below 0: there is none. states_expire answers those whose

@@ -15,10 +15,10 @@ struct driver_ask {
     bool open;
     uint64_t client;
     uint32_t job, rank, seq;
-    uint32_t epoch, batches; /* the first so many batches of each rank since the base */
+    uint32_t epoch, batches; /* the token covers each rank's first `batches` since the base */
     uint32_t timeout_ms;
     uint64_t deadline_ns;
-    LIST_ENTRY(driver_ask) link; /* of driver->asks, while it is open */
+    LIST_ENTRY(driver_ask) link; /* in driver->asks while it is open */
 };
 
 LIST_HEAD(driver_asks, driver_ask);
@@ -35,22 +35,22 @@ struct driver_rank {
 };
 
 struct driver_job {
-    struct registration *reg;   /* of the rank that made the job, owned; NULL: the place is free */
+    struct registration *reg;   /* the first rank's, owned; NULL: the place is free */
     uint32_t pipeline;          /* its number, an index of tables.pipelines */
     struct driver_rank *ranks;  /* reg->asked.world_size of them */
     uint32_t attached;          /* ranks that are there */
-    double weight;              /* as registered, or as `larder weight` set it since */
+    double weight;              /* the registered weight, or what `larder weight` set since */
     bool cancelled;             /* the job ends with its last client, even if ranks have not come yet */
-    struct given given;         /* what its ranks were given; none is there for a job of one rank */
-    struct histogram waits;     /* how long its clients stood still for a batch */
-    struct histogram intervals; /* from one batch of a rank to its next */
+    struct given given;         /* what its ranks received; empty for a job of one rank */
+    struct histogram waits;     /* times for which its clients stood still for a batch */
+    struct histogram intervals; /* times from one batch of a rank to its next */
     char *source_said;          /* why storage last did not answer a read of the job's dataset; NULL: it always did */
 };
 
 struct driver_pipeline {
     struct pipeline *pipeline; /* NULL: the number is unused */
     uint64_t seed;             /* first part of the keys of its random draws */
-    uint32_t jobs;             /* how many jobs use it */
+    uint32_t jobs;             /* jobs that use it */
 };
 
 enum client_phase {
@@ -72,9 +72,9 @@ LIST_HEAD(driver_clients, driver_client);
 enum { TABLES_BUCKETS = 4096 }; /* a bucket has a few clients when all connections are taken */
 
 struct tables {
-    struct driver_job jobs[JOBS_MAX]; /* by the engine's place */
+    struct driver_job jobs[JOBS_MAX]; /* indexed by the engine's place */
     struct driver_pipeline pipelines[ENGINE_PIPELINES_MAX];
-    struct driver_clients clients[TABLES_BUCKETS]; /* by a hash of the client's number */
+    struct driver_clients clients[TABLES_BUCKETS]; /* indexed by a hash of the client's number */
     size_t n_coming;                               /* clients in CLIENT_COMING or CLIENT_LEFT */
 };
 

@@ -61,7 +61,7 @@ struct chunk_range {
     sample_id *none;
     uint32_t *order;     /* its chunks in their own order, as number − base; the range owns the array */
     uint32_t n_kept;     /* number of kept chunks */
-    uint64_t rest, held; /* of the chunks not kept: samples in views, and samples that memory can hold */
+    uint64_t rest, held; /* totals of chunks that are not kept: samples in views, and samples that memory can hold */
     uint64_t used;       /* the value of chunks.uses when a job last came with it */
     uint64_t wants;      /* number of its samples in jobs' views; valid while ranges are compared */
 };

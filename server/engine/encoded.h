@@ -26,7 +26,7 @@ enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
 /* The bytes of one sample. Its number is its index in encoded_store.encodeds. */
 struct encoded {
     enum encoded_state state;
-    uint32_t next; /* in an unused place: the next unused place */
+    uint32_t next; /* the next unused place, if this one is unused */
     sample_id id;
     struct line tasks; /* The tasks that wait for the load; empty once it is READY. Owner: tasks. */
     /* It was read for a job that takes its samples in the dataset's order, so it is no random part of its fiber. */
@@ -54,7 +54,7 @@ struct shortage {
     /* How many samples each stock still has room for, by fiber of the group, then by taker. The shortage owns the
      * array. */
     uint32_t *left;
-    uint32_t most[ENGINE_TAKERS_MAX]; /* by taker: most samples that a read of one chunk may bring it */
+    uint32_t most[ENGINE_TAKERS_MAX]; /* most samples that a read of one chunk may bring each taker */
     bool whole[ENGINE_TAKERS_MAX];    /* eviction may fill a whole stock of the taker's; see encoded_measure_whole */
     size_t cap;
     /* Mean number of samples of a view in a chunk of this dataset, for the taker with the highest mean. */
@@ -72,7 +72,7 @@ struct fill {
 
 /* The known order of a job: the position of each sample in it, by id; UINT32_MAX for samples outside its view. */
 struct known_order {
-    uint32_t *now, *next; /* for its epoch and the next one; may be the same array. The order owns both. */
+    uint32_t *now, *next; /* the order of its epoch and of the next one; may be the same array, owned */
     size_t end;           /* length of both arrays */
     uint32_t epoch;
     bool more; /* another epoch follows */
@@ -91,7 +91,7 @@ struct next_uses {
     bool stale; /* A job has gone since the heap was made. */
     /* Time is counted in draws of this job, the first one when the heap was made; ENGINE_NONE: there was none. */
     uint32_t first;
-    struct known_order *orders; /* by job; JOBS_MAX of them, or NULL */
+    struct known_order *orders; /* indexed by job; JOBS_MAX of them, or NULL */
     /* While `known`: the encodeds without pins, farthest next use first; `count` of them. */
     uint32_t *heap;
     uint32_t count;

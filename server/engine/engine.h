@@ -156,7 +156,7 @@ struct engine_totals {
     uint32_t source_waits; /* jobs that wait for their source at this moment */
 };
 
-/* What a rank has received, and what is ready for it. For a job: the sum over its ranks. */
+/* A rank's deliveries, and its client's waits. For a job: the sum over its ranks. */
 struct engine_delivery {
     uint64_t samples, batches; /* delivered since the rank came */
     uint64_t epoch_samples;    /* delivered in this epoch */

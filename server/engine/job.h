@@ -128,14 +128,14 @@ struct job_source {
 /* The job's share of the work. Owner: tasks. */
 struct job_turns {
     struct task_list lists[TASK_KINDS]; /* Its tasks that are TO_LOAD, and those that are TO_PREPARE. */
-    double weight;                      /* as it is set now */
+    double weight;                      /* the present weight */
     double effective_weight;            /* the weight that counts, among the running jobs; see tasks_turns.c */
     /* Mean seconds that a worker took for one output of this job; 0 when none was measured. */
     double cost_s;
     double pace_ns; /* The mean of the pace_ns of its ranks, of those that are known; 0 when none is known. */
 };
 
-/* What the job has received since it came. */
+/* The job's totals since it came. */
 struct job_tallies {
     uint64_t came_ns;
     uint64_t samples_delivered, samples_shared, bad_samples;

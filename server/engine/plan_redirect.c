@@ -16,7 +16,7 @@
 
 enum {
     /* A fiber with this many samples of a job's view is searched alone. With half as many, too few samples are found
-     * that another job has had prepared. With twice as many, jobs receive more of their samples in the order of other
+     * that were prepared for another job. With twice as many, jobs receive more of their samples in the order of other
      * jobs. */
     REACH_SAMPLES = 192,
     /* If a fiber has fewer, the search covers this many. */
@@ -76,7 +76,7 @@ static bool none_is_better(const struct plan *plan, uint32_t best)
 }
 
 /* groups_in_reach returns the number of groups to search for an instance, the pick's own included. A job alone searches
- * one: nobody else has had anything prepared. */
+ * one: nothing was prepared for others. */
 static uint32_t groups_in_reach(const struct plan *plan, const struct job *job, const struct group *group)
 {
     bool alone = job == jobs_first(plan->jobs) && !jobs_after(plan->jobs, job);

@@ -39,7 +39,7 @@ struct entry {
     int64_t due_in_line;
     /* When it was planned, or last planned again. Latencies count from this time. */
     uint64_t planned_ns;
-    enum engine_level level; /* where it got its instance from; valid unless UNPLACED */
+    enum engine_level level; /* the level that its instance came from; valid unless UNPLACED */
     bool repeat;             /* It is a repeat, which fills up a rank's share. */
     bool substitute;         /* Its sample was drawn for one that was bad. */
     bool making;             /* The PREPARE of its instance is out. */

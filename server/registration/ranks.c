@@ -45,7 +45,7 @@ bool ranks_clash(const struct registration *a, const struct registration *b)
     bool same = x.first == y.first && x.n_ranks == y.n_ranks;
     if (!parts || same || x.first + x.n_ranks <= y.first || y.first + y.n_ranks <= x.first)
         return false;
-    size_t len = (size_t)(strrchr(a->name, '[') - a->name); /* where the ranks begin */
+    size_t len = (size_t)(strrchr(a->name, '[') - a->name); /* the ranks begin here */
     return len == (size_t)(strrchr(b->name, '[') - b->name) && memcmp(a->name, b->name, len) == 0;
 }
 

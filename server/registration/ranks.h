@@ -6,8 +6,8 @@
 
 /* ranks_here returns which of the job's ranks are here: all, or neighbours. */
 struct deal_ranks ranks_here(const struct registration *registration);
-/* ranks_job_name returns the name that the job has in this daemon. Where it has ranks at other nodes, the name says
- * which are here. The caller frees it. */
+/* ranks_job_name returns the name that the job has in this daemon. If the job has ranks at other nodes, the name says
+ * which ranks are here. The caller frees it. */
 char *ranks_job_name(const struct wire_register *wire);
 /* ranks_clash tells whether two registrations give one name and number of ranks, and parts of it that overlap and
  * differ: the ranks of a node have no neighbouring numbers then. */

@@ -19,7 +19,7 @@ enum {
  * behind new sources, each of which may take minutes to index. */
 enum lane_kind { LANE_NEW, LANE_KNOWN };
 #define LANES 2
-#define THREADS (REGISTRAR_THREADS / LANES) /* of each lane */
+#define THREADS (REGISTRAR_THREADS / LANES) /* threads of each lane */
 
 struct lane {
     struct registrar *registrar;

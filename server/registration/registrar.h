@@ -1,10 +1,10 @@
-/* registrar.h: the registrar turns a client's request into something that the engine can take. It opens the dataset
+/* registrar.h: the registrar resolves a client's request into a job that the engine can take. It opens the dataset
  * (which may mean indexing a million files), parses the pipeline and evaluates the subset.
  *
  * The registrar has a few threads of its own, so that neither the engine nor the session waits, nor one job for another
  * job's indexing. A few further threads serve sources that were opened before, so that these never wait behind new
- * ones. Each registration comes out by the owner's callback, resolved or refused. A registration that nobody
- * waits for any more ends soon, however far it is, so that others get their turn. */
+ * ones. Each registration comes out by the owner's callback, resolved or refused. A registration that nobody waits for
+ * any more ends soon, however far it is, so that it does not delay others. */
 #ifndef LARDER_SERVER_REGISTRATION_REGISTRAR_H
 #define LARDER_SERVER_REGISTRATION_REGISTRAR_H
 
@@ -17,7 +17,7 @@ struct watch;
 
 #define REGISTRAR_THREADS 8
 
-/* What a registrar works with. All of it is borrowed and outlives the registrar. */
+/* The means of a registrar. All are borrowed and outlive it. */
 struct registrar_means {
     struct catalog *catalog;
     const struct config *config;
@@ -37,8 +37,8 @@ int registrar_submit(struct registrar *registrar, struct registration *registrat
  * thread is working on it, it comes out as soon as that thread notices. A client without a registration is no error.
  * Any thread. */
 void registrar_abandon(struct registrar *registrar, uint64_t client);
-/* registrar_stop ends the threads and waits for them. What they work on ends early, and what still waits comes out as
- * refused. */
+/* registrar_stop ends the threads and waits for them. Registrations that they work on end early, and those that still
+ * wait come out as refused. */
 void registrar_stop(struct registrar *registrar);
 void registrar_destroy(struct registrar *registrar); /* stops first; accepts NULL */
 

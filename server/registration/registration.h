@@ -1,5 +1,5 @@
 /* registration.h: a registration goes from the session through the registrar to the engine's thread. Each of these
- * three owns it in turn. A job keeps the registration of its first rank. */
+ * three owns it while it is there. A job keeps the registration of its first rank. */
 #ifndef LARDER_SERVER_REGISTRATION_REGISTRATION_H
 #define LARDER_SERVER_REGISTRATION_REGISTRATION_H
 
@@ -17,21 +17,21 @@
 #include "server/registration/selection.h"
 #include "server/session/session.h"
 
-/* What the client asked for, unchanged but for the flags WIRE_WITH_FILE, which say nothing of the job. The
- * registration owns the texts. */
+/* The client's request, without the flags WIRE_WITH_FILE, which say nothing of the job. The registration owns the
+ * texts. */
 struct registration_asked {
     char *source, *pipeline_json, *subset_json;
     uint32_t batch_size, prefetch, epochs, flags;
-    uint32_t rank, world_size; /* of the ranks at this node */
-    /* Of a job with ranks at other nodes: how many it has, and the first of those here. 0: all are here. */
+    uint32_t rank, world_size; /* counted among the ranks at this node */
+    /* For a job with ranks at other nodes: the number of all its ranks, and the first rank here. 0: all are here. */
     uint32_t all_ranks, first_rank;
     enum shuffle_mode shuffle;
     enum bad_policy bad_policy;
     uint64_t seed;
     double weight;
-    int file_fd;               /* what came with the message, which the registration owns; -1: nothing did */
-    bool has_sets, has_record; /* what is in it: sets of indices, and behind them a record of what the client took */
-    uint64_t record_at;        /* where that begins; known once the subset was read */
+    int file_fd;               /* the file that came with the message, owned; -1: none came */
+    bool has_sets, has_record; /* its contents: sets of indices, then a record of what the client took */
+    uint64_t record_at;        /* offset of the record; known once the subset was read */
 };
 
 /* The dense labels 0, 1, 2 … that WIRE_RELABEL gives the view's classes. The registration owns both arrays; they are
@@ -42,29 +42,29 @@ struct dense_labels {
     uint32_t n_classes;
 };
 
-/* What the registrar found out. It is complete when the registration's code is 0. The registration owns all of it, and
- * drops the selection, unless it is shared, and restore once the engine has made the job. */
+/* The registrar's result, complete when the registration's code is 0. The registration owns all of it. Once the engine
+ * has made the job, the registration drops restore, and the selection if it is not shared. */
 struct registration_found {
     struct dataset *dataset;
     struct pipeline *pipeline;
-    struct selection *selection;    /* what the job trains on, maybe with other jobs */
+    struct selection *selection;    /* the samples that the job trains on; may be shared with other jobs */
     uint64_t view_fingerprint[2];   /* the selection's */
-    uint32_t samples;               /* of the view */
-    struct dataset_version version; /* of the dataset; its content may not be known */
+    uint32_t samples;               /* samples in the view */
+    struct dataset_version version; /* the dataset's; its content may not be known */
     uint64_t sample_bytes; /* size of a prepared sample; with an empty pipeline, of the view's longest sample */
-    uint64_t slot_bytes;   /* for engine_job_desc.slot_bytes */
+    uint64_t slot_bytes;   /* becomes engine_job_desc.slot_bytes */
     struct dense_labels labels;
-    struct deal *deal;       /* of a `dependent` job with ranks at other nodes; else NULL */
-    struct restore *restore; /* what the rank says that it had of an epoch; NULL: nothing */
+    struct deal *deal;       /* set for a `dependent` job with ranks at other nodes, else NULL */
+    struct restore *restore; /* what the rank says it received of an epoch; NULL: nothing */
     uint64_t device;         /* the device that the dataset is stored on; 0: not known */
 };
 
-/* What another node's ATTACH says of the guest that a registration is for (cluster_guest.c). */
+/* The guest of another node that a registration is for, as its ATTACH describes it (sharing_guest.c). */
 struct registration_guest {
     uint64_t number;                /* 0: the registration is a client's */
     struct idset *part;             /* indices; owned */
-    uint64_t fingerprint[2];        /* of the dataset, as the other node has it */
-    struct dataset_version version; /* so is this */
+    uint64_t fingerprint[2];        /* the dataset's at the other node */
+    struct dataset_version version; /* the dataset's at the other node */
     struct guests_key key;          /* the job */
     bool all;                       /* guests.h, resolve */
     uint32_t predecessor;
@@ -75,8 +75,8 @@ struct registration {
     uint32_t seq; /* number of the client's REGISTER, which the answer carries */
     uint32_t pid;
     char *client_name;
-    /* The job's name as the client gave it; empty until the driver makes one up. Where the job has ranks at other nodes
-     * it says which are here: another part of it may be at this daemon all the same, as another job. */
+    /* The job's name as the client gave it; empty until the driver makes one up. If the job has ranks at other nodes,
+     * the name says which ranks are here, because more of its ranks may be at this daemon as another job. */
     char *name;
     struct registration_asked asked;
     struct registration_guest guest;
@@ -95,15 +95,15 @@ TAILQ_HEAD(registrations, registration);
 struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
                                          const struct wire_register *wire, int file_fd);
 void registration_close_file(struct registration *registration); /* closes file_fd */
-/* registration_drop_found frees what only the engine needed, and now has: restore, and a selection that is nobody
- * else's. A shared one stays for jobs that come. */
+/* registration_drop_found frees what only the engine needed, and now has: restore, and a selection that is not shared.
+ * A shared one stays for jobs that come later. */
 void registration_drop_found(struct registration *registration);
-uint32_t registration_classes(const struct registration *registration); /* how many classes the client sees */
+uint32_t registration_classes(const struct registration *registration); /* number of classes that the client sees */
 void registration_destroy(struct registration *registration);           /* accepts NULL */
 
 struct watch_thread;
 
-/* What a registration is resolved with. All of it is borrowed. */
+/* The means to resolve a registration. All are borrowed. */
 struct resolver {
     struct catalog *catalog;
     const struct config *config;
@@ -112,7 +112,7 @@ struct resolver {
 };
 
 /* registration_resolve opens the dataset and fills reg->found. It may take minutes, and a thread of the registrar calls
- * it. It sets reg->code and reg->err, and gives reg->code. */
+ * it. It sets reg->code and reg->err, and returns reg->code. */
 int registration_resolve(struct registration *reg, const struct resolver *with);
 
 #endif

@@ -290,8 +290,8 @@ static int check_roots(const struct config *config, const char *path, const char
         path, roots, config->settings_file ? config->settings_file : "the daemon's configuration", resolved);
 }
 
-/* open_dataset opens a dataset that lies below the configuration's roots. What is elsewhere is not looked into. A link
- * may change between the two checks, and the second is of what was opened. */
+/* open_dataset opens a dataset that lies below the configuration's roots. It does not look into folders elsewhere. A
+ * link may change between the two checks, so the second checks the folder that was opened. */
 static int open_dataset(struct registration *reg, struct catalog *catalog, const struct config *config,
                         const char *path, struct error *err)
 {
@@ -299,7 +299,7 @@ static int open_dataset(struct registration *reg, struct catalog *catalog, const
         .path = path, .every_file = reg->asked.flags & WIRE_ALL_FILES, .interrupt = &reg->unwanted};
     char resolved[PATH_MAX];
     int code = 0;
-    if (config->n_roots && realpath(path, resolved)) /* where it cannot be resolved, the catalog says why */
+    if (config->n_roots && realpath(path, resolved)) /* if it cannot be resolved, the catalog says why */
         code = check_roots(config, path, resolved, err);
     if (!code)
         code = catalog_open_for(catalog, &wish, &reg->found.dataset, err);
@@ -387,7 +387,7 @@ static int resolve(struct registration *reg, const struct resolver *with, struct
     if (!code && asked->has_record)
         code = restore_read(reg, with->catalog, &found->restore, err);
     if (!code)
-        dataset_version(found->dataset, &found->version); /* which restore_read may have waited for */
+        dataset_version(found->dataset, &found->version); /* restore_read may have waited for the content */
     return code;
 }
 

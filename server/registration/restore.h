@@ -1,6 +1,6 @@
 /* restore.h: what a client says was taken of an epoch. It comes as a record (common/record.h) in a memfd that may hold
- * anything. Here it is read, checked against the job, and put into the engine's words. A thread of the registrar does
- * this, and the engine's thread has the result. */
+ * anything. A thread of the registrar reads it, checks it against the job and translates it into the engine's terms for
+ * the engine's thread. */
 #ifndef LARDER_SERVER_REGISTRATION_RESTORE_H
 #define LARDER_SERVER_REGISTRATION_RESTORE_H
 
@@ -15,21 +15,21 @@
 struct catalog;
 struct registration;
 
-/* All that it refers to is its own. */
+/* It owns all that it refers to. */
 struct restore {
     struct engine_resume engine; /* refers to what follows */
     uint32_t left;               /* samples of the epoch that engine.base, or engine.segments, leave */
-    struct record record;        /* as it came; refers to bytes */
+    struct record record;        /* the record as it came; refers to bytes */
     uint8_t *bytes;
     struct idset *base, *turns; /* NULL: empty */
     struct engine_done *done;   /* engine.n_done of them; their sets are owned */
     struct engine_segment segments[RECORD_SEGMENTS_MAX];
-    uint32_t *throughs; /* of all segments, world_size of each */
+    uint32_t *throughs; /* those of all segments, world_size each */
 };
 
 /* restore_read reads the record in the file that came with the registration, which is resolved but for this. The caller
- * destroys *out. Where the dataset's times say that it is another version, it waits for the catalog to know its
- * content, half a minute at most.
+ * destroys *out. If the dataset's times say that it is another version, it waits for the catalog to know its content,
+ * half a minute at most.
  *
  * LARDER_EINVAL (the file is no memfd; the record is of another subset, shuffle, seed or rank), LARDER_ECHANGED (of
  * another dataset, or of another version of it), LARDER_EFORMAT, LARDER_EVERSION, LARDER_ELIMIT (too long), LARDER_EIO,

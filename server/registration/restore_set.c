@@ -1,4 +1,5 @@
-/* restore_set.c: what was taken of a dependent job: a set of turns, and those that the rank has taken since. */
+/* restore_set.c: reads what was taken of a dependent job: a set of turns, and the turns that the rank has taken
+ * since. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -8,8 +9,8 @@
 
 /* The sets of indices that the turns of a record are checked with; bit sets as a record has them. */
 struct marks {
-    uint8_t *view; /* of the view */
-    uint8_t *over; /* whose turn is over */
+    uint8_t *view; /* samples in the view */
+    uint8_t *over; /* samples whose turn is over */
     uint32_t bytes;
 };
 

@@ -15,11 +15,11 @@
 struct selection {
     struct dataset *dataset;   /* a reference of its own */
     struct view_result view;   /* the ids, and their order in the dataset */
-    uint64_t fingerprint[2];   /* of the dataset and the view's indices */
-    struct chunk_slot *places; /* of the view's samples, by ascending id; the chunk numbers are the dataset's own */
-    uint32_t touched;          /* how many chunks the view has samples in */
+    uint64_t fingerprint[2];   /* a hash of the dataset's and the view's indices */
+    struct chunk_slot *places; /* places of the view's samples, by ascending id; with the dataset's chunk numbers */
+    uint32_t touched;          /* chunks in which the view has samples */
     bool ascending;            /* view.order is ascending, so places go by it */
-    /* Only the engine's thread uses it: so many of the samples have got their places in the engine. */
+    /* Samples that have their places in the engine. Only the engine's thread uses it. */
     uint32_t placed;
 
     char *text; /* the subset and the configuration's; NULL: it is not shared */
@@ -31,7 +31,7 @@ struct selection {
 /* selection_is_shared tells whether jobs with these subsets, JSON or empty, may have one selection: the texts say all,
  * for they name no file. */
 bool selection_is_shared(const char *subset, const char *narrowed);
-/* selection_create returns a selection of which nothing is known but the dataset, which it refers to. */
+/* selection_create returns a selection that has a reference to the dataset, and is empty otherwise. */
 struct selection *selection_create(struct dataset *dataset);
 /* selection_find returns a reference to the selection that jobs share; NULL: none is there. selection_share has them
  * share one that is complete. If another thread has been faster, *selection becomes that one's. Any thread. */

@@ -9,7 +9,7 @@
 #include "server/sharing/sharing_priv.h"
 
 enum { PROBE_MS = 2000, GUESTS_AT_ONCE = 128 };
-#define LEASE_NS (UINT64_C(30) * CLOCK_NS_PER_S) /* of a guest */
+#define LEASE_NS (UINT64_C(30) * CLOCK_NS_PER_S) /* a guest's */
 _Static_assert(LEASE_NS < MEMBERS_FORGET_NS, "no node is waited for again when it is forgotten");
 _Static_assert(MERGE_UNDER_WAY_MOST <= GUESTS_HOLD * GUESTS_BATCH, "a home keeps what is under way from it");
 
@@ -89,7 +89,7 @@ static void tell_members(struct sharing *sharing, struct members_event event)
         carry_out(sharing, &actions[i]);
 }
 
-/* heard tells of a node that it answered, or did not. */
+/* heard notes whether a node answered a request or a probe. */
 static void heard(struct sharing *sharing, const struct sharing_sent *sent, const struct peering_event *event)
 {
     uint64_t now_ns = clock_now_ns();

@@ -1,5 +1,5 @@
-/* sharing.h: this daemon as one node of a cluster (server/cluster): what the engine's thread has to do with the others.
- * It is the anchor of its own jobs and the home of some chunks for everybody's.
+/* sharing.h: this daemon as one node of a cluster (server/cluster): the engine's dealings with the other nodes. The
+ * node is the anchor of its own jobs, and the home of some chunks for all nodes' jobs.
  *
  *   sharing.c          who is there, and what goes on between two steps of the engine
  *   sharing_sent.c     requests that have no answer yet
@@ -9,8 +9,8 @@
  *   sharing_status.c   what the status says of it
  *
  * All of it runs in the engine's thread. A daemon that is in no cluster has no `struct sharing`: the functions accept
- * NULL and do nothing then. What the engine asks for during a step is noted. sharing_settle deals with it when the step
- * is over, since that steps the engine again. */
+ * NULL and do nothing then. Requests of the engine are noted during a step. sharing_settle deals with them when the
+ * step is over, because that steps the engine again. */
 #ifndef LARDER_SERVER_SHARING_SHARING_H
 #define LARDER_SERVER_SHARING_SHARING_H
 
@@ -33,23 +33,23 @@ struct sharing_node {
 /* A job of the engine, of this node or another's guest. */
 struct sharing_job {
     const struct registration *reg; /* NULL: the place is free */
-    double weight;                  /* at this moment */
+    double weight;                  /* the present weight */
 };
 
-/* What the engine's thread does for the sharing. */
+/* Calls with which the engine's thread serves the sharing. */
 struct sharing_host {
     void *ctx;
     struct sharing_job (*job)(const void *ctx, uint32_t place);
     /* steps the engine with one event and carries out its actions, which may call the functions below */
     void (*step)(void *ctx, const struct engine_event *event);
     struct arena *arena; /* borrowed: samples of other nodes go there, and come from there */
-    uint64_t boot;       /* as in driver_config */
+    uint64_t boot;       /* see driver_config */
 };
 
 /* sharing_create copies both. The caller destroys the sharing. LARDER_ENOMEM. */
 int sharing_create(const struct sharing_node *node, const struct sharing_host *host, struct sharing **out);
 void sharing_destroy(struct sharing *sharing); /* accepts NULL */
-/* sharing_begin gives the means to ask other nodes, and to register their jobs. Both are borrowed. */
+/* sharing_begin lends the peering, to ask other nodes, and the registrar, to register their jobs. */
 void sharing_begin(struct sharing *sharing, struct peering *peering, struct registrar *registrar);
 
 /* sharing_leave has this node give nothing more to others, as driver_leave says. LARDER_ENOENT: there is no cluster.
@@ -59,9 +59,9 @@ int sharing_leave(struct sharing *sharing);
 bool sharing_gives(const struct sharing *sharing);
 void sharing_has_left(const struct sharing *sharing);
 
-/* sharing_told takes over what the peering tells. sharing_settle goes on until nothing is left to do now.
- * sharing_wait_ms returns when it is next to be called; below 0: when something comes. sharing_alone ends other nodes'
- * jobs here; nobody is asked or answered any more. */
+/* sharing_told takes over an event of the peering. sharing_settle goes on until nothing is left to do now.
+ * sharing_wait_ms returns the time until sharing_settle is next due; below 0: when something comes. sharing_alone ends
+ * other nodes' jobs here, and no node is asked or answered any more. */
 void sharing_told(struct sharing *sharing, struct peering_event *event);
 void sharing_settle(struct sharing *sharing);
 int64_t sharing_wait_ms(const struct sharing *sharing);
@@ -88,7 +88,7 @@ void sharing_guest_failed(struct sharing *sharing, uint32_t job);
 bool sharing_end_guests(struct sharing *sharing);
 void sharing_guest_refused(struct sharing *sharing, const struct registration *reg, int code);
 
-/* sharing_status returns what the status says of the cluster, the caller's; NULL: there is none. */
+/* sharing_status returns the status of the cluster, which the caller owns; NULL: this daemon is in no cluster. */
 struct status_cluster *sharing_status(const struct sharing *sharing);
 
 #endif

@@ -235,7 +235,7 @@ bool sharing_anchors_go_on(struct sharing *sharing)
     for (uint32_t job = 0; job < JOBS_MAX; job++) {
         if (!sharing->anchors[job].anchor)
             continue;
-        any = carry_out_all(sharing, job) || any; /* what an epoch's begin asked for */
+        any = carry_out_all(sharing, job) || any; /* actions that an epoch's begin asked for */
         if (sharing->anchors[job].anchor && anchor_alarm(sharing->anchors[job].anchor) <= clock_now_ns()) {
             tell(sharing, job, (struct merge_event){.type = MERGE_TICK});
             any = any || sharing->n_expected || sharing->home.n_notes;

@@ -14,7 +14,7 @@ enum { RETRY_MS = 1000 };
 
 /* ── its job ── */
 
-/* resolve has the registrar find the dataset of the ATTACH that is being taken. What comes of it is told later. */
+/* resolve has the registrar find the dataset of the ATTACH that is being taken. The outcome comes later. */
 static void resolve(void *ctx, const struct guests_action *action)
 {
     struct sharing *sharing = ctx;
@@ -42,7 +42,7 @@ static void resolve(void *ctx, const struct guests_action *action)
     reg->guest.version = attach->version;
     reg->guest.key = (struct guests_key){.boot = attach->anchor_boot, .job = attach->job};
     memcpy(reg->guest.key.anchor, attach->anchor, sizeof reg->guest.key.anchor);
-    /* What is submitted is the registrar's, whose thread writes reg->code. */
+    /* Once submitted, the registration is the registrar's, whose thread writes reg->code. */
     int code = idset_read(attach->view.data, attach->view.len_bytes, &reg->guest.part, &err);
     if (!code)
         code = registrar_submit(sharing->registrar, reg);

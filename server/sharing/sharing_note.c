@@ -7,7 +7,7 @@
 #include "common/larder_err.h"
 #include "server/sharing/sharing_priv.h"
 
-#define HEAD_BYTES_MAX 65536 /* of an answer, before the samples */
+#define HEAD_BYTES_MAX 65536 /* length of an answer's head, before the samples */
 
 /* ── jobs ── */
 

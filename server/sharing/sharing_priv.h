@@ -35,29 +35,29 @@ struct sharing_expected {
 struct sharing_counts {
     uint64_t requests, probes;  /* sent; probes are no requests here */
     uint64_t given;             /* samples sent in answers */
-    struct status_shared ended; /* of jobs that are gone */
+    struct status_shared ended; /* totals of jobs that are gone */
 };
 
 struct sharing {
     struct sharing_host host;
     struct peering *peering;     /* NULL: not yet, or no more */
-    struct registrar *registrar; /* for jobs of other nodes */
+    struct registrar *registrar; /* registers jobs of other nodes */
     uint64_t prep_id;
     struct members members;
     struct peers peers;
     struct home home;
     struct versions given;
     struct sharing_anchor anchors[JOBS_MAX];
-    struct anchor *adding; /* of the job that is being added */
+    struct anchor *adding; /* anchor of the job that is being added */
     uint64_t serials, numbers;
     struct sharing_counts counts;
     struct sharing_sent *sent;
     size_t n_sent, sent_cap;
-    uint64_t *offset_of; /* by task */
+    uint64_t *offset_of; /* indexed by task */
     size_t offsets_cap;
     struct sharing_expected *expected;
     size_t n_expected, expected_cap;
-    struct sharing_anchor *ended; /* of jobs that are gone */
+    struct sharing_anchor *ended; /* anchors of jobs that are gone */
     size_t n_ended, ended_cap;
     uint32_t *failed; /* jobs of guests, which are to end */
     size_t n_failed, failed_cap;
