@@ -1,4 +1,4 @@
-/* sharing_priv.h: what the files of cluster.h share. */
+/* sharing_priv.h: what the files of sharing.h share. */
 #ifndef LARDER_SERVER_SHARING_SHARING_PRIV_H
 #define LARDER_SERVER_SHARING_SHARING_PRIV_H
 
