@@ -158,6 +158,10 @@ static void watch_room_of(struct engine *engine, uint32_t no)
             plan_zone_enter(&engine->plan, job);
             if (job->zoned || engine->plan.zone_goes_on)
                 return;
+            if (job->terms.raw && plan_raw_enter(&engine->plan, job, queue)) {
+                queue->starves_since_ns = 0;
+                continue;
+            }
             if (engine->prepared.growth.refused)
                 fail_of_memory(engine, no);
             else

@@ -74,9 +74,7 @@ static bool place(struct plan *plan, uint32_t index, bool sure)
     return true;
 }
 
-/* place_unplaced places the queue's UNPLACED entries in planned order. When there is no room for one, those behind it
- * wait too. */
-static void place_unplaced(struct plan *plan, const struct job *job, struct job_queue *queue)
+void plan_place(struct plan *plan, const struct job *job, struct job_queue *queue)
 {
     if (queue->line.unplaced == 0 || queue->line.no_room_since == plan->prepared->room_changes)
         return;
@@ -282,7 +280,7 @@ static void place_all(struct plan *plan)
     for (uint32_t job = 0; job < plan->jobs->end; job++) {
         for (uint32_t rank = 0;
              job_at(plan->jobs, job)->state == JOB_RUNNING && rank < job_at(plan->jobs, job)->terms.world_size; rank++)
-            place_unplaced(plan, job_at(plan->jobs, job), &job_at(plan->jobs, job)->queues[rank]);
+            plan_place(plan, job_at(plan->jobs, job), &job_at(plan->jobs, job)->queues[rank]);
     }
 }
 

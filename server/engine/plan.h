@@ -40,6 +40,9 @@ struct plan {
  * has room, nothing is left to draw, or the step has drawn enough; then plan.goes_on. */
 void plan_step(struct plan *plan);
 void plan_round(struct plan *plan);
+/* plan_place places the queue's UNPLACED entries in planned order. When there is no room for one, those behind it wait
+ * too. */
+void plan_place(struct plan *plan, const struct job *job, struct job_queue *queue);
 /* plan_any_sample returns a random sample of the view, or of this epoch's share of it. */
 sample_id plan_any_sample(struct plan *plan, const struct job *job);
 /* plan_allot gives the sample at this position of what the epoch deals in a fixed order to the reserve of its rank. If
@@ -96,5 +99,8 @@ void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[
  * job->zoned is set. plan_zone_leave takes them away. */
 void plan_zone_enter(struct plan *plan, struct job *job);
 void plan_zone_leave(struct plan *plan, const struct job *job);
+/* plan_raw_enter finds room for the first entries of a raw job's queue, and places them there at once. All zones are
+ * laid out anew for that. It returns whether it placed one; none when what nothing moves leaves no room. */
+bool plan_raw_enter(struct plan *plan, const struct job *job, struct job_queue *queue);
 
 #endif

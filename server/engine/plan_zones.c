@@ -147,6 +147,53 @@ static uint64_t clear_slots(struct plan *plan, uint64_t bytes, uint64_t lacking)
     return given;
 }
 
+/* clear_range lays all zones out anew, so that beside them and beside what is fixed there is a free range of `bytes`. A
+ * zone of one slot stands for the range, and goes again. No other zone has slots of its size: withdrawing it would take
+ * one of those instead. */
+static bool clear_range(struct plan *plan, const struct fixed *fixed, uint64_t bytes)
+{
+    while (prepared_has_zone(plan->prepared, bytes))
+        bytes = extent_round(bytes + 1);
+    prepared_promise(plan->prepared, bytes, 1);
+    bool fits = fits_beside(plan, fixed);
+    if (fits)
+        CHECK(lay_out(plan, fixed, false) || lay_out(plan, fixed, true));
+    prepared_withdraw(plan->prepared, bytes, 1);
+    return fits;
+}
+
+/* first_unplaced returns the first entry of the queue that has no instance, and adds the instances before it to what is
+ * fixed. ENGINE_NONE when the queue is not sure of room for that entry. */
+static uint32_t first_unplaced(const struct plan *plan, const struct job *job, const struct job_queue *queue,
+                               struct fixed *fixed)
+{
+    uint64_t sure = queue_sure_slots(job, queue);
+    uint32_t index = queue->line.entries.head;
+    for (; sure > 0 && index != ENGINE_NONE; index = plan->queues->entries[index].in_line.next, sure--) {
+        if (plan->queues->entries[index].state == ENTRY_UNPLACED)
+            return index;
+        add_fixed(fixed, plan->queues->entries[index].instance);
+    }
+    return ENGINE_NONE;
+}
+
+bool plan_raw_enter(struct plan *plan, const struct job *job, struct job_queue *queue)
+{
+    for (bool placed = false;; placed = true) {
+        struct fixed fixed = gather_fixed(plan);
+        uint32_t index = first_unplaced(plan, job, queue, &fixed);
+        uint64_t bytes = index == ENGINE_NONE
+                             ? 0
+                             : plan->env->config.sample_bytes(job->terms.dataset, plan->queues->entries[index].id);
+        bool room = index != ENGINE_NONE && clear_range(plan, &fixed, engine_slot_bytes(&plan->env->config, bytes));
+        free(fixed.all);
+        if (!room)
+            return placed;
+        plan_place(plan, job, queue);
+        CHECK(plan->queues->entries[index].state != ENTRY_UNPLACED);
+    }
+}
+
 /* want_room asks for the room that a zone did not find: all that jobs may look ahead, and what the zone would take
  * beside all that is there. */
 static void want_room(struct plan *plan, uint64_t zone_bytes)

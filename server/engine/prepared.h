@@ -284,6 +284,8 @@ void prepared_make_slots(struct prepared *prepared, const struct layout *layout)
 struct layout_zone *prepared_promises(const struct prepared *prepared);
 /* prepared_compare_blocks orders two struct layout_block by their offsets, for qsort. */
 int prepared_compare_blocks(const void *a, const void *b);
+/* prepared_has_zone tells whether slots or instances of `bytes` exist. */
+bool prepared_has_zone(const struct prepared *prepared, uint64_t bytes);
 /* prepared_promise promises `slots` more slots of `bytes`; they must be laid out afterwards. prepared_withdraw takes
  * the promise back, and gives up surplus slots. */
 void prepared_promise(struct prepared *prepared, uint64_t bytes, uint64_t slots);

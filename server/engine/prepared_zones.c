@@ -21,7 +21,8 @@
  * is. After config.room_timeout_ns the job fails, with a text that says who holds what.
  *
  * Instances as long as their samples (raw) have no zone. They lie in what the zones leave, where a sure entry may have
- * to wait for what clients hold. That ends after room_timeout_ns in the same way. */
+ * to wait for what clients hold, or find what is free in pieces between slots. That ends after room_timeout_ns in the
+ * same way: all zones are laid out anew with room for the entry beside them (plan_raw_enter), or the job fails. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,16 +46,28 @@ struct zone *prepared_zone_of(const struct prepared *prepared, const struct inst
     return instance->raw ? NULL : find_zone(prepared, engine_slot_bytes(&prepared->env->config, instance->bytes));
 }
 
-/* drop_empty drops the zones that have neither slots nor instances. */
+/* is_empty tells whether the zone has neither slots nor instances. */
+static bool is_empty(const struct zone *zone)
+{
+    return zone->promised == 0 && zone->used.head == ENGINE_NONE && zone->beside.head == ENGINE_NONE;
+}
+
+bool prepared_has_zone(const struct prepared *prepared, uint64_t bytes)
+{
+    const struct zone *zone = find_zone(prepared, bytes);
+    return zone && !is_empty(zone);
+}
+
+/* drop_empty drops the empty zones. */
 static void drop_empty(struct prepared *prepared)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < prepared->n_zones; i++) {
         struct zone *zone = &prepared->zones[i];
-        if (zone->promised > 0 || zone->used.head != ENGINE_NONE || zone->beside.head != ENGINE_NONE)
-            prepared->zones[kept++] = *zone;
-        else
+        if (is_empty(zone))
             free(zone->free);
+        else
+            prepared->zones[kept++] = *zone;
     }
     prepared->n_zones = kept;
 }
