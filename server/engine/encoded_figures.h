@@ -1,8 +1,8 @@
-/* encoded_figures.h: the figures of encoded memory, all of which were chosen by measurement. docs/measured/sharing.md says
- * what happens without each.
+/* encoded_figures.h: the figures of encoded memory, all chosen by measurement. docs/measured/sharing.md says what happens
+ * without each.
  *
- * Most save reads of a chunk rather than bytes, at the price of how far a chunk's samples are spread over an epoch. That
- * is worth something where a read begins with a wait: on disks that seek, at object storage, for packed stores. */
+ * Most save reads of a chunk rather than bytes, at the price of how far a chunk's samples are spread over an epoch.
+ * That is worth something where a read begins with a wait: on disks that seek, at object storage, for packed stores. */
 #ifndef LARDER_SERVER_ENGINE_ENCODED_FIGURES_H
 #define LARDER_SERVER_ENGINE_ENCODED_FIGURES_H
 

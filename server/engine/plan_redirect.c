@@ -206,7 +206,8 @@ static sample_id find_load(struct plan *plan, const struct jobset *jobs, sample_
     return best;
 }
 
-/* give gives the job the sample `id` instead of the pick, which goes back into R_j. */
+/* give gives the job the sample `id` instead of the pick, which goes back into R_j. Its residents count the want still,
+ * but for those that were begun since the pick was drawn. */
 static void give(struct plan *plan, uint32_t job, sample_id pick, sample_id id, sample_id target[JOBS_MAX])
 {
     target[job] = id;
@@ -215,7 +216,6 @@ static void give(struct plan *plan, uint32_t job, sample_id pick, sample_id id, 
     sampler_put_back(plan->env->sampler, job, pick);
     residents_back(plan->residents, job, pick);
     sampler_take(plan->env->sampler, job, id);
-    residents_left(plan->residents, job, id);
 }
 
 /* find_residents adds the jobs of the pick that may be redirected to `jobs`, and sets found[j] to the instance that job
