@@ -1,5 +1,5 @@
-/* encoded_figures.h: the figures of encoded memory, all chosen by measurement. docs/measured/sharing.md says what happens
- * without each.
+/* encoded_figures.h: the figures of encoded memory, all chosen by measurement. docs/measured/sharing.md says what
+ * happens without each.
  *
  * Most save reads of a chunk rather than bytes, at the price of how far a chunk's samples are spread over an epoch.
  * That is worth something where a read begins with a wait: on disks that seek, at object storage, for packed stores. */
@@ -11,9 +11,9 @@ enum {
     KEPT_PART = 20,
     /* The chunks that do not stay have memory for at least 8 chunks, so that they can be shuffled. */
     REST_CHUNKS = 8,
-    /* They have memory for 1/9 of themselves, so that jobs share them. Jobs of several nodes (HOME) need 1/6, because
+    /* They have memory for 1/12 of themselves, so that jobs share them. Jobs of several nodes (HOME) need 1/6, because
      * they take samples by the bundle. */
-    REST_PART = 9,
+    REST_PART = 12,
     REST_PART_HOME = 6,
     /* Known orders take at most 1/8 of memory. */
     PLACES_PART = 8,
@@ -21,9 +21,9 @@ enum {
     SHARED_STOCKS = 2
 };
 
-/* Reads ahead fill .9 of the budget for jobs in step, and .875 for jobs half an epoch apart; between these the part is
- * interpolated. The rest is for reads on demand. */
-static const double AHEAD_SHARE = 0.9, AHEAD_SHARE_APART = 0.875;
+/* Reads ahead fill .9 of the budget; at homes .875 for jobs half an epoch apart, and between these for jobs less far
+ * apart. The rest is for reads on demand. */
+static const double AHEAD_SHARE = 0.9, AHEAD_SHARE_HOME_APART = 0.875;
 /* A read ahead brings at least half of what views have in a chunk; for jobs half an epoch apart at least
  * READ_PART_APART of it. */
 static const double AHEAD_LEAST = 0.5;
