@@ -11,24 +11,23 @@ enum {
     KEPT_PART = 20,
     /* The chunks that do not stay have memory for at least 8 chunks, so that they can be shuffled. */
     REST_CHUNKS = 8,
-    /* They have memory for 1/12 of themselves, so that jobs share them. Jobs of several nodes (HOME) need 1/6, because
-     * they take samples by the bundle. */
-    REST_PART = 12,
-    REST_PART_HOME = 6,
     /* Known orders take at most 1/8 of memory. */
     PLACES_PART = 8,
     /* Eviction for jobs out of step fills at most 2 stocks of a fiber, divided among them. */
     SHARED_STOCKS = 2
 };
 
-/* Reads ahead fill .9 of the budget; at homes .875 for jobs half an epoch apart, and between these for jobs less far
- * apart. The rest is for reads on demand. */
-static const double AHEAD_SHARE = 0.9, AHEAD_SHARE_HOME_APART = 0.875;
+/* The chunks that do not stay have memory for 1/12 of themselves, so that jobs share them. At homes they need .16,
+ * because jobs of several nodes take samples by the bundle. */
+static const double REST_PART = 1.0 / 12, REST_PART_HOME = 0.16;
+/* Reads ahead fill .9 of the budget for jobs in step, .85 for jobs half an epoch apart, and between these for jobs less
+ * far apart. The rest is for reads on demand. */
+static const double AHEAD_SHARE = 0.9, AHEAD_SHARE_APART = 0.85;
 /* A read ahead brings at least half of what views have in a chunk; for jobs half an epoch apart at least
  * READ_PART_APART of it. */
 static const double AHEAD_LEAST = 0.5;
-/* One read brings a job at most .65 of what its view has in a chunk: two visits bring all, with some to spare. */
-static const double READ_PART = 0.65;
+/* One read brings a job at most .6 of what its view has in a chunk: two visits bring all, with some to spare. */
+static const double READ_PART = 0.6;
 /* For jobs out of step a read brings more, because they spread a chunk's samples more than one job alone: .8, or as
  * much as the slowest job's speed allows. */
 static const double READ_PART_APART = 0.8;

@@ -178,7 +178,7 @@ static int by_level(const void *left, const void *right)
 static double keepable(const struct encoded_store *store, double bytes, double chunk_bytes, double ahead_bytes)
 {
     double all = (double)encoded_sure(store), fixed = REST_CHUNKS * chunk_bytes;
-    double part = 1.0 / (store->env->config.home ? REST_PART_HOME : REST_PART);
+    double part = store->env->config.home ? REST_PART_HOME : REST_PART;
     double by_part = (all - bytes * part) / (1 - part);
     fixed = ahead_bytes > fixed ? ahead_bytes : fixed;
     double most = by_part < all - fixed ? by_part : all - fixed;

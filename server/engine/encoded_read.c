@@ -99,8 +99,7 @@ const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct
     uint32_t compared = 0, from = (uint32_t)random_below(&store->env->rng, group->n_chunks);
     encoded_measure_shortage(store, group);
     double least = store->shortage.chunk_samples * between(AHEAD_LEAST, READ_PART_APART, store->shortage.apart);
-    double apart = store->env->config.home ? AHEAD_SHARE_HOME_APART : AHEAD_SHARE;
-    double room = encoded_room(store, group->kept, between(AHEAD_SHARE, apart, store->shortage.apart));
+    double room = encoded_room(store, group->kept, between(AHEAD_SHARE, AHEAD_SHARE_APART, store->shortage.apart));
     struct fill most = encoded_most_fill(store, group);
     if (most.samples < least || least * (double)mean > room)
         return NULL;

@@ -14,8 +14,8 @@
 
 enum { CHUNKS = 100, CHUNK = 64, SAMPLES = CHUNKS * CHUNK, BATCH = 16, EPOCH = SAMPLES / BATCH, STEP_NS = 1000 };
 
-/* How many samples of a chunk one read may bring a job: parts of .65, .8 and 1. */
-enum { OF_IN_STEP = 41, OF_APART = 51, OF_ONE_SPEED = CHUNK };
+/* How many samples of a chunk one read may bring a job: parts of .6, .8 and 1. */
+enum { OF_IN_STEP = 38, OF_APART = 51, OF_ONE_SPEED = CHUNK };
 
 static struct play play;
 static struct engine *engine;
