@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "common/check.h"
 
 struct identity content_identity(const struct index_sample *sample, const struct store *store, uint64_t apart,

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "common/check.h"
 
 _Static_assert(DATASET_SAMPLES_MAX < SAMPLE_NONE, "no sample's index is SAMPLE_NONE");

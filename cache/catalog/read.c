@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "common/aside.h"
 #include "common/check.h"
 #include "common/clock.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "common/random.h"
 
 #define WITNESS_BYTES_MAX (UINT64_C(64) << 20) /* all witnesses but the first, which is the shortest */

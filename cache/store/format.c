@@ -5,8 +5,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/memory/sealed.h"
-#include "cache/store/store_priv.h"
+#include "cache/sealed.h"
+#include "cache/store/format.h"
 #include "common/little_endian.h"
 
 #define COUNTS_BYTES 48
@@ -103,6 +103,19 @@ uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chu
     uint64_t first = (uint64_t)segment->first_chunk * chunk_size;
     uint64_t end = first + (uint64_t)segment->chunk_count * chunk_size;
     return (uint32_t)((end < sample_count ? end : sample_count) - first);
+}
+
+uint32_t store_segment_of(const struct store *store, uint32_t chunk)
+{
+    uint32_t low = 0, high = store->segment_count - 1;
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        if (store->segments[middle].first_chunk <= chunk)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
 }
 
 static int damaged(struct error *err, const char *what)

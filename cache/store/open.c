@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "common/log.h"
 
 static bool index_path(const char *root, const char *name, char path[PATH_MAX])
@@ -118,17 +118,4 @@ int store_load(const char *root, const struct interrupt *interrupt, struct datas
     parts->store = store;
     identify_unreadable(parts);
     return 0;
-}
-
-uint32_t store_segment_of(const struct store *store, uint32_t chunk)
-{
-    uint32_t low = 0, high = store->segment_count - 1;
-    while (low < high) {
-        uint32_t middle = low + (high - low + 1) / 2;
-        if (store->segments[middle].first_chunk <= chunk)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
 }

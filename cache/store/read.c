@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "common/check.h"
 #include "common/clock.h"
 

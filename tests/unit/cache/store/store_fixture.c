@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "common/random.h"
 
 char root[TREE_NAME_MAX];

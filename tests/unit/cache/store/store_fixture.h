@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "cache/store/store.h"
+#include "cache/pack/pack.h"
 #include "tests/unit/cache/catalog/tree_maker.h"
 
 #define PATH_BYTES (TREE_NAME_MAX + 300)

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "tests/unit/cache/store/store_fixture.h"
 
 #define MARK 4

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "tests/unit/cache/store/store_fixture.h"
 
 /* Samples of a length that three divides stay; the others are doubled or lose half. */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "tests/unit/cache/store/store_fixture.h"
 
 /* What becomes of a sample: one of three is shrunk, of the others those of an even length cannot be decoded. */

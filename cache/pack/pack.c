@@ -1,7 +1,7 @@
 /* pack.c: packs a dataset into a store.
  *
  * The layout follows from the sizes alone, so every chunk's place is known before anything is written by the threads of
- * pack_threads.c. A run that is gone on with takes the finished segments' hashes from their footers. The index
+ * threads.c. A run that is gone on with takes the finished segments' hashes from their footers. The index
  * comes last; with it the folder becomes a store. */
 #include <limits.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "cache/store/pack_priv.h"
+#include "cache/pack/pack_priv.h"
 #include "common/check.h"
 
 #define SEGMENT_BYTES_DEFAULT (UINT64_C(256) << 20)

@@ -12,7 +12,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/pack/pack.h"
+#include "cache/store/store.h"
 #include "common/clock.h"
 
 #define PROGRESS_NS (100 * CLOCK_NS_PER_MS)

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache/store/pack_priv.h"
+#include "cache/pack/pack_priv.h"
 #include "common/log.h"
 
 #define MARK_BYTES 34 /* the plan in hexadecimal, a line end, and a NUL */

@@ -1,11 +1,11 @@
-/* pack_rewrite.c: a pack whose samples are rewritten. How long a chunk is, is known once its samples are. So chunks get
+/* rewrite.c: a pack whose samples are rewritten. How long a chunk is, is known once its samples are. So chunks get
  * their places in order, each after the one before it in its segment. Threads take chunks in order too, so the one that
  * all others wait for waits for nobody. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/store/pack_priv.h"
+#include "cache/pack/pack_priv.h"
 #include "common/log.h"
 
 static int make_room(struct rewritten *rewritten, size_t more, struct error *err)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-#include "cache/store/pack_priv.h"
+#include "cache/pack/pack_priv.h"
 
 uint64_t layout_align(uint64_t offset)
 {
