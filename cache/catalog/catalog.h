@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cache/source/chunking.h"
 #include "common/dataset_version.h"
 #include "common/error.h"
 #include "common/interrupt.h"
@@ -39,7 +40,6 @@ void catalog_wait_saved(struct catalog *catalog);
 /* catalog_set_chunking says how trees that are opened afterwards fall into logical chunks: `samples` a chunk
  * (1 … CHUNK_SAMPLES_MAX, CHECKed), shuffled with the seed. Without it CHUNK_SAMPLES_DEFAULT and CHUNK_SEED_DEFAULT
  * hold. */
-#define CHUNK_SAMPLES_MAX 4096
 #define CHUNK_SAMPLES_DEFAULT 64
 #define CHUNK_SEED_DEFAULT 1
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed);

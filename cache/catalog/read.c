@@ -98,8 +98,10 @@ static int sample_open(const struct dataset *dataset, uint32_t index, int *fd, s
 {
     char path[PATH_MAX];
     sample_path(dataset, index, path);
+    const struct index *from = &dataset->index;
+    const struct medium medium = {.root = from->root, .inode = from->folders[0].inode};
     bool away;
-    int opened = source_open(&dataset->index, dataset_key(dataset, index), &away);
+    int opened = medium_open(&medium, dataset_key(dataset, index), &away);
     if (opened < 0)
         return open_failed(dataset, index, path, away, err);
     int code = check_unchanged(dataset, index, path, opened, err);

@@ -47,7 +47,7 @@ static int segment_open(const struct dataset *dataset, uint32_t segment, bool *a
 {
     char name[STORE_NAME_MAX];
     store_segment_name(segment, name);
-    return source_open(&dataset->index, name, away);
+    return medium_open(&(struct medium){.root = dataset->index.root}, name, away);
 }
 
 /* Bytes that are not what the index says: those of another store that has come to this place, or damage. */

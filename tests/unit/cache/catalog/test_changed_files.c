@@ -350,12 +350,12 @@ static void test_inodes_that_do_not_last(void **state)
     assert_int_equal(unlink(path), 0);
     set_time("t/c0", folder.st_mtim); /* as make_tree left it */
     fake_type = FUSE_SUPER_MAGIC;
-    assert_false(inodes_last(root));
+    assert_false(medium_inodes_last(root));
     expect_read(dataset, 0, 0, "00000");
     again = open_below("t");
     assert_ptr_equal(again, dataset);
     fake_type = EXT4_SUPER_MAGIC;
-    assert_true(inodes_last(root));
+    assert_true(medium_inodes_last(root));
     expect_read(dataset, 0, LARDER_ECHANGED, NULL);
     dataset_unref(&dataset);
     dataset_unref(&again);

@@ -1,10 +1,10 @@
-/* unchanged.c: whether a tree still is as it was indexed. See catalog_priv.h. */
+/* tree_unchanged.c: whether a tree still is as it was indexed. See tree_priv.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache/catalog/catalog_priv.h"
+#include "cache/source/tree_priv.h"
 #include "common/clock.h"
 #include "common/random.h"
 

@@ -1,28 +1,11 @@
-/* file.c: whether a sample's file is the one that was indexed. See catalog_priv.h. */
-#include <fcntl.h>
+/* file.c: whether a sample's file is the one that was indexed. See tree.h. */
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
-#include "cache/catalog/catalog_priv.h"
-
-/* Only newer releases of <linux/magic.h> have these. */
-#define EXFAT_MAGIC 0x2011BAB0u
-#define CIFS_MAGIC 0xFF534D42u
-#define SMB_MAGIC 0xFE534D42u
-
-bool inodes_last(const char *path)
-{
-    struct statfs fs;
-    if (statfs(path, &fs))
-        return true;
-    uint32_t type = (uint32_t)fs.f_type;
-    return type != FUSE_SUPER_MAGIC && type != MSDOS_SUPER_MAGIC && type != EXFAT_MAGIC && type != CIFS_MAGIC &&
-           type != SMB_MAGIC;
-}
+#include "cache/file.h"
+#include "cache/medium/medium.h"
+#include "cache/source/tree.h"
 
 static bool sample_path(const struct index *index, size_t number, char path[PATH_MAX])
 {
@@ -36,7 +19,7 @@ static bool same_but_device(const struct index *index, size_t number, const stru
     char path[PATH_MAX];
     if ((uint64_t)st->st_size != sample->size || file_mtime_ns(st) != sample->mtime_ns)
         return false;
-    return st->st_ino == sample->inode || (sample_path(index, number, path) && !inodes_last(path));
+    return st->st_ino == sample->inode || (sample_path(index, number, path) && !medium_inodes_last(path));
 }
 
 /* Asks the next sample that lay on the same device. */
@@ -65,23 +48,10 @@ bool file_unchanged_or_remounted(const struct index *index, size_t number, const
            (st->st_dev == index->samples[number].device || remounted(index, number, st->st_dev));
 }
 
-/* Opens the folder, because to look at one that is mounted when it is used does not mount it. */
-static bool root_device(const char *root, uint64_t *device)
-{
-    struct stat st;
-    int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool known = fd >= 0 && fstat(fd, &st) == 0;
-    if (known)
-        *device = st.st_dev;
-    if (fd >= 0)
-        close(fd);
-    return known;
-}
-
 bool index_follow_mount(struct index *index)
 {
-    uint64_t before = index->folders[0].device, now;
-    if (!root_device(index->root, &now) || now == before)
+    uint64_t before = index->folders[0].device, now = medium_device(index->root);
+    if (!now || now == before)
         return false;
     for (size_t i = 0; i < index->folder_count; i++) {
         if (index->folders[i].device == before)

@@ -1,24 +1,51 @@
-/* away.c: opens the files of a source, and tells a file that is gone from a source that is away: a folder that
- * does not answer, a mount that is not there, the target's folder of a link. Any thread; blocks. */
+/* medium.c: opens files, and tells a file that is gone from a folder that is away: one that does not answer, a mount
+ * that is not there, the target's folder of a link. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
-#include "cache/catalog/catalog_priv.h"
+#include "cache/medium/medium.h"
+
+/* Only newer releases of <linux/magic.h> have these. */
+#define EXFAT_MAGIC 0x2011BAB0u
+#define CIFS_MAGIC 0xFF534D42u
+#define SMB_MAGIC 0xFE534D42u
 
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK }; /* never waits for a pipe's other end */
 
-/* root_is_there tells whether the root is the folder that was indexed, and not an empty mount point. It compares
- * inodes, since a device gets another number when it is mounted again. */
-static bool root_is_there(const struct index *index)
+bool medium_inodes_last(const char *path)
+{
+    struct statfs fs;
+    if (statfs(path, &fs))
+        return true;
+    uint32_t type = (uint32_t)fs.f_type;
+    return type != FUSE_SUPER_MAGIC && type != MSDOS_SUPER_MAGIC && type != EXFAT_MAGIC && type != CIFS_MAGIC &&
+           type != SMB_MAGIC;
+}
+
+uint64_t medium_device(const char *root)
 {
     struct stat st;
-    return stat(index->root, &st) == 0 && S_ISDIR(st.st_mode) &&
-           (index->folder_count == 0 || st.st_ino == index->folders[0].inode || !inodes_last(index->root));
+    int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd >= 0 ? fstat(fd, &st) : stat(root, &st);
+    if (fd >= 0)
+        close(fd);
+    return rc == 0 ? st.st_dev : 0;
+}
+
+/* root_is_there tells whether the root is the folder that was indexed, and not an empty mount point. It compares
+ * inodes, since a device gets another number when it is mounted again. */
+static bool root_is_there(const struct medium *medium)
+{
+    struct stat st;
+    return stat(medium->root, &st) == 0 && S_ISDIR(st.st_mode) &&
+           (!medium->inode || st.st_ino == medium->inode || !medium_inodes_last(medium->root));
 }
 
 /* Is the name a link whose target's folder is away? */
@@ -38,7 +65,7 @@ static bool target_is_away(int folder, const char *name)
 }
 
 /* Looks into the folder itself, held open: it may have been away for the moment in which its file was asked for. */
-static int open_in_folder(const struct index *index, char path[PATH_MAX], bool *away)
+static int open_in_folder(const struct medium *medium, char path[PATH_MAX], bool *away)
 {
     char *slash = strrchr(path, '/');
     *slash = '\0';
@@ -53,17 +80,17 @@ static int open_in_folder(const struct index *index, char path[PATH_MAX], bool *
     } while (fd < 0 && errno == EINTR);
     int number = errno;
     if (fd < 0 && (number == ENOENT || number == ENOTDIR))
-        *away = target_is_away(folder, slash + 1) || !root_is_there(index);
+        *away = target_is_away(folder, slash + 1) || !root_is_there(medium);
     close(folder);
     errno = number;
     return fd;
 }
 
-int source_open(const struct index *index, const char *name, bool *away)
+int medium_open(const struct medium *medium, const char *name, bool *away)
 {
     char path[PATH_MAX];
     *away = false;
-    if (snprintf(path, sizeof path, "%s/%s", index->root, name) >= (int)sizeof path) {
+    if (snprintf(path, sizeof path, "%s/%s", medium->root, name) >= (int)sizeof path) {
         errno = ENAMETOOLONG;
         return -1;
     }
@@ -73,5 +100,5 @@ int source_open(const struct index *index, const char *name, bool *away)
     } while (fd < 0 && errno == EINTR);
     if (fd >= 0 || (errno != ENOENT && errno != ENOTDIR))
         return fd;
-    return open_in_folder(index, path, away);
+    return open_in_folder(medium, path, away);
 }

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache/catalog/tree_priv.h"
+#include "cache/source/tree_priv.h"
 #include "common/aside.h"
 #include "common/thread.h"
 

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/catalog/catalog_priv.h"
+#include "cache/source/index.h"
+#include "common/larder_err.h"
 #include "common/utf8.h"
 
 void index_free(struct index *index)
