@@ -1,7 +1,7 @@
 /* catalog_priv.h: what the catalog's files share.
  *
- * A source is read into a struct index, by walking it or from its checkpoint. The catalog gives its samples ids, and
- * the index becomes a struct dataset. A dataset is immutable but for the fields that say otherwise. */
+ * A source is indexed by its kind, or made of the index that its checkpoint has. The catalog gives its samples ids, and
+ * the source becomes a struct dataset. A dataset is immutable but for the fields that say otherwise. */
 #ifndef LARDER_CACHE_CATALOG_CATALOG_PRIV_H
 #define LARDER_CACHE_CATALOG_CATALOG_PRIV_H
 
@@ -12,11 +12,7 @@
 
 #include "cache/catalog/catalog.h"
 #include "cache/file.h"
-#include "cache/medium/medium.h"
-#include "cache/source/chunking.h"
-#include "cache/source/identity.h"
-#include "cache/source/index.h"
-#include "cache/source/tree.h"
+#include "cache/source/source.h"
 
 /* checkpoint.c */
 
@@ -36,16 +32,6 @@ int checkpoint_load(const char *path, const char *root, const struct interrupt *
 int checkpoint_save(const char *path, const struct index *index, struct error *err);
 /* checkpoint_prepare makes dir and its parents, and removes what an interrupted save left behind. */
 int checkpoint_prepare(const char *dir, struct error *err);
-
-/* content.c */
-
-struct store; /* store_priv.h */
-
-/* content_identity returns the identity of a sample's content, among those made with the same seed. store: NULL in a
- * plain tree. `apart` distinguishes samples that are the same file otherwise. It is the number of earlier samples of
- * their dataset that are that file, or the file's change time. */
-struct identity content_identity(const struct index_sample *sample, const struct store *store, uint64_t apart,
-                                 uint64_t seed);
 
 /* ids.c: the ids of the datasets' samples. An identity keeps its id as long as some dataset has it. After the last
  * of them the id is retired, and is given to another identity only after id_table_settle. Any thread may call these
@@ -72,8 +58,8 @@ struct dataset {
     atomic_uint refs;  /* changed by dataset_ref and dataset_unref in any thread */
     atomic_bool stale; /* a read met a changed file, or there is a newer dataset: catalog_open returns it no more */
     uint32_t count;
-    struct index index;           /* only tree_unchanged changes its folders, called by the one builder */
-    struct index_sample *samples; /* the index's */
+    struct source *source;              /* owned; only the one builder has it compared with what is there */
+    const struct index_sample *samples; /* the source's */
     sample_id *ids;
     struct id_table *id_table; /* the ids come from it and go back to it; a reference */
     uint32_t *by_id;           /* indices in ascending order of their ids; NULL when the ids ascend by themselves */
@@ -81,19 +67,15 @@ struct dataset {
     uint64_t times[2], content[2]; /* its version; a thread of contents.c may write content, once */
     atomic_bool has_content;       /* content is there: set with release after that */
     char *checkpoint; /* the checkpoint's name; NULL: none. The file is removed when a read meets a changed file */
-    struct chunking chunking;
-    struct store *store; /* NULL: a plain tree */
 };
 
 /* The parts that a dataset is made from. */
 struct dataset_parts {
-    struct index index;
+    struct source *source;
     sample_id *ids;            /* one a sample */
     struct id_table *id_table; /* the ids come from it; NULL: there are none yet */
     char *checkpoint;          /* may be NULL */
     bool unsaved;              /* the checkpoint is to be written */
-    struct chunking chunking;
-    struct store *store; /* may be NULL */
 };
 
 void dataset_parts_free(struct dataset_parts *parts); /* frees what they hold */
@@ -103,18 +85,17 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out);
 /* version.c: all are pure. */
 
 #define WITNESSES_MAX 48
-/* version_times hashes the modification times of a tree's samples (store is NULL), or the contents that a store has.
- * LARDER_ENOMEM. */
-int version_times(const struct index *index, const struct store *store, uint64_t out[2]);
+/* version_times hashes the modification times of the samples, or the contents that a source knows. LARDER_ENOMEM. */
+int version_times(const struct source *source, uint64_t out[2]);
 /* version_witnesses chooses the samples whose content stands for the dataset's, at least one, and returns their number.
  * Two datasets of one fingerprint have the same. */
 uint32_t version_witnesses(const struct dataset *dataset, uint32_t witnesses[WITNESSES_MAX]);
-/* version_content combines the hashes of n witnesses into one. version_of_store makes the same hash from a store's
- * index. */
+/* version_content combines the hashes of n witnesses into one. version_of_hashes makes the same hash where the source
+ * knows the hashes. */
 void version_content(const uint32_t *witnesses, const struct identity *hashes, uint32_t n, uint64_t out[2]);
-void version_of_store(const struct dataset *dataset, uint64_t out[2]);
+void version_of_hashes(const struct dataset *dataset, uint64_t out[2]);
 
-/* read.c: dataset_hash returns the XXH3-128 of a tree's sample, as a store's index has it. It fails as dataset_read
+/* read.c: dataset_hash reads a sample and returns its XXH3-128, as a store's index has it. It fails as dataset_read
  * does, or with LARDER_EGONE soon after the interrupt was set. */
 int dataset_hash(const struct dataset *dataset, uint32_t index, const struct interrupt *interrupt, struct identity *out,
                  struct error *err);
@@ -163,7 +144,7 @@ struct contents *builder_contents(struct builder *builder); /* borrowed */
 /* builder_refresh returns a reference to the dataset as the source is at present. It is the old one (may be NULL) when
  * that still holds. The wish's path is resolved. It blocks on I/O and fails as catalog_open does, or with
  * LARDER_EGONE soon after the wish's interrupt was set. */
-int builder_refresh(struct builder *builder, const struct catalog_wish *wish, struct dataset *old, struct dataset **out,
+int builder_refresh(struct builder *builder, const struct source_wish *wish, struct dataset *old, struct dataset **out,
                     struct error *err);
 
 #endif

@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "cache/medium/medium.h"
+#include "common/aside.h"
 
 /* Only newer releases of <linux/magic.h> have these. */
 #define EXFAT_MAGIC 0x2011BAB0u
@@ -101,4 +103,33 @@ int medium_open(const struct medium *medium, const char *name, bool *away)
     if (fd >= 0 || (errno != ENOENT && errno != ENOTDIR))
         return fd;
     return open_in_folder(medium, path, away);
+}
+
+int medium_read_parts(int fd, struct iovec *parts, int count, uint64_t offset)
+{
+    struct iovec *part = parts;
+    int left = count;
+    while (left) {
+        ssize_t got = preadv(fd, part, left, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return -1;
+        offset += (uint64_t)got;
+        for (; left && (size_t)got >= part->iov_len; left--)
+            got -= (ssize_t)part++->iov_len;
+        if (left) {
+            part->iov_base = (char *)part->iov_base + got;
+            part->iov_len -= (size_t)got;
+        }
+    }
+    return 0;
+}
+
+void medium_run(const struct medium *medium, void (*fn)(void *context), void *context)
+{
+    if (medium->device && aside_suits(medium->device))
+        aside_run(fn, context);
+    else
+        fn(context);
 }

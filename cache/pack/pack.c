@@ -203,7 +203,7 @@ static int check_options(const struct store_options *options, struct error *err)
 
 static const struct store *origin_of(const struct dataset *dataset, const struct store_options *options)
 {
-    const struct store *store = dataset->store;
+    const struct store *store = store_of(dataset_source(dataset));
     bool rewritten = store && store->version >= STORE_VERSION_REWRITTEN && !store->packing.max_side;
     return rewritten && (store->packing.planes || options->planes) ? store : NULL;
 }

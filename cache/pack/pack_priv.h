@@ -2,6 +2,9 @@
 #ifndef LARDER_CACHE_PACK_PACK_PRIV_H
 #define LARDER_CACHE_PACK_PACK_PRIV_H
 
+#include <pthread.h>
+
+#include "cache/file.h"
 #include "cache/pack/pack.h"
 #include "cache/store/store.h"
 

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cache/source/identity.h"
+
 #define DATASET_SAMPLES_MAX INT32_MAX /* the most samples of one dataset */
 
 /* One sample as it was found. key is an offset into the index's strings. Device, inode, size and mtime are its
@@ -58,6 +60,11 @@ int array_grow(void **array, size_t count, size_t *cap, size_t element_bytes, si
 /* index_fingerprint returns what dataset_fingerprint describes. sizes, by index, stand for the samples' own; NULL:
  * these. LARDER_ENOMEM. */
 int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t out[2]);
+
+/* index_identity hashes what tells one sample's content from another's, with the seed: device, inode, size and time,
+ * what sets it apart from others that have the same, and whose it is (NULL: anybody's). */
+struct identity index_identity(const struct index_sample *sample, uint64_t apart, const uint64_t whose[3],
+                               uint64_t seed);
 
 /* text_compare orders names as Python orders the texts that os.listdir gives: by code point, where a byte that is not
  * part of valid UTF-8 counts as U+DC00 + byte. For valid UTF-8 that is the order of the bytes. */

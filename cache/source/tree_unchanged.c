@@ -69,10 +69,11 @@ static bool files_unchanged(int root_fd, const struct index *index, const struct
     return true;
 }
 
-bool tree_unchanged(const char *root, struct index *index, const struct interrupt *interrupt, bool *settled)
+bool tree_unchanged(struct source *source, const struct interrupt *interrupt, bool *settled)
 {
+    struct index *index = &source->index;
     *settled = false;
-    int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int root_fd = open(index->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root_fd < 0)
         return false;
     bool unchanged = true;

@@ -8,6 +8,7 @@
 #include "cache/sealed.h"
 #include "cache/store/format.h"
 #include "common/little_endian.h"
+#include "common/types.h"
 
 #define COUNTS_BYTES 48
 #define PACKING_BYTES 16 /* they follow the counts from version 3 on */
@@ -72,20 +73,6 @@ void store_free(struct store *store)
     free(store->offsets);
     free(store->hashes);
     *store = (struct store){0};
-}
-
-void store_fingerprint(const struct store *store, uint64_t fingerprint[2])
-{
-    if (!store->packing.max_side)
-        return;
-    uint8_t facts[24];
-    uint8_t *at = put_u64(facts, fingerprint[0]);
-    at = put_u64(at, fingerprint[1]);
-    at = put_u32(at, store->packing.max_side);
-    put_u32(at, store->packing.quality);
-    XXH128_hash_t hash = XXH3_128bits(facts, sizeof facts);
-    fingerprint[0] = hash.low64;
-    fingerprint[1] = hash.high64;
 }
 
 void store_segment_name(uint32_t number, char name[STORE_NAME_MAX])

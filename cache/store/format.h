@@ -2,7 +2,10 @@
 #ifndef LARDER_CACHE_STORE_FORMAT_H
 #define LARDER_CACHE_STORE_FORMAT_H
 
-#include "cache/catalog/catalog_priv.h"
+#include "cache/source/chunking.h"
+#include "cache/source/identity.h"
+#include "cache/source/index.h"
+#include "cache/source/samples.h"
 
 #define STORE_VERSION_PLAIN 1     /* samples as they were */
 #define STORE_VERSION_REWRITTEN 2 /* samples may have been rewritten, with the same pixels */
@@ -71,9 +74,6 @@ struct store_entry {
 };
 
 void store_free(struct store *store); /* frees what it holds, not itself */
-/* store_fingerprint changes the fingerprint of a dataset's classes, keys, labels and packed sizes if images were
- * shrunk. */
-void store_fingerprint(const struct store *store, uint64_t fingerprint[2]);
 /* store_footer_bytes returns the length of a segment's footer, from its number of samples and the store's version.
  * store_segment_samples returns the number of samples in a segment. */
 uint64_t store_footer_bytes(uint32_t samples, uint32_t version);

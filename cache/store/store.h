@@ -10,24 +10,32 @@
 #ifndef LARDER_CACHE_STORE_STORE_H
 #define LARDER_CACHE_STORE_STORE_H
 
-#include "cache/catalog/catalog_priv.h"
+#include "cache/source/source.h"
 #include "cache/store/format.h"
 
 /* open.c */
 
-/* store_load reads the index of the store at root into the parts (index, chunking, store). It returns LARDER_EGONE
- * soon after the interrupt (may be NULL) was set. */
-int store_load(const char *root, const struct interrupt *interrupt, struct dataset_parts *parts, struct error *err);
-/* store_is says whether a folder is a store. It returns 0, or LARDER_EINVAL for an unfinished store. */
-int store_is(const char *root, bool *is_store, struct error *err);
-/* store_unchanged says whether the index file is the one that was loaded. Each read checks its bytes against the
- * index. */
-bool store_unchanged(const char *root, const struct store *store);
+extern const struct source_kind store_kind;
 
-/* read.c */
+/* A store's source. */
+struct store_source {
+    struct source source;
+    struct store store;
+};
 
-/* store_read and store_read_many do what dataset_read and dataset_read_many do, for a store. */
-int store_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
-uint32_t store_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count, uint64_t until_ns);
+/* store_of returns what a source has as a store, besides its samples; NULL: it is no store. */
+static inline const struct store *store_of(const struct source *source)
+{
+    return source->kind == &store_kind ? &((const struct store_source *)source)->store : NULL;
+}
+
+/* samples.c: functions of store_kind. */
+
+bool store_unchanged(struct source *source, const struct interrupt *interrupt, bool *settled);
+struct sample_place store_place(const struct source *source, uint32_t index);
+void store_blob_name(const struct source *source, uint32_t blob, char name[BLOB_NAME_MAX]);
+int store_check(const struct source *source, uint32_t index, const void *bytes, struct error *err);
+int store_failed(const struct source *source, uint32_t index, int why, struct error *err);
+struct identity store_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed);
 
 #endif
