@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/store/store.h"
+#include "cache/pack/pack.h"
 #include "common/log.h"
 #include "common/option.h"
 #include "preprocess/prepare.h"

@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <xxhash.h>
 
 #include "common/little_endian.h"
@@ -269,14 +268,6 @@ static int size_slots(struct registration_found *found, uint64_t batch_samples, 
                            (unsigned long long)found->sample_bytes);
 }
 
-/* device_of returns 0 when the device cannot be found out. That is no error: the number only tells slow devices from
- * fast ones. */
-static uint64_t device_of(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 ? (uint64_t)st.st_dev : 0;
-}
-
 static int check_roots(const struct config *config, const char *path, const char *resolved, struct error *err)
 {
     char roots[ROOTS_SHOWN_MAX];
@@ -364,7 +355,7 @@ static int resolve(struct registration *reg, const struct resolver *with, struct
     if (!code)
         code = open_dataset(reg, with->catalog, config, path, err);
     if (!code)
-        found->device = device_of(dataset_path(found->dataset));
+        found->device = dataset_device(found->dataset);
     if (!code)
         code = select_samples(reg, named, path, err);
     if (!code)

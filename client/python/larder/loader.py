@@ -99,7 +99,7 @@ class Loader:
                    up to prefetch + 1 batches may be held at a time, for which the job keeps room whoever else comes
     output         "torch", "numpy", or "auto": torch where it can be imported, and NumPy with zero_copy
     with_ids       yield (images, labels, indices): positions in the dataset's order, as ImageFolder numbers them
-    with_paths     yield the samples' paths too, last: a list of str. Of a folder only
+    with_paths     yield the samples' paths too, last: a list of str. A packed store has names in place of files
     labels         in place of class numbers: an array or tensor with a row for each sample in the dataset's order; a
                    mapping from keys ("class/file.jpg"), paths or positions; or the path of a CSV, whose lines are one
                    of these and then one number or several. Whole numbers come as int64, others as float32

@@ -1,4 +1,4 @@
-/* folder.c: one folder of a tree: what is in it, and what tells whether it has changed. See catalog_priv.h. */
+/* tree_folder.c: one folder of a tree: what is in it, and what tells whether it has changed. See tree_priv.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cache/catalog/catalog_priv.h"
+#include "cache/source/tree_priv.h"
 
 /* File systems stamp with a clock as coarse as 2 s (FAT); what is younger when it is listed may still be changing. */
 #define FRESH_NS INT64_C(2000000000)

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/catalog/catalog_priv.h"
+#include "cache/source/index.h"
+#include "common/larder_err.h"
 #include "common/utf8.h"
 
 void index_free(struct index *index)
@@ -79,6 +80,16 @@ int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t
     out[0] = hash.low64;
     out[1] = hash.high64;
     return 0;
+}
+
+struct identity index_identity(const struct index_sample *sample, uint64_t apart, const uint64_t whose[3],
+                               uint64_t seed)
+{
+    uint64_t facts[8] = {sample->device, sample->inode, sample->size, (uint64_t)sample->mtime_ns, apart};
+    if (whose)
+        memcpy(facts + 5, whose, 3 * sizeof *whose);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(facts, sizeof facts, seed);
+    return (struct identity){.low = hash.low64, .high = hash.high64};
 }
 
 static uint32_t next_code_point(const unsigned char **cursor)

@@ -1,8 +1,8 @@
 /* sealed.h: sealed bytes on disk say what they are and whether they are whole. They are a header (magic, u32 version,
  * u32 0, u64 payload bytes, XXH3-128 of the payload as two u64, low first) and the payload, little-endian. Pure; any
  * thread. */
-#ifndef LARDER_CACHE_MEMORY_SEALED_H
-#define LARDER_CACHE_MEMORY_SEALED_H
+#ifndef LARDER_CACHE_SEALED_H
+#define LARDER_CACHE_SEALED_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "cache/memory/sealed.h"
+#include "cache/sealed.h"
 
 #include <string.h>
 #include <xxhash.h>

@@ -1,11 +1,11 @@
-/* pack_rewrite.c: a pack whose samples are rewritten. How long a chunk is, is known once its samples are. So chunks get
+/* rewrite.c: a pack whose samples are rewritten. How long a chunk is, is known once its samples are. So chunks get
  * their places in order, each after the one before it in its segment. Threads take chunks in order too, so the one that
  * all others wait for waits for nobody. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/store/pack_priv.h"
+#include "cache/pack/pack_priv.h"
 #include "common/log.h"
 
 static int make_room(struct rewritten *rewritten, size_t more, struct error *err)
@@ -27,7 +27,7 @@ static int make_room(struct rewritten *rewritten, size_t more, struct error *err
 
 static bool is_in_planes(const struct dataset *dataset, uint32_t index)
 {
-    const struct store *store = dataset->store;
+    const struct store *store = store_of(dataset_source(dataset));
     return store && store->forms && store->forms[index] & STORE_FORM_PLANES;
 }
 
@@ -67,7 +67,7 @@ int pack_rewrite_sample(const struct pack *pack, struct sample_read *read, struc
 static bool is_rewritten(const struct pack *pack, uint32_t position)
 {
     const struct store_entry *entry = &pack->entries[position];
-    const struct store *store = pack->dataset->store;
+    const struct store *store = store_of(dataset_source(pack->dataset));
     const struct identity *read = store ? &store->checksums[pack->chunking.members[position]] : &entry->hash;
     return !(entry->flags & INDEX_UNREACHABLE) && memcmp(read, &entry->checksum, sizeof *read) != 0;
 }

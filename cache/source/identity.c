@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/catalog/catalog_priv.h"
+#include "cache/source/identity.h"
 #include "common/check.h"
+#include "common/larder_err.h"
+#include "common/types.h"
 
 void identity_table_free(struct identity_table *table)
 {

@@ -2,7 +2,7 @@
 #include <dirent.h>
 #include <string.h>
 
-#include "cache/catalog/tree_priv.h"
+#include "cache/source/tree_priv.h"
 
 /* ASCII only, whatever the locale: no other letter's lower case is one of these. */
 static int lower(char c)

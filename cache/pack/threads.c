@@ -1,4 +1,4 @@
-/* pack_threads.c: the threads of a pack.
+/* threads.c: the threads of a pack.
  *
  * They take chunks in order, read their samples and write them where they belong in the segment's temporary file.
  * Whoever finishes a segment's last chunk writes its header and footer, syncs and renames it. The calling thread waits
@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cache/store/pack_priv.h"
+#include "cache/pack/pack_priv.h"
 #include "common/cgroup.h"
 #include "common/check.h"
 #include "common/log.h"

@@ -12,14 +12,17 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/file.h"
+#include "cache/pack/pack.h"
+#include "cache/store/store.h"
 #include "common/clock.h"
 
 #define PROGRESS_NS (100 * CLOCK_NS_PER_MS)
 
 struct verify {
     const char *root;
-    struct dataset_parts parts;
+    struct source *source;
+    const struct store *store; /* the source's */
     store_progress_fn *report;
     store_problem_fn *problem;
     void *context;
@@ -73,14 +76,14 @@ static bool all_zero(const uint8_t *bytes, uint64_t len_bytes)
 static void check_chunk(struct verify *verify, const struct open_segment *open, uint32_t first, uint32_t end,
                         uint64_t *at)
 {
-    const struct store *store = verify->parts.store;
-    const uint32_t *members = verify->parts.chunking.members;
+    const struct store *store = verify->store;
+    const uint32_t *members = verify->source->chunking.members;
     uint64_t start = *at, cursor = start, chunk_end;
     if (end == open->first_position + open->samples) {
         chunk_end = open->data_end;
     } else {
         uint32_t last = members[end - 1];
-        chunk_end = store->offsets[last] + verify->parts.index.samples[last].size;
+        chunk_end = store->offsets[last] + verify->source->index.samples[last].size;
     }
     *at = chunk_end;
     if (file_read_at(open->fd, verify->bytes, chunk_end - start, start)) {
@@ -90,7 +93,7 @@ static void check_chunk(struct verify *verify, const struct open_segment *open, 
     }
     for (uint32_t position = first; position < end; position++) {
         uint32_t number = members[position];
-        const struct index_sample *sample = &verify->parts.index.samples[number];
+        const struct index_sample *sample = &verify->source->index.samples[number];
         uint64_t offset = store->offsets[number];
         if (!all_zero(verify->bytes + (cursor - start), offset - cursor))
             problem(verify, open->name, "damaged between bytes %llu and %llu, where zeros belong",
@@ -100,7 +103,7 @@ static void check_chunk(struct verify *verify, const struct open_segment *open, 
         if (!(sample->flags & INDEX_UNREACHABLE) &&
             (hash.low64 != store->checksums[number].low || hash.high64 != store->checksums[number].high))
             problem(verify, open->name, "sample %s is damaged (%llu bytes at %llu)",
-                    path_shown(verify->parts.index.strings + sample->key, &key), (unsigned long long)sample->size,
+                    path_shown(verify->source->index.strings + sample->key, &key), (unsigned long long)sample->size,
                     (unsigned long long)offset);
         cursor = offset + sample->size;
     }
@@ -111,7 +114,7 @@ static void check_chunk(struct verify *verify, const struct open_segment *open, 
 
 static int check_data(struct verify *verify, const struct open_segment *open)
 {
-    uint32_t size = verify->parts.chunking.chunk_size, end = open->first_position + open->samples;
+    uint32_t size = verify->source->chunking.chunk_size, end = open->first_position + open->samples;
     uint64_t at = STORE_HEADER_BYTES;
     for (uint32_t first = open->first_position; first < end; first += size) {
         uint32_t chunk_end = end - first < size ? end : first + size;
@@ -127,7 +130,7 @@ static int check_data(struct verify *verify, const struct open_segment *open)
 
 static int check_footer(struct verify *verify, const struct open_segment *open)
 {
-    const struct store *store = verify->parts.store;
+    const struct store *store = verify->store;
     uint8_t *bytes = malloc(open->footer_bytes);
     struct store_entry *entries = malloc((size_t)open->samples * sizeof *entries);
     struct error err;
@@ -142,8 +145,8 @@ static int check_footer(struct verify *verify, const struct open_segment *open)
         problem(verify, open->name, "%s", err.text);
     else if (!code) {
         for (uint32_t i = 0; i < open->samples; i++) {
-            uint32_t number = verify->parts.chunking.members[open->first_position + i];
-            const struct index_sample *sample = &verify->parts.index.samples[number];
+            uint32_t number = verify->source->chunking.members[open->first_position + i];
+            const struct index_sample *sample = &verify->source->index.samples[number];
             const struct identity *hash = &store->hashes[number], *checksum = &store->checksums[number];
             uint64_t source_bytes = store->source_bytes ? store->source_bytes[number] : sample->size;
             uint32_t form = store->forms ? store->forms[number] : 0;
@@ -162,7 +165,7 @@ static int check_footer(struct verify *verify, const struct open_segment *open)
 
 static int check_open_segment(struct verify *verify, const struct open_segment *open)
 {
-    const struct store *store = verify->parts.store;
+    const struct store *store = verify->store;
     uint64_t expected = store->segments[open->number].file_bytes;
     uint8_t header[STORE_HEADER_BYTES];
     struct stat st;
@@ -189,12 +192,12 @@ static int check_open_segment(struct verify *verify, const struct open_segment *
 
 static int check_segment(struct verify *verify, uint32_t number)
 {
-    const struct store_segment *segment = &verify->parts.store->segments[number];
+    const struct store_segment *segment = &verify->store->segments[number];
     char path[PATH_MAX];
-    uint32_t chunk_size = verify->parts.chunking.chunk_size;
+    uint32_t chunk_size = verify->source->chunking.chunk_size;
     struct open_segment open_segment = {.number = number, .first_position = segment->first_chunk * chunk_size};
-    open_segment.samples = store_segment_samples(segment, chunk_size, (uint32_t)verify->parts.index.sample_count);
-    open_segment.footer_bytes = store_footer_bytes(open_segment.samples, verify->parts.store->version);
+    open_segment.samples = store_segment_samples(segment, chunk_size, (uint32_t)verify->source->index.sample_count);
+    open_segment.footer_bytes = store_footer_bytes(open_segment.samples, verify->store->version);
     open_segment.data_end = segment->file_bytes - open_segment.footer_bytes;
     store_segment_name(number, open_segment.name);
     if (snprintf(path, sizeof path, "%s/%s", verify->root, open_segment.name) >= (int)sizeof path)
@@ -217,7 +220,7 @@ static bool belongs(const struct verify *verify, const char *name)
     unsigned number;
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, STORE_INDEX_NAME) == 0)
         return true;
-    if (sscanf(name, STORE_SEGMENT_FORMAT, &number) != 1 || number >= verify->parts.store->segment_count)
+    if (sscanf(name, STORE_SEGMENT_FORMAT, &number) != 1 || number >= verify->store->segment_count)
         return false;
     store_segment_name(number, expected);
     return strcmp(name, expected) == 0;
@@ -240,12 +243,12 @@ static void check_foreign(struct verify *verify)
 /* The most that check_chunk reads at once: a chunk, and what may lie before it. */
 static int make_buffer(struct verify *verify)
 {
-    const struct store *store = verify->parts.store;
-    const struct chunking *chunking = &verify->parts.chunking;
+    const struct store *store = verify->store;
+    const struct chunking *chunking = &verify->source->chunking;
     uint64_t most = 0;
     for (uint32_t i = 0; i < store->segment_count; i++) {
         const struct store_segment *segment = &store->segments[i];
-        uint32_t count = (uint32_t)verify->parts.index.sample_count;
+        uint32_t count = (uint32_t)verify->source->index.sample_count;
         uint32_t samples = store_segment_samples(segment, chunking->chunk_size, count);
         uint64_t start = STORE_HEADER_BYTES,
                  data_end = segment->file_bytes - store_footer_bytes(samples, store->version);
@@ -253,14 +256,14 @@ static int make_buffer(struct verify *verify)
         for (uint32_t j = 0; j < samples; j++) {
             uint32_t number = chunking->members[segment->first_chunk * chunking->chunk_size + j];
             bool last = j + 1 == samples;
-            uint64_t end = last ? data_end : store->offsets[number] + verify->parts.index.samples[number].size;
+            uint64_t end = last ? data_end : store->offsets[number] + verify->source->index.samples[number].size;
             if (last || (j + 1) % chunking->chunk_size == 0) {
                 most = end - start > most ? end - start : most;
                 start = end;
             }
         }
     }
-    verify->progress.samples_total = verify->parts.index.sample_count;
+    verify->progress.samples_total = verify->source->index.sample_count;
     verify->progress.packing = store->packing;
     verify->bytes = malloc(most ? most : 1);
     return verify->bytes ? 0 : LARDER_ENOMEM;
@@ -272,19 +275,20 @@ int store_verify(const char *path, store_progress_fn *progress, store_problem_fn
     struct verify verify = {.root = path, .report = progress, .problem = problem_fn, .context = context};
     struct shown shown;
     struct error found = {0};
-    int code = store_load(path, NULL, &verify.parts, &found);
+    int code = source_index(&store_kind, &(struct source_wish){.path = path}, &verify.source, &found);
     if (code == LARDER_EFORMAT || code == LARDER_EVERSION) /* the version may be what is damaged */
         problem(&verify, STORE_INDEX_NAME, "%s", found.text);
     if (code)
         return error_set(err, code, "%s", found.text);
+    verify.store = store_of(verify.source);
     code = make_buffer(&verify);
-    for (uint32_t i = 0; !code && i < verify.parts.store->segment_count; i++)
+    for (uint32_t i = 0; !code && i < verify.store->segment_count; i++)
         code = check_segment(&verify, i);
     if (!code)
         check_foreign(&verify);
     report(&verify, true);
     free(verify.bytes);
-    dataset_parts_free(&verify.parts);
+    source_free(&verify.source);
     if (code == LARDER_EGONE)
         return error_set(err, code, "%s: verifying was stopped", path_shown(path, &shown));
     if (code)

@@ -1,10 +1,10 @@
-/* unchanged.c: whether a tree still is as it was indexed. See catalog_priv.h. */
+/* tree_unchanged.c: whether a tree still is as it was indexed. See tree_priv.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache/catalog/catalog_priv.h"
+#include "cache/source/tree_priv.h"
 #include "common/clock.h"
 #include "common/random.h"
 
@@ -69,10 +69,11 @@ static bool files_unchanged(int root_fd, const struct index *index, const struct
     return true;
 }
 
-bool tree_unchanged(const char *root, struct index *index, const struct interrupt *interrupt, bool *settled)
+bool tree_unchanged(struct source *source, const struct interrupt *interrupt, bool *settled)
 {
+    struct index *index = &source->index;
     *settled = false;
-    int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int root_fd = open(index->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root_fd < 0)
         return false;
     bool unchanged = true;

@@ -1,22 +1,33 @@
-/* store_priv.h: what the store's files share. The format itself is docs/store-format.md. */
-#ifndef LARDER_CACHE_STORE_STORE_PRIV_H
-#define LARDER_CACHE_STORE_STORE_PRIV_H
+/* format.h: a store's index and segments as bytes (docs/store-format.md). All functions are pure. */
+#ifndef LARDER_CACHE_STORE_FORMAT_H
+#define LARDER_CACHE_STORE_FORMAT_H
 
-#include "cache/catalog/catalog_priv.h"
-#include "cache/store/store.h"
+#include "cache/source/chunking.h"
+#include "cache/source/identity.h"
+#include "cache/source/index.h"
+#include "cache/source/samples.h"
 
 #define STORE_VERSION_PLAIN 1     /* samples as they were */
 #define STORE_VERSION_REWRITTEN 2 /* samples may have been rewritten, with the same pixels */
 #define STORE_VERSION_SHRUNK 3    /* samples may have been shrunk */
 #define STORE_VERSION_PLANES 4    /* samples may be in bit planes, and may have been shrunk */
+#define STORE_INDEX_NAME "index.larder"
 #define STORE_UNFINISHED_NAME "unfinished.larder"
 #define STORE_SEGMENT_FORMAT "segment-%05u.larder"
 #define STORE_NAME_MAX 32
 #define STORE_HEADER_BYTES 40  /* length of a segment's header */
 #define STORE_ALIGN 4096u      /* chunks begin at multiples of it */
 #define STORE_FOOTER_BYTES 72u /* length of a segment's footer, without its entries */
+#define STORE_SEGMENT_MAX (UINT64_C(1) << 40)
 #define STORE_CHUNK_BYTES_MAX (UINT64_C(1) << 30)
 #define STORE_INDEX_BYTES_MAX (UINT64_C(1) << 38)
+#define STORE_SIDE_MAX 65500 /* the most pixels a side that images are shrunk to */
+
+/* How a sample's bytes were changed. */
+#define STORE_FORM_SHRUNK 1u
+#define STORE_FORM_RESTART_ROWS 2u
+#define STORE_FORM_UNDECODED 4u /* it was to be shrunk, or a JPEG again, and cannot be decoded: it is as it was */
+#define STORE_FORM_PLANES 8u    /* its coefficients are in bit planes; it has no restart rows then */
 
 /* The time of an index_sample whose device and inode hold the content's hash (low, high). No file has this time. A
  * store with rewritten samples has another, so that none of its samples is taken for one with the original's bytes. One
@@ -62,12 +73,7 @@ struct store_entry {
     uint32_t form;  /* STORE_FORM_…; in a footer from version 3 on */
 };
 
-/* format.c: all functions are pure. */
-
 void store_free(struct store *store); /* frees what it holds, not itself */
-/* store_fingerprint changes the fingerprint of a dataset's classes, keys, labels and packed sizes if images were
- * shrunk. */
-void store_fingerprint(const struct store *store, uint64_t fingerprint[2]);
 /* store_footer_bytes returns the length of a segment's footer, from its number of samples and the store's version.
  * store_segment_samples returns the number of samples in a segment. */
 uint64_t store_footer_bytes(uint32_t samples, uint32_t version);
@@ -100,25 +106,8 @@ void store_footer_put(uint8_t *bytes, const struct store_footer *footer, const s
 int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const struct store_footer *footer,
                        struct store_entry *entries, struct error *err);
 
-void store_segment_name(uint32_t number, char name[STORE_NAME_MAX]);
-
-/* open.c */
-
-/* store_load reads the index of the store at root into the parts (index, chunking, store). It returns LARDER_EGONE
- * soon after the interrupt (may be NULL) was set. */
-int store_load(const char *root, const struct interrupt *interrupt, struct dataset_parts *parts, struct error *err);
-/* store_is says whether a folder is a store. It returns 0, or LARDER_EINVAL for an unfinished store. */
-int store_is(const char *root, bool *is_store, struct error *err);
-/* store_unchanged says whether the index file is the one that was loaded. Each read checks its bytes against the
- * index. */
-bool store_unchanged(const char *root, const struct store *store);
 /* store_segment_of returns the segment that a chunk lies in. */
 uint32_t store_segment_of(const struct store *store, uint32_t chunk);
-
-/* read.c */
-
-/* store_read and store_read_many do what dataset_read and dataset_read_many do, for a store. */
-int store_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
-uint32_t store_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count, uint64_t until_ns);
+void store_segment_name(uint32_t number, char name[STORE_NAME_MAX]);
 
 #endif

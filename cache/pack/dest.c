@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache/store/pack_priv.h"
+#include "cache/pack/pack_priv.h"
 #include "common/log.h"
 
 #define MARK_BYTES 34 /* the plan in hexadecimal, a line end, and a NUL */
@@ -38,11 +38,11 @@ static int other_plan(const char *dest, const char *what, struct error *err)
 /* A finished store is this pack's when it has its plan. */
 static int check_finished(const char *dest, const uint64_t plan[2], bool *finished, struct error *err)
 {
-    struct dataset_parts parts = {0};
-    int code = store_load(dest, NULL, &parts, err);
-    if (!code && memcmp(parts.store->plan, plan, sizeof parts.store->plan) != 0)
+    struct source *source = NULL;
+    int code = source_index(&store_kind, &(struct source_wish){.path = dest}, &source, err);
+    if (!code && memcmp(store_of(source)->plan, plan, sizeof store_of(source)->plan) != 0)
         code = other_plan(dest, "a store", err);
-    dataset_parts_free(&parts);
+    source_free(&source);
     *finished = !code;
     return code;
 }

@@ -1,7 +1,7 @@
 /* pack.c: packs a dataset into a store.
  *
  * The layout follows from the sizes alone, so every chunk's place is known before anything is written by the threads of
- * pack_threads.c. A run that is gone on with takes the finished segments' hashes from their footers. The index
+ * threads.c. A run that is gone on with takes the finished segments' hashes from their footers. The index
  * comes last; with it the folder becomes a store. */
 #include <limits.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "cache/store/pack_priv.h"
+#include "cache/pack/pack_priv.h"
 #include "common/check.h"
 
 #define SEGMENT_BYTES_DEFAULT (UINT64_C(256) << 20)
@@ -203,7 +203,7 @@ static int check_options(const struct store_options *options, struct error *err)
 
 static const struct store *origin_of(const struct dataset *dataset, const struct store_options *options)
 {
-    const struct store *store = dataset->store;
+    const struct store *store = store_of(dataset_source(dataset));
     bool rewritten = store && store->version >= STORE_VERSION_REWRITTEN && !store->packing.max_side;
     return rewritten && (store->packing.planes || options->planes) ? store : NULL;
 }

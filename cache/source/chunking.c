@@ -1,8 +1,9 @@
-/* chunking.c: which samples make a chunk. See catalog_priv.h. */
+/* chunking.c: which samples make a chunk. See chunking.h. */
 #include <stdlib.h>
 
-#include "cache/catalog/catalog_priv.h"
+#include "cache/source/chunking.h"
 #include "common/check.h"
+#include "common/larder_err.h"
 #include "common/random.h"
 
 int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct chunking *out)

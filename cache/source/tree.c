@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache/catalog/tree_priv.h"
+#include "cache/source/tree_priv.h"
 #include "common/aside.h"
 #include "common/thread.h"
 
@@ -260,25 +260,51 @@ static int walk_tree(struct tree *tree, struct index *index, struct error *err)
     return code;
 }
 
-int tree_index(const char *root, bool every, const struct interrupt *interrupt, struct index *out, struct error *err)
+static int open_tree(const struct source_wish *wish, struct index *index, struct error *err)
 {
     struct shown shown;
-    struct index index = {.root = strdup(root)};
-    struct tree tree = {.interrupt = interrupt, .root = index.root, .every = every};
-    int code;
-    if (!index.root)
+    struct tree tree = {.interrupt = wish->interrupt, .root = wish->path, .every = wish->every_file};
+    index->root = strdup(wish->path);
+    if (!index->root)
         return error_set(err, LARDER_ENOMEM, "out of memory");
-    tree.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (tree.root_fd < 0) {
-        code = error_set(err, errno == ENOTDIR ? LARDER_EINVAL : errno_code(errno), "%s: cannot open the folder: %s",
-                         path_shown(root, &shown), strerror(errno));
-    } else {
-        code = walk_tree(&tree, &index, err);
-        close(tree.root_fd);
-    }
-    if (code)
-        index_free(&index);
-    else
-        *out = index;
+    tree.root_fd = open(wish->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (tree.root_fd < 0)
+        return error_set(err, errno == ENOTDIR ? LARDER_EINVAL : errno_code(errno), "%s: cannot open the folder: %s",
+                         path_shown(wish->path, &shown), strerror(errno));
+    int code = walk_tree(&tree, index, err);
+    close(tree.root_fd);
     return code;
 }
+
+/* What follows from the index alone. */
+static void complete(struct source *source)
+{
+    const struct index_folder *root = &source->index.folders[0];
+    tree_note_reachable(&source->index);
+    source->medium = (struct medium){.root = source->index.root, .device = root->device, .inode = root->inode};
+}
+
+static int index_tree(const struct source_wish *wish, struct source *source, struct error *err)
+{
+    int code = open_tree(wish, &source->index, err);
+    if (!code)
+        complete(source);
+    return code;
+}
+
+static bool restore(struct source *source)
+{
+    bool moved = index_follow_mount(&source->index);
+    complete(source);
+    return moved;
+}
+
+const struct source_kind tree_kind = {
+    .bytes = sizeof(struct source),
+    .index = index_tree,
+    .restore = restore,
+    .unchanged = tree_unchanged,
+    .read = files_read,
+    .hash = files_hash,
+    .identity = files_identity,
+};

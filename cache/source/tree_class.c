@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cache/catalog/tree_priv.h"
+#include "cache/source/tree_priv.h"
 
 #define DEPTH_MAX 256
 

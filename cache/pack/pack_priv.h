@@ -1,8 +1,12 @@
 /* pack_priv.h: a pack: its plan, its destination and its threads. */
-#ifndef LARDER_CACHE_STORE_PACK_PRIV_H
-#define LARDER_CACHE_STORE_PACK_PRIV_H
+#ifndef LARDER_CACHE_PACK_PACK_PRIV_H
+#define LARDER_CACHE_PACK_PACK_PRIV_H
 
-#include "cache/store/store_priv.h"
+#include <pthread.h>
+
+#include "cache/file.h"
+#include "cache/pack/pack.h"
+#include "cache/store/store.h"
 
 /* The place of a chunk. */
 struct layout_chunk {
@@ -54,7 +58,7 @@ int pack_find_segment(const char *dest, const struct store_footer *footer, struc
 /* pack_finish removes the file that marks dest as unfinished. */
 void pack_finish(const char *dest);
 
-/* pack_threads.c */
+/* threads.c */
 
 /* One run of a pack. `lock` guards the fields that say so. The entries of a chunk belong to the thread that took it,
  * until the segment is finished. */
@@ -83,7 +87,7 @@ struct pack {
     struct store_progress progress; /* lock */
 };
 
-/* pack_rewrite.c: rewriting of samples, whose lengths are known only afterwards. */
+/* rewrite.c: rewriting of samples, whose lengths are known only afterwards. */
 
 /* A chunk's samples, rewritten and one after another. */
 struct rewritten {
