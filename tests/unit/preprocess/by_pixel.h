@@ -1,0 +1,19 @@
+/* by_pixel.h: the operators pixel by pixel, with the very sums of Pillow and torchvision. Slow and plain: it is what the
+ * vector versions are compared with. */
+#ifndef LARDER_TESTS_BY_PIXEL_H
+#define LARDER_TESTS_BY_PIXEL_H
+
+#include "preprocess/image.h"
+
+void by_pixel_brightness(const struct image *image, double factor);
+void by_pixel_contrast(const struct image *image, double factor);
+void by_pixel_saturation(const struct image *image, double factor);
+void by_pixel_hue(const struct image *image, double factor);
+void by_pixel_sharpness(const struct image *image, double factor);
+void by_pixel_grayscale(const struct image *image);
+void by_pixel_solarize(const struct image *image, double threshold);
+void by_pixel_posterize(const struct image *image, int bits);
+void by_pixel_equalize(const struct image *image);
+void by_pixel_autocontrast(const struct image *image);
+
+#endif
