@@ -23,7 +23,7 @@ struct color_step {
 };
 
 struct color_rows {
-    /* Does all steps to `count` RGB pixels in place. With `sum` it returns the sum of the result's luminances, else 0. */
+    /* Does all steps to `count` RGB pixels in place. Returns the sum of the luminances afterwards; without `sum`, 0. */
     uint64_t (*run)(const struct color_step *steps, uint32_t n_steps, uint8_t *pixels, size_t count, bool sum);
     /* Makes `bytes` bytes of a row that is sharper by the factor, from the three rows around it. IMAGE_CHANNELS bytes
      * are read to either side. */

@@ -19,9 +19,15 @@ const char *simd_name(void);
 
 /* SIMD_TABLES lists NAME's versions in enum simd's order; SIMD_NAME is the name of the one being compiled. */
 #if defined(__x86_64__)
-#define SIMD_TABLES(name) {&name##_portable, &name##_avx2, &name##_avx512}
+#define SIMD_TABLES(name)                              \
+    {                                                  \
+        &name##_portable, &name##_avx2, &name##_avx512 \
+    }
 #else
-#define SIMD_TABLES(name) {&name##_portable}
+#define SIMD_TABLES(name) \
+    {                     \
+        &name##_portable  \
+    }
 #endif
 #ifndef SIMD_VERSION
 #define SIMD_VERSION portable

@@ -1,5 +1,5 @@
-/* by_pixel.h: the operators pixel by pixel, with the very sums of Pillow and torchvision. Slow and plain: it is what the
- * vector versions are compared with. */
+/* by_pixel.h: the operators pixel by pixel, with the very sums of Pillow and torchvision: what the vector versions are
+ * compared with. */
 #ifndef LARDER_TESTS_BY_PIXEL_H
 #define LARDER_TESTS_BY_PIXEL_H
 
@@ -15,5 +15,9 @@ void by_pixel_solarize(const struct image *image, double threshold);
 void by_pixel_posterize(const struct image *image, int bits);
 void by_pixel_equalize(const struct image *image);
 void by_pixel_autocontrast(const struct image *image);
+
+/* Kernels are odd, and at most twice as long as the image. */
+void by_pixel_blur(const struct image *in, uint32_t kernel_width, uint32_t kernel_height, double sigma,
+                   const struct image *out);
 
 #endif

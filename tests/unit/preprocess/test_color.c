@@ -20,7 +20,19 @@
 static uint64_t seed = 20261127;
 static bool all_colors;
 
-enum what { HUE, SATURATION, BRIGHTNESS, CONTRAST, SHARPNESS, GREY, SOLARIZE, POSTERIZE, EQUALIZE, AUTOCONTRAST, WHATS };
+enum what {
+    HUE,
+    SATURATION,
+    BRIGHTNESS,
+    CONTRAST,
+    SHARPNESS,
+    GREY,
+    SOLARIZE,
+    POSTERIZE,
+    EQUALIZE,
+    AUTOCONTRAST,
+    WHATS
+};
 
 /* An image somewhere in memory whose every byte is compared: the gaps between rows too. */
 struct picture {
@@ -205,10 +217,9 @@ static void test_colors(void **state)
     static const struct {
         enum what what;
         double factor;
-    } cases[] = {
-        {HUE, 0},          {HUE, 0.1},        {HUE, -0.1},         {HUE, 0.5},  {HUE, -0.5},
-        {HUE, 0.3337},     {SATURATION, 0},   {SATURATION, 0.613}, {GREY, 0},   {SATURATION, 1.4},
-        {SATURATION, 1.8}, {SATURATION, 7.3}, {SATURATION, 100},   {HUE, 0.004}};
+    } cases[] = {{HUE, 0},          {HUE, 0.1},        {HUE, -0.1},         {HUE, 0.5},  {HUE, -0.5},
+                 {HUE, 0.3337},     {SATURATION, 0},   {SATURATION, 0.613}, {GREY, 0},   {SATURATION, 1.4},
+                 {SATURATION, 1.8}, {SATURATION, 7.3}, {SATURATION, 100},   {HUE, 0.004}};
     (void)state;
     struct rng rng;
     random_seed(&rng, seed + 2);
