@@ -3,6 +3,7 @@
 #ifndef LARDER_TESTS_BY_PIXEL_H
 #define LARDER_TESTS_BY_PIXEL_H
 
+#include "preprocess/affine.h"
 #include "preprocess/image.h"
 
 void by_pixel_brightness(const struct image *image, double factor);
@@ -19,5 +20,8 @@ void by_pixel_autocontrast(const struct image *image);
 /* Kernels are odd, and at most twice as long as the image. */
 void by_pixel_blur(const struct image *in, uint32_t kernel_width, uint32_t kernel_height, double sigma,
                    const struct image *out);
+
+void by_pixel_affine(const struct affine *affine, enum filter filter, const uint8_t fill[IMAGE_CHANNELS],
+                     const struct image *in, const struct image *out);
 
 #endif
