@@ -116,11 +116,6 @@ int color_sharpness(const struct image *image, double factor, struct scratch *sc
 
 typedef uint8_t lookup[256];
 
-static uint8_t clip(int value)
-{
-    return value < 0 ? 0 : value > 255 ? 255 : (uint8_t)value;
-}
-
 static void look_up(const struct image *image, const lookup tables[IMAGE_CHANNELS])
 {
     for (uint32_t y = 0; y < image->height; y++) {
@@ -172,38 +167,37 @@ static void equalizing(const uint32_t counts[256], lookup table)
     }
 }
 
-static void stretching(const uint32_t counts[256], lookup table)
-{
-    int low = 0, high = 255;
-    while (low < 255 && !counts[low])
-        low++;
-    while (high > 0 && !counts[high])
-        high--;
-    if (high <= low) {
-        identity(table);
-        return;
-    }
-    double scale = 255.0 / (high - low), offset = -low * scale;
-    for (int i = 0; i < 256; i++)
-        table[i] = clip((int)(i * scale + offset));
-}
-
-static void by_levels(const struct image *image, void (*make)(const uint32_t counts[256], lookup table))
+void color_equalize(const struct image *image)
 {
     uint32_t counts[IMAGE_CHANNELS][256];
     lookup tables[IMAGE_CHANNELS];
     count_levels(image, counts);
     for (int c = 0; c < IMAGE_CHANNELS; c++)
-        make(counts[c], tables[c]);
+        equalizing(counts[c], tables[c]);
     look_up(image, tables);
 }
 
-void color_equalize(const struct image *image)
+/* Stretches what is between the levels to 0 … 255. */
+static void stretching(int low, int high, lookup table)
 {
-    by_levels(image, equalizing);
+    double scale = 255.0 / (high - low), offset = -low * scale;
+    for (int i = low; i <= high; i++) {
+        int level = (int)(i * scale + offset);
+        table[i] = level < 0 ? 0 : level > 255 ? 255 : (uint8_t)level;
+    }
 }
 
 void color_autocontrast(const struct image *image)
 {
-    by_levels(image, stretching);
+    const struct color_rows *rows = versions[simd_selected()];
+    uint8_t low[IMAGE_CHANNELS] = {255, 255, 255}, high[IMAGE_CHANNELS] = {0};
+    lookup tables[IMAGE_CHANNELS];
+    for (uint32_t y = 0; y < image->height; y++)
+        rows->extremes(image_row(image, y), image->width, low, high);
+    for (int c = 0; c < IMAGE_CHANNELS; c++) {
+        identity(tables[c]);
+        if (high[c] > low[c])
+            stretching(low[c], high[c], tables[c]);
+    }
+    look_up(image, tables);
 }

@@ -189,6 +189,27 @@ static uint64_t run(const struct color_step *steps, uint32_t n_steps, uint8_t *p
     return total;
 }
 
+/* ── autocontrast ────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static void extremes(const uint8_t *pixels, size_t count, uint8_t low[], uint8_t high[])
+{
+    for (size_t n; count; count -= n, pixels += n * IMAGE_CHANNELS) {
+        uint8_t bytes[IMAGE_CHANNELS * PIECE];
+        n = count < PIECE ? count : PIECE;
+        split(pixels, n, bytes, bytes + n, bytes + 2 * n);
+        for (int c = 0; c < IMAGE_CHANNELS; c++) {
+            uint8_t least = low[c], most = high[c];
+            for (size_t i = 0; i < n; i++) {
+                uint8_t level = bytes[c * n + i];
+                least = level < least ? level : least;
+                most = level > most ? level : most;
+            }
+            low[c] = least;
+            high[c] = most;
+        }
+    }
+}
+
 /* ── sharpness ───────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* Pillow's SMOOTH: ones around a five, over 13, in single precision and its order of sums. */
@@ -210,4 +231,4 @@ static void sharpen(const uint8_t *above, const uint8_t *at, const uint8_t *belo
         to[i] = blend((float)smooth(above + i, at + i, below + i), (float)at[i], factor);
 }
 
-const struct color_rows SIMD_NAME(color_rows) = {.run = run, .sharpen = sharpen, .split = split};
+const struct color_rows SIMD_NAME(color_rows) = {.run = run, .sharpen = sharpen, .extremes = extremes, .split = split};

@@ -29,6 +29,8 @@ struct color_rows {
      * are read to either side. */
     void (*sharpen)(const uint8_t *above, const uint8_t *at, const uint8_t *below, size_t bytes, float factor,
                     uint8_t *to);
+    /* Lowers low, and raises high, to the least and the highest level of each channel. */
+    void (*extremes)(const uint8_t *pixels, size_t count, uint8_t low[], uint8_t high[]);
     /* Puts the channels of `count` RGB pixels into rows of their own. */
     void (*split)(const uint8_t *pixels, size_t count, uint8_t *red, uint8_t *green, uint8_t *blue);
 };
