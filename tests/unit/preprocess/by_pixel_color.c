@@ -158,8 +158,9 @@ static inline uint8_t smooth(const uint8_t *above, const uint8_t *at, const uint
 void by_pixel_sharpness(const struct image *image, double factor)
 {
     struct image before = *image;
-    before.data = xmalloc(image->stride * image->height);
-    memcpy(before.data, image->data, image->stride * image->height);
+    size_t bytes = image->stride * (image->height - 1) + (size_t)image->width * IMAGE_CHANNELS;
+    before.data = xmalloc(bytes);
+    memcpy(before.data, image->data, bytes);
     for (uint32_t y = 1; y + 1 < image->height; y++) {
         const uint8_t *above = image_row(&before, y - 1), *at = image_row(&before, y),
                       *below = image_row(&before, y + 1);
