@@ -18,6 +18,7 @@
 #include "preprocess/prepare.h"
 #include "preprocess/reference.h"
 #include "preprocess/resample.h"
+#include "preprocess/simd.h"
 
 #define IMAGES_MAX_BYTES ((uint64_t)4 << 30)
 #define PASSES_MAX 10000
@@ -346,9 +347,8 @@ static json_t *report_side(const struct bench *bench, const struct result *resul
 static json_t *report(const struct bench *bench, const struct result *result)
 {
     json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o}", "pipeline", pipeline_canonical(bench->pipeline), "simd",
-                             resample_simd_name(), "images", (json_int_t)result->images, "passes",
-                             (json_int_t)result->n_passes, "prepare_per_s",
-                             rounded((double)result->images * 1e9 / median_ns(result, ours_ns)));
+                             simd_name(), "images", (json_int_t)result->images, "passes", (json_int_t)result->n_passes,
+                             "prepare_per_s", rounded((double)result->images * 1e9 / median_ns(result, ours_ns)));
     if (result->reference_images == result->images) {
         json_object_set_new(json, "regional_decode_per_s",
                             rounded((double)result->images * 1e9 / median_ns(result, reference_ns)));

@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+#include "preprocess/color_rows.h"
+#include "preprocess/simd.h"
+
+static const struct color_rows *const versions[] = SIMD_TABLES(color_rows);
+
 /* Until an operator looks at more than one number, 256 levels a channel are all there are: they are computed once. */
 typedef float levels[IMAGE_CHANNELS][256];
 
@@ -63,11 +68,18 @@ static void store_float(const struct sample_shape *shape, void *dst, size_t at, 
 
 static void store_bytes(const struct sample_shape *shape, const struct image *image, uint8_t *dst)
 {
+    const struct color_rows *rows = versions[simd_selected()];
+    size_t plane = (size_t)shape->width * shape->height;
     for (uint32_t y = 0; y < shape->height; y++) {
         const uint8_t *row = image_row(image, y);
-        for (uint32_t c = 0; c < shape->channels; c++) {
+        uint8_t *to = dst + (size_t)y * shape->width * (shape->layout == LAYOUT_CHW ? 1 : shape->channels);
+        if (shape->channels == 1) {
             for (uint32_t x = 0; x < shape->width; x++)
-                dst[place(shape, (size_t)y * shape->width + x, c)] = row[(size_t)x * IMAGE_CHANNELS + c];
+                to[x] = row[(size_t)x * IMAGE_CHANNELS];
+        } else if (shape->layout == LAYOUT_CHW) {
+            rows->split(row, shape->width, to, to + plane, to + 2 * plane);
+        } else {
+            memcpy(to, row, (size_t)shape->width * IMAGE_CHANNELS);
         }
     }
 }

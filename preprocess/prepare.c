@@ -17,8 +17,8 @@
 #include "preprocess/decode/planes.h"
 #include "preprocess/outputs.h"
 #include "preprocess/pipeline_priv.h"
-#include "preprocess/resample.h"
 #include "preprocess/scratch.h"
+#include "preprocess/simd.h"
 
 #define SCRATCH_MAGIC UINT32_C(0x73637274)
 /* Worst case of scratch for an image of pixels_max pixels: decoded, as wide coefficients of a progressive JPEG, and the
@@ -60,7 +60,7 @@ int prepare_init(struct error *err)
     vips_block_untrusted_set(TRUE);
     g_log_set_handler("VIPS", G_LOG_LEVEL_WARNING | G_LOG_LEVEL_MESSAGE | G_LOG_LEVEL_INFO | G_LOG_LEVEL_DEBUG,
                       drop_log, NULL);
-    resample_select();
+    simd_select();
     planes_select();
     return 0;
 }

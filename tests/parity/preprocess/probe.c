@@ -5,7 +5,7 @@
 
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/prepare.h"
-#include "preprocess/resample.h"
+#include "preprocess/simd.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -45,9 +45,9 @@ int probe_init(uint64_t pixels_max)
 
 const char *probe_simd(int simd)
 {
-    if (simd >= 0 && !resample_use((enum resample_simd)simd))
+    if (simd >= 0 && !simd_use((enum simd)simd))
         return NULL;
-    return resample_simd_name();
+    return simd_name();
 }
 
 int probe_shape(const char *json, uint64_t shape[6], char *text)
