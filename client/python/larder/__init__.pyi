@@ -1,5 +1,6 @@
 from ._device import to_device as to_device
-from ._torchvision import from_torchvision as from_torchvision
+from ._own import OnBatch as OnBatch
+from ._torchvision import from_torchvision as from_torchvision, split as split
 from ._version import __version__ as __version__
 from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarning, Busy as Busy,
                      DaemonGone as DaemonGone, EpochsOver as EpochsOver, FormatError as FormatError,
@@ -34,7 +35,7 @@ __all__ = [
     "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-    "VersionMismatch", "from_torchvision", "to_device", "__version__", "Operator", "RandomApply", "RandomChoice",
+    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator", "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
     "Resize", "ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "CenterCrop", "CenterCropOrPad", "RandomCrop",
     "RandomCropOrPad", "RandomResizedCrop", "ExactSize", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad",

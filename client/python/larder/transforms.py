@@ -209,6 +209,9 @@ def _step(position, step):
         return step
     if isinstance(step, type) and issubclass(step, Operator):
         raise InvalidArgument(f"pipeline[{position}] is the class {step.__name__}: call it, with its arguments")
+    if isinstance(step, (list, tuple)):
+        raise InvalidArgument(f"pipeline[{position}] is a list: a Loader has one view of each sample, so of several "
+                              "lists give one, and the others to Loaders of their own")
     hint = ": larder.from_torchvision makes a pipeline of torchvision's transforms" \
         if "torchvision" in type(step).__module__ else ", not an operator of larder, a name or a dict"
     raise InvalidArgument(f"pipeline[{position}] is a {type(step).__module__}.{type(step).__name__}{hint}")

@@ -336,8 +336,8 @@ def timm_pixels(compare):
 
 
 def timm_levels(compare):
-    """Proves: what a magnitude means for each change is what timm's level function says, sign for sign, and each set and
-    policy has timm's changes and no others."""
+    """Proves: what a magnitude means for each change is what timm's level function says, sign for sign, and each set
+    and policy has timm's changes and no others."""
     for name in ("standard", "increasing", "3a", "weights", "3aw"):
         chosen = timm_augment.rand_augment_choices(name, increasing=name != "standard")
         members, met = set(chosen), set()
@@ -360,7 +360,8 @@ def timm_levels(compare):
         if met != members:
             compare.table.failures.append(f"timm_rand_augment, {name}: {sorted(met ^ members)} are in one set alone")
     for policy in ("v0", "v0r", "original", "originalr", "3a"):
-        pairs, met = {tuple(op.name for op in sub if op.prob) for sub in timm_augment.auto_augment_policy(policy)}, set()
+        subs, met = timm_augment.auto_augment_policy(policy), set()
+        pairs = {tuple(op.name for op in sub if op.prob) for sub in subs}
         for draw in range(6000):
             plan = compare.probe.plan([{"exact_size": {"size": 50}}, {"timm_auto_augment": {"policy": policy}}],
                                       (8, draw, 2), 50, 50, op=1)
