@@ -1,5 +1,5 @@
-/* timm.h: the changes that timm's RandAugment, AutoAugment and AugMix choose from, as its auto_augment.py has them. Their
- * strengths, maps and filters are other than torchvision's (augment.h). Pure apart from scratch memory. */
+/* timm.h: the changes that timm's RandAugment, AutoAugment and AugMix choose from, as its auto_augment.py has them.
+ * Their strengths, maps and filters are other than torchvision's (augment.h). Pure apart from scratch memory. */
 #ifndef LARDER_PREPROCESS_TIMM_H
 #define LARDER_PREPROCESS_TIMM_H
 
@@ -49,33 +49,33 @@ extern const char *const timm_filter_names[];
 
 /* The arguments of these, as rows of an operator's table; `values` is the struct and `member` its struct timm_values.
  * mstd_ is the default. */
-#define TIMM_ARGS(values, member, mstd_)                       \
-    {.name = "mstd",                                           \
-     .type = ARG_NUMBER,                                       \
-     .offset = offsetof(struct values, member.mstd),           \
-     .initial = (mstd_),                                       \
-     .min = 0,                                                 \
-     .max = 1000},                                             \
-    {.name = "mmax",                                           \
-     .type = ARG_NUMBER,                                       \
-     .offset = offsetof(struct values, member.mmax),           \
-     .initial = "10",                                          \
-     .min = 0,                                                 \
-     .max = 100},                                              \
-    {.name = "translate_pct",                                  \
-     .type = ARG_NUMBER,                                       \
-     .offset = offsetof(struct values, member.translate),      \
-     .initial = "0.45",                                        \
-     .min = 0,                                                 \
-     .max = 1},                                                \
-    {.name = "interpolation",                                  \
-     .type = ARG_CHOICE,                                       \
-     .offset = offsetof(struct values, member.interpolation),  \
-     .initial = "\"random\"",                                  \
-     .choices = timm_filter_names},                            \
-    {                                                          \
+#define TIMM_ARGS(values, member, mstd_)                                                                               \
+    {.name = "mstd",                                                                                                   \
+     .type = ARG_NUMBER,                                                                                               \
+     .offset = offsetof(struct values, member.mstd),                                                                   \
+     .initial = (mstd_),                                                                                               \
+     .min = 0,                                                                                                         \
+     .max = 1000},                                                                                                     \
+        {.name = "mmax",                                                                                               \
+         .type = ARG_NUMBER,                                                                                           \
+         .offset = offsetof(struct values, member.mmax),                                                               \
+         .initial = "10",                                                                                              \
+         .min = 0,                                                                                                     \
+         .max = 100},                                                                                                  \
+        {.name = "translate_pct",                                                                                      \
+         .type = ARG_NUMBER,                                                                                           \
+         .offset = offsetof(struct values, member.translate),                                                          \
+         .initial = "0.45",                                                                                            \
+         .min = 0,                                                                                                     \
+         .max = 1},                                                                                                    \
+        {.name = "interpolation",                                                                                      \
+         .type = ARG_CHOICE,                                                                                           \
+         .offset = offsetof(struct values, member.interpolation),                                                      \
+         .initial = "\"random\"",                                                                                      \
+         .choices = timm_filter_names},                                                                                \
+    {                                                                                                                  \
         .name = "fill", .type = ARG_COLOR, .offset = offsetof(struct values, member.fill), .initial = "128", .min = 0, \
-        .max = 255                                             \
+        .max = 255                                                                                                     \
     }
 
 #define TIMM_NOTHING (-1)

@@ -21,8 +21,8 @@ struct point {
     double x, y;
 };
 
-/* warp_perspective_of finds the map that takes the corner to[i] to from[i], as torchvision's least squares do: solved in
- * double precision, rounded to single. It returns false where corners lie so that there is none. */
+/* warp_perspective_of finds the map that takes the corner to[i] to from[i], as torchvision's least squares do: solved
+ * in double precision, rounded to single. It returns false where corners lie so that there is none. */
 bool warp_perspective_of(const struct point from[4], const struct point to[4], struct perspective *out);
 
 #endif

@@ -15,7 +15,7 @@
 #define DEPTH_MAX 4
 #define NO_STEP (-2) /* a chain's end */
 enum { WEIGHTS = WIDTH_MAX * DEPTH_MAX, MIXED = WEIGHTS + WIDTH_MAX };
-_Static_assert(WIDTH_MAX * DEPTH_MAX <= PLAN_CHOICES && MIXED < PLAN_REALS, "the chains have room in a plan");
+_Static_assert(WIDTH_MAX *DEPTH_MAX <= PLAN_CHOICES && MIXED < PLAN_REALS, "the chains have room in a plan");
 
 struct values {
     int32_t width, depth;
@@ -28,22 +28,22 @@ struct values {
     struct timm_values how;
 };
 
-#define CHAIN_ARGS(width_name, depth_name)                       \
-    {.name = (width_name),                                       \
-     .type = ARG_INTEGER,                                        \
-     .offset = offsetof(struct values, width),                   \
-     .initial = "3",                                             \
-     .min = 1,                                                   \
-     .max = WIDTH_MAX},                                          \
-    {.name = (depth_name),                                       \
-     .type = ARG_INTEGER,                                        \
-     .offset = offsetof(struct values, depth),                   \
-     .initial = "-1",                                            \
-     .min = -1,                                                  \
-     .max = DEPTH_MAX},                                          \
-    {                                                            \
+#define CHAIN_ARGS(width_name, depth_name)                                                                          \
+    {.name = (width_name),                                                                                          \
+     .type = ARG_INTEGER,                                                                                           \
+     .offset = offsetof(struct values, width),                                                                      \
+     .initial = "3",                                                                                                \
+     .min = 1,                                                                                                      \
+     .max = WIDTH_MAX},                                                                                             \
+        {.name = (depth_name),                                                                                      \
+         .type = ARG_INTEGER,                                                                                       \
+         .offset = offsetof(struct values, depth),                                                                  \
+         .initial = "-1",                                                                                           \
+         .min = -1,                                                                                                 \
+         .max = DEPTH_MAX},                                                                                         \
+    {                                                                                                               \
         .name = "alpha", .type = ARG_NUMBER, .offset = offsetof(struct values, alpha), .initial = "1", .min = 1e-3, \
-        .max = 1e3                                               \
+        .max = 1e3                                                                                                  \
     }
 
 static const struct arg args[] = {
@@ -95,9 +95,9 @@ static void draw_weights(const struct values *v, struct rng *rng, struct op_plan
 
 /* torchvision's changes; the last four are those of all_ops. */
 static const enum augment_change changes[] = {
-    AUGMENT_SHEAR_X,     AUGMENT_SHEAR_Y,  AUGMENT_TRANSLATE_X,  AUGMENT_TRANSLATE_Y, AUGMENT_ROTATE,
-    AUGMENT_POSTERIZE,   AUGMENT_SOLARIZE, AUGMENT_AUTOCONTRAST, AUGMENT_EQUALIZE,    AUGMENT_BRIGHTNESS,
-    AUGMENT_COLOR,       AUGMENT_CONTRAST, AUGMENT_SHARPNESS,
+    AUGMENT_SHEAR_X,   AUGMENT_SHEAR_Y,  AUGMENT_TRANSLATE_X,  AUGMENT_TRANSLATE_Y, AUGMENT_ROTATE,
+    AUGMENT_POSTERIZE, AUGMENT_SOLARIZE, AUGMENT_AUTOCONTRAST, AUGMENT_EQUALIZE,    AUGMENT_BRIGHTNESS,
+    AUGMENT_COLOR,     AUGMENT_CONTRAST, AUGMENT_SHARPNESS,
 };
 #define CHANGES (sizeof changes / sizeof *changes)
 
@@ -133,10 +133,18 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
 }
 
 static const enum timm_change timm_changes[] = {
-    TIMM_AUTO_CONTRAST,         TIMM_COLOR_INCREASING,     TIMM_CONTRAST_INCREASING,
-    TIMM_BRIGHTNESS_INCREASING, TIMM_SHARPNESS_INCREASING, TIMM_EQUALIZE,
-    TIMM_ROTATE,                TIMM_POSTERIZE_INCREASING, TIMM_SOLARIZE_INCREASING,
-    TIMM_SHEAR_X,               TIMM_SHEAR_Y,              TIMM_TRANSLATE_X_REL,
+    TIMM_AUTO_CONTRAST,
+    TIMM_COLOR_INCREASING,
+    TIMM_CONTRAST_INCREASING,
+    TIMM_BRIGHTNESS_INCREASING,
+    TIMM_SHARPNESS_INCREASING,
+    TIMM_EQUALIZE,
+    TIMM_ROTATE,
+    TIMM_POSTERIZE_INCREASING,
+    TIMM_SOLARIZE_INCREASING,
+    TIMM_SHEAR_X,
+    TIMM_SHEAR_Y,
+    TIMM_TRANSLATE_X_REL,
     TIMM_TRANSLATE_Y_REL,
 };
 

@@ -70,8 +70,8 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
     (void)values;
     if (p->in_width < p->out_width || p->in_height < p->out_height)
         return false;
-    geometry_crop(geometry, (struct rect){(uint32_t)p->choice[LEFT], (uint32_t)p->choice[TOP], p->out_width,
-                                          p->out_height});
+    geometry_crop(geometry,
+                  (struct rect){(uint32_t)p->choice[LEFT], (uint32_t)p->choice[TOP], p->out_width, p->out_height});
     return true;
 }
 

@@ -83,8 +83,8 @@ static int blur(const struct lines *lines, uint32_t size, double sigma, struct s
     for (size_t n = 0; n < lines->count; n++) {
         float *at = lines->field + n * lines->line;
         for (size_t i = 0; i < lines->length + size - 1; i++)
-            row[i] = at[(size_t)pixels_pad_index((int64_t)i - size / 2, (uint32_t)lines->length, PAD_REFLECT) *
-                        lines->step];
+            row[i] =
+                at[(size_t)pixels_pad_index((int64_t)i - size / 2, (uint32_t)lines->length, PAD_REFLECT) * lines->step];
         for (size_t i = 0; i < lines->length; i++) {
             float sum = 0;
             for (uint32_t k = 0; k < size; k++)
@@ -197,8 +197,8 @@ static int apply(const void *values, const struct op_plan *p, const struct image
 const struct op_kind op_elastic_transform = {
     .name = "elastic_transform",
     .python = "ElasticTransform",
-    .text = "Moves each pixel a little, and neighbours alike: `alpha` says how far, `sigma` over how many pixels alike. "
-            "A number each, or `[x, y]`.",
+    .text = "Moves each pixel a little, and neighbours alike: `alpha` says how far, `sigma` over how many pixels "
+            "alike. A number each, or `[x, y]`.",
     .flags = OP_RANDOM,
     .args = args,
     .values_bytes = sizeof(struct values),

@@ -8,14 +8,14 @@ struct values {
     struct arg_range brightness, contrast, saturation, hue;
 };
 
-#define CHANCE_ARG                                                                                               \
-    {                                                                                                            \
+#define CHANCE_ARG                                                                                                  \
+    {                                                                                                               \
         .name = "p", .type = ARG_NUMBER, .offset = offsetof(struct values, p), .initial = "0.5", .min = 0, .max = 1 \
     }
-#define FACTOR_ARG(label, range)                                                                                     \
-    {                                                                                                                \
-        .name = #label, .type = ARG_RANGE, .offset = offsetof(struct values, label), .initial = (range), .min = 0,   \
-        .max = 100                                                                                                   \
+#define FACTOR_ARG(label, range)                                                                                   \
+    {                                                                                                              \
+        .name = #label, .type = ARG_RANGE, .offset = offsetof(struct values, label), .initial = (range), .min = 0, \
+        .max = 100                                                                                                 \
     }
 
 static const struct arg none[] = {{0}};

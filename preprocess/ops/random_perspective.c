@@ -55,7 +55,8 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
         p->real[MAP + 2 * i] = to[i].x;
         p->real[MAP + 2 * i + 1] = to[i].y;
     }
-    p->skip = !warp_perspective_of(from, to, &map); /* corners that meet: a side of one pixel, or all moved to the middle */
+    /* There is none where corners meet: on a side of one pixel, or all in the middle. */
+    p->skip = !warp_perspective_of(from, to, &map);
     for (int i = 0; i < MAP && !p->skip; i++)
         p->real[i] = map.m[i];
     return 0;

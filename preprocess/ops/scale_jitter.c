@@ -12,18 +12,22 @@ struct values {
     bool antialias;
 };
 
-#define RESIZING_ARGS                                            \
-    {.name = "interpolation",                                    \
-     .type = ARG_CHOICE,                                         \
-     .offset = offsetof(struct values, interpolation),           \
-     .initial = "\"bilinear\"",                                  \
-     .choices = filter_names},                                   \
-    {                                                            \
+#define RESIZING_ARGS                                                                                          \
+    {.name = "interpolation",                                                                                  \
+     .type = ARG_CHOICE,                                                                                       \
+     .offset = offsetof(struct values, interpolation),                                                         \
+     .initial = "\"bilinear\"",                                                                                \
+     .choices = filter_names},                                                                                 \
+    {                                                                                                          \
         .name = "antialias", .type = ARG_BOOL, .offset = offsetof(struct values, antialias), .initial = "true" \
     }
 
 static const struct arg jitter_args[] = {
-    {.name = "target_size", .type = ARG_SQUARE, .offset = offsetof(struct values, target), .min = 1, .max = OP_SIZE_MAX},
+    {.name = "target_size",
+     .type = ARG_SQUARE,
+     .offset = offsetof(struct values, target),
+     .min = 1,
+     .max = OP_SIZE_MAX},
     {.name = "scale_range",
      .type = ARG_RANGE,
      .offset = offsetof(struct values, scale),
@@ -35,7 +39,11 @@ static const struct arg jitter_args[] = {
 };
 
 static const struct arg shortest_args[] = {
-    {.name = "min_size", .type = ARG_INTEGER, .offset = offsetof(struct values, shortest), .min = 1, .max = OP_SIZE_MAX},
+    {.name = "min_size",
+     .type = ARG_INTEGER,
+     .offset = offsetof(struct values, shortest),
+     .min = 1,
+     .max = OP_SIZE_MAX},
     {.name = "max_size",
      .type = ARG_INTEGER,
      .offset = offsetof(struct values, longest),

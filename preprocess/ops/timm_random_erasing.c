@@ -1,5 +1,5 @@
-/* timm_random_erasing: timm's RandomErasing: one rectangle or several, filled with 0, with a random colour each, or with
- * noise. */
+/* timm_random_erasing: timm's RandomErasing: one rectangle or several, filled with 0, with a random colour each, or
+ * with noise. */
 #include <math.h>
 
 #include "preprocess/chance.h"
@@ -8,7 +8,7 @@
 #define TRIES 10
 #define COUNT_MAX 8
 enum { X, Y, WIDTH, HEIGHT, SIDES }; /* of a rectangle, in the plan; a width of 0: none fitted */
-_Static_assert(COUNT_MAX * SIDES <= PLAN_CHOICES, "a plan has room for all rectangles");
+_Static_assert(COUNT_MAX *SIDES <= PLAN_CHOICES, "a plan has room for all rectangles");
 
 struct values {
     double p;

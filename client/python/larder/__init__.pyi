@@ -35,7 +35,8 @@ __all__ = [
     "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator", "RandomApply", "RandomChoice",
+    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator",
+    "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
     "Resize", "ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "CenterCrop", "CenterCropOrPad", "RandomCrop",
     "RandomCropOrPad", "RandomResizedCrop", "ExactSize", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad",

@@ -22,8 +22,8 @@ class Own:
             if given is not None and not callable(given) and not isinstance(given, OnBatch):
                 raise InvalidArgument(f"{what} is {given!r}, and no function")
             if given is not None and zero_copy:
-                raise InvalidArgument(f"{what} works on a copy of each batch, and zero_copy makes none: leave one of the "
-                                      "two out, or call the function in the loop")
+                raise InvalidArgument(f"{what} works on a copy of each batch, and zero_copy makes none: leave one of "
+                                      "the two out, or call the function in the loop")
         if collate_fn is not None and as_dict is not None:
             raise InvalidArgument("collate_fn makes the whole batch, and as_dict names the parts of one: leave as_dict "
                                   "out, and have collate_fn give a dictionary")

@@ -2,8 +2,8 @@
 same for another size. Where a paper takes several views of an image, it is a tuple of the pipelines of its kinds of
 views: a Loader has one view of each sample, so each pipeline goes to a Loader of its own.
 
-All end in 8-bit pixels: larder.to_device(loader, device, normalize=(larder.recipes.MEAN, larder.recipes.STD)) makes them
-floating point. docs/recipes.md says where each list is from.
+All end in 8-bit pixels: larder.to_device(loader, device, normalize=(larder.recipes.MEAN, larder.recipes.STD)) makes
+them floating point. docs/recipes.md says what each list is.
 """
 
 from .transforms import (ColorJitter, GaussianBlur, Grayscale, PilGaussianBlur, RandomApply, RandomChoice, RandomCrop,

@@ -1,5 +1,5 @@
-"""Proves that the operators of automatic augmentation, and those that move, blur and recolour as recipes ask for it, make
-the pixels of torchvision, Pillow and timm, with the same parameters on both sides.
+"""Proves that the operators of automatic augmentation, and those that move, blur and recolour, make the pixels of
+torchvision, Pillow and timm, with the same parameters on both sides.
 
 usage: augments_parity.py LIBRARY [--table] [--draws N]
 
@@ -147,7 +147,7 @@ def elastic(compare):
             compare.over(f"elastic_transform, {mode}", 1 if mode == "bilinear" else 255, step, theirs, share=4)
     row = compare.table.rows["elastic_transform, nearest"]
     if row[2] / row[3] > 0.05:
-        compare.table.failures.append(f"elastic_transform, nearest: more than ties differ, {row[2] / row[3]} on average")
+        compare.table.failures.append(f"elastic_transform, nearest: more than ties, {row[2] / row[3]} on average")
 
 
 def colours(compare):

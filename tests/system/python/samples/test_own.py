@@ -95,7 +95,7 @@ class Own(Case):
         self.assertEqual(seen, list(range(COUNT)))
 
     def test_refused(self):
-        """What cannot be done is refused when the Loader is made; a Loader with functions can be pickled as they can."""
+        """What cannot be done is refused when the Loader is made; a Loader is pickled with its functions."""
         daemon = self.daemon()
         for options, words in ((dict(transform=3), "transform is 3, and no function"),
                                (dict(transform=add_one, zero_copy=True), "zero_copy makes none"),
