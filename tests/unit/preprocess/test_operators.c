@@ -479,7 +479,7 @@ static void test_draws(void **state)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint32_t width = sizes[s][0], height = sizes[s][1];
         uint8_t *rgb = picture(width, height, 3, 3);
-        for (size_t i = 0; i < sizeof steps / sizeof *steps * 12; i++) {
+        for (size_t i = 0; i < sizeof steps / sizeof *steps * 4; i++) {
             char json[512];
             snprintf(json, sizeof json, "[%s, {\"center_crop\": {\"size\": [12, 10]}}]",
                      steps[i % (sizeof steps / sizeof *steps)]);
