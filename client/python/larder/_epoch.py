@@ -199,8 +199,6 @@ class _Batches:
             parts += (indices,)
         if paths is not None:
             parts += (paths,)
-        if loader._as_dict is not None:
-            return dict(zip(loader._as_dict, parts))
         return Batch(parts, held) if loader._zero_copy else parts
 
     def _views(self, session, entries, held):
@@ -270,17 +268,18 @@ class Epoch:
             with job.lock:
                 before = history.filled
                 parts = self._next()
+            given = parts if isinstance(parts, Batch) else self._loader._own(parts)
         except DaemonGone:
             job.link.check_open()  # another thread may have closed the Loader
             raise
         except BaseException:
-            if parts is not None:  # Ctrl-C: nobody is given the batch
+            if parts is not None:  # Ctrl-C, or the script's own function fails: nobody is given the batch
                 if isinstance(parts, Batch):
                     parts.release()
                 with job.lock:
                     job.take_back(history, before)
             raise
-        return parts
+        return given
 
     def _next(self):
         history = self._history

@@ -26,6 +26,8 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         "{\"gaussian_blur\": {\"kernel_size\": [3, 5]}}, \"grayscale\"]",
         "[{\"center_crop\": {\"size\": 8}}, {\"rand_augment\": {\"num_ops\": 3}}, {\"random_solarize\": "
         "{\"threshold\": 1e2}}, \"autocontrast\"]",
+        "[{\"scale_jitter\": {\"target_size\": 9}}, {\"center_crop_or_pad\": {\"size\": 8}}, {\"random_affine\": "
+        "{\"degrees\": 9, \"translate\": 0.1, \"shear\": [1, 2, 3, 4]}}, {\"timm_rand_augment\": {\"mstd\": 0.5}}]",
     };
     if (index >= sizeof seeds / sizeof *seeds)
         return 0;

@@ -16,6 +16,7 @@ struct probe_plan {
     int32_t x, y, width, height;
     int32_t choice[PLAN_CHOICES];
     double real[PLAN_REALS];
+    uint64_t seed;
 };
 
 PUBLIC int probe_init(uint64_t pixels_max);
@@ -23,6 +24,7 @@ PUBLIC const char *probe_simd(int simd);
 PUBLIC int probe_shape(const char *json, uint64_t shape[6], char *text);
 PUBLIC int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst,
                          int *reason, char *text);
+PUBLIC void probe_units(uint64_t seed, size_t count, double *out);
 PUBLIC int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t height, uint32_t op,
                       struct probe_plan *out, char *text);
 
@@ -61,6 +63,15 @@ int probe_shape(const char *json, uint64_t shape[6], char *text)
     memcpy(shape, values, sizeof values);
     pipeline_unref(&pipeline);
     return 0;
+}
+
+/* The uniform numbers that a seed begins with. */
+void probe_units(uint64_t seed, size_t count, double *out)
+{
+    struct rng rng;
+    random_seed(&rng, seed);
+    for (size_t i = 0; i < count; i++)
+        out[i] = random_unit(&rng);
 }
 
 int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst, int *reason,
@@ -102,7 +113,8 @@ int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t
                                    (int32_t)p->rect.width,
                                    (int32_t)p->rect.height,
                                    {0},
-                                   {0}};
+                                   {0},
+                                   p->seed};
         memcpy(out->choice, p->choice, sizeof out->choice);
         memcpy(out->real, p->real, sizeof out->real);
     }
