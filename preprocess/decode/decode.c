@@ -6,7 +6,13 @@
 #include "preprocess/decode/decoder.h"
 
 /* The first of these that an image is for decodes it. The last one takes all that is left. */
-static const struct decoder_kind *const kinds[] = {&decoder_jpeg, &decoder_webp, &decoder_plain, &decoder_vips};
+static const struct decoder_kind *const kinds[] = {
+    &decoder_jpeg,
+#ifdef LARDER_PNG
+    &decoder_png,
+#endif
+    &decoder_webp, &decoder_plain, &decoder_vips,
+};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 struct decoder {

@@ -47,6 +47,6 @@ struct decoder_kind {
     void (*close)(void *state); /* optional: frees what open has made */
 };
 
-extern const struct decoder_kind decoder_jpeg, decoder_webp, decoder_plain, decoder_vips;
+extern const struct decoder_kind decoder_jpeg, decoder_png, decoder_webp, decoder_plain, decoder_vips;
 
 #endif

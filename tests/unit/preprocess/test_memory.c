@@ -95,7 +95,17 @@ static void run(struct prepare_scratch *scratch, const struct pipeline *pipeline
     CHECK(prepare_sample(scratch, images[image].data, images[image].len_bytes, &output, 1, &reason, NULL) == 0);
 }
 
-/* Proves: once warm, preparing a JPEG calls malloc not once, baseline or progressive, whatever the operators. */
+/* Whether the image's decoder takes all its memory from scratch memory. */
+static bool takes_scratch(size_t image)
+{
+#ifdef LARDER_PNG
+    return image % 8 != 7;
+#else
+    return image % 4 != 3;
+#endif
+}
+
+/* Proves: once warm, preparing a JPEG or a PNG calls malloc not once, whatever the operators. */
 static void test_no_allocation(void **state)
 {
     (void)state;
@@ -114,7 +124,7 @@ static void test_no_allocation(void **state)
         if (round == 20)
             before = calls;
         for (size_t i = 0; i < N_IMAGES; i++) {
-            if (i % 4 != 3)
+            if (takes_scratch(i))
                 run(scratch, pipeline, dst, i, round);
         }
     }
