@@ -13,6 +13,7 @@
 #include <png.h>
 
 #include "preprocess/decode/decoder.h"
+#include "preprocess/decode/look.h"
 #include "preprocess/decode/png_filter.h"
 
 #define SIGNATURE_BYTES 8
@@ -26,7 +27,6 @@
 #define LIBPNG_ROWS 3
 /* Where there is no room for more, libdeflate stops without the rest of a match or of a stored block. */
 #define UNWRITTEN_BYTES ((size_t)65536 + 512)
-#define LEVELS 256
 
 struct picture {
     struct libdeflate_decompressor *inflater; /* for all images */
@@ -128,10 +128,8 @@ static bool is_png(const uint8_t *bytes, size_t len_bytes)
 static int png_open(void *state, struct decoding *image, struct decode_fault *fault)
 {
     struct picture *picture = state;
-    *picture = (struct picture){.inflater = picture->inflater,
-                                .scratch = image->scratch,
-                                .bytes = image->bytes,
-                                .len_bytes = image->len_bytes};
+    *picture = (struct picture){
+        .inflater = picture->inflater, .scratch = image->scratch, .bytes = image->bytes, .len_bytes = image->len_bytes};
     int rc = start_libpng(picture, fault);
     if (rc)
         return rc;
@@ -162,21 +160,6 @@ static void png_close(void *state)
 
 /* ── rows ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* How pixels of a file become RGB: by numbers that stand for colors, grey of 16 bits as Pillow cuts it, or as three of
- * a pixel's bytes. */
-struct look {
-    bool numbers, clips;
-    size_t step, green, blue; /* bytes from pixel to pixel, and from red */
-    uint8_t colors[LEVELS][IMAGE_CHANNELS];
-};
-
-static void make_greys(const struct picture *picture, struct look *look)
-{
-    unsigned most = (1u << picture->bits) - 1;
-    for (unsigned i = 0; i <= most; i++)
-        memset(look->colors[i], (int)(i * 255 / most), IMAGE_CHANNELS);
-}
-
 /* A color that the palette does not have is black. */
 static void make_palette(const struct picture *picture, struct look *look)
 {
@@ -185,7 +168,7 @@ static void make_palette(const struct picture *picture, struct look *look)
     memset(look->colors, 0, sizeof look->colors);
     if (!png_get_PLTE(picture->png, picture->info, &palette, &count))
         return;
-    for (int i = 0; i < count && i < LEVELS; i++) {
+    for (int i = 0; i < count && i < LOOK_COLORS; i++) {
         const uint8_t color[IMAGE_CHANNELS] = {palette[i].red, palette[i].green, palette[i].blue};
         memcpy(look->colors[i], color, IMAGE_CHANNELS);
     }
@@ -194,46 +177,29 @@ static void make_palette(const struct picture *picture, struct look *look)
 static void make_look(const struct picture *picture, struct look *look)
 {
     size_t wide = picture->bits == 16 ? 2 : 1;
-    bool grey = !(picture->color & PNG_COLOR_MASK_COLOR);
-    look->numbers = picture->color == PNG_COLOR_TYPE_PALETTE || picture->bits < 8;
-    look->clips = picture->color == PNG_COLOR_TYPE_GRAY && wide == 2;
+    bool colored = picture->color & PNG_COLOR_MASK_COLOR;
+    look->kind = picture->color == PNG_COLOR_TYPE_PALETTE || picture->bits < 8 ? LOOK_NUMBERS : LOOK_BYTES;
+    look->bits = picture->bits;
     look->step = picture->pixel_bytes;
-    look->green = grey ? 0 : wide;
-    look->blue = grey ? 0 : 2 * wide;
+    look->red = 0; /* the upper byte is the first one */
+    look->green = colored ? wide : 0;
+    look->blue = colored ? 2 * wide : 0;
     if (picture->color == PNG_COLOR_TYPE_PALETTE)
         make_palette(picture, look);
-    else if (look->numbers)
-        make_greys(picture, look);
+    else if (look->kind == LOOK_NUMBERS)
+        look_greys(look, false);
 }
 
-static void look_up(const struct look *look, unsigned bits, const uint8_t *row, size_t x, uint32_t width, uint8_t *out)
-{
-    unsigned mask = (1u << bits) - 1;
-    for (size_t end = x + width; x < end; x++, out += IMAGE_CHANNELS) {
-        size_t bit = x * bits;
-        memcpy(out, look->colors[row[bit / 8] >> (8 - bits - bit % 8) & mask], IMAGE_CHANNELS);
-    }
-}
-
-/* Makes `width` pixels of a row, from x on. */
+/* Makes `width` pixels of a row, from x on. Grey of 16 bits without alpha is cut. */
 static void make_rgb(const struct picture *picture, const struct look *look, const uint8_t *row, size_t x,
                      uint32_t width, uint8_t *out)
 {
-    const uint8_t *in = row + x * look->step;
-    if (look->numbers) {
-        look_up(look, picture->bits, row, x, width, out);
-    } else if (look->step == IMAGE_CHANNELS) {
-        memcpy(out, in, (size_t)width * IMAGE_CHANNELS);
-    } else if (look->clips) {
-        for (uint32_t i = 0; i < width; i++, in += look->step, out += IMAGE_CHANNELS)
-            memset(out, in[0] ? 255 : in[1], IMAGE_CHANNELS);
-    } else {
-        for (uint32_t i = 0; i < width; i++, in += look->step, out += IMAGE_CHANNELS) {
-            out[0] = in[0];
-            out[1] = in[look->green];
-            out[2] = in[look->blue];
-        }
+    if (picture->color != PNG_COLOR_TYPE_GRAY || picture->bits != 16) {
+        look_row(look, row, x, width, out);
+        return;
     }
+    for (const uint8_t *in = row + 2 * x, *end = in + 2 * (size_t)width; in < end; in += 2, out += IMAGE_CHANNELS)
+        memset(out, in[0] ? 255 : in[1], IMAGE_CHANNELS);
 }
 
 /* ── by libpng ───────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -377,7 +343,8 @@ static bool inflate_rows(struct picture *picture, struct rect rect, struct infla
 static int finish_rows(const struct picture *picture, const struct look *look, const struct inflated *inflated,
                        struct rect rect, struct image *out, struct decode_fault *fault)
 {
-    size_t bytes = look->numbers ? picture->row_bytes : (rect.x + (size_t)rect.width) * picture->pixel_bytes;
+    size_t bytes = look->kind == LOOK_NUMBERS ? picture->row_bytes
+                                              : (rect.x + (size_t)rect.width) * picture->pixel_bytes;
     uint8_t *above = scratch_take(picture->scratch, bytes + PNG_FILTER_SLACK);
     uint32_t y = rect.y;
     if (!above)

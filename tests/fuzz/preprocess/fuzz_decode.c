@@ -1,8 +1,7 @@
 /* fuzz_decode.c: proves that no bytes make a decoder read or write outside its memory, hang, or leave anything behind:
  * the same bytes give the same outcome before and after other images, what is refused has a reason, what can be
- * rewritten without loss has the same pixels, what was shrunk can be decoded, and a decoder in libvips's place makes
- * what libvips makes. Its seeds are images of FUZZ_FORMAT: there is a program for each format, so that each is
- * reached. */
+ * rewritten without loss has the same pixels, what was shrunk can be decoded, and libvips makes the same of PNG, TIFF
+ * and GIF. Its seeds are images of FUZZ_FORMAT: there is a program for each format, so that each is reached. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,7 +234,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     check_rewritten(copy, size, key, first);
     check_shrunk(copy, size, key);
-    check_same(FUZZ_FORMAT, &limits, copy, size);
+    check_same(&limits, copy, size);
     free(copy);
     return 0;
 }

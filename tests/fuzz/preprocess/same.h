@@ -1,11 +1,14 @@
-/* same.h: compares a decoder of ours with libvips. */
+/* same.h: compares decoders with libvips. */
 #ifndef TESTS_FUZZ_PREPROCESS_SAME_H
 #define TESTS_FUZZ_PREPROCESS_SAME_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "preprocess/limits.h"
 
-/* check_same has the bytes decoded by `name`'s decoder and by libvips, whole and in part. Either both refuse them or
- * both make the same pixels. It does nothing if the bytes are not for that decoder. */
-void check_same(const char *name, const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes);
+/* check_same has a PNG, TIFF or GIF decoded by us and by libvips, whole and in part. Either both refuse it or both make
+ * the same pixels. Other bytes are let pass. */
+void check_same(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes);
 
 #endif

@@ -98,11 +98,7 @@ static void run(struct prepare_scratch *scratch, const struct pipeline *pipeline
 /* Whether the image's decoder takes all its memory from scratch memory. */
 static bool takes_scratch(size_t image)
 {
-#ifdef LARDER_PNG
-    return image % 8 != 7;
-#else
-    return image % 4 != 3;
-#endif
+    return image % 8 != 7; /* WebP */
 }
 
 /* Proves: once warm, preparing a JPEG or a PNG calls malloc not once, whatever the operators. */

@@ -1,4 +1,4 @@
-/* test_png.c: parts of PNGs of every form, by both ways to their pixels; and damage below a part. */
+/* test_regions.c: parts of PNGs of every form, by both ways to their pixels, and of TIFFs; and damage below a part. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,8 +50,8 @@ static void check_part(struct reader *reader, const char *name, const struct enc
             const uint8_t *made = image_row(&image, y) + (size_t)x * IMAGE_CHANNELS;
             for (unsigned c = 0; c < IMAGE_CHANNELS; c++) {
                 if (made[c] != want[bands < 3 ? 0 : c])
-                    fail_msg("%s: %u × %u at %u, %u: pixel %u, %u is %u, not %u", name, rect.width, rect.height,
-                             rect.x, rect.y, x, y, made[c], want[bands < 3 ? 0 : c]);
+                    fail_msg("%s: %u × %u at %u, %u: pixel %u, %u is %u, not %u", name, rect.width, rect.height, rect.x,
+                             rect.y, x, y, made[c], want[bands < 3 ? 0 : c]);
             }
         }
     }
@@ -66,7 +66,7 @@ static void check_parts(const char *name, const struct encoded *png, const uint8
         struct reader reader;
         assert_int_equal(decoder_create(&limits, &reader.decoder), 0);
         scratch_init(&reader.scratch, prepare_memory(&limits), way ? budget : NULL);
-        for (uint32_t y = 0; y < height; y += 1 + height / 40) {
+        for (uint32_t y = 0; y < height; y += 1 + height / 12) {
             uint32_t x = y * 7 % width;
             check_part(&reader, name, png, pixels, width, bands, (struct rect){x, y, 1 + y % (width - x), 1});
             check_part(&reader, name, png, pixels, width, bands, (struct rect){x, 0, width - x, y + 1});
@@ -89,7 +89,8 @@ static void test_parts(void **state)
         uint8_t *pixels = picture(w, h, bands, bands);
         uint16_t *wide = xmalloc((size_t)w * h * bands * sizeof *wide);
         for (size_t i = 0; i < (size_t)w * h * bands; i++)
-            wide[i] = bands == 1 ? pixels[i] : (uint16_t)(pixels[i] << 8 | (i * 7919 & 255)); /* grey is cut, not scaled */
+            wide[i] = bands == 1 ? pixels[i]
+                                 : (uint16_t)(pixels[i] << 8 | (i * 7919 & 255)); /* grey is cut, not scaled */
         for (size_t i = 0; i < sizeof filters / sizeof *filters; i++) {
             for (int bits = 8; bits <= 16; bits += 8) {
                 char suffix[64];
@@ -131,6 +132,25 @@ static void test_other_parts(void **state)
     free(grey);
 }
 
+/* Proves: every part of a TIFF is that part of its pixels, in strips and tiles. */
+static void test_tiff_parts(void **state)
+{
+    (void)state;
+    static const char *const suffixes[] = {".tif", ".tif[compression=lzw,predictor=horizontal]",
+                                           ".tif[compression=deflate,tile,tile-width=48,tile-height=32]",
+                                           ".tif[compression=zstd]", ".tif[compression=packbits,bigtiff]"};
+    const uint32_t w = 331, h = 240;
+    for (unsigned bands = 1; bands <= 4; bands += bands == 1 ? 2 : 1) {
+        uint8_t *pixels = picture(w, h, bands, bands);
+        for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+            struct encoded tiff = encode_vips(pixels, w, h, bands, 8, suffixes[i]);
+            check_parts(suffixes[i], &tiff, pixels, w, h, bands);
+            encoded_free(&tiff);
+        }
+        free(pixels);
+    }
+}
+
 /* Proves: a part above damaged bytes is read as it is, and a part with them is refused. */
 static void test_damage_below(void **state)
 {
@@ -169,6 +189,6 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_other_parts),
-                                       cmocka_unit_test(test_damage_below)};
+                                       cmocka_unit_test(test_tiff_parts), cmocka_unit_test(test_damage_below)};
     return cmocka_run_group_tests(tests, begin, end);
 }
