@@ -17,7 +17,7 @@
 
 struct gif {
     const uint8_t *bytes;
-    size_t len_bytes, at; /* after opening: where the pixels' codes begin */
+    size_t len_bytes, at;  /* after opening: where the pixels' codes begin */
     const uint8_t *colors; /* the image's color table; NULL: none so far */
     uint32_t n_colors, width, height;
     bool interlaced, has_clear;

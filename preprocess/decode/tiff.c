@@ -194,7 +194,10 @@ static bool make_look(struct picture *picture, uint32_t bits, uint32_t bands)
     }
     if (photometric == PHOTOMETRIC_SEPARATED)
         look->kind = LOOK_INKS;
-    return (bits == 8 || bits == 16) && bands >= (look->kind == LOOK_INKS ? 4u : colored ? 3u : 2u) &&
+    return (bits == 8 || bits == 16) &&
+           bands >= (look->kind == LOOK_INKS ? 4u
+                     : colored               ? 3u
+                                             : 2u) &&
            (colored || look->kind == LOOK_INKS || photometric == PHOTOMETRIC_MINISBLACK);
 }
 

@@ -49,8 +49,9 @@ static void make_opaque(uint8_t *bytes, size_t len_bytes)
 
 static bool known(const char *loader)
 {
-    return loader && (strncmp(loader, "VipsForeignLoadPng", 18) == 0 || strncmp(loader, "VipsForeignLoadTiff", 19) == 0 ||
-                      strncmp(loader, "VipsForeignLoadNsgif", 20) == 0);
+    return loader &&
+           (strncmp(loader, "VipsForeignLoadPng", 18) == 0 || strncmp(loader, "VipsForeignLoadTiff", 19) == 0 ||
+            strncmp(loader, "VipsForeignLoadNsgif", 20) == 0);
 }
 
 static bool open_source(const uint8_t *bytes, size_t len_bytes, struct source *out)

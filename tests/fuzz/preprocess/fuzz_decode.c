@@ -34,7 +34,7 @@ static void start(void)
     };
     if (scratch)
         return;
-    CHECK(prepare_init(NULL) == 0);
+    prepare_init();
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     for (size_t i = 0; i < N_PIPELINES; i++) {
         CHECK(pipeline_parse(json[i], strlen(json[i]), &pipelines[i], NULL) == 0);

@@ -224,7 +224,7 @@ static void test_scans(void **state)
 
 int main(void)
 {
-    CHECK(prepare_init(NULL) == 0);
+    prepare_init();
     make_images();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_allocation),
@@ -235,6 +235,5 @@ int main(void)
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < N_IMAGES; i++)
         encoded_free(&images[i]);
-    prepare_shutdown();
     return failed;
 }

@@ -176,13 +176,7 @@ static void test_damage_below(void **state)
 static int begin(void **state)
 {
     (void)state;
-    return prepare_init(NULL);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    prepare_shutdown();
+    prepare_init();
     return 0;
 }
 
@@ -190,5 +184,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_other_parts),
                                        cmocka_unit_test(test_tiff_parts), cmocka_unit_test(test_damage_below)};
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, NULL);
 }
