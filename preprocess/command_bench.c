@@ -439,9 +439,8 @@ int prepare_bench_main(int argc, char **argv)
     bench.asked[PLAIN] = true;
     bench.asked[MARKED] = restart_rows > 0;
     struct error err = {0};
-    int rc = prepare_init(&err);
-    if (rc == 0)
-        rc = pipeline_parse_open(spec, strlen(spec), &bench.pipeline, &err);
+    prepare_init();
+    int rc = pipeline_parse_open(spec, strlen(spec), &bench.pipeline, &err);
     if (rc == 0)
         rc = command_files_read(argv[optind], IMAGES_MAX_BYTES, &bench.files, &err);
     if (rc == 0)

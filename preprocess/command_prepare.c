@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <vips/vips.h>
+#include <png.h>
 
 #include "common/check.h"
 #include "common/option.h"
@@ -29,14 +29,10 @@ static int usage(void)
 
 static int save(const struct sheet *sheet, uint8_t *pixels, uint32_t width, uint32_t height, struct error *err)
 {
-    VipsImage *image = vips_image_new_from_memory(pixels, (size_t)width * height * 3, (int)width, (int)height, 3,
-                                                  VIPS_FORMAT_UCHAR);
-    if (image)
-        image->Type = VIPS_INTERPRETATION_sRGB;
-    int failed = !image || vips_pngsave(image, sheet->out, NULL);
-    if (image)
-        g_object_unref(image);
-    return failed ? error_set(err, LARDER_EIO, "%s cannot be written: %s", sheet->out, vips_error_buffer()) : 0;
+    png_image image = {.version = PNG_IMAGE_VERSION, .width = width, .height = height, .format = PNG_FORMAT_RGB};
+    if (png_image_write_to_file(&image, sheet->out, 0, pixels, 0, NULL))
+        return 0;
+    return error_set(err, LARDER_EIO, "%s cannot be written: %s", sheet->out, image.message);
 }
 
 /* Makes the draws and lays them out in rows, as many as there are columns or one fewer. */
@@ -84,9 +80,8 @@ static int make(const struct sheet *sheet, struct error *err)
     struct pipeline *pipeline = NULL;
     struct command_file file = {0};
     struct prepare_scratch *scratch = NULL;
-    int rc = prepare_init(err);
-    if (rc == 0)
-        rc = pipeline_parse_open(sheet->spec, strlen(sheet->spec), &pipeline, err);
+    prepare_init();
+    int rc = pipeline_parse_open(sheet->spec, strlen(sheet->spec), &pipeline, err);
     if (rc == 0)
         rc = command_file_read(sheet->file, &file, err);
     if (rc == 0 && prepare_scratch_create(&limits, &scratch))

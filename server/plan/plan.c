@@ -70,9 +70,8 @@ static int open_subject(const struct plan_arguments *arguments, struct subject *
     const struct config_dataset *named = config_dataset_find(subject->config, path);
     path = named ? named->path : path;
     spec = spec ? spec : named && named->pipeline ? named->pipeline : DEFAULT_PIPELINE;
-    code = prepare_init(err);
-    if (!code)
-        code = read_pipeline(spec, &subject->pipeline, err);
+    prepare_init();
+    code = read_pipeline(spec, &subject->pipeline, err);
     if (!code)
         code = catalog_create(NULL, &subject->catalog, err);
     if (!code)

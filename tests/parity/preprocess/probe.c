@@ -40,9 +40,8 @@ static int parse(const char *json, struct pipeline **out, char *text)
 int probe_init(uint64_t pixels_max)
 {
     struct prepare_limits limits = {.pixels_max = pixels_max, .scans_max = 100};
-    struct error err;
-    int rc = prepare_init(&err);
-    return rc ? rc : prepare_scratch_create(&limits, &scratch);
+    prepare_init();
+    return prepare_scratch_create(&limits, &scratch);
 }
 
 const char *probe_simd(int simd)

@@ -20,8 +20,7 @@ struct prepare_scratch *scratch;
 int prepare_begin(void **state)
 {
     (void)state;
-    struct error err;
-    CHECK(prepare_init(&err) == 0);
+    prepare_init();
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     return 0;
 }
@@ -30,7 +29,6 @@ int prepare_end(void **state)
 {
     (void)state;
     prepare_scratch_destroy(scratch);
-    prepare_shutdown();
     return 0;
 }
 

@@ -95,7 +95,13 @@ static void run(struct prepare_scratch *scratch, const struct pipeline *pipeline
     CHECK(prepare_sample(scratch, images[image].data, images[image].len_bytes, &output, 1, &reason, NULL) == 0);
 }
 
-/* Proves: once warm, preparing a JPEG calls malloc not once, baseline or progressive, whatever the operators. */
+/* Whether the image's decoder takes all its memory from scratch memory. */
+static bool takes_scratch(size_t image)
+{
+    return image % 8 != 7; /* WebP */
+}
+
+/* Proves: once warm, preparing a JPEG or a PNG calls malloc not once, whatever the operators. */
 static void test_no_allocation(void **state)
 {
     (void)state;
@@ -114,7 +120,7 @@ static void test_no_allocation(void **state)
         if (round == 20)
             before = calls;
         for (size_t i = 0; i < N_IMAGES; i++) {
-            if (i % 4 != 3)
+            if (takes_scratch(i))
                 run(scratch, pipeline, dst, i, round);
         }
     }
@@ -218,7 +224,7 @@ static void test_scans(void **state)
 
 int main(void)
 {
-    CHECK(prepare_init(NULL) == 0);
+    prepare_init();
     make_images();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_allocation),
@@ -229,6 +235,5 @@ int main(void)
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < N_IMAGES; i++)
         encoded_free(&images[i]);
-    prepare_shutdown();
     return failed;
 }

@@ -510,7 +510,7 @@ static void test_crop_or_pad(void **state)
 
 int main(void)
 {
-    CHECK(prepare_init(&err) == 0);
+    prepare_init();
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_colour),     cmocka_unit_test(test_borders),      cmocka_unit_test(test_rotation),
@@ -521,6 +521,5 @@ int main(void)
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     prepare_scratch_destroy(scratch);
-    prepare_shutdown();
     return failed;
 }

@@ -166,8 +166,8 @@ static void test_rows_that_are_not_there(void **state)
     static const uint8_t gif[] = "GIF89a=\0\xff\xff\x80\0\0\1\2\3\4\5\6!\xf9\4\x84\0\0\0\0,\0\0\0\0=\0\xff\xff\0"
                                  "\2\5\xff\xff\xff\xff\xff\0;";
     struct encoded tall = {(uint8_t *)(uintptr_t)gif, sizeof gif - 1};
-    uint8_t *rgb = picture(256, 256, 3, 5);
-    struct encoded png = encode_vips(rgb, 256, 256, 3, 8, ".png");
+    uint8_t *rgb = picture(512, 512, 3, 5);
+    struct encoded png = encode_vips(rgb, 512, 512, 3, 8, ".png");
     uint64_t took_ns[2];
     for (int bad = 0; bad < 2; bad++) {
         uint64_t began_ns = clock_thread_ns();

@@ -79,7 +79,7 @@ static void test_threads(void **state)
 int main(void)
 {
     static const char json[] = "[{\"random_resized_crop\": {\"size\": 64}}, \"rand_augment\"]";
-    CHECK(prepare_init(NULL) == 0);
+    prepare_init();
     CHECK(pipeline_parse(json, sizeof json - 1, &pipeline, NULL) == 0);
     make_images();
     struct prepare_scratch *scratch;
@@ -100,6 +100,5 @@ int main(void)
         encoded_free(&images[i]);
     }
     pipeline_unref(&pipeline);
-    prepare_shutdown();
     return failed;
 }
