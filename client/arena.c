@@ -69,7 +69,8 @@ int arena_check(const struct larder_loader *loader, const struct wire_entry *ent
     if (entry->offset > loader->arena->bytes || entry->len_bytes > loader->arena->bytes - entry->offset)
         return error_set(err, LARDER_EFORMAT, "the daemon at %s placed sample %u outside its arena",
                          loader->connection.path, entry->id);
-    if (layout->n && (entry->len_bytes != layout->bytes || entry->offset % sample_layout_align(layout)))
+    if (layout->n && (entry->len_bytes != layout->bytes || /* one image: join.c takes no other fields */
+                      entry->offset % pixel_dtype_bytes(layout->fields[0].dtype)))
         return error_set(err, LARDER_EFORMAT,
                          "the daemon at %s sent sample %u with %u bytes at %llu, not %llu aligned ones",
                          loader->connection.path, entry->id, entry->len_bytes, (unsigned long long)entry->offset,

@@ -158,16 +158,6 @@ bool sample_layout_same(const struct sample_layout *a, const struct sample_layou
     return true;
 }
 
-uint32_t sample_layout_align(const struct sample_layout *layout)
-{
-    uint32_t align = 1;
-    for (uint32_t i = 0; i < layout->n; i++) {
-        uint32_t bytes = pixel_dtype_bytes(layout->fields[i].dtype);
-        align = bytes > align ? bytes : align;
-    }
-    return align;
-}
-
 void sample_layout_text(const struct sample_layout *layout, char out[SAMPLE_LAYOUT_TEXT_MAX])
 {
     size_t used = (size_t)snprintf(out, SAMPLE_LAYOUT_TEXT_MAX, "%s", layout->n ? "" : "encoded bytes");

@@ -60,9 +60,6 @@ int sample_layout_check(const struct sample_layout *layout, struct error *err);
 
 bool sample_layout_same(const struct sample_layout *a, const struct sample_layout *b);
 
-/* sample_layout_align returns the number of which a slot's address must be a multiple; 1 without fields. */
-uint32_t sample_layout_align(const struct sample_layout *layout);
-
 /* sample_layout_text writes a sound layout for a person to read, and cuts it off where it is too long. */
 void sample_layout_text(const struct sample_layout *layout, char out[SAMPLE_LAYOUT_TEXT_MAX]);
 
