@@ -198,7 +198,7 @@ static void one_pass(const struct bench *bench, struct turn *turn, struct result
 
 static size_t dst_bytes(const struct bench *bench)
 {
-    size_t most = pipeline_shape(bench->pipeline).bytes;
+    size_t most = pipeline_layout(bench->pipeline)->bytes;
     for (size_t i = 0; i < bench->files.count; i++)
         most = bench->files.items[i].len_bytes > most ? bench->files.items[i].len_bytes : most;
     return most;

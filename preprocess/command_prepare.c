@@ -39,13 +39,14 @@ static int save(const struct sheet *sheet, uint8_t *pixels, uint32_t width, uint
 static int draw(const struct sheet *sheet, const struct pipeline *pipeline, const struct command_file *file,
                 struct prepare_scratch *scratch, struct error *err)
 {
-    struct sample_shape shape = pipeline_shape(pipeline);
+    struct image_shape shape = {0}; /* make has checked that there is one */
+    sample_layout_image(pipeline_layout(pipeline), &shape);
     uint32_t columns = 1;
     while (columns * columns < (uint32_t)sheet->draws)
         columns++;
     uint32_t rows = ((uint32_t)sheet->draws + columns - 1) / columns;
     size_t row_bytes = (size_t)shape.width * 3, sheet_row = row_bytes * columns;
-    uint8_t *one = malloc(shape.bytes), *all = calloc((size_t)rows * shape.height, sheet_row);
+    uint8_t *one = malloc(pipeline_layout(pipeline)->bytes), *all = calloc((size_t)rows * shape.height, sheet_row);
     int rc = one && all ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
     for (uint32_t i = 0; rc == 0 && i < (uint32_t)sheet->draws; i++) {
         struct prepare_output output = {.pipeline = pipeline, .key = {sheet->seed, 0, i}, .dst = one};
@@ -90,8 +91,9 @@ static int make(const struct sheet *sheet, struct error *err)
         rc = close_pipeline(&pipeline, &file, scratch, err);
     if (rc)
         goto out;
-    struct sample_shape shape = pipeline_shape(pipeline);
-    if (shape.height == 0 || shape.dtype != PIXEL_UINT8 || shape.layout != LAYOUT_HWC || shape.channels != 3) {
+    struct image_shape shape;
+    if (!sample_layout_image(pipeline_layout(pipeline), &shape) || shape.dtype != PIXEL_UINT8 ||
+        shape.layout != LAYOUT_HWC || shape.channels != 3) {
         rc = error_set(err, LARDER_EINVAL,
                        "only a pipeline that makes uint8 RGB pixels can be looked at: leave out to_dtype, normalize, "
                        "layout and grayscale's single channel");

@@ -245,7 +245,7 @@ static int compare_descending(const void *a, const void *b)
 static int size_slots(struct registration_found *found, uint64_t batch_samples, const struct engine_config *engine,
                       struct error *err)
 {
-    found->sample_bytes = found->slot_bytes = pipeline_shape(found->pipeline).bytes;
+    found->sample_bytes = found->slot_bytes = pipeline_layout(found->pipeline)->bytes;
     if (found->sample_bytes)
         return 0;
     uint32_t count = found->selection->view.count;
@@ -316,7 +316,7 @@ static int check_encoded(const struct registration_found *found, const char *pat
 {
     struct packing packing;
     dataset_packing(found->dataset, &packing);
-    if (packing.samples_planes == 0 || pipeline_shape(found->pipeline).bytes)
+    if (packing.samples_planes == 0 || pipeline_layout(found->pipeline)->bytes)
         return 0;
     return error_set(
         err, LARDER_EINVAL,

@@ -9,8 +9,8 @@ import warnings
 
 import numpy as np
 
-from . import _record, _trainers, _wire
-from ._buffers import Held, copy_bytes, copy_slots, shape_of, views
+from . import _layout, _record, _trainers, _wire
+from ._buffers import Held, copy_bytes, copy_slots, views
 from .errors import (BadSamplesWarning, DaemonGone, FormatError, LarderError, LimitReached, Timeout,
                      without_frames)
 
@@ -226,10 +226,9 @@ class _Batches:
     def _copy(self, session, entries):
         loader, info = self._loader, session.info
         offsets = entries["offset"].astype(np.int64)
-        if info.height == 0:
+        if not info.layout:
             return copy_bytes(session.arena, offsets, entries["len_bytes"])
-        shape = (entries.size, *shape_of(info))
-        dtype = _wire.DTYPES[info.dtype]
+        shape, dtype = (entries.size, *info.layout[0].dims), info.layout[0].dtype
         tensor = self._pinned(shape, dtype) if loader._pin_memory else None
         array = loader._pool_of(info).array(shape, dtype) if tensor is None else tensor.numpy()
         copy_slots(session.arena, offsets, info.sample_bytes, array.reshape(-1).view(np.uint8))
@@ -243,7 +242,7 @@ class _Batches:
 
 def _channels_first(tensor, info):
     """What torch has for a batch, an image, or the encoded bytes of one, as they lie in memory."""
-    return tensor.movedim(-1, -3) if info.height and info.layout == _wire.LAYOUT_HWC else tensor
+    return tensor.movedim(-1, -3) if info.layout and info.layout[0].kind == _layout.IMAGE_HWC else tensor
 
 
 class Epoch:

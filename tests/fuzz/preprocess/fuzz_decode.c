@@ -39,7 +39,7 @@ static void start(void)
     for (size_t i = 0; i < N_PIPELINES; i++) {
         CHECK(pipeline_parse(json[i], strlen(json[i]), &pipelines[i], NULL) == 0);
         for (size_t r = 0; r < 2; r++)
-            results[r][i] = xmalloc(pipeline_shape(pipelines[i]).bytes);
+            results[r][i] = xmalloc(pipeline_layout(pipelines[i])->bytes);
     }
 }
 
@@ -195,7 +195,7 @@ static void check_rewritten(const uint8_t *data, size_t size, uint64_t key, cons
     make(made, made_bytes, key, results[1], reasons);
     for (size_t i = 0; i < N_PIPELINES; i++) {
         CHECK(first[i] || !reasons[i]);
-        CHECK(first[i] || memcmp(results[0][i], results[1][i], pipeline_shape(pipelines[i]).bytes) == 0);
+        CHECK(first[i] || memcmp(results[0][i], results[1][i], pipeline_layout(pipelines[i])->bytes) == 0);
     }
     free(made);
 }
@@ -230,7 +230,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     make(copy, size, key, results[1], second);
     for (size_t i = 0; i < N_PIPELINES; i++) {
         CHECK(first[i] == second[i]);
-        CHECK(first[i] || memcmp(results[0][i], results[1][i], pipeline_shape(pipelines[i]).bytes) == 0);
+        CHECK(first[i] || memcmp(results[0][i], results[1][i], pipeline_layout(pipelines[i])->bytes) == 0);
     }
     check_rewritten(copy, size, key, first);
     check_shrunk(copy, size, key);

@@ -53,9 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *canonical = pipeline_canonical(pipeline);
     CHECK(pipeline_parse(canonical, strlen(canonical), &again, &err) == 0);
     CHECK(strcmp(canonical, pipeline_canonical(again)) == 0);
-    struct sample_shape a = pipeline_shape(pipeline), b = pipeline_shape(again);
-    CHECK(a.height == b.height && a.width == b.width && a.channels == b.channels && a.dtype == b.dtype &&
-          a.layout == b.layout && a.bytes == b.bytes);
+    CHECK(sample_layout_check(pipeline_layout(pipeline), NULL) == 0);
+    CHECK(sample_layout_same(pipeline_layout(pipeline), pipeline_layout(again)));
     pipeline_unref(&pipeline);
     pipeline_unref(&again);
     return 0;

@@ -57,8 +57,9 @@ int probe_shape(const char *json, uint64_t shape[6], char *text)
     int rc = parse(json, &pipeline, text);
     if (rc)
         return rc;
-    struct sample_shape s = pipeline_shape(pipeline);
-    const uint64_t values[6] = {s.height, s.width, s.channels, s.dtype, s.layout, s.bytes};
+    struct image_shape s = {0};
+    sample_layout_image(pipeline_layout(pipeline), &s);
+    const uint64_t values[6] = {s.height, s.width, s.channels, s.dtype, s.layout, pipeline_layout(pipeline)->bytes};
     memcpy(shape, values, sizeof values);
     pipeline_unref(&pipeline);
     return 0;

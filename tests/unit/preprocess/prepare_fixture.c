@@ -44,7 +44,7 @@ struct pipeline *parse(const char *json)
 struct made prepare(const struct encoded *encoded, const char *json, uint64_t instance)
 {
     struct pipeline *pipeline = parse(json);
-    struct made made = {.bytes = pipeline_shape(pipeline).bytes};
+    struct made made = {.bytes = pipeline_layout(pipeline)->bytes};
     made.pixels = xmalloc(made.bytes);
     struct prepare_output output = {.pipeline = pipeline, .key = {1, 2, instance}, .dst = made.pixels};
     made.rc = prepare_sample(scratch, encoded->data, encoded->len_bytes, &output, 1, &made.reason, &made.err);

@@ -114,7 +114,7 @@ static void test_no_allocation(void **state)
         "\"rand_augment\", {\"to_dtype\": {\"dtype\": \"float32\", \"scale\": true}}, \"random_erasing\"]");
     struct prepare_scratch *scratch;
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
-    uint8_t *dst = malloc(pipeline_shape(pipeline).bytes);
+    uint8_t *dst = malloc(pipeline_layout(pipeline)->bytes);
     unsigned long before = 0;
     for (uint64_t round = 0; round < 40; round++) {
         if (round == 20)
@@ -148,7 +148,7 @@ static void test_flat(void **state)
     struct pipeline *pipeline = parse("[{\"random_resized_crop\": {\"size\": 96}}]");
     struct prepare_scratch *scratch;
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
-    uint8_t *dst = malloc(pipeline_shape(pipeline).bytes);
+    uint8_t *dst = malloc(pipeline_layout(pipeline)->bytes);
     unsigned long warm = 0, most = 0;
     for (unsigned long i = 0; i < count; i++) {
         struct encoded image = images[i % N_IMAGES];
@@ -178,7 +178,7 @@ static void test_limit(void **state)
     struct prepare_scratch *scratch;
     CHECK(prepare_scratch_create(&tight, &scratch) == 0);
     struct pipeline *pipeline = parse("[{\"center_crop\": {\"size\": 64}}]");
-    uint8_t *dst = malloc(pipeline_shape(pipeline).bytes), *pixels = picture(700, 700, 3, 1);
+    uint8_t *dst = malloc(pipeline_layout(pipeline)->bytes), *pixels = picture(700, 700, 3, 1);
     struct encoded progressive = encode_jpeg(pixels, 700, 700, &(struct jpeg_form){3, 1, 1, true, 80, 0, 0});
     struct encoded baseline = encode_jpeg(pixels, 700, 700, &(struct jpeg_form){3, 1, 1, false, 80, 0, 0});
     struct prepare_output output = {.pipeline = pipeline, .dst = dst};

@@ -34,7 +34,7 @@ static void *make(const uint8_t *rgb, uint32_t width, uint32_t height, const cha
 {
     struct encoded png = encode_vips(rgb, width, height, 3, 8, ".png");
     struct pipeline *pipeline = parse(json);
-    void *dst = xmalloc(pipeline_shape(pipeline).bytes);
+    void *dst = xmalloc(pipeline_layout(pipeline)->bytes);
     struct prepare_output output = {.pipeline = pipeline, .key = {5, 6, instance}, .dst = dst};
     if (prepare_sample(scratch, png.data, png.len_bytes, &output, 1, &reason, &err)) {
         free(dst);
@@ -427,7 +427,7 @@ static void test_one_decode(void **state)
     for (size_t i = 0; i < N; i++) {
         pipelines[i] = parse(json[i]);
         outputs[i] = (struct prepare_output){
-            .pipeline = pipelines[i], .key = {7, 8, 9}, .dst = xmalloc(pipeline_shape(pipelines[i]).bytes)};
+            .pipeline = pipelines[i], .key = {7, 8, 9}, .dst = xmalloc(pipeline_layout(pipelines[i])->bytes)};
     }
     struct prepare_counts before = prepare_scratch_counts(scratch);
     assert_int_equal(prepare_sample(scratch, jpeg.data, jpeg.len_bytes, outputs, N, &reason, &err), 0);
@@ -435,7 +435,7 @@ static void test_one_decode(void **state)
     assert_int_equal(after.decodes - before.decodes, 1);
     assert_int_equal(after.outputs - before.outputs, N);
     for (size_t i = 0; i < N; i++) {
-        size_t bytes = pipeline_shape(pipelines[i]).bytes;
+        size_t bytes = pipeline_layout(pipelines[i])->bytes;
         struct prepare_output alone = {.pipeline = pipelines[i], .key = {7, 8, 9}, .dst = xmalloc(bytes)};
         assert_int_equal(prepare_sample(scratch, jpeg.data, jpeg.len_bytes, &alone, 1, &reason, &err), 0);
         assert_memory_equal(alone.dst, outputs[i].dst, bytes);

@@ -44,7 +44,7 @@ static int prepare(struct prepare_scratch *scratch, size_t image, uint8_t *dst)
 
 static void *work(void *wrong)
 {
-    size_t bytes = pipeline_shape(pipeline).bytes;
+    size_t bytes = pipeline_layout(pipeline)->bytes;
     uint8_t *dst = xmalloc(bytes);
     for (int round = 0; round < N_ROUNDS; round++) {
         struct prepare_scratch *scratch; /* anew: workers come and go */
@@ -85,7 +85,7 @@ int main(void)
     struct prepare_scratch *scratch;
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     for (size_t i = 0; i < N_IMAGES; i++) {
-        expected[i] = xmalloc(pipeline_shape(pipeline).bytes);
+        expected[i] = xmalloc(pipeline_layout(pipeline)->bytes);
         if (prepare(scratch, i, expected[i])) {
             free(expected[i]);
             expected[i] = NULL;

@@ -1,4 +1,5 @@
-"""Clients of the release before, which speak protocol version 4, with this daemon: each gets what it asked for.
+"""Clients of older releases with this daemon: each gets what it asked for. Of version 4 with that release's package, of
+later versions with a client of raw bytes.
 
 larder-wire4.zip holds that release's package: `git archive RELEASE client/python/larder`, with the package's folder at
 the root of the zip, so that a Python whose path has the zip imports it.
@@ -10,6 +11,7 @@ import sys
 from collections import Counter
 
 import above  # noqa: F401
+import raw
 import system
 from system import HERE, SLOW, Case, files_of, main, tree, until
 
@@ -88,6 +90,34 @@ class OldClient(Case):
         self.assertEqual(script.wait(), 1)
         self.assertEqual(script.end["error"], "DaemonGone")
         self.assertIn("is stopping", script.end["text"])
+
+
+class Versions(Case):
+    def test_each_version(self):
+        """A client of each version of the protocol is told what its samples are like, in the words of its version, and
+        gets each of them once. What the daemon of the release before said of them is written down here."""
+        daemon, folder = self.daemon(), tree(40)
+        crop = {"center_crop": {"size": [6, 4]}}
+        made = {"to_dtype": {"dtype": "float16", "scale": True}}
+        cases = (((crop,), (6, 4, 3, 0, 0), 72, [(0, 0, 3, 6, 4, 3, 0, 0)]),
+                 ((crop, made, {"layout": {"layout": "CHW"}}), (6, 4, 3, 1, 1), 144, [(1, 1, 3, 3, 6, 4, 0, 0)]),
+                 ((), (0, 0, 0, 0, 0), max(map(os.path.getsize, files_of(folder))), []))
+        for version in range(4, 9):
+            for pipeline, image, sample_bytes, fields in cases:
+                with self.subTest(version=version, pipeline=pipeline):
+                    client = raw.Client(daemon.socket, version)
+                    self.addCleanup(client.close)
+                    info = client.register(folder, pipeline=pipeline)
+                    self.assertEqual((info["n_samples"], info["sample_bytes"]), (40, sample_bytes))
+                    if version < 8:
+                        names = ("height", "width", "channels", "dtype", "layout")
+                        self.assertEqual(tuple(info[name] for name in names), image)
+                    names, numbers = [field[0] for field in info["fields"]], [field[1:] for field in info["fields"]]
+                    self.assertEqual(numbers, fields if version > 7 else [])
+                    self.assertEqual({name.rstrip(b"\0") for name in names}, {b"image"} if names else set())
+                    indices = sum((batch.indices for batch in client.epoch(0)), [])
+                    self.assertEqual(sorted(indices), list(range(40)))
+                    client.close()
 
 
 if __name__ == "__main__":
