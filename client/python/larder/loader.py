@@ -16,7 +16,7 @@ import time
 import warnings
 import weakref
 
-from . import _control, _labels, _options, _ranks, _state, _trainers, _wire
+from . import _control, _labels, _options, _ranks, _state, _stranger, _trainers, _wire
 from ._buffers import Pool
 from ._dataset import BatchSampler, Content, Dataset, Sampler
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
@@ -31,6 +31,7 @@ _PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_wit
 _TOLD_S = 1.0  # how long what the daemon told of a job is good
 _SKIP = _wire.BAD_POLICIES["skip"]
 
+_stranger.tell()
 _log = logging.getLogger("larder")
 _loaders = weakref.WeakSet()
 

@@ -1,11 +1,14 @@
 """Clients of older releases with this daemon: each gets what it asked for. Of version 4 with that release's package, of
-later versions with a client of raw bytes.
+later versions with a client of raw bytes. And a client of a release to come, which this daemon does not know: it is told
+so.
 
 larder-wire4.zip holds that release's package: `git archive RELEASE client/python/larder`, with the package's folder at
 the root of the zip, so that a Python whose path has the zip imports it.
 """
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -13,15 +16,15 @@ from collections import Counter
 import above  # noqa: F401
 import raw
 import system
-from system import HERE, SLOW, Case, files_of, main, tree, until
+from system import HERE, PACKAGE, SLOW, Case, files_of, main, tree, until
 
 OLD = os.path.join(HERE, "larder-wire4.zip")
 
 
 class OldClient(Case):
     def old(self, daemon, dataset, **options):
-        return self.script(daemon, package=OLD, dataset=dataset, pipeline=system.PIPELINE,
-                           **{"batch_size": 16, "epochs": 2, "timeout": 60 * SLOW, **options})
+        return self.script(daemon, dataset=dataset, pipeline=system.PIPELINE,
+                           **{"package": OLD, "batch_size": 16, "epochs": 2, "timeout": 60 * SLOW, **options})
 
     def finish(self, *scripts):
         for script in scripts:
@@ -90,6 +93,26 @@ class OldClient(Case):
         self.assertEqual(script.wait(), 1)
         self.assertEqual(script.end["error"], "DaemonGone")
         self.assertIn("is stopping", script.end["text"])
+
+    def test_the_client_is_newer(self):
+        """A package that speaks a version to come is refused with a text that names both sides' versions, and
+        nothing of the daemon's is lost by it."""
+        daemon, folder = self.daemon(), tree(203)
+        newer = os.path.join(self.folder, "newer")
+        shutil.copytree(os.path.join(PACKAGE, "larder"), os.path.join(newer, "larder"))
+        path = os.path.join(newer, "larder", "_wire.py")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        version = int(re.search(r"(?m)^VERSION = (\d+)$", text).group(1))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace(f"\nVERSION = {version}\n", f"\nVERSION = {version + 1}\n"))
+        script = self.old(daemon, folder, package=newer)
+        self.assertEqual(script.wait(), 1)
+        self.assertEqual(script.end["error"], "VersionMismatch")
+        self.assertRegex(script.end["text"], rf"version {version + 1}, this side versions \d+ to {version}: install")
+        now = self.script(daemon, dataset=folder, pipeline=system.PIPELINE, batch_size=16, epochs=1)
+        self.finish(now)
+        self.assertEqual(now.epochs(), [list(range(203))])
 
 
 class Versions(Case):
