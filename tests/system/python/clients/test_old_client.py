@@ -1,6 +1,6 @@
-"""Clients of older releases with this daemon: each gets what it asked for. Of version 4 with that release's package, of
-later versions with a client of raw bytes. And a client of a release to come, which this daemon does not know: it is told
-so.
+"""Clients of older releases with this daemon: each gets what it asked for. Of version 4 with that release's package,
+of later versions with a client of raw bytes. And a client of a release to come, which this daemon does not know: it is
+told so.
 
 larder-wire4.zip holds that release's package: `git archive RELEASE client/python/larder`, with the package's folder at
 the root of the zip, so that a Python whose path has the zip imports it.
