@@ -65,15 +65,15 @@ void arena_unref(struct arena **arena)
 
 int arena_check(const struct larder_loader *loader, const struct wire_entry *entry, struct error *err)
 {
-    static const uint32_t pixel_bytes[] = {[PIXEL_UINT8] = 1, [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4};
+    const struct sample_layout *layout = &loader->job.layout;
     if (entry->offset > loader->arena->bytes || entry->len_bytes > loader->arena->bytes - entry->offset)
         return error_set(err, LARDER_EFORMAT, "the daemon at %s placed sample %u outside its arena",
                          loader->connection.path, entry->id);
-    if (loader->job.height && (entry->len_bytes != loader->job.sample_bytes ||
-                               entry->offset % pixel_bytes[loader->job.dtype])) /* wire_decode has checked dtype */
+    if (layout->n && (entry->len_bytes != layout->bytes || /* one image: join.c takes no other fields */
+                      entry->offset % pixel_dtype_bytes(layout->fields[0].dtype)))
         return error_set(err, LARDER_EFORMAT,
                          "the daemon at %s sent sample %u with %u bytes at %llu, not %llu aligned ones",
                          loader->connection.path, entry->id, entry->len_bytes, (unsigned long long)entry->offset,
-                         (unsigned long long)loader->job.sample_bytes);
+                         (unsigned long long)layout->bytes);
     return 0;
 }

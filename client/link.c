@@ -133,6 +133,18 @@ static int take_welcome(struct larder_loader *loader, uint64_t deadline_ns)
     return go_to(loader, LINK_REGISTERING, rc, link->answer_end_ns);
 }
 
+static int refuse_layout(struct larder_loader *loader, const struct wire_registered *job)
+{
+    const struct wire_registered *was = &loader->job;
+    char now[SAMPLE_LAYOUT_TEXT_MAX], before[SAMPLE_LAYOUT_TEXT_MAX];
+    sample_layout_text(&job->layout, now);
+    sample_layout_text(&was->layout, before);
+    return error_set(&loader->error, LARDER_ECHANGED,
+                     "the daemon that came back at %s prepares other samples: %s, in %llu bytes; it was %s, in %llu",
+                     loader->connection.path, now, (unsigned long long)job->sample_bytes, before,
+                     (unsigned long long)was->sample_bytes);
+}
+
 /* check_same says whether the job is unchanged, and goes on where it stopped. */
 static int check_same(struct larder_loader *loader, const struct wire_registered *job)
 {
@@ -158,14 +170,8 @@ static int check_same(struct larder_loader *loader, const struct wire_registered
                          "the daemon that came back at %s takes another subset of %s than the job began with (%u "
                          "samples, %u classes; was %u, %u)",
                          path, loader->asked.dataset, job->n_samples, job->n_classes, was->n_samples, was->n_classes);
-    if (job->height != was->height || job->width != was->width || job->channels != was->channels ||
-        job->dtype != was->dtype || job->layout != was->layout || job->sample_bytes != was->sample_bytes)
-        return error_set(
-            &loader->error, LARDER_ECHANGED,
-            "the daemon that came back at %s prepares samples of another shape: %u×%u×%u of type %u in %llu "
-            "bytes, was %u×%u×%u of type %u in %llu",
-            path, job->height, job->width, job->channels, job->dtype, (unsigned long long)job->sample_bytes,
-            was->height, was->width, was->channels, was->dtype, (unsigned long long)was->sample_bytes);
+    if (!sample_layout_same(&job->layout, &was->layout) || job->sample_bytes != was->sample_bytes)
+        return refuse_layout(loader, job);
     uint32_t epoch = taken_epoch(taken);
     if (job->epoch != epoch || job->batch != taken_next(taken, epoch))
         return error_set(&loader->error, LARDER_EFORMAT,

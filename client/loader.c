@@ -45,16 +45,18 @@ int larder_info_sized(const struct larder_loader *loader, struct larder_info *ou
     if (!loader || loader->magic != LOADER_MAGIC || !out)
         return LARDER_EINVAL;
     const struct wire_registered *job = &loader->job;
+    struct image_shape image = {0}; /* encoded bytes have none */
+    sample_layout_image(&job->layout, &image);
     struct larder_info info = {
         .n_samples = job->n_samples,
         .n_batches = job->n_batches,
         .n_classes = job->n_classes,
         .held_max = job->held_max,
-        .height = job->height,
-        .width = job->width,
-        .channels = job->channels,
-        .dtype = job->dtype,
-        .layout = job->layout,
+        .height = image.height,
+        .width = image.width,
+        .channels = image.channels,
+        .dtype = image.dtype,
+        .layout = image.layout,
         .epoch = job->epoch,
         .sample_bytes = job->sample_bytes,
         .fingerprint = {job->fingerprint[0], job->fingerprint[1]},

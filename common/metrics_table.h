@@ -1,5 +1,5 @@
 /* metrics_table.h: METRIC(id, type, name, help, label names…), included by metrics.h and metrics.c. */
-METRIC(BUILD_INFO, METRIC_GAUGE, "larder_build_info", "Always 1; the labels say what was built.", "version", "libvips",
+METRIC(BUILD_INFO, METRIC_GAUGE, "larder_build_info", "Always 1; the labels say what was built.", "version", "decoders",
        "compiler")
 METRIC(START_TIME, METRIC_GAUGE, "larder_process_start_time_seconds",
        "When the daemon started, in seconds since the epoch.", NULL)

@@ -98,12 +98,4 @@ struct image_size {
     uint32_t width, height;
 };
 
-/* Shape and size of what a pipeline makes. A height of 0 means encoded bytes of any length instead of pixels. */
-struct sample_shape {
-    uint32_t height, width, channels;
-    enum pixel_dtype dtype;
-    enum pixel_layout layout;
-    uint64_t bytes;
-};
-
 #endif

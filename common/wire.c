@@ -2,9 +2,9 @@
  *
  * Layout: a header of 16 bytes, u32 magic, u16 version, u16 type, u32 seq, u32 length of the whole message; then the
  * numbers of the message's struct in the order of wire.h; then its texts in that order, each u32 length and its bytes
- * (a batch has its entries there instead, and TURNS its turns, without a length: count says it). Everything
- * little-endian, nothing padded. Each layout is written down once, in an each_… function that serves both directions
- * (codec.h). */
+ * (a batch has its entries there instead, and TURNS its turns, without a length: count says it). REGISTERED has the
+ * fields of its layout before its text. Everything little-endian, nothing padded. Each layout is written down once, in
+ * an each_… function that serves both directions (codec.h). */
 #include "common/wire.h"
 
 #include <stdbool.h>
@@ -57,18 +57,62 @@ static void each_register(struct codec *codec, struct wire_register *m, uint16_t
     text(codec, &m->subset);
 }
 
-/* Behind the numbers that version 4 has come those of version 5, one that is 0, and those of version 7. */
+/* Before version 8 the layout is the five numbers of an image, or 0 five times. wire_check refuses to send another. */
+static void each_image(struct codec *codec, struct sample_layout *layout)
+{
+    struct image_shape image = {0};
+    sample_layout_image(layout, &image);
+    uint32_t dtype = image.dtype, order = image.layout;
+    codec_u32(codec, &image.height);
+    codec_u32(codec, &image.width);
+    codec_u32(codec, &image.channels);
+    codec_u32(codec, &dtype);
+    codec_u32(codec, &order);
+    if (codec->out)
+        return;
+    image.dtype = (enum pixel_dtype)dtype;
+    image.layout = (enum pixel_layout)order;
+    codec->failed |= order > LAYOUT_CHW;
+    if (image.height)
+        *layout = sample_layout_of_image(&image);
+    else
+        codec->failed |= image.width || image.channels || dtype || order;
+}
+
+static void each_field(struct codec *codec, struct sample_field *field)
+{
+    uint32_t kind = field->kind, dtype = field->dtype;
+    const uint8_t *name = codec_bytes(codec, field->name, sizeof field->name);
+    if (name && !codec->out)
+        memcpy(field->name, name, sizeof field->name);
+    codec_u32(codec, &kind);
+    codec_u32(codec, &dtype);
+    codec_u32(codec, &field->rank);
+    for (uint32_t i = 0; i < SAMPLE_DIMS_MAX; i++)
+        codec_u32(codec, &field->dims[i]);
+    codec_u32(codec, &field->offset);
+    field->kind = (enum field_kind)kind;
+    field->dtype = (enum pixel_dtype)dtype;
+}
+
+static void each_layout(struct codec *codec, struct sample_layout *layout, uint64_t sample_bytes)
+{
+    codec->failed |= layout->n > SAMPLE_FIELDS_MAX;
+    for (uint32_t i = 0; !codec->failed && i < layout->n; i++)
+        each_field(codec, &layout->fields[i]);
+    layout->bytes = layout->n ? sample_bytes : 0;
+}
+
+/* Behind the numbers that version 4 has come those of version 5, how many fields there are (0 before version 8), those
+ * of version 7, and the fields. */
 static void each_registered(struct codec *codec, struct wire_registered *m, uint16_t version)
 {
     codec_u32(codec, &m->job);
     codec_u32(codec, &m->n_samples);
     codec_u32(codec, &m->n_batches);
     codec_u32(codec, &m->n_classes);
-    codec_u32(codec, &m->height);
-    codec_u32(codec, &m->width);
-    codec_u32(codec, &m->channels);
-    codec_u32(codec, &m->dtype);
-    codec_u32(codec, &m->layout);
+    if (version < 8)
+        each_image(codec, &m->layout);
     codec_u32(codec, &m->held_max);
     codec_u32(codec, &m->epoch);
     codec_u32(codec, &m->batch);
@@ -76,17 +120,22 @@ static void each_registered(struct codec *codec, struct wire_registered *m, uint
     codec_u64(codec, &m->fingerprint[0]);
     codec_u64(codec, &m->fingerprint[1]);
     if (version > 4) {
-        uint32_t reserved = 0;
+        uint32_t fields = version > 7 ? m->layout.n : 0;
         codec_u64(codec, &m->view[0]);
         codec_u64(codec, &m->view[1]);
         codec_u32(codec, &m->dataset_samples);
-        codec_u32(codec, &reserved);
-        codec->failed |= reserved != 0;
+        codec_u32(codec, &fields);
+        if (version > 7)
+            m->layout.n = fields;
+        else
+            codec->failed |= fields != 0;
     }
     for (int i = 0; version > 6 && i < 2; i++)
         codec_u64(codec, &m->version.times[i]);
     for (int i = 0; version > 6 && i < 2; i++)
         codec_u64(codec, &m->version.content[i]);
+    if (version > 7)
+        each_layout(codec, &m->layout, m->sample_bytes);
     text(codec, &m->name);
 }
 
@@ -150,7 +199,7 @@ static void each_done(struct codec *codec, struct wire_done *m)
     codec_u32(codec, &m->n_bytes);
 }
 
-static void each_field(struct codec *codec, struct wire_message *msg)
+static void each_body(struct codec *codec, struct wire_message *msg)
 {
     switch (msg->type) {
     case WIRE_HELLO: each_hello(codec, &msg->hello); break;
@@ -211,7 +260,7 @@ int wire_encode(const struct wire_message *msg, void *buf, size_t cap, size_t *l
     if (!buf)
         return LARDER_ELIMIT;
     each_header(&codec, WIRE_MAGIC, &copy);
-    each_field(&codec, &copy);
+    each_body(&codec, &copy);
     if (codec.failed)
         return LARDER_ELIMIT;
     put_u32((uint8_t *)buf + 12, (uint32_t)codec.pos);
@@ -246,7 +295,7 @@ int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, str
     if (length != len_bytes || len_bytes > message_max(msg.type))
         return error_set(err, LARDER_EFORMAT, "%s: %zu bytes arrived where the header says %u", name, len_bytes,
                          length);
-    each_field(&codec, &msg);
+    each_body(&codec, &msg);
     if (codec.failed || codec.pos != len_bytes)
         return error_set(err, LARDER_EFORMAT, "%s: %zu bytes do not fit its fields", name, len_bytes);
     struct error why;

@@ -33,10 +33,10 @@
  * not fatal.
  *
  * Each message has its version in its header. A daemon also speaks the versions before its own, from the oldest on:
- * that of the HELLO is the connection's. Version 6 has no `version`, and version 5 no `awaited`. Version 4 also has no
- * STATE_GET, STATE and TURNS, no flag WITH_STATE, and no `view`, `dataset_samples`, `through`, `local_world_size` and
- * `local_first`. A daemon that does not know yet which version its client speaks sends an ERROR of the oldest version;
- * its layout is the same in all. */
+ * that of the HELLO is the connection's. Version 7 has no fields in REGISTERED, but the numbers of one image. Version 6
+ * also has no `version`, and version 5 no `awaited`. Version 4 also has no STATE_GET, STATE and TURNS, no flag
+ * WITH_STATE, and no `view`, `dataset_samples`, `through`, `local_world_size` and `local_first`. A daemon that does not
+ * know yet which version its client speaks sends an ERROR of the oldest version; its layout is the same in all. */
 #ifndef LARDER_COMMON_WIRE_H
 #define LARDER_COMMON_WIRE_H
 
@@ -45,10 +45,11 @@
 
 #include "common/dataset_version.h"
 #include "common/error.h"
+#include "common/layout.h"
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 7                  /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 8                  /* goes up with every change: layouts leave no room */
 #define WIRE_VERSION_OLDEST 4           /* the oldest that is still understood */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536     /* a client's message, header included */
@@ -138,19 +139,18 @@ struct wire_registered {
     uint32_t n_samples; /* samples of the view */
     uint32_t n_batches; /* per epoch for this rank */
     uint32_t n_classes;
-    uint32_t height, width, channels; /* shape of a prepared sample; 0: encoded bytes of any length */
-    uint32_t dtype;                   /* enum pixel_dtype */
-    uint32_t layout;                  /* enum pixel_layout */
-    uint32_t held_max;                /* batches the client may hold (delivered and not released), for good */
+    uint32_t held_max; /* batches the client may hold (delivered and not released), for good */
     /* epoch and batch at which the rank goes on; 0 and 0 in a new job without a record */
     uint32_t epoch, batch;
-    uint64_t sample_bytes;
+    uint64_t sample_bytes;   /* size of a sample: layout.bytes; of encoded bytes, the longest sample's */
     uint64_t fingerprint[2]; /* of the dataset */
     uint64_t view[2]; /* fingerprint of the view: XXH3-128 over the dataset's and the view's indices, ascending */
     uint32_t dataset_samples;
     struct dataset_version version; /* version of the dataset; its content may not be known */
+    struct sample_layout layout;    /* of a prepared sample; each field takes WIRE_FIELD_BYTES */
     struct wire_text name;          /* the job's */
 };
+#define WIRE_FIELD_BYTES 56
 
 struct wire_classes_get {
     uint32_t first;

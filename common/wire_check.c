@@ -83,12 +83,19 @@ static int check_classes(const struct wire_classes *m, struct error *err)
     return 0;
 }
 
-static int check_registered(const struct wire_registered *m, struct error *err)
+static int check_registered(const struct wire_registered *m, uint16_t version, struct error *err)
 {
-    int rc = check_number(err, "dtype", m->dtype, 0, PIXEL_FLOAT32);
-    if (!rc)
-        rc = check_number(err, "layout", m->layout, 0, LAYOUT_CHW);
-    return rc ? rc : check_text(err, "name", &m->name, WIRE_NAME_MAX);
+    struct image_shape image;
+    int rc = sample_layout_check(&m->layout, err);
+    if (rc)
+        return rc;
+    if (m->layout.n && m->sample_bytes != m->layout.bytes)
+        return error_set(err, LARDER_EINVAL, "sample_bytes is %llu, and the fields of a sample take %llu bytes",
+                         (unsigned long long)m->sample_bytes, (unsigned long long)m->layout.bytes);
+    if (version < 8 && m->layout.n && !sample_layout_image(&m->layout, &image))
+        return error_set(err, LARDER_EINVAL, "version %u knows samples of one image alone, and these have %u fields",
+                         version, m->layout.n);
+    return check_text(err, "name", &m->name, WIRE_NAME_MAX);
 }
 
 static int check_batch(const struct wire_batch *m, struct error *err)
@@ -125,7 +132,7 @@ int wire_check(const struct wire_message *msg, struct error *err)
     case WIRE_HELLO: return check_text(err, "client", &msg->hello.client, WIRE_CLIENT_MAX);
     case WIRE_WELCOME: return check_number(err, "batch_max", msg->welcome.batch_max, 1, WIRE_BATCH_MAX);
     case WIRE_REGISTER: return check_register(&msg->reg, msg->version, err);
-    case WIRE_REGISTERED: return check_registered(&msg->registered, err);
+    case WIRE_REGISTERED: return check_registered(&msg->registered, msg->version, err);
     case WIRE_CLASSES: return check_classes(&msg->classes, err);
     case WIRE_NEXT: return check_next(&msg->next, msg->version, err);
     case WIRE_BATCH: return check_batch(&msg->batch, err);

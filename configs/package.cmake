@@ -14,7 +14,14 @@ install(FILES ${configs}/larderd-user.service DESTINATION lib/systemd/user RENAM
 install(FILES ${configs}/larder.sysusers DESTINATION lib/sysusers.d RENAME larder.conf)
 install(FILES ${configs}/larder-minimal.yaml DESTINATION /etc/larder RENAME larder.yaml)
 install(FILES ${configs}/larder.yaml ${configs}/prometheus.yml ${configs}/prometheus-alerts.yml ${configs}/grafana.json
+              ${configs}/compose.yaml
         DESTINATION share/doc/larder/examples)
+install(DIRECTORY ${configs}/kubernetes DESTINATION share/doc/larder/examples)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/client/examples/ DESTINATION share/doc/larder/examples/c)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/client/python/examples/ DESTINATION share/doc/larder/examples/python
+        FILES_MATCHING PATTERN "*.py" PATTERN "*.sh" PATTERN "__pycache__" EXCLUDE)
+install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION share/doc/larder)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION share/doc/larder FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 install(FILES ${configs}/debian/copyright DESTINATION share/doc/larder)
 install(FILES ${configs}/debian/lintian-overrides DESTINATION share/lintian/overrides RENAME larder)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/client/python/larder DESTINATION lib/python3/dist-packages

@@ -3,6 +3,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "preprocess/map_rows.h"
+#include "preprocess/pixels.h"
+#include "preprocess/simd.h"
+
+static const struct map_rows *const versions[] = SIMD_TABLES(map_rows);
+
 const char *const affine_filter_names[] = {"nearest", "bilinear", "bicubic", "nearest-exact=nearest", NULL};
 
 static int floor_int(double value)
@@ -15,21 +21,54 @@ static uint32_t clamp(int at, uint32_t count)
     return at < 0 ? 0 : (uint32_t)at < count ? (uint32_t)at : count - 1;
 }
 
+/* The pixels of a row of the result that the map takes from inside of the image. They stand together. */
+struct span {
+    uint32_t begin, end;
+};
+
+static struct span both(struct span a, struct span b)
+{
+    struct span span = {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
+    return span.begin < span.end ? span : (struct span){0, 0};
+}
+
+/* Fills what is beside the span, and returns where it begins. */
+static uint8_t *fill_beside(struct span span, const uint8_t fill[IMAGE_CHANNELS], const struct image *out, uint32_t y)
+{
+    uint8_t *row = image_row(out, y);
+    pixels_fill(row, span.begin, fill);
+    pixels_fill(row + (size_t)span.end * IMAGE_CHANNELS, out->width - span.end, fill);
+    return row + (size_t)span.begin * IMAGE_CHANNELS;
+}
+
 /* ── nearest ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* Without rotation or shear Pillow steps along in double precision. */
-static void scale_only(const struct affine *affine, const struct image *in, const struct image *out)
+/* Steps along in double precision: sets the indices of `count` pixels in a source of `limit`. Returns the next
+ * place. */
+static double step_along(double at, double step, uint32_t limit, uint32_t count, int32_t *indices)
 {
-    double yo = affine->m[5] + affine->m[4] * 0.5;
-    for (uint32_t y = 0; y < out->height; y++, yo += affine->m[4]) {
-        if (yo < 0.0 || yo >= in->height)
-            continue;
-        const uint8_t *from = image_row(in, (uint32_t)yo);
-        uint8_t *to = image_row(out, y);
-        double xo = affine->m[2] + affine->m[0] * 0.5;
-        for (uint32_t x = 0; x < out->width; x++, to += IMAGE_CHANNELS, xo += affine->m[0]) {
-            if (xo >= 0.0 && xo < in->width)
-                memcpy(to, from + (size_t)(uint32_t)xo * IMAGE_CHANNELS, IMAGE_CHANNELS);
+    for (uint32_t i = 0; i < count; i++, at += step)
+        indices[i] = at >= 0.0 && at < limit ? (int32_t)at : PIXELS_OUTSIDE;
+    return at;
+}
+
+/* Without rotation or shear Pillow steps along both sides by themselves. */
+static void scale_only(const struct affine *affine, const uint8_t fill[IMAGE_CHANNELS], const struct image *in,
+                       const struct image *out)
+{
+    enum { SIDE = 512 };
+    const double *m = affine->m;
+    int32_t columns[SIDE], rows[SIDE];
+    double yo = m[5] + m[4] * 0.5;
+    for (uint32_t y = 0, n_rows; y < out->height; y += n_rows) {
+        n_rows = out->height - y < SIDE ? out->height - y : SIDE;
+        yo = step_along(yo, m[4], in->height, n_rows, rows);
+        double xo = m[2] + m[0] * 0.5;
+        for (uint32_t x = 0, n_columns; x < out->width; x += n_columns) {
+            n_columns = out->width - x < SIDE ? out->width - x : SIDE;
+            xo = step_along(xo, m[0], in->width, n_columns, columns);
+            struct image part = {image_row(out, y) + (size_t)x * IMAGE_CHANNELS, out->stride, n_columns, n_rows};
+            pixels_gather(in, columns, rows, fill, &part);
         }
     }
 }
@@ -45,68 +84,104 @@ static bool fits_fixed(const struct affine *affine, double x, double y)
     return fabs(x * m[0] + y * m[1] + m[2]) < 32768.0 && fabs(x * m[3] + y * m[4] + m[5]) < 32768.0;
 }
 
+/* Which of `count` places, that begin at `start` and are `step` apart, are in 0 … pixels, in fixed point. */
+static struct span fixed_span(int64_t start, int64_t step, uint32_t pixels, uint32_t count)
+{
+    int64_t limit = (int64_t)pixels << 16;
+    if (step < 0) {
+        start = limit - 1 - start;
+        step = -step;
+    }
+    if (step == 0)
+        return start >= 0 && start < limit ? (struct span){0, count} : (struct span){0, 0};
+    int64_t begin = start < 0 ? (-start + step - 1) / step : 0;
+    int64_t end = start < limit ? (limit - start + step - 1) / step : 0;
+    return (struct span){begin < count ? (uint32_t)begin : count, end < count ? (uint32_t)end : count};
+}
+
 /* In 16.16 fixed point, as Pillow does for images below 32,768 pixels a side. */
-static void nearest_fixed(const struct affine *affine, const struct image *in, const struct image *out)
+static void nearest_fixed(const struct affine *affine, const uint8_t fill[IMAGE_CHANNELS], const struct image *in,
+                          const struct image *out)
 {
+    const struct map_rows *rows = versions[simd_selected()];
     const double *m = affine->m;
-    int64_t dx = fixed(m[0]), dy = fixed(m[3]), down_x = fixed(m[1]), down_y = fixed(m[4]);
-    int64_t start_x = fixed(m[2] + m[0] * 0.5 + m[1] * 0.5), start_y = fixed(m[5] + m[3] * 0.5 + m[4] * 0.5);
-    for (uint32_t y = 0; y < out->height; y++, start_x += down_x, start_y += down_y) {
-        int64_t xx = start_x, yy = start_y;
-        uint8_t *to = image_row(out, y);
-        for (uint32_t x = 0; x < out->width; x++, to += IMAGE_CHANNELS, xx += dx, yy += dy) {
-            int64_t xin = xx >> 16, yin = yy >> 16;
-            if (xin >= 0 && xin < in->width && yin >= 0 && yin < in->height)
-                memcpy(to, image_row(in, (uint32_t)yin) + (size_t)xin * IMAGE_CHANNELS, IMAGE_CHANNELS);
-        }
+    int64_t down_x = fixed(m[1]), down_y = fixed(m[4]);
+    struct map_line line = {.x = fixed(m[2] + m[0] * 0.5 + m[1] * 0.5),
+                            .y = fixed(m[5] + m[3] * 0.5 + m[4] * 0.5),
+                            .dx = fixed(m[0]),
+                            .dy = fixed(m[3])};
+    for (uint32_t y = 0; y < out->height; y++, line.x += down_x, line.y += down_y) {
+        struct span span = both(fixed_span(line.x, line.dx, in->width, out->width),
+                                fixed_span(line.y, line.dy, in->height, out->width));
+        struct map_line inside = {line.x + span.begin * line.dx, line.y + span.begin * line.dy, line.dx, line.dy};
+        rows->nearest(in, &inside, span.end - span.begin, fill_beside(span, fill, out, y));
     }
 }
 
-static void nearest_double(const struct affine *affine, const struct image *in, const struct image *out)
+/* ── places in double precision ──────────────────────────────────────────────────────────────────────────────────── */
+
+/* The first of `count` pixels whose place is at `bound` or beyond; `count` if none is. Places rise or fall all along a
+ * row, though they are rounded. */
+static uint32_t first_beyond(const double m[3], double y, double bound, bool rising, uint32_t count)
 {
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        double place = m[0] * (middle + 0.5) + m[1] * y + m[2];
+        if ((place >= bound) == rising)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static struct span place_span(const double m[3], uint32_t y, uint32_t pixels, uint32_t count)
+{
+    bool rising = m[0] >= 0;
+    return (struct span){first_beyond(m, y + 0.5, rising ? 0 : pixels, rising, count),
+                         first_beyond(m, y + 0.5, rising ? pixels : 0, rising, count)};
+}
+
+typedef void make_row(const struct map_rows *rows, const struct image *in, const double *xs, const double *ys,
+                      uint32_t count, uint8_t *to);
+
+static void by_places(const struct affine *affine, const uint8_t fill[IMAGE_CHANNELS], make_row *make,
+                      const struct image *in, const struct image *out)
+{
+    enum { PIECE = 256 };
+    const struct map_rows *rows = versions[simd_selected()];
     const double *m = affine->m;
+    double xs[PIECE], ys[PIECE];
     for (uint32_t y = 0; y < out->height; y++) {
-        uint8_t *to = image_row(out, y);
-        for (uint32_t x = 0; x < out->width; x++, to += IMAGE_CHANNELS) {
-            double xin = m[0] * (x + 0.5) + m[1] * (y + 0.5) + m[2], yin = m[3] * (x + 0.5) + m[4] * (y + 0.5) + m[5];
-            if (xin >= 0.0 && xin < in->width && yin >= 0.0 && yin < in->height)
-                memcpy(to, image_row(in, (uint32_t)yin) + (size_t)(uint32_t)xin * IMAGE_CHANNELS, IMAGE_CHANNELS);
+        struct span span = both(place_span(m, y, in->width, out->width), place_span(m + 3, y, in->height, out->width));
+        uint8_t *to = fill_beside(span, fill, out, y);
+        for (uint32_t x = span.begin, n; x < span.end; x += n, to += (size_t)n * IMAGE_CHANNELS) {
+            n = span.end - x < PIECE ? span.end - x : PIECE;
+            rows->places(m, x, y, n, xs, ys);
+            make(rows, in, xs, ys, n, to);
         }
     }
 }
 
-static void nearest(const struct affine *affine, const struct image *in, const struct image *out)
+static void nearest_row(const struct map_rows *rows, const struct image *in, const double *xs, const double *ys,
+                        uint32_t count, uint8_t *to)
 {
-    if (affine->m[1] == 0 && affine->m[3] == 0)
-        scale_only(affine, in, out);
-    else if (fits_fixed(affine, 0, 0) && fits_fixed(affine, out->width, out->height) &&
-             fits_fixed(affine, 0, out->height) && fits_fixed(affine, out->width, 0))
-        nearest_fixed(affine, in, out);
-    else
-        nearest_double(affine, in, out);
+    (void)rows;
+    for (uint32_t i = 0; i < count; i++, to += IMAGE_CHANNELS)
+        memcpy(to, image_row(in, (uint32_t)ys[i]) + (size_t)(uint32_t)xs[i] * IMAGE_CHANNELS, IMAGE_CHANNELS);
 }
 
-/* ── interpolated ────────────────────────────────────────────────────────────────────────────────────────────────── */
-
-static double linear(double a, double b, double d)
+static void bilinear_row(const struct map_rows *rows, const struct image *in, const double *xs, const double *ys,
+                         uint32_t count, uint8_t *to)
 {
-    return a + (b - a) * d;
+    rows->bilinear(in, xs, ys, count, to);
 }
 
 static double cubic(double v1, double v2, double v3, double v4, double d)
 {
     double p1 = v2, p2 = -v1 + v3, p3 = 2 * (v1 - v2) + v3 - v4, p4 = -v1 + v2 - v3 + v4;
     return p1 + d * (p2 + d * (p3 + d * p4));
-}
-
-static void bilinear_pixel(const struct image *in, double xin, double yin, uint8_t *to)
-{
-    int x = floor_int(xin - 0.5), y = floor_int(yin - 0.5);
-    double dx = xin - 0.5 - x, dy = yin - 0.5 - y;
-    size_t x0 = (size_t)clamp(x, in->width) * IMAGE_CHANNELS, x1 = (size_t)clamp(x + 1, in->width) * IMAGE_CHANNELS;
-    const uint8_t *above = image_row(in, clamp(y, in->height)), *below = image_row(in, clamp(y + 1, in->height));
-    for (int c = 0; c < IMAGE_CHANNELS; c++)
-        to[c] = (uint8_t)linear(linear(above[x0 + c], above[x1 + c], dx), linear(below[x0 + c], below[x1 + c], dx), dy);
 }
 
 static void bicubic_pixel(const struct image *in, double xin, double yin, uint8_t *to)
@@ -129,32 +204,29 @@ static void bicubic_pixel(const struct image *in, double xin, double yin, uint8_
     }
 }
 
-static void interpolate(const struct affine *affine, void (*pixel)(const struct image *, double, double, uint8_t *),
-                        const struct image *in, const struct image *out)
+static void bicubic_row(const struct map_rows *rows, const struct image *in, const double *xs, const double *ys,
+                        uint32_t count, uint8_t *to)
 {
-    const double *m = affine->m;
-    for (uint32_t y = 0; y < out->height; y++) {
-        uint8_t *to = image_row(out, y);
-        for (uint32_t x = 0; x < out->width; x++, to += IMAGE_CHANNELS) {
-            double xin = m[0] * (x + 0.5) + m[1] * (y + 0.5) + m[2], yin = m[3] * (x + 0.5) + m[4] * (y + 0.5) + m[5];
-            if (xin >= 0.0 && xin < in->width && yin >= 0.0 && yin < in->height)
-                pixel(in, xin, yin, to);
-        }
-    }
+    (void)rows;
+    for (uint32_t i = 0; i < count; i++, to += IMAGE_CHANNELS)
+        bicubic_pixel(in, xs[i], ys[i], to);
 }
 
 void affine_apply(const struct affine *affine, enum filter filter, const uint8_t fill[IMAGE_CHANNELS],
                   const struct image *in, const struct image *out)
 {
-    for (uint32_t y = 0; y < out->height; y++) {
-        uint8_t *to = image_row(out, y);
-        for (uint32_t x = 0; x < out->width; x++, to += IMAGE_CHANNELS)
-            memcpy(to, fill, IMAGE_CHANNELS);
-    }
-    if (filter == FILTER_NEAREST)
-        nearest(affine, in, out);
+    uint32_t width = out->width, height = out->height;
+    if (filter == FILTER_BILINEAR)
+        by_places(affine, fill, bilinear_row, in, out);
+    else if (filter != FILTER_NEAREST)
+        by_places(affine, fill, bicubic_row, in, out);
+    else if (affine->m[1] == 0 && affine->m[3] == 0)
+        scale_only(affine, fill, in, out);
+    else if (fits_fixed(affine, 0, 0) && fits_fixed(affine, width, height) && fits_fixed(affine, 0, height) &&
+             fits_fixed(affine, width, 0))
+        nearest_fixed(affine, fill, in, out);
     else
-        interpolate(affine, filter == FILTER_BILINEAR ? bilinear_pixel : bicubic_pixel, in, out);
+        by_places(affine, fill, nearest_row, in, out);
 }
 
 /* ── maps ────────────────────────────────────────────────────────────────────────────────────────────────────────── */

@@ -14,7 +14,7 @@ struct affine {
 extern const char *const affine_filter_names[];
 
 /* affine_apply makes the pixels of out, which may have any size. Pixels that the map takes from outside of `in` are
- * fill. */
+ * fill. `in` is in scratch memory: up to 4 bytes after its last pixel are read. */
 void affine_apply(const struct affine *affine, enum filter filter, const uint8_t fill[IMAGE_CHANNELS],
                   const struct image *in, const struct image *out);
 

@@ -114,6 +114,29 @@ static int read_range(const struct arg *arg, const json_t *value, struct arg_ran
     return 0;
 }
 
+static int read_shear(const struct arg *arg, const json_t *value, struct arg_range out[2], struct error *err)
+{
+    double list[LIST_MAX] = {0};
+    size_t count = get_numbers(arg, value, list, false);
+    if (!json_is_array(value) && count == 1 && list[0] >= 0)
+        list[1] = list[0], list[0] = -list[0];
+    else if ((count != 2 && count != 4) || list[0] > list[1] || list[2] > list[3])
+        return want_within(arg, value, "a number of 0 or more, [low, high] or [x low, x high, y low, y high]", err);
+    out[0] = (struct arg_range){list[0], list[1], true};
+    out[1] = (struct arg_range){list[2], list[3], true};
+    return 0;
+}
+
+static int read_pair(const struct arg *arg, const json_t *value, struct arg_range *out, struct error *err)
+{
+    double list[LIST_MAX];
+    size_t count = get_numbers(arg, value, list, false);
+    if (count != 1 && count != 2)
+        return want_within(arg, value, "a number or [x, y]", err);
+    *out = (struct arg_range){list[0], list[count - 1], true};
+    return 0;
+}
+
 static int read_color(const struct arg *arg, const json_t *value, struct arg_color *out, struct error *err)
 {
     struct arg_color color = {0};
@@ -199,6 +222,8 @@ static int read_one(const struct arg *arg, const json_t *value, void *place, str
     case ARG_COLOR:
     case ARG_NOISE: return read_color(arg, value, place, err);
     case ARG_PADDING: return read_padding(arg, value, place, err);
+    case ARG_SHEAR: return read_shear(arg, value, place, err);
+    case ARG_PAIR: return read_pair(arg, value, place, err);
     }
     CHECK(!"every type has its case");
 }
@@ -272,12 +297,16 @@ static json_t *write_one(const struct arg *arg, const void *place)
     case ARG_SPAN:
     case ARG_SPREAD:
     case ARG_JITTER:
-    case ARG_POINT: return range->given ? json_pack("[o, o]", number(range->low), number(range->high)) : json_null();
+    case ARG_POINT:
+    case ARG_PAIR: return range->given ? json_pack("[o, o]", number(range->low), number(range->high)) : json_null();
     case ARG_COLOR:
     case ARG_NOISE:
         if (color->random)
             return json_string("random");
         return json_pack("[o, o, o]", number(color->value[0]), number(color->value[1]), number(color->value[2]));
+    case ARG_SHEAR:
+        return json_pack("[o, o, o, o]", number(range[0].low), number(range[0].high), number(range[1].low),
+                         number(range[1].high));
     case ARG_PADDING:
         return json_pack("[i, i, i, i]", (int)pad->left, (int)pad->top, (int)pad->right, (int)pad->bottom);
     }

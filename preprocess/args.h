@@ -32,6 +32,8 @@ enum arg_type {
     ARG_PADDING, /* struct arg_padding: n, [x, y] or [left, top, right, bottom]; default null: none */
     ARG_NOISE,   /* struct arg_color, or the word "random" */
     ARG_KERNEL,  /* struct arg_size: odd n, or [x, y] both odd */
+    ARG_SHEAR,   /* struct arg_range[2], of x and of y: n, [low, high] of x alone, or four numbers; default 0: none */
+    ARG_PAIR,    /* struct arg_range: n means [n, n]; or [x, y] in any order */
 };
 
 struct arg_size {

@@ -33,15 +33,15 @@ double augment_draw(const struct augment_space *space, enum augment_change chang
     return has_sign && random_below(rng, 2) ? -strength : strength;
 }
 
-/* Through an affine map, back into the same memory. */
+/* Through an affine map, from a copy back into the same memory. */
 static int through(const struct affine *affine, enum filter filter, const uint8_t fill[IMAGE_CHANNELS],
                    const struct image *image, struct scratch *scratch)
 {
-    struct image made, back = *image;
-    if (scratch_image(scratch, image->width, image->height, &made))
+    struct image before;
+    if (scratch_image(scratch, image->width, image->height, &before))
         return LARDER_ENOMEM;
-    affine_apply(affine, filter, fill, image, &made);
-    pixels_copy(&made, &back);
+    pixels_copy(image, &before);
+    affine_apply(affine, filter, fill, &before, image);
     return 0;
 }
 

@@ -6,6 +6,16 @@
 #include "preprocess/image.h"
 #include "preprocess/scratch.h"
 
+/* What can be adjusted by a factor. */
+enum color_what { COLOR_BRIGHTNESS, COLOR_CONTRAST, COLOR_SATURATION, COLOR_HUE };
+struct color_adjustment {
+    enum color_what what;
+    double factor; /* COLOR_HUE: -0.5 … 0.5 */
+};
+#define COLOR_ADJUSTMENTS_MAX 8
+/* color_adjust does adjustments one after the other, in as few passes over the image as it can. */
+void color_adjust(const struct image *image, const struct color_adjustment *adjustments, uint32_t count);
+
 void color_brightness(const struct image *image, double factor);
 void color_contrast(const struct image *image, double factor);
 void color_saturation(const struct image *image, double factor);

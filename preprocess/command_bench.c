@@ -18,6 +18,7 @@
 #include "preprocess/prepare.h"
 #include "preprocess/reference.h"
 #include "preprocess/resample.h"
+#include "preprocess/simd.h"
 
 #define IMAGES_MAX_BYTES ((uint64_t)4 << 30)
 #define PASSES_MAX 10000
@@ -197,7 +198,7 @@ static void one_pass(const struct bench *bench, struct turn *turn, struct result
 
 static size_t dst_bytes(const struct bench *bench)
 {
-    size_t most = pipeline_shape(bench->pipeline).bytes;
+    size_t most = pipeline_layout(bench->pipeline)->bytes;
     for (size_t i = 0; i < bench->files.count; i++)
         most = bench->files.items[i].len_bytes > most ? bench->files.items[i].len_bytes : most;
     return most;
@@ -346,9 +347,8 @@ static json_t *report_side(const struct bench *bench, const struct result *resul
 static json_t *report(const struct bench *bench, const struct result *result)
 {
     json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o}", "pipeline", pipeline_canonical(bench->pipeline), "simd",
-                             resample_simd_name(), "images", (json_int_t)result->images, "passes",
-                             (json_int_t)result->n_passes, "prepare_per_s",
-                             rounded((double)result->images * 1e9 / median_ns(result, ours_ns)));
+                             simd_name(), "images", (json_int_t)result->images, "passes", (json_int_t)result->n_passes,
+                             "prepare_per_s", rounded((double)result->images * 1e9 / median_ns(result, ours_ns)));
     if (result->reference_images == result->images) {
         json_object_set_new(json, "regional_decode_per_s",
                             rounded((double)result->images * 1e9 / median_ns(result, reference_ns)));
@@ -439,9 +439,8 @@ int prepare_bench_main(int argc, char **argv)
     bench.asked[PLAIN] = true;
     bench.asked[MARKED] = restart_rows > 0;
     struct error err = {0};
-    int rc = prepare_init(&err);
-    if (rc == 0)
-        rc = pipeline_parse_open(spec, strlen(spec), &bench.pipeline, &err);
+    prepare_init();
+    int rc = pipeline_parse_open(spec, strlen(spec), &bench.pipeline, &err);
     if (rc == 0)
         rc = command_files_read(argv[optind], IMAGES_MAX_BYTES, &bench.files, &err);
     if (rc == 0)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <vips/vips.h>
+#include <png.h>
 
 #include "common/check.h"
 #include "common/option.h"
@@ -29,27 +29,24 @@ static int usage(void)
 
 static int save(const struct sheet *sheet, uint8_t *pixels, uint32_t width, uint32_t height, struct error *err)
 {
-    VipsImage *image = vips_image_new_from_memory(pixels, (size_t)width * height * 3, (int)width, (int)height, 3,
-                                                  VIPS_FORMAT_UCHAR);
-    if (image)
-        image->Type = VIPS_INTERPRETATION_sRGB;
-    int failed = !image || vips_pngsave(image, sheet->out, NULL);
-    if (image)
-        g_object_unref(image);
-    return failed ? error_set(err, LARDER_EIO, "%s cannot be written: %s", sheet->out, vips_error_buffer()) : 0;
+    png_image image = {.version = PNG_IMAGE_VERSION, .width = width, .height = height, .format = PNG_FORMAT_RGB};
+    if (png_image_write_to_file(&image, sheet->out, 0, pixels, 0, NULL))
+        return 0;
+    return error_set(err, LARDER_EIO, "%s cannot be written: %s", sheet->out, image.message);
 }
 
 /* Makes the draws and lays them out in rows, as many as there are columns or one fewer. */
 static int draw(const struct sheet *sheet, const struct pipeline *pipeline, const struct command_file *file,
                 struct prepare_scratch *scratch, struct error *err)
 {
-    struct sample_shape shape = pipeline_shape(pipeline);
+    struct image_shape shape = {0}; /* make has checked that there is one */
+    sample_layout_image(pipeline_layout(pipeline), &shape);
     uint32_t columns = 1;
     while (columns * columns < (uint32_t)sheet->draws)
         columns++;
     uint32_t rows = ((uint32_t)sheet->draws + columns - 1) / columns;
     size_t row_bytes = (size_t)shape.width * 3, sheet_row = row_bytes * columns;
-    uint8_t *one = malloc(shape.bytes), *all = calloc((size_t)rows * shape.height, sheet_row);
+    uint8_t *one = malloc(pipeline_layout(pipeline)->bytes), *all = calloc((size_t)rows * shape.height, sheet_row);
     int rc = one && all ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
     for (uint32_t i = 0; rc == 0 && i < (uint32_t)sheet->draws; i++) {
         struct prepare_output output = {.pipeline = pipeline, .key = {sheet->seed, 0, i}, .dst = one};
@@ -84,9 +81,8 @@ static int make(const struct sheet *sheet, struct error *err)
     struct pipeline *pipeline = NULL;
     struct command_file file = {0};
     struct prepare_scratch *scratch = NULL;
-    int rc = prepare_init(err);
-    if (rc == 0)
-        rc = pipeline_parse_open(sheet->spec, strlen(sheet->spec), &pipeline, err);
+    prepare_init();
+    int rc = pipeline_parse_open(sheet->spec, strlen(sheet->spec), &pipeline, err);
     if (rc == 0)
         rc = command_file_read(sheet->file, &file, err);
     if (rc == 0 && prepare_scratch_create(&limits, &scratch))
@@ -95,8 +91,9 @@ static int make(const struct sheet *sheet, struct error *err)
         rc = close_pipeline(&pipeline, &file, scratch, err);
     if (rc)
         goto out;
-    struct sample_shape shape = pipeline_shape(pipeline);
-    if (shape.height == 0 || shape.dtype != PIXEL_UINT8 || shape.layout != LAYOUT_HWC || shape.channels != 3) {
+    struct image_shape shape;
+    if (!sample_layout_image(pipeline_layout(pipeline), &shape) || shape.dtype != PIXEL_UINT8 ||
+        shape.layout != LAYOUT_HWC || shape.channels != 3) {
         rc = error_set(err, LARDER_EINVAL,
                        "only a pipeline that makes uint8 RGB pixels can be looked at: leave out to_dtype, normalize, "
                        "layout and grayscale's single channel");

@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+#include "preprocess/color_rows.h"
+#include "preprocess/simd.h"
+
+static const struct color_rows *const versions[] = SIMD_TABLES(color_rows);
+
 /* Until an operator looks at more than one number, 256 levels a channel are all there are: they are computed once. */
 typedef float levels[IMAGE_CHANNELS][256];
 
@@ -46,14 +51,14 @@ static uint16_t half(float value)
 }
 
 /* The index, among the output's numbers, of channel c of pixel i. */
-static inline size_t place(const struct sample_shape *shape, size_t i, uint32_t c)
+static inline size_t place(const struct op_shape *shape, size_t i, uint32_t c)
 {
     if (shape->layout == LAYOUT_CHW)
         return (size_t)c * shape->width * shape->height + i;
     return i * shape->channels + c;
 }
 
-static void store_float(const struct sample_shape *shape, void *dst, size_t at, float value)
+static void store_float(const struct op_shape *shape, void *dst, size_t at, float value)
 {
     if (shape->dtype == PIXEL_FLOAT32)
         ((float *)dst)[at] = value;
@@ -61,18 +66,25 @@ static void store_float(const struct sample_shape *shape, void *dst, size_t at, 
         ((uint16_t *)dst)[at] = half(value);
 }
 
-static void store_bytes(const struct sample_shape *shape, const struct image *image, uint8_t *dst)
+static void store_bytes(const struct op_shape *shape, const struct image *image, uint8_t *dst)
 {
+    const struct color_rows *rows = versions[simd_selected()];
+    size_t plane = (size_t)shape->width * shape->height;
     for (uint32_t y = 0; y < shape->height; y++) {
         const uint8_t *row = image_row(image, y);
-        for (uint32_t c = 0; c < shape->channels; c++) {
+        uint8_t *to = dst + (size_t)y * shape->width * (shape->layout == LAYOUT_CHW ? 1 : shape->channels);
+        if (shape->channels == 1) {
             for (uint32_t x = 0; x < shape->width; x++)
-                dst[place(shape, (size_t)y * shape->width + x, c)] = row[(size_t)x * IMAGE_CHANNELS + c];
+                to[x] = row[(size_t)x * IMAGE_CHANNELS];
+        } else if (shape->layout == LAYOUT_CHW) {
+            rows->split(row, shape->width, to, to + plane, to + 2 * plane);
+        } else {
+            memcpy(to, row, (size_t)shape->width * IMAGE_CHANNELS);
         }
     }
 }
 
-static void store_levels32(const struct sample_shape *shape, const struct image *image, const levels table, float *dst)
+static void store_levels32(const struct op_shape *shape, const struct image *image, const levels table, float *dst)
 {
     for (uint32_t y = 0; y < shape->height; y++) {
         const uint8_t *row = image_row(image, y);
@@ -85,8 +97,7 @@ static void store_levels32(const struct sample_shape *shape, const struct image 
     }
 }
 
-static void store_levels16(const struct sample_shape *shape, const struct image *image, const levels table,
-                           uint16_t *dst)
+static void store_levels16(const struct op_shape *shape, const struct image *image, const levels table, uint16_t *dst)
 {
     uint16_t halves[IMAGE_CHANNELS][256];
     for (int c = 0; c < IMAGE_CHANNELS; c++) {
@@ -116,12 +127,12 @@ static uint32_t next_change(const struct pipeline *pipeline, const struct op_pla
 static int finish_slowly(const struct pipeline *pipeline, const struct op_plan *plans, const struct image *image,
                          levels table, uint32_t op, void *dst, struct scratch *scratch)
 {
-    const struct sample_shape *shape = &pipeline->shape;
+    const struct op_shape *shape = &pipeline->shape;
     size_t n_pixels = (size_t)shape->width * shape->height;
     float *pixels = scratch_take(scratch, n_pixels * IMAGE_CHANNELS * sizeof *pixels);
     if (!pixels)
         return LARDER_ENOMEM;
-    const struct sample_shape within = {shape->height, shape->width, IMAGE_CHANNELS, PIXEL_FLOAT32, LAYOUT_HWC, 0};
+    const struct op_shape within = {shape->width, shape->height, IMAGE_CHANNELS, PIXEL_FLOAT32, LAYOUT_HWC};
     store_levels32(&within, image, (const float(*)[256])table, pixels);
     for (; op < pipeline->n_ops; op++) {
         const struct pipeline_op *item = &pipeline->ops[op];
@@ -140,7 +151,7 @@ static int finish_slowly(const struct pipeline *pipeline, const struct op_plan *
 int finish(const struct pipeline *pipeline, const struct op_plan *plans, const struct image *image, void *dst,
            struct scratch *scratch)
 {
-    const struct sample_shape *shape = &pipeline->shape;
+    const struct op_shape *shape = &pipeline->shape;
     if (shape->dtype == PIXEL_UINT8) {
         store_bytes(shape, image, dst);
         return 0;

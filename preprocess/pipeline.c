@@ -79,17 +79,15 @@ static int flow_shape(struct pipeline *pipeline, struct op_shape *shape, struct 
 
 static int set_shape(struct pipeline *pipeline, const struct op_shape *shape, struct error *err)
 {
-    static const unsigned dtype_bytes[] = {[PIXEL_UINT8] = 1, [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4};
-    pipeline->shape = (struct sample_shape){
-        .height = shape->height,
-        .width = shape->width,
-        .channels = shape->channels,
-        .dtype = shape->dtype,
-        .layout = shape->layout,
-        .bytes = (uint64_t)shape->height * shape->width * shape->channels * dtype_bytes[shape->dtype],
-    };
+    const struct image_shape image = {.height = shape->height,
+                                      .width = shape->width,
+                                      .channels = shape->channels,
+                                      .dtype = shape->dtype,
+                                      .layout = shape->layout};
+    pipeline->shape = *shape;
+    pipeline->layout = sample_layout_of_image(&image);
     pipeline->plain = shape->dtype == PIXEL_UINT8 && shape->layout == LAYOUT_HWC && shape->channels == IMAGE_CHANNELS;
-    if (pipeline->shape.bytes > UINT32_MAX)
+    if (pipeline->layout.bytes > UINT32_MAX)
         return error_set(err, LARDER_EINVAL, "a sample of %u × %u × %u takes over 4 GiB: make it smaller",
                          shape->height, shape->width, shape->channels);
     return 0;
@@ -259,11 +257,11 @@ void pipeline_unref(struct pipeline **place)
     free(pipeline);
 }
 
-struct sample_shape pipeline_shape(const struct pipeline *pipeline)
+const struct sample_layout *pipeline_layout(const struct pipeline *pipeline)
 {
     CHECK_MAGIC(pipeline, PIPELINE_MAGIC);
     CHECK(!pipeline->open);
-    return pipeline->shape;
+    return &pipeline->layout;
 }
 
 const char *pipeline_canonical(const struct pipeline *pipeline)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "common/error.h"
+#include "common/layout.h"
 #include "common/types.h"
 
 #define PIPELINE_OPS_MAX 64
@@ -35,8 +36,8 @@ int pipeline_close(struct pipeline **pipeline, struct image_size size, struct er
 struct pipeline *pipeline_ref(struct pipeline *pipeline);
 void pipeline_unref(struct pipeline **pipeline); /* sets *pipeline to NULL */
 
-/* pipeline_shape returns the shape of what the pipeline makes. */
-struct sample_shape pipeline_shape(const struct pipeline *pipeline);
+/* pipeline_layout returns the layout of what the pipeline makes. It is borrowed and lives with the pipeline. */
+const struct sample_layout *pipeline_layout(const struct pipeline *pipeline);
 /* pipeline_canonical returns the normal form: every argument with its value, in one spelling. Two pipelines are the
  * same exactly when their normal forms are equal. The text is borrowed and lives with the pipeline. */
 const char *pipeline_canonical(const struct pipeline *pipeline);

@@ -26,12 +26,8 @@ static const struct op_kind *find_kind(const char *name, struct error *err)
         if (strcmp(kinds[i]->name, name) == 0)
             return kinds[i];
     }
-    char list[ERROR_TEXT_MAX - 80] = "";
-    for (size_t i = 0; i < KINDS; i++) {
-        size_t len = strlen(list);
-        snprintf(list + len, sizeof list - len, "%s%s", i ? ", " : "", kinds[i]->name);
-    }
-    error_set(err, LARDER_EINVAL, "'%.40s' is no operator: use one of %s", name, list);
+    error_set(err, LARDER_EINVAL,
+              "'%.40s' is no operator: use one of those in docs/pipelines.md (in Python: larder.transforms)", name);
     return NULL;
 }
 

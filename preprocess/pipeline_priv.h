@@ -23,8 +23,9 @@ struct pipeline_op {
 
 struct pipeline {
     uint32_t magic;
-    atomic_uint refs; /* unref releases; the last one acquires, then frees */
-    struct sample_shape shape;
+    atomic_uint refs;      /* unref releases; the last one acquires, then frees */
+    struct op_shape shape; /* what the last operator makes */
+    struct sample_layout layout;
     char *canonical;
     uint32_t n_groups;
     uint32_t n_ops;

@@ -19,6 +19,16 @@ void pixels_color(const struct arg_color *color, uint8_t out[IMAGE_CHANNELS])
         out[c] = (uint8_t)color->value[c];
 }
 
+void pixels_fill(uint8_t *to, uint32_t count, const uint8_t fill[IMAGE_CHANNELS])
+{
+    if (fill[0] == fill[1] && fill[1] == fill[2]) {
+        memset(to, fill[0], (size_t)count * IMAGE_CHANNELS);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(to + (size_t)i * IMAGE_CHANNELS, fill, IMAGE_CHANNELS);
+}
+
 static int64_t remainder_of(int64_t value, int64_t period)
 {
     int64_t rest = value % period;
@@ -49,12 +59,6 @@ static uint32_t run_length(const int32_t *columns, uint32_t x, uint32_t width)
     return end - x;
 }
 
-static void fill_pixels(uint8_t *to, uint32_t count, const uint8_t fill[IMAGE_CHANNELS])
-{
-    for (uint32_t i = 0; i < count; i++)
-        memcpy(to + (size_t)i * IMAGE_CHANNELS, fill, IMAGE_CHANNELS);
-}
-
 void pixels_gather(const struct image *in, const int32_t *columns, const int32_t *rows,
                    const uint8_t fill[IMAGE_CHANNELS], struct image *out)
 {
@@ -63,7 +67,7 @@ void pixels_gather(const struct image *in, const int32_t *columns, const int32_t
         for (uint32_t y = 0; y < out->height; y++) {
             uint8_t *to = image_row(out, y) + (size_t)x * IMAGE_CHANNELS;
             if (rows[y] == PIXELS_OUTSIDE || columns[x] == PIXELS_OUTSIDE)
-                fill_pixels(to, count, fill);
+                pixels_fill(to, count, fill);
             else
                 memcpy(to, image_row(in, (uint32_t)rows[y]) + (size_t)columns[x] * IMAGE_CHANNELS,
                        (size_t)count * IMAGE_CHANNELS);

@@ -12,6 +12,9 @@ void pixels_copy(const struct image *in, struct image *out);
 /* pixels_color makes a colour argument a pixel. It drops fractions, as Python's int() does. */
 void pixels_color(const struct arg_color *color, uint8_t out[IMAGE_CHANNELS]);
 
+/* pixels_fill sets `count` pixels in a row. */
+void pixels_fill(uint8_t *to, uint32_t count, const uint8_t fill[IMAGE_CHANNELS]);
+
 /* How an image goes on beyond its borders: np.pad's modes. */
 enum pad_mode { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC };
 extern const char *const pad_mode_names[];

@@ -9,16 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <vips/vips.h>
-
 #include "common/check.h"
 #include "common/clock.h"
 #include "preprocess/decode/decode.h"
 #include "preprocess/decode/planes.h"
 #include "preprocess/outputs.h"
 #include "preprocess/pipeline_priv.h"
-#include "preprocess/resample.h"
 #include "preprocess/scratch.h"
+#include "preprocess/simd.h"
 
 #define SCRATCH_MAGIC UINT32_C(0x73637274)
 /* Worst case of scratch for an image of pixels_max pixels: decoded, as wide coefficients of a progressive JPEG, and the
@@ -41,33 +39,10 @@ const char *bad_reason_name(enum bad_reason reason)
     return reason < BAD_REASONS ? names[reason] : "unknown";
 }
 
-/* A damaged file is reported as a bad sample, by name; libvips' own lines would say it again, without one. */
-static void drop_log(const char *domain, GLogLevelFlags level, const char *text, void *data)
+void prepare_init(void)
 {
-    (void)domain, (void)level, (void)text, (void)data;
-}
-
-int prepare_init(struct error *err)
-{
-#ifdef LARDER_BUNDLED
-    setenv("VIPSHOME", "/nonexistent",
-           1); /* the machine's modules would load the machine's own libvips beside this one */
-#endif
-    if (VIPS_INIT("larder"))
-        return error_set(err, LARDER_EIO, "libvips cannot be initialised: %s", vips_error_buffer());
-    vips_cache_set_max(0);
-    vips_concurrency_set(1);
-    vips_block_untrusted_set(TRUE);
-    g_log_set_handler("VIPS", G_LOG_LEVEL_WARNING | G_LOG_LEVEL_MESSAGE | G_LOG_LEVEL_INFO | G_LOG_LEVEL_DEBUG,
-                      drop_log, NULL);
-    resample_select();
+    simd_select();
     planes_select();
-    return 0;
-}
-
-void prepare_shutdown(void)
-{
-    vips_shutdown();
 }
 
 size_t prepare_memory(const struct prepare_limits *limits)
@@ -102,7 +77,6 @@ void prepare_scratch_destroy(struct prepare_scratch *scratch)
     scratch_free(&scratch->memory);
     scratch->magic = 0;
     free(scratch);
-    vips_thread_shutdown();
 }
 
 struct prepare_counts prepare_scratch_counts(const struct prepare_scratch *scratch)

@@ -14,16 +14,13 @@
 /* bad_reason_name: the `reason` label of larder_bad_samples_total. */
 const char *bad_reason_name(enum bad_reason reason);
 
-/* prepare_init sets libvips up for the process: cache off, untrusted loaders blocked, concurrency 1. Call it once,
- * before there are threads. */
-int prepare_init(struct error *err);
-void prepare_shutdown(void);
+/* prepare_init chooses the versions of inner loops that suit the processor. Call it once, before there are threads. */
+void prepare_init(void);
 
 /* prepare_memory returns the most scratch memory that one image may take by these limits. Pure. */
 size_t prepare_memory(const struct prepare_limits *limits);
 
-/* A worker thread's scratch memory. One thread uses it, and the same thread destroys it, which also ends libvips'
- * state of that thread. */
+/* A worker thread's scratch memory. One thread uses it. */
 struct prepare_scratch;
 int prepare_scratch_create(const struct prepare_limits *limits, struct prepare_scratch **out);
 void prepare_scratch_destroy(struct prepare_scratch *scratch); /* accepts NULL */
@@ -52,7 +49,7 @@ int prepare_size(struct prepare_scratch *scratch, const void *encoded, size_t le
 struct prepare_output {
     const struct pipeline *pipeline; /* borrowed */
     uint64_t key[3];                 /* key of the random suffix: (pipeline seed, sample, instance) */
-    void *dst; /* has room for pipeline_shape().bytes; for the empty pipeline, for the encoded bytes */
+    void *dst; /* has room for pipeline_layout()->bytes; for the empty pipeline, for the encoded bytes */
     /* The outcome. BAD_NONE: it was made. Otherwise this is why not, err says more (the caller adds the file's
      * name), and the bytes at dst are undefined. */
     enum bad_reason reason;

@@ -6,9 +6,9 @@
 #include "common/check.h"
 #include "common/larder_err.h"
 #include "preprocess/resample_priv.h"
+#include "preprocess/simd.h"
 
-static const struct resample_kernel *kernel = &resample_portable;
-static enum resample_simd selected = RESAMPLE_PORTABLE;
+static const struct resample_kernel *const kernels[] = SIMD_TABLES(resample);
 
 /* ── filters, as Pillow's Resample.c has them ────────────────────────────────────────────────────────────────────── */
 
@@ -187,6 +187,7 @@ static uint32_t widest_span(struct side *side)
 /* Weights for the window, as the kernel wants them. */
 static int axis_make(struct side *side, struct scratch *scratch, struct resample_axis *axis)
 {
+    const struct resample_kernel *kernel = kernels[simd_selected()];
     struct span needs = side_needs(side);
     uint32_t base = needs.first, outputs = padded(side->count, RESAMPLE_COLUMNS);
     size_t taps = padded(widest_span(side), RESAMPLE_GROUP), groups = taps / RESAMPLE_GROUP;
@@ -258,6 +259,7 @@ static void copy(const struct geometry *geometry, const uint8_t *from, size_t st
 }
 
 struct passes {
+    const struct resample_kernel *kernel;
     struct resample_axis columns, rows;
     const uint8_t *from; /* the source that is needed, width × height pixels */
     size_t stride;
@@ -271,9 +273,11 @@ static int along_rows_first(const struct passes *passes, const struct image *out
     if (scratch_image(scratch, padded(out->width, RESAMPLE_COLUMNS) + 2, padded(passes->height, RESAMPLE_ROWS),
                       &middle))
         return LARDER_ENOMEM;
-    kernel->horizontal(&passes->columns, passes->from, passes->stride, passes->height, middle.data, middle.stride);
+    passes->kernel->horizontal(&passes->columns, passes->from, passes->stride, passes->height, middle.data,
+                               middle.stride);
     for (uint32_t i = 0; i < out->height; i++)
-        kernel->vertical(&passes->rows, i, middle.data, middle.stride, out->width * IMAGE_CHANNELS, image_row(out, i));
+        passes->kernel->vertical(&passes->rows, i, middle.data, middle.stride, out->width * IMAGE_CHANNELS,
+                                 image_row(out, i));
     return 0;
 }
 
@@ -287,9 +291,9 @@ static int along_columns_first(const struct passes *passes, const struct image *
     for (uint32_t y = 0; y < out->height; y += RESAMPLE_ROWS) {
         uint32_t count = out->height - y < RESAMPLE_ROWS ? out->height - y : RESAMPLE_ROWS;
         for (uint32_t i = 0; i < count; i++)
-            kernel->vertical(&passes->rows, y + i, passes->from, passes->stride, passes->width * IMAGE_CHANNELS,
-                             image_row(&wide, i));
-        kernel->horizontal(&passes->columns, wide.data, wide.stride, count, narrow.data, narrow.stride);
+            passes->kernel->vertical(&passes->rows, y + i, passes->from, passes->stride, passes->width * IMAGE_CHANNELS,
+                                     image_row(&wide, i));
+        passes->kernel->horizontal(&passes->columns, wide.data, wide.stride, count, narrow.data, narrow.stride);
         for (uint32_t i = 0; i < count; i++)
             memcpy(image_row(out, y + i), image_row(&narrow, i), (size_t)out->width * IMAGE_CHANNELS);
     }
@@ -317,47 +321,13 @@ int resample(const struct geometry *geometry, const struct image *source, uint32
         return 0;
     }
     struct side along_x = side_x(geometry), along_y = side_y(geometry);
-    struct passes passes = {.from = from, .stride = source->stride, .width = needs.width, .height = needs.height};
+    struct passes passes = {.kernel = kernels[simd_selected()],
+                            .from = from,
+                            .stride = source->stride,
+                            .width = needs.width,
+                            .height = needs.height};
     if (axis_make(&along_x, scratch, &passes.columns) || axis_make(&along_y, scratch, &passes.rows))
         return LARDER_ENOMEM;
     return columns_go_first(geometry) ? along_columns_first(&passes, out, scratch)
                                       : along_rows_first(&passes, out, scratch);
-}
-
-/* ── which version ───────────────────────────────────────────────────────────────────────────────────────────────── */
-
-static const struct resample_kernel *available(enum resample_simd simd)
-{
-#if defined(__x86_64__)
-    if (simd == RESAMPLE_AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni"))
-        return &resample_avx512;
-    if (simd == RESAMPLE_AVX2 && __builtin_cpu_supports("avx2"))
-        return &resample_avx2;
-#endif
-    return simd == RESAMPLE_PORTABLE ? &resample_portable : NULL;
-}
-
-bool resample_use(enum resample_simd simd)
-{
-    const struct resample_kernel *wanted = available(simd);
-    if (!wanted)
-        return false;
-    selected = simd;
-    kernel = wanted;
-    return true;
-}
-
-void resample_select(void)
-{
-    for (int simd = RESAMPLE_SIMDS - 1; simd >= 0; simd--) {
-        if (resample_use((enum resample_simd)simd))
-            return;
-    }
-}
-
-const char *resample_simd_name(void)
-{
-    static const char *const names[RESAMPLE_SIMDS] = {"portable", "avx2", "avx512"};
-    return names[selected];
 }

@@ -20,11 +20,4 @@ struct rect resample_needs(const struct geometry *geometry);
 int resample(const struct geometry *geometry, const struct image *source, uint32_t x, uint32_t y,
              const struct image *out, struct scratch *scratch);
 
-enum resample_simd { RESAMPLE_PORTABLE, RESAMPLE_AVX2, RESAMPLE_AVX512, RESAMPLE_SIMDS };
-/* resample_select chooses the fastest version that this processor runs. Call it before there are threads. */
-void resample_select(void);
-/* resample_use chooses a version, for tests and measurements. It returns false when the processor cannot run it. */
-bool resample_use(enum resample_simd simd);
-const char *resample_simd_name(void);
-
 #endif

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include <vips/vips.h>
-
 #include "common/check.h"
 #include "preprocess/decode/decode.h"
 #include "preprocess/decode/exif.h"
@@ -80,7 +78,6 @@ int shrink(const struct prepare_limits *limits, const struct shrinking *how, con
     int rc = make(&work, how, bytes, len_bytes, out, &fault);
     decoder_destroy(work.decoder);
     scratch_free(&work.memory);
-    vips_thread_shutdown();
     if (rc && fault.reason == BAD_NO_MEMORY)
         return error_set(err, LARDER_ENOMEM, "%s", fault.error.text);
     if (rc)

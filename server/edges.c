@@ -101,7 +101,7 @@ static void snapshot(void *ctx, struct daemon_status *status)
     workers_counts(edges->of.workers, &workers);
     catalog_stats(edges->of.catalog, &catalog);
     status->version = LARDER_VERSION;
-    status->libvips = prepare_library_version();
+    status->decoders = prepare_decoders();
     status->socket = edges->of.config->socket_path;
     status->settings = (struct status_settings){.workers = (uint32_t)edges->of.config->workers,
                                                 .loaders = (uint32_t)edges->of.config->loaders,

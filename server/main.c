@@ -303,8 +303,9 @@ static int serve(const struct options *options)
     log_set_level((enum log_level)config->log_level);
     if (log_start())
         log_warn("msg=\"no thread for the log: whoever logs waits for standard error\"");
+    prepare_init();
     int status = EXIT_FAILED, signals = signalfd(-1, &stop, SFD_CLOEXEC);
-    int code = signals < 0 ? error_set(&err, LARDER_EIO, "signalfd: %s", strerror(errno)) : prepare_init(&err);
+    int code = signals < 0 ? error_set(&err, LARDER_EIO, "signalfd: %s", strerror(errno)) : 0;
     struct ending *ending = code ? NULL : ending_create(signals, forsake, &served);
     struct daemon *daemon = NULL;
     struct starting starting = {.signals = signals, .progress_fd = options->progress ? options->ready_fd : -1};
@@ -327,7 +328,6 @@ static int serve(const struct options *options)
     daemon_destroy(daemon);
     if (signals >= 0)
         close(signals);
-    prepare_shutdown();
     config_destroy(config);
     log_stop();
     return status;

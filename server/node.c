@@ -18,7 +18,7 @@ bool node_is(const struct config *config)
 static uint64_t prepares(void)
 {
     char text[256];
-    int length = snprintf(text, sizeof text, "larder %s libvips %s", LARDER_VERSION, prepare_library_version());
+    int length = snprintf(text, sizeof text, "larder %s %s", LARDER_VERSION, prepare_decoders());
     return XXH3_64bits(text, (size_t)length);
 }
 

@@ -3,10 +3,15 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/catalog/catalog_priv.h"
+#include "cache/source/tree.h"
+#include "cache/store/store.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
+
+/* The kinds of sources: a folder is of the first that takes it. */
+static const struct source_kind *const kinds[] = {&store_kind, &tree_kind};
 
 struct builder {
     char *checkpoint_dir; /* NULL: keep none */
@@ -86,28 +91,27 @@ struct builder_counts builder_counts(struct builder *builder)
     return counts;
 }
 
-static struct identity sample_identity(const struct builder *builder, const struct dataset_parts *parts, size_t number,
+static struct identity sample_identity(const struct builder *builder, const struct source *source, size_t number,
                                        uint64_t occurrence)
 {
-    return content_identity(&parts->index.samples[number], parts->store, occurrence, builder->identity_seed);
+    return source->kind->identity(source, (uint32_t)number, occurrence, builder->identity_seed);
 }
 
 /* Turns every sample into its identity, counting how often the same file came before in this dataset. */
-static int make_identities(const struct builder *builder, const struct dataset_parts *parts,
-                           struct identity *identities)
+static int make_identities(const struct builder *builder, const struct source *source, struct identity *identities)
 {
-    size_t count = parts->index.sample_count;
+    size_t count = source->index.sample_count;
     struct identity_table firsts = {0};
     uint32_t *seen = calloc(count, sizeof *seen); /* indexed by the number in firsts */
     int code = seen ? identity_table_reserve(&firsts, count) : LARDER_ENOMEM;
     for (size_t i = 0, made = 0; !code && i < count; i++) {
         for (; made < count && made <= i + IDENTITY_AHEAD; made++) {
-            identities[made] = sample_identity(builder, parts, made, 0);
+            identities[made] = sample_identity(builder, source, made, 0);
             identity_expect(&firsts, identities[made]);
         }
         uint32_t earlier = seen[identity_number(&firsts, identities[i])]++;
         if (earlier)
-            identities[i] = sample_identity(builder, parts, i, earlier);
+            identities[i] = sample_identity(builder, source, i, earlier);
     }
     identity_table_free(&firsts);
     free(seen);
@@ -116,10 +120,10 @@ static int make_identities(const struct builder *builder, const struct dataset_p
 
 static int give_ids(struct builder *builder, struct dataset_parts *parts)
 {
-    size_t count = parts->index.sample_count;
+    size_t count = parts->source->index.sample_count;
     struct identity *identities = malloc(count * sizeof *identities);
     sample_id *ids = malloc(count * sizeof *ids);
-    int code = identities && ids ? make_identities(builder, parts, identities) : LARDER_ENOMEM;
+    int code = identities && ids ? make_identities(builder, parts->source, identities) : LARDER_ENOMEM;
     if (!code)
         code = id_table_give(builder->ids, identities, count, ids);
     free(identities);
@@ -139,70 +143,81 @@ static void count(struct builder *builder, uint64_t *counter)
     pthread_mutex_unlock(&builder->lock);
 }
 
-/* Fills the index from the source's checkpoint when there is one that still holds. */
-static bool load_checkpoint(struct builder *builder, const struct catalog_wish *wish, struct dataset_parts *parts)
+/* Makes the source of its checkpoint when there is one that still holds. */
+static bool load_checkpoint(struct builder *builder, const struct source_kind *kind, const struct source_wish *wish,
+                            struct dataset_parts *parts)
 {
-    const char *path = wish->path, *checkpoint = parts->checkpoint;
-    struct index *index = &parts->index;
+    const char *path = wish->path;
+    struct source *source = NULL;
     struct error problem;
-    int code = checkpoint ? checkpoint_load(checkpoint, path, wish->interrupt, index, &problem) : LARDER_ENOENT;
+    int code = parts->checkpoint ? source_create(kind, &source, &problem) : LARDER_ENOENT;
+    if (!code)
+        code = checkpoint_load(parts->checkpoint, path, wish->interrupt, &source->index, &problem);
     if (code) {
         if (code != LARDER_ENOENT && code != LARDER_EGONE)
             log_warn_limited("msg=\"catalog checkpoint is rebuilt\" source=\"%s\" err=\"%s\"", path, problem.text);
+        source_free(&source);
         return false;
     }
-    bool settled, moved = index_follow_mount(index);
-    if (!tree_unchanged(path, index, wish->interrupt, &settled)) {
+    bool settled, moved = kind->restore(source);
+    if (!kind->unchanged(source, wish->interrupt, &settled)) {
         if (!interrupt_is_set(wish->interrupt))
             log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", path);
-        index_free(index);
+        source_free(&source);
         return false;
     }
-    tree_note_reachable(index);
+    parts->source = source;
     parts->unsaved = settled || moved;
     count(builder, &builder->checkpoints_loaded);
     return true;
 }
 
-static int chunk_tree(struct builder *builder, const struct index *index, struct chunking *out)
+/* Gives a source whose container has no chunks some. */
+static int draw_chunks(struct builder *builder, struct source *source)
 {
+    if (source->chunking.members)
+        return 0;
     pthread_mutex_lock(&builder->lock);
     uint32_t size = builder->chunk_size;
     uint64_t seed = builder->chunk_seed;
     pthread_mutex_unlock(&builder->lock);
-    return chunking_shuffle((uint32_t)index->sample_count, size, seed, out);
+    return chunking_shuffle((uint32_t)source->index.sample_count, size, seed, &source->chunking);
 }
 
-/* Reads a tree's samples: from its checkpoint, or from the tree. */
-static int index_tree(struct builder *builder, const struct catalog_wish *wish, bool trust_checkpoint,
-                      struct dataset_parts *parts, struct error *err)
+static int kind_of(const char *path, const struct source_kind **out, struct error *err)
 {
-    if (builder->checkpoint_dir && !wish->every_file)
-        parts->checkpoint = checkpoint_path(builder->checkpoint_dir, wish->path);
-    if (trust_checkpoint && load_checkpoint(builder, wish, parts))
-        return 0;
-    int code = tree_index(wish->path, wish->every_file, wish->interrupt, &parts->index, err);
-    if (!code) {
-        tree_note_reachable(&parts->index);
-        count(builder, &builder->trees_walked);
-        parts->unsaved = parts->checkpoint != NULL;
+    bool is = false;
+    int code = 0;
+    for (size_t i = 0; !code && !is; i++) {
+        *out = kinds[i];
+        is = !kinds[i]->is;
+        if (!is)
+            code = kinds[i]->is(path, &is, err);
     }
     return code;
 }
 
-static int index_source(struct builder *builder, const struct catalog_wish *wish, bool trust_checkpoint,
+/* Makes the source: from its checkpoint, or as it is found. */
+static int index_source(struct builder *builder, const struct source_wish *wish, bool trust_checkpoint,
                         struct dataset_parts *parts, struct error *err)
 {
-    bool is_store;
-    int code = store_is(wish->path, &is_store, err);
+    const struct source_kind *kind;
+    int code = kind_of(wish->path, &kind, err);
     if (code)
         return code;
-    return is_store ? store_load(wish->path, wish->interrupt, parts, err)
-                    : index_tree(builder, wish, trust_checkpoint, parts, err);
+    if (kind->restore && builder->checkpoint_dir && !wish->every_file)
+        parts->checkpoint = checkpoint_path(builder->checkpoint_dir, wish->path);
+    if (trust_checkpoint && load_checkpoint(builder, kind, wish, parts))
+        return 0;
+    code = source_index(kind, wish, &parts->source, err);
+    if (!code && kind->restore)
+        count(builder, &builder->trees_walked);
+    parts->unsaved = !code && parts->checkpoint;
+    return code;
 }
 
 /* Makes the dataset of a source that is not in memory, or no longer as it is there. */
-static int build(struct builder *builder, const struct catalog_wish *wish, bool trust_checkpoint, struct dataset **out,
+static int build(struct builder *builder, const struct source_wish *wish, bool trust_checkpoint, struct dataset **out,
                  struct error *err)
 {
     uint64_t start_ns = clock_now_ns();
@@ -213,8 +228,8 @@ static int build(struct builder *builder, const struct catalog_wish *wish, bool 
         code = file_interrupted(wish->path, err);
     if (!code) {
         code = give_ids(builder, &parts);
-        if (!code && !parts.store)
-            code = chunk_tree(builder, &parts.index, &parts.chunking);
+        if (!code)
+            code = draw_chunks(builder, parts.source);
         bool unsaved = parts.unsaved;
         if (!code)
             code = dataset_from_parts(&parts, out);
@@ -227,25 +242,24 @@ static int build(struct builder *builder, const struct catalog_wish *wish, bool 
     dataset_parts_free(&parts);
     if (!code)
         log_info_limited("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u took_ms=%llu", wish->path,
-                         (*out)->count, (unsigned)(*out)->index.class_count,
+                         (*out)->count, dataset_classes(*out),
                          (unsigned long long)((clock_now_ns() - start_ns) / CLOCK_NS_PER_MS));
     return code;
 }
 
-static bool source_unchanged(const struct catalog_wish *wish, struct dataset *dataset)
+static bool is_unchanged(const struct source_wish *wish, struct dataset *dataset)
 {
     bool settled;
-    if (dataset->store)
-        return store_unchanged(wish->path, dataset->store);
-    return !atomic_load(&dataset->stale) && tree_unchanged(wish->path, &dataset->index, wish->interrupt, &settled);
+    struct source *source = dataset->source;
+    return !atomic_load(&dataset->stale) && source->kind->unchanged(source, wish->interrupt, &settled);
 }
 
-int builder_refresh(struct builder *builder, const struct catalog_wish *wish, struct dataset *old, struct dataset **out,
+int builder_refresh(struct builder *builder, const struct source_wish *wish, struct dataset *old, struct dataset **out,
                     struct error *err)
 {
     if (!old)
         return build(builder, wish, true, out, err);
-    if (source_unchanged(wish, old)) {
+    if (is_unchanged(wish, old)) {
         contents_find(builder->contents, old, false); /* tries again if the files could not be read before */
         *out = dataset_ref(old);
         return 0;

@@ -24,8 +24,8 @@ struct caller {
     const struct interrupt *interrupt;
 };
 
-struct source {
-    struct source *next;
+struct opened {
+    struct opened *next;
     char *path;
     bool every;              /* samples are files of any kind */
     struct dataset *dataset; /* the newest; NULL when it is not in memory */
@@ -45,7 +45,7 @@ struct catalog {
     struct builder *builder;
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t built; /* some source's build finished, or a caller's interrupt was set */
-    struct source *sources;
+    struct opened *opened;
     uint64_t uses;
 };
 
@@ -65,11 +65,11 @@ int catalog_create(const char *checkpoint_dir, struct catalog **out, struct erro
     return 0;
 }
 
-static void source_free(struct source *source)
+static void opened_free(struct opened *opened)
 {
-    dataset_unref(&source->dataset);
-    free(source->path);
-    free(source);
+    dataset_unref(&opened->dataset);
+    free(opened->path);
+    free(opened);
 }
 
 void catalog_destroy(struct catalog *catalog)
@@ -77,11 +77,11 @@ void catalog_destroy(struct catalog *catalog)
     if (!catalog)
         return;
     CHECK_MAGIC(catalog, CATALOG_MAGIC);
-    while (catalog->sources) {
-        struct source *source = catalog->sources;
-        CHECK(source->users == 0);
-        catalog->sources = source->next;
-        source_free(source);
+    while (catalog->opened) {
+        struct opened *opened = catalog->opened;
+        CHECK(opened->users == 0);
+        catalog->opened = opened->next;
+        opened_free(opened);
     }
     builder_destroy(catalog->builder);
     id_table_unref(&catalog->ids);
@@ -91,9 +91,9 @@ void catalog_destroy(struct catalog *catalog)
     free(catalog);
 }
 
-static bool is_wanted_locked(const struct source *source)
+static bool is_wanted_locked(const struct opened *opened)
 {
-    for (const struct caller *caller = source->callers; caller; caller = caller->next) {
+    for (const struct caller *caller = opened->callers; caller; caller = caller->next) {
         if (!interrupt_is_set(caller->interrupt))
             return true;
     }
@@ -104,9 +104,9 @@ void catalog_interrupted(struct catalog *catalog)
 {
     CHECK_MAGIC(catalog, CATALOG_MAGIC);
     pthread_mutex_lock(&catalog->lock);
-    for (struct source *source = catalog->sources; source; source = source->next) {
-        if (source->building && !is_wanted_locked(source))
-            interrupt_set(&source->unwanted);
+    for (struct opened *opened = catalog->opened; opened; opened = opened->next) {
+        if (opened->building && !is_wanted_locked(opened))
+            interrupt_set(&opened->unwanted);
     }
     pthread_cond_broadcast(&catalog->built);
     pthread_mutex_unlock(&catalog->lock);
@@ -145,8 +145,8 @@ void catalog_stats(struct catalog *catalog, struct catalog_stats *out)
                                   .checkpoints_loaded = counts.checkpoints_loaded,
                                   .trees_walked = counts.trees_walked};
     pthread_mutex_lock(&catalog->lock);
-    for (const struct source *source = catalog->sources; source; source = source->next)
-        out->datasets += source->dataset != NULL;
+    for (const struct opened *opened = catalog->opened; opened; opened = opened->next)
+        out->datasets += opened->dataset != NULL;
     pthread_mutex_unlock(&catalog->lock);
 }
 
@@ -162,95 +162,95 @@ void catalog_settle_retired(struct catalog *catalog, const sample_id *ids, uint3
     id_table_settle(catalog->ids, ids, count, forgotten);
 }
 
-static struct source *find_source_locked(struct catalog *catalog, const char *path, bool every)
+static struct opened *find_opened_locked(struct catalog *catalog, const char *path, bool every)
 {
-    struct source *source = catalog->sources;
-    while (source && (strcmp(source->path, path) != 0 || source->every != every))
-        source = source->next;
-    if (!source) {
-        source = calloc(1, sizeof *source);
+    struct opened *opened = catalog->opened;
+    while (opened && (strcmp(opened->path, path) != 0 || opened->every != every))
+        opened = opened->next;
+    if (!opened) {
+        opened = calloc(1, sizeof *opened);
         char *copy = strdup(path);
-        if (!source || !copy) {
-            free(source);
+        if (!opened || !copy) {
+            free(opened);
             free(copy);
             return NULL;
         }
-        source->path = copy;
-        source->every = every;
-        source->next = catalog->sources;
-        catalog->sources = source;
+        opened->path = copy;
+        opened->every = every;
+        opened->next = catalog->opened;
+        catalog->opened = opened;
     }
-    source->users++;
-    source->last_use = ++catalog->uses;
-    return source;
+    opened->users++;
+    opened->last_use = ++catalog->uses;
+    return opened;
 }
 
 /* Builds, outside the lock, and publishes the outcome. An interrupted build changes nothing. */
-static void build_source_locked(struct catalog *catalog, struct source *source)
+static void build_source_locked(struct catalog *catalog, struct opened *opened)
 {
-    struct dataset *old = source->dataset, *fresh = NULL;
+    struct dataset *old = opened->dataset, *fresh = NULL;
     struct error outcome = {0};
-    source->building = true;
-    atomic_store_explicit(&source->unwanted.set, false, memory_order_relaxed);
+    opened->building = true;
+    atomic_store_explicit(&opened->unwanted.set, false, memory_order_relaxed);
     pthread_mutex_unlock(&catalog->lock);
-    const struct catalog_wish wish = {source->path, source->every, &source->unwanted};
+    const struct source_wish wish = {opened->path, opened->every, &opened->unwanted};
     int code = builder_refresh(catalog->builder, &wish, old, &fresh, &outcome);
     pthread_mutex_lock(&catalog->lock);
-    source->outcome = outcome;
-    source->outcome.code = code;
-    source->building = false;
-    source->builds++;
+    opened->outcome = outcome;
+    opened->outcome.code = code;
+    opened->building = false;
+    opened->builds++;
     pthread_cond_broadcast(&catalog->built);
     if (code == LARDER_EGONE)
         return;
-    source->dataset = fresh; /* NULL when the source is no dataset any more */
+    opened->dataset = fresh; /* NULL when the source is no dataset any more */
     dataset_unref(&old);
 }
 
-static struct source *unlink_idle_locked(struct catalog *catalog)
+static struct opened *unlink_idle_locked(struct catalog *catalog)
 {
     unsigned idle = 0;
-    struct source **oldest = NULL;
-    for (struct source **at = &catalog->sources; *at; at = &(*at)->next) {
-        const struct source *source = *at;
-        if (source->users)
+    struct opened **oldest = NULL;
+    for (struct opened **at = &catalog->opened; *at; at = &(*at)->next) {
+        const struct opened *opened = *at;
+        if (opened->users)
             continue;
-        if (!source->dataset) {
+        if (!opened->dataset) {
             oldest = at;
             idle = IDLE_DATASETS_MAX + 1;
             break;
         }
         /* One reference is the catalog's, and only a caller of catalog_open could take another: nobody is using it. */
-        if (atomic_load(&source->dataset->refs) == 1) {
+        if (atomic_load(&opened->dataset->refs) == 1) {
             idle++;
-            if (!oldest || source->last_use < (*oldest)->last_use)
+            if (!oldest || opened->last_use < (*oldest)->last_use)
                 oldest = at;
         }
     }
     if (idle <= IDLE_DATASETS_MAX)
         return NULL;
-    struct source *source = *oldest;
-    *oldest = source->next;
-    return source;
+    struct opened *opened = *oldest;
+    *oldest = opened->next;
+    return opened;
 }
 
 /* Builds the source, or waits for whoever does. A build that was interrupted is nobody's outcome: who came while it
  * ended builds anew. */
-static int wait_locked(struct catalog *catalog, struct source *source, const struct interrupt *interrupt,
+static int wait_locked(struct catalog *catalog, struct opened *opened, const struct interrupt *interrupt,
                        struct error *err)
 {
     do {
         if (interrupt_is_set(interrupt))
-            return file_interrupted(source->path, err);
-        uint64_t builds = source->builds;
-        if (!source->building)
-            build_source_locked(catalog, source);
-        while (source->builds == builds && !interrupt_is_set(interrupt))
+            return file_interrupted(opened->path, err);
+        uint64_t builds = opened->builds;
+        if (!opened->building)
+            build_source_locked(catalog, opened);
+        while (opened->builds == builds && !interrupt_is_set(interrupt))
             pthread_cond_wait(&catalog->built, &catalog->lock);
-        if (source->builds == builds)
-            return file_interrupted(source->path, err);
-    } while (source->outcome.code == LARDER_EGONE);
-    return source->outcome.code ? error_set(err, source->outcome.code, "%s", source->outcome.text) : 0;
+        if (opened->builds == builds)
+            return file_interrupted(opened->path, err);
+    } while (opened->outcome.code == LARDER_EGONE);
+    return opened->outcome.code ? error_set(err, opened->outcome.code, "%s", opened->outcome.text) : 0;
 }
 
 static int open_resolved(struct catalog *catalog, const char *path, const struct catalog_wish *wish,
@@ -258,24 +258,24 @@ static int open_resolved(struct catalog *catalog, const char *path, const struct
 {
     struct caller caller = {.interrupt = wish->interrupt}, **at;
     pthread_mutex_lock(&catalog->lock);
-    struct source *source = find_source_locked(catalog, path, wish->every_file);
-    if (!source) {
+    struct opened *opened = find_opened_locked(catalog, path, wish->every_file);
+    if (!opened) {
         pthread_mutex_unlock(&catalog->lock);
         return error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
     }
-    caller.next = source->callers;
-    source->callers = &caller;
-    int code = wait_locked(catalog, source, wish->interrupt, err);
+    caller.next = opened->callers;
+    opened->callers = &caller;
+    int code = wait_locked(catalog, opened, wish->interrupt, err);
     if (!code)
-        *out = dataset_ref(source->dataset);
-    for (at = &source->callers; *at != &caller;)
+        *out = dataset_ref(opened->dataset);
+    for (at = &opened->callers; *at != &caller;)
         at = &(*at)->next;
     *at = caller.next;
-    source->users--;
-    struct source *gone;
+    opened->users--;
+    struct opened *gone;
     while ((gone = unlink_idle_locked(catalog))) {
         pthread_mutex_unlock(&catalog->lock);
-        source_free(gone);
+        opened_free(gone);
         pthread_mutex_lock(&catalog->lock);
     }
     pthread_mutex_unlock(&catalog->lock);

@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cache/source/chunking.h"
+#include "cache/source/samples.h"
 #include "common/dataset_version.h"
 #include "common/error.h"
 #include "common/interrupt.h"
@@ -25,6 +27,7 @@
 
 struct catalog;
 struct dataset;
+struct source;
 
 /* catalog_create makes a catalog. checkpoint_dir (copied) is the folder where indices are kept between runs; it is made
  * when missing. NULL: none are kept. When the folder cannot be made or written, that is logged and none are kept. */
@@ -39,12 +42,11 @@ void catalog_wait_saved(struct catalog *catalog);
 /* catalog_set_chunking says how trees that are opened afterwards fall into logical chunks: `samples` a chunk
  * (1 … CHUNK_SAMPLES_MAX, CHECKed), shuffled with the seed. Without it CHUNK_SAMPLES_DEFAULT and CHUNK_SEED_DEFAULT
  * hold. */
-#define CHUNK_SAMPLES_MAX 4096
 #define CHUNK_SAMPLES_DEFAULT 64
 #define CHUNK_SEED_DEFAULT 1
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed);
 
-/* catalog_open returns a reference to the dataset of a source: a class-per-folder tree, or a folder of store.h. When
+/* catalog_open returns a reference to the dataset of a source: a class-per-folder tree, or a packed store. When
  * the dataset is not in memory unchanged, it indexes the source or verifies its checkpoint. Unchanged means three
  * things: every folder has the modification time it had; no read has met a changed file; and the files that are looked
  * at are those that were indexed. It looks at all files of a small tree, and at a random part of a large one's
@@ -98,7 +100,10 @@ void dataset_unref(struct dataset **dataset); /* accepts a pointer to NULL; sets
 
 /* The path and the names of classes are borrowed, and valid while the dataset is referenced. */
 const char *dataset_path(const struct dataset *dataset); /* the source's absolute path, links resolved */
-uint32_t dataset_count(const struct dataset *dataset);   /* number of samples */
+/* dataset_device returns the number of the device that the source lies on now; 0: it cannot be found out. It blocks. */
+uint64_t dataset_device(const struct dataset *dataset);
+const struct source *dataset_source(const struct dataset *dataset); /* source.h; borrowed in the same way */
+uint32_t dataset_count(const struct dataset *dataset);              /* number of samples */
 uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class(const struct dataset *dataset, uint32_t label); /* NULL when label ≥ classes */
 /* dataset_fingerprint hashes classes, keys, sizes, labels and order. Times do not count, so that a copy elsewhere has
@@ -109,15 +114,6 @@ void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]);
  * see catalog_version. A folder and its store have the same content, and different times. */
 void dataset_version(const struct dataset *dataset, struct dataset_version *out);
 
-/* How a dataset was packed, and what that did to its samples. All is 0 for a plain tree. */
-struct packing {
-    bool packed;
-    uint32_t max_side, quality; /* images whose longer side was above max_side are JPEGs of this quality; 0: none are */
-    bool restart_rows;          /* JPEGs were written again with restart markers, where they could be */
-    bool planes;                /* and their coefficients in bit planes, where they could be: those are no JPEGs */
-    uint32_t samples_shrunk, samples_restart_rows, samples_planes;
-    uint32_t samples_undecoded; /* they should have been shrunk, but cannot be decoded, and are as they were */
-};
 /* dataset_packing fills that in. It describes what the last store did, and not what had been done to that store's
  * source. Any thread. */
 void dataset_packing(const struct dataset *dataset, struct packing *out);
@@ -161,15 +157,6 @@ const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t ch
  *                   was read; a store was replaced: open the dataset again)
  *   of the process  LARDER_ELIMIT (no file descriptor is free: try again) */
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
-
-/* One sample among several to be read. The caller sets index and buf. The outcome is in err; code 0 means that it was
- * read. `left` says instead that the time was up before the sample was begun. */
-struct sample_read {
-    uint32_t index;
-    void *buf; /* room for dataset_size(index) */
-    bool left;
-    struct error err;
-};
 
 /* dataset_read_many reads samples as dataset_read does, each with its own outcome, and returns the number that failed.
  * count ≤ CHUNK_SAMPLES_MAX. In a store one read brings a chunk's samples; in a plain tree a few files are read at

@@ -16,7 +16,7 @@
 #include <xxhash.h>
 
 #include "cache/catalog/catalog_priv.h"
-#include "cache/memory/sealed.h"
+#include "cache/sealed.h"
 #include "common/little_endian.h"
 
 #define COUNTS_BYTES 40

@@ -63,7 +63,7 @@ static bool read_content(const struct dataset *dataset, const struct interrupt *
             if (code != LARDER_EGONE)
                 log_warn_limited("msg=\"a dataset is told from other versions of it by its files' times alone\" "
                                  "source=\"%s\" err=\"%s\"",
-                                 dataset->index.root, problem.text);
+                                 dataset_path(dataset), problem.text);
             return false;
         }
     }
@@ -124,7 +124,7 @@ bool contents_find(struct contents *contents, struct dataset *dataset, bool unsa
 {
     unsigned n;
     struct reader *reader = NULL;
-    if (dataset->store || atomic_load_explicit(&dataset->has_content, memory_order_acquire))
+    if (dataset->source->hashes || atomic_load_explicit(&dataset->has_content, memory_order_acquire))
         return false;
     pthread_mutex_lock(&contents->lock);
     free_done_locked(contents);

@@ -3,8 +3,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/catalog/catalog_priv.h"
 #include "common/check.h"
+#include "common/little_endian.h"
 
 _Static_assert(DATASET_SAMPLES_MAX < SAMPLE_NONE, "no sample's index is SAMPLE_NONE");
 
@@ -34,15 +35,11 @@ static int order_by_id(struct dataset *dataset, const sample_id *ids)
 void dataset_parts_free(struct dataset_parts *parts)
 {
     if (parts->id_table)
-        id_table_drop(parts->id_table, parts->ids, parts->index.sample_count);
+        id_table_drop(parts->id_table, parts->ids, parts->source->index.sample_count);
     id_table_unref(&parts->id_table);
-    index_free(&parts->index);
+    source_free(&parts->source);
     free(parts->ids);
     free(parts->checkpoint);
-    chunking_free(&parts->chunking);
-    if (parts->store)
-        store_free(parts->store);
-    free(parts->store);
 }
 
 static void dataset_free(struct dataset *dataset)
@@ -50,14 +47,10 @@ static void dataset_free(struct dataset *dataset)
     if (dataset->id_table)
         id_table_drop(dataset->id_table, dataset->ids, dataset->count);
     id_table_unref(&dataset->id_table);
-    index_free(&dataset->index);
+    source_free(&dataset->source);
     free(dataset->ids);
     free(dataset->by_id);
     free(dataset->checkpoint);
-    chunking_free(&dataset->chunking);
-    if (dataset->store)
-        store_free(dataset->store);
-    free(dataset->store);
     dataset->magic = 0;
     free(dataset);
 }
@@ -77,10 +70,24 @@ static void shrink(struct index *index)
     }
 }
 
+/* Images that were shrunk are others than those of the source. */
+static void add_shrinking(const struct packing *packing, uint64_t fingerprint[2])
+{
+    uint8_t facts[24];
+    uint8_t *at = put_u64(facts, fingerprint[0]);
+    at = put_u64(at, fingerprint[1]);
+    at = put_u32(at, packing->max_side);
+    put_u32(at, packing->quality);
+    XXH128_hash_t hash = XXH3_128bits(facts, sizeof facts);
+    fingerprint[0] = hash.low64;
+    fingerprint[1] = hash.high64;
+}
+
 int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
 {
-    struct index *index = &parts->index;
-    CHECK(index->sample_count && index->sample_count <= DATASET_SAMPLES_MAX && parts->chunking.members);
+    struct source *source = parts->source;
+    struct index *index = &source->index;
+    CHECK(index->sample_count && index->sample_count <= DATASET_SAMPLES_MAX && source->chunking.members);
     struct dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset)
         return LARDER_ENOMEM;
@@ -88,26 +95,23 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     atomic_init(&dataset->refs, 1);
     atomic_init(&dataset->stale, false);
     dataset->count = (uint32_t)index->sample_count;
-    const uint64_t *sizes = parts->store ? parts->store->source_bytes : NULL;
-    if (order_by_id(dataset, parts->ids) || index_fingerprint(index, sizes, dataset->fingerprint) ||
-        version_times(index, parts->store, dataset->times)) {
+    if (order_by_id(dataset, parts->ids) || index_fingerprint(index, source->packed_bytes, dataset->fingerprint) ||
+        version_times(source, dataset->times)) {
         dataset_free(dataset);
         return LARDER_ENOMEM;
     }
-    if (parts->store)
-        store_fingerprint(parts->store, dataset->fingerprint);
+    if (source->packing.max_side)
+        add_shrinking(&source->packing, dataset->fingerprint);
     shrink(index);
-    dataset->index = parts->index;
-    dataset->samples = parts->index.samples;
+    dataset->source = source;
+    dataset->samples = index->samples;
     dataset->ids = parts->ids;
     dataset->id_table = parts->id_table;
     dataset->checkpoint = parts->checkpoint;
-    dataset->chunking = parts->chunking;
-    dataset->store = parts->store;
     *parts = (struct dataset_parts){0};
-    memcpy(dataset->content, dataset->index.content, sizeof dataset->content);
-    if (dataset->store)
-        version_of_store(dataset, dataset->content);
+    memcpy(dataset->content, index->content, sizeof dataset->content);
+    if (source->hashes)
+        version_of_hashes(dataset, dataset->content);
     atomic_init(&dataset->has_content, dataset->content[0] || dataset->content[1]);
     *out = dataset;
     return 0;
@@ -142,7 +146,18 @@ static const struct index_sample *sample_at(const struct dataset *dataset, uint3
 const char *dataset_path(const struct dataset *dataset)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
-    return dataset->index.root;
+    return dataset->source->index.root;
+}
+
+const struct source *dataset_source(const struct dataset *dataset)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    return dataset->source;
+}
+
+uint64_t dataset_device(const struct dataset *dataset)
+{
+    return source_device(dataset_source(dataset));
 }
 
 uint32_t dataset_count(const struct dataset *dataset)
@@ -154,13 +169,15 @@ uint32_t dataset_count(const struct dataset *dataset)
 uint32_t dataset_classes(const struct dataset *dataset)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
-    return (uint32_t)dataset->index.class_count;
+    return (uint32_t)dataset->source->index.class_count;
 }
 
 const char *dataset_class(const struct dataset *dataset, uint32_t label)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
-    return label < dataset->index.class_count ? dataset->index.strings + dataset->index.classes[label] : NULL;
+    return label < dataset->source->index.class_count
+               ? dataset->source->index.strings + dataset->source->index.classes[label]
+               : NULL;
 }
 
 void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2])
@@ -181,7 +198,7 @@ void dataset_version(const struct dataset *dataset, struct dataset_version *out)
 void dataset_packing(const struct dataset *dataset, struct packing *out)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
-    *out = dataset->store ? dataset->store->packing : (struct packing){0};
+    *out = dataset->source->packing;
 }
 
 sample_id dataset_id(const struct dataset *dataset, uint32_t index)
@@ -202,19 +219,32 @@ uint64_t dataset_size(const struct dataset *dataset, uint32_t index)
 
 const char *dataset_key(const struct dataset *dataset, uint32_t index)
 {
-    return dataset->index.strings + sample_at(dataset, index)->key;
+    return dataset->source->index.strings + sample_at(dataset, index)->key;
 }
 
-/* In a store, a sample's device and inode hold its content's hash. */
+/* Where a source knows the contents' hashes, device and inode of a sample hold its one. */
 void dataset_lasting_id(const struct dataset *dataset, uint32_t index, uint64_t out[2])
 {
     const struct index_sample *sample = sample_at(dataset, index);
-    const char *root = dataset->index.root, *key = dataset->store ? "" : dataset->index.strings + sample->key;
+    bool hashed = dataset->source->hashes;
+    const char *root = dataset_path(dataset), *key = hashed ? "" : dataset_key(dataset, index);
     uint64_t words[] = {XXH3_64bits(root, strlen(root)), sample->size, (uint64_t)sample->mtime_ns,
-                        dataset->store ? sample->device : 0, dataset->store ? sample->inode : 0};
+                        hashed ? sample->device : 0, hashed ? sample->inode : 0};
     XXH128_hash_t hash = XXH3_128bits_withSeed(key, strlen(key), XXH3_64bits(words, sizeof words));
     out[0] = hash.low64;
     out[1] = hash.high64;
+}
+
+bool dataset_content_id(const struct dataset *dataset, uint32_t index, uint64_t seed, uint64_t out[2])
+{
+    const struct index_sample *sample = sample_at(dataset, index);
+    const struct source *source = dataset->source;
+    if (sample->flags & INDEX_UNREACHABLE)
+        return false;
+    struct identity identity = source->kind->identity(source, index, (uint64_t)sample->ctime_ns, seed);
+    out[0] = identity.low;
+    out[1] = identity.high;
+    return true;
 }
 
 bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index)
@@ -245,20 +275,20 @@ const sample_id *dataset_ids(const struct dataset *dataset)
 uint32_t dataset_chunk_size(const struct dataset *dataset)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
-    return dataset->chunking.chunk_size;
+    return dataset->source->chunking.chunk_size;
 }
 
 uint32_t dataset_chunk_count(const struct dataset *dataset)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
-    uint32_t size = dataset->chunking.chunk_size;
+    uint32_t size = dataset->source->chunking.chunk_size;
     return dataset->count / size + (dataset->count % size != 0);
 }
 
 uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_t *slot)
 {
     sample_at(dataset, index);
-    uint32_t position = dataset->chunking.positions[index], size = dataset->chunking.chunk_size;
+    uint32_t position = dataset->source->chunking.positions[index], size = dataset->source->chunking.chunk_size;
     if (slot)
         *slot = position % size;
     return position / size;
@@ -267,7 +297,7 @@ uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_
 const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count)
 {
     CHECK(chunk < dataset_chunk_count(dataset));
-    uint32_t size = dataset->chunking.chunk_size, first = chunk * size;
+    uint32_t size = dataset->source->chunking.chunk_size, first = chunk * size;
     *count = dataset->count - first < size ? dataset->count - first : size;
-    return dataset->chunking.members + first;
+    return dataset->source->chunking.members + first;
 }

@@ -43,7 +43,7 @@ int saver_create(struct saver **out)
 
 static void not_kept(const struct dataset *dataset, const char *why)
 {
-    log_warn_limited("msg=\"catalog checkpoint not kept\" source=\"%s\" err=\"%s\"", dataset->index.root, why);
+    log_warn_limited("msg=\"catalog checkpoint not kept\" source=\"%s\" err=\"%s\"", dataset_path(dataset), why);
 }
 
 static void save_free(struct save *save)
@@ -58,7 +58,7 @@ static void save_free(struct save *save)
 static void write_checkpoint(const struct save *save)
 {
     const struct dataset *dataset = save->dataset;
-    struct index index = dataset->index;
+    struct index index = dataset->source->index;
     struct dataset_version version;
     struct error problem;
     if (atomic_load(&dataset->stale))
@@ -129,7 +129,7 @@ static const char *add(struct saver *saver, struct save *save)
 
 void saver_save(struct saver *saver, struct dataset *dataset)
 {
-    size_t bytes = dataset->index.folder_count * sizeof *dataset->index.folders;
+    size_t bytes = dataset->source->index.folder_count * sizeof *dataset->source->index.folders;
     struct save *save = calloc(1, sizeof *save);
     struct index_folder *folders = malloc(bytes);
     if (!save || !folders) {
@@ -138,7 +138,7 @@ void saver_save(struct saver *saver, struct dataset *dataset)
         not_kept(dataset, "out of memory");
         return;
     }
-    memcpy(folders, dataset->index.folders, bytes);
+    memcpy(folders, dataset->source->index.folders, bytes);
     save->dataset = dataset_ref(dataset);
     save->folders = folders;
     const char *why = add(saver, save);

@@ -4,30 +4,31 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/catalog/catalog_priv.h"
 #include "common/random.h"
 
 #define WITNESS_BYTES_MAX (UINT64_C(64) << 20) /* all witnesses but the first, which is the shortest */
-#define STORE_SEED 1                           /* so that no store's hash is that of a tree's times */
+#define HASHES_SEED 1                          /* so that no hash of contents is that of times */
 #define HASHED_AT_ONCE 512
 
-/* store_content returns the hash of a sample's content as it was packed, before any rewriting, which the fingerprint
+/* packed_content returns the hash of a sample's content as it was packed, before any rewriting, which the fingerprint
  * covers. A sample that could not be read when it was packed has none. */
-static struct identity store_content(const struct store *store, const struct index_sample *samples, size_t i)
+static struct identity packed_content(const struct source *source, size_t i)
 {
-    return samples[i].flags & INDEX_UNREACHABLE ? (struct identity){0} : store->hashes[i];
+    return source->index.samples[i].flags & INDEX_UNREACHABLE ? (struct identity){0} : source->hashes[i];
 }
 
-int version_times(const struct index *index, const struct store *store, uint64_t out[2])
+int version_times(const struct source *source, uint64_t out[2])
 {
+    const struct index *index = &source->index;
     uint64_t words[HASHED_AT_ONCE];
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return LARDER_ENOMEM;
-    XXH3_128bits_reset_withSeed(state, store ? STORE_SEED : 0);
+    XXH3_128bits_reset_withSeed(state, source->hashes ? HASHES_SEED : 0);
     for (size_t i = 0, n = 0; i < index->sample_count; i++) {
-        if (store) {
-            struct identity content = store_content(store, index->samples, i);
+        if (source->hashes) {
+            struct identity content = packed_content(source, i);
             words[n++] = htole64(content.low);
             words[n++] = htole64(content.high);
         } else {
@@ -62,7 +63,7 @@ static int compare_candidates(const void *a, const void *b)
 uint32_t version_witnesses(const struct dataset *dataset, uint32_t witnesses[WITNESSES_MAX])
 {
     struct candidate candidates[WITNESSES_MAX];
-    const uint64_t *sizes = dataset->store ? dataset->store->source_bytes : NULL;
+    const uint64_t *sizes = dataset->source->packed_bytes;
     uint64_t count = dataset->count, parts = count < WITNESSES_MAX ? count : WITNESSES_MAX;
     struct rng rng;
     random_seed_keys(&rng, dataset->fingerprint[0], dataset->fingerprint[1], 0, 0);
@@ -95,11 +96,11 @@ void version_content(const uint32_t *witnesses, const struct identity *hashes, u
     out[1] = hash.high64;
 }
 
-void version_of_store(const struct dataset *dataset, uint64_t out[2])
+void version_of_hashes(const struct dataset *dataset, uint64_t out[2])
 {
     uint32_t witnesses[WITNESSES_MAX], n = version_witnesses(dataset, witnesses);
     struct identity hashes[WITNESSES_MAX];
     for (uint32_t i = 0; i < n; i++)
-        hashes[i] = store_content(dataset->store, dataset->samples, witnesses[i]);
+        hashes[i] = packed_content(dataset->source, witnesses[i]);
     version_content(witnesses, hashes, n, out);
 }

@@ -5,9 +5,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/memory/sealed.h"
-#include "cache/store/store_priv.h"
+#include "cache/sealed.h"
+#include "cache/store/format.h"
 #include "common/little_endian.h"
+#include "common/types.h"
 
 #define COUNTS_BYTES 48
 #define PACKING_BYTES 16 /* they follow the counts from version 3 on */
@@ -74,20 +75,6 @@ void store_free(struct store *store)
     *store = (struct store){0};
 }
 
-void store_fingerprint(const struct store *store, uint64_t fingerprint[2])
-{
-    if (!store->packing.max_side)
-        return;
-    uint8_t facts[24];
-    uint8_t *at = put_u64(facts, fingerprint[0]);
-    at = put_u64(at, fingerprint[1]);
-    at = put_u32(at, store->packing.max_side);
-    put_u32(at, store->packing.quality);
-    XXH128_hash_t hash = XXH3_128bits(facts, sizeof facts);
-    fingerprint[0] = hash.low64;
-    fingerprint[1] = hash.high64;
-}
-
 void store_segment_name(uint32_t number, char name[STORE_NAME_MAX])
 {
     snprintf(name, STORE_NAME_MAX, STORE_SEGMENT_FORMAT, number);
@@ -103,6 +90,19 @@ uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chu
     uint64_t first = (uint64_t)segment->first_chunk * chunk_size;
     uint64_t end = first + (uint64_t)segment->chunk_count * chunk_size;
     return (uint32_t)((end < sample_count ? end : sample_count) - first);
+}
+
+uint32_t store_segment_of(const struct store *store, uint32_t chunk)
+{
+    uint32_t low = 0, high = store->segment_count - 1;
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        if (store->segments[middle].first_chunk <= chunk)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
 }
 
 static int damaged(struct error *err, const char *what)

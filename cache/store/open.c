@@ -1,4 +1,4 @@
-/* open.c: recognises a store and loads its index. */
+/* open.c: recognises a store and loads its index: the kind "store" of sources. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,7 +8,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/file.h"
+#include "cache/store/store.h"
 #include "common/log.h"
 
 static bool index_path(const char *root, const char *name, char path[PATH_MAX])
@@ -17,35 +18,26 @@ static bool index_path(const char *root, const char *name, char path[PATH_MAX])
     return len > 0 && len < PATH_MAX;
 }
 
-int store_is(const char *root, bool *is_store, struct error *err)
+static int is_store(const char *root, bool *is, struct error *err)
 {
     char path[PATH_MAX];
     struct shown shown;
     struct stat st;
-    *is_store = index_path(root, STORE_INDEX_NAME, path) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
-    if (!*is_store && index_path(root, STORE_UNFINISHED_NAME, path) && stat(path, &st) == 0)
+    *is = index_path(root, STORE_INDEX_NAME, path) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    if (!*is && index_path(root, STORE_UNFINISHED_NAME, path) && stat(path, &st) == 0)
         return error_set(err, LARDER_EINVAL,
                          "%s: a store whose packing was interrupted: run the same `larder pack` again",
                          path_shown(root, &shown));
     return 0;
 }
 
-bool store_unchanged(const char *root, const struct store *store)
-{
-    char path[PATH_MAX];
-    struct stat st;
-    return index_path(root, STORE_INDEX_NAME, path) && stat(path, &st) == 0 && st.st_dev == store->index_device &&
-           st.st_ino == store->index_inode && (uint64_t)st.st_size == store->index_size &&
-           file_mtime_ns(&st) == store->index_mtime_ns;
-}
-
 /* A sample that was not readable has no content to be known by: it is the one at this place of this pack. */
-static void identify_unreadable(struct dataset_parts *parts)
+static void identify_unreadable(struct index *index, const uint64_t plan[2])
 {
-    for (size_t i = 0; i < parts->index.sample_count; i++) {
-        struct index_sample *sample = &parts->index.samples[i];
+    for (size_t i = 0; i < index->sample_count; i++) {
+        struct index_sample *sample = &index->samples[i];
         if (sample->flags & INDEX_UNREACHABLE) {
-            uint64_t facts[3] = {parts->store->plan[0], parts->store->plan[1], i};
+            uint64_t facts[3] = {plan[0], plan[1], i};
             XXH128_hash_t hash = XXH3_128bits(facts, sizeof facts);
             sample->device = hash.low64;
             sample->inode = hash.high64;
@@ -78,33 +70,43 @@ static bool is_foreign(const char *root, uint32_t segment_count)
     return foreign;
 }
 
-int store_load(const char *root, const struct interrupt *interrupt, struct dataset_parts *parts, struct error *err)
+static void destroy(struct source *source)
 {
+    store_free(&((struct store_source *)source)->store);
+}
+
+static int load(const char *path, const struct source_wish *wish, struct source *source, struct error *err)
+{
+    struct store *store = &((struct store_source *)source)->store;
+    const struct file_wanted wanted = {.path = path, .max_bytes = STORE_INDEX_BYTES_MAX, .interrupt = wish->interrupt};
+    uint8_t *bytes = NULL;
+    size_t len_bytes;
+    struct shown shown;
+    int code = file_load(&wanted, &bytes, &len_bytes, err);
+    if (code)
+        return code;
+    code = store_index_parse(bytes, len_bytes, &source->index, &source->chunking, store, err);
+    free(bytes);
+    if (code)
+        return error_prefix(err, code, "%s", path_shown(path, &shown));
+    source->index.root = strdup(wish->path);
+    return source->index.root ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
+}
+
+static int index_store(const struct source_wish *wish, struct source *source, struct error *err)
+{
+    struct store *store = &((struct store_source *)source)->store;
+    const char *root = wish->path;
     char path[PATH_MAX];
     struct shown shown;
     struct stat st;
-    uint8_t *bytes = NULL;
-    size_t len_bytes;
     if (!index_path(root, STORE_INDEX_NAME, path))
         return error_set(err, LARDER_ELIMIT, "%s: the path is too long", path_shown(root, &shown));
     if (stat(path, &st)) /* before it is read: if it is replaced in between, the next open sees that */
         return file_error(err, path, "look at it");
-    const struct file_wanted wanted = {.path = path, .max_bytes = STORE_INDEX_BYTES_MAX, .interrupt = interrupt};
-    int code = file_load(&wanted, &bytes, &len_bytes, err);
+    int code = load(path, wish, source, err);
     if (code)
         return code;
-    struct store *store = calloc(1, sizeof *store);
-    char *copy = strdup(root);
-    if (!store || !copy)
-        code = error_set(err, LARDER_ENOMEM, "out of memory");
-    else if ((code = store_index_parse(bytes, len_bytes, &parts->index, &parts->chunking, store, err)))
-        error_prefix(err, code, "%s", path_shown(path, &shown));
-    free(bytes);
-    if (code) {
-        free(store);
-        free(copy);
-        return code;
-    }
     store->index_device = st.st_dev;
     store->index_inode = st.st_ino;
     store->index_size = (uint64_t)st.st_size;
@@ -114,21 +116,24 @@ int store_load(const char *root, const struct interrupt *interrupt, struct datas
     if (store->foreign)
         log_info("msg=\"others may write to this store: no other dataset shares its samples\" source=\"%s\"",
                  path_shown(root, &shown));
-    parts->index.root = copy;
-    parts->store = store;
-    identify_unreadable(parts);
+    identify_unreadable(&source->index, store->plan);
+    source->medium = (struct medium){.root = source->index.root, .device = st.st_dev};
+    source->packing = store->packing;
+    source->hashes = store->hashes;
+    source->packed_bytes = store->source_bytes;
     return 0;
 }
 
-uint32_t store_segment_of(const struct store *store, uint32_t chunk)
-{
-    uint32_t low = 0, high = store->segment_count - 1;
-    while (low < high) {
-        uint32_t middle = low + (high - low + 1) / 2;
-        if (store->segments[middle].first_chunk <= chunk)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
+const struct source_kind store_kind = {
+    .bytes = sizeof(struct store_source),
+    .is = is_store,
+    .index = index_store,
+    .unchanged = store_unchanged,
+    .read = ranges_read,
+    .identity = store_identity,
+    .destroy = destroy,
+    .place = store_place,
+    .blob_name = store_blob_name,
+    .check = store_check,
+    .failed = store_failed,
+};

@@ -84,6 +84,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         os.makedirs(licences, exist_ok=True)
         shutil.copy(os.path.join(_source_tree(), "LICENSE"), licences)
         if _is_pure():
+            _tell_licence(root)
             return _finish(root, wheel_directory, pure)
         programs = _compile(_source_tree(), os.path.join(work, "build"))
         _add_programs(root, programs)
@@ -196,6 +197,18 @@ def _add_licences(licences, libraries):
             shutil.copy(copyright_, os.path.join(licences, package + ".txt"))
     with open(os.path.join(licences, "BUNDLED.txt"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
+
+
+def _tell_licence(root):
+    """The metadata of a wheel that has nothing of others names the licence as an SPDX expression, and its file."""
+    path = os.path.join(root, _info(root), "METADATA")
+    with open(path, encoding="utf-8") as file:
+        head, _, rest = file.read().partition("\n\n")
+    lines = [line for line in head.split("\n")
+             if not line.startswith(("License", "Classifier: License", "Metadata-Version:"))]
+    lines = ["Metadata-Version: 2.4", *lines, "License-Expression: Apache-2.0", "License-File: LICENSE"]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n\n" + rest)
 
 
 def _package(path):

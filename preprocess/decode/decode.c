@@ -5,8 +5,9 @@
 #include "common/check.h"
 #include "preprocess/decode/decoder.h"
 
-/* The first of these that an image is for decodes it. The last one takes all that is left. */
-static const struct decoder_kind *const kinds[] = {&decoder_jpeg, &decoder_webp, &decoder_plain, &decoder_vips};
+/* The first of these that an image is for decodes it. */
+static const struct decoder_kind *const kinds[] = {&decoder_jpeg, &decoder_png, &decoder_webp,
+                                                   &decoder_tiff, &decoder_gif, &decoder_plain};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 struct decoder {
@@ -59,8 +60,11 @@ int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, st
         .limits = &decoder->limits, .bytes = bytes, .len_bytes = len_bytes, .scratch = scratch};
     if (len_bytes == 0)
         return decode_fail(fault, BAD_NOT_AN_IMAGE, "it is empty");
-    while (kinds[i]->is && !kinds[i]->is(bytes, len_bytes))
+    while (i < KINDS && !kinds[i]->is(bytes, len_bytes))
         i++;
+    if (i == KINDS)
+        return decode_fail(fault, BAD_NOT_AN_IMAGE,
+                           "not an image of a supported format (JPEG, PNG, WebP, TIFF, GIF, BMP, binary PNM)");
     decoder->kind = kinds[i];
     decoder->state = decoder->states[i];
     int rc = decoder->kind->open(decoder->state, &decoder->image, fault);

@@ -6,10 +6,10 @@
  *   decode_region  once: decodes the rectangle (or nothing more than rows above it that the format forces)
  *   decode_close   always, also after a failure
  *
- * libjpeg-turbo decodes JPEG, libwebp still WebP, plain.c BMP and binary PNM, libvips all else. Output is 8-bit RGB,
- * the same as torchvision's ImageFolder makes. Greyscale is copied to all channels, and palettes are looked up. The
- * upper 8 of 16 bits are kept. CMYK is converted as Pillow does. Alpha is dropped without compositing. Orientation in
- * EXIF is not applied. One thread owns a decoder. */
+ * libjpeg-turbo decodes JPEG, libpng and libdeflate PNG, libwebp WebP, libtiff TIFF, and the files here GIF, BMP and
+ * binary PNM. Output is 8-bit RGB, the same as torchvision's ImageFolder makes. Greyscale is copied to all channels,
+ * and palettes are looked up. The upper 8 of 16 bits are kept. CMYK is converted as Pillow does. Alpha is dropped
+ * without compositing. Orientation in EXIF is not applied. One thread owns a decoder. */
 #ifndef LARDER_PREPROCESS_DECODE_DECODE_H
 #define LARDER_PREPROCESS_DECODE_DECODE_H
 

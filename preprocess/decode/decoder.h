@@ -27,7 +27,7 @@ struct decoding {
 
 struct decoder_kind {
     const char *name;
-    /* Looks at the first bytes, and tells whether the image is for this decoder. Pure. NULL: any image is. */
+    /* Looks at the first bytes, and tells whether the image is for this decoder. Pure. */
     bool (*is)(const uint8_t *bytes, size_t len_bytes);
     size_t state_bytes; /* size of the kind's own state, which is zeroed when the thread's decoder is made */
     /* Optional. Makes what the state holds for as long as the thread's decoder lives. LARDER_ENOMEM. destroy frees it.
@@ -47,6 +47,6 @@ struct decoder_kind {
     void (*close)(void *state); /* optional: frees what open has made */
 };
 
-extern const struct decoder_kind decoder_jpeg, decoder_webp, decoder_plain, decoder_vips;
+extern const struct decoder_kind decoder_jpeg, decoder_png, decoder_webp, decoder_tiff, decoder_gif, decoder_plain;
 
 #endif

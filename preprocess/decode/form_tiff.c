@@ -1,7 +1,8 @@
-/* form_tiff.c: the first directory of a TIFF, and whether Pillow and libvips make the same picture of what it says. */
+#include "preprocess/decode/form_tiff.h"
+
 #include <string.h>
 
-#include "preprocess/decode/form.h"
+#include "preprocess/image.h"
 
 #define ENTRIES_MAX 4096
 #define BANDS_MAX 6
@@ -59,7 +60,12 @@ struct tiff {
 
 bool form_is_tiff(const uint8_t *bytes, size_t len_bytes)
 {
-    return len_bytes >= 4 && (memcmp(bytes, "II", 2) == 0 || memcmp(bytes, "MM", 2) == 0);
+    static const uint8_t heads[][4] = {{'I', 'I', 42, 0}, {'M', 'M', 0, 42}, {'I', 'I', 43, 0}, {'M', 'M', 0, 43}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        if (len_bytes >= sizeof *heads && memcmp(bytes, heads[i], sizeof *heads) == 0)
+            return true;
+    }
+    return false;
 }
 
 static uint64_t get(const struct tiff *tiff, size_t at, unsigned width)
@@ -179,7 +185,7 @@ static bool extra_bands_are_known(const struct tiff *tiff, const struct says *sa
     return says->photometric == PHOTO_BLACK_FIRST && extra == 1 && says->bits == 8 && value(tiff, FIELD_EXTRA, 0) == 2;
 }
 
-/* libvips takes a palette whose numbers are all small for one of 8 bits, Pillow never does. */
+/* Some readers take a palette whose numbers are all small for one of 8 bits, and Pillow never does. */
 static bool palette_is_known(const struct tiff *tiff, const struct says *says)
 {
     uint64_t count = tiff->entries[FIELD_COLORS].count;
@@ -281,7 +287,7 @@ static bool pieces_are_there(const struct tiff *tiff, const struct says *says)
            tiff->entries[FIELD_TILES].count == (says->tiled ? wanted : 0);
 }
 
-int form_read_tiff(const uint8_t *bytes, size_t len_bytes, struct form *out, struct decode_fault *fault)
+int form_read_tiff(const uint8_t *bytes, size_t len_bytes, uint32_t *orientation, struct decode_fault *fault)
 {
     struct tiff tiff = {.bytes = bytes, .len_bytes = len_bytes};
     if (!read_directory(&tiff))
@@ -295,7 +301,7 @@ int form_read_tiff(const uint8_t *bytes, size_t len_bytes, struct form *out, str
                         .tiled = tiff.entries[FIELD_TILE_WIDTH].count > 0};
     says.bits = common_value(&tiff, FIELD_BITS, says.bands, says.bands == 1 ? 1 : 0);
     says.number = common_value(&tiff, FIELD_NUMBER, says.bands, NUMBER_UNSIGNED);
-    uint32_t orientation = single(&tiff, FIELD_ORIENTATION, FORM_UPRIGHT);
+    uint32_t turned = single(&tiff, FIELD_ORIENTATION, FORM_UPRIGHT);
     if (!says.bits || !says.number || !numbers_are_known(&tiff, &says) || !layout_is_known(&tiff, &says) ||
         (tiff.big && tiff.big_endian))
         return decode_fail(
@@ -310,7 +316,6 @@ int form_read_tiff(const uint8_t *bytes, size_t len_bytes, struct form *out, str
                            "TIFF: an orientation in XMP alone is not supported: save it as PNG, or give the tag");
     if (tiff.entries[FIELD_ORIENTATION].count > 1)
         return decode_fail(fault, BAD_CORRUPT, "TIFF: it has more than one orientation");
-    out->orientation = orientation >= 1 && orientation <= ORIENTATIONS ? orientation : FORM_UPRIGHT;
-    out->clips = says.bits == 16 && says.bands == 1;
+    *orientation = turned >= 1 && turned <= ORIENTATIONS ? turned : FORM_UPRIGHT;
     return 0;
 }

@@ -1,5 +1,4 @@
-/* plain.c: formats whose pixels lie in the file as they are: BMP, and binary PBM, PGM and PPM. libvips does not read
- * BMP, and reads the others with a loader that it does not trust. ImageFolder's trees may hold all of them. */
+/* plain.c: formats whose pixels lie in the file as they are: BMP, and binary PBM, PGM and PPM. */
 #include "preprocess/decode/decoder.h"
 
 #include <math.h>

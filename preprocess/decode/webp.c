@@ -1,7 +1,8 @@
-/* webp.c: still WebP images, by libwebp itself: libvips would decode them whole, and in a thread of its own. */
+/* webp.c: WebP, by libwebp. Of a moving one the first picture is made, on a canvas of the whole size. */
 #include <string.h>
 
 #include <webp/decode.h>
+#include <webp/demux.h>
 
 #include "preprocess/decode/decoder.h"
 
@@ -11,7 +12,9 @@
 #define OUTSIDE_BYTES ((uint64_t)512 << 10)
 #define OUTSIDE_ROWS 96
 #define OUTSIDE_PER_PIXEL 5
+#define OUTSIDE_PER_PIXEL_MOVING 16 /* two canvases, and the frame that is decoded */
 #define FORMAT_LOSSY 1
+#define CANVAS_CHANNELS 4
 
 static const char *status_text(VP8StatusCode status)
 {
@@ -39,11 +42,10 @@ static bool is_cut(const uint8_t *bytes, size_t len_bytes)
     return payload + 8 > len_bytes;
 }
 
-/* Animations are for libvips. */
-static bool is_still(const uint8_t *bytes, size_t len_bytes)
+static bool is_webp(const uint8_t *bytes, size_t len_bytes)
 {
     WebPBitstreamFeatures features;
-    return WebPGetFeatures(bytes, len_bytes, &features) == VP8_STATUS_OK && !features.has_animation;
+    return WebPGetFeatures(bytes, len_bytes, &features) == VP8_STATUS_OK;
 }
 
 static int open_image(void *state, struct decoding *image, struct decode_fault *fault)
@@ -61,6 +63,8 @@ static int open_image(void *state, struct decoding *image, struct decode_fault *
     image->whole = (struct rect){.width = (uint32_t)features.width, .height = (uint32_t)features.height};
     bool plain = features.format == FORMAT_LOSSY && !features.has_alpha;
     uint64_t width = image->whole.width, per_pixel = plain ? 0 : OUTSIDE_PER_PIXEL;
+    if (features.has_animation)
+        per_pixel = OUTSIDE_PER_PIXEL_MOVING;
     image->outside_bytes = OUTSIDE_BYTES + width * OUTSIDE_ROWS + width * image->whole.height * per_pixel;
     return 0;
 }
@@ -75,6 +79,31 @@ static uint32_t after(uint32_t end, uint32_t size)
     return size - end > MARGIN ? end + MARGIN : size;
 }
 
+/* Makes the first picture of a moving image. */
+static int decode_first(const struct decoding *webp, struct rect rect, struct image *out, struct decode_fault *fault)
+{
+    WebPAnimDecoderOptions options;
+    const WebPData data = {webp->bytes, webp->len_bytes};
+    uint8_t *canvas;
+    int time_ms;
+    if (scratch_image(webp->scratch, rect.width, rect.height, out))
+        return webp_fault(fault, VP8_STATUS_OUT_OF_MEMORY);
+    if (!WebPAnimDecoderOptionsInit(&options))
+        return decode_fail(fault, BAD_CORRUPT, "WebP: libwebpdemux is of another version than its header");
+    options.color_mode = MODE_RGBA;
+    options.use_threads = 0;
+    WebPAnimDecoder *decoder = WebPAnimDecoderNew(&data, &options);
+    bool made = decoder && WebPAnimDecoderGetNext(decoder, &canvas, &time_ms);
+    for (uint32_t y = 0; made && y < rect.height; y++) {
+        const uint8_t *in = canvas + ((size_t)webp->whole.width * (rect.y + y) + rect.x) * CANVAS_CHANNELS;
+        uint8_t *to = image_row(out, y);
+        for (uint32_t x = 0; x < rect.width; x++, in += CANVAS_CHANNELS, to += IMAGE_CHANNELS)
+            memcpy(to, in, IMAGE_CHANNELS);
+    }
+    WebPAnimDecoderDelete(decoder);
+    return made ? 0 : webp_fault(fault, VP8_STATUS_BITSTREAM_ERROR);
+}
+
 static int decode_rect(void *state, const struct decoding *webp, struct rect rect, struct image *out,
                        struct decode_fault *fault)
 {
@@ -85,6 +114,8 @@ static int decode_rect(void *state, const struct decoding *webp, struct rect rec
     VP8StatusCode status = WebPGetFeatures(webp->bytes, webp->len_bytes, &config.input);
     if (status != VP8_STATUS_OK)
         return webp_fault(fault, status);
+    if (config.input.has_animation)
+        return decode_first(webp, rect, out, fault);
     uint32_t left = before(rect.x), top = before(rect.y);
     uint32_t width = after(rect.x + rect.width, (uint32_t)config.input.width) - left;
     uint32_t height = after(rect.y + rect.height, (uint32_t)config.input.height) - top;
@@ -110,4 +141,4 @@ static int decode_rect(void *state, const struct decoding *webp, struct rect rec
     return 0;
 }
 
-const struct decoder_kind decoder_webp = {.name = "WebP", .is = is_still, .open = open_image, .region = decode_rect};
+const struct decoder_kind decoder_webp = {.name = "WebP", .is = is_webp, .open = open_image, .region = decode_rect};

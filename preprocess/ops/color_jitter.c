@@ -2,7 +2,8 @@
 #include "preprocess/color.h"
 #include "preprocess/ops/op.h"
 
-enum part { BRIGHTNESS, CONTRAST, SATURATION, HUE, PARTS };
+enum { PARTS = COLOR_HUE + 1 };
+_Static_assert(PARTS <= COLOR_ADJUSTMENTS_MAX && PARTS <= PLAN_CHOICES, "all parts are planned, and done together");
 
 struct values {
     struct arg_range factor[PARTS];
@@ -15,12 +16,12 @@ struct values {
     }
 
 static const struct arg args[] = {
-    FACTOR_ARG("brightness", BRIGHTNESS),
-    FACTOR_ARG("contrast", CONTRAST),
-    FACTOR_ARG("saturation", SATURATION),
+    FACTOR_ARG("brightness", COLOR_BRIGHTNESS),
+    FACTOR_ARG("contrast", COLOR_CONTRAST),
+    FACTOR_ARG("saturation", COLOR_SATURATION),
     {.name = "hue",
      .type = ARG_SPREAD,
-     .offset = offsetof(struct values, factor[HUE]),
+     .offset = offsetof(struct values, factor[COLOR_HUE]),
      .initial = "0",
      .min = -0.5,
      .max = 0.5},
@@ -48,20 +49,15 @@ static int apply(const void *values, const struct op_plan *p, const struct image
     (void)out;
     (void)scratch;
     const struct values *v = values;
+    struct color_adjustment adjustments[PARTS];
+    uint32_t count = 0;
     for (int i = 0; i < PARTS; i++) {
-        enum part part = (enum part)p->choice[i];
-        double nothing = part == HUE ? 0 : 1;
-        if (v->factor[part].low == nothing && v->factor[part].high == nothing)
-            continue;
-        if (part == BRIGHTNESS)
-            color_brightness(in, p->real[part]);
-        else if (part == CONTRAST)
-            color_contrast(in, p->real[part]);
-        else if (part == SATURATION)
-            color_saturation(in, p->real[part]);
-        else
-            color_hue(in, p->real[part]);
+        enum color_what what = (enum color_what)p->choice[i];
+        double nothing = what == COLOR_HUE ? 0 : 1;
+        if (v->factor[what].low != nothing || v->factor[what].high != nothing)
+            adjustments[count++] = (struct color_adjustment){what, p->real[what]};
     }
+    color_adjust(in, adjustments, count);
     return 0;
 }
 

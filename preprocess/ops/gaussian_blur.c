@@ -1,9 +1,14 @@
 /* gaussian_blur: with a random sigma; borders reflected. As torchvision computes it: a kernel in single precision, and
  * one rounding at the end. */
 #include <math.h>
+#include <string.h>
 
+#include "preprocess/blur_rows.h"
 #include "preprocess/ops/op.h"
 #include "preprocess/pixels.h"
+#include "preprocess/simd.h"
+
+static const struct blur_rows *const versions[] = SIMD_TABLES(blur_rows);
 
 #define KERNEL_MAX 1023
 
@@ -33,77 +38,113 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     return 0;
 }
 
-static void make_kernel(float *kernel, uint32_t size, float sigma)
+/* A kernel along one side, without the weights at its ends that are zero in single precision. */
+struct kernel {
+    float *weights;
+    uint32_t size, half;
+};
+
+static void make_kernel(struct kernel *kernel, uint32_t size, float sigma)
 {
     float half = (float)(size - 1) * 0.5f, sum = 0;
     for (uint32_t i = 0; i < size; i++) {
         float x = ((float)i - half) / sigma;
-        kernel[i] = expf(-0.5f * (x * x));
-        sum += kernel[i];
+        kernel->weights[i] = expf(-0.5f * (x * x));
+        sum += kernel->weights[i];
     }
     for (uint32_t i = 0; i < size; i++)
-        kernel[i] /= sum;
+        kernel->weights[i] /= sum;
+    for (; kernel->weights[0] == 0; kernel->weights++)
+        size -= 2;
+    kernel->size = size;
+    kernel->half = size / 2;
 }
 
-/* A row, its ends reflected, as numbers. */
-static void widen(const uint8_t *row, uint32_t width, uint32_t half, float *out)
+/* What a blur works with. `ring` has the rows last blurred along x, as many as the kernel along y looks at. */
+struct blur {
+    const struct blur_rows *rows;
+    struct kernel x, y;
+    uint32_t n_ring;
+    size_t count, padded; /* numbers in a row; and filled up to whole blocks */
+    float *wide;          /* a row, its ends reflected, and afterwards a row's sums */
+    float *ring;
+    const float **taps; /* the rows that are weighed */
+};
+
+static int prepare(const struct values *v, double sigma, const struct image *in, struct scratch *scratch,
+                   struct blur *blur)
 {
-    for (int64_t x = -(int64_t)half; x < (int64_t)width + half; x++, out += IMAGE_CHANNELS) {
-        const uint8_t *from = row + (size_t)pixels_pad_index(x, width, PAD_REFLECT) * IMAGE_CHANNELS;
-        for (int c = 0; c < IMAGE_CHANNELS; c++)
-            out[c] = from[c];
+    uint32_t kx = v->kernel.width, ky = v->kernel.height, most = kx > ky ? kx : ky;
+    size_t count = (size_t)in->width * IMAGE_CHANNELS;
+    *blur = (struct blur){.rows = versions[simd_selected()],
+                          .n_ring = ky < in->height ? ky : in->height,
+                          .count = count,
+                          .padded = (count + BLUR_BLOCK - 1) / BLUR_BLOCK * BLUR_BLOCK};
+    size_t wide = blur->padded + (size_t)kx * IMAGE_CHANNELS;
+    blur->x.weights = scratch_take(scratch, kx * sizeof *blur->x.weights);
+    blur->y.weights = scratch_take(scratch, ky * sizeof *blur->y.weights);
+    blur->wide = scratch_take(scratch, wide * sizeof *blur->wide);
+    blur->ring = scratch_take(scratch, blur->n_ring * blur->padded * sizeof *blur->ring);
+    blur->taps = scratch_take(scratch, most * sizeof *blur->taps);
+    if (!blur->x.weights || !blur->y.weights || !blur->wide || !blur->ring || !blur->taps)
+        return LARDER_ENOMEM;
+    make_kernel(&blur->x, kx, (float)sigma);
+    make_kernel(&blur->y, ky, (float)sigma);
+    memset(blur->wide, 0, wide * sizeof *blur->wide);
+    return 0;
+}
+
+static float *ring_row(const struct blur *blur, uint32_t y)
+{
+    return blur->ring + y % blur->n_ring * blur->padded;
+}
+
+static void reflect_ends(const uint8_t *row, uint32_t width, uint32_t half, float *wide)
+{
+    for (uint32_t i = 0; i < half; i++) {
+        float *left = wide + (size_t)i * IMAGE_CHANNELS, *right = wide + ((size_t)half + width + i) * IMAGE_CHANNELS;
+        const uint8_t *from_left = row + (size_t)(half - i) * IMAGE_CHANNELS,
+                      *from_right = row + (size_t)(width - 2 - i) * IMAGE_CHANNELS;
+        for (int c = 0; c < IMAGE_CHANNELS; c++) {
+            left[c] = from_left[c];
+            right[c] = from_right[c];
+        }
     }
 }
 
-static void along_row(const float *restrict wide, size_t count, const float *kernel, uint32_t size, float *restrict out)
+static void along_row(const struct blur *blur, const struct image *in, uint32_t y)
 {
-    for (size_t i = 0; i < count; i++)
-        out[i] = 0;
-    for (uint32_t k = 0; k < size; k++) {
-        const float *from = wide + (size_t)k * IMAGE_CHANNELS;
-        for (size_t i = 0; i < count; i++)
-            out[i] += kernel[k] * from[i];
-    }
+    const uint8_t *row = image_row(in, y);
+    uint32_t half = blur->x.half;
+    reflect_ends(row, in->width, half, blur->wide);
+    blur->rows->widen(row, blur->count, blur->wide + (size_t)half * IMAGE_CHANNELS);
+    for (uint32_t k = 0; k < blur->x.size; k++)
+        blur->taps[k] = blur->wide + (size_t)k * IMAGE_CHANNELS;
+    blur->rows->weigh(blur->taps, blur->x.weights, blur->x.size, blur->count, ring_row(blur, y));
 }
 
-/* One output row from the rows around it, by way of `sums`. */
-static void down_columns(const float *middle, const struct image *out, uint32_t y, const float *kernel, uint32_t size,
-                         float *restrict sums)
+/* One output row from the rows around it, by way of `wide`. */
+static void down_columns(const struct blur *blur, const struct image *out, uint32_t y)
 {
-    size_t count = (size_t)out->width * IMAGE_CHANNELS;
-    for (size_t i = 0; i < count; i++)
-        sums[i] = 0;
-    for (uint32_t k = 0; k < size; k++) {
-        const float *from = middle +
-                            (size_t)pixels_pad_index((int64_t)y + k - size / 2, out->height, PAD_REFLECT) * count;
-        for (size_t i = 0; i < count; i++)
-            sums[i] += kernel[k] * from[i];
+    for (uint32_t k = 0; k < blur->y.size; k++) {
+        int64_t from = pixels_pad_index((int64_t)y + k - blur->y.half, out->height, PAD_REFLECT);
+        blur->taps[k] = ring_row(blur, (uint32_t)from);
     }
-    uint8_t *to = image_row(out, y);
-    for (size_t i = 0; i < count; i++)
-        to[i] = (uint8_t)(sums[i] >= 255.0f ? 255.0f : rintf(sums[i]));
+    blur->rows->weigh(blur->taps, blur->y.weights, blur->y.size, blur->count, blur->wide);
+    blur->rows->narrow(blur->wide, blur->count, image_row(out, y));
 }
 
 static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
                  struct scratch *scratch)
 {
-    const struct values *v = values;
-    uint32_t kx = v->kernel.width, ky = v->kernel.height;
-    size_t count = (size_t)in->width * IMAGE_CHANNELS;
-    float *kernel_x = scratch_take(scratch, kx * sizeof *kernel_x),
-          *kernel_y = scratch_take(scratch, ky * sizeof *kernel_y);
-    float *wide = scratch_take(scratch, (count + (size_t)kx * IMAGE_CHANNELS) * sizeof *wide);
-    float *middle = scratch_take(scratch, count * in->height * sizeof *middle);
-    if (!kernel_x || !kernel_y || !wide || !middle)
+    struct blur blur;
+    if (prepare(values, p->real[0], in, scratch, &blur))
         return LARDER_ENOMEM;
-    make_kernel(kernel_x, kx, (float)p->real[0]);
-    make_kernel(kernel_y, ky, (float)p->real[0]);
-    for (uint32_t y = 0; y < in->height; y++) {
-        widen(image_row(in, y), in->width, kx / 2, wide);
-        along_row(wide, count, kernel_x, kx, middle + y * count);
+    for (uint32_t y = 0, made = 0; y < in->height; y++) {
+        for (; made < in->height && made <= y + blur.y.half; made++)
+            along_row(&blur, in, made);
+        down_columns(&blur, out, y);
     }
-    for (uint32_t y = 0; y < in->height; y++)
-        down_columns(middle, out, y, kernel_y, ky, wide);
     return 0;
 }
 

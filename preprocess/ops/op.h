@@ -31,8 +31,8 @@ struct op_shape {
     enum pixel_layout layout;
 };
 
-#define PLAN_REALS 8
-#define PLAN_CHOICES 8
+#define PLAN_REALS 48
+#define PLAN_CHOICES 32
 
 struct op_plan {
     bool skip;                      /* chance decided against the operator: it does nothing */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/store/store.h"
+#include "cache/pack/pack.h"
 #include "common/log.h"
 #include "common/option.h"
 #include "preprocess/prepare.h"
@@ -200,9 +200,8 @@ static int pack(struct pack_arguments *arguments)
     struct progress_view view;
     struct error err = {0};
     log_set_level(LOG_WARN);
-    int code = arguments->options.max_side ? prepare_init(&err) : 0;
-    if (!code)
-        code = catalog_create(NULL, &catalog, &err);
+    prepare_init();
+    int code = catalog_create(NULL, &catalog, &err);
     if (!code)
         code = catalog_open(catalog, arguments->source, &dataset, &err);
     progress_view_start(&view, "packing", arguments->quiet);

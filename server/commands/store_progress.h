@@ -3,7 +3,7 @@
 #ifndef LARDER_SERVER_COMMANDS_STORE_PROGRESS_H
 #define LARDER_SERVER_COMMANDS_STORE_PROGRESS_H
 
-#include "cache/store/store.h"
+#include "cache/pack/pack.h"
 
 struct progress_view {
     const char *verb; /* "packing" */

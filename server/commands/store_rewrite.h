@@ -2,7 +2,7 @@
 #ifndef LARDER_SERVER_COMMANDS_STORE_REWRITE_H
 #define LARDER_SERVER_COMMANDS_STORE_REWRITE_H
 
-#include "cache/store/store.h"
+#include "cache/pack/pack.h"
 
 /* store_rewrite is a store_rewrite_fn. With max_side, an image that is larger becomes a smaller JPEG, and prepare_init
  * has been called. With restart_rows, every JPEG gets restart markers that can get them. With planes, such a JPEG is

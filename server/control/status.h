@@ -212,8 +212,8 @@ struct status_process {
 
 /* One snapshot. One thread fills it, then another may read it: it has no pointer to anything that changes. */
 struct daemon_status {
-    const char *version, *libvips, *socket; /* live as long as the daemon; libvips may be NULL */
-    char page[STATUS_PAGE_BYTES];           /* empty: there is none */
+    const char *version, *decoders, *socket; /* live as long as the daemon; decoders may be NULL */
+    char page[STATUS_PAGE_BYTES];            /* empty: there is none */
     bool draining;
     struct status_process process;
     struct status_settings settings;

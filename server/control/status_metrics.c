@@ -26,7 +26,7 @@ static void put_known(struct metrics *metrics, enum metric_id id, double value, 
 
 static void put_process(struct metrics *metrics, const struct daemon_status *status)
 {
-    const char *build[] = {status->version, status->libvips ? status->libvips : "unknown", __VERSION__};
+    const char *build[] = {status->version, status->decoders ? status->decoders : "unknown", __VERSION__};
     metrics_put(metrics, METRIC_BUILD_INFO, 1, build);
     put(metrics, METRIC_START_TIME, status->process.start_time_s);
     put(metrics, METRIC_CPU, status->process.cpu_s);

@@ -57,7 +57,6 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     if (action->job_added.restoring) /* a running job: the driver knows what its ranks were given */
         states_came(driver, action->job, reg);
 
-    struct sample_shape shape = pipeline_shape(reg->found.pipeline);
     struct wire_message message = {
         .type = WIRE_REGISTERED,
         .seq = reg->seq,
@@ -65,11 +64,6 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                        .n_samples = reg->found.samples,
                        .n_batches = action->job_added.n_batches,
                        .n_classes = registration_classes(reg),
-                       .height = shape.height,
-                       .width = shape.width,
-                       .channels = shape.channels,
-                       .dtype = shape.dtype,
-                       .layout = shape.layout,
                        .held_max = action->job_added.held_max,
                        .epoch = action->job_added.epoch,
                        .batch = action->job_added.batch,
@@ -77,6 +71,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                        .view = {reg->found.view_fingerprint[0], reg->found.view_fingerprint[1]},
                        .dataset_samples = dataset_count(reg->found.dataset),
                        .version = reg->found.version,
+                       .layout = *pipeline_layout(reg->found.pipeline),
                        .name = {reg->name, (uint32_t)strlen(reg->name)}}};
     dataset_fingerprint(reg->found.dataset, message.registered.fingerprint);
     session_send(driver->session, reg->client, &message);

@@ -121,7 +121,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
         .pipeline = pipeline,
         .slot_bytes = found->slot_bytes,
         .repeatable = !pipeline_is_random(found->pipeline),
-        .raw = pipeline_shape(found->pipeline).bytes == 0,
+        .raw = pipeline_layout(found->pipeline)->bytes == 0,
         .batch_size = asked->batch_size,
         .prefetch = asked->prefetch,
         .hold = asked->flags & WIRE_HOLD ? asked->prefetch + 1 : 0,

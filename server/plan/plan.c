@@ -70,9 +70,8 @@ static int open_subject(const struct plan_arguments *arguments, struct subject *
     const struct config_dataset *named = config_dataset_find(subject->config, path);
     path = named ? named->path : path;
     spec = spec ? spec : named && named->pipeline ? named->pipeline : DEFAULT_PIPELINE;
-    code = prepare_init(err);
-    if (!code)
-        code = read_pipeline(spec, &subject->pipeline, err);
+    prepare_init();
+    code = read_pipeline(spec, &subject->pipeline, err);
     if (!code)
         code = catalog_create(NULL, &subject->catalog, err);
     if (!code)
@@ -117,7 +116,7 @@ static void describe(const struct plan_arguments *arguments, struct subject *sub
     most = most < PLAYED_MIN ? PLAYED_MIN : most < PLAN_PLAYED_MAX ? most : PLAN_PLAYED_MAX;
     subject->plan = (struct plan_case){.samples = dataset_count(subject->dataset),
                                        .chunk = dataset_chunk_size(subject->dataset),
-                                       .slot_bytes = pipeline_shape(subject->pipeline).bytes,
+                                       .slot_bytes = pipeline_layout(subject->pipeline)->bytes,
                                        .repeatable = !pipeline_is_random(subject->pipeline),
                                        .source = subject->measured.source,
                                        .preparing = subject->measured.preparing,

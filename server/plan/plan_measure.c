@@ -192,7 +192,7 @@ static const struct sample_read *sample_at(const struct bench *bench, uint32_t n
 
 static size_t longest_bytes(const struct bench *bench)
 {
-    size_t longest = pipeline_shape(bench->probe->pipeline).bytes;
+    size_t longest = pipeline_layout(bench->probe->pipeline)->bytes;
     for (uint32_t i = 0; i < bench->count; i++) {
         for (uint32_t at = 0; at < bench->all[i].count; at++) {
             uint64_t bytes = dataset_size(bench->probe->dataset, bench->all[i].reads[at].index);

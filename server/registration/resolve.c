@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <xxhash.h>
 
 #include "common/little_endian.h"
@@ -246,7 +245,7 @@ static int compare_descending(const void *a, const void *b)
 static int size_slots(struct registration_found *found, uint64_t batch_samples, const struct engine_config *engine,
                       struct error *err)
 {
-    found->sample_bytes = found->slot_bytes = pipeline_shape(found->pipeline).bytes;
+    found->sample_bytes = found->slot_bytes = pipeline_layout(found->pipeline)->bytes;
     if (found->sample_bytes)
         return 0;
     uint32_t count = found->selection->view.count;
@@ -267,14 +266,6 @@ static int size_slots(struct registration_found *found, uint64_t batch_samples, 
                : error_set(err, LARDER_ELIMIT,
                            "a file of %llu bytes is too long to be delivered: leave files over 4 GiB out",
                            (unsigned long long)found->sample_bytes);
-}
-
-/* device_of returns 0 when the device cannot be found out. That is no error: the number only tells slow devices from
- * fast ones. */
-static uint64_t device_of(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 ? (uint64_t)st.st_dev : 0;
 }
 
 static int check_roots(const struct config *config, const char *path, const char *resolved, struct error *err)
@@ -325,7 +316,7 @@ static int check_encoded(const struct registration_found *found, const char *pat
 {
     struct packing packing;
     dataset_packing(found->dataset, &packing);
-    if (packing.samples_planes == 0 || pipeline_shape(found->pipeline).bytes)
+    if (packing.samples_planes == 0 || pipeline_layout(found->pipeline)->bytes)
         return 0;
     return error_set(
         err, LARDER_EINVAL,
@@ -364,7 +355,7 @@ static int resolve(struct registration *reg, const struct resolver *with, struct
     if (!code)
         code = open_dataset(reg, with->catalog, config, path, err);
     if (!code)
-        found->device = device_of(dataset_path(found->dataset));
+        found->device = dataset_device(found->dataset);
     if (!code)
         code = select_samples(reg, named, path, err);
     if (!code)

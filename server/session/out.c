@@ -28,7 +28,7 @@
 static size_t variable_bytes(const struct wire_message *msg)
 {
     switch (msg->type) {
-    case WIRE_REGISTERED: return msg->registered.name.len_bytes;
+    case WIRE_REGISTERED: return msg->registered.name.len_bytes + (size_t)msg->registered.layout.n * WIRE_FIELD_BYTES;
     case WIRE_CLASSES: return msg->classes.names.len_bytes;
     case WIRE_BATCH: return (size_t)msg->batch.count * WIRE_ENTRY_BYTES;
     case WIRE_TURNS: return (size_t)msg->turns.count * WIRE_TURN_BYTES;

@@ -14,7 +14,7 @@
 /* fits tells whether an answer with as many samples as are asked for at once is short enough. */
 static bool fits(const struct registration *reg)
 {
-    uint64_t bytes = pipeline_shape(reg->found.pipeline).bytes;
+    uint64_t bytes = pipeline_layout(reg->found.pipeline)->bytes;
     return bytes > 0 && bytes <= (PEER_ANSWER_MAX - HEAD_BYTES_MAX) / MERGE_SAMPLES_MOST;
 }
 

@@ -310,7 +310,7 @@ static void make(struct local *local, const struct worker_prepare *task, struct 
 
 static bool is_encoded(const struct prepare_output *output)
 {
-    return pipeline_shape(output->pipeline).height == 0;
+    return pipeline_layout(output->pipeline)->n == 0;
 }
 
 /* make_undecoded makes what a poisonous sample still is good for: its bytes as they are. */

@@ -1,6 +1,7 @@
 """tests/lint/layers finds what it is there for: the tree as it is passes, and each kind of fault, put into a copy of
 it, makes it fail with a line that names the file and the rule."""
 
+import importlib.machinery
 import os
 import pathlib
 import runpy
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -74,6 +76,12 @@ CASES = {
     "a circle of includes among tests": (
         {"tests/unit/ring_a.h": '#include "tests/unit/ring_b.h"\n', "tests/unit/ring_b.h": '#include "ring_a.h"\n'},
         "tests/unit/ring_a.h:1", "circle of includes", "tests/unit/ring_b.h:1"),
+    "a circle of two folders, of files that make none": (
+        {"cache/source/low.h": "void low(void);\n", "cache/store/high.h": "enum { HIGH };\n",
+         "cache/source/low.c": '#include "cache/store/high.h"\n',
+         "cache/source/low_one.c": '#include "cache/source/low.h"\nvoid low(void)\n{\n}\n',
+         "cache/store/high.c": '#include "cache/source/low.h"\nstatic void high(void)\n{\n    low();\n}\n'},
+        "cache/source/low.c:1", "circle of folders", "includes cache/store/high.h"),
     "a file of the engine that includes what does more than compute": (
         {"server/engine/job_c.c": "#include <unistd.h>\n"},
         "server/engine/job_c.c", "includes <unistd.h>", "PURE"),
@@ -160,6 +168,18 @@ class Layers(unittest.TestCase):
                 where, words = expected[0] + ":", expected[1:]
                 self.assertTrue(any(line.startswith(where) and all(word in line for word in words) for line in about),
                                 f"no line about {where} with {words} in {about}")
+
+    def test_folders_that_stand_together_need_to(self):
+        loader = importlib.machinery.SourceFileLoader("layers", os.path.join(HERE, "layers"))
+        layers = types.ModuleType("layers")
+        loader.exec_module(layers)
+        layers.FOLDERS = [(folders + " sampler" if folders == "common" else folders, uses)
+                          for folders, uses in layers.FOLDERS if folders != "sampler"]
+        house = layers.House(ROOT)
+        house.check_folders()
+        texts = [text for path, _, text in house.faults if path == layers.TABLES]
+        self.assertEqual(len(texts), 2, texts)
+        self.assertTrue(any("names sampler with common, and it is in no circle" in text for text in texts), texts)
 
 
 unittest.main()

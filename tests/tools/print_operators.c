@@ -35,6 +35,8 @@ static const char *const stub_types[] = {
     [ARG_PADDING] = "int | _Numbers",
     [ARG_NOISE] = "float | _Numbers | str",
     [ARG_KERNEL] = "int | _Numbers",
+    [ARG_SHEAR] = "float | _Numbers",
+    [ARG_PAIR] = "float | _Numbers",
 };
 
 static const char *stub_type(const struct arg *arg)

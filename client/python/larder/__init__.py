@@ -18,11 +18,12 @@ _HOMES = {
                      "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout", "VersionMismatch"), "errors"),
     **dict.fromkeys(("Batch", "Loader"), "loader"),
     **dict.fromkeys(("Classes", "Fraction", "Indices", "List", "Range", "Subset"), "subset"),
-    "from_torchvision": "_torchvision",
+    **dict.fromkeys(("from_torchvision", "split"), "_torchvision"),
     "to_device": "_device",
+    "OnBatch": "_own",
     "__version__": "_version",
 }
-_MODULES = ("errors", "loader", "subset", "transforms")
+_MODULES = ("errors", "loader", "recipes", "subset", "transforms")
 
 
 def _names():

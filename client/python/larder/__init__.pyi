@@ -1,5 +1,6 @@
 from ._device import to_device as to_device
-from ._torchvision import from_torchvision as from_torchvision
+from ._own import OnBatch as OnBatch
+from ._torchvision import from_torchvision as from_torchvision, split as split
 from ._version import __version__ as __version__
 from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarning, Busy as Busy,
                      DaemonGone as DaemonGone, EpochsOver as EpochsOver, FormatError as FormatError,
@@ -13,13 +14,20 @@ from .subset import (Classes as Classes, Fraction as Fraction, Indices as Indice
 from .transforms import Operator as Operator, RandomApply as RandomApply, RandomChoice as RandomChoice
 # operators begin: imports (tests/lint/operators --fix writes these lines from preprocess/ops/)
 from .transforms import (
-    CenterCrop as CenterCrop, ColorJitter as ColorJitter, ExactSize as ExactSize, GaussianBlur as GaussianBlur,
-    Grayscale as Grayscale, Layout as Layout, Normalize as Normalize, Pad as Pad, RandAugment as RandAugment,
-    RandomAutocontrast as RandomAutocontrast, RandomCrop as RandomCrop, RandomEqualize as RandomEqualize,
-    RandomErasing as RandomErasing, RandomGrayscale as RandomGrayscale, RandomHorizontalFlip as RandomHorizontalFlip,
-    RandomPosterize as RandomPosterize, RandomResizedCrop as RandomResizedCrop, RandomRotation as RandomRotation,
-    RandomSolarize as RandomSolarize, RandomVerticalFlip as RandomVerticalFlip, Resize as Resize, ToDtype as ToDtype,
-    TrivialAugmentWide as TrivialAugmentWide,
+    AugMix as AugMix, AutoAugment as AutoAugment, CenterCrop as CenterCrop, CenterCropOrPad as CenterCropOrPad,
+    ColorJitter as ColorJitter, ElasticTransform as ElasticTransform, ExactSize as ExactSize,
+    GaussianBlur as GaussianBlur, Grayscale as Grayscale, Layout as Layout, Normalize as Normalize, Pad as Pad,
+    PilGaussianBlur as PilGaussianBlur, RandAugment as RandAugment, RandomAdjustSharpness as RandomAdjustSharpness,
+    RandomAffine as RandomAffine, RandomAutocontrast as RandomAutocontrast,
+    RandomChannelPermutation as RandomChannelPermutation, RandomCrop as RandomCrop, RandomCropOrPad as RandomCropOrPad,
+    RandomEqualize as RandomEqualize, RandomErasing as RandomErasing, RandomGrayscale as RandomGrayscale,
+    RandomHorizontalFlip as RandomHorizontalFlip, RandomInvert as RandomInvert, RandomPerspective as RandomPerspective,
+    RandomPhotometricDistort as RandomPhotometricDistort, RandomPosterize as RandomPosterize,
+    RandomResizedCrop as RandomResizedCrop, RandomRotation as RandomRotation, RandomShortestSize as RandomShortestSize,
+    RandomSolarize as RandomSolarize, RandomVerticalFlip as RandomVerticalFlip, RandomZoomOut as RandomZoomOut,
+    Resize as Resize, ResizeKeepRatio as ResizeKeepRatio, ScaleJitter as ScaleJitter, TimmAugMix as TimmAugMix,
+    TimmAutoAugment as TimmAutoAugment, TimmRandAugment as TimmRandAugment, TimmRandomErasing as TimmRandomErasing,
+    ToDtype as ToDtype, TrivialAugmentWide as TrivialAugmentWide,
 )
 # operators end
 
@@ -27,11 +35,15 @@ __all__ = [
     "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-    "VersionMismatch", "from_torchvision", "to_device", "__version__", "Operator", "RandomApply", "RandomChoice",
+    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator",
+    "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
-    "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "ExactSize", "RandomHorizontalFlip",
-    "RandomVerticalFlip", "Pad", "ColorJitter", "Grayscale", "RandomGrayscale", "GaussianBlur", "RandomRotation",
-    "RandomErasing", "RandomSolarize", "RandomPosterize", "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide",
-    "RandAugment", "ToDtype", "Normalize", "Layout",
+    "Resize", "ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "CenterCrop", "CenterCropOrPad", "RandomCrop",
+    "RandomCropOrPad", "RandomResizedCrop", "ExactSize", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad",
+    "RandomZoomOut", "RandomRotation", "RandomAffine", "RandomPerspective", "ElasticTransform", "ColorJitter",
+    "RandomPhotometricDistort", "RandomChannelPermutation", "Grayscale", "RandomGrayscale", "GaussianBlur",
+    "PilGaussianBlur", "RandomAdjustSharpness", "RandomInvert", "RandomSolarize", "RandomPosterize", "RandomEqualize",
+    "RandomAutocontrast", "RandomErasing", "TimmRandomErasing", "AutoAugment", "TrivialAugmentWide", "RandAugment",
+    "AugMix", "TimmAutoAugment", "TimmRandAugment", "TimmAugMix", "ToDtype", "Normalize", "Layout",
     # operators end
 ]

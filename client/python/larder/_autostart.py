@@ -188,8 +188,9 @@ def _no_stream(fd):
 def _start(path):
     daemon = find_daemon()
     if not daemon:
-        raise DaemonGone(f"no daemon answers at {path}, and no larderd was found to start one: set LARDERD to it, put "
-                         "it in PATH, or point LARDER_SOCKET to a running daemon")
+        raise DaemonGone(f"no daemon answers at {path}, and no larderd was found to start one: `pip install "
+                         "larderd` brings one; or set LARDERD to it, put it in PATH, or point LARDER_SOCKET to a "
+                         "running daemon")
     log_path = path + ".log"
     try:
         log = _open(log_path, os.O_WRONLY | os.O_APPEND)

@@ -9,8 +9,6 @@ and 9 ms with these.
 
 import numpy as np
 
-from . import _wire
-
 
 class _Owner:
     """The memory below an array: numpy.asarray makes the array, and the array keeps the owner."""
@@ -82,22 +80,16 @@ class _View:
         return np.asarray(_Owner(self._memory, address, shape, dtype, strides, self._read_only, None))
 
 
-def shape_of(info):
-    if info.layout == _wire.LAYOUT_CHW:
-        return info.channels, info.height, info.width
-    return info.height, info.width, info.channels
-
-
 def views(session, entries, held, for_torch=False):
     """One strided array where the slots are evenly spaced, else a list of arrays; all of them keep `held`."""
     info, view = session.info, _View(held, session.arena, for_torch)
     offsets = entries["offset"].astype(np.int64)
     first = int(offsets.min())
-    if info.height == 0:
+    if not info.layout:
         ends = offsets + entries["len_bytes"]
         whole = view(first, (int(ends.max()) - first,), np.uint8)
         return [whole[start:end] for start, end in zip((offsets - first).tolist(), (ends - first).tolist())]
-    shape, dtype = shape_of(info), np.dtype(_wire.DTYPES[info.dtype])
+    shape, dtype = info.layout[0].dims, np.dtype(info.layout[0].dtype)
     inner = np.empty(shape, dtype).strides
     steps = np.diff(offsets)
     if entries.size == 1 or (steps[0] >= info.sample_bytes and (steps == steps[0]).all()):

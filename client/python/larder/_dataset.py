@@ -1,7 +1,8 @@
 """What scripts look for at loader.dataset and loader.sampler: an ImageFolder's attributes, and a sampler's set_epoch.
 
 The daemon tells the number of samples and the classes. Which files there are is found by walking the folder here, in
-the order that torchvision's ImageFolder and the daemon have; nobody who does not ask pays for it.
+the order that torchvision's ImageFolder and the daemon have, or in the index of a packed store; nobody who does not ask
+pays for it.
 """
 
 import os
@@ -10,7 +11,7 @@ import weakref
 
 import numpy as np
 
-from . import _labels, _wire
+from . import _labels, _store_index, _wire
 from .errors import InvalidArgument, SourceChanged
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -73,11 +74,12 @@ class Content:
         loader = self._loader()
         asked, count = loader._job.asked, loader._known().info.dataset_samples
         root = os.fsdecode(asked.dataset)
-        if not os.path.isdir(root) or os.path.isfile(os.path.join(root, "index.larder")):
+        if not os.path.isdir(root):
             raise InvalidArgument(f"the files of dataset {root!r} are not known here: it is no folder of this machine, "
-                                  "but a packed store or a name of the daemon's configuration. Give the folder's path; "
-                                  "with_ids=True gives positions in any dataset")
-        files = Files(root, asked.flags & _wire.ALL_FILES)
+                                  "but a name of the daemon's configuration. Give the folder's path; with_ids=True "
+                                  "gives positions in any dataset")
+        packed = os.path.isfile(os.path.join(root, _store_index.NAME))
+        files = _store_index.StoreIndex(root) if packed else Files(root, asked.flags & _wire.ALL_FILES)
         if len(files.keys) != count:
             raise SourceChanged(f"{root} has {len(files.keys)} files now, and the daemon has {count}: files were added "
                                 "or taken away. Make the Loader anew")

@@ -9,8 +9,8 @@ import warnings
 
 import numpy as np
 
-from . import _record, _trainers, _wire
-from ._buffers import Held, copy_bytes, copy_slots, shape_of, views
+from . import _layout, _record, _trainers, _wire
+from ._buffers import Held, copy_bytes, copy_slots, views
 from .errors import (BadSamplesWarning, DaemonGone, FormatError, LarderError, LimitReached, Timeout,
                      without_frames)
 
@@ -199,8 +199,6 @@ class _Batches:
             parts += (indices,)
         if paths is not None:
             parts += (paths,)
-        if loader._as_dict is not None:
-            return dict(zip(loader._as_dict, parts))
         return Batch(parts, held) if loader._zero_copy else parts
 
     def _views(self, session, entries, held):
@@ -228,10 +226,9 @@ class _Batches:
     def _copy(self, session, entries):
         loader, info = self._loader, session.info
         offsets = entries["offset"].astype(np.int64)
-        if info.height == 0:
+        if not info.layout:
             return copy_bytes(session.arena, offsets, entries["len_bytes"])
-        shape = (entries.size, *shape_of(info))
-        dtype = _wire.DTYPES[info.dtype]
+        shape, dtype = (entries.size, *info.layout[0].dims), info.layout[0].dtype
         tensor = self._pinned(shape, dtype) if loader._pin_memory else None
         array = loader._pool_of(info).array(shape, dtype) if tensor is None else tensor.numpy()
         copy_slots(session.arena, offsets, info.sample_bytes, array.reshape(-1).view(np.uint8))
@@ -245,7 +242,7 @@ class _Batches:
 
 def _channels_first(tensor, info):
     """What torch has for a batch, an image, or the encoded bytes of one, as they lie in memory."""
-    return tensor.movedim(-1, -3) if info.height and info.layout == _wire.LAYOUT_HWC else tensor
+    return tensor.movedim(-1, -3) if info.layout and info.layout[0].kind == _layout.IMAGE_HWC else tensor
 
 
 class Epoch:
@@ -270,17 +267,18 @@ class Epoch:
             with job.lock:
                 before = history.filled
                 parts = self._next()
+            given = parts if isinstance(parts, Batch) else self._loader._own(parts)
         except DaemonGone:
             job.link.check_open()  # another thread may have closed the Loader
             raise
         except BaseException:
-            if parts is not None:  # Ctrl-C: nobody is given the batch
+            if parts is not None:  # Ctrl-C, or the script's own function fails: nobody is given the batch
                 if isinstance(parts, Batch):
                     parts.release()
                 with job.lock:
                     job.take_back(history, before)
             raise
-        return parts
+        return given
 
     def _next(self):
         history = self._history

@@ -18,7 +18,7 @@ from ._link import Link
 from .errors import Busy, DaemonGone, FormatError, InvalidArgument, LarderError, LimitReached, SourceChanged, Timeout
 
 STATE_WAIT_S = 60  # for the ranks that have not taken what a state is to cover
-_SAME = ("height", "width", "channels", "dtype", "layout", "sample_bytes", "n_classes", "n_samples")
+_SAME = ("layout", "sample_bytes", "n_classes", "n_samples")
 
 
 class Job:

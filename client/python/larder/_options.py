@@ -42,8 +42,6 @@ _FOREIGN = {
     "sampler": "subset= says which samples (larder.Indices, larder.Classes, ...), shuffle= in which order, and ranks "
                "find their parts by themselves",
     "batch_sampler": "batch_size=, drop_last= and subset= say how batches are made",
-    "collate_fn": "batches come put together: as_dict= names their parts, labels= gives other labels, and what else is "
-                  "to be done with a batch is done in the loop",
     "worker_init_fn": "there are no worker processes, and seed= is what the order and the augmentation depend on",
     "multiprocessing_context": "there are no worker processes",
     "persistent_workers": "there are no worker processes, and the daemon stays",
@@ -51,7 +49,6 @@ _FOREIGN = {
     "generator": "seed= is what the order depends on, with shuffle=\"strict\"",
     "in_order": "ordered=True gives batches in planned order",
     "pin_memory_device": "larder.to_device moves batches to a device, through pinned memory",
-    "transform": "pipeline= says what is done to images: larder.from_torchvision makes one of a torchvision Compose",
     "target_transform": "labels= gives other labels",
 }
 

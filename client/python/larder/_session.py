@@ -23,7 +23,7 @@ from . import _record, _wire
 from ._socket import bytes_of, connect, descriptors, file_of, gone, map_arena, no_descriptor
 from ._socket_path import check_path
 from ._version import __version__
-from .errors import DaemonGone, FormatError, IOFailure, LarderError, Timeout, from_code
+from .errors import DaemonGone, FormatError, IOFailure, LarderError, Timeout, VersionMismatch, from_code
 
 HANDSHAKE_S = 30
 _POLL_MOST_S = 10**6      # that poll() can be told to wait
@@ -130,10 +130,12 @@ class Session:
 
     def _check_info(self):
         info = self.info
-        pixels = info.height * info.width * info.channels * np.dtype(_wire.DTYPES[info.dtype]).itemsize
-        if info.height and (info.sample_bytes != pixels or not 0 < pixels <= self.arena.size):
-            raise FormatError(f"the daemon at {self.path} says that a sample has {info.sample_bytes} bytes, which does "
-                              f"not fit its shape of {info.height} x {info.width} x {info.channels} or the arena")
+        if len(info.layout) > 1 or (info.layout and info.layout[0].offset):
+            raise VersionMismatch(f"the daemon at {self.path} makes samples of several fields ({info.layout}), and "
+                                  "this package knows images alone: install the release of Larder that the daemon has")
+        if info.layout and info.sample_bytes > self.arena.size:
+            raise FormatError(f"the daemon at {self.path} says that a sample has {info.sample_bytes} bytes, and its "
+                              f"arena has {self.arena.size}")
         if info.held_max < 1:
             raise FormatError(f"the daemon at {self.path} allows this job no batch at all")
         if info.n_samples > info.dataset_samples:
@@ -232,7 +234,7 @@ class Session:
         if batch.entries.size > self._batch_size:
             raise FormatError(f"the daemon at {self.path} sent a batch of {batch.entries.size} where "
                               f"{self._batch_size} is the job's batch size")
-        if self.info.height and not (length == self.info.sample_bytes).all():
+        if self.info.layout and not (length == self.info.sample_bytes).all():
             raise FormatError(f"the daemon at {self.path} sent a batch whose samples are not of the registered size")
         room = np.uint64(self.arena.size)
         # A length beyond the arena makes its difference wrap around; the first comparison has refused it then.

@@ -1,32 +1,49 @@
-"""from_torchvision: what a torchvision Compose says, in Larder's operators.
+"""from_torchvision: what a torchvision Compose says, in Larder's operators; split: as much of it as Larder can do.
 
 Goes by class names and attributes alone, so torchvision need not be there. Both families are known: the classic
-transforms and v2; and of timm what its create_transform commonly makes. torchvision works on what it is given, a PIL
-image or a tensor, and the same transform may mean different things for the two (antialiasing does); so the walk keeps
-track of what it would hold.
+transforms and v2; and of timm what its create_transform makes. torchvision works on what it is given, a PIL image or a
+tensor, and the same transform may mean different things for the two (antialiasing does); so the walk keeps track of
+what it would hold.
 """
 
+import itertools
 import math
 import numbers
 import types
 import warnings
 
-from . import transforms
+from . import _functions, _timm, transforms
+from ._rest import Rest
 from .errors import InvalidArgument
 
 _OTHERWISE = ("antialias", "inplace")  # arguments that are not simply passed on
 _PIXELS = ("Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomHorizontalFlip", "RandomVerticalFlip",
            "Pad", "ColorJitter", "Grayscale", "RandomGrayscale", "GaussianBlur", "RandomRotation", "RandomSolarize",
-           "RandomPosterize", "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide", "RandAugment")
+           "RandomPosterize", "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide", "RandAugment",
+           "AutoAugment", "AugMix", "RandomAffine", "RandomPerspective", "ElasticTransform", "RandomAdjustSharpness",
+           "RandomInvert", "RandomPhotometricDistort", "RandomChannelPermutation", "ScaleJitter", "RandomZoomOut")
 # What only moves pixels does the same before and after they become floating point.
-_MOVES = ("CenterCrop", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad")
+_MOVES = ("CenterCrop", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad", "RandomChannelPermutation",
+          "RandomZoomOut")
+# What computes levels does the same before and after, but for the rounding to 255 levels.
+_ROUNDS = ("Resize", "RandomResizedCrop", "ColorJitter", "Grayscale", "RandomGrayscale", "GaussianBlur", "ScaleJitter",
+           "RandomInvert")
 _LISTS = ("Compose", "Sequential")
 _NOTHING = ("Identity", "ToPILImage", "ToPureTensor")
-_GROUPS = ("RandomApply", "RandomChoice")
-# timm's own classes that are known; others of its classes have torchvision's names and mean something else.
-_TIMM = {"MaybeToTensor": "ToTensor", "MaybePILToTensor": "PILToTensor", "RandomErasing": "timm.RandomErasing",
-         "RandomResizedCropAndInterpolation": "timm.RandomResizedCrop"}
+_GROUPS = ("RandomApply", "RandomChoice", "RandomOrder")
+_CONVERSIONS = ("ToTensor", "MaybeToTensor", "ToImage", "PILToTensor", "MaybePILToTensor", "ConvertImageDtype",
+                "ToDtype")
+_BEHIND = (*_CONVERSIONS, "Normalize", "RandomErasing")  # what stands behind all that works on pixels
 _DTYPES = ("uint8", "float16", "float32")
+_ORDERED_MOST = 3  # so many transforms have six orders
+_SIZED = ("center_crop", "random_crop", "random_resized_crop", "center_crop_or_pad", "random_crop_or_pad")
+_WHY = {
+    "FiveCrop": "it makes several images of one, and a sample of a Loader is one image: CenterCrop is its middle one",
+    "TenCrop": "it makes several images of one, and a sample of a Loader is one image: CenterCrop is one of them",
+    "ObjectDetection": "its samples keep the sizes of their images, and a batch has one size: Resize and CenterCrop",
+    "SemanticSegmentation": "its samples keep the shapes of their images, and a batch has one size: Resize([h, w])",
+    "VideoClassification": "it is for clips, and a sample of a Loader is one image",
+}
 _told = False  # what floating point costs
 
 
@@ -36,14 +53,50 @@ def from_torchvision(compose):
     after ToTensor in float32, channels first, which takes four times the memory, and is warned of once; without a
     conversion to a tensor in uint8, channels last. Raises
     larder.InvalidArgument with the position and name of a transform that Larder has no operator for, or that stands
-    where Larder's would mean something else.
+    where Larder's would mean something else: larder.split then takes what there is before it.
     """
-    walk = _Walk()
-    for position, transform in enumerate(_flat(compose)):
+    walk = _Walk(_flat(compose))
+    for position, transform in enumerate(walk.list):
         walk.take(position, transform)
     steps = walk.end()
     _tell_cost(steps)
     return steps
+
+
+def split(compose):
+    """(pipeline, rest): of a torchvision Compose as many transforms, from the first on, as Larder has operators for;
+    and a callable that does the others, for Loader(transform=rest). rest.why says of the first of them what stands in
+    the way; rest is None where nothing is left. What the rest does runs in the training script, for this job alone.
+
+    The batches of a pipeline have one size. So where no crop or resize stands before the first that Larder cannot do,
+    the pipeline is [], and the rest decodes files."""
+    listed = _flat(compose)
+    why = None
+    for count in range(len(listed), -1, -1):
+        walk = _Walk(listed)
+        try:
+            for position, transform in enumerate(listed[:count]):
+                walk.take(position, transform)
+        except InvalidArgument as error:
+            why = str(error)
+            continue
+        steps = walk.end()
+        break
+    if count == len(listed):
+        return steps, None
+    if not any(_makes_size(step.spec) for step in steps):
+        return [], Rest(listed, why, False)
+    return steps, Rest(listed[count:], why, walk.is_tensor)
+
+
+def _makes_size(step):
+    """Whether what comes out of it has one size, of all images."""
+    if isinstance(step, list):
+        return any(map(_makes_size, step))
+    (name, arguments), = step.items()
+    if name == "random_choice":
+        return all(map(_makes_size, arguments["transforms"]))
+    return name in _SIZED or (name == "resize" and isinstance(arguments["size"], list))
 
 
 def _tell_cost(steps):
@@ -53,7 +106,8 @@ def _tell_cost(steps):
     if _told or dtype == "uint8":
         return
     _told = True
-    erases = any(step.name == "random_erasing" for step in steps[[step.name for step in steps].index("to_dtype"):])
+    erases = any(step.name.endswith("random_erasing")
+                 for step in steps[[step.name for step in steps].index("to_dtype"):])
     warnings.warn(f"this list ends in {dtype}: each prepared sample takes {4 if dtype == 'float32' else 2} times the "
                   "memory that its pixels take in uint8, in the daemon and on the way to the device, and the daemon "
                   "keeps so many fewer. Leave the conversion (ToTensor, ToDtype) and Normalize out of the list, and "
@@ -73,16 +127,23 @@ class _Walk:
     """One pass over a list of transforms. `_tensor`: it is a tensor by now. `_dtype`: the conversion that is still to
     be written, after the last step that moves pixels; None: none. `_float`: it was written."""
 
-    def __init__(self):
+    def __init__(self, listed):
+        self.list = listed
         self._steps = []
         self._tensor = self._float = False
         self._dtype = None
 
+    @property
+    def is_tensor(self):
+        return self._tensor
+
     def take(self, position, transform, within=""):
-        self._where = f"{within}transform {position}, {type(transform).__name__}"
+        self._where = f"{within}transform {position}, {getattr(transform, '__name__', type(transform).__name__)}"
         name = _name(transform)
         if name in _PIXELS:
             self._pixels(name, transform)
+        elif name == "RandomShortestSize":
+            self._shortest(transform)
         elif name == "RandomErasing":
             self._erase(transform)
         elif name == "Normalize":
@@ -100,17 +161,13 @@ class _Walk:
             self._group(name, transform)
         elif name == "ImageClassification":
             self._classification(transform)
-        elif name == "RandomInvert":
-            self._pixels("RandomSolarize", types.SimpleNamespace(threshold=0, p=transform.p))
-        elif name == "RGB":
+        elif name == "RGB" or (not self._tensor and _functions.only_converts(transform)):
             if self._is_grey():
                 self._refuse("it stands after Grayscale with one channel: give Grayscale(3) instead of both")
-        elif name == "timm.RandomResizedCrop":
-            self._timm_crop(transform)
-        elif name == "timm.RandomErasing":
-            self._timm_erase(transform)
+        elif name.startswith("timm."):
+            self._timm(name, transform)
         elif name not in _NOTHING or (name == "ToPILImage" and self._tensor):
-            self._refuse("Larder has no operator for it")
+            self._refuse(_WHY.get(name) or _functions.why_not(transform) or "Larder has no operator for it")
 
     def end(self):
         self._write_dtype()
@@ -119,12 +176,13 @@ class _Walk:
         return self._steps
 
     def _refuse(self, why):
-        raise InvalidArgument(f"{self._where}: {why}")
+        raise InvalidArgument(f"{self._where}: {why}. larder.split(compose) takes what stands before it, and gives the "
+                              "rest to the script")
 
     def _pixels(self, name, transform):
-        if self._float or (self._dtype and not self._moves(name, transform)):
-            self._refuse("it stands after the conversion to floating point, where it rounds otherwise than on "
-                         "8-bit pixels: put it before that")
+        if self._float or (self._dtype and not self._moves(name, transform) and not self._rounds(name, transform)):
+            self._refuse("it stands after the conversion to floating point, where it gives other pixels than on 8-bit "
+                         f"ones: put the conversion behind it, {self._better()}")
         self._add(name, transform)
 
     @staticmethod
@@ -132,22 +190,45 @@ class _Walk:
         mode, fill = getattr(transform, "padding_mode", "constant"), getattr(transform, "fill", None)
         return name in _MOVES and (mode != "constant" or _is_zero(fill))
 
+    def _rounds(self, name, transform):
+        """Whether it does the same to levels in floating point, but for rounding: what is cut off or counted in whole
+        levels does not, and bicubic filters leave the range."""
+        if name not in _ROUNDS or self._dtype != ("float32", True):
+            return False
+        if name == "ColorJitter":
+            return not any(transform.hue or ()) if not isinstance(transform.hue, numbers.Number) else not transform.hue
+        mode = getattr(transform, "interpolation", "bilinear")
+        return getattr(mode, "value", mode) in ("bilinear", 2)
+
+    def _better(self):
+        """The list with its conversions where Larder can take them."""
+        names = [_label(part) for part in self.list]
+        last = max(index for index, name in enumerate(names) if name not in (*_BEHIND, *_NOTHING))
+        moved = [name for name in names[:last] if name in _BEHIND]
+        kept = [name for name in names[:last + 1] if name not in _BEHIND]
+        return f"[{', '.join(kept + moved + names[last + 1:])}]"
+
     def _is_grey(self):
         return any(step.name == "grayscale" and step.arguments.get("num_output_channels", 1) == 1
                    for step in self._steps)
 
     def _group(self, name, transform):
-        """Alternatives of which chance takes one, or a list that it takes or leaves."""
+        """Alternatives of which chance takes one, a list that it takes or leaves, or one that it shuffles."""
         parts = list(transform.transforms)
         p = getattr(transform, "p", None)
         if name == "RandomApply":
             self._steps.append(transforms.RandomApply(self._inner(parts), float(p)))
-        else:
+        elif name == "RandomChoice":
             self._steps.append(transforms.RandomChoice([self._inner([part]) for part in parts], p))
+        elif len(parts) > _ORDERED_MOST:
+            self._refuse(f"Larder shuffles up to {_ORDERED_MOST} transforms, and these are {len(parts)}")
+        else:
+            orders = itertools.permutations(parts)
+            self._steps.append(transforms.RandomChoice([self._inner(list(order)) for order in orders]))
 
     def _inner(self, parts):
-        walk = _Walk()
-        before = walk._tensor, walk._float, walk._dtype = self._tensor, self._float, self._dtype
+        walk = self._like()
+        before = walk._tensor, walk._float, walk._dtype
         for position, transform in enumerate(_flat(parts)):
             walk.take(position, transform, self._where + ": ")
         if (walk._tensor, walk._float, walk._dtype) != before:
@@ -155,6 +236,26 @@ class _Walk:
         if any(isinstance(step, (transforms.RandomApply, transforms.RandomChoice)) for step in walk._steps):
             walk._refuse("Larder has no such group within another")
         return walk._steps
+
+    def _like(self):
+        """A walk that stands where this one does, without steps."""
+        walk = _Walk(self.list)
+        walk._where, walk._tensor, walk._float, walk._dtype = self._where, self._tensor, self._float, self._dtype
+        return walk
+
+    def _either(self, name, each):
+        """One step, or one of several with equal chances."""
+        steps = []
+        for attributes in each:
+            walk = self._like()
+            walk._pixels(name, types.SimpleNamespace(**attributes))
+            steps += walk._steps
+        self._steps.append(transforms.RandomChoice(steps) if len(steps) > 1 else steps[0])
+
+    def _shortest(self, transform):
+        sizes = transform.min_size if isinstance(transform.min_size, (list, tuple)) else [transform.min_size]
+        self._either("RandomShortestSize", [{**_attributes(transform, "RandomShortestSize"), "min_size": size}
+                                            for size in sizes])
 
     def _classification(self, preset):
         """What weights.transforms() gives."""
@@ -165,32 +266,39 @@ class _Walk:
         self._write_dtype()
         self._add("Normalize", preset)
 
-    def _timm_crop(self, transform):
-        modes = transform.interpolation
-        crops = []
-        for mode in modes if isinstance(modes, (tuple, list)) else [modes]:
-            walk = _Walk()
-            walk._where, walk._tensor, walk._float, walk._dtype = self._where, self._tensor, self._float, self._dtype
-            walk._pixels("RandomResizedCrop", types.SimpleNamespace(
-                size=transform.size, scale=transform.scale, ratio=transform.ratio, interpolation=mode, antialias=True))
-            crops += walk._steps
-        self._steps.append(transforms.RandomChoice(crops) if len(crops) > 1 else crops[0])
-
-    def _timm_erase(self, transform):
-        if (transform.min_count, transform.max_count) != (1, 1):
-            self._refuse("Larder erases one rectangle: give it a count of 1")
-        if transform.rand_color:
-            self._refuse("Larder fills with 0 or with another number for each pixel: give it mode 'const' or 'pixel'")
-        low, high = transform.log_aspect_ratio
-        self._erase(types.SimpleNamespace(p=transform.probability, scale=(transform.min_area, transform.max_area),
-                                          ratio=(math.exp(low), math.exp(high)),
-                                          value="random" if transform.per_pixel else 0))
+    def _timm(self, name, transform):
+        if name == "timm.RandomResizedCrop":
+            self._either("RandomResizedCrop", [
+                {"size": transform.size, "scale": transform.scale, "ratio": transform.ratio, "interpolation": mode,
+                 "antialias": True} for mode in _several(transform.interpolation)])
+        elif name == "timm.ResizeKeepRatio":
+            self._either("ResizeKeepRatio", [
+                {**_attributes(transform, "ResizeKeepRatio"), "interpolation": mode}
+                for mode in _several(transform.interpolation)])
+        elif name in ("timm.CenterCropOrPad", "timm.RandomCropOrPad"):
+            self._pixels(name[len("timm."):], transform)
+        elif name == "timm.RandomErasing":
+            self._erase(transform)
+        else:
+            step = _timm.augmentation(name, transform)
+            if step is None:
+                self._refuse("Larder has no operator for it")
+            if self._tensor:
+                self._refuse(f"it works on PIL images: put the conversion behind it, {self._better()}")
+            self._steps.append(step)
 
     def _erase(self, transform):
         if not self._tensor:
             self._refuse("it works on tensors: put ToTensor before it")
         self._write_dtype()
-        self._add("RandomErasing", transform)
+        if _name(transform) != "timm.RandomErasing":
+            self._add("RandomErasing", transform)
+            return
+        low, high = transform.log_aspect_ratio
+        self._steps.append(transforms.TimmRandomErasing(
+            transform.probability, (transform.min_area, transform.max_area), (math.exp(low), math.exp(high)),
+            "rand" if transform.rand_color else "pixel" if transform.per_pixel else "const", transform.min_count,
+            transform.max_count))
 
     def _convert(self, transform, scale):
         if not self._tensor:
@@ -238,9 +346,24 @@ class _Walk:
 
 
 def _name(transform):
-    """The class's, by which it is known."""
+    """The class's, by which it is known; of timm's own classes "timm." and theirs, but for those that are
+    torchvision's."""
     name = type(transform).__name__
-    return _TIMM.get(name, "timm") if type(transform).__module__.partition(".")[0] == "timm" else name
+    if type(transform).__module__.partition(".")[0] != "timm":
+        return name
+    return _timm.NAMES.get(name, "timm." + name)
+
+
+def _label(transform):
+    return getattr(transform, "__name__", type(transform).__name__)
+
+
+def _attributes(transform, kind):
+    return {key: getattr(transform, key) for key in getattr(transforms, kind).parameters if hasattr(transform, key)}
+
+
+def _several(value):
+    return value if isinstance(value, (list, tuple)) else [value]
 
 
 def _length(value):

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from . import _layout
 from ._version import __version__
 from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
 
 MAGIC = 0x3152444C
-VERSION = 7
+VERSION = 8
 VERSION_OLDEST = 4  # of a daemon whose ERROR is still understood
 REQUEST_MAX = 65536
 REPLY_MAX = 200704
@@ -29,8 +30,6 @@ SPEC_MAX = 24576
 
 SHUFFLES = {"dependent": 0, "strict": 1, "none": 2, True: 0, False: 2}
 BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
-DTYPES = ("uint8", "float16", "float32")
-LAYOUT_HWC, LAYOUT_CHW = 0, 1
 (DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD, WITH_STATE, WITH_INDICES, OWN_LABELS,
  HEARS_DONE) = (1 << bit for bit in range(10))
 WEIGHT_MIN, WEIGHT_MAX = 0.01, 100
@@ -42,7 +41,8 @@ TURN_NONE = 0xFFFFFFFF
 _HEADER = struct.Struct("<IHHII")
 _WELCOME = struct.Struct("<QII")
 _REGISTER = struct.Struct("<8IQd2I")
-_REGISTERED = struct.Struct("<12I5Q2I4Q")
+_REGISTERED = struct.Struct("<7I5Q2I4Q")
+_FIELD = struct.Struct("<24s8I")
 _THREE = struct.Struct("<III")
 _NEXT = struct.Struct("<III")
 _BATCH = struct.Struct("<QIIIIIId")
@@ -101,11 +101,6 @@ class Registered(NamedTuple):
     n_samples: int
     n_batches: int
     n_classes: int
-    height: int
-    width: int
-    channels: int
-    dtype: int
-    layout: int
     held_max: int
     epoch: int
     batch: int
@@ -114,6 +109,7 @@ class Registered(NamedTuple):
     view: tuple          # fingerprint of the view
     dataset_samples: int
     version: tuple       # of the dataset: times and content, two numbers each; 0: not known
+    layout: tuple        # the fields of a sample; none: encoded bytes of any length
     name: str
 
 
@@ -219,13 +215,13 @@ def _decode_welcome(body):
 
 
 def _decode_registered(body):
-    fields = _REGISTERED.unpack_from(body)
-    name, end = _take_text(body, _REGISTERED.size)
-    if fields[7] >= len(DTYPES) or fields[8] > LAYOUT_CHW:
-        raise FormatError(f"REGISTERED: dtype {fields[7]} or layout {fields[8]} is unknown")
-    if fields[18] != 0:
-        raise FormatError(f"REGISTERED: a number that is 0 is {fields[18]}")
-    return Registered(*fields[:13], fields[13:15], fields[15:17], fields[17], fields[19:23],
+    numbers = _REGISTERED.unpack_from(body)
+    if numbers[13] > _layout.FIELDS_MAX:
+        raise FormatError(f"REGISTERED: a sample has {numbers[13]} fields")
+    at = _REGISTERED.size + numbers[13] * _FIELD.size
+    layout = _layout.read(_FIELD.iter_unpack(body[_REGISTERED.size:at]), numbers[7])
+    name, end = _take_text(body, at)
+    return Registered(*numbers[:8], numbers[8:10], numbers[10:12], numbers[12], numbers[14:18], layout,
                       name.decode("utf-8", "surrogateescape")), end
 
 

@@ -16,20 +16,22 @@ import time
 import warnings
 import weakref
 
-from . import _control, _labels, _options, _ranks, _state, _trainers, _wire
+from . import _control, _labels, _options, _ranks, _state, _stranger, _trainers, _wire
 from ._buffers import Pool
 from ._dataset import BatchSampler, Content, Dataset, Sampler
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
 from ._job import Job
+from ._own import Own
 from .errors import EpochsOver, InvalidArgument
 
-_PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_with_paths", "_as_dict", "_asked_labels",
+_PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_with_paths", "_own", "_asked_labels",
             "_socket", "_timeout_s", "_reconnect_s", "_home_pid", "_given")
 
 
 _TOLD_S = 1.0  # how long what the daemon told of a job is good
 _SKIP = _wire.BAD_POLICIES["skip"]
 
+_stranger.tell()
 _log = logging.getLogger("larder")
 _loaders = weakref.WeakSet()
 
@@ -99,11 +101,15 @@ class Loader:
                    up to prefetch + 1 batches may be held at a time, for which the job keeps room whoever else comes
     output         "torch", "numpy", or "auto": torch where it can be imported, and NumPy with zero_copy
     with_ids       yield (images, labels, indices): positions in the dataset's order, as ImageFolder numbers them
-    with_paths     yield the samples' paths too, last: a list of str. Of a folder only
+    with_paths     yield the samples' paths too, last: a list of str. A packed store has names in place of files
     labels         in place of class numbers: an array or tensor with a row for each sample in the dataset's order; a
                    mapping from keys ("class/file.jpg"), paths or positions; or the path of a CSV, whose lines are one
                    of these and then one number or several. Whole numbers come as int64, others as float32
     as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries
+    transform      a function of the script's own for each image, which is called with a tensor (an array without
+                   torch) and gives what takes its place; larder.split gives one. larder.OnBatch(f): f(images, labels)
+                   is called once a batch. It runs here, last of all, for this job alone: nothing of it is shared
+    collate_fn     a function that makes the batch of a list of (image, label) as a DataLoader's does; runs last too
     socket         the daemon's socket; by default LARDER_SOCKET, else this user's daemon, which is started when needed
     timeout        seconds to wait for a batch (or for the registration) before larder.Timeout; None: for ever
     pin_memory     put torch batches into pinned memory (where there is a GPU). larder.to_device does so by itself
@@ -116,7 +122,8 @@ class Loader:
                  prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False, relabel=False,
                  name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
                  pin_memory=False, rank=None, world_size=None, job=None, ordered=False, weight=1.0, state=None,
-                 reconnect=60, labels=None, with_paths=False, as_dict=None, local_world_size=None, **foreign):
+                 reconnect=60, labels=None, with_paths=False, as_dict=None, local_world_size=None, transform=None,
+                 collate_fn=None, **foreign):
         _options.refuse(foreign)
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
@@ -131,7 +138,8 @@ class Loader:
         self._torch = _options.want_torch(output, self._zero_copy)
         self._pin_memory = bool(pin_memory) and self._torch and _options.can_pin()
         self._with_ids, self._with_paths = bool(with_ids), bool(with_paths)
-        self._as_dict = _options.names_of_parts(as_dict, 2 + self._with_ids + self._with_paths, self._zero_copy)
+        self._own = Own(transform, collate_fn, self._zero_copy, _options.names_of_parts(
+            as_dict, 2 + self._with_ids + self._with_paths, self._zero_copy))
         self._asked_labels = _labels.check(labels)
         self._socket = None if socket is None else os.path.abspath(os.path.expanduser(os.fspath(socket)))
         self._timeout_s = None if timeout is None else _options.seconds("timeout", timeout)

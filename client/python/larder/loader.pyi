@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Protocol, SupportsIndex, TypedDict
@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from ._dataset import BatchSampler, Dataset, Sampler
 from ._epoch import Batch as Batch, Epoch
+from ._own import OnBatch
 from .subset import Subset
 from .transforms import Operator
 
@@ -63,6 +64,8 @@ class Loader:
         with_paths: bool = False,
         as_dict: Sequence[str] | None = None,
         local_world_size: SupportsIndex | None = None,
+        transform: Callable[..., Any] | OnBatch | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
         **foreign: Any,
     ) -> None: ...
     def __len__(self) -> int: ...

@@ -77,9 +77,23 @@ _TABLE = {
     "Resize": ("resize: size | interpolation max_size antialias dct_scaling",
                "Resizes to `[height, width]`, or the shorter edge to a number. Then `max_size` limits the longer edge"
                " (0: no limit)."),
+    "ScaleJitter": ("scale_jitter: target_size | scale_range interpolation antialias",
+                    "Resizes so that the image just fits into `target_size`, times a random factor. A crop follows."),
+    "RandomShortestSize": ("random_shortest_size: min_size | max_size interpolation antialias",
+                           "Resizes the shorter edge to `min_size`, or the longer one to `max_size` if that is less "
+                           "(0: no limit). `RandomChoice` of several is torchvision's list of sizes."),
+    "ResizeKeepRatio": ("resize_keep_ratio: size | longest interpolation random_scale_prob random_scale_range "
+                        "random_scale_area random_aspect_prob random_aspect_range",
+                        "timm's: resizes so that the image covers `size` (with `longest=1`: lies within it). A crop "
+                        "follows."),
     "CenterCrop": ("center_crop: size", "Cuts out the middle. A smaller image is padded with black."),
+    "CenterCropOrPad": ("center_crop_or_pad: size | fill padding_mode",
+                        "timm's: cuts out the middle. A smaller image is padded with `fill`."),
     "RandomCrop": ("random_crop: size | padding pad_if_needed fill padding_mode",
                    "Cuts out a piece of that size at a random place."),
+    "RandomCropOrPad": ("random_crop_or_pad: size | fill padding_mode",
+                        "timm's: cuts out a piece at a random place. A smaller image is put at a random place, and "
+                        "padded."),
     "RandomResizedCrop": ("random_resized_crop: size | scale ratio interpolation antialias dct_scaling",
                           "Cuts out a piece of random area and shape, and resizes it."),
     "ExactSize": ("exact_size: size",
@@ -87,26 +101,66 @@ _TABLE = {
     "RandomHorizontalFlip": ("random_horizontal_flip: | p", "Exchanges left and right, with probability `p`."),
     "RandomVerticalFlip": ("random_vertical_flip: | p", "Exchanges top and bottom, with probability `p`."),
     "Pad": ("pad: padding | fill padding_mode", "Adds a border: one width, `[x, y]`, or `[left, top, right, bottom]`."),
+    "RandomZoomOut": ("random_zoom_out: | fill side_range p",
+                      "Puts the image at a random place of a canvas of `side_range` times its size, with probability "
+                      "`p`. A crop or a resize to `[height, width]` follows."),
+    "RandomRotation": ("random_rotation: degrees | interpolation expand center fill",
+                       "Turns by a random angle of up to `degrees` to either side."),
+    "RandomAffine": ("random_affine: degrees | translate scale shear interpolation fill center",
+                     "Turns by up to `degrees`, moves by up to the shares `translate` of width and height, scales and"
+                     " shears (in degrees; two numbers: along x; four: along x and y)."),
+    "RandomPerspective": ("random_perspective: | distortion_scale p interpolation fill",
+                          "Moves each corner inwards by up to `distortion_scale` of half a side, with probability "
+                          "`p`."),
+    "ElasticTransform": ("elastic_transform: | alpha sigma interpolation fill",
+                         "Moves each pixel a little, and neighbours alike: `alpha` says how far, `sigma` over how "
+                         "many pixels alike. A number each, or `[x, y]`."),
     "ColorJitter": ("color_jitter: | brightness contrast saturation hue",
                     "Changes brightness, contrast, saturation and hue at random, in random order."),
+    "RandomPhotometricDistort": ("random_photometric_distort: | brightness contrast saturation hue p",
+                                 "Changes brightness, contrast, saturation, hue and the order of the channels, each "
+                                 "with probability `p`."),
+    "RandomChannelPermutation": ("random_channel_permutation:", "Puts the channels into random order."),
     "Grayscale": ("grayscale: | num_output_channels", "Makes the image grey, in 1 or 3 channels."),
     "RandomGrayscale": ("random_grayscale: | p", "Makes the image grey, in 3 channels, with probability `p`."),
     "GaussianBlur": ("gaussian_blur: kernel_size | sigma", "Blurs with a Gaussian of random `sigma`."),
-    "RandomRotation": ("random_rotation: degrees | interpolation expand center fill",
-                       "Turns by a random angle of up to `degrees` to either side."),
-    "RandomErasing": ("random_erasing: | p scale ratio value inplace",
-                      "Overwrites a random rectangle, with probability `p`. `value` may be `\"random\"` after "
-                      "`to_dtype`."),
+    "PilGaussianBlur": ("pil_gaussian_blur: | radius p",
+                        "Blurs as Pillow's `GaussianBlur` does, with a random `radius`, with probability `p`."),
+    "RandomAdjustSharpness": ("random_adjust_sharpness: sharpness_factor | p",
+                              "Blurs (a factor below 1) or sharpens, with probability `p`."),
+    "RandomInvert": ("random_invert: | p", "Inverts all levels, with probability `p`."),
     "RandomSolarize": ("random_solarize: threshold | p",
                        "Inverts the levels from `threshold` on, with probability `p`."),
     "RandomPosterize": ("random_posterize: bits | p",
                         "Keeps the upper `bits` bits of each level, with probability `p`."),
     "RandomEqualize": ("random_equalize: | p", "Spreads each channel's levels evenly, with probability `p`."),
     "RandomAutocontrast": ("autocontrast: | p", "Stretches each channel over all levels, with probability `p`."),
+    "RandomErasing": ("random_erasing: | p scale ratio value inplace",
+                      "Overwrites a random rectangle, with probability `p`. `value` may be `\"random\"` after "
+                      "`to_dtype`."),
+    "TimmRandomErasing": ("timm_random_erasing: | p scale ratio mode min_count max_count",
+                          "timm's RandomErasing: overwrites `min_count` to `max_count` random rectangles, with 0 "
+                          "(`const`), a random colour (`rand`) or noise (`pixel`; both after `to_dtype`), with "
+                          "probability `p`."),
+    "AutoAugment": ("auto_augment: | policy interpolation fill",
+                    "Makes two changes in a row, by a `policy` that was found by search: `imagenet`, `cifar10` or "
+                    "`svhn`."),
     "TrivialAugmentWide": ("trivial_augment_wide: | num_magnitude_bins interpolation fill",
                            "Makes one random change of random strength."),
     "RandAugment": ("rand_augment: | num_ops magnitude num_magnitude_bins interpolation fill",
                     "Makes `num_ops` random changes of one strength."),
+    "AugMix": ("aug_mix: | severity mixture_width chain_depth alpha all_ops interpolation fill",
+               "Mixes `mixture_width` chains of random changes with each other and with the image."),
+    "TimmAutoAugment": ("timm_auto_augment: | policy mstd mmax translate_pct interpolation fill",
+                        "timm's AutoAugment, by a `policy`: `v0`, `v0r`, `original`, `originalr`, or `3a`, which is "
+                        "3-Augment."),
+    "TimmRandAugment": ("timm_rand_augment: | num_ops magnitude prob transforms mstd mmax translate_pct interpolation "
+                        "fill",
+                        "timm's RandAugment: `num_ops` random changes of a set (`standard`, `increasing`, `3a`, "
+                        "`weights`, `3aw`), each with probability `prob`, of a strength about `magnitude`."),
+    "TimmAugMix": ("timm_aug_mix: | magnitude width depth alpha mstd mmax translate_pct interpolation fill",
+                   "timm's AugMix: `width` chains of `depth` random changes (-1: one to three), of a strength about "
+                   "`magnitude`."),
     "ToDtype": ("to_dtype: dtype | scale",
                 "Converts to `uint8`, `float16` or `float32`. With `scale`, 0 … 255 becomes 0 … 1."),
     "Normalize": ("normalize: mean std | inplace",
@@ -155,6 +209,9 @@ def _step(position, step):
         return step
     if isinstance(step, type) and issubclass(step, Operator):
         raise InvalidArgument(f"pipeline[{position}] is the class {step.__name__}: call it, with its arguments")
+    if isinstance(step, (list, tuple)):
+        raise InvalidArgument(f"pipeline[{position}] is a list: a Loader has one view of each sample, so of several "
+                              "lists give one, and the others to Loaders of their own")
     hint = ": larder.from_torchvision makes a pipeline of torchvision's transforms" \
         if "torchvision" in type(step).__module__ else ", not an operator of larder, a name or a dict"
     raise InvalidArgument(f"pipeline[{position}] is a {type(step).__module__}.{type(step).__name__}{hint}")

@@ -27,13 +27,43 @@ class Resize(Operator):
         antialias: bool | None = None, dct_scaling: bool | None = None,
     ) -> None: ...
 
+class ScaleJitter(Operator):
+    def __init__(
+        self, target_size: int | _Numbers, scale_range: _Numbers | None = None,
+        interpolation: _Interpolation | None = None, antialias: bool | None = None,
+    ) -> None: ...
+
+class RandomShortestSize(Operator):
+    def __init__(
+        self, min_size: int, max_size: int | None = None, interpolation: _Interpolation | None = None,
+        antialias: bool | None = None,
+    ) -> None: ...
+
+class ResizeKeepRatio(Operator):
+    def __init__(
+        self, size: int | _Numbers, longest: float | None = None, interpolation: _Interpolation | None = None,
+        random_scale_prob: float | None = None, random_scale_range: _Numbers | None = None,
+        random_scale_area: bool | None = None, random_aspect_prob: float | None = None,
+        random_aspect_range: _Numbers | None = None,
+    ) -> None: ...
+
 class CenterCrop(Operator):
     def __init__(self, size: int | _Numbers) -> None: ...
+
+class CenterCropOrPad(Operator):
+    def __init__(
+        self, size: int | _Numbers, fill: float | _Numbers | None = None, padding_mode: str | None = None,
+    ) -> None: ...
 
 class RandomCrop(Operator):
     def __init__(
         self, size: int | _Numbers, padding: int | _Numbers | None = None, pad_if_needed: bool | None = None,
         fill: float | _Numbers | None = None, padding_mode: str | None = None,
+    ) -> None: ...
+
+class RandomCropOrPad(Operator):
+    def __init__(
+        self, size: int | _Numbers, fill: float | _Numbers | None = None, padding_mode: str | None = None,
     ) -> None: ...
 
 class RandomResizedCrop(Operator):
@@ -56,11 +86,50 @@ class Pad(Operator):
         self, padding: int | _Numbers, fill: float | _Numbers | None = None, padding_mode: str | None = None,
     ) -> None: ...
 
+class RandomZoomOut(Operator):
+    def __init__(
+        self, fill: float | _Numbers | None = None, side_range: _Numbers | None = None, p: float | None = None,
+    ) -> None: ...
+
+class RandomRotation(Operator):
+    def __init__(
+        self, degrees: float | _Numbers, interpolation: _Interpolation | None = None, expand: bool | None = None,
+        center: _Numbers | None = None, fill: float | _Numbers | None = None,
+    ) -> None: ...
+
+class RandomAffine(Operator):
+    def __init__(
+        self, degrees: float | _Numbers, translate: float | _Numbers | None = None, scale: _Numbers | None = None,
+        shear: float | _Numbers | None = None, interpolation: _Interpolation | None = None,
+        fill: float | _Numbers | None = None, center: _Numbers | None = None,
+    ) -> None: ...
+
+class RandomPerspective(Operator):
+    def __init__(
+        self, distortion_scale: float | None = None, p: float | None = None,
+        interpolation: _Interpolation | None = None, fill: float | _Numbers | None = None,
+    ) -> None: ...
+
+class ElasticTransform(Operator):
+    def __init__(
+        self, alpha: float | _Numbers | None = None, sigma: float | _Numbers | None = None,
+        interpolation: _Interpolation | None = None, fill: float | _Numbers | None = None,
+    ) -> None: ...
+
 class ColorJitter(Operator):
     def __init__(
         self, brightness: float | _Numbers | None = None, contrast: float | _Numbers | None = None,
         saturation: float | _Numbers | None = None, hue: float | _Numbers | None = None,
     ) -> None: ...
+
+class RandomPhotometricDistort(Operator):
+    def __init__(
+        self, brightness: _Numbers | None = None, contrast: _Numbers | None = None, saturation: _Numbers | None = None,
+        hue: _Numbers | None = None, p: float | None = None,
+    ) -> None: ...
+
+class RandomChannelPermutation(Operator):
+    def __init__(self) -> None: ...
 
 class Grayscale(Operator):
     def __init__(self, num_output_channels: int | None = None) -> None: ...
@@ -71,17 +140,14 @@ class RandomGrayscale(Operator):
 class GaussianBlur(Operator):
     def __init__(self, kernel_size: int | _Numbers, sigma: float | _Numbers | None = None) -> None: ...
 
-class RandomRotation(Operator):
-    def __init__(
-        self, degrees: float | _Numbers, interpolation: _Interpolation | None = None, expand: bool | None = None,
-        center: _Numbers | None = None, fill: float | _Numbers | None = None,
-    ) -> None: ...
+class PilGaussianBlur(Operator):
+    def __init__(self, radius: float | _Numbers | None = None, p: float | None = None) -> None: ...
 
-class RandomErasing(Operator):
-    def __init__(
-        self, p: float | None = None, scale: _Numbers | None = None, ratio: _Numbers | None = None,
-        value: float | _Numbers | str | None = None, inplace: bool | None = None,
-    ) -> None: ...
+class RandomAdjustSharpness(Operator):
+    def __init__(self, sharpness_factor: float, p: float | None = None) -> None: ...
+
+class RandomInvert(Operator):
+    def __init__(self, p: float | None = None) -> None: ...
 
 class RandomSolarize(Operator):
     def __init__(self, threshold: float, p: float | None = None) -> None: ...
@@ -95,6 +161,24 @@ class RandomEqualize(Operator):
 class RandomAutocontrast(Operator):
     def __init__(self, p: float | None = None) -> None: ...
 
+class RandomErasing(Operator):
+    def __init__(
+        self, p: float | None = None, scale: _Numbers | None = None, ratio: _Numbers | None = None,
+        value: float | _Numbers | str | None = None, inplace: bool | None = None,
+    ) -> None: ...
+
+class TimmRandomErasing(Operator):
+    def __init__(
+        self, p: float | None = None, scale: _Numbers | None = None, ratio: _Numbers | None = None,
+        mode: str | None = None, min_count: int | None = None, max_count: int | None = None,
+    ) -> None: ...
+
+class AutoAugment(Operator):
+    def __init__(
+        self, policy: str | None = None, interpolation: _Interpolation | None = None,
+        fill: float | _Numbers | None = None,
+    ) -> None: ...
+
 class TrivialAugmentWide(Operator):
     def __init__(
         self, num_magnitude_bins: int | None = None, interpolation: _Interpolation | None = None,
@@ -105,6 +189,36 @@ class RandAugment(Operator):
     def __init__(
         self, num_ops: int | None = None, magnitude: int | None = None, num_magnitude_bins: int | None = None,
         interpolation: _Interpolation | None = None, fill: float | _Numbers | None = None,
+    ) -> None: ...
+
+class AugMix(Operator):
+    def __init__(
+        self, severity: int | None = None, mixture_width: int | None = None, chain_depth: int | None = None,
+        alpha: float | None = None, all_ops: bool | None = None, interpolation: _Interpolation | None = None,
+        fill: float | _Numbers | None = None,
+    ) -> None: ...
+
+class TimmAutoAugment(Operator):
+    def __init__(
+        self, policy: str | None = None, mstd: float | None = None, mmax: float | None = None,
+        translate_pct: float | None = None, interpolation: _Interpolation | None = None,
+        fill: float | _Numbers | None = None,
+    ) -> None: ...
+
+class TimmRandAugment(Operator):
+    def __init__(
+        self, num_ops: int | None = None, magnitude: float | None = None, prob: float | None = None,
+        transforms: str | None = None, mstd: float | None = None, mmax: float | None = None,
+        translate_pct: float | None = None, interpolation: _Interpolation | None = None,
+        fill: float | _Numbers | None = None,
+    ) -> None: ...
+
+class TimmAugMix(Operator):
+    def __init__(
+        self, magnitude: float | None = None, width: int | None = None, depth: int | None = None,
+        alpha: float | None = None, mstd: float | None = None, mmax: float | None = None,
+        translate_pct: float | None = None, interpolation: _Interpolation | None = None,
+        fill: float | _Numbers | None = None,
     ) -> None: ...
 
 class ToDtype(Operator):

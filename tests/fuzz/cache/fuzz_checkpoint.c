@@ -7,7 +7,7 @@
 #include <xxhash.h>
 
 #include "cache/catalog/catalog_priv.h"
-#include "cache/memory/sealed.h"
+#include "cache/sealed.h"
 #include "common/check.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/memory/sealed.h"
-#include "cache/store/store_priv.h"
+#include "cache/sealed.h"
+#include "cache/store/format.h"
 #include "common/check.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -23,6 +23,12 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
     uint8_t entries[3 * WIRE_ENTRY_BYTES];
     for (uint32_t i = 0; i < 3; i++)
         wire_entry_put(entries, i, &(struct wire_entry){.offset = 4096u * i, .len_bytes = 150528, .id = i, .label = 7});
+    const struct image_shape photo = {.height = 224, .width = 224, .channels = 3};
+    const struct sample_layout photos = sample_layout_of_image(&photo);
+    struct sample_layout pair = photos;
+    pair.n = 2;
+    pair.fields[1] = (struct sample_field){.name = "small_2", .rank = 3, .dims = {1, 2, 3}, .offset = 150528};
+    pair.bytes += 6;
     const struct wire_message messages[] = {
         {.type = WIRE_HELLO, .seq = 1, .hello = {.pid = 77, .client = text("c/0.1")}},
         {.type = WIRE_WELCOME, .seq = 1, .welcome = {.arena_bytes = 1 << 30, .daemon_pid = 5, .batch_max = 8192}},
@@ -45,14 +51,12 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
                         .n_samples = 500,
                         .n_batches = 8,
                         .n_classes = 10,
-                        .height = 224,
-                        .width = 224,
-                        .channels = 3,
                         .held_max = 4,
                         .sample_bytes = 150528,
                         .fingerprint = {1, 2},
                         .view = {3, 4},
                         .dataset_samples = 600,
+                        .layout = photos,
                         .name = text("job")}},
         {.type = WIRE_CLASSES_GET, .seq = 3, .classes_get = {.first = 0}},
         {.type = WIRE_CLASSES,
@@ -69,6 +73,8 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         {.type = WIRE_STATE, .seq = 4, .state = {.n_bytes = 4096}},
         {.type = WIRE_NEXT, .next = {.epoch = 1, .awaited = 2}},
         {.type = WIRE_NEXT, .version = 5, .next = {.epoch = 1, .credits = 2}},
+        {.type = WIRE_REGISTERED, .registered = {.layout = pair, .sample_bytes = 150534}},
+        {.type = WIRE_REGISTERED, .version = 7, .registered = {.layout = photos, .sample_bytes = 150528}},
     };
     const size_t count = sizeof messages / sizeof *messages, count_4 = WIRE_BYE;
     size_t len = 0;

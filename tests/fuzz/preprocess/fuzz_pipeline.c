@@ -26,6 +26,8 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         "{\"gaussian_blur\": {\"kernel_size\": [3, 5]}}, \"grayscale\"]",
         "[{\"center_crop\": {\"size\": 8}}, {\"rand_augment\": {\"num_ops\": 3}}, {\"random_solarize\": "
         "{\"threshold\": 1e2}}, \"autocontrast\"]",
+        "[{\"scale_jitter\": {\"target_size\": 9}}, {\"center_crop_or_pad\": {\"size\": 8}}, {\"random_affine\": "
+        "{\"degrees\": 9, \"translate\": 0.1, \"shear\": [1, 2, 3, 4]}}, {\"timm_rand_augment\": {\"mstd\": 0.5}}]",
     };
     if (index >= sizeof seeds / sizeof *seeds)
         return 0;
@@ -51,9 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *canonical = pipeline_canonical(pipeline);
     CHECK(pipeline_parse(canonical, strlen(canonical), &again, &err) == 0);
     CHECK(strcmp(canonical, pipeline_canonical(again)) == 0);
-    struct sample_shape a = pipeline_shape(pipeline), b = pipeline_shape(again);
-    CHECK(a.height == b.height && a.width == b.width && a.channels == b.channels && a.dtype == b.dtype &&
-          a.layout == b.layout && a.bytes == b.bytes);
+    CHECK(sample_layout_check(pipeline_layout(pipeline), NULL) == 0);
+    CHECK(sample_layout_same(pipeline_layout(pipeline), pipeline_layout(again)));
     pipeline_unref(&pipeline);
     pipeline_unref(&again);
     return 0;

@@ -127,12 +127,46 @@ def angles(probe, comparison, seed):
     comparison.check("trivial_augment_wide: change", [p.choice[0] for p in plans], torch.randint(14, (DRAWS,)).numpy())
 
 
+def moved(probe, comparison, seed):
+    how = {"degrees": 40, "translate": [0.2, 0.4], "scale": [0.5, 1.5], "shear": [-9, 9, -5, 20]}
+    pipeline = [{"exact_size": {"size": [60, 90]}}, {"random_affine": how}]
+    plans = [probe.plan(pipeline, (seed, 9, i), 90, 60, op=1) for i in range(DRAWS)]
+    theirs = [T.RandomAffine.get_params([-40, 40], [0.2, 0.4], [0.5, 1.5], [-9, 9, -5, 20], [90, 60])
+              for _ in range(DRAWS)]
+    flat = np.array([[angle, *move, scale, *shear] for angle, move, scale, shear in theirs])
+    for column, name in enumerate(["angle", "move across", "move down", "scale", "shear across", "shear down"]):
+        comparison.check(f"random_affine: {name}", [p.real[6 + column] for p in plans], flat[:, column])
+    pipeline = [{"exact_size": {"size": [60, 90]}}, {"random_perspective": {"p": 1, "distortion_scale": 0.6}}]
+    plans = [probe.plan(pipeline, (seed, 10, i), 90, 60, op=1) for i in range(DRAWS)]
+    theirs = np.array([np.ravel(T.RandomPerspective.get_params(90, 60, 0.6)[1]) for _ in range(DRAWS)])
+    for corner in range(8):
+        comparison.check(f"random_perspective: number {corner}", [p.real[8 + corner] for p in plans], theirs[:, corner])
+
+
+def mixed(probe, comparison, seed):
+    for alpha in (0.2, 1, 3):
+        pipeline = [{"exact_size": {"size": 20}}, {"aug_mix": {"alpha": alpha}}]
+        plans = [probe.plan(pipeline, (seed, 11, i), 20, 20, op=1) for i in range(DRAWS)]
+        both = torch._sample_dirichlet(torch.full((DRAWS, 2), float(alpha)))
+        parts = torch._sample_dirichlet(torch.full((DRAWS, 3), float(alpha)))
+        for name, place, theirs in (("share of the chains", 40, both[:, 1]), ("the first chain's", 32, parts[:, 0])):
+            comparison.check(f"aug_mix, alpha {alpha}: {name}", [p.real[place] for p in plans], theirs.numpy())
+    comparison.check("aug_mix: length of a chain", [list(p.choice[:4]).index(-2) for p in plans],
+                     torch.randint(1, 4, (DRAWS,)).numpy())
+    pipeline = [{"exact_size": {"size": 20}}, {"timm_rand_augment": {"num_ops": 1, "magnitude": 5, "mstd": 2,
+                                                                     "transforms": "3a", "prob": 1}}]
+    plans = [probe.plan(pipeline, (seed, 12, i), 20, 20, op=1) for i in range(DRAWS)]
+    radii = [p.real[0] for p in plans if p.choice[0] & 0xff == 23]  # a blur, from 0.1 to 2
+    theirs = 0.1 + 0.19 * np.clip(np.random.default_rng(seed).normal(5, 2, DRAWS), 0, 10)
+    comparison.check("timm_rand_augment: magnitude", radii, theirs)
+
+
 def main():
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 7
     print(f"seed {seed}")
     torch.manual_seed(seed)
     probe, comparison = Probe(sys.argv[1]), Comparison()
-    for part in (resized_crop, chances, random_crop, jitter, erasing, angles):
+    for part in (resized_crop, chances, random_crop, jitter, erasing, angles, moved, mixed):
         part(probe, comparison, seed)
     print(f"{comparison.failures} failures")
     return 1 if comparison.failures else 0

@@ -5,7 +5,7 @@
 
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/prepare.h"
-#include "preprocess/resample.h"
+#include "preprocess/simd.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -16,6 +16,7 @@ struct probe_plan {
     int32_t x, y, width, height;
     int32_t choice[PLAN_CHOICES];
     double real[PLAN_REALS];
+    uint64_t seed;
 };
 
 PUBLIC int probe_init(uint64_t pixels_max);
@@ -23,6 +24,7 @@ PUBLIC const char *probe_simd(int simd);
 PUBLIC int probe_shape(const char *json, uint64_t shape[6], char *text);
 PUBLIC int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst,
                          int *reason, char *text);
+PUBLIC void probe_units(uint64_t seed, size_t count, double *out);
 PUBLIC int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t height, uint32_t op,
                       struct probe_plan *out, char *text);
 
@@ -38,16 +40,15 @@ static int parse(const char *json, struct pipeline **out, char *text)
 int probe_init(uint64_t pixels_max)
 {
     struct prepare_limits limits = {.pixels_max = pixels_max, .scans_max = 100};
-    struct error err;
-    int rc = prepare_init(&err);
-    return rc ? rc : prepare_scratch_create(&limits, &scratch);
+    prepare_init();
+    return prepare_scratch_create(&limits, &scratch);
 }
 
 const char *probe_simd(int simd)
 {
-    if (simd >= 0 && !resample_use((enum resample_simd)simd))
+    if (simd >= 0 && !simd_use((enum simd)simd))
         return NULL;
-    return resample_simd_name();
+    return simd_name();
 }
 
 int probe_shape(const char *json, uint64_t shape[6], char *text)
@@ -56,11 +57,21 @@ int probe_shape(const char *json, uint64_t shape[6], char *text)
     int rc = parse(json, &pipeline, text);
     if (rc)
         return rc;
-    struct sample_shape s = pipeline_shape(pipeline);
-    const uint64_t values[6] = {s.height, s.width, s.channels, s.dtype, s.layout, s.bytes};
+    struct image_shape s = {0};
+    sample_layout_image(pipeline_layout(pipeline), &s);
+    const uint64_t values[6] = {s.height, s.width, s.channels, s.dtype, s.layout, pipeline_layout(pipeline)->bytes};
     memcpy(shape, values, sizeof values);
     pipeline_unref(&pipeline);
     return 0;
+}
+
+/* The uniform numbers that a seed begins with. */
+void probe_units(uint64_t seed, size_t count, double *out)
+{
+    struct rng rng;
+    random_seed(&rng, seed);
+    for (size_t i = 0; i < count; i++)
+        out[i] = random_unit(&rng);
 }
 
 int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst, int *reason,
@@ -102,7 +113,8 @@ int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t
                                    (int32_t)p->rect.width,
                                    (int32_t)p->rect.height,
                                    {0},
-                                   {0}};
+                                   {0},
+                                   p->seed};
         memcpy(out->choice, p->choice, sizeof out->choice);
         memcpy(out->real, p->real, sizeof out->real);
     }

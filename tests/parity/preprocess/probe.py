@@ -12,7 +12,7 @@ TEXT_BYTES = 512
 class Plan(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int32) for name in
                 ("skip", "in_width", "in_height", "out_width", "out_height", "x", "y", "width", "height")]
-    _fields_ += [("choice", ctypes.c_int32 * 8), ("real", ctypes.c_double * 8)]
+    _fields_ += [("choice", ctypes.c_int32 * 32), ("real", ctypes.c_double * 48), ("seed", ctypes.c_uint64)]
 
 
 class Bad(Exception):
@@ -53,6 +53,12 @@ class Probe:
             json.dumps(pipeline).encode(), data, ctypes.c_size_t(len(data)), (ctypes.c_uint64 * 3)(*key),
             out.ctypes.data_as(ctypes.c_void_p), ctypes.byref(reason), self.text)
         self._check(code, reason.value)
+        return out
+
+    def units(self, seed, count):
+        """The uniform numbers that a seed begins with."""
+        out = np.empty(count)
+        self.library.probe_units(ctypes.c_uint64(seed), ctypes.c_size_t(count), out.ctypes.data_as(ctypes.c_void_p))
         return out
 
     def plan(self, pipeline, key, width, height, op=0):

@@ -45,8 +45,8 @@ class Version(unittest.TestCase):
     def test_what_was_built_in(self):
         """--version names each library with its version, and how it was built."""
         said = run(os.path.join(BIN, "larder"), "--version")
-        for library in ("libvips", "libjpeg-turbo", "CRoaring", "libyaml", "libmicrohttpd", "GnuTLS", "nng", "jansson",
-                        "xxHash"):
+        for library in ("libjpeg-turbo", "libpng", "libdeflate", "libtiff", "libwebp", "CRoaring", "libyaml",
+                        "libmicrohttpd", "GnuTLS", "nng", "jansson", "xxHash"):
             self.assertRegex(said, library + r" \d+\.\d+")
         self.assertRegex(said, r"\nby \S+ \d+")
 
@@ -79,7 +79,10 @@ class Archives(unittest.TestCase):
                      "usr/lib/python3/dist-packages/larder/__init__.py", "usr/lib/systemd/system/larderd.service",
                      "usr/lib/systemd/system/larderd.socket", "usr/lib/systemd/user/larderd.service",
                      "usr/lib/sysusers.d/larder.conf", "usr/share/man/man1/larder.1.gz",
-                     "usr/share/man/man8/larderd.8.gz", "etc/larder/larder.yaml", "usr/share/doc/larder/copyright"):
+                     "usr/share/man/man8/larderd.8.gz", "etc/larder/larder.yaml", "usr/share/doc/larder/copyright",
+                     "usr/share/doc/larder/docs/quickstart.md", "usr/share/doc/larder/examples/python/train.py",
+                     "usr/share/doc/larder/examples/c/train.c",
+                     "usr/share/doc/larder/examples/kubernetes/larderd.yaml"):
             self.assertIn(path, has)
         self.assertNotIn("__pycache__", has)
         self.assertIn("python3-numpy", run("dpkg-deb", "-f", package, "Depends"))

@@ -17,6 +17,7 @@ DEPENDENT, STRICT, NONE = range(3)
 DROP_LAST, HOLD, HAS_STATE = 1, 32, 64
 REPLY_MAX = 200704
 HEADER = struct.Struct("<IHHII")
+FIELD = struct.Struct("<24s8I")  # name, kind, dtype, rank, four dims, offset
 NOBODY = 0xFFFFFFFF
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
@@ -168,16 +169,22 @@ class Client:
             if isinstance(state, bytes):
                 os.close(fds[0])
         _, body = self.answer(REGISTERED)
-        names = ("job n_samples n_batches n_classes height width channels dtype layout held_max epoch batch "
-                 "sample_bytes").split()
-        fields = dict(zip(names, struct.unpack_from("<12IQ", body)))
-        fields["fingerprint"] = struct.unpack_from("<2Q", body, 56)
-        at = 72
+        image = " height width channels dtype layout" if self.version < 8 else ""
+        names = f"job n_samples n_batches n_classes{image} held_max epoch batch sample_bytes".split()
+        numbers = struct.Struct(f"<{len(names) - 1}IQ")
+        fields = dict(zip(names, numbers.unpack_from(body)))
+        fields["fingerprint"] = struct.unpack_from("<2Q", body, numbers.size)
+        at, n_fields = numbers.size + 16, 0
         if self.version >= 5:
             fields["view"] = struct.unpack_from("<2Q", body, at)
-            fields["dataset_samples"], reserved = struct.unpack_from("<2I", body, at + 16)
-            assert reserved == 0
+            fields["dataset_samples"], n_fields = struct.unpack_from("<2I", body, at + 16)
+            assert n_fields == 0 or self.version >= 8
             at += 24
+        if self.version >= 7:
+            fields["version"] = struct.unpack_from("<4Q", body, at)
+            at += 32
+        fields["fields"] = [FIELD.unpack_from(body, at + FIELD.size * field) for field in range(n_fields)]
+        at += FIELD.size * n_fields
         (length,) = struct.unpack_from("<I", body, at)
         fields["name"] = body[at + 4:at + 4 + length].decode()
         assert at + 4 + length == len(body)

@@ -20,6 +20,11 @@ static struct wire_text text(const char *value)
     return (struct wire_text){.data = value, .len_bytes = (uint32_t)strlen(value)};
 }
 
+struct sample_layout fake_layout(uint32_t height, uint32_t width, uint32_t channels)
+{
+    return sample_layout_of_image(&(struct image_shape){.height = height, .width = width, .channels = channels});
+}
+
 void fake_init(struct fake_daemon *daemon)
 {
     memset(daemon, 0, sizeof *daemon);
@@ -30,14 +35,12 @@ void fake_init(struct fake_daemon *daemon)
                                            .n_samples = 100,
                                            .n_batches = 25,
                                            .n_classes = FAKE_CLASSES,
-                                           .height = 2,
-                                           .width = 2,
-                                           .channels = 3,
                                            .sample_bytes = FAKE_SAMPLE_BYTES,
                                            .fingerprint = {7, 8},
                                            .view = {9, 10},
                                            .dataset_samples = FAKE_DATASET_SAMPLES,
                                            .version = {{11, 12}, {13, 14}},
+                                           .layout = fake_layout(2, 2, 3),
                                            .name = text("job-3")};
 }
 

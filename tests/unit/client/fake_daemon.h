@@ -56,6 +56,9 @@ struct fake_daemon {
     uint8_t in[WIRE_REPLY_MAX], out[WIRE_REPLY_MAX];
 };
 
+/* fake_layout returns the layout of samples that are one image of uint8, channels last. */
+struct sample_layout fake_layout(uint32_t height, uint32_t width, uint32_t channels);
+
 /* fake_start listens on a socket of its own and serves one connection with `script` (NULL: none). Fields that shape the
  * conversation are set before. */
 void fake_start(struct fake_daemon *daemon, fake_script *script);

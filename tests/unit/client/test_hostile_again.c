@@ -51,24 +51,24 @@ static void other_classes(struct wire_registered *job)
 
 static void other_shape(struct wire_registered *job)
 {
-    job->height = 3;
+    job->layout = fake_layout(3, 2, 3);
     job->sample_bytes = 18;
 }
 
 static void other_type(struct wire_registered *job)
 {
-    job->dtype = PIXEL_FLOAT16;
-    job->sample_bytes = 24;
+    job->layout.fields[0].dtype = PIXEL_FLOAT16;
+    job->layout.bytes = job->sample_bytes = 24;
 }
 
 static void other_layout(struct wire_registered *job)
 {
-    job->layout = LAYOUT_CHW;
+    job->layout.fields[0].kind = FIELD_IMAGE_CHW;
 }
 
-static void no_room(struct wire_registered *job)
+static void too_many(struct wire_registered *job)
 {
-    job->sample_bytes++; /* than its pixels take */
+    job->n_samples = job->dataset_samples + 1;
 }
 
 static void begins_anew(struct wire_registered *job)
@@ -251,10 +251,10 @@ static void refuses_other_jobs(void **state)
         {.registered = other_view, .code = LARDER_ECHANGED, .part = "another subset"},
         {.registered = smaller_view, .code = LARDER_ECHANGED, .part = "another subset"},
         {.registered = other_classes, .code = LARDER_ECHANGED, .part = "6 classes"},
-        {.registered = other_shape, .code = LARDER_ECHANGED, .part = "another shape: 3×2×3"},
-        {.registered = other_type, .code = LARDER_ECHANGED, .part = "another shape"},
-        {.registered = other_layout, .code = LARDER_ECHANGED, .part = "another shape"},
-        {.registered = no_room, .code = LARDER_EFORMAT, .part = "cannot be"},
+        {.registered = other_shape, .code = LARDER_ECHANGED, .part = "other samples: image uint8 HWC of 3x2x3"},
+        {.registered = other_type, .code = LARDER_ECHANGED, .part = "other samples"},
+        {.registered = other_layout, .code = LARDER_ECHANGED, .part = "other samples"},
+        {.registered = too_many, .code = LARDER_EFORMAT, .part = "cannot be"},
         {.registered = begins_anew, .code = LARDER_EFORMAT, .part = "batch 0 of epoch 0, and 1 of epoch 0 is due"},
         {.registered = next_epoch, .code = LARDER_EFORMAT, .part = "batch 1 of epoch 1"},
     };

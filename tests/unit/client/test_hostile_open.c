@@ -2,6 +2,7 @@
  * and no descriptor stays open. */
 #include <unistd.h>
 
+#include "common/little_endian.h"
 #include "hostile.h"
 
 static void answer_hello(struct fake_daemon *daemon, int fd, unsigned n_fds, uint64_t arena_bytes)
@@ -101,25 +102,45 @@ static void answer_register(struct fake_daemon *daemon, const struct wire_regist
     fake_until_closed(daemon);
 }
 
+/* spoil_register answers with images of 2 x 2 x 3, and then changes one of the message's numbers. */
+static void spoil_register(struct fake_daemon *daemon, size_t at, uint32_t value)
+{
+    struct wire_message msg;
+    uint8_t bytes[256];
+    size_t len;
+    answer_hello(daemon, daemon->arena_fd, 1, FAKE_ARENA_BYTES);
+    if (!fake_receive(daemon, &msg))
+        return;
+    struct wire_message answer = {.type = WIRE_REGISTERED, .seq = msg.seq};
+    answer.registered = (struct wire_registered){.layout = fake_layout(2, 2, 3), .sample_bytes = 12, .held_max = 1};
+    CHECK(wire_encode(&answer, bytes, sizeof bytes, &len) == 0);
+    put_u32(bytes + WIRE_HEADER_BYTES + at, value);
+    fake_send_bytes(daemon, bytes, len, -1, 0);
+    fake_until_closed(daemon);
+}
+
 static void wrong_size(struct fake_daemon *daemon)
 {
-    answer_register(
-        daemon, &(struct wire_registered){.height = 2, .width = 2, .channels = 3, .sample_bytes = 13, .held_max = 1});
+    spoil_register(daemon, 28, 13); /* sample_bytes */
 }
 
 static void size_overflows(struct fake_daemon *daemon)
 {
-    answer_register(daemon, &(struct wire_registered){.height = UINT32_MAX,
-                                                      .width = UINT32_MAX,
-                                                      .channels = UINT32_MAX,
-                                                      .dtype = PIXEL_FLOAT32,
-                                                      .sample_bytes = 4,
-                                                      .held_max = 1});
+    spoil_register(daemon, 140, UINT32_MAX); /* the height */
+}
+
+static void several_fields(struct fake_daemon *daemon)
+{
+    struct wire_registered job = {.layout = fake_layout(2, 2, 3), .sample_bytes = 13, .held_max = 1};
+    job.layout.n = 2;
+    job.layout.fields[1] = (struct sample_field){.name = "mask", .rank = 3, .dims = {1, 1, 1}, .offset = 12};
+    job.layout.bytes = 13;
+    answer_register(daemon, &job);
 }
 
 static void holds_nothing(struct fake_daemon *daemon)
 {
-    answer_register(daemon, &(struct wire_registered){.height = 1, .width = 1, .channels = 1, .sample_bytes = 1});
+    answer_register(daemon, &(struct wire_registered){.layout = fake_layout(1, 1, 1), .sample_bytes = 1});
 }
 
 static void many_classes(struct fake_daemon *daemon)
@@ -152,14 +173,15 @@ static void refuses_hostile_opening(void **state)
         int code;
         bool unsealed;
     } cases[] = {
-        {no_arena, LARDER_EFORMAT, false},       {many_fds, LARDER_EFORMAT, false},
-        {pipe_for_arena, LARDER_EFORMAT, false}, {arena_too_small, LARDER_EFORMAT, false},
-        {arena_empty, LARDER_EFORMAT, false},    {garbage, LARDER_EFORMAT, false},
-        {wrong_answer, LARDER_EFORMAT, false},   {wrong_seq, LARDER_EFORMAT, false},
-        {newer_version, LARDER_EVERSION, false}, {wrong_size, LARDER_EFORMAT, false},
-        {size_overflows, LARDER_EFORMAT, false}, {holds_nothing, LARDER_EFORMAT, false},
-        {many_classes, LARDER_EFORMAT, false},   {classes_do_not_move, LARDER_EFORMAT, false},
-        {wrong_size, LARDER_EFORMAT, true},      {older_welcome, LARDER_EVERSION, false},
+        {no_arena, LARDER_EFORMAT, false},        {many_fds, LARDER_EFORMAT, false},
+        {pipe_for_arena, LARDER_EFORMAT, false},  {arena_too_small, LARDER_EFORMAT, false},
+        {arena_empty, LARDER_EFORMAT, false},     {garbage, LARDER_EFORMAT, false},
+        {wrong_answer, LARDER_EFORMAT, false},    {wrong_seq, LARDER_EFORMAT, false},
+        {newer_version, LARDER_EVERSION, false},  {wrong_size, LARDER_EFORMAT, false},
+        {size_overflows, LARDER_EFORMAT, false},  {holds_nothing, LARDER_EFORMAT, false},
+        {many_classes, LARDER_EFORMAT, false},    {classes_do_not_move, LARDER_EFORMAT, false},
+        {wrong_size, LARDER_EFORMAT, true},       {older_welcome, LARDER_EVERSION, false},
+        {several_fields, LARDER_EVERSION, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct larder_loader *loader = NULL;

@@ -18,7 +18,7 @@ import threading
 
 from fake_job import DEPENDENT, Job, parse
 
-MAGIC, VERSION = 0x3152444C, 7
+MAGIC, VERSION = 0x3152444C, 8
 TURN_NONE = AHEAD = 0xFFFFFFFF
 (HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
  STATE) = range(1, 15)
@@ -33,6 +33,12 @@ def message(kind, seq, body, version=VERSION):
 
 def text(value):
     return struct.pack("<I", len(value)) + value
+
+
+def field(name, kind, dtype, dims, offset=0, rank=None):
+    """A field of a sample as REGISTERED has it."""
+    return struct.pack("<24s8I", name, kind, dtype, len(dims) if rank is None else rank,
+                       *dims, *(0,) * (4 - len(dims)), offset)
 
 
 def pixels(index, count):
@@ -57,6 +63,7 @@ class FakeDaemon:
     indices      the view: positions in the dataset, which has dataset_samples
     bad          those that cannot be read
     impatient    answer a STATE_GET that would have to wait with a Timeout
+    fields       of a sample, as REGISTERED has them (else: one image)
     """
 
     def __init__(self, path, n_samples=20, height=4, width=6, classes=(b"cat", b"dog"), seed=1):
@@ -79,6 +86,7 @@ class FakeDaemon:
         self.jobs, self.lock, self.dead = {}, threading.RLock(), False
         self.numbers = itertools.count(5)  # of the jobs that it names
         self.dtype = self.layout = 0
+        self.fields = ()
         self.itemsize = 1
         self.seals = SEALS
         self.arena_extra = 0  # promised beyond what there is
@@ -250,15 +258,16 @@ class Connection(threading.Thread):
         daemon.records.append(record)
         if not self.attach(seq, record):
             return
-        height, width, channels = (0, 0, 0) if daemon.encoded else daemon.shape
         size = self.job["batch_size"]
         n_batches = daemon.n_samples // size if self.job["flags"] & 1 else -(-daemon.n_samples // size)
+        height, width, channels = daemon.shape
+        dims = (channels, height, width) if daemon.layout else (height, width, channels)
+        fields = [] if daemon.encoded else daemon.fields or [field(b"image", daemon.layout, daemon.dtype, dims)]
         self.send(REGISTERED, seq, struct.pack(
-            "<12I5Q2I4Q", 5, daemon.n_samples, n_batches, len(daemon.classes), height, width, channels, daemon.dtype,
-            daemon.layout, daemon.held_max, *self.shared.stands(self.job["rank"]),
-            daemon.sample_bytes * daemon.itemsize, *daemon.dataset, *daemon.view, daemon.dataset_samples, 0,
-            *daemon.version)
-            + text(self.shared.asked["name"]))
+            "<7I5Q2I4Q", 5, daemon.n_samples, n_batches, len(daemon.classes), daemon.held_max,
+            *self.shared.stands(self.job["rank"]), daemon.sample_bytes * daemon.itemsize, *daemon.dataset,
+            *daemon.view, daemon.dataset_samples, len(fields), *daemon.version)
+            + b"".join(fields) + text(self.shared.asked["name"]))
         self.shared.turn()
 
     def attach(self, seq, record):

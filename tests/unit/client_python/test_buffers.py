@@ -8,7 +8,7 @@ import unittest
 import numpy as np
 from support import main
 
-from larder import _buffers, _wire
+from larder import _buffers, _layout, _wire
 
 ENTRY = _wire.ENTRY
 SEED = int(os.environ.get("LARDER_TEST_SEED", "1"))
@@ -68,8 +68,8 @@ class Buffers(unittest.TestCase):
 
     def views(self, offsets, lengths, shape, dtype):
         """The views, and a list that is not empty once their lease is over."""
-        info = types.SimpleNamespace(height=shape[0], width=shape[1], channels=shape[2], layout=_wire.LAYOUT_HWC,
-                                     dtype=_wire.DTYPES.index(dtype), sample_bytes=int(lengths[0]))
+        layout = (_layout.Field("image", _layout.IMAGE_HWC, dtype, shape, 0),) if shape else ()
+        info = types.SimpleNamespace(layout=layout, sample_bytes=int(lengths[0]))
         entries = np.zeros(len(offsets), ENTRY)
         entries["offset"], entries["len_bytes"] = offsets, lengths
         over = []
@@ -92,7 +92,7 @@ class Buffers(unittest.TestCase):
     def test_views_of_bytes(self):
         for offsets in layouts(self.rng, 50, self.arena.size):
             lengths = [self.rng.randrange(1, 51) for _ in offsets]
-            found, over = self.views(offsets, lengths, (0, 0, 0), "uint8")
+            found, over = self.views(offsets, lengths, (), "uint8")
             for view, offset, length in zip(found, offsets, lengths):
                 self.assertFalse(view.flags.writeable)
                 self.assertEqual(view.tobytes(), self.arena[offset:offset + length].tobytes())

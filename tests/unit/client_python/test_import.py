@@ -1,7 +1,10 @@
-"""What `import larder` costs: nothing but a table of names, until one of them is asked for."""
+"""What `import larder` costs: nothing but a table of names, until one of them is asked for. And what it says where
+another project's package of that name is installed too."""
 
+import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from support import PACKAGE, main
@@ -37,6 +40,32 @@ class Import(unittest.TestCase):
         self.assertEqual([name for name in loaded.split() if name.startswith("larder")], ["larder"])
         self.assertNotIn("numpy", loaded.split())
         self.assertEqual(rest, ["False", "True False", "module 'larder' has no attribute 'Nothing'"])
+
+
+class Stranger(unittest.TestCase):
+    def said(self, *distributions):
+        """What a script that imports the Loader prints to standard error, where these distributions are installed."""
+        with tempfile.TemporaryDirectory() as site:
+            for name, version in distributions:
+                info = os.path.join(site, f"{name}-{version}.dist-info")
+                os.mkdir(info)
+                with open(os.path.join(info, "METADATA"), "w", encoding="utf-8") as file:
+                    file.write(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            code = f"import sys\nsys.path[:0] = {[PACKAGE, *sys.path, site]!r}\nimport larder\nlarder.Loader"
+            done = subprocess.run([sys.executable, "-B", "-c", code], stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stderr.replace(site, "SITE")
+
+    def test_it_is_named(self):
+        """The distribution `larder` is another project's: a warning says so, where it is, and what to do."""
+        said = self.said(("larder", "0.0.9"), ("larderd", "0.1.0"))
+        self.assertIn("the distribution 'larder' 0.0.9 in SITE is another project", said)
+        self.assertIn("pip uninstall larder larderd && pip install larderd", said)
+        self.assertEqual(said.count("another project"), 1)
+
+    def test_only_it(self):
+        """Nothing is said of the distribution that brings this package, nor of others whose names begin alike."""
+        self.assertEqual(self.said(("larderd", "0.1.0"), ("larder_tools", "1.0"), ("larderdom", "2")), "")
 
 
 if __name__ == "__main__":

@@ -390,9 +390,18 @@ class Hostile(Case):
         self.refused("batch of 7", mangle=mangle)
 
     def test_shapes_that_do_not_fit(self):
-        """Height, width and bytes of a sample must agree."""
-        self.refused("does not fit its shape", mangle=self.at(fake.REGISTERED, 16 + 16, "<I", 5))
-        self.refused("does not fit its shape", mangle=self.at(fake.REGISTERED, 16 + 16, "<I", 2**31))
+        """Height, width and bytes of a sample must agree, and it must fit the arena."""
+        height = 16 + 108 + 24 + 12
+        self.refused("end at byte 90", mangle=self.at(fake.REGISTERED, height, "<I", 5))
+        self.refused("end at byte 386", mangle=self.at(fake.REGISTERED, height, "<I", 2**31))
+        self.refused("its arena has 1048576", fields=[fake.field(b"image", 0, 0, (72, 2**14, 2))], itemsize=2**15)
+
+    def test_several_fields(self):
+        """Samples of more than an image, or with something before it, are refused: the package cannot show them."""
+        image = fake.field(b"image", 0, 0, (4, 6, 3))
+        self.refused("several fields .image uint8 HWC of 4x6x3, mask uint8", fields=[
+            image, fake.field(b"mask", 0, 0, (1, 72, 1), 72)], itemsize=2)
+        self.refused("several fields", fields=[fake.field(b"image", 0, 0, (4, 6, 3), 72)], itemsize=2)
 
     def test_arenas_that_could_fault(self):
         """A memfd without seals, or smaller than promised, is not mapped: reading it could end the process."""

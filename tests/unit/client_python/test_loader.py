@@ -176,9 +176,8 @@ class Slips(Case):
     def test_arguments_of_others(self):
         """A DataLoader's arguments are refused with what does the same here; what nobody has is a TypeError."""
         for name, words in (("num_workers", "the daemon has the threads"), ("sampler", "subset="),
-                            ("batch_sampler", "batch_size="), ("collate_fn", "as_dict="), ("generator", "seed="),
-                            ("worker_init_fn", "no worker processes"), ("prefetch_factor", "prefetch="),
-                            ("transform", "larder.from_torchvision")):
+                            ("batch_sampler", "batch_size="), ("generator", "seed="), ("target_transform", "labels="),
+                            ("worker_init_fn", "no worker processes"), ("prefetch_factor", "prefetch=")):
             with self.assertRaisesRegex(larder.InvalidArgument, f"^{name}= .*{words}"):
                 self.loader(**{name: 1})
         with self.assertRaisesRegex(TypeError, "no argument 'batchsize'"):

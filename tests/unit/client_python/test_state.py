@@ -447,8 +447,8 @@ class Large(States):
         """Half an epoch of 1.28 million samples taken at random: what torch.save writes has at most 220,000 bytes; a
         fixed order's has a few hundred. How long a state takes is printed."""
         samples = 1281167
-        info = _wire.Registered(1, samples, 5005, 1000, 224, 224, 3, 0, 0, 4, 0, 0, 150528, (2**64 - 1, 5), (6, 7),
-                                samples, (8, 9, 10, 11), "job")
+        info = _wire.Registered(1, samples, 5005, 1000, 4, 0, 0, 150528, (2**64 - 1, 5), (6, 7), samples,
+                                (8, 9, 10, 11), (), "job")
         order = np.random.default_rng(SEED).permutation(samples).astype("<u4")
         for shuffle in (0, 1):
             job = _wire.Register(256, 2, 1, 0, 90, shuffle, 0, 0, 2**64 - 1, 1.0, 0, 0, b"", b"/data/imagenet/train",

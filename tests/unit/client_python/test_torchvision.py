@@ -98,21 +98,90 @@ class FromTorchvision(Case):
 
     def test_moves_after_the_conversion(self):
         """What only moves pixels may stand after ToTensor, and is then done before; what changes them may not."""
-        flip, blur = made("RandomHorizontalFlip", p=0.5), made("GaussianBlur", kernel_size=(3, 3), sigma=(1, 1))
+        flip, rotate = made("RandomHorizontalFlip", p=0.5), made("RandomRotation", degrees=(-9, 9))
         crop = made("RandomCrop", size=(8, 8), padding=4, fill=0, padding_mode="constant")
         self.assertEqual([list(step)[0] for step in specs(made("ToTensor"), flip, crop, NORMALIZE)],
                          ["random_horizontal_flip", "random_crop", "to_dtype", "normalize", "layout"])
-        for steps, word in (((made("ToTensor"), blur), "transform 1, GaussianBlur"),
+        for steps, word in (((made("ToTensor"), rotate),
+                             r"transform 1, RandomRotation: .*\[RandomRotation, ToTensor\]"),
                             ((made("ToTensor"), made("Pad", padding=1, fill=1)), "transform 1, Pad"),
-                            ((made("ToTensor"), NORMALIZE, flip), "transform 2, RandomHorizontalFlip")):
+                            ((made("ToTensor"), NORMALIZE, flip),
+                             r"transform 2, RandomHorizontalFlip: .*\[RandomHorizontalFlip, ToTensor, Normalize\]")):
             with self.assertRaisesRegex(larder.InvalidArgument, word):
                 specs(*steps)
+
+    def test_rounding_after_the_conversion(self):
+        """What computes levels in the same way before ToTensor and after, but for rounding, is done before; bicubic
+        filters, hue and 16 bits are not."""
+        tensor, jitter = made("ToTensor"), made("ColorJitter", brightness=(0.5, 1.5), contrast=None, hue=None)
+        resize = made("Resize", size=(8, 8), interpolation="bilinear", antialias=True)
+        blur = made("GaussianBlur", kernel_size=(3, 3), sigma=(1, 1))
+        self.assertEqual([list(step)[0] for step in specs(tensor, resize, jitter, blur)],
+                         ["resize", "color_jitter", "gaussian_blur", "to_dtype", "layout"])
+        half = made("ConvertImageDtype", dtype=Dtype("float16"))
+        for steps in ((tensor, made("Resize", size=(8, 8), interpolation=Interpolation.BICUBIC, antialias=True)),
+                      (tensor, made("ColorJitter", hue=(-0.1, 0.1))), (made("PILToTensor"), half, resize)):
+            with self.assertRaisesRegex(larder.InvalidArgument, "put the conversion behind it"):
+                specs(*steps)
+
+    def test_orders(self):
+        """RandomOrder of up to three is a choice of all orders."""
+        parts = [made("RandomHorizontalFlip", p=0.5), made("RandomVerticalFlip", p=0.5), made("Grayscale")]
+        step, = specs(made("RandomOrder", transforms=parts))
+        orders = [tuple(list(part)[0] for part in order) for order in step["random_choice"]["transforms"]]
+        self.assertEqual((len(orders), len(set(orders))), (6, 6))
+        with self.assertRaisesRegex(larder.InvalidArgument, "up to 3 transforms, and these are 4"):
+            specs(made("RandomOrder", transforms=parts + parts[:1]))
+        sizes = specs(made("RandomShortestSize", min_size=[20, 30], max_size=None))
+        self.assertEqual([list(part.values())[0]["min_size"] for part in sizes[0]["random_choice"]["transforms"]],
+                         [20, 30])
+
+    def test_functions_that_convert(self):
+        """Functions that convert to RGB and do no more are known, also in a Lambda; those that do less, more, or what
+        nobody can tell are not."""
+        try:
+            import PIL  # noqa: F401
+        except ImportError:
+            self.skipTest("this Python has no Pillow")
+        chance = 0.5
+        def to_rgb(image):
+            return image.convert("RGB")
+        def unless(image):
+            return image if image.mode == "RGB" else to_rgb(image)
+        for function in (to_rgb, lambda image: image.convert("RGB") if image.mode != "RGB" else image):
+            self.assertEqual(specs(function), [])
+            self.assertEqual(specs(made("Lambda", lambd=staticmethod(function))), [])
+        for function in (lambda image: image, lambda image: image.convert("L"), lambda image: image.rotate(9),
+                         lambda image: image.convert("RGB") if chance else image, unless, str,
+                         lambda image: image.convert("RGB").transpose(0)):
+            with self.assertRaisesRegex(larder.InvalidArgument, "transform 0, .*(a function|no operator)"):
+                specs(function)
+        with self.assertRaisesRegex(larder.InvalidArgument, "cannot look into a function"):
+            specs(made("ToTensor"), to_rgb)
+
+    def test_split(self):
+        """split takes the longest beginning that Larder can do, and says why not the rest; the rest gets what the list
+        would have held."""
+        flip, own = made("RandomHorizontalFlip", p=0.5), made("Mine", "script")
+        self.assertEqual(larder.split(made("Compose", transforms=[flip])), (from_torchvision(flip), None))
+        pipeline, rest = larder.split([flip, made("CenterCrop", size=4), own, flip])
+        self.assertEqual([step.name for step in pipeline], ["random_horizontal_flip", "center_crop"])
+        self.assertEqual(rest.transforms, [own, flip])
+        self.assertRegex(rest.why, "transform 2, Mine: Larder has no operator for it")
+        pipeline, rest = larder.split([flip, own, made("CenterCrop", size=4)])  # nothing gives the batches a size
+        self.assertEqual((pipeline, len(rest.transforms)), ([], 3))
+        choice = made("RandomChoice", transforms=[made("Resize", size=(4, 4)), made("CenterCrop", size=4)], p=None)
+        self.assertEqual(len(larder.split([choice, own])[0]), 1)
+        crop = made("CenterCrop", size=4)
+        pipeline, rest = larder.split([crop, made("ToTensor"), NORMALIZE, lambda tensor: tensor + 1])
+        self.assertEqual([step.name for step in pipeline], ["center_crop", "to_dtype", "normalize", "layout"])
+        self.assertEqual(rest(1), 2)  # a tensor stays one
 
     def test_refusals_name_the_transform(self):
         """What Larder has no operator for, and what it would do differently, is named with its position."""
         flip = made("RandomHorizontalFlip", p=0.5)
-        for step, words in ((made("RandomPerspective"), "transform 1, RandomPerspective: .*no operator"),
-                            (made("Lambda"), "Lambda"), (made("RandomOrder", transforms=[flip]), "RandomOrder"),
+        for step, words in ((made("RandomIoUCrop"), "transform 1, RandomIoUCrop: .*no operator.*larder.split"),
+                            (made("Lambda"), "Lambda"), (made("FiveCrop"), "FiveCrop: it makes several images"),
                             (NORMALIZE, "Normalize: .*floating point"),
                             (made("RandomErasing"), "RandomErasing: .*ToTensor"),
                             (made("Resize", size=None, max_size=9), "Resize: .*its size"),

@@ -29,6 +29,9 @@ def train() -> dict[str, int]:
                 {"pad": {"padding": 2}}]
     operators: list[larder.Operator] = larder.from_torchvision(object())
     larder.Loader("imagenet", operators)
+    taken, rest = larder.split(object())
+    larder.Loader("imagenet", taken, transform=rest, collate_fn=lambda samples: samples)
+    larder.Loader("imagenet", taken, transform=larder.OnBatch(lambda images, labels: (images, labels)))
     larder.Loader("imagenet", None, state=None)
     with larder.Loader(pathlib.Path("/data"), pipeline, 32, shuffle=False, subset=subset, epochs=2) as loader:
         for epoch in range(loader.epoch, 2):

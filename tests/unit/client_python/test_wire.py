@@ -6,15 +6,20 @@ import re
 import struct
 
 from support import PACKAGE, Case, larder, main
-from larder import _wire
+from larder import _layout, _wire
 import fake_daemon as fake
+
+
+def registered(sample_bytes, *fields, n=None):
+    numbers = struct.pack("<7I5Q2I4Q", 1, 20, 4, 2, 4, 0, 0, sample_bytes, 8, 9, 10, 11, 25,
+                          len(fields) if n is None else n, 12, 13, 14, 15)
+    return fake.message(fake.REGISTERED, 2, numbers + b"".join(fields) + fake.text(b"me"))
 
 
 def samples():
     entry = struct.pack("<QIIIi", 4096, 72, 7, 3, 1)
     yield fake.message(fake.WELCOME, 1, struct.pack("<QII", 1 << 20, 42, 8192))
-    registered = struct.pack("<12I5Q2I4Q", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 0, 0, 72, 8, 9, 10, 11, 25, 0, 12, 13, 14, 15)
-    yield fake.message(fake.REGISTERED, 2, registered + fake.text(b"me"))
+    yield registered(72, fake.field(b"image", 0, 0, (4, 6, 3)))
     yield fake.message(fake.CLASSES, 3, struct.pack("<III", 0, 2, 2) + fake.text(b"\x03\0cat\x03\0dog"))
     yield fake.message(fake.BATCH, 0, struct.pack("<QIIIIIId", 1, 0, 0, 1, 2, 3, 6, 2.5) + entry * 2)
     yield fake.message(fake.ERROR, 4, struct.pack("<iI", -4, 1) + fake.text("kein Ordner: ü".encode()))
@@ -42,20 +47,24 @@ class Wire(Case):
             self.assertEqual(getattr(_wire, name), stated[name], name)
         self.assertEqual(_wire.ENTRY.itemsize, stated["ENTRY_BYTES"])
         self.assertEqual(_wire.TURN.itemsize, stated["TURN_BYTES"])
+        self.assertEqual(_wire._FIELD.size, stated["FIELD_BYTES"])
         self.assertEqual(_wire._HEADER.size, stated["HEADER_BYTES"])
+        layout = defined("layout.h", "SAMPLE_")
+        self.assertEqual((_layout.FIELDS_MAX, _layout.DIMS_MAX, _layout.NAME_BYTES),
+                         (layout["FIELDS_MAX"], layout["DIMS_MAX"], layout["NAME_BYTES"]))
         weights = defined("types.h", "JOB_WEIGHT_")
         self.assertEqual((_wire.WEIGHT_MIN, _wire.WEIGHT_MAX), (weights["MIN"], weights["MAX"]))
 
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
-                         bytes.fromhex("4c445231 0700 0100 01000000 1a000000 02010000 02000000") + b"py")
+                         bytes.fromhex("4c445231 0800 0100 01000000 1a000000 02010000 02000000") + b"py")
         self.assertEqual(_wire.next_batches(3, 2),
-                         bytes.fromhex("4c445231 0700 0700 00000000 1c000000 03000000 02000000 ffffffff"))
+                         bytes.fromhex("4c445231 0800 0700 00000000 1c000000 03000000 02000000 ffffffff"))
         self.assertEqual(_wire.next_batches(3, 0, 2),
-                         bytes.fromhex("4c445231 0700 0700 00000000 1c000000 03000000 00000000 02000000"))
-        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0700 0900 00000000 18000000 0500000000000000"))
-        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0700 0b00 00000000 10000000"))
+                         bytes.fromhex("4c445231 0800 0700 00000000 1c000000 03000000 00000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0800 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0800 0b00 00000000 10000000"))
         job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, b"n", b"/d", b"[]", b"", b"")
         packed = _wire.register(2, job)
         self.assertEqual(packed[16:72], struct.pack("<8IQd2I", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0))
@@ -66,7 +75,7 @@ class Wire(Case):
         flags, = struct.unpack_from("<I", _wire.register(2, job._replace(sets=b"x"), with_state=True), 16 + 28)
         self.assertEqual(flags, 1 | 64 | 128)
         self.assertEqual(_wire.state_get(9, 3, 17, 10000), bytes.fromhex(
-            "4c445231 0700 0d00 09000000 1c000000 03000000 11000000 10270000"))
+            "4c445231 0800 0d00 09000000 1c000000 03000000 11000000 10270000"))
 
     def test_replies_are_read(self):
         """Every kind of reply comes back with the values it was packed from."""
@@ -76,6 +85,7 @@ class Wire(Case):
                          (4, 72, (8, 9), "me"))
         self.assertEqual((registered.view, registered.dataset_samples, registered.version),
                          ((10, 11), 25, (12, 13, 14, 15)))
+        self.assertEqual(registered.layout, (("image", _layout.IMAGE_HWC, "uint8", (4, 6, 3), 0),))
         self.assertEqual(classes.names, ["cat", "dog"])
         self.assertTrue(batch.last)
         self.assertEqual((batch.lost, batch.through, batch.weight), (3, 6, 2.5))
@@ -83,6 +93,43 @@ class Wire(Case):
         self.assertEqual((error.code, error.fatal, error.text), (-4, True, "kein Ordner: ü"))
         self.assertEqual((turns.batch, turns.turns.tolist()), (1, [(0, 7), (5, _wire.TURN_NONE)]))
         self.assertEqual(state.n_bytes, 300)
+
+    def test_layouts_are_read(self):
+        """Fields come by name, type, dims and place, as many as there may be; without any, samples are bytes."""
+        fields = [fake.field(b"%c_%d" % (97 + i, i), i % 2, i % 3, (1, 2, 2), 16 * i) for i in range(16)]
+        layout = _wire.decode(registered(16 * 15 + 4, *fields))[2].layout
+        self.assertEqual([(field.name, field.kind, field.dtype, field.offset) for field in layout],
+                         [(f"{chr(97 + i)}_{i}", i % 2, _layout.DTYPES[i % 3], 16 * i) for i in range(16)])
+        self.assertEqual({field.dims for field in layout}, {(1, 2, 2)})
+        self.assertIn("a_0 uint8 HWC of 1x2x2, b_1 float16 CHW of 1x2x2, c_2", str(layout))
+        self.assertEqual(_wire.decode(registered(7))[2].layout, ())
+        long = b"a" * 23
+        found = _wire.decode(registered(1, fake.field(long, 0, 0, (1, 1, 1))))[2].layout
+        self.assertEqual(found[0].name, long.decode())
+
+    def test_layouts_that_cannot_be(self):
+        """Names, kinds, types, dims and places that are not sound are refused, each for itself."""
+        one, image = (1, 1, 1), fake.field(b"image", 0, 0, (1, 2, 3))
+        for words, sample_bytes, *fields in (
+                ("is called", 1, fake.field(b"", 0, 0, one)), ("is called", 1, fake.field(b"Mask", 0, 0, one)),
+                ("is called", 1, fake.field(b"2d", 0, 0, one)), ("is called", 1, fake.field(b"a" * 24, 0, 0, one)),
+                ("is called", 1, fake.field(b"a\0b", 0, 0, one)), ("is called", 1, fake.field(b"a-b", 0, 0, one)),
+                ("not both known", 1, fake.field(b"a", 2, 0, one)), ("not both known", 1, fake.field(b"a", 0, 3, one)),
+                ("with 2 dims", 1, fake.field(b"a", 0, 0, (1, 1))), ("with 0 dims", 1, fake.field(b"a", 0, 0, ())),
+                ("with 4 dims", 1, fake.field(b"a", 0, 0, (1, 1, 1, 1))),
+                ("with 5 dims", 1, fake.field(b"a", 0, 0, one, rank=5)),
+                ("with 3 dims", 1, fake.field(b"a", 0, 0, (1, 1, 1, 1), rank=3)),
+                ("with 3 dims", 1, fake.field(b"a", 0, 0, (1, 0, 1))),
+                ("end at byte 6", 5, image), ("end at byte 6", 7, image),
+                ("begins at byte 5", 8, image, fake.field(b"b", 0, 0, one, 5)),
+                ("begins at byte 7", 9, image, fake.field(b"b", 0, 1, one, 7)),
+                ("begins at byte 0", 7, fake.field(b"b", 0, 0, one, 6), image),
+                ("have one name", 12, image, fake.field(b"image", 0, 0, (1, 2, 3), 6))):
+            with self.assertRaisesRegex(larder.FormatError, words):
+                _wire.decode(registered(sample_bytes, *fields))
+        for n in (0, 2, 17, 2**32 - 1):
+            with self.assertRaises(larder.FormatError, msg=n):
+                _wire.decode(registered(6, image, n=n))
 
     def test_foreign_bytes_are_refused_or_read(self):
         """Truncated, lengthened and mutated replies raise nothing but LarderError."""
@@ -108,8 +155,8 @@ class Wire(Case):
 
     def test_another_version_is_named(self):
         """A daemon of another version is told apart from garbage."""
-        with self.assertRaisesRegex(larder.VersionMismatch, "version 9"):
-            _wire.decode(fake.message(fake.WELCOME, 1, bytes(16), version=9))
+        with self.assertRaisesRegex(larder.VersionMismatch, "version 99"):
+            _wire.decode(fake.message(fake.WELCOME, 1, bytes(16), version=99))
 
     def test_an_older_refusal_is_read(self):
         """A daemon of the release before can refuse, and its text is read; nothing else of it is."""

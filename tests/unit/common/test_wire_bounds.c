@@ -71,6 +71,11 @@ static void refuses_to_send_what_is_wrong(void **state)
     (void)state;
     uint8_t two_turns[2 * WIRE_TURN_BYTES] = {0}, far_turn[WIRE_TURN_BYTES]; /* both at one position; one too far */
     wire_turn_put(far_turn, 0, &(struct wire_turn){.position = WIRE_BATCH_MAX});
+    static const struct sample_layout two_fields = {
+        .n = 2,
+        .fields = {{.name = "a", .rank = 3, .dims = {1, 1, 1}},
+                   {.name = "b", .rank = 3, .dims = {1, 1, 1}, .offset = 1}},
+        .bytes = 2};
     const struct wire_message others[] = {
         {.type = WIRE_HELLO, .hello = {.client = text_of(WIRE_CLIENT_MAX + 1)}},
         {.type = WIRE_BATCH, .batch = {.count = WIRE_BATCH_MAX + 1, .entries = entries}},
@@ -96,8 +101,10 @@ static void refuses_to_send_what_is_wrong(void **state)
          .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1, .flags = WIRE_WITH_STATE}},
         {.type = WIRE_WELCOME},
         {.type = WIRE_WELCOME, .welcome = {.batch_max = WIRE_BATCH_MAX + 1}},
-        {.type = WIRE_REGISTERED, .registered = {.dtype = PIXEL_FLOAT32 + 1}},
-        {.type = WIRE_REGISTERED, .registered = {.layout = LAYOUT_CHW + 1}},
+        {.type = WIRE_REGISTERED, .registered = {.layout = {.n = SAMPLE_FIELDS_MAX + 1}}},
+        {.type = WIRE_REGISTERED, .registered = {.layout = {.bytes = 1}}},
+        {.type = WIRE_REGISTERED, .registered = {.layout = two_fields, .sample_bytes = 3}},
+        {.type = WIRE_REGISTERED, .version = 7, .registered = {.layout = two_fields, .sample_bytes = 2}},
         {.type = WIRE_CLASSES, .classes = {.first = 1}},
         {.type = WIRE_CLASSES, .classes = {.first = UINT32_MAX, .count = 2, .total = 2}},
         {.type = WIRE_CLASSES, .classes = {.count = 2, .total = 2, .names = {.data = "\1\0a", .len_bytes = 3}}},
@@ -156,7 +163,7 @@ static void tells_versions_apart(void **state)
     bye[4] = 1;
     bye[6] = 200;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
-    assert_non_null(strstr(err.text, "version 1, this side versions 4 to 7"));
+    assert_non_null(strstr(err.text, "version 1, this side versions 4 to 8"));
     bye[4] = WIRE_VERSION + 1;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
     bye[4] = 4;

@@ -107,10 +107,23 @@ struct encoded mark_jpeg(const struct encoded *jpeg, unsigned interval)
     return (struct encoded){memory, len};
 }
 
+/* Without a cache and threads of its own. */
+static void start_vips(void)
+{
+    static bool started;
+    if (started)
+        return;
+    CHECK(VIPS_INIT("images") == 0);
+    vips_cache_set_max(0);
+    vips_concurrency_set(1);
+    started = true;
+}
+
 struct encoded encode_vips(const void *pixels, uint32_t width, uint32_t height, unsigned bands, int bits,
                            const char *suffix)
 {
     size_t bytes = (size_t)width * height * bands * (size_t)(bits / 8);
+    start_vips();
     VipsImage *image = vips_image_new_from_memory(pixels, bytes, (int)width, (int)height, (int)bands,
                                                   bits == 16 ? VIPS_FORMAT_USHORT : VIPS_FORMAT_UCHAR);
     CHECK(image);
@@ -148,7 +161,6 @@ struct encoded encode_vips_apart(const void *pixels, uint32_t width, uint32_t he
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        CHECK(VIPS_INIT("images") == 0);
         struct encoded made = encode_vips(pixels, width, height, bands, bits, suffix);
         write_all(ends[1], &made);
     }

@@ -20,8 +20,7 @@ struct prepare_scratch *scratch;
 int prepare_begin(void **state)
 {
     (void)state;
-    struct error err;
-    CHECK(prepare_init(&err) == 0);
+    prepare_init();
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     return 0;
 }
@@ -30,7 +29,6 @@ int prepare_end(void **state)
 {
     (void)state;
     prepare_scratch_destroy(scratch);
-    prepare_shutdown();
     return 0;
 }
 
@@ -46,7 +44,7 @@ struct pipeline *parse(const char *json)
 struct made prepare(const struct encoded *encoded, const char *json, uint64_t instance)
 {
     struct pipeline *pipeline = parse(json);
-    struct made made = {.bytes = pipeline_shape(pipeline).bytes};
+    struct made made = {.bytes = pipeline_layout(pipeline)->bytes};
     made.pixels = xmalloc(made.bytes);
     struct prepare_output output = {.pipeline = pipeline, .key = {1, 2, instance}, .dst = made.pixels};
     made.rc = prepare_sample(scratch, encoded->data, encoded->len_bytes, &output, 1, &made.reason, &made.err);

@@ -95,7 +95,13 @@ static void run(struct prepare_scratch *scratch, const struct pipeline *pipeline
     CHECK(prepare_sample(scratch, images[image].data, images[image].len_bytes, &output, 1, &reason, NULL) == 0);
 }
 
-/* Proves: once warm, preparing a JPEG calls malloc not once, baseline or progressive, whatever the operators. */
+/* Whether the image's decoder takes all its memory from scratch memory. */
+static bool takes_scratch(size_t image)
+{
+    return image % 8 != 7; /* WebP */
+}
+
+/* Proves: once warm, preparing a JPEG or a PNG calls malloc not once, whatever the operators. */
 static void test_no_allocation(void **state)
 {
     (void)state;
@@ -108,13 +114,13 @@ static void test_no_allocation(void **state)
         "\"rand_augment\", {\"to_dtype\": {\"dtype\": \"float32\", \"scale\": true}}, \"random_erasing\"]");
     struct prepare_scratch *scratch;
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
-    uint8_t *dst = malloc(pipeline_shape(pipeline).bytes);
+    uint8_t *dst = malloc(pipeline_layout(pipeline)->bytes);
     unsigned long before = 0;
     for (uint64_t round = 0; round < 40; round++) {
         if (round == 20)
             before = calls;
         for (size_t i = 0; i < N_IMAGES; i++) {
-            if (i % 4 != 3)
+            if (takes_scratch(i))
                 run(scratch, pipeline, dst, i, round);
         }
     }
@@ -142,7 +148,7 @@ static void test_flat(void **state)
     struct pipeline *pipeline = parse("[{\"random_resized_crop\": {\"size\": 96}}]");
     struct prepare_scratch *scratch;
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
-    uint8_t *dst = malloc(pipeline_shape(pipeline).bytes);
+    uint8_t *dst = malloc(pipeline_layout(pipeline)->bytes);
     unsigned long warm = 0, most = 0;
     for (unsigned long i = 0; i < count; i++) {
         struct encoded image = images[i % N_IMAGES];
@@ -172,7 +178,7 @@ static void test_limit(void **state)
     struct prepare_scratch *scratch;
     CHECK(prepare_scratch_create(&tight, &scratch) == 0);
     struct pipeline *pipeline = parse("[{\"center_crop\": {\"size\": 64}}]");
-    uint8_t *dst = malloc(pipeline_shape(pipeline).bytes), *pixels = picture(700, 700, 3, 1);
+    uint8_t *dst = malloc(pipeline_layout(pipeline)->bytes), *pixels = picture(700, 700, 3, 1);
     struct encoded progressive = encode_jpeg(pixels, 700, 700, &(struct jpeg_form){3, 1, 1, true, 80, 0, 0});
     struct encoded baseline = encode_jpeg(pixels, 700, 700, &(struct jpeg_form){3, 1, 1, false, 80, 0, 0});
     struct prepare_output output = {.pipeline = pipeline, .dst = dst};
@@ -218,7 +224,7 @@ static void test_scans(void **state)
 
 int main(void)
 {
-    CHECK(prepare_init(NULL) == 0);
+    prepare_init();
     make_images();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_allocation),
@@ -229,6 +235,5 @@ int main(void)
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < N_IMAGES; i++)
         encoded_free(&images[i]);
-    prepare_shutdown();
     return failed;
 }

@@ -34,7 +34,7 @@ static void *make(const uint8_t *rgb, uint32_t width, uint32_t height, const cha
 {
     struct encoded png = encode_vips(rgb, width, height, 3, 8, ".png");
     struct pipeline *pipeline = parse(json);
-    void *dst = xmalloc(pipeline_shape(pipeline).bytes);
+    void *dst = xmalloc(pipeline_layout(pipeline)->bytes);
     struct prepare_output output = {.pipeline = pipeline, .key = {5, 6, instance}, .dst = dst};
     if (prepare_sample(scratch, png.data, png.len_bytes, &output, 1, &reason, &err)) {
         free(dst);
@@ -427,7 +427,7 @@ static void test_one_decode(void **state)
     for (size_t i = 0; i < N; i++) {
         pipelines[i] = parse(json[i]);
         outputs[i] = (struct prepare_output){
-            .pipeline = pipelines[i], .key = {7, 8, 9}, .dst = xmalloc(pipeline_shape(pipelines[i]).bytes)};
+            .pipeline = pipelines[i], .key = {7, 8, 9}, .dst = xmalloc(pipeline_layout(pipelines[i])->bytes)};
     }
     struct prepare_counts before = prepare_scratch_counts(scratch);
     assert_int_equal(prepare_sample(scratch, jpeg.data, jpeg.len_bytes, outputs, N, &reason, &err), 0);
@@ -435,7 +435,7 @@ static void test_one_decode(void **state)
     assert_int_equal(after.decodes - before.decodes, 1);
     assert_int_equal(after.outputs - before.outputs, N);
     for (size_t i = 0; i < N; i++) {
-        size_t bytes = pipeline_shape(pipelines[i]).bytes;
+        size_t bytes = pipeline_layout(pipelines[i])->bytes;
         struct prepare_output alone = {.pipeline = pipelines[i], .key = {7, 8, 9}, .dst = xmalloc(bytes)};
         assert_int_equal(prepare_sample(scratch, jpeg.data, jpeg.len_bytes, &alone, 1, &reason, &err), 0);
         assert_memory_equal(alone.dst, outputs[i].dst, bytes);
@@ -447,19 +447,79 @@ static void test_one_decode(void **state)
     free(rgb);
 }
 
+/* Proves: operators that draw do the same again with the same key, on images of all shapes, down to one pixel; what is
+ * too small is refused as too small. With a sanitizer: none of them looks past an image. */
+static void test_draws(void **state)
+{
+    (void)state;
+    static const char *const steps[] = {
+        "{\"random_affine\": {\"degrees\": 180, \"translate\": 1, \"scale\": [0.01, 9], \"shear\": [-80, 80, -80, 80], "
+        "\"interpolation\": \"bicubic\"}}",
+        "{\"random_perspective\": {\"distortion_scale\": 1, \"p\": 1, \"interpolation\": \"bicubic\"}}",
+        "{\"random_perspective\": {\"distortion_scale\": 1, \"p\": 1, \"interpolation\": \"nearest\"}}",
+        "{\"elastic_transform\": {\"alpha\": 900, \"sigma\": 1}}",
+        "{\"elastic_transform\": {\"sigma\": [0, 0], \"interpolation\": \"nearest\"}}",
+        "{\"random_adjust_sharpness\": {\"sharpness_factor\": 3}}",
+        "\"random_photometric_distort\"",
+        "\"random_channel_permutation\"",
+        "{\"auto_augment\": {\"policy\": \"cifar10\"}}",
+        "{\"aug_mix\": {\"severity\": 10, \"mixture_width\": 8, \"chain_depth\": 4, \"alpha\": 0.001}}",
+        "{\"timm_aug_mix\": {\"magnitude\": 100, \"mmax\": 100, \"width\": 8, \"mstd\": 50}}",
+        "{\"timm_rand_augment\": {\"num_ops\": 32, \"magnitude\": 100, \"mmax\": 100, \"prob\": 1}}",
+        "{\"timm_rand_augment\": {\"num_ops\": 14, \"transforms\": \"3aw\", \"mmax\": 100, \"prob\": 1}}",
+        "{\"timm_auto_augment\": {\"policy\": \"v0\", \"mstd\": 99, \"mmax\": 100}}",
+        "{\"pil_gaussian_blur\": {\"radius\": [0, 1000]}}",
+        "{\"timm_random_erasing\": {\"max_count\": 8, \"scale\": [0, 1]}}",
+        "{\"random_zoom_out\": {\"side_range\": [1, 5]}}",
+        "{\"scale_jitter\": {\"target_size\": 40}}",
+        "{\"resize_keep_ratio\": {\"size\": 9, \"random_scale_prob\": 1, \"random_aspect_prob\": 1}}",
+        "{\"random_crop_or_pad\": {\"size\": [7, 90], \"padding_mode\": \"reflect\"}}",
+    };
+    static const uint32_t sizes[][2] = {{1, 1}, {1, 9}, {40, 2}, {33, 21}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        uint32_t width = sizes[s][0], height = sizes[s][1];
+        uint8_t *rgb = picture(width, height, 3, 3);
+        for (size_t i = 0; i < sizeof steps / sizeof *steps * 4; i++) {
+            char json[512];
+            snprintf(json, sizeof json, "[%s, {\"center_crop\": {\"size\": [12, 10]}}]",
+                     steps[i % (sizeof steps / sizeof *steps)]);
+            uint8_t *once = make(rgb, width, height, json, i), *again = make(rgb, width, height, json, i);
+            assert_int_equal(once == NULL, again == NULL);
+            if (once)
+                assert_memory_equal(once, again, 12 * 10 * 3);
+            else
+                assert_int_equal(reason, BAD_TOO_SMALL);
+            free(once);
+            free(again);
+        }
+        free(rgb);
+    }
+}
+
+/* Proves: timm's crop pads with its colour, and half a pixel goes to the right and below. */
+static void test_crop_or_pad(void **state)
+{
+    (void)state;
+    static const uint8_t pixels[] = {10, 20, 30, 40, 50, 60};
+    expect(pixels, 2, 1, "[{\"center_crop_or_pad\": {\"size\": [1, 5], \"fill\": [1, 2, 3]}}]",
+           (const uint8_t[]){1, 2, 3, 10, 20, 30, 40, 50, 60, 1, 2, 3, 1, 2, 3}, 15);
+    expect(pixels, 2, 1, "[{\"center_crop_or_pad\": {\"size\": 1}}]", pixels, 3);
+    expect(pixels, 2, 1, "[{\"exact_size\": {\"size\": [1, 2]}}, {\"random_invert\": {\"p\": 1}}]",
+           (const uint8_t[]){245, 235, 225, 215, 205, 195}, 6);
+}
+
 int main(void)
 {
-    CHECK(prepare_init(&err) == 0);
+    prepare_init();
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_colour),     cmocka_unit_test(test_borders),      cmocka_unit_test(test_rotation),
         cmocka_unit_test(test_blur),       cmocka_unit_test(test_floats),       cmocka_unit_test(test_half),
         cmocka_unit_test(test_erasing),    cmocka_unit_test(test_augment),      cmocka_unit_test(test_too_small),
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_same_meaning), cmocka_unit_test(test_one_decode),
-        cmocka_unit_test(test_exact_size),
+        cmocka_unit_test(test_exact_size), cmocka_unit_test(test_draws),        cmocka_unit_test(test_crop_or_pad),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     prepare_scratch_destroy(scratch);
-    prepare_shutdown();
     return failed;
 }

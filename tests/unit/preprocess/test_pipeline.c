@@ -119,10 +119,13 @@ static void test_shape(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct pipeline *pipeline = parse(cases[i].json);
-        struct sample_shape shape = pipeline_shape(pipeline);
+        struct image_shape shape = {0};
+        const struct sample_layout *layout = pipeline_layout(pipeline);
+        assert_int_equal(sample_layout_check(layout, NULL), 0);
+        assert_int_equal(sample_layout_image(layout, &shape), cases[i].height != 0);
         assert_int_equal(shape.height, cases[i].height);
         assert_int_equal(shape.width, cases[i].width);
-        assert_int_equal(shape.bytes, (uint64_t)cases[i].height * cases[i].width * 3);
+        assert_int_equal(layout->bytes, (uint64_t)cases[i].height * cases[i].width * 3);
         assert_int_equal(shape.dtype, PIXEL_UINT8);
         assert_int_equal(shape.layout, LAYOUT_HWC);
         struct pipeline *other = pipeline_ref(pipeline);
@@ -219,8 +222,8 @@ static void test_open(void **state)
         assert_int_equal(pipeline_close(&pipeline, (struct image_size){.width = 40, .height = 30}, NULL), 0);
         assert_false(pipeline_is_open(pipeline));
         assert_string_equal(pipeline_canonical(pipeline), pipeline_canonical(expected));
-        assert_int_equal(pipeline_shape(pipeline).height, cases[i].height);
-        assert_int_equal(pipeline_shape(pipeline).width, cases[i].width);
+        assert_int_equal(pipeline_layout(pipeline)->fields[0].dims[0], cases[i].height);
+        assert_int_equal(pipeline_layout(pipeline)->fields[0].dims[1], cases[i].width);
         pipeline_unref(&pipeline);
         pipeline_unref(&expected);
     }

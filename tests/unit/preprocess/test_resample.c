@@ -13,6 +13,7 @@
 #include "common/check.h"
 #include "common/random.h"
 #include "preprocess/resample.h"
+#include "preprocess/simd.h"
 
 static uint64_t seed = 20240607;
 
@@ -80,22 +81,21 @@ static void test_versions_agree(void **state)
         uint32_t width = up_to(&rng, i % 50 ? 150 : 3000), height = up_to(&rng, i % 50 == 1 ? 3000 : 150);
         struct image source = random_image(&scratch, &rng, width, height);
         struct geometry geometry = random_geometry(&rng, width, height);
-        assert_true(resample_use(RESAMPLE_PORTABLE));
+        assert_true(simd_use(SIMD_PORTABLE));
         uint8_t *expected = run(&geometry, &source);
-        for (int simd = RESAMPLE_AVX2; simd < RESAMPLE_SIMDS; simd++) {
-            if (!resample_use((enum resample_simd)simd))
+        for (int simd = SIMD_AVX2; simd < SIMD_VERSIONS; simd++) {
+            if (!simd_use((enum simd)simd))
                 continue;
             uint8_t *got = run(&geometry, &source);
             if (memcmp(expected, got, (size_t)geometry.window.width * geometry.window.height * IMAGE_CHANNELS) != 0)
-                fail_msg("seed %llu, case %d: %s differs from portable", (unsigned long long)seed, i,
-                         resample_simd_name());
+                fail_msg("seed %llu, case %d: %s differs from portable", (unsigned long long)seed, i, simd_name());
             free(got);
         }
         free(expected);
         scratch_free(&scratch);
     }
-    resample_select();
-    print_message("chosen here: %s\n", resample_simd_name());
+    simd_select();
+    print_message("chosen here: %s\n", simd_name());
 }
 
 /* Proves: bilinear resizing is the triangle filter, widened by the ratio, cut and renormalised at the borders, within
@@ -194,11 +194,11 @@ static void test_order(void **state)
     struct rng rng;
     random_seed(&rng, seed + 2);
     uint32_t columns_first = 0, differ = 0;
-    for (uint32_t i = 0; i < N * RESAMPLE_SIMDS * 2; i++) {
+    for (uint32_t i = 0; i < N * SIMD_VERSIONS * 2; i++) {
         const uint32_t *size = sizes[i % N];
         enum filter filter = i / N % 2 ? FILTER_LANCZOS : FILTER_BILINEAR;
         struct scratch scratch;
-        if (!resample_use((enum resample_simd)(i / N / 2)))
+        if (!simd_use((enum simd)(i / N / 2)))
             continue;
         scratch_init(&scratch, 64 << 20, NULL);
         struct image source = random_image(&scratch, &rng, size[0], size[1]);
@@ -215,14 +215,14 @@ static void test_order(void **state)
         scratch_free(&scratch);
     }
     assert_true(columns_first > N / 4 && differ > N / 2);
-    resample_select();
+    simd_select();
 }
 
 int main(int argc, char **argv)
 {
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 0);
-    resample_select();
+    simd_select();
     printf("seed %llu\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_versions_agree),

@@ -249,9 +249,7 @@ static void test_take_turns(void **state)
 
 int main(void)
 {
-    struct error err;
-    if (prepare_init(&err))
-        return 1;
+    prepare_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_division), cmocka_unit_test(test_line),       cmocka_unit_test(test_held),
         cmocka_unit_test(test_never),    cmocka_unit_test(test_take_turns),

@@ -44,7 +44,7 @@ static int prepare(struct prepare_scratch *scratch, size_t image, uint8_t *dst)
 
 static void *work(void *wrong)
 {
-    size_t bytes = pipeline_shape(pipeline).bytes;
+    size_t bytes = pipeline_layout(pipeline)->bytes;
     uint8_t *dst = xmalloc(bytes);
     for (int round = 0; round < N_ROUNDS; round++) {
         struct prepare_scratch *scratch; /* anew: workers come and go */
@@ -79,13 +79,13 @@ static void test_threads(void **state)
 int main(void)
 {
     static const char json[] = "[{\"random_resized_crop\": {\"size\": 64}}, \"rand_augment\"]";
-    CHECK(prepare_init(NULL) == 0);
+    prepare_init();
     CHECK(pipeline_parse(json, sizeof json - 1, &pipeline, NULL) == 0);
     make_images();
     struct prepare_scratch *scratch;
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     for (size_t i = 0; i < N_IMAGES; i++) {
-        expected[i] = xmalloc(pipeline_shape(pipeline).bytes);
+        expected[i] = xmalloc(pipeline_layout(pipeline)->bytes);
         if (prepare(scratch, i, expected[i])) {
             free(expected[i]);
             expected[i] = NULL;
@@ -100,6 +100,5 @@ int main(void)
         encoded_free(&images[i]);
     }
     pipeline_unref(&pipeline);
-    prepare_shutdown();
     return failed;
 }

@@ -13,7 +13,8 @@ from unittest import mock
 import numpy as np
 
 import above  # noqa: F401
-from system import CONFIG, Case, files_of, larder, main, tree
+from system import BIN, CONFIG, Case, files_of, larder, main, tree
+from larder import _store_index
 
 COUNT, CLASSES = 60, 4
 
@@ -39,6 +40,55 @@ class Dataset(Case):
             self.assertEqual(labels.tolist(), [found.targets[index] for index in indices])
         with self.assertRaisesRegex(TypeError, "iterate over the Loader"):
             found[0]
+
+    def pack(self, store, *options):
+        subprocess.run([os.path.join(BIN, "larder"), "pack", self.dataset, store, "--quiet", *options], check=True)
+
+    def test_packed_store(self):
+        """A store of each version has the samples of the folder that it was packed from: keys, labels, order."""
+        daemon = self.daemon()
+        folder = self.loader(daemon, self.dataset, 8)
+        for number, options in enumerate(([], ["--restart-rows"], ["--max-side", "40"], ["--planes"])):
+            store = os.path.join(self.folder, f"store{number}")
+            self.pack(store, *options)
+            loader = self.loader(daemon, store, 8, with_ids=True, with_paths=True)
+            found, expected = loader.dataset, folder.dataset
+            self.assertEqual((found.classes, found.targets), (expected.classes, expected.targets))
+            self.assertEqual([(os.path.relpath(path, store), label) for path, label in found.samples],
+                             [(os.path.relpath(path, self.dataset), label) for path, label in expected.samples])
+            for _, labels, indices, paths in loader:
+                self.assertEqual([found.samples[index] for index in indices], list(zip(paths, labels.tolist())))
+        keys = [os.path.relpath(path, self.dataset) for path, _ in folder.dataset.samples]
+        given = self.loader(daemon, store, 8, labels={key: index for index, key in enumerate(keys)})
+        self.assertEqual(given.dataset.targets, list(range(COUNT)))
+
+    def test_damaged_store(self):
+        """An index that is cut off, or has another number anywhere, is refused by name or says something else; it never
+        raises what is no error of larder's."""
+        store = os.path.join(self.folder, "store")
+        self.pack(store)
+        path = os.path.join(store, _store_index.NAME)
+        with open(path, "rb") as file:
+            whole = file.read()
+        chosen = random.Random(7)
+        damaged = [whole[:chosen.randrange(len(whole))] for _ in range(100)] + [whole + b"x"]
+        for _ in range(400):
+            at = chosen.randrange(len(whole))
+            damaged.append(whole[:at] + bytes([whole[at] ^ chosen.randrange(1, 256)]) + whole[at + 1:])
+        refused = 0
+        for number, content in enumerate(damaged):
+            with open(path, "wb") as file:
+                file.write(content)
+            try:
+                _store_index.StoreIndex(store)
+                self.assertGreater(number, 100)
+            except larder.FormatError as error:
+                self.assertIn(path, str(error))
+                refused += 1
+        self.assertGreater(refused, 101)
+        os.unlink(path)
+        with self.assertRaisesRegex(larder.NotFound, "cannot read the store's index"):
+            _store_index.StoreIndex(store)
 
     def test_nested_and_other_files(self):
         """The order of the paths is the daemon's too where folders lie in each other and other files beside them."""

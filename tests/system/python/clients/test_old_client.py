@@ -1,25 +1,30 @@
-"""Clients of the release before, which speak protocol version 4, with this daemon: each gets what it asked for.
+"""Clients of older releases with this daemon: each gets what it asked for. Of version 4 with that release's package,
+of later versions with a client of raw bytes. And a client of a release to come, which this daemon does not know: it is
+told so.
 
 larder-wire4.zip holds that release's package: `git archive RELEASE client/python/larder`, with the package's folder at
 the root of the zip, so that a Python whose path has the zip imports it.
 """
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
 
 import above  # noqa: F401
+import raw
 import system
-from system import HERE, SLOW, Case, files_of, main, tree, until
+from system import HERE, PACKAGE, SLOW, Case, files_of, main, tree, until
 
 OLD = os.path.join(HERE, "larder-wire4.zip")
 
 
 class OldClient(Case):
     def old(self, daemon, dataset, **options):
-        return self.script(daemon, package=OLD, dataset=dataset, pipeline=system.PIPELINE,
-                           **{"batch_size": 16, "epochs": 2, "timeout": 60 * SLOW, **options})
+        return self.script(daemon, dataset=dataset, pipeline=system.PIPELINE,
+                           **{"package": OLD, "batch_size": 16, "epochs": 2, "timeout": 60 * SLOW, **options})
 
     def finish(self, *scripts):
         for script in scripts:
@@ -88,6 +93,54 @@ class OldClient(Case):
         self.assertEqual(script.wait(), 1)
         self.assertEqual(script.end["error"], "DaemonGone")
         self.assertIn("is stopping", script.end["text"])
+
+    def test_the_client_is_newer(self):
+        """A package that speaks a version to come is refused with a text that names both sides' versions, and
+        nothing of the daemon's is lost by it."""
+        daemon, folder = self.daemon(), tree(203)
+        newer = os.path.join(self.folder, "newer")
+        shutil.copytree(os.path.join(PACKAGE, "larder"), os.path.join(newer, "larder"))
+        path = os.path.join(newer, "larder", "_wire.py")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        version = int(re.search(r"(?m)^VERSION = (\d+)$", text).group(1))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace(f"\nVERSION = {version}\n", f"\nVERSION = {version + 1}\n"))
+        script = self.old(daemon, folder, package=newer)
+        self.assertEqual(script.wait(), 1)
+        self.assertEqual(script.end["error"], "VersionMismatch")
+        self.assertRegex(script.end["text"], rf"version {version + 1}, this side versions \d+ to {version}: install")
+        now = self.script(daemon, dataset=folder, pipeline=system.PIPELINE, batch_size=16, epochs=1)
+        self.finish(now)
+        self.assertEqual(now.epochs(), [list(range(203))])
+
+
+class Versions(Case):
+    def test_each_version(self):
+        """A client of each version of the protocol is told what its samples are like, in the words of its version, and
+        gets each of them once. What the daemon of the release before said of them is written down here."""
+        daemon, folder = self.daemon(), tree(40)
+        crop = {"center_crop": {"size": [6, 4]}}
+        made = {"to_dtype": {"dtype": "float16", "scale": True}}
+        cases = (((crop,), (6, 4, 3, 0, 0), 72, [(0, 0, 3, 6, 4, 3, 0, 0)]),
+                 ((crop, made, {"layout": {"layout": "CHW"}}), (6, 4, 3, 1, 1), 144, [(1, 1, 3, 3, 6, 4, 0, 0)]),
+                 ((), (0, 0, 0, 0, 0), max(map(os.path.getsize, files_of(folder))), []))
+        for version in range(4, 9):
+            for pipeline, image, sample_bytes, fields in cases:
+                with self.subTest(version=version, pipeline=pipeline):
+                    client = raw.Client(daemon.socket, version)
+                    self.addCleanup(client.close)
+                    info = client.register(folder, pipeline=pipeline)
+                    self.assertEqual((info["n_samples"], info["sample_bytes"]), (40, sample_bytes))
+                    if version < 8:
+                        names = ("height", "width", "channels", "dtype", "layout")
+                        self.assertEqual(tuple(info[name] for name in names), image)
+                    names, numbers = [field[0] for field in info["fields"]], [field[1:] for field in info["fields"]]
+                    self.assertEqual(numbers, fields if version > 7 else [])
+                    self.assertEqual({name.rstrip(b"\0") for name in names}, {b"image"} if names else set())
+                    indices = sum((batch.indices for batch in client.epoch(0)), [])
+                    self.assertEqual(sorted(indices), list(range(40)))
+                    client.close()
 
 
 if __name__ == "__main__":

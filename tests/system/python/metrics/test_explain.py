@@ -8,7 +8,8 @@ import above  # noqa: F401
 from system import BIN, CONFIG, PIPELINE, SLOW, Case, main, tree, until
 
 FEW_THREADS = CONFIG + "threads: {workers: 1, loaders: 1}\n"
-DEAR = [{"random_resized_crop": {"size": 600}}, {"gaussian_blur": {"kernel_size": 23}}]
+DEAR = [{"random_resized_crop": {"size": 600}},
+        *({"random_rotation": {"degrees": 30, "interpolation": "bicubic"}} for _ in range(3))]
 QUOTA_US, PERIOD_US = 10000, 100000
 ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 

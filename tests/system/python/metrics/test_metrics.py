@@ -23,7 +23,7 @@ LINE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 CAUSES = ("load", "prepare", "room", "rank")
 WAITER = os.path.join(BIN, "larder_waiter")
-DEAR = [{"random_resized_crop": {"size": 600}}, {"gaussian_blur": {"kernel_size": 23}}]
+DEAR = [{"random_resized_crop": {"size": 600}}, {"random_rotation": {"degrees": 30, "interpolation": "bicubic"}}]
 
 
 class Metrics(Case):

@@ -15,8 +15,18 @@ CONSTANT = {
     "hue": 0.1, "num_output_channels": 3, "sigma": [0.5, 1], "expand": False, "center": None, "value": 3,
     "inplace": False, "num_magnitude_bins": 31, "num_ops": 2, "magnitude": 9, "mean": [0.5] * 3, "std": [0.2] * 3,
     "dtype": "float32", "layout": "CHW", "dct_scaling": False,
-    "transforms": ["random_vertical_flip"]}
-EXCEPT = {"ToDtype": {"scale": True}, "RandomChoice": {"p": [1]}}
+    "transforms": ["random_vertical_flip"], "policy": "svhn", "sharpness_factor": 2, "translate": [0.1, 0.2],
+    "shear": [-5, 5, 0, 9], "distortion_scale": 0.4, "alpha": 3, "target_size": [SIDE, SIDE], "scale_range": [0.5, 1.5],
+    "min_size": 20, "side_range": [1, 2], "radius": [0.1, 2], "severity": 3, "mixture_width": 2,
+    "chain_depth": 2, "all_ops": False, "mstd": 0.5, "mmax": 12, "translate_pct": 0.3, "prob": 0.7, "width": 4,
+    "depth": 2, "mode": "const", "min_count": 1, "max_count": 3, "longest": 1, "random_scale_prob": 0.5,
+    "random_scale_range": [0.8, 1], "random_scale_area": True, "random_aspect_prob": 0.5,
+    "random_aspect_range": [0.9, 1.1]}
+RANGES = {"brightness": [0.8, 1.2], "contrast": [0.8, 1.2], "saturation": [0.8, 1.2], "hue": [-0.1, 0.1]}
+EXCEPT = {"ToDtype": {"scale": True}, "RandomChoice": {"p": [1]}, "RandomPhotometricDistort": RANGES,
+          "TimmAutoAugment": {"policy": "3a"}, "TimmRandAugment": {"transforms": "increasing"}}
+# What comes out of these has no fixed size: a crop follows.
+SIZELESS = ("ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "RandomZoomOut")
 FLOAT = ("ToDtype", "Normalize")
 
 
@@ -35,7 +45,8 @@ class Operators(Case):
             with self.subTest(operator=name):
                 step = kind(**{key: EXCEPT.get(name, {}).get(key, CONSTANT[key]) for key in kind.parameters})
                 before = [larder.ToDtype("float32", True)] if name == "Normalize" else []
-                pipeline = [larder.Resize([SIDE, SIDE]), *before, step]
+                after = [larder.CenterCrop(SIDE)] if name in SIZELESS else []
+                pipeline = [larder.Resize([SIDE, SIDE]), *before, step, *after]
                 with self.loader(daemon, tree(20), pipeline=pipeline) as loader:
                     images = np.concatenate([images for images, _, _ in loader])
                     self.assertEqual(images.shape, (20, 3, SIDE, SIDE) if name == "Layout" else (20, SIDE, SIDE, 3))
@@ -49,7 +60,9 @@ class Operators(Case):
             with self.subTest(operator=name):
                 step = kind(**{key: CONSTANT[key] for key in kind.required})
                 before = [larder.ToDtype("float32", True)] if name == "Normalize" else []
-                with self.loader(daemon, tree(20), pipeline=[larder.Resize([SIDE, SIDE]), *before, step]) as loader:
+                after = [larder.CenterCrop(SIDE)] if name in SIZELESS else []
+                pipeline = [larder.Resize([SIDE, SIDE]), *before, step, *after]
+                with self.loader(daemon, tree(20), pipeline=pipeline) as loader:
                     self.assertEqual(len(list(loader)), 2)
 
     def test_resizes_in_a_row(self):

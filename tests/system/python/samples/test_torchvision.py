@@ -16,7 +16,7 @@ except ImportError as error:
 
 COUNT = 12
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-AREA = tv.InterpolationMode.BICUBIC
+AREA, BILINEAR = tv.InterpolationMode.BICUBIC, tv.InterpolationMode.BILINEAR
 # (what, transforms that draw nothing, most difference in 8-bit levels)
 LISTS = (
     ("resize and center crop", [tv.Resize(64), tv.CenterCrop(56)], 1),
@@ -43,6 +43,19 @@ LISTS = (
     ("evaluation", [tv.Resize(64), tv.CenterCrop(56), tv.ToTensor(), tv.Normalize(MEAN, STD)], 1),
     ("uint8 tensor", [tv.PILToTensor(), tv.CenterCrop(32)], 0),
     ("half", [tv.PILToTensor(), tv.ConvertImageDtype(torch.float16)], 0.2),
+    ("sharpness", [tv.RandomAdjustSharpness(2.5, 1)], 0),
+    ("invert", [tv.RandomInvert(1)], 0),
+    ("affine", [tv.RandomAffine((20, 20), scale=(1.25, 1.25), shear=(5, 5, 3, 3), interpolation=BILINEAR, fill=9)], 0),
+    ("to rgb", [tv.Lambda(lambda image: image.convert("RGB")), tv.Resize((40, 50))], 1),
+    ("resize behind the tensor", [tv.ToTensor(), tv.Resize((50, 60))], 1),
+    ("antialiased behind the tensor", [tv.ToTensor(), tv.Resize((50, 60), antialias=True)], 1),
+    ("grey behind the tensor", [tv.ToTensor(), tv.Grayscale(3)], 1),
+    ("brightness behind the tensor", [tv.ToTensor(), tv.ColorJitter((0.7, 0.7))], 1),
+    ("contrast behind the tensor", [tv.ToTensor(), tv.ColorJitter(contrast=(1.6, 1.6))], 2),
+    ("saturation behind the tensor", [tv.ToTensor(), tv.ColorJitter(saturation=(1.8, 1.8))], 2),
+    ("blur behind the tensor", [tv.ToTensor(), tv.GaussianBlur(5, (1.2, 1.2))], 1),
+    ("four behind the tensor", [tv.ToTensor(), tv.Resize((50, 60)), tv.ColorJitter((1.3, 1.3)),
+                                tv.GaussianBlur(3, (1, 1)), tv.Normalize(MEAN, STD)], 4),
     ("flip behind the tensor",
      [tv.ToTensor(), tv.RandomHorizontalFlip(1), tv.RandomCrop((96, 112), padding=(0, 12))], 0),
 )

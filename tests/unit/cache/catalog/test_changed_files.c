@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cache/catalog/catalog_priv.h"
+#include "cache/source/tree.h"
 #include "common/log.h"
 #include "tests/unit/cache/catalog/catalog_fixture.h"
 
@@ -257,15 +258,16 @@ static struct dataset *indexed_elsewhere(uint32_t from, uint32_t end)
     struct dataset_parts parts = {0};
     struct dataset *dataset = NULL;
     path_below(path, "t");
-    assert_int_equal(tree_index(path, false, NULL, &parts.index, NULL), 0);
-    uint32_t count = (uint32_t)parts.index.sample_count;
+    assert_int_equal(source_index(&tree_kind, &(struct source_wish){.path = path}, &parts.source, NULL), 0);
+    struct index *index = &parts.source->index;
+    uint32_t count = (uint32_t)index->sample_count;
     for (uint32_t i = from; i < end; i++)
-        parts.index.samples[i].device += 1000;
+        index->samples[i].device += 1000;
     parts.ids = malloc(count * sizeof *parts.ids);
     assert_non_null(parts.ids);
     for (uint32_t i = 0; i < count; i++)
         parts.ids[i] = i;
-    assert_int_equal(chunking_shuffle(count, 4, 1, &parts.chunking), 0);
+    assert_int_equal(chunking_shuffle(count, 4, 1, &parts.source->chunking), 0);
     assert_int_equal(dataset_from_parts(&parts, &dataset), 0);
     return dataset;
 }
@@ -310,14 +312,15 @@ static void test_checkpoint_of_another_device(void **state)
     path_below(dir, "checkpoints");
     char *checkpoint = checkpoint_path(dir, path);
     for (int differing = 0; differing < 2; differing++) {
-        struct index index;
-        assert_int_equal(tree_index(path, false, NULL, &index, NULL), 0);
-        for (size_t i = 0; i < index.folder_count; i++)
-            index.folders[i].device += 1000;
-        for (size_t i = 0; i < index.sample_count; i++)
-            index.samples[i].device += i == 3 && differing ? 2000 : 1000;
-        assert_int_equal(checkpoint_save(checkpoint, &index, NULL), 0);
-        index_free(&index);
+        struct source *source;
+        assert_int_equal(source_index(&tree_kind, &(struct source_wish){.path = path}, &source, NULL), 0);
+        struct index *index = &source->index;
+        for (size_t i = 0; i < index->folder_count; i++)
+            index->folders[i].device += 1000;
+        for (size_t i = 0; i < index->sample_count; i++)
+            index->samples[i].device += i == 3 && differing ? 2000 : 1000;
+        assert_int_equal(checkpoint_save(checkpoint, index, NULL), 0);
+        source_free(&source);
         restart();
         struct dataset *tree = open_below("t");
         catalog_stats(the_catalog, &stats);
@@ -350,12 +353,12 @@ static void test_inodes_that_do_not_last(void **state)
     assert_int_equal(unlink(path), 0);
     set_time("t/c0", folder.st_mtim); /* as make_tree left it */
     fake_type = FUSE_SUPER_MAGIC;
-    assert_false(inodes_last(root));
+    assert_false(medium_inodes_last(root));
     expect_read(dataset, 0, 0, "00000");
     again = open_below("t");
     assert_ptr_equal(again, dataset);
     fake_type = EXT4_SUPER_MAGIC;
-    assert_true(inodes_last(root));
+    assert_true(medium_inodes_last(root));
     expect_read(dataset, 0, LARDER_ECHANGED, NULL);
     dataset_unref(&dataset);
     dataset_unref(&again);

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cache/store/store.h"
+#include "cache/pack/pack.h"
 #include "common/log.h"
 #include "tests/unit/cache/catalog/faults.h"
 #include "tests/unit/cache/catalog/tree_maker.h"

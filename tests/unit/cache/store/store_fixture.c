@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "common/random.h"
 
 char root[TREE_NAME_MAX];
@@ -20,6 +20,11 @@ struct dataset *source;
 void path_below(char path[PATH_BYTES], const char *name)
 {
     snprintf(path, PATH_BYTES, "%s/%s", root, name);
+}
+
+const struct store *store_in(const struct dataset *dataset)
+{
+    return store_of(dataset_source(dataset));
 }
 
 struct dataset *open_below(const char *name)
@@ -155,8 +160,8 @@ void pretend_cut(const char *whole, const char *to)
     path_below(path, to);
     mkdir(path, 0755);
     struct dataset *dataset = open_below(whole);
-    snprintf(mark, sizeof mark, "%016llx%016llx\n", (unsigned long long)dataset->store->plan[1],
-             (unsigned long long)dataset->store->plan[0]);
+    snprintf(mark, sizeof mark, "%016llx%016llx\n", (unsigned long long)store_in(dataset)->plan[1],
+             (unsigned long long)store_in(dataset)->plan[0]);
     dataset_unref(&dataset);
     save(to, STORE_UNFINISHED_NAME, mark, strlen(mark));
     size_t len = load(whole, "segment-00001.larder", &bytes);

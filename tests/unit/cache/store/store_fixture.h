@@ -4,6 +4,7 @@
 
 #include <limits.h>
 
+#include "cache/pack/pack.h"
 #include "cache/store/store.h"
 #include "tests/unit/cache/catalog/tree_maker.h"
 
@@ -24,6 +25,7 @@ int tear_down(void **state);
 
 void path_below(char path[PATH_BYTES], const char *name);
 struct dataset *open_below(const char *name);
+const struct store *store_in(const struct dataset *dataset);
 
 /* small_options: 16 samples a chunk, 64 KiB a segment (a dozen of them), three threads. */
 struct store_options small_options(void);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "common/log.h"
 #include "tests/unit/cache/store/store_fixture.h"
 
@@ -126,7 +126,7 @@ static void forge_index(const char *name, uint32_t liar, uint32_t model)
 /* The next sample of the same size and other content, or SAMPLES. */
 static uint32_t of_this_size(const struct dataset *dataset, uint32_t index)
 {
-    const struct identity *hashes = dataset->store->hashes;
+    const struct identity *hashes = store_in(dataset)->hashes;
     uint32_t other = index + 1;
     while (other < SAMPLES && (dataset_size(dataset, other) != dataset_size(dataset, index) ||
                                memcmp(&hashes[other], &hashes[index], sizeof *hashes) == 0))

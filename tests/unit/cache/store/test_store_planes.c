@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "tests/unit/cache/store/store_fixture.h"
 
 #define MARK 4
@@ -135,7 +135,7 @@ static void test_samples(void **state)
         assert_int_equal(dataset_read(a, i, got, NULL), 0);
         assert_memory_equal(got, made.bytes ? made.bytes : original, dataset_size(a, i));
         free(made.bytes);
-        assert_int_equal(a->store->forms[i], made.form);
+        assert_int_equal(store_in(a)->forms[i], made.form);
         in_planes += made.form == STORE_FORM_PLANES;
         in_rows += made.form == STORE_FORM_RESTART_ROWS;
         assert_int_equal(dataset_label(a, i), dataset_label(source, i));
@@ -195,8 +195,8 @@ static void test_shrunk(void **state)
     assert_same_fingerprint(a, whole, false);
     for (uint32_t i = 0; i < SAMPLES; i++) {
         assert_int_equal(dataset_read(a, i, got, NULL), 0);
-        assert_int_equal((a->store->forms[i] & STORE_FORM_PLANES) != 0, begins(got, dataset_size(a, i), "PLNS"));
-        both += a->store->forms[i] == (STORE_FORM_PLANES | STORE_FORM_SHRUNK);
+        assert_int_equal((store_in(a)->forms[i] & STORE_FORM_PLANES) != 0, begins(got, dataset_size(a, i), "PLNS"));
+        both += store_in(a)->forms[i] == (STORE_FORM_PLANES | STORE_FORM_SHRUNK);
         assert_false(dataset_index(marked, dataset_id(a, i), &index) || dataset_index(whole, dataset_id(a, i), &index));
     }
     struct packing packing;
@@ -256,8 +256,9 @@ static void test_broken(void **state)
         assert_int_equal(rest.last.samples_skipped, whole.last.samples_planes);
         struct dataset *made = open_below(names[i]);
         for (uint32_t j = 0; j < SAMPLES; j++) {
-            bool broken = dataset->store->forms[j] & STORE_FORM_PLANES;
-            assert_int_equal((made->samples[j].flags & INDEX_UNREACHABLE) != 0, broken);
+            bool broken = store_in(dataset)->forms[j] & STORE_FORM_PLANES;
+            uint32_t flags = dataset_source(made)->index.samples[j].flags;
+            assert_int_equal((flags & INDEX_UNREACHABLE) != 0, broken);
         }
         dataset_unref(&made);
     }
@@ -327,7 +328,7 @@ static void test_header(void **state)
     assert_int_equal(store_verify(path, watch_progress, NULL, &watch, &err), 0);
     assert_true(watch.last.packing.planes && watch.last.packing.samples_planes > 0);
     struct dataset *store = open_below("s");
-    uint32_t other = store->store->forms[1] == STORE_FORM_PLANES ? STORE_FORM_RESTART_ROWS : STORE_FORM_PLANES;
+    uint32_t other = store_in(store)->forms[1] == STORE_FORM_PLANES ? STORE_FORM_RESTART_ROWS : STORE_FORM_PLANES;
     dataset_unref(&store);
     assert_int_equal(reseal("s", version, other, good), 0);
     assert_int_equal(store_verify(path, NULL, NULL, NULL, &err), LARDER_EFORMAT);
@@ -362,21 +363,21 @@ static void test_source(void **state)
     assert_int_equal(pack_below("of others", "foreign", &options, &err), 0);
     struct dataset *first = open_below("planes"), *again = open_below("again"), *marked = open_below("rows"),
                    *back = open_below("back"), *foreign = open_below("foreign");
-    assert_int_equal(back->store->version, STORE_VERSION_REWRITTEN);
+    assert_int_equal(store_in(back)->version, STORE_VERSION_REWRITTEN);
     assert_same_fingerprint(source, again, true);
     assert_same_fingerprint(source, back, true);
     assert_same_fingerprint(source, foreign, true);
     for (uint32_t i = 0; i < SAMPLES; i++) {
-        struct identity one = again->store->checksums[i], other = first->store->checksums[i];
+        struct identity one = store_in(again)->checksums[i], other = store_in(first)->checksums[i];
         assert_memory_equal(&one, &other, sizeof one);
-        assert_int_equal(again->store->forms[i], first->store->forms[i]);
-        one = back->store->checksums[i];
-        other = marked->store->checksums[i];
+        assert_int_equal(store_in(again)->forms[i], store_in(first)->forms[i]);
+        one = store_in(back)->checksums[i];
+        other = store_in(marked)->checksums[i];
         assert_memory_equal(&one, &other, sizeof one);
-        one = foreign->store->checksums[i];
+        one = store_in(foreign)->checksums[i];
         assert_memory_equal(&one, &other, sizeof one);
         assert_int_equal(dataset_id(back, i), dataset_id(marked, i));
-        if (first->store->forms[i] == STORE_FORM_PLANES)
+        if (store_in(first)->forms[i] == STORE_FORM_PLANES)
             assert_int_not_equal(dataset_id(foreign, i), dataset_id(marked, i));
     }
     dataset_unref(&first);
@@ -417,10 +418,10 @@ static void test_source_with_rows(void **state)
     assert_same_fingerprint(source, foreign, true);
     assert_same_fingerprint(source, small, false);
     for (uint32_t i = 0; i < SAMPLES; i++) {
-        struct identity one = later->store->hashes[i], other = first->store->hashes[i];
+        struct identity one = store_in(later)->hashes[i], other = store_in(first)->hashes[i];
         assert_memory_equal(&one, &other, sizeof one);
-        other = foreign->store->hashes[i];
-        bool rewritten = later->store->forms[i] != 0;
+        other = store_in(foreign)->hashes[i];
+        bool rewritten = store_in(later)->forms[i] != 0;
         assert_int_equal(memcmp(&one, &other, sizeof one) != 0, rewritten);
     }
     dataset_unref(&first);
@@ -462,7 +463,7 @@ static void test_source_changes_hands(void **state)
 static void assert_plan(const char *name, uint64_t low, uint64_t high)
 {
     struct dataset *dataset = open_below(name);
-    const uint64_t *plan = dataset->store->plan;
+    const uint64_t *plan = store_in(dataset)->plan;
     if (plan[0] != low || plan[1] != high)
         fail_msg("%s: the plan is %016llx, %016llx", name, (unsigned long long)plan[0], (unsigned long long)plan[1]);
     dataset_unref(&dataset);

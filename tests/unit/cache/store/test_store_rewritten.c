@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "tests/unit/cache/store/store_fixture.h"
 
 /* Samples of a length that three divides stay; the others are doubled or lose half. */
@@ -85,7 +85,7 @@ static void test_samples(void **state)
         assert_int_equal(dataset_label(a, i), dataset_label(source, i));
         assert_int_equal(dataset_id(a, i), dataset_id(b, i));
         assert_false(dataset_index(plain, dataset_id(a, i), &index));
-        struct identity hash = plain->store->hashes[i], same = a->store->hashes[i];
+        struct identity hash = store_in(plain)->hashes[i], same = store_in(a)->hashes[i];
         assert_memory_equal(&hash, &same, sizeof hash);
     }
     struct packing packing;
@@ -174,7 +174,7 @@ static void test_damage(void **state)
     for (uint32_t i = 0; dataset_size(store, index) == 0; i++)
         index = dataset_chunk_members(store, 0, &count)[i];
     size_t len = load("s", "segment-00000.larder", &bytes);
-    bytes[store->store->offsets[index]] ^= 4;
+    bytes[store_in(store)->offsets[index]] ^= 4;
     save("s", "segment-00000.larder", bytes, len);
     free(bytes);
     assert_int_equal(dataset_read(store, index, got, &err), LARDER_EFORMAT);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cache/store/store_priv.h"
+#include "cache/store/store.h"
 #include "tests/unit/cache/store/store_fixture.h"
 
 /* What becomes of a sample: one of three is shrunk, of the others those of an even length cannot be decoded. */
@@ -114,7 +114,7 @@ static void test_samples(void **state)
         assert_int_equal(dataset_label(a, i), dataset_label(source, i));
         assert_int_equal(dataset_id(a, i), dataset_id(b, i));
         assert_false(dataset_index(plain, dataset_id(a, i), &index));
-        assert_int_equal(a->store->forms[i], form_of(&options, len));
+        assert_int_equal(store_in(a)->forms[i], form_of(&options, len));
         shrunk += (made.form & STORE_FORM_SHRUNK) != 0;
         undecoded += (made.form & STORE_FORM_UNDECODED) != 0;
         free(made.bytes);
@@ -220,7 +220,7 @@ static void test_header(void **state)
     assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, STORE_FORM_RESTART_ROWS, good), LARDER_EFORMAT);
     assert_int_equal(store_verify(path, NULL, NULL, NULL, &err), 0);
     struct dataset *store = open_below("s");
-    uint32_t other = store->store->forms[1] == STORE_FORM_SHRUNK ? STORE_FORM_UNDECODED : STORE_FORM_SHRUNK;
+    uint32_t other = store_in(store)->forms[1] == STORE_FORM_SHRUNK ? STORE_FORM_UNDECODED : STORE_FORM_SHRUNK;
     dataset_unref(&store);
     assert_int_equal(reseal("s", STORE_VERSION_SHRUNK, other, good), 0);
     assert_int_equal(store_verify(path, NULL, NULL, NULL, &err), LARDER_EFORMAT);

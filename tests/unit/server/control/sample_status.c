@@ -92,7 +92,7 @@ void sample_status_fill(struct daemon_status *status)
 {
     *status = (struct daemon_status){
         .version = "9.8.7",
-        .libvips = "8.14.1",
+        .decoders = "libpng 1.6.39",
         .socket = "/run/larder/larder.sock",
         .page = "http://127.0.0.1:9450/",
         .process = {.pid = 4711,

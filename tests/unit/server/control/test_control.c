@@ -214,7 +214,7 @@ static void test_usage(void **state)
     assert_int_equal(run_larder("--help", NULL, NULL), 0);
     assert_output("  3  no daemon answers");
     assert_int_equal(run_larder("--version", NULL, NULL), 0);
-    assert_output("larder " LARDER_VERSION "\nbuilt with libvips ");
+    assert_output("larder " LARDER_VERSION "\nbuilt with libjpeg-turbo ");
 }
 
 /* What larderd does itself goes to the larderd beside larder, with the same arguments and its exit status. */

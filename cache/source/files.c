@@ -1,0 +1,280 @@
+/* files.c: samples that are files of their own: whether a file is the one that was indexed, and its bytes. A file is
+ * known by device, inode, size and modification time.
+ *
+ * An identity that outlives the daemon has the change time too, as what sets the file apart. Device numbers are given
+ * anew when a machine starts, and files that were unpacked from an archive may have the size and the modification time
+ * of others. No program can set a change time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "cache/file.h"
+#include "cache/source/files.h"
+#include "common/check.h"
+#include "common/clock.h"
+
+#define FILES_UNDER_WAY 8
+#define HASHED_AT_ONCE 65536
+
+static bool sample_path(const struct index *index, size_t number, char path[PATH_MAX])
+{
+    int len = snprintf(path, PATH_MAX, "%s/%s", index->root, index->strings + index->samples[number].key);
+    return len > 0 && len < PATH_MAX;
+}
+
+static bool same_but_device(const struct index *index, size_t number, const struct stat *st)
+{
+    const struct index_sample *sample = &index->samples[number];
+    char path[PATH_MAX];
+    if ((uint64_t)st->st_size != sample->size || file_mtime_ns(st) != sample->mtime_ns)
+        return false;
+    return st->st_ino == sample->inode || (sample_path(index, number, path) && !medium_inodes_last(path));
+}
+
+/* Asks the next sample that lay on the same device. */
+static bool remounted(const struct index *index, size_t number, uint64_t now)
+{
+    size_t other = number;
+    do {
+        other = other + 1 < index->sample_count ? other + 1 : 0;
+        if (other == number)
+            return false;
+    } while (index->samples[other].device != index->samples[number].device);
+    char path[PATH_MAX];
+    struct stat st;
+    return sample_path(index, other, path) && stat(path, &st) == 0 && st.st_dev == now &&
+           same_but_device(index, other, &st);
+}
+
+bool file_unchanged(const struct index *index, size_t number, const struct stat *st)
+{
+    return same_but_device(index, number, st) && st->st_dev == index->samples[number].device;
+}
+
+bool file_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st)
+{
+    return same_but_device(index, number, st) &&
+           (st->st_dev == index->samples[number].device || remounted(index, number, st->st_dev));
+}
+
+bool index_follow_mount(struct index *index)
+{
+    uint64_t before = index->folders[0].device, now = medium_device(index->root);
+    if (!now || now == before)
+        return false;
+    for (size_t i = 0; i < index->folder_count; i++) {
+        if (index->folders[i].device == before)
+            index->folders[i].device = now;
+    }
+    for (size_t i = 0; i < index->sample_count; i++) {
+        if (index->samples[i].device == before)
+            index->samples[i].device = now;
+    }
+    return true;
+}
+
+struct identity files_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
+{
+    return index_identity(&source->index.samples[index], apart, NULL, seed);
+}
+
+/* ── reading ── */
+
+/* A file was changed in place, which its folder's time does not show: the next open must not trust what was
+ * recorded. */
+static void note_changed(const struct source *source)
+{
+    atomic_store((atomic_bool *)&source->changed, true); /* the one part of a const source that changes */
+}
+
+static int read_failed(const char *path, int number, struct error *err)
+{
+    errno = number;
+    return file_error(err, path, "read it");
+}
+
+static int changed(const struct source *source, const char *path, const char *how, struct error *err)
+{
+    struct shown shown;
+    note_changed(source);
+    return error_set(err, LARDER_ECHANGED, "%s: changed since it was indexed: %s; open the dataset again",
+                     path_shown(path, &shown), how);
+}
+
+static int check_unchanged(const struct source *source, uint32_t index, const char *path, int fd, struct error *err)
+{
+    const struct index_sample *sample = &source->index.samples[index];
+    struct shown shown;
+    struct stat st;
+    if (fstat(fd, &st))
+        return read_failed(path, errno, err);
+    if (sample->flags & INDEX_UNREACHABLE) {
+        note_changed(source);
+        return error_set(err, LARDER_ENOENT, "%s: it could not be reached when it was indexed; open the dataset again",
+                         path_shown(path, &shown));
+    }
+    if (!S_ISREG(st.st_mode))
+        return error_set(err, LARDER_EFORMAT, "%s: not a regular file", path_shown(path, &shown));
+    if ((uint64_t)st.st_size != sample->size) {
+        char how[96];
+        snprintf(how, sizeof how, "%lld bytes, was %llu", (long long)st.st_size, (unsigned long long)sample->size);
+        return changed(source, path, how, err);
+    }
+    if (file_mtime_ns(&st) != sample->mtime_ns)
+        return changed(source, path, "it has another modification time", err);
+    if (!file_unchanged_or_remounted(&source->index, index, &st))
+        return changed(source, path, "it is another file", err);
+    return 0;
+}
+
+static void path_of(const struct source *source, uint32_t index, char path[PATH_MAX])
+{
+    CHECK(index < source->index.sample_count);
+    const char *key = source->index.strings + source->index.samples[index].key;
+    int len = snprintf(path, PATH_MAX, "%s/%s", source->index.root, key);
+    CHECK(len > 0 && len < PATH_MAX);
+}
+
+static int open_failed(const struct source *source, uint32_t index, const char *path, bool away, struct error *err)
+{
+    int number = errno;
+    struct shown shown;
+    if (number == EMFILE || number == ENFILE)
+        return read_failed(path, number, err);
+    if (source->index.samples[index].flags & INDEX_UNREACHABLE)
+        return error_set(err, LARDER_ENOENT, "%s: cannot be read, and could not when it was indexed: %s",
+                         path_shown(path, &shown), strerror(number));
+    if (away)
+        return error_set(err, LARDER_EIO, "%s: what it lies in is not there: %s", path_shown(path, &shown),
+                         strerror(number));
+    if (number == ENXIO)
+        return error_set(err, LARDER_EFORMAT, "%s: not a regular file", path_shown(path, &shown));
+    if (number == ENOENT || number == ENOTDIR)
+        note_changed(source);
+    return read_failed(path, number, err);
+}
+
+/* Opens a sample's file as long as it is what was indexed: *fd, which the caller closes, or an error. */
+static int sample_open(const struct source *source, uint32_t index, int *fd, struct error *err)
+{
+    char path[PATH_MAX];
+    path_of(source, index, path);
+    bool away;
+    const char *key = source->index.strings + source->index.samples[index].key;
+    int opened = medium_open(&source->medium, key, &away);
+    if (opened < 0)
+        return open_failed(source, index, path, away, err);
+    int code = check_unchanged(source, index, path, opened, err);
+    if (code)
+        close(opened);
+    else
+        *fd = opened;
+    return code;
+}
+
+/* Reads an open file, and looks afterwards whether it was written to meanwhile: then some bytes may be old and some
+ * new. */
+static int sample_fetch(const struct source *source, uint32_t index, int fd, void *buf, struct error *err)
+{
+    struct stat st;
+    bool whole = file_read_at(fd, buf, source->index.samples[index].size, 0) == 0;
+    int number = errno;
+    if (whole && fstat(fd, &st) == 0 && file_unchanged(&source->index, index, &st))
+        return 0;
+    char path[PATH_MAX];
+    path_of(source, index, path);
+    if (whole)
+        return check_unchanged(source, index, path, fd, err);
+    return number ? read_failed(path, number, err) : changed(source, path, "it became shorter while it was read", err);
+}
+
+/* hash_open hashes an open file, and looks afterwards as sample_fetch does. */
+static int hash_open(const struct source *source, uint32_t index, int fd, const struct interrupt *interrupt,
+                     struct identity *out, struct error *err)
+{
+    uint8_t bytes[HASHED_AT_ONCE];
+    char path[PATH_MAX];
+    uint64_t size = source->index.samples[index].size;
+    XXH3_state_t *state = XXH3_createState();
+    int code = state ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
+    path_of(source, index, path);
+    if (state)
+        XXH3_128bits_reset(state);
+    for (uint64_t at = 0, part; !code && at < size; at += part) {
+        part = size - at < sizeof bytes ? size - at : sizeof bytes;
+        if (interrupt_is_set(interrupt))
+            code = file_interrupted(path, err);
+        else if (file_read_at(fd, bytes, part, at))
+            code = errno ? read_failed(path, errno, err)
+                         : changed(source, path, "it became shorter while it was read", err);
+        else
+            XXH3_128bits_update(state, bytes, part);
+    }
+    if (!code)
+        code = check_unchanged(source, index, path, fd, err);
+    XXH128_hash_t hash = {0};
+    if (!code)
+        hash = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    if (!code)
+        *out = (struct identity){.low = hash.low64, .high = hash.high64};
+    return code;
+}
+
+int files_hash(const struct source *source, uint32_t index, const struct interrupt *interrupt, struct identity *out,
+               struct error *err)
+{
+    int fd;
+    if (interrupt_is_set(interrupt))
+        return error_set(err, LARDER_EGONE, "nobody wants it any more");
+    int code = sample_open(source, index, &fd, err);
+    if (!code) {
+        code = hash_open(source, index, fd, interrupt, out, err);
+        close(fd);
+    }
+    return code;
+}
+
+/* leave leaves what was not read: files that are open already are closed, and the system goes on bringing them. */
+static void leave(struct sample_read *reads, uint32_t count, const int *fds, uint32_t done, uint32_t opened)
+{
+    for (uint32_t i = done; i < count; i++) {
+        if (i < opened && reads[i].err.code == 0)
+            close(fds[i % FILES_UNDER_WAY]);
+        reads[i].err.code = 0;
+        reads[i].left = true;
+    }
+}
+
+/* Opens some files ahead of the one being read and tells the system that they will be wanted, so that the disk has
+ * several requests to choose from. */
+uint32_t files_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns)
+{
+    int fds[FILES_UNDER_WAY];
+    uint32_t failed = 0;
+    for (uint32_t next = 0, done = 0; done < count; done++) {
+        if (done > 0 && until_ns && clock_now_ns() > until_ns) {
+            leave(reads, count, fds, done, next);
+            break;
+        }
+        for (; next < count && next < done + FILES_UNDER_WAY; next++) {
+            struct sample_read *ahead = &reads[next];
+            ahead->err.code = 0;
+            ahead->left = false;
+            if (sample_open(source, ahead->index, &fds[next % FILES_UNDER_WAY], &ahead->err) == 0)
+                posix_fadvise(fds[next % FILES_UNDER_WAY], 0, 0, POSIX_FADV_WILLNEED);
+        }
+        struct sample_read *read = &reads[done];
+        if (read->err.code == 0) {
+            sample_fetch(source, read->index, fds[done % FILES_UNDER_WAY], read->buf, &read->err);
+            close(fds[done % FILES_UNDER_WAY]);
+        }
+        failed += read->err.code != 0;
+    }
+    return failed;
+}

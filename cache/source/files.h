@@ -1,0 +1,27 @@
+/* files.h: samples that are files of their own.
+ *
+ * Whether a sample's file is the one that was indexed. It is when device, inode, size and modification time are what
+ * they were. On file systems that number their files anew now and then (medium_inodes_last) the inode is not compared.
+ * Any thread may call these functions; they block where something differs. */
+#ifndef LARDER_CACHE_SOURCE_FILES_H
+#define LARDER_CACHE_SOURCE_FILES_H
+
+#include <sys/stat.h>
+
+#include "cache/source/source.h"
+
+/* file_unchanged compares all four values. */
+bool file_unchanged(const struct index *index, size_t number, const struct stat *st);
+/* file_unchanged_or_remounted does the same, but takes a new device number for the old one when another sample of
+ * the old device has it too. Then the whole file system was mounted anew. */
+bool file_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st);
+/* index_follow_mount replaces the root's device number by the present one, and says whether they differ. */
+bool index_follow_mount(struct index *index);
+
+/* Functions of a source_kind. files_read reads a few files at once. */
+uint32_t files_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);
+int files_hash(const struct source *source, uint32_t index, const struct interrupt *interrupt, struct identity *out,
+               struct error *err);
+struct identity files_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed);
+
+#endif

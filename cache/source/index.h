@@ -1,0 +1,76 @@
+/* index.h: the samples of a source as they were found, in their order. An index belongs to one thread. */
+#ifndef LARDER_CACHE_SOURCE_INDEX_H
+#define LARDER_CACHE_SOURCE_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cache/source/identity.h"
+
+#define DATASET_SAMPLES_MAX INT32_MAX /* the most samples of one dataset */
+
+/* One sample as it was found. key is an offset into the index's strings. Device, inode, size and mtime are its
+ * identity. The change time is not part of it, for a new hard link changes that; in a packed store it is 0. */
+struct index_sample {
+    uint64_t key;
+    uint64_t size;
+    int64_t mtime_ns, ctime_ns;
+    uint64_t device, inode;
+    int32_t label;
+    uint32_t flags;
+};
+
+/* A flag of a sample: its file could not be reached when it was indexed. Reading it will say why. Its identity is made
+ * from its path. */
+#define INDEX_UNREACHABLE 1u
+
+/* One folder of the tree, with the values that tell whether it has changed. */
+struct index_folder {
+    uint64_t path; /* offset of the path below the root; "" for the root */
+    uint64_t device, inode;
+    int64_t mtime_ns;
+    uint64_t listing; /* hash of its entries' names, types and inodes, in any order */
+    uint32_t flags;
+};
+
+/* A flag of a folder: it was modified so shortly before it was listed that a later change may have the same time. So
+ * its time proves nothing, and its listing is compared instead. */
+#define FOLDER_FRESH 1u
+
+struct index {
+    char *root;    /* absolute path */
+    char *strings; /* NUL-terminated texts, one after the other */
+    size_t strings_len_bytes, strings_cap_bytes;
+    uint64_t *classes; /* offsets of their names, in label order */
+    size_t class_count, class_cap;
+    struct index_folder *folders; /* the root first */
+    size_t folder_count, folder_cap;
+    struct index_sample *samples;
+    size_t sample_count, sample_cap;
+    bool all_reachable;  /* It is known that no sample is INDEX_UNREACHABLE. */
+    uint64_t content[2]; /* the version's content, in a checkpoint; 0, 0: not known */
+};
+
+void index_free(struct index *index); /* frees what it holds, not itself; a zeroed index is empty */
+/* index_text appends "a" or, with b, "a/b", and gives its offset. LARDER_ENOMEM. */
+int index_text(struct index *index, const char *a, const char *b, uint64_t *offset);
+/* array_grow makes room for one more element. LARDER_ENOMEM, or LARDER_ELIMIT past count_max. */
+int array_grow(void **array, size_t count, size_t *cap, size_t element_bytes, size_t count_max);
+/* index_fingerprint returns what dataset_fingerprint describes. sizes, by index, stand for the samples' own; NULL:
+ * these. LARDER_ENOMEM. */
+int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t out[2]);
+
+/* index_identity hashes what tells one sample's content from another's, with the seed: device, inode, size and time,
+ * what sets it apart from others that have the same, and whose it is (NULL: anybody's). */
+struct identity index_identity(const struct index_sample *sample, uint64_t apart, const uint64_t whose[3],
+                               uint64_t seed);
+
+/* text_compare orders names as Python orders the texts that os.listdir gives: by code point, where a byte that is not
+ * part of valid UTF-8 counts as U+DC00 + byte. For valid UTF-8 that is the order of the bytes. */
+int text_compare(const char *a, const char *b);
+/* key_is_below says whether a key that a file names stays below its root: it has no "..", is not absolute, and is not
+ * empty. */
+bool key_is_below(const char *key);
+
+#endif

@@ -1,0 +1,179 @@
+/* ranges.c: reads samples that lie in ranges of blobs. Samples that lie near each other come with one read, straight
+ * into the callers' buffers; what lies between them is read and dropped. Every sample is checked: bytes that are not
+ * its own cost the sample, and never reach anybody. Any thread. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "cache/file.h"
+#include "cache/source/source.h"
+#include "common/check.h"
+#include "common/clock.h"
+
+#define GAP_BYTES_MAX (256u << 10) /* reading past a gap of this size costs less than another request */
+#define DROP_BYTES (32u << 10)
+#define PARTS_MAX 512
+#define RUN_BYTES_MAX (1u << 20) /* A longer request gains nothing, and whoever has little time waits for its end. */
+
+_Static_assert(PARTS_MAX <= IOV_MAX, "one system call takes all parts");
+_Static_assert(CHUNK_SAMPLES_MAX <= UINT16_MAX, "the order of reads is in 16 bits");
+
+/* One request under construction: reads[order[first]] … reads[order[last]], in the order of their places. */
+struct run {
+    const struct source *source;
+    struct sample_read *reads;
+    const uint16_t *order;
+    uint32_t first, count;
+    uint64_t offset, len_bytes;
+    struct iovec parts[PARTS_MAX];
+    int part_count;
+    char dropped[DROP_BYTES];
+};
+
+static void fail(const struct source *source, struct sample_read *read, int why)
+{
+    source->kind->failed(source, read->index, why, &read->err);
+}
+
+static void read_one(const struct source *source, struct sample_read *read, int fd)
+{
+    if (file_read_at(fd, read->buf, source->index.samples[read->index].size, read->place.offset))
+        fail(source, read, errno); /* 0 is READ_ENDS */
+    else
+        source->kind->check(source, read->index, read->buf, &read->err);
+}
+
+/* Reads what the run has gathered. When the one request fails each sample is tried alone, so that a bad block costs
+ * only the samples that lie on it. */
+static void finish_run(struct run *run, int fd)
+{
+    bool whole = run->part_count && medium_read_parts(fd, run->parts, run->part_count, run->offset) == 0;
+    for (uint32_t i = 0; i < run->count; i++) {
+        struct sample_read *read = &run->reads[run->order[run->first + i]];
+        if (whole)
+            run->source->kind->check(run->source, read->index, read->buf, &read->err);
+        else
+            read_one(run->source, read, fd);
+    }
+    run->first += run->count;
+    run->count = run->len_bytes = 0;
+    run->part_count = 0;
+}
+
+/* Adds the next sample of the order; false when it does not go with what is there. */
+static bool extend_run(struct run *run, const struct sample_read *read)
+{
+    uint64_t offset = read->place.offset, size = run->source->index.samples[read->index].size;
+    uint64_t end = run->offset + run->len_bytes;
+    if (run->count == 0) {
+        run->offset = end = offset;
+    } else if (offset < end || offset - end > GAP_BYTES_MAX || offset + size - run->offset > RUN_BYTES_MAX ||
+               run->part_count + GAP_BYTES_MAX / DROP_BYTES + 2 > PARTS_MAX) {
+        return false;
+    }
+    for (uint64_t gap = offset - end; gap;) {
+        size_t piece = gap < DROP_BYTES ? gap : DROP_BYTES;
+        run->parts[run->part_count++] = (struct iovec){.iov_base = run->dropped, .iov_len = piece};
+        gap -= piece;
+    }
+    if (size)
+        run->parts[run->part_count++] = (struct iovec){.iov_base = read->buf, .iov_len = size};
+    run->len_bytes = offset + size - run->offset;
+    run->count++;
+    return true;
+}
+
+static int compare_places(const void *a, const void *b, void *context)
+{
+    const struct sample_read *reads = context;
+    const struct sample_place *left = &reads[*(const uint16_t *)a].place, *right = &reads[*(const uint16_t *)b].place;
+    if (left->blob != right->blob)
+        return left->blob < right->blob ? -1 : 1;
+    return (left->offset > right->offset) - (left->offset < right->offset);
+}
+
+/* The reads that can be tried at all, in the order of their places; the others have their error. */
+static uint32_t order_reads(const struct source *source, struct sample_read *reads, uint32_t count, uint16_t *order)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct sample_read *read = &reads[i];
+        CHECK(read->index < source->index.sample_count);
+        read->err.code = 0;
+        if (source->index.samples[read->index].flags & INDEX_UNREACHABLE) {
+            fail(source, read, READ_UNREACHED);
+            continue;
+        }
+        read->place = source->kind->place(source, read->index);
+        order[kept++] = (uint16_t)i;
+    }
+    qsort_r(order, kept, sizeof *order, compare_places, reads);
+    return kept;
+}
+
+/* The file that a run reads from: the blob that was opened last. */
+struct open_blob {
+    uint32_t number;
+    int fd, why; /* why: as for source_kind's failed, when it could not be opened */
+};
+
+static void open_next(struct open_blob *blob, const struct source *source, uint32_t number)
+{
+    char name[BLOB_NAME_MAX];
+    bool away;
+    if (blob->fd >= 0)
+        close(blob->fd);
+    source->kind->blob_name(source, number, name);
+    blob->fd = medium_open(&source->medium, name, &away);
+    blob->why = away ? READ_AWAY : errno;
+    blob->number = number;
+}
+
+/* count_failed returns how many reads failed, and leaves those that were not begun: `order` has them. */
+static uint32_t count_failed(struct sample_read *reads, uint32_t count, const uint16_t *order, uint32_t n_left)
+{
+    uint32_t failed = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        reads[i].left = false;
+        failed += reads[i].err.code != 0;
+    }
+    for (uint32_t i = 0; i < n_left; i++)
+        reads[order[i]].left = true;
+    return failed;
+}
+
+uint32_t ranges_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns)
+{
+    uint16_t order[CHUNK_SAMPLES_MAX];
+    struct run run;
+    run.source = source;
+    run.reads = reads;
+    run.order = order;
+    run.first = run.count = 0;
+    run.len_bytes = run.offset = 0;
+    run.part_count = 0;
+    uint32_t kept = order_reads(source, reads, count, order), at = 0;
+    struct open_blob blob = {.number = UINT32_MAX, .fd = -1};
+    for (; at < kept; at++) {
+        struct sample_read *read = &reads[order[at]];
+        if (read->place.blob != blob.number) {
+            finish_run(&run, blob.fd);
+            open_next(&blob, source, read->place.blob);
+        }
+        if (blob.fd < 0) {
+            fail(source, read, blob.why);
+            run.first++;
+        } else if (!extend_run(&run, read)) {
+            finish_run(&run, blob.fd);
+            if (until_ns && clock_now_ns() > until_ns)
+                break;
+            CHECK(extend_run(&run, read));
+        }
+    }
+    finish_run(&run, blob.fd);
+    if (blob.fd >= 0)
+        close(blob.fd);
+    return count_failed(reads, count, order + at, kept - at);
+}

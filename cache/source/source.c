@@ -1,0 +1,90 @@
+/* source.c: what holds for sources of every kind. See source.h. */
+#include "cache/source/source.h"
+
+#include <stdlib.h>
+
+int source_create(const struct source_kind *kind, struct source **out, struct error *err)
+{
+    struct source *source = calloc(1, kind->bytes);
+    if (!source)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    source->kind = kind;
+    atomic_init(&source->changed, false);
+    *out = source;
+    return 0;
+}
+
+int source_index(const struct source_kind *kind, const struct source_wish *wish, struct source **out, struct error *err)
+{
+    struct source *source = NULL;
+    int code = source_create(kind, &source, err);
+    if (code)
+        return code;
+    code = kind->index(wish, source, err);
+    if (code)
+        source_free(&source);
+    else
+        *out = source;
+    return code;
+}
+
+void source_free(struct source **pointer)
+{
+    struct source *source = *pointer;
+    *pointer = NULL;
+    if (!source)
+        return;
+    if (source->kind->destroy)
+        source->kind->destroy(source);
+    index_free(&source->index);
+    chunking_free(&source->chunking);
+    free(source);
+}
+
+uint64_t source_device(const struct source *source)
+{
+    return medium_device(source->medium.root);
+}
+
+struct read_call {
+    const struct source *source;
+    struct sample_read *reads;
+    uint32_t count, failed;
+    uint64_t until_ns;
+};
+
+static void call_read(void *context)
+{
+    struct read_call *call = context;
+    call->failed = call->source->kind->read(call->source, call->reads, call->count, call->until_ns);
+}
+
+uint32_t source_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns)
+{
+    struct read_call call = {.source = source, .reads = reads, .count = count, .until_ns = until_ns};
+    medium_run(&source->medium, call_read, &call);
+    return call.failed;
+}
+
+struct hash_call {
+    const struct source *source;
+    uint32_t index;
+    int code;
+    const struct interrupt *interrupt;
+    struct identity *out;
+    struct error *err;
+};
+
+static void call_hash(void *context)
+{
+    struct hash_call *call = context;
+    call->code = call->source->kind->hash(call->source, call->index, call->interrupt, call->out, call->err);
+}
+
+int source_hash(const struct source *source, uint32_t index, const struct interrupt *interrupt, struct identity *out,
+                struct error *err)
+{
+    struct hash_call call = {.source = source, .index = index, .interrupt = interrupt, .out = out, .err = err};
+    medium_run(&source->medium, call_hash, &call);
+    return call.code;
+}

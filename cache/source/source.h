@@ -1,0 +1,101 @@
+/* source.h: where a dataset comes from. A kind of source says how samples lie in their container: which there are,
+ * where their bytes are, and whether they still are those that were indexed. The medium, below it, knows files and no
+ * samples. The catalog, above it, gives samples ids, keeps indices between runs and knows no kinds but by their table
+ * (kinds in cache/catalog/build.c).
+ *
+ * A kind has a struct of its own that begins with a struct source, and a const struct source_kind. Once a source is
+ * indexed any thread may read from it, and nothing in it changes but what says otherwise. */
+#ifndef LARDER_CACHE_SOURCE_SOURCE_H
+#define LARDER_CACHE_SOURCE_SOURCE_H
+
+#include <stdatomic.h>
+
+#include "cache/medium/medium.h"
+#include "cache/source/chunking.h"
+#include "cache/source/identity.h"
+#include "cache/source/index.h"
+#include "cache/source/samples.h"
+#include "common/interrupt.h"
+
+struct source_kind;
+
+struct source {
+    const struct source_kind *kind;
+    struct medium medium;
+    struct index index;            /* only source_unchanged changes its folders */
+    struct chunking chunking;      /* empty: the container has no chunks, and the catalog draws them */
+    struct packing packing;        /* zeros: nothing was packed */
+    const struct identity *hashes; /* XXH3-128 of each sample as it was packed; NULL: only reading it tells */
+    const uint64_t *packed_bytes;  /* length of each sample as it was packed; NULL: its own */
+    atomic_bool changed;           /* a read met a sample that is not the one that was indexed */
+};
+
+struct source_wish {
+    const char *path; /* absolute, links resolved */
+    bool every_file;  /* files of any kind are samples, not images alone */
+    const struct interrupt *interrupt;
+};
+
+#define BLOB_NAME_MAX 32
+
+/* Why the bytes of a sample did not come: an errno, or one of these. */
+#define READ_ENDS 0         /* its blob ends before it */
+#define READ_AWAY (-1)      /* the folder of its blob is not there */
+#define READ_UNREACHED (-2) /* it could not be reached when it was indexed */
+
+/* What a kind of source does. All functions may block but where a comment says pure; any thread may call those that
+ * take a const source, and one thread at a time the others. */
+struct source_kind {
+    size_t bytes; /* size of its own struct */
+    /* Says whether a folder is a source of this kind, or fails where it would be one and cannot be used. NULL: every
+     * folder is. */
+    int (*is)(const char *path, bool *is, struct error *err);
+    /* Fills a zeroed source: index, medium and what else it has. It ends soon after the wish's interrupt, with
+     * LARDER_EGONE. What it leaves behind when it fails, destroy and source_free must be able to free. */
+    int (*index)(const struct source_wish *wish, struct source *source, struct error *err);
+    /* Makes a source whose index a checkpoint had complete, and says whether that changed the index. NULL: indices of
+     * this kind are not kept between runs. */
+    bool (*restore)(struct source *source);
+    /* Says whether the source is as it was indexed. *settled: the index has changed so that it proves more. It returns
+     * false soon after the interrupt was set. */
+    bool (*unchanged)(struct source *source, const struct interrupt *interrupt, bool *settled);
+    /* Reads samples, as dataset_read_many does: files_read or ranges_read. */
+    uint32_t (*read)(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);
+    /* Hashes a sample, as `hashes` would have it; fails as reading does, or with LARDER_EGONE. NULL with `hashes`. */
+    int (*hash)(const struct source *source, uint32_t index, const struct interrupt *interrupt, struct identity *out,
+                struct error *err);
+    /* The identity of a sample's content, among those made with the same seed. `apart` distinguishes samples that are
+     * the same otherwise: it is the number of earlier ones in their dataset, or the file's change time. Pure. */
+    struct identity (*identity)(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed);
+    void (*destroy)(struct source *source); /* frees what only the kind has; NULL: nothing */
+
+    /* What ranges_read asks; NULL where the kind reads otherwise. */
+
+    struct sample_place (*place)(const struct source *source, uint32_t index);               /* pure */
+    void (*blob_name)(const struct source *source, uint32_t blob, char name[BLOB_NAME_MAX]); /* pure; for medium_open */
+    /* Says whether bytes that came for a sample are the sample's, with an error that names it where they are not. */
+    int (*check)(const struct source *source, uint32_t index, const void *bytes, struct error *err);
+    /* Says in err why a sample did not come (an errno or READ_…), and returns the code. */
+    int (*failed)(const struct source *source, uint32_t index, int why, struct error *err);
+};
+
+/* source_create makes a zeroed source of a kind. LARDER_ENOMEM. */
+int source_create(const struct source_kind *kind, struct source **out, struct error *err);
+/* source_index makes a source and has its kind index it. It fails as the kind's index does. */
+int source_index(const struct source_kind *kind, const struct source_wish *wish, struct source **out,
+                 struct error *err);
+void source_free(struct source **source); /* accepts a pointer to NULL; sets it to NULL */
+
+/* source_device returns the number of the device that the source lies on now; 0: it cannot be found out. It blocks. */
+uint64_t source_device(const struct source *source);
+
+/* These do what the kind's functions do, by medium_run. */
+uint32_t source_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);
+int source_hash(const struct source *source, uint32_t index, const struct interrupt *interrupt, struct identity *out,
+                struct error *err);
+
+/* ranges_read reads samples that lie in ranges of blobs. What lies near each other comes with one request, and every
+ * sample is checked. */
+uint32_t ranges_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);
+
+#endif

@@ -1,0 +1,68 @@
+"""What a made sample looks like: the fields of its slot in the arena. The Python half of common/layout.c. Pure."""
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from .errors import FormatError
+
+FIELDS_MAX = 16
+DIMS_MAX = 4
+NAME_BYTES = 24
+DTYPES = ("uint8", "float16", "float32")
+IMAGE_HWC, IMAGE_CHW = KINDS = range(2)
+
+_IMAGE_DIMS = 3
+_NAME = re.compile(rb"([a-z][a-z0-9_]{0,22})\0+")
+
+
+class Field(NamedTuple):
+    """An array at a place that is the same in every slot."""
+    name: str
+    kind: int
+    dtype: str
+    dims: tuple
+    offset: int
+
+    def __str__(self):
+        order = "CHW" if self.kind == IMAGE_CHW else "HWC"
+        return f"{self.name} {self.dtype} {order} of {'x'.join(map(str, self.dims))}"
+
+
+class Layout(tuple):
+    """The fields in the order in which they lie; none: samples are encoded bytes of any length."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        return ", ".join(map(str, self)) or "encoded bytes"
+
+
+def _field(name, kind, dtype, rank, *rest):
+    """A field of what the wire says of it: its dims, those beyond its rank 0, and its offset."""
+    dims, offset, found = rest[:DIMS_MAX], rest[DIMS_MAX], _NAME.fullmatch(name)
+    if not found:
+        raise FormatError(f"a field of a sample is called {name!r}")
+    name = found[1].decode()
+    if kind not in KINDS or dtype >= len(DTYPES):
+        raise FormatError(f"field {name} of a sample is of kind {kind} and dtype {dtype}, which are not both known")
+    if rank != _IMAGE_DIMS or 0 in dims[:rank] or any(dims[rank:]):
+        raise FormatError(f"field {name} of a sample is an image with {rank} dims, {dims}")
+    return Field(name, kind, DTYPES[dtype], dims[:rank], offset)
+
+
+def read(rows, sample_bytes):
+    """The layout that rows of the wire's numbers describe. FormatError where it is not sound."""
+    fields, end = Layout(_field(*row) for row in rows), 0
+    for field in fields:
+        size = np.dtype(field.dtype).itemsize
+        if field.offset < end or field.offset % size:
+            raise FormatError(f"field {field.name} of a sample begins at byte {field.offset}, in another one, or not "
+                              f"at a multiple of {size}")
+        end = field.offset + size * field.dims[0] * field.dims[1] * field.dims[2]
+    if fields and end != sample_bytes:
+        raise FormatError(f"the fields of a sample of {sample_bytes} bytes end at byte {end}")
+    if len({field.name for field in fields}) != len(fields):
+        raise FormatError(f"two fields of a sample have one name: {fields}")
+    return fields

@@ -1,0 +1,53 @@
+"""What a script does itself with each batch: Loader(transform=…, collate_fn=…). It runs in the script, after the batch
+was copied out of the daemon's memory, in the thread that asks for the batch. No other job sees it."""
+
+from .errors import InvalidArgument
+
+
+class OnBatch:
+    """transform=larder.OnBatch(f): f gets a batch's parts, f(images, labels), and gives what takes their place."""
+
+    def __init__(self, function):
+        if not callable(function):
+            raise InvalidArgument(f"OnBatch takes a function, not {function!r}")
+        self.function = function
+
+    def __repr__(self):
+        return f"OnBatch({self.function!r})"
+
+
+class Own:
+    def __init__(self, transform, collate_fn, zero_copy, as_dict):
+        for what, given in (("transform", transform), ("collate_fn", collate_fn)):
+            if given is not None and not callable(given) and not isinstance(given, OnBatch):
+                raise InvalidArgument(f"{what} is {given!r}, and no function")
+            if given is not None and zero_copy:
+                raise InvalidArgument(f"{what} works on a copy of each batch, and zero_copy makes none: leave one of "
+                                      "the two out, or call the function in the loop")
+        if collate_fn is not None and as_dict is not None:
+            raise InvalidArgument("collate_fn makes the whole batch, and as_dict names the parts of one: leave as_dict "
+                                  "out, and have collate_fn give a dictionary")
+        self._transform, self._collate_fn, self._as_dict = transform, collate_fn, as_dict
+
+    def __call__(self, parts):
+        """What the loop gets of a batch's parts."""
+        if isinstance(self._transform, OnBatch):
+            parts = self._transform.function(*parts)
+        elif self._transform is not None:
+            parts = (_together([self._transform(image) for image in parts[0]]), *parts[1:])
+        if self._collate_fn is not None:
+            return self._collate_fn(list(zip(*parts)))
+        return parts if self._as_dict is None else dict(zip(self._as_dict, parts))
+
+
+def _together(images):
+    """One tensor or array, where all are of one shape; else the list as it is."""
+    first = images[0]
+    shape, kind = getattr(first, "shape", None), type(first)
+    if shape is None or not all(type(image) is kind and image.shape == shape for image in images):
+        return images
+    if kind.__module__.partition(".")[0] == "numpy":
+        import numpy
+        return numpy.stack(images)
+    import torch
+    return torch.stack(images) if isinstance(first, torch.Tensor) else images

@@ -1,0 +1,171 @@
+/* layout.c: makes and checks layouts of samples. */
+#include "common/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const kind_names[] = {[FIELD_IMAGE_HWC] = "HWC", [FIELD_IMAGE_CHW] = "CHW"};
+static const char *const dtype_names[] = {
+    [PIXEL_UINT8] = "uint8", [PIXEL_FLOAT16] = "float16", [PIXEL_FLOAT32] = "float32"};
+
+#define KINDS (sizeof kind_names / sizeof *kind_names)
+#define DTYPES (sizeof dtype_names / sizeof *dtype_names)
+#define IMAGE_RANK 3
+
+uint32_t pixel_dtype_bytes(enum pixel_dtype dtype)
+{
+    static const uint32_t bytes[DTYPES] = {[PIXEL_UINT8] = 1, [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4};
+    return (size_t)dtype < DTYPES ? bytes[dtype] : 0;
+}
+
+/* ── images ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+struct sample_layout sample_layout_of_image(const struct image_shape *image)
+{
+    bool planar = image->layout == LAYOUT_CHW;
+    const uint32_t dims[IMAGE_RANK] = {planar ? image->channels : image->height, planar ? image->height : image->width,
+                                       planar ? image->width : image->channels};
+    struct sample_layout layout = {
+        .n = 1,
+        .fields = {{.name = "image",
+                    .kind = planar ? FIELD_IMAGE_CHW : FIELD_IMAGE_HWC,
+                    .dtype = image->dtype,
+                    .rank = IMAGE_RANK,
+                    .dims = {dims[0], dims[1], dims[2]}}},
+        .bytes = (uint64_t)dims[0] * dims[1] * dims[2] * pixel_dtype_bytes(image->dtype),
+    };
+    return layout;
+}
+
+bool sample_layout_image(const struct sample_layout *layout, struct image_shape *out)
+{
+    const struct sample_field *field = &layout->fields[0];
+    if (layout->n != 1 || field->offset != 0 || (field->kind != FIELD_IMAGE_HWC && field->kind != FIELD_IMAGE_CHW))
+        return false;
+    bool planar = field->kind == FIELD_IMAGE_CHW;
+    *out = (struct image_shape){.height = field->dims[planar ? 1 : 0],
+                                .width = field->dims[planar ? 2 : 1],
+                                .channels = field->dims[planar ? 0 : 2],
+                                .dtype = field->dtype,
+                                .layout = planar ? LAYOUT_CHW : LAYOUT_HWC};
+    return true;
+}
+
+/* ── checks ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static bool is_name(const char *name)
+{
+    size_t len = strnlen(name, SAMPLE_NAME_BYTES);
+    if (len == SAMPLE_NAME_BYTES || name[0] < 'a' || name[0] > 'z')
+        return false;
+    for (size_t i = 1; i < SAMPLE_NAME_BYTES; i++) {
+        bool word = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= '0' && name[i] <= '9') || name[i] == '_';
+        if (i < len ? !word : name[i] != 0)
+            return false;
+    }
+    return true;
+}
+
+/* find_bytes finds how long a field is. False: that does not fit in a slot. */
+static bool find_bytes(const struct sample_field *field, uint64_t *out)
+{
+    uint64_t bytes = pixel_dtype_bytes(field->dtype);
+    for (uint32_t i = 0; i < field->rank; i++) {
+        if (field->dims[i] > UINT32_MAX / bytes)
+            return false;
+        bytes *= field->dims[i];
+    }
+    *out = bytes;
+    return true;
+}
+
+/* check_array says whether a field is an array that can be. Its name is sound. */
+static int check_array(const struct sample_field *field, struct error *err)
+{
+    if ((size_t)field->kind >= KINDS)
+        return error_set(err, LARDER_EINVAL, "field %s is of kind %u, which is unknown", field->name, field->kind);
+    if ((size_t)field->dtype >= DTYPES)
+        return error_set(err, LARDER_EINVAL, "field %s has dtype %u, which is unknown", field->name, field->dtype);
+    if (field->rank != IMAGE_RANK)
+        return error_set(err, LARDER_EINVAL, "field %s is an image with %u dims, not %d", field->name, field->rank,
+                         IMAGE_RANK);
+    for (uint32_t i = 0; i < SAMPLE_DIMS_MAX; i++) {
+        if ((field->dims[i] != 0) != (i < field->rank))
+            return error_set(err, LARDER_EINVAL, "field %s has %u dims, and dim %u is %u", field->name, field->rank, i,
+                             field->dims[i]);
+    }
+    return 0;
+}
+
+/* check_place says whether field i lies behind the one before it, which ends at *end, and moves *end on. */
+static int check_place(const struct sample_layout *layout, uint32_t i, uint64_t *end, struct error *err)
+{
+    const struct sample_field *field = &layout->fields[i];
+    uint32_t number_bytes = pixel_dtype_bytes(field->dtype);
+    uint64_t bytes = 0;
+    if (!find_bytes(field, &bytes) || bytes > UINT32_MAX - field->offset)
+        return error_set(err, LARDER_EINVAL, "field %s ends beyond 4 GiB", field->name);
+    if (field->offset % number_bytes)
+        return error_set(err, LARDER_EINVAL, "field %s begins at byte %u, which is no multiple of %u", field->name,
+                         field->offset, number_bytes);
+    if (field->offset < *end)
+        return error_set(err, LARDER_EINVAL, "field %s begins at byte %u, and field %s before it ends at %llu",
+                         field->name, field->offset, layout->fields[i - 1].name, (unsigned long long)*end);
+    *end = field->offset + bytes;
+    return 0;
+}
+
+int sample_layout_check(const struct sample_layout *layout, struct error *err)
+{
+    uint64_t end = 0;
+    if (layout->n > SAMPLE_FIELDS_MAX)
+        return error_set(err, LARDER_EINVAL, "a sample has %u fields, more than the %d allowed", layout->n,
+                         SAMPLE_FIELDS_MAX);
+    for (uint32_t i = 0; i < layout->n; i++) {
+        const char *name = layout->fields[i].name;
+        if (!is_name(name))
+            return error_set(err, LARDER_EINVAL, "field %u has no name of 1 to %d lower-case letters, digits and _", i,
+                             SAMPLE_NAME_BYTES - 1);
+        for (uint32_t j = 0; j < i; j++) {
+            if (strcmp(name, layout->fields[j].name) == 0)
+                return error_set(err, LARDER_EINVAL, "two fields are called %s", name);
+        }
+        int rc = check_array(&layout->fields[i], err);
+        if (rc == 0)
+            rc = check_place(layout, i, &end, err);
+        if (rc)
+            return rc;
+    }
+    if (end != layout->bytes)
+        return error_set(err, LARDER_EINVAL, "the fields of a sample of %llu bytes end at byte %llu",
+                         (unsigned long long)layout->bytes, (unsigned long long)end);
+    return 0;
+}
+
+/* ── what else is asked of one ───────────────────────────────────────────────────────────────────────────────────── */
+
+bool sample_layout_same(const struct sample_layout *a, const struct sample_layout *b)
+{
+    if (a->n != b->n || a->bytes != b->bytes)
+        return false;
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct sample_field *of_a = &a->fields[i], *of_b = &b->fields[i];
+        if (memcmp(of_a->name, of_b->name, sizeof of_a->name) != 0 || of_a->kind != of_b->kind ||
+            of_a->dtype != of_b->dtype || of_a->rank != of_b->rank || of_a->offset != of_b->offset ||
+            memcmp(of_a->dims, of_b->dims, sizeof of_a->dims) != 0)
+            return false;
+    }
+    return true;
+}
+
+void sample_layout_text(const struct sample_layout *layout, char out[SAMPLE_LAYOUT_TEXT_MAX])
+{
+    size_t used = (size_t)snprintf(out, SAMPLE_LAYOUT_TEXT_MAX, "%s", layout->n ? "" : "encoded bytes");
+    for (uint32_t i = 0; i < layout->n && used < SAMPLE_LAYOUT_TEXT_MAX; i++) {
+        const struct sample_field *field = &layout->fields[i];
+        used += (size_t)snprintf(out + used, SAMPLE_LAYOUT_TEXT_MAX - used, "%s%s %s %s of", i ? ", " : "", field->name,
+                                 dtype_names[field->dtype], kind_names[field->kind]);
+        for (uint32_t j = 0; j < field->rank && used < SAMPLE_LAYOUT_TEXT_MAX; j++)
+            used += (size_t)snprintf(out + used, SAMPLE_LAYOUT_TEXT_MAX - used, "%s%u", j ? "x" : " ", field->dims[j]);
+    }
+}

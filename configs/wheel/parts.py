@@ -1,0 +1,76 @@
+"""The libraries in the wheel: where each comes from, its licence, and how it is built.
+
+A library under a permissive licence is linked into what uses it. One under the LGPL is a shared library of its own,
+which whoever has the wheel may replace by another build of it. Nothing is under the GPL.
+"""
+
+from collections import namedtuple
+
+# source: the name of Debian's source package. licence: an SPDX expression. texts: the files that have its words.
+# shared: the shared libraries, which go into the wheel; empty: it is linked into what uses it. how: one of the ways in
+# `libraries`. options: what that way is told besides. needs: the sources that must have been built before.
+# edits: (file, what stands there, what is to stand there) of the source; a file that is not there is made.
+Part = namedtuple("Part", "source licence texts shared how options needs edits", defaults=[(), ()])
+
+_STATIC = ["-DBUILD_SHARED_LIBS=OFF"]
+
+PARTS = [  # what takes longest begins first
+    Part("gmp", "LGPL-3.0-or-later", ["COPYING.LESSERv3", "COPYINGv3"], ["libgmp.so.10"], "shared_configure",
+         ["--enable-fat"], [], [("doc/Makefile.in", "", "all install:\n")]),  # Debian leaves the pages out
+    Part("nettle", "LGPL-3.0-or-later", ["COPYING.LESSERv3", "COPYINGv3"], ["libnettle.so.8", "libhogweed.so.6"],
+         "shared_configure", ["--disable-documentation", "--disable-openssl", "--enable-fat"], ["gmp"]),
+    Part("gnutls28", "LGPL-2.1-or-later", ["doc/COPYING.LESSER"], ["libgnutls.so.30"], "shared_configure",
+         ["--with-included-unistring", "--with-included-libtasn1", "--without-p11-kit", "--without-idn",
+          "--disable-doc", "--disable-tools", "--disable-tests", "--disable-cxx", "--disable-guile",
+          "--disable-libdane", "--without-tpm", "--without-tpm2", "--without-zstd", "--without-brotli",
+          "--without-zlib", "--disable-nls",
+          "--with-default-trust-store-file=/etc/ssl/certs/ca-certificates.crt"], ["nettle"]),
+    Part("zlib", "Zlib", ["LICENSE"], [], "plain_configure", ["--static"]),
+    Part("libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib", ["LICENSE.md", "README.ijg"], [], "cmake",
+         ["-DENABLE_SHARED=OFF", "-DWITH_TURBOJPEG=OFF", "-DREQUIRE_SIMD=ON"]),
+    Part("libwebp", "BSD-3-Clause", ["COPYING", "PATENTS"], [], "configure",
+         ["--disable-gl", "--disable-sdl", "--disable-png", "--disable-jpeg", "--disable-tiff", "--disable-gif",
+          "--enable-libwebpmux", "--enable-libwebpdemux"]),
+    Part("libspng", "BSD-2-Clause", ["LICENSE"], [], "meson", ["-Denable_opt=true", "-Dbuild_examples=false"],
+         ["zlib"]),
+    Part("tiff", "libtiff", ["LICENSE.md"], [], "cmake",
+         [*_STATIC, "-Dtiff-tools=OFF", "-Dtiff-tests=OFF", "-Dtiff-contrib=OFF", "-Dtiff-docs=OFF", "-Dcxx=OFF",
+          "-Djbig=OFF", "-Dlerc=OFF", "-Dlibdeflate=OFF", "-Dlzma=OFF", "-Dzstd=OFF", "-Dwebp=OFF", "-Djpeg=ON"],
+         ["zlib", "libjpeg-turbo"]),
+    Part("libyaml", "MIT", ["License"], [], "cmake", [*_STATIC, "-DBUILD_TESTING=OFF"]),
+    Part("jansson", "MIT", ["LICENSE"], [], "cmake",
+         ["-DJANSSON_BUILD_SHARED_LIBS=OFF", "-DJANSSON_BUILD_DOCS=OFF", "-DJANSSON_EXAMPLES=OFF",
+          "-DJANSSON_WITHOUT_TESTS=ON"]),
+    Part("xxhash", "BSD-2-Clause", ["LICENSE"], [], "xxhash", []),
+    Part("croaring", "Apache-2.0", ["LICENSE"], [], "cmake",
+         [*_STATIC, "-DENABLE_ROARING_TESTS=OFF", "-DROARING_DISABLE_NATIVE=ON",
+          "-DROARING_BUILD_STATIC=ON"]),
+    Part("nng", "MIT", ["LICENSE.txt"], [], "cmake", [*_STATIC, "-DNNG_TESTS=OFF", "-DNNG_TOOLS=OFF"]),
+    Part("libmicrohttpd", "LGPL-2.1-or-later", ["COPYING"], ["libmicrohttpd.so.12"], "shared_configure",
+         ["--enable-https", "--disable-doc", "--disable-examples", "--disable-curl", "--disable-nls"],
+         ["gnutls28"]),
+    Part("curl", "curl", ["COPYING"], [], "configure",
+         ["--with-gnutls", "--without-libpsl", "--without-zstd", "--without-brotli", "--without-nghttp2",
+          "--without-libidn2", "--without-librtmp", "--without-libssh2", "--without-zlib", "--disable-ldap",
+          "--disable-ldaps", "--disable-rtsp", "--disable-dict", "--disable-telnet", "--disable-tftp", "--disable-pop3",
+          "--disable-imap", "--disable-smb", "--disable-smtp", "--disable-gopher", "--disable-mqtt", "--disable-ftp",
+          "--disable-file", "--disable-manual", "--disable-ntlm", "--disable-threaded-resolver",
+          "--with-ca-bundle=/etc/ssl/certs/ca-certificates.crt"], ["gnutls28"]),
+    Part("libffi", "MIT", ["LICENSE"], [], "configure", ["--disable-docs", "--disable-multi-os-directory",
+                                                         "--disable-exec-static-tramp"]),
+    Part("pcre2", "BSD-3-Clause", ["LICENCE"], [], "cmake",
+         [*_STATIC, "-DPCRE2_SUPPORT_JIT=ON", "-DPCRE2_BUILD_PCRE2GREP=OFF", "-DPCRE2_BUILD_TESTS=OFF"]),
+    Part("expat", "MIT", ["COPYING"], [], "cmake",
+         ["-DEXPAT_SHARED_LIBS=OFF", "-DEXPAT_BUILD_TOOLS=OFF", "-DEXPAT_BUILD_EXAMPLES=OFF", "-DEXPAT_BUILD_TESTS=OFF",
+          "-DEXPAT_BUILD_DOCS=OFF"], [],
+         [("expat/expat_config.h.cmake", "#cmakedefine XML_DTD\n", "#cmakedefine XML_DTD 1\n")]),
+    Part("glib2.0", "LGPL-2.1-or-later", ["COPYING"],
+         ["libglib-2.0.so.0", "libgobject-2.0.so.0", "libgmodule-2.0.so.0", "libgio-2.0.so.0"], "shared_meson",
+         ["-Dtests=false", "-Dlibmount=disabled", "-Dselinux=disabled", "-Dnls=disabled", "-Dxattr=false",
+          "-Dlibelf=disabled", "-Dglib_debug=disabled"], ["libffi", "pcre2", "zlib"]),
+    Part("vips", "LGPL-2.1-or-later", ["COPYING"], ["libvips.so.42"], "shared_meson",
+         ["--auto-features=disabled", "-Djpeg=enabled", "-Dspng=enabled", "-Dtiff=enabled", "-Dwebp=enabled",
+          "-Dcplusplus=false", "-Ddeprecated=false", "-Dexamples=false", "-Dmodules=disabled", "-Dnsgif=true",
+          "-Dppm=false", "-Danalyze=false", "-Dradiance=false", "-Dintrospection=false"],
+         ["glib2.0", "expat", "libjpeg-turbo", "libwebp", "libspng", "tiff"]),
+]
