@@ -30,20 +30,6 @@ double demand_apart(const struct jobs *jobs, const uint32_t *takers, uint32_t co
     return apart;
 }
 
-/* To wait for an epoch is to be at its beginning. */
-bool demand_in_step(const struct jobs *jobs)
-{
-    uint32_t redirected[JOBS_MAX], count = 0;
-    bool all[JOBS_MAX];
-    for (const struct job *job = jobs_first(jobs); job; job = jobs_after(jobs, job)) {
-        if (job->state != JOB_FAILED && job->terms.redirected) {
-            all[count] = true;
-            redirected[count++] = job->no;
-        }
-    }
-    return demand_apart(jobs, redirected, count, all) <= DEMAND_IN_STEP;
-}
-
 bool demand_wants_instance(const struct jobs *jobs, uint32_t job, const struct form *form)
 {
     return job_at(jobs, job)->state == JOB_RUNNING && demand_suits(jobs, job, form) &&

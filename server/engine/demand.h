@@ -9,8 +9,6 @@
 
 #include "server/engine/job.h"
 
-#define DEMAND_IN_STEP 0.02 /* Jobs no farther apart are in step. The unit is half an epoch. */
-
 #define PIPELINE_GONE UINT32_MAX /* no job has this pipeline: its number already means another one */
 
 /* In prepared memory each job that wants an instance adds two to its want. Jobs that will want it again in their next
@@ -41,8 +39,6 @@ uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max);
 /* demand_apart tells how far apart in their epochs those takers are for which `stocked` is set: 0 in step, 1 half an
  * epoch. */
 double demand_apart(const struct jobs *jobs, const uint32_t *takers, uint32_t count, const bool *stocked);
-/* demand_in_step tells whether all jobs that are redirected are in step, those that wait for an epoch included. */
-bool demand_in_step(const struct jobs *jobs);
 /* demand_wants_instance tells whether the job is running, may get the form, and has its sample left in this epoch. */
 bool demand_wants_instance(const struct jobs *jobs, uint32_t job, const struct form *form);
 /* demand_wants_encoded tells whether the job is running and has the sample left in this epoch. */

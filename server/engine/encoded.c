@@ -7,8 +7,6 @@
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
 
-enum { SETTLE_VICTIMS = 64 }; /* victims that are settled before one is taken as it is */
-
 SLAB(static, encoded, encoded_store, encodeds, next)
 
 void encoded_fiber_enter(struct encoded_store *store, uint32_t index)

@@ -19,6 +19,8 @@
 #define ENGINE_COMPARE_MAX 8 /* Chunks that are compared before one is read; the comparison starts at a random one. */
 /* Chunks that are looked at to find these: some bring nothing, or too little. This bounds the work. */
 #define ENGINE_LOOK_MAX 64
+/* Victims that one search settles, or whose next use it works out again, before one is taken as it is. */
+#define SETTLE_VICTIMS 64
 #define KEPT_WANT JOBS_MAX /* added to the want of a kept encoded, so that it is evicted after all others */
 
 enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
@@ -286,9 +288,6 @@ void encoded_read_ahead_again(struct encoded_store *store);
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id);
 /* encoded_measure_shortage fills in store->shortage for the group. */
 void encoded_measure_shortage(struct encoded_store *store, const struct group *group);
-/* encoded_measure_for does the same for a read that these jobs need. When a home's memory has no room for a chunk, the
- * others count with what eviction would fill for them. */
-void encoded_measure_for(struct encoded_store *store, const struct group *group, const struct jobset *jobs);
 /* encoded_measure_whole finds out whose stocks a read of the chunk for the job may fill whole, after
  * encoded_measure_shortage. */
 void encoded_measure_whole(struct encoded_store *store, const struct chunk *chunk, uint32_t job);

@@ -16,17 +16,7 @@
 #include "server/engine/chunks.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
-
-enum {
-    KEPT_PART = 20,  /* Less than 1/20 of a dataset is not worth keeping. */
-    REST_CHUNKS = 8, /* The chunks that are not kept need memory for at least 8 chunks, so that they can be shuffled. */
-    /* They also need memory for this part of them, so that jobs share them. Jobs that are apart in their epochs need
-     * more. So do jobs of several nodes (HOME), because they take samples by the bundle. */
-    REST_PART = 12,          /* 1/12 */
-    REST_PART_APART = 8,     /* 1/8 */
-    REST_PART_HOME = 7,      /* 1/7 */
-    REST_PART_HOME_APART = 6 /* 1/6 */
-};
+#include "server/engine/encoded_figures.h"
 
 /* The samples that jobs want, and their bytes, estimated from the mean of some. If the estimate is too low, the oldest
  * samples are evicted after all. */
@@ -188,9 +178,7 @@ static int by_level(const void *left, const void *right)
 static double keepable(const struct encoded_store *store, double bytes, double chunk_bytes, double ahead_bytes)
 {
     double all = (double)encoded_sure(store), fixed = REST_CHUNKS * chunk_bytes;
-    bool home = store->env->config.home, in_step = demand_in_step(store->jobs);
-    int rest = home ? (in_step ? REST_PART_HOME : REST_PART_HOME_APART) : in_step ? REST_PART : REST_PART_APART;
-    double part = 1.0 / rest;
+    double part = store->env->config.home ? REST_PART_HOME : REST_PART;
     double by_part = (all - bytes * part) / (1 - part);
     fixed = ahead_bytes > fixed ? ahead_bytes : fixed;
     double most = by_part < all - fixed ? by_part : all - fixed;

@@ -13,14 +13,9 @@
 #include "common/check.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
+#include "server/engine/encoded_figures.h"
 
 #define NEVER 1e300 /* later than any use */
-
-enum {
-    REVIEWS_MAX = 64, /* most next uses that one search for a victim works out again */
-    PLACES_PART = 8,  /* Orders take at most 1/8 of memory. */
-    AHEAD_PARTS = 10  /* Reads ahead leave 1/10 of memory to samples that nobody wants in this epoch. */
-};
 
 /* ── orders ── */
 
@@ -208,7 +203,7 @@ void encoded_next_note(struct encoded_store *store, uint32_t index)
 
 uint32_t encoded_next_victim(struct encoded_store *store)
 {
-    for (int reviews = 0; store->next.count > 0 && reviews < REVIEWS_MAX; reviews++) {
+    for (int reviews = 0; store->next.count > 0 && reviews < SETTLE_VICTIMS; reviews++) {
         uint32_t index = store->next.heap[0];
         double before = store->encodeds[index].next_use;
         encoded_next_note(store, index);
@@ -227,8 +222,9 @@ bool encoded_next_has_way(struct encoded_store *store, sample_id id)
 {
     uint64_t mean = store->slab.taken ? store->used_bytes / store->slab.taken : 0;
     uint64_t idle = residency_count(store->residency, KEPT_WANT) * mean;
-    uint32_t victim = store->next.known && idle * AHEAD_PARTS > store->used_bytes ? encoded_next_victim(store)
-                                                                                  : RESIDENT_NONE;
+    /* What reads ahead do not fill is left to samples that nobody wants in this epoch. */
+    bool full = (double)idle <= (1 - AHEAD_SHARE) * (double)store->used_bytes;
+    uint32_t victim = store->next.known && !full ? encoded_next_victim(store) : RESIDENT_NONE;
     return victim != RESIDENT_NONE && residency_want(store->residency, victim) == KEPT_WANT &&
            next_use(store, id) < store->encodeds[victim].next_use;
 }

@@ -21,14 +21,8 @@
 #include "server/engine/chunks.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
+#include "server/engine/encoded_figures.h"
 #include "server/engine/sources.h"
-
-/* Each pair has a figure for jobs in step (or one alone) and one for jobs half an epoch apart. In between it is
- * interpolated linearly. */
-/* The part of the budget that reads ahead may fill. The rest is for reads on demand. */
-static const double AHEAD_SHARE[] = {0.9, 0.85}, AHEAD_SHARE_HOME[] = {0.9, 0.875};
-/* The part of what views have in a chunk that a read ahead must bring at the least. */
-static const double AHEAD_LEAST[] = {0.5, 0.8};
 
 /* The order is random because what a stock has no room for comes later, and no sample may always be the late one. To
  * jobs of one speed comes first what most of them need: what they take at about the same time makes room together. */
@@ -92,10 +86,10 @@ uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *
     return ENGINE_NONE;
 }
 
-/* between gives the figure of the pair for jobs that are so far apart. */
-static double between(const double bounds[2], double apart)
+/* between returns the figure for jobs that are so far apart: `far` is the one for half an epoch. */
+static double between(double in_step, double far, double apart)
 {
-    return bounds[0] + (bounds[1] - bounds[0]) * apart;
+    return in_step + (far - in_step) * apart;
 }
 
 const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct group *group)
@@ -104,9 +98,8 @@ const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct
     uint64_t best_wants = 0, mean = encoded_mean_bytes(store);
     uint32_t compared = 0, from = (uint32_t)random_below(&store->env->rng, group->n_chunks);
     encoded_measure_shortage(store, group);
-    double least = store->shortage.chunk_samples * between(AHEAD_LEAST, store->shortage.apart);
-    const double *share = store->env->config.home ? AHEAD_SHARE_HOME : AHEAD_SHARE;
-    double room = encoded_room(store, group->kept, between(share, store->shortage.apart));
+    double least = store->shortage.chunk_samples * between(AHEAD_LEAST, READ_PART_APART, store->shortage.apart);
+    double room = encoded_room(store, group->kept, between(AHEAD_SHARE, AHEAD_SHARE_APART, store->shortage.apart));
     struct fill most = encoded_most_fill(store, group);
     if (most.samples < least || least * (double)mean > room)
         return NULL;
@@ -141,7 +134,7 @@ struct group *encoded_hungry_group(const struct encoded_store *store)
 bool encoded_room_ahead(const struct encoded_store *store, const struct group *group)
 {
     double chunk = (double)(encoded_mean_bytes(store) * group->chunk_samples);
-    return chunk <= encoded_room(store, group->kept, AHEAD_SHARE[0]) &&
+    return chunk <= encoded_room(store, group->kept, AHEAD_SHARE) &&
            store->loading + group->chunk_samples <= store->env->config.inflight_loads;
 }
 

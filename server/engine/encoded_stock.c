@@ -5,18 +5,7 @@
 #include "server/engine/chunks.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
-
-enum { SHARED_STOCKS = 2 }; /* stocks that all jobs out of step together may fill by eviction */
-/* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. Jobs out of
- * step spread a chunk's samples more than one alone, and the jobs of several nodes more than those of one. In step the
- * jobs of several nodes spread them less, for they take them by the bundle. */
-static const double READ_PART = 0.7, READ_PART_APART = 0.75, READ_PART_HOME = 0.6, READ_PART_HOME_APART = 0.8;
-/* In halves of an epoch: jobs of several nodes no farther apart are in step, for they get samples by the bundle. */
-static const double IN_STEP_HOME = 0.1;
-/* The part by which a job may be slower and still find most of what a faster job's read brings. */
-static const double LIKE_SPEED = 0.1, LIKE_SPEED_HOME = 0.15;
-/* If a job has less than this fraction of a chunk left, a read for another job brings it all of that. */
-static const double FEW_LEFT = 0.3;
+#include "server/engine/encoded_figures.h"
 
 /* The bytes are of no use when they could not be read last time, or when a form that the job may get is READY. */
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id)
@@ -59,14 +48,12 @@ static double slowest_rate(const struct encoded_store *store, const struct short
  * takers are of one speed. */
 static double measure_apart(const struct encoded_store *store, struct shortage *room, const bool *here)
 {
-    bool home = store->env->config.home;
     room->one_speed = false;
-    if (demand_apart(store->jobs, room->takers, room->n_takers, here) <= (home ? IN_STEP_HOME : DEMAND_IN_STEP))
-        return home ? READ_PART_HOME : READ_PART;
-    double part = slowest_rate(store, room, here) + (home ? LIKE_SPEED_HOME : LIKE_SPEED);
-    double least = home ? READ_PART_HOME_APART : READ_PART_APART;
+    if (demand_apart(store->jobs, room->takers, room->n_takers, here) <= ALIKE)
+        return READ_PART;
+    double part = slowest_rate(store, room, here) + ALIKE;
     room->one_speed = part >= 1;
-    return part < least ? least : part < 1 ? part : 1;
+    return part < READ_PART_APART ? READ_PART_APART : part < 1 ? part : 1;
 }
 
 /* measure_parts fills in how many samples the takers' views have in a chunk of the group, for the taker that has most,
@@ -115,20 +102,6 @@ static uint32_t even_share(const struct shortage *room, uint32_t max)
     return share < 1 ? 1 : share > max ? max : share;
 }
 
-void encoded_measure_for(struct encoded_store *store, const struct group *group, const struct jobset *jobs)
-{
-    struct shortage *room = &store->shortage;
-    encoded_measure_shortage(store, group);
-    if (!store->env->config.home || room->n_takers == 0 ||
-        encoded_room(store, group->kept, 1) >= (double)(encoded_mean_bytes(store) * group->chunk_samples))
-        return;
-    uint32_t beyond = group->stock_max - even_share(room, group->stock_max);
-    for (uint32_t at = 0; at < room->n_fibers * room->n_takers; at++) {
-        if (!jobset_has(jobs, room->takers[at % room->n_takers]))
-            room->left[at] -= room->left[at] < beyond ? room->left[at] : beyond;
-    }
-}
-
 /* count_needs returns how many samples of the chunk that are not in memory would serve the job. */
 static uint32_t count_needs(const struct encoded_store *store, const struct chunk *chunk, uint32_t job)
 {
@@ -159,8 +132,8 @@ void encoded_measure_whole(struct encoded_store *store, const struct chunk *chun
         const struct job *taker = job_at(store->jobs, room->takers[i]);
         uint32_t needs = taker->no == job ? 0 : count_needs(store, chunk, taker->no);
         shared = shared || needs > 0;
-        room->whole[i] = needs > 0 && needs < FEW_LEFT * taker->shape.chunk_samples &&
-                         demand_draw_rate(store->jobs, taker) >= rate * (1 - LIKE_SPEED_HOME);
+        room->whole[i] = needs > 0 && needs < (1 - READ_PART) * taker->shape.chunk_samples &&
+                         demand_draw_rate(store->jobs, taker) >= rate * (1 - ALIKE);
     }
     for (uint32_t i = 0; i < room->n_takers; i++)
         room->whole[i] = room->whole[i] || (shared && room->takers[i] == job);

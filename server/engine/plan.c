@@ -243,6 +243,8 @@ static void take_pick(struct plan *plan, const struct pick *pick)
     sample_id target[JOBS_MAX];
     plan_redirect(plan, pick, target);
     JOBSET_EACH(job, &pick->jobs)
+        residents_left(plan->residents, job, target[job]);
+    JOBSET_EACH(job, &pick->jobs)
         deal(plan, job, target[job]);
     encoded_drop_if_idle(plan->encoded, pick->id);
     JOBSET_EACH(job, &pick->jobs)
@@ -296,12 +298,6 @@ void plan_round(struct plan *plan)
             break;
         size_t count = sampler_round(plan->env->sampler, &need, plan->picks);
         CHECK(count > 0);
-        /* All samples leave their remaining sets first, so that an instance that is begun for one pick counts no want
-         * of the others. */
-        for (size_t i = 0; i < count; i++) {
-            JOBSET_EACH(job, &plan->picks[i].jobs)
-                residents_left(plan->residents, job, plan->picks[i].id);
-        }
         for (size_t i = 0; i < count; i++)
             take_pick(plan, &plan->picks[i]);
     }

@@ -90,8 +90,8 @@ void plan_put_back(struct plan *plan, uint32_t job, struct job_queue *queue);
 void plan_divide_arena(struct plan *plan);
 
 /* plan_redirect.c */
-/* plan_redirect sets target[j], for each job j of the pick, to the sample that the job gets. R_j and the wants
- * follow. */
+/* plan_redirect sets target[j], for each job j of the pick, to the sample that the job gets. R_j follows. The caller
+ * has the wants follow, once for each job. */
 void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[JOBS_MAX]);
 
 /* plan_zones.c */

@@ -132,19 +132,16 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
 }
 
 /* find_encoded returns a sample of the fiber whose bytes are in memory or being loaded, and that all the jobs may get;
- * SAMPLE_NONE when there is none. Bytes in memory come before bytes being loaded. Among those that fewest jobs want, it
- * takes the newest with probability 1/4, and otherwise a random one. Taking the newest gives the others time to drift
- * from their neighbours in the chunk. Taking a random one keeps neighbours from following each other. In a kept chunk
- * none counts as new, and the pick itself is as good as any. */
+ * SAMPLE_NONE when there is none. Bytes in memory come before bytes being loaded. It takes a random one of
+ * those that fewest jobs want, which keeps neighbours in a chunk from following each other. In a kept chunk the pick
+ * itself is as good as any. */
 static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     sample_id best = SAMPLE_NONE;
     uint32_t best_want = 0;
     uint64_t ties = 0;
-    bool kept = chunks_group(plan->chunks, pick)->kept;
-    if (kept && encoded_is_ready(plan->encoded, pick))
+    if (chunks_group(plan->chunks, pick)->kept && encoded_is_ready(plan->encoded, pick))
         return pick;
-    bool newest = random_below(&plan->env->rng, 4) == 0 && !kept;
     for (uint32_t index = chunks_fiber(plan->chunks, pick)->encoded.head; index != ENGINE_NONE;
          index = plan->encoded->encodeds[index].in_fiber.next) {
         const struct encoded *encoded = &plan->encoded->encodeds[index];
@@ -155,7 +152,7 @@ static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, samp
                         (encoded->state == ENCODED_LOADING ? RESIDENCY_WANT_MAX : 0);
         bool fewer = best == SAMPLE_NONE || want < best_want;
         ties = fewer ? 1 : ties + (want == best_want);
-        if (fewer || (want == best_want && !newest && random_below(&plan->env->rng, ties) == 0)) {
+        if (fewer || (want == best_want && random_below(&plan->env->rng, ties) == 0)) {
             best = encoded->id;
             best_want = want;
         }
@@ -191,7 +188,7 @@ static sample_id find_load(struct plan *plan, const struct jobset *jobs, sample_
     sample_id best = pick;
     uint64_t best_fill = 0;
     uint32_t compared = 0, from = (uint32_t)random_below(&plan->env->rng, group->n_chunks);
-    encoded_measure_for(plan->encoded, group, jobs);
+    encoded_measure_shortage(plan->encoded, group);
     for (uint32_t i = 0; i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX; i++) {
         const struct chunk *chunk = chunks_at(plan->chunks, group, (from + i) % group->n_chunks);
         sample_id id = member_for(plan, chunk, jobs, pick, first, end);
@@ -209,7 +206,8 @@ static sample_id find_load(struct plan *plan, const struct jobset *jobs, sample_
     return best;
 }
 
-/* give gives the job the sample `id` instead of the pick, which goes back into R_j. */
+/* give gives the job the sample `id` instead of the pick, which goes back into R_j. Its residents count the want still,
+ * but for those that were begun since the pick was drawn. */
 static void give(struct plan *plan, uint32_t job, sample_id pick, sample_id id, sample_id target[JOBS_MAX])
 {
     target[job] = id;
@@ -218,7 +216,6 @@ static void give(struct plan *plan, uint32_t job, sample_id pick, sample_id id, 
     sampler_put_back(plan->env->sampler, job, pick);
     residents_back(plan->residents, job, pick);
     sampler_take(plan->env->sampler, job, id);
-    residents_left(plan->residents, job, id);
 }
 
 /* find_residents adds the jobs of the pick that may be redirected to `jobs`, and sets found[j] to the instance that job

@@ -4,10 +4,10 @@
 #include "server/engine/prepared.h"
 
 enum {
-    REUSE_VICTIMS = 32,  /* victims of one want that are compared by expected reuse */
-    WINDOW_VICTIMS = 64, /* victims whose neighbourhood is tried before the whole arena is walked */
-    SPARE_VICTIMS = 8,   /* victims that spare room may cost */
-    SETTLE_VICTIMS = 64  /* victims that are settled before one is taken as it is */
+    REUSE_VICTIMS = 32,   /* victims of one want that are compared by expected reuse */
+    WINDOW_VICTIMS = 64,  /* victims whose neighbourhood is tried before the whole arena is walked */
+    SPARE_VICTIMS = 8,    /* victims that spare room may cost */
+    SETTLE_INSTANCES = 64 /* victims that are settled before one is taken as it is */
 };
 
 /* The room that an instance needs: a slot of its zone, or `bytes` beside all zones. */
@@ -140,7 +140,8 @@ static double expected_reuse(const struct prepared *prepared, const struct insta
 static uint32_t first_victim(struct prepared *prepared)
 {
     uint32_t victim = residency_victim(prepared->residency);
-    for (int tries = 0; tries < SETTLE_VICTIMS && victim != RESIDENT_NONE && prepared_settle(prepared, victim); tries++)
+    for (int tries = 0; tries < SETTLE_INSTANCES && victim != RESIDENT_NONE && prepared_settle(prepared, victim);
+         tries++)
         victim = residency_victim(prepared->residency);
     return victim;
 }
