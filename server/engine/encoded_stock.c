@@ -71,7 +71,7 @@ static void measure_parts(const struct encoded_store *store, const struct group 
     for (uint32_t i = 0; i < room->n_takers; i++) {
         const struct job *job = job_at(store->jobs, room->takers[i]);
         double most = job->shape.chunk_samples * part;
-        room->most[i] = part == 1 || group->ample ? group->chunk_samples : most < 1 ? 1 : (uint32_t)most;
+        room->most[i] = part == 1 || group->ample ? group->chunk_samples : most < 1 ? 1 : (uint32_t)(most + 0.5);
     }
 }
 

@@ -140,7 +140,7 @@ static void test_steps(void **state)
 }
 
 /* A class for the whole dataset spares the source from the second epoch on, one for half of it half. One that is slower
- * than the source is left alone. */
+ * than the source is left alone, but for a few samples while the source is busy. */
 static void test_class(void **state)
 {
     (void)state;
@@ -156,7 +156,7 @@ static void test_class(void **state)
     plan.class = (struct plan_curve){0};
     plan_curve_add(&plan.class, 1, 1e6);
     row = play(&plan, setting);
-    assert_true(row.later.class_bytes == 0 && row.first.class_bytes == 0);
+    assert_true(row.later.class_bytes + row.first.class_bytes <= DATASET_BYTES / 100);
 }
 
 /* Prepared samples of a pipeline without chance stay, so later epochs prepare nothing. Those of others are made
