@@ -25,6 +25,20 @@ static double strength_at(const struct augment_space *space, enum augment_change
     return space->most[change] == 0 ? 0 : linspace(0, space->most[change], bin, bins);
 }
 
+struct augment_space augment_space_of(uint32_t width, uint32_t height)
+{
+    return (struct augment_space){.most = {[AUGMENT_SHEAR_X] = 0.3,
+                                           [AUGMENT_SHEAR_Y] = 0.3,
+                                           [AUGMENT_TRANSLATE_X] = 150.0 / 331.0 * width,
+                                           [AUGMENT_TRANSLATE_Y] = 150.0 / 331.0 * height,
+                                           [AUGMENT_ROTATE] = 30,
+                                           [AUGMENT_BRIGHTNESS] = 0.9,
+                                           [AUGMENT_COLOR] = 0.9,
+                                           [AUGMENT_CONTRAST] = 0.9,
+                                           [AUGMENT_SHARPNESS] = 0.9},
+                                  .posterize_bits = 4};
+}
+
 double augment_draw(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins,
                     struct rng *rng)
 {

@@ -1,5 +1,5 @@
-/* augment.h: the fourteen changes that trivial_augment_wide and rand_augment choose from, as torchvision's
- * autoaugment.py has them. */
+/* augment.h: the fourteen changes that trivial_augment_wide, rand_augment and auto_augment choose from, as
+ * torchvision's autoaugment.py has them. */
 #ifndef LARDER_PREPROCESS_AUGMENT_H
 #define LARDER_PREPROCESS_AUGMENT_H
 
@@ -31,6 +31,9 @@ struct augment_space {
     double most[AUGMENT_CHANGES]; /* strength at the highest bin; 0: the change has none */
     double posterize_bits;        /* bits that posterising takes away at the highest bin */
 };
+
+/* augment_space_of returns the strengths of AutoAugment and RandAugment, for images of this size. */
+struct augment_space augment_space_of(uint32_t width, uint32_t height);
 
 /* augment_draw returns a change's strength at `bin` of `bins`, with a drawn sign where it has one. */
 double augment_draw(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins,

@@ -104,18 +104,7 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
 {
     (void)err;
     const struct values *v = values;
-    const struct augment_space space = {
-        .most = {[AUGMENT_SHEAR_X] = 0.3,
-                 [AUGMENT_SHEAR_Y] = 0.3,
-                 [AUGMENT_TRANSLATE_X] = 150.0 / 331.0 * p->in_width,
-                 [AUGMENT_TRANSLATE_Y] = 150.0 / 331.0 * p->in_height,
-                 [AUGMENT_ROTATE] = 30,
-                 [AUGMENT_BRIGHTNESS] = 0.9,
-                 [AUGMENT_COLOR] = 0.9,
-                 [AUGMENT_CONTRAST] = 0.9,
-                 [AUGMENT_SHARPNESS] = 0.9},
-        .posterize_bits = 4,
-    };
+    const struct augment_space space = augment_space_of(p->in_width, p->in_height);
     const struct step *pair = policies[v->policy][random_below(rng, PAIRS)];
     for (int i = 0; i < STEPS; i++) {
         bool made = op_chance(rng, pair[i].tenths / 10.0);

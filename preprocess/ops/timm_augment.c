@@ -222,6 +222,8 @@ struct policy {
     struct step pairs[PAIRS_MAX][STEPS];
 };
 
+/* Policies v0 and v0r, original and originalr, 3a. Those with an r have posterising that takes more away at a higher
+ * magnitude, and the same pairs otherwise. */
 static const struct policy policies[] = {
     {25,
      {
@@ -253,34 +255,6 @@ static const struct policy policies[] = {
      }},
     {25,
      {
-         {{TIMM_EQUALIZE, 8, 1}, {TIMM_SHEAR_Y, 8, 4}},
-         {{TIMM_COLOR, 4, 9}, {TIMM_EQUALIZE, 6, 3}},
-         {{TIMM_COLOR, 4, 1}, {TIMM_ROTATE, 6, 8}},
-         {{TIMM_SOLARIZE, 8, 3}, {TIMM_EQUALIZE, 4, 7}},
-         {{TIMM_SOLARIZE, 4, 2}, {TIMM_SOLARIZE, 6, 2}},
-         {{TIMM_COLOR, 2, 0}, {TIMM_EQUALIZE, 8, 8}},
-         {{TIMM_EQUALIZE, 4, 8}, {TIMM_SOLARIZE_ADD, 8, 3}},
-         {{TIMM_SHEAR_X, 2, 9}, {TIMM_ROTATE, 6, 8}},
-         {{TIMM_COLOR, 6, 1}, {TIMM_EQUALIZE, 10, 2}},
-         {{TIMM_INVERT, 4, 9}, {TIMM_ROTATE, 6, 0}},
-         {{TIMM_EQUALIZE, 10, 9}, {TIMM_SHEAR_Y, 6, 3}},
-         {{TIMM_COLOR, 4, 7}, {TIMM_EQUALIZE, 6, 0}},
-         {{TIMM_POSTERIZE_INCREASING, 4, 6}, {TIMM_AUTO_CONTRAST, 4, 7}},
-         {{TIMM_SOLARIZE, 6, 8}, {TIMM_COLOR, 6, 9}},
-         {{TIMM_SOLARIZE, 2, 4}, {TIMM_ROTATE, 8, 9}},
-         {{TIMM_ROTATE, 10, 7}, {TIMM_TRANSLATE_Y_REL, 8, 9}},
-         {{TIMM_SHEAR_X, 0, 0}, {TIMM_SOLARIZE, 8, 4}},
-         {{TIMM_SHEAR_Y, 8, 0}, {TIMM_COLOR, 6, 4}},
-         {{TIMM_COLOR, 10, 0}, {TIMM_ROTATE, 6, 2}},
-         {{TIMM_EQUALIZE, 8, 4}, {TIMM_EQUALIZE, 0, 8}},
-         {{TIMM_EQUALIZE, 10, 4}, {TIMM_AUTO_CONTRAST, 6, 2}},
-         {{TIMM_SHEAR_Y, 4, 7}, {TIMM_SOLARIZE_ADD, 6, 7}},
-         {{TIMM_POSTERIZE_INCREASING, 8, 2}, {TIMM_SOLARIZE, 6, 10}},
-         {{TIMM_SOLARIZE, 6, 8}, {TIMM_EQUALIZE, 6, 1}},
-         {{TIMM_COLOR, 8, 6}, {TIMM_ROTATE, 4, 5}},
-     }},
-    {25,
-     {
          {{TIMM_POSTERIZE_ORIGINAL, 4, 8}, {TIMM_ROTATE, 6, 9}},
          {{TIMM_SOLARIZE, 6, 5}, {TIMM_AUTO_CONTRAST, 6, 5}},
          {{TIMM_EQUALIZE, 8, 8}, {TIMM_EQUALIZE, 6, 3}},
@@ -307,34 +281,6 @@ static const struct policy policies[] = {
          {{TIMM_COLOR, 6, 4}, {TIMM_CONTRAST, 10, 8}},
          {{TIMM_EQUALIZE, 8, 8}, {TIMM_EQUALIZE, 6, 3}},
      }},
-    {25,
-     {
-         {{TIMM_POSTERIZE_INCREASING, 4, 8}, {TIMM_ROTATE, 6, 9}},
-         {{TIMM_SOLARIZE, 6, 5}, {TIMM_AUTO_CONTRAST, 6, 5}},
-         {{TIMM_EQUALIZE, 8, 8}, {TIMM_EQUALIZE, 6, 3}},
-         {{TIMM_POSTERIZE_INCREASING, 6, 7}, {TIMM_POSTERIZE_INCREASING, 6, 6}},
-         {{TIMM_EQUALIZE, 4, 7}, {TIMM_SOLARIZE, 2, 4}},
-         {{TIMM_EQUALIZE, 4, 4}, {TIMM_ROTATE, 8, 8}},
-         {{TIMM_SOLARIZE, 6, 3}, {TIMM_EQUALIZE, 6, 7}},
-         {{TIMM_POSTERIZE_INCREASING, 8, 5}, {TIMM_EQUALIZE, 10, 2}},
-         {{TIMM_ROTATE, 2, 3}, {TIMM_SOLARIZE, 6, 8}},
-         {{TIMM_EQUALIZE, 6, 8}, {TIMM_POSTERIZE_INCREASING, 4, 6}},
-         {{TIMM_ROTATE, 8, 8}, {TIMM_COLOR, 4, 0}},
-         {{TIMM_ROTATE, 4, 9}, {TIMM_EQUALIZE, 6, 2}},
-         {{TIMM_EQUALIZE, 0, 7}, {TIMM_EQUALIZE, 8, 8}},
-         {{TIMM_INVERT, 6, 4}, {TIMM_EQUALIZE, 10, 8}},
-         {{TIMM_COLOR, 6, 4}, {TIMM_CONTRAST, 10, 8}},
-         {{TIMM_ROTATE, 8, 8}, {TIMM_COLOR, 10, 2}},
-         {{TIMM_COLOR, 8, 8}, {TIMM_SOLARIZE, 8, 7}},
-         {{TIMM_SHARPNESS, 4, 7}, {TIMM_INVERT, 6, 8}},
-         {{TIMM_SHEAR_X, 6, 5}, {TIMM_EQUALIZE, 10, 9}},
-         {{TIMM_COLOR, 4, 0}, {TIMM_EQUALIZE, 6, 3}},
-         {{TIMM_EQUALIZE, 4, 7}, {TIMM_SOLARIZE, 2, 4}},
-         {{TIMM_SOLARIZE, 6, 5}, {TIMM_AUTO_CONTRAST, 6, 5}},
-         {{TIMM_INVERT, 6, 4}, {TIMM_EQUALIZE, 10, 8}},
-         {{TIMM_COLOR, 6, 4}, {TIMM_CONTRAST, 10, 8}},
-         {{TIMM_EQUALIZE, 8, 8}, {TIMM_EQUALIZE, 6, 3}},
-     }},
     {3,
      {
          {{TIMM_SOLARIZE, 10, 5}, {TIMM_NOTHING, 0, 0}},
@@ -343,17 +289,29 @@ static const struct policy policies[] = {
      }},
 };
 
+static const struct {
+    const struct policy *policy;
+    bool increasing;
+} named_policies[] = {
+    {&policies[0], false}, {&policies[0], true}, {&policies[1], false}, {&policies[1], true}, {&policies[2], false}};
+
+static enum timm_change change_of(const struct step *step, bool increasing)
+{
+    bool posterizes = step->change == TIMM_POSTERIZE || step->change == TIMM_POSTERIZE_ORIGINAL;
+    return posterizes && increasing ? TIMM_POSTERIZE_INCREASING : (enum timm_change)step->change;
+}
+
 static int plan_auto(const void *values, struct rng *rng, struct op_plan *p, struct error *err)
 {
     (void)err;
     const struct auto_values *v = values;
-    const struct policy *policy = &policies[v->policy];
+    const struct policy *policy = named_policies[v->policy].policy;
     const struct step *pair = policy->pairs[random_below(rng, policy->count)];
     for (int i = 0; i < STEPS; i++) {
         p->choice[i] = TIMM_NOTHING;
         if (pair[i].change != TIMM_NOTHING)
-            timm_draw(&v->how, (enum timm_change)pair[i].change, pair[i].magnitude, pair[i].tenths / 10.0, rng,
-                      &p->choice[i], &p->real[i]);
+            timm_draw(&v->how, change_of(&pair[i], named_policies[v->policy].increasing), pair[i].magnitude,
+                      pair[i].tenths / 10.0, rng, &p->choice[i], &p->real[i]);
     }
     return 0;
 }

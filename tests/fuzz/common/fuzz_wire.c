@@ -14,6 +14,21 @@ static struct wire_text text(const char *value)
     return (struct wire_text){.data = value, .len_bytes = (uint32_t)strlen(value)};
 }
 
+static struct sample_layout photo_layout(void)
+{
+    return sample_layout_of_image(&(struct image_shape){.height = 224, .width = 224, .channels = 3});
+}
+
+/* A photograph and a small image behind it. */
+static struct sample_layout pair_layout(void)
+{
+    struct sample_layout pair = photo_layout();
+    pair.n = 2;
+    pair.fields[1] = (struct sample_field){.name = "small_2", .rank = 3, .dims = {1, 2, 3}, .offset = 150528};
+    pair.bytes += 6;
+    return pair;
+}
+
 /* Each message, and after them those of version 4. */
 size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
 {
@@ -23,12 +38,7 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
     uint8_t entries[3 * WIRE_ENTRY_BYTES];
     for (uint32_t i = 0; i < 3; i++)
         wire_entry_put(entries, i, &(struct wire_entry){.offset = 4096u * i, .len_bytes = 150528, .id = i, .label = 7});
-    const struct image_shape photo = {.height = 224, .width = 224, .channels = 3};
-    const struct sample_layout photos = sample_layout_of_image(&photo);
-    struct sample_layout pair = photos;
-    pair.n = 2;
-    pair.fields[1] = (struct sample_field){.name = "small_2", .rank = 3, .dims = {1, 2, 3}, .offset = 150528};
-    pair.bytes += 6;
+    const struct sample_layout photos = photo_layout(), pair = pair_layout();
     const struct wire_message messages[] = {
         {.type = WIRE_HELLO, .seq = 1, .hello = {.pid = 77, .client = text("c/0.1")}},
         {.type = WIRE_WELCOME, .seq = 1, .welcome = {.arena_bytes = 1 << 30, .daemon_pid = 5, .batch_max = 8192}},
