@@ -103,8 +103,9 @@ class Loader:
     with_ids       yield (images, labels, indices): positions in the dataset's order, as ImageFolder numbers them
     with_paths     yield the samples' paths too, last: a list of str. A packed store has names in place of files
     labels         in place of class numbers: an array or tensor with a row for each sample in the dataset's order; a
-                   mapping from keys ("class/file.jpg"), paths or positions; or the path of a CSV, whose lines are one
-                   of these and then one number or several. Whole numbers come as int64, others as float32
+                   mapping from keys ("class/file.jpg"), paths, positions or classes; or the path of a CSV, whose lines
+                   are a key, path or position and then one number or several. Whole numbers come as int64, others as
+                   float32. Names in place of numbers are classes, numbered in their order: `classes` has them
     as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries
     transform      a function of the script's own for each image, which is called with a tensor (an array without
                    torch) and gives what takes its place; larder.split gives one. larder.OnBatch(f): f(images, labels)
@@ -155,6 +156,7 @@ class Loader:
             self.close()
             raise
         self._warn_empty(3)
+        self._content.warn_flat(4)
 
     def _reset(self, asked):
         self._job = Job(asked, self._given, self._socket, self._timeout_s, self._reconnect_s, self._home_pid)
@@ -240,11 +242,13 @@ class Loader:
 
     @property
     def classes(self):
-        return list(self._known().classes)
+        """The names that labels number: the dataset's classes, or those that labels= names."""
+        known, given = self._known().classes, self._content.labels()
+        return list(known if given is None or given.classes is None else given.classes)
 
     @property
     def class_to_idx(self):
-        return {name: index for index, name in enumerate(self._known().classes)}
+        return {name: index for index, name in enumerate(self.classes)}
 
     @property
     def name(self):
