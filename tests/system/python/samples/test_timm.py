@@ -31,7 +31,8 @@ class Timm(Case):
 
     def rows(self, loader):
         """Of each sample: its label and its values, in an order that does not depend on the loader's."""
-        found = [(int(label), image.float().numpy()) for images, labels in loader for image, label in zip(images, labels)]
+        found = [(int(label), image.float().numpy())
+                 for images, labels in loader for image, label in zip(images, labels)]
         return sorted(found, key=lambda row: (row[0], row[1].tobytes()))
 
     def test_evaluation(self):
@@ -50,8 +51,8 @@ class Timm(Case):
     def test_training(self):
         """Whole batches, drawn anew each epoch; MixUp as timm's own, which can be switched off."""
         mixup = timm.data.FastCollateMixup(mixup_alpha=1.0, num_classes=3)
-        loader = create_loader(self.dataset(), (3, SIDE, SIDE), 10, is_training=True, auto_augment="rand-m9-mstd0.5-inc1",
-                               re_prob=0.5, collate_fn=mixup, device=CPU, larder_options=self.options)
+        loader = create_loader(self.dataset(), (3, SIDE, SIDE), 10, is_training=True,
+                               auto_augment="rand-m9-mstd0.5-inc1", re_prob=0.5, collate_fn=mixup, device=CPU, larder_options=self.options)
         loader.sampler.set_epoch(0)
         self.assertTrue(loader.mixup_enabled)
         batches = list(loader)
@@ -82,8 +83,8 @@ class Timm(Case):
 
     def test_refused(self):
         """What Larder does not do is refused with what to do."""
-        for options, words in (({"num_aug_splits": 2}, "several augmentations"), ({"tf_preprocessing": True}, "TensorFlow"),
-                               ({"dataset": [1, 2]}, "no folder of images")):
+        for options, words in (({"num_aug_splits": 2}, "several augmentations"),
+                               ({"tf_preprocessing": True}, "TensorFlow"), ({"dataset": [1, 2]}, "no folder of images")):
             with self.subTest(words), self.assertRaisesRegex(larder.InvalidArgument, words):
                 create_loader(**{"dataset": self.dataset(), "input_size": SIDE, "batch_size": 2,
                                  "larder_options": self.options, **options})
