@@ -52,7 +52,8 @@ class Timm(Case):
         """Whole batches, drawn anew each epoch; MixUp as timm's own, which can be switched off."""
         mixup = timm.data.FastCollateMixup(mixup_alpha=1.0, num_classes=3)
         loader = create_loader(self.dataset(), (3, SIDE, SIDE), 10, is_training=True,
-                               auto_augment="rand-m9-mstd0.5-inc1", re_prob=0.5, collate_fn=mixup, device=CPU, larder_options=self.options)
+                               auto_augment="rand-m9-mstd0.5-inc1", re_prob=0.5, collate_fn=mixup, device=CPU,
+                               larder_options=self.options)
         loader.sampler.set_epoch(0)
         self.assertTrue(loader.mixup_enabled)
         batches = list(loader)
@@ -84,7 +85,8 @@ class Timm(Case):
     def test_refused(self):
         """What Larder does not do is refused with what to do."""
         for options, words in (({"num_aug_splits": 2}, "several augmentations"),
-                               ({"tf_preprocessing": True}, "TensorFlow"), ({"dataset": [1, 2]}, "no folder of images")):
+                               ({"tf_preprocessing": True}, "TensorFlow"),
+                               ({"dataset": [1, 2]}, "no folder of images")):
             with self.subTest(words), self.assertRaisesRegex(larder.InvalidArgument, words):
                 create_loader(**{"dataset": self.dataset(), "input_size": SIDE, "batch_size": 2,
                                  "larder_options": self.options, **options})
