@@ -1,0 +1,77 @@
+"""`python3 -m larder.compare` trains on both sides what it says, counts what they cost, and says what several jobs save.
+Figures of time are not held against anything: only counts, and what follows from them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import above  # noqa: F401
+from system import BIN, PACKAGE, SLOW, Case, main, skip, tree
+
+try:
+    import torchvision  # noqa: F401
+except ImportError:
+    skip("this Python has no torchvision")
+from larder import compare  # noqa: E402
+
+
+class Compare(Case):
+    def compared(self, *words, path=PACKAGE):
+        return subprocess.run([sys.executable, "-B", "-m", "larder.compare", tree(60), *words], text=True,
+                              env=dict(os.environ, PYTHONPATH=path, LARDERD=os.path.join(BIN, "larderd"),
+                                       PYTHONDONTWRITEBYTECODE="1"), cwd=self.folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300 * SLOW)
+
+    def test_counts(self):
+        """Each side gets each image once an epoch; jobs that train together share what is prepared."""
+        done = self.compared("--jobs", "3", "--images", "40", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = json.loads(done.stdout)
+        self.assertEqual((told["dataset"], told["images"], told["epochs"], told["jobs"]), (60, 40, 2, 3))
+        self.assertEqual([told[side]["samples"] for side in ("dataloader", "larder_1", "larder")], [80, 80, 240])
+        self.assertEqual(told["larder_1"]["prepared"], 80)
+        self.assertTrue(80 <= told["larder"]["prepared"] < 240, told)
+        for side in ("dataloader", "larder_1", "larder"):
+            self.assertGreater(told[side]["processor_s"], 0)
+
+    def test_own_transforms(self):
+        """A Compose of the person's own is what both sides do; one that Larder cannot do is named."""
+        with open(os.path.join(self.folder, "mine.py"), "w", encoding="utf-8") as file:
+            file.write("from torchvision.transforms import CenterCrop, Compose, FiveCrop, PILToTensor\n"
+                       "good = Compose([CenterCrop(32), PILToTensor()])\nbad = Compose([FiveCrop(32)])\n")
+        done = self.compared("--jobs", "1", "--images", "20", "--epochs", "1", "--compose", "mine:good")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Larder prepared 20 images for 20 that it delivered.", done.stdout)
+        done = self.compared("--compose", "mine:bad")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("FiveCrop", done.stderr)
+
+    def test_without_torchvision(self):
+        """Where torchvision is missing it says so, and measures nothing."""
+        os.mkdir(os.path.join(self.folder, "torchvision"))
+        with open(os.path.join(self.folder, "torchvision", "__init__.py"), "w", encoding="utf-8") as file:
+            file.write("raise ImportError('none here')\n")
+        done = self.compared(path=self.folder + os.pathsep + PACKAGE)
+        self.assertEqual((done.returncode, done.stdout), (77, ""))
+        self.assertIn("needs torch and torchvision", done.stderr)
+
+
+class Told(Case):
+    def test_words(self):
+        """What is printed follows from the counts: costs an image, what cores can feed, what all jobs save."""
+        text = compare.told({"folder": "/d", "dataset": 1000, "images": 100, "epochs": 2, "jobs": 4, "cores": 2,
+                             "dataloader": {"samples": 200, "processor_s": 0.8},
+                             "larder_1": {"samples": 200, "processor_s": 0.4},
+                             "larder": {"samples": 800, "processor_s": 0.8, "prepared": 210}})
+        rows = {line[:18].strip(): line[18:].split() for line in text.splitlines()}
+        self.assertEqual(rows["1 DataLoader"], ["4.00", "250", "500"])
+        self.assertEqual(rows["4 DataLoaders"], ["4.00", "250", "125"])
+        self.assertEqual(rows["1 job of Larder"], ["2.00", "500", "1,000"])
+        self.assertEqual(rows["4 jobs of Larder"], ["1.00", "1,000", "500"])
+        self.assertIn("takes the DataLoader 16.0 core-seconds and Larder 4.0:\n75 % less. Larder prepared 210 images "
+                      "for 800", text)
+
+
+if __name__ == "__main__":
+    main()
