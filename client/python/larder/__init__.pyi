@@ -15,7 +15,7 @@ from .transforms import Operator as Operator, RandomApply as RandomApply, Random
 # operators begin: imports (tests/lint/operators --fix writes these lines from preprocess/ops/)
 from .transforms import (
     AugMix as AugMix, AutoAugment as AutoAugment, CenterCrop as CenterCrop, CenterCropOrPad as CenterCropOrPad,
-    ColorJitter as ColorJitter, ElasticTransform as ElasticTransform, ExactSize as ExactSize,
+    ColorJitter as ColorJitter, CornerCrop as CornerCrop, ElasticTransform as ElasticTransform, ExactSize as ExactSize,
     GaussianBlur as GaussianBlur, Grayscale as Grayscale, Layout as Layout, Normalize as Normalize, Pad as Pad,
     PilGaussianBlur as PilGaussianBlur, RandAugment as RandAugment, RandomAdjustSharpness as RandomAdjustSharpness,
     RandomAffine as RandomAffine, RandomAutocontrast as RandomAutocontrast,
@@ -38,9 +38,9 @@ __all__ = [
     "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator",
     "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
-    "Resize", "ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "CenterCrop", "CenterCropOrPad", "RandomCrop",
-    "RandomCropOrPad", "RandomResizedCrop", "ExactSize", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad",
-    "RandomZoomOut", "RandomRotation", "RandomAffine", "RandomPerspective", "ElasticTransform", "ColorJitter",
+    "Resize", "ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "CenterCrop", "CornerCrop", "CenterCropOrPad",
+    "RandomCrop", "RandomCropOrPad", "RandomResizedCrop", "ExactSize", "RandomHorizontalFlip", "RandomVerticalFlip",
+    "Pad", "RandomZoomOut", "RandomRotation", "RandomAffine", "RandomPerspective", "ElasticTransform", "ColorJitter",
     "RandomPhotometricDistort", "RandomChannelPermutation", "Grayscale", "RandomGrayscale", "GaussianBlur",
     "PilGaussianBlur", "RandomAdjustSharpness", "RandomInvert", "RandomSolarize", "RandomPosterize", "RandomEqualize",
     "RandomAutocontrast", "RandomErasing", "TimmRandomErasing", "AutoAugment", "TrivialAugmentWide", "RandAugment",

@@ -87,6 +87,9 @@ _TABLE = {
                         "timm's: resizes so that the image covers `size` (with `longest=1`: lies within it). A crop "
                         "follows."),
     "CenterCrop": ("center_crop: size", "Cuts out the middle. A smaller image is padded with black."),
+    "CornerCrop": ("corner_crop: size | corner",
+                   "Cuts out a `corner` (`top_left`, `top_right`, `bottom_left`, `bottom_right`), as one of "
+                   "torchvision's `FiveCrop`."),
     "CenterCropOrPad": ("center_crop_or_pad: size | fill padding_mode",
                         "timm's: cuts out the middle. A smaller image is padded with `fill`."),
     "RandomCrop": ("random_crop: size | padding pad_if_needed fill padding_mode",

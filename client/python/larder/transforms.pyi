@@ -50,6 +50,9 @@ class ResizeKeepRatio(Operator):
 class CenterCrop(Operator):
     def __init__(self, size: int | _Numbers) -> None: ...
 
+class CornerCrop(Operator):
+    def __init__(self, size: int | _Numbers, corner: str | None = None) -> None: ...
+
 class CenterCropOrPad(Operator):
     def __init__(
         self, size: int | _Numbers, fill: float | _Numbers | None = None, padding_mode: str | None = None,
