@@ -1,3 +1,4 @@
+from . import recipes as recipes
 from ._device import to_device as to_device
 from ._own import OnBatch as OnBatch
 from ._torchvision import from_torchvision as from_torchvision, split as split
@@ -11,7 +12,7 @@ from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarn
 from .loader import Batch as Batch, Loader as Loader
 from .subset import (Classes as Classes, Fraction as Fraction, Indices as Indices, List as List, Range as Range,
                      Subset as Subset)
-from .transforms import Operator as Operator, RandomApply as RandomApply, RandomChoice as RandomChoice
+from .transforms import Operator as Operator, RandomApply as RandomApply, RandomChoice as RandomChoice, View as View
 # operators begin: imports (tests/lint/operators --fix writes these lines from preprocess/ops/)
 from .transforms import (
     AugMix as AugMix, AutoAugment as AutoAugment, CenterCrop as CenterCrop, CenterCropOrPad as CenterCropOrPad,
@@ -35,7 +36,7 @@ __all__ = [
     "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator",
+    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator", "View",
     "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
     "Resize", "ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "CenterCrop", "CornerCrop", "CenterCropOrPad",

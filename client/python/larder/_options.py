@@ -4,14 +4,14 @@ import operator
 import os
 import warnings
 
-from . import _wire, subset as subset_module, transforms
+from . import _views, _wire, subset as subset_module
 from .errors import InvalidArgument
 
 _OUTPUTS = ("auto", "torch", "numpy")
 
 
 def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
-         all_files, relabel, weight):
+         all_files, relabel, weight, views):
     try:
         fits = _wire.WEIGHT_MIN <= weight <= _wire.WEIGHT_MAX  # nor does what is no number
     except TypeError:
@@ -33,7 +33,7 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
         flags=flags, seed=whole("seed", seed, 0, 2**64 - 1), weight=float(weight),
         local_world_size=0, local_first=0, name=b"", dataset=path_of(dataset),
-        pipeline=transforms.to_json(pipeline).encode(), subset=subset, sets=sets)
+        pipeline=_views.to_json(pipeline, views).encode(), subset=subset, sets=sets)
 
 
 # A DataLoader's arguments, and what does the same here.

@@ -64,6 +64,10 @@ class Loader:
     samples are encoded bytes and no pixels, images are a list of bytes objects. Batches are the caller's to keep and to
     write to.
 
+    views          several views of each image, made of one decode: a list of pipelines (torchvision's Compose, too, and
+                   larder.View(pipeline, count)), or how many views of the one pipeline. larder.recipes.DINO is such a
+                   list. Images are then a tuple with a tensor for each view. A pipeline beside a list of views is what
+                   all of them begin with
     drop_last      leave out an epoch's last batch when it is not full
     shuffle        "dependent" (True): uniform, shared with other jobs; "strict": depends on seed and epoch alone;
                    "none" (False): in order
@@ -107,8 +111,9 @@ class Loader:
                    of these and then one number or several. Whole numbers come as int64, others as float32
     as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries
     transform      a function of the script's own for each image, which is called with a tensor (an array without
-                   torch) and gives what takes its place; larder.split gives one. larder.OnBatch(f): f(images, labels)
-                   is called once a batch. It runs here, last of all, for this job alone: nothing of it is shared
+                   torch; with views a tuple of them) and gives what takes its place; larder.split gives one.
+                   larder.OnBatch(f): f(images, labels) is called once a batch. It runs here, last of all, for this job
+                   alone: nothing of it is shared
     collate_fn     a function that makes the batch of a list of (image, label) as a DataLoader's does; runs last too
     socket         the daemon's socket; by default LARDER_SOCKET, else this user's daemon, which is started when needed
     timeout        seconds to wait for a batch (or for the registration) before larder.Timeout; None: for ever
@@ -118,9 +123,9 @@ class Loader:
     may share an iterator: each batch goes to one of them.
     """
 
-    def __init__(self, dataset, pipeline, batch_size=64, *, drop_last=False, shuffle="dependent", epochs=None, seed=0,
-                 prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False, relabel=False,
-                 name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
+    def __init__(self, dataset, pipeline=None, batch_size=64, *, views=None, drop_last=False, shuffle="dependent",
+                 epochs=None, seed=0, prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False,
+                 relabel=False, name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
                  pin_memory=False, rank=None, world_size=None, job=None, ordered=False, weight=1.0, state=None,
                  reconnect=60, labels=None, with_paths=False, as_dict=None, local_world_size=None, transform=None,
                  collate_fn=None, **foreign):
@@ -130,7 +135,7 @@ class Loader:
         self._closed = False
         self._given = _ranks.Given(rank, world_size, name or job, local_world_size)
         asked = _options.job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples,
-                             subset, augment, all_files, relabel, weight)
+                             subset, augment, all_files, relabel, weight, views)
         asked = asked._replace(flags=asked.flags | (_wire.ORDERED if ordered else 0) |
                                (_wire.HOLD if zero_copy else 0) |
                                (0 if labels is None else _wire.OWN_LABELS))

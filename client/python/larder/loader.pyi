@@ -10,7 +10,7 @@ from ._dataset import BatchSampler, Dataset, Sampler
 from ._epoch import Batch as Batch, Epoch
 from ._own import OnBatch
 from .subset import Subset
-from .transforms import Operator
+from .transforms import Operator, View
 
 _Path = str | PathLike[str]
 # Of what a list has operators and plain JSON beside each other, type checkers only know that it is of objects.
@@ -33,9 +33,10 @@ class Loader:
     def __init__(
         self,
         dataset: _Path,
-        pipeline: _Pipeline | None,
+        pipeline: _Pipeline | View | None = None,
         batch_size: SupportsIndex = 64,
         *,
+        views: SupportsIndex | Iterable[object] | None = None,
         drop_last: bool = False,
         shuffle: Literal["dependent", "strict", "none"] | bool = "dependent",
         epochs: SupportsIndex | None = None,
