@@ -32,10 +32,11 @@ static int refuse_members(const json_t *object, const char *const *known, const 
     return 0;
 }
 
+/* The field of a sample without views is called image, by which clients tell it from a view. */
 static bool is_name(const char *name)
 {
     size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
-    return name[0] >= 'a' && name[0] <= 'z' && name[len] == 0 && len < SAMPLE_NAME_BYTES;
+    return name[0] >= 'a' && name[0] <= 'z' && name[len] == 0 && len < SAMPLE_NAME_BYTES && strcmp(name, "image") != 0;
 }
 
 /* name_view names the field of the next view, the i-th of `count` with one list. */
@@ -50,7 +51,8 @@ static int name_view(struct pipeline *pipeline, const char *name, uint32_t i, ui
         snprintf(whole, sizeof whole, "%.48s_%u", name, i);
     if (!is_name(whole))
         return error_set(err, LARDER_EINVAL,
-                         "view '%s': a name is a lower-case letter, then lower-case letters, digits and _, %d in all",
+                         "view '%s': a name is a lower-case letter, then lower-case letters, digits and _, up to %d in "
+                         "all, and not image",
                          whole, SAMPLE_NAME_BYTES - 1);
     for (uint32_t other = 0; other < pipeline->n_views; other++) {
         if (strcmp(pipeline->layout.fields[other].name, whole) == 0)

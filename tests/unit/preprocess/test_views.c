@@ -259,6 +259,7 @@ static void test_refused(void **state)
         {VIEW(", \"count\": 17"), "views[0]: count must be 1 to 16"},
         {VIEW(", \"count\": \"2\""), "views[0]: count must be 1 to 16"},
         {VIEW(", \"name\": \"Large\""), "view 'Large': a name is"},
+        {VIEW(", \"name\": \"image\""), "view 'image': a name is"},
         {VIEW(", \"name\": \"\""), "view '': a name is"},
         {VIEW(", \"name\": \"a\\\"\""), "a name is"},
         {VIEW(", \"name\": \"abcdefghijklmnopqrstuvwx\""), "a name is"},
