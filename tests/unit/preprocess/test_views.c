@@ -146,20 +146,22 @@ static void test_bad_view(void **state)
     free(pixels);
 }
 
+#define CROP_AND_FLIP "[{\"center_crop\": {\"size\": 8}}, \"random_horizontal_flip\"]"
+#define ONCE_MORE "{\"count\": 1, \"steps\": [{\"random_horizontal_flip\": {\"p\": 0.5}}]}"
+
 /* Proves: programs that mean the same have one normal form, whose normal form it is; names and order make others. */
 static void test_normal_form(void **state)
 {
     (void)state;
     static const char *const same[] = {
-        "{\"views\": [{\"count\": 2, \"steps\": [{\"center_crop\": {\"size\": 8}}, \"random_horizontal_flip\"]}]}",
-        "{\"steps\": [{\"center_crop\": {\"size\": [8, 8]}}], \"views\": [{\"steps\": [\"random_horizontal_flip\"]}, "
-        "{\"count\": 1, \"steps\": [{\"random_horizontal_flip\": {\"p\": 0.5}}]}]}",
+        "{\"views\": [{\"count\": 2, \"steps\": " CROP_AND_FLIP "}]}",
+        "{\"steps\": [{\"center_crop\": {\"size\": [8, 8]}}], \"views\": [{\"steps\": "
+        "[\"random_horizontal_flip\"]}, " ONCE_MORE "]}",
     };
     static const char *const others[] = {
-        "{\"views\": [{\"name\": \"a\", \"count\": 2, \"steps\": [{\"center_crop\": {\"size\": 8}}, "
-        "\"random_horizontal_flip\"]}]}",
-        "{\"views\": [{\"count\": 3, \"steps\": [{\"center_crop\": {\"size\": 8}}, \"random_horizontal_flip\"]}]}",
-        "[{\"center_crop\": {\"size\": 8}}, \"random_horizontal_flip\"]",
+        "{\"views\": [{\"name\": \"a\", \"count\": 2, \"steps\": " CROP_AND_FLIP "}]}",
+        "{\"views\": [{\"count\": 3, \"steps\": " CROP_AND_FLIP "}]}",
+        CROP_AND_FLIP,
     };
     struct pipeline *first = parse(same[0]), *second = parse(same[1]), *again = parse(pipeline_canonical(first));
     assert_string_equal(pipeline_canonical(first), pipeline_canonical(second));
