@@ -209,6 +209,21 @@ class SeveralViews(Case):
         (images, _, _), *_ = self.views(self.daemon(), [["random_horizontal_flip"], [larder.CenterCrop(8)]])
         self.assertEqual([view.shape for view in images], [(8, 48, 64, 3), (8, 8, 8, 3)])
 
+    def test_by_epoch(self):
+        """With a pipeline for each epoch, `views` are of each; set_pipeline gives views, too."""
+        loader = self.views(self.daemon(), 2, pipelines={0: [larder.RandomCrop(16)], 1: [larder.RandomCrop(24)]})
+        loader.set_epoch(0)
+        shapes = []
+        for _ in range(3):
+            seen = []
+            for images, _, indices in loader:
+                seen += indices.tolist()
+            self.assertEqual(sorted(seen), list(range(COUNT)))
+            shapes.append([view.shape[1:] for view in images])
+            if len(shapes) == 2:
+                loader.set_pipeline(views=[CROP] * 3)
+        self.assertEqual(shapes, [[(16, 16, 3)] * 2, [(24, 24, 3)] * 2, [(32, 32, 3)] * 3])
+
     def test_configured(self):
         """A dataset's configuration may have views, as a mapping."""
         config = system.CONFIG + f"""
