@@ -63,14 +63,23 @@ void arena_unref(struct arena **arena)
     free(old);
 }
 
+/* is_aligned says whether every field of a sample that begins at `offset` begins where its numbers may. */
+static bool is_aligned(const struct sample_layout *layout, uint64_t offset)
+{
+    for (uint32_t i = 0; i < layout->n; i++) {
+        if (offset % pixel_dtype_bytes(layout->fields[i].dtype)) /* its own offset in the sample is checked */
+            return false;
+    }
+    return true;
+}
+
 int arena_check(const struct larder_loader *loader, const struct wire_entry *entry, struct error *err)
 {
     const struct sample_layout *layout = &loader->job.layout;
     if (entry->offset > loader->arena->bytes || entry->len_bytes > loader->arena->bytes - entry->offset)
         return error_set(err, LARDER_EFORMAT, "the daemon at %s placed sample %u outside its arena",
                          loader->connection.path, entry->id);
-    if (layout->n && (entry->len_bytes != layout->bytes || /* one image: join.c takes no other fields */
-                      entry->offset % pixel_dtype_bytes(layout->fields[0].dtype)))
+    if (layout->n && (entry->len_bytes != layout->bytes || !is_aligned(layout, entry->offset)))
         return error_set(err, LARDER_EFORMAT,
                          "the daemon at %s sent sample %u with %u bytes at %llu, not %llu aligned ones",
                          loader->connection.path, entry->id, entry->len_bytes, (unsigned long long)entry->offset,

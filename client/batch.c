@@ -74,26 +74,42 @@ int larder_batch_sample(const struct larder_batch *batch, uint32_t position, str
     return 0;
 }
 
-int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_bytes)
+/* copy_part writes `part` bytes of each sample, from byte `from` on, one after the other; part 0: all of its bytes. */
+static int copy_part(const struct larder_batch *batch, uint64_t from, uint64_t part, void *dst, size_t cap_bytes)
 {
-    if (!valid(batch) || (!dst && batch->bytes))
-        return LARDER_EINVAL;
     struct larder_loader *loader = batch->loader;
+    uint64_t bytes = part ? part * batch->count : batch->bytes;
     int rc = enter(batch);
     if (rc)
         return rc;
-    if (batch->bytes > cap_bytes)
-        return error_set(&loader->error, LARDER_ELIMIT, "a batch of %zu bytes does not fit in %zu", batch->bytes,
-                         cap_bytes);
+    if (bytes > cap_bytes)
+        return error_set(&loader->error, LARDER_ELIMIT, "a batch of %llu bytes does not fit in %zu",
+                         (unsigned long long)bytes, cap_bytes);
     uint8_t *at = dst;
     for (uint32_t i = 0; i < batch->count; i++) {
-        memcpy(at, batch->arena->data + batch->entries[i].offset, batch->entries[i].len_bytes);
-        at += batch->entries[i].len_bytes;
+        uint64_t len = part ? part : batch->entries[i].len_bytes;
+        memcpy(at, batch->arena->data + batch->entries[i].offset + from, len);
+        at += len;
     }
     /* A daemon that has closed the connection may have put other samples there while they were copied. */
     if (batch->arena->state == ARENA_LEASED && connection_lost(&loader->connection))
         return lease_lost(loader);
     return 0;
+}
+
+int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_bytes)
+{
+    if (!valid(batch) || (!dst && batch->bytes))
+        return LARDER_EINVAL;
+    return copy_part(batch, 0, 0, dst, cap_bytes);
+}
+
+int larder_batch_copy_field(const struct larder_batch *batch, uint32_t number, void *dst, size_t cap_bytes)
+{
+    struct larder_field field;
+    if (!valid(batch) || !dst || larder_field_get(batch->loader, number, &field))
+        return LARDER_EINVAL;
+    return copy_part(batch, field.offset, field.bytes, dst, cap_bytes);
 }
 
 static void let_go(struct larder_batch *batch)

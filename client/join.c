@@ -163,20 +163,12 @@ int join_register(struct larder_loader *loader, const struct record *record, con
 
 static int check_registered(const struct larder_loader *loader, const struct wire_registered *job, struct error *err)
 {
-    struct image_shape image;
-    char layout[SAMPLE_LAYOUT_TEXT_MAX];
     if (job->held_max == 0 || job->n_classes > CLASSES_MAX || job->n_samples > job->dataset_samples)
         return error_set(err, LARDER_EFORMAT,
                          "the daemon at %s described a job that cannot be: %u batches to hold, %u classes, %u samples "
                          "of %u",
                          loader->connection.path, job->held_max, job->n_classes, job->n_samples, job->dataset_samples);
-    if (job->layout.n == 0 || sample_layout_image(&job->layout, &image))
-        return 0;
-    sample_layout_text(&job->layout, layout);
-    return error_set(err, LARDER_EVERSION,
-                     "the daemon at %s makes samples of several fields (%s), and this client knows images alone: "
-                     "install the release of Larder that the daemon has",
-                     loader->connection.path, layout);
+    return 0;
 }
 
 int join_take_registered(struct larder_loader *loader, uint32_t seq, uint64_t deadline_ns, struct wire_registered *out)

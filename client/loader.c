@@ -70,6 +70,35 @@ int larder_info_sized(const struct larder_loader *loader, struct larder_info *ou
     return 0;
 }
 
+uint32_t larder_field_count(const struct larder_loader *loader)
+{
+    return loader && loader->magic == LOADER_MAGIC ? loader->job.layout.n : 0;
+}
+
+int larder_field_sized(const struct larder_loader *loader, uint32_t number, struct larder_field *out, size_t size_bytes)
+{
+    if (!out || number >= larder_field_count(loader))
+        return LARDER_EINVAL;
+    const struct sample_field *field = &loader->job.layout.fields[number];
+    struct sample_layout alone = {.n = 1, .fields = {*field}};
+    struct image_shape image = {0};
+    alone.fields[0].offset = 0;
+    sample_layout_image(&alone, &image);
+    struct larder_field made = {
+        .name = field->name,
+        .height = image.height,
+        .width = image.width,
+        .channels = image.channels,
+        .dtype = image.dtype,
+        .layout = image.layout,
+        .offset = field->offset,
+        .bytes = sample_layout_of_image(&image).bytes,
+    };
+    memset(out, 0, size_bytes);
+    memcpy(out, &made, size_bytes < sizeof made ? size_bytes : sizeof made);
+    return 0;
+}
+
 const char *larder_class_name(const struct larder_loader *loader, int32_t label)
 {
     if (!loader || loader->magic != LOADER_MAGIC || label < 0 || (uint32_t)label >= loader->job.n_classes)

@@ -95,8 +95,8 @@ static int make(const struct sheet *sheet, struct error *err)
     if (!sample_layout_image(pipeline_layout(pipeline), &shape) || shape.dtype != PIXEL_UINT8 ||
         shape.layout != LAYOUT_HWC || shape.channels != 3) {
         rc = error_set(err, LARDER_EINVAL,
-                       "only a pipeline that makes uint8 RGB pixels can be looked at: leave out to_dtype, normalize, "
-                       "layout and grayscale's single channel");
+                       "only a list that makes uint8 RGB pixels can be looked at: leave out to_dtype, normalize, "
+                       "layout and grayscale's single channel, and of several views give one's list");
         goto out;
     }
     rc = draw(sheet, pipeline, &file, scratch, err);

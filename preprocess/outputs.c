@@ -13,25 +13,25 @@
 
 static const struct pipeline_op *op_at(const struct run *run, size_t output, uint32_t op)
 {
-    return &run->outputs[output].pipeline->ops[op];
+    return &run->images[output].pipeline->ops[op];
 }
 
 static uint32_t n_ops(const struct run *run, size_t output)
 {
-    return run->outputs[output].pipeline->n_pixel_ops;
+    return run->images[output].pipeline->n_pixel_ops;
 }
 
 /* ── operators, one after the other ──────────────────────────────────────────────────────────────────────────────── */
 
 static uint32_t gather(const struct run *run, size_t output, uint32_t op, uint32_t end, struct geometry *geometry)
 {
-    return pipeline_gather(run->outputs[output].pipeline, run->plans[output], op, end, geometry);
+    return pipeline_gather(run->images[output].pipeline, run->plans[output], op, end, geometry);
 }
 
 /* Whether the output's last image can be made where it belongs: nothing from `op` on needs another one. */
 static bool ends_here(const struct run *run, size_t output, uint32_t op)
 {
-    if (!run->outputs[output].pipeline->plain)
+    if (!run->images[output].pipeline->plain)
         return false;
     for (; op < n_ops(run, output); op++) {
         if (!run->plans[output][op].skip && !(op_at(run, output, op)->kind->flags & OP_IN_PLACE))
@@ -46,7 +46,7 @@ static int make_room(struct run *run, size_t output, uint32_t op, bool last, uin
 {
     *out = (struct pixels){.width = width, .height = height, .divisor = 1, .own = true};
     if (last && ends_here(run, output, op)) {
-        out->image = (struct image){run->outputs[output].dst, (size_t)width * IMAGE_CHANNELS, width, height};
+        out->image = (struct image){run->images[output].dst, (size_t)width * IMAGE_CHANNELS, width, height};
         return 0;
     }
     return scratch_image(run->memory, width, height, &out->image);
@@ -70,8 +70,8 @@ static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool 
             geometry_scale(&geometry, pixels->divisor);
         const struct pipeline_op *item = next < end ? op_at(run, output, next) : NULL;
         bool in_place = item && item->kind->flags & OP_IN_PLACE;
-        bool settle = last && !item && run->outputs[output].pipeline->plain &&
-                      pixels->image.data != run->outputs[output].dst;
+        bool settle = last && !item && run->images[output].pipeline->plain &&
+                      pixels->image.data != run->images[output].dst;
         if (!geometry_is_idle(&geometry, pixels->width, pixels->height) || !is_whole(pixels) || settle ||
             (in_place && !pixels->own)) {
             struct pixels made;
@@ -146,7 +146,7 @@ static uint64_t make_from(struct run *run, uint64_t members, uint32_t op, const 
         struct pixels mine = *pixels;
         mine.own = false;
         bool alone = !(together & (together - 1));
-        const struct prepare_output *output = &run->outputs[first];
+        const struct run_image *output = &run->images[first];
         int rc = walk(run, first, op, end, alone, &mine);
         if (rc == 0 && alone && !output->pipeline->plain)
             rc = finish(output->pipeline, run->plans[first], &mine.image, output->dst, run->memory);

@@ -1,4 +1,4 @@
-/* outputs.h: makes a sample's outputs from its decoded pixels. Pure apart from scratch memory. */
+/* outputs.h: makes a sample's images from its decoded pixels. Pure apart from scratch memory. */
 #ifndef LARDER_PREPROCESS_OUTPUTS_H
 #define LARDER_PREPROCESS_OUTPUTS_H
 
@@ -16,17 +16,27 @@ struct pixels {
     bool own;         /* these pixels may be changed */
 };
 
+#define RUN_IMAGES_MAX 64
+
+/* An image to make: an output, or a view of one. */
+struct run_image {
+    const struct pipeline *pipeline; /* without views */
+    struct prepare_output *output;
+    uint32_t field; /* of the output's sample */
+    void *dst;
+};
+
 /* One sample under way. It borrows all that it points to. */
 struct run {
     struct scratch *memory;
     const void *encoded;
     size_t len_bytes;
-    struct prepare_output *outputs;
-    struct op_plan *plans[PREPARE_OUTPUTS_MAX]; /* per output, one per operator */
+    struct run_image images[RUN_IMAGES_MAX];
+    struct op_plan *plans[RUN_IMAGES_MAX]; /* per image, one per operator */
 };
 
-/* A set of outputs has a bit for each. */
-_Static_assert(PREPARE_OUTPUTS_MAX <= 64, "a set of outputs is 64 bits");
+/* A set of images has a bit for each. */
+_Static_assert(RUN_IMAGES_MAX <= 64, "a set of images is 64 bits");
 
 /* These functions need the plans of all members. `whole` is the image's size. */
 

@@ -1,214 +1,10 @@
+/* pipeline.c: what a pipeline is asked, and how long it lives. */
 #include "preprocess/pipeline.h"
 
-#include <errno.h>
-#include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/check.h"
 #include "preprocess/pipeline_priv.h"
-
-#define JSON_FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY)
-
-/* A group's alternatives begin with the same shape, and must end with the same. If the group may do nothing, they must
- * end with the shape before it. */
-struct group_shape {
-    uint32_t group;
-    uint32_t alternative; /* the alternative being checked */
-    struct op_shape before, after;
-    bool ended; /* an alternative has ended, and `after` is its shape */
-};
-
-static bool same_shape(const struct op_shape *a, const struct op_shape *b)
-{
-    return a->width == b->width && a->height == b->height && a->channels == b->channels && a->dtype == b->dtype &&
-           a->layout == b->layout;
-}
-
-static int end_alternative(struct group_shape *at, const struct op_shape *shape, struct error *err)
-{
-    if (at->ended && !same_shape(&at->after, shape))
-        return error_set(err, LARDER_EINVAL,
-                         "the alternatives of a random_choice or random_apply give samples of "
-                         "different shapes: make them alike");
-    at->after = *shape;
-    at->ended = true;
-    return 0;
-}
-
-/* follow_group goes on to `op`, or past the end where it is NULL: *shape becomes what the operator gets. */
-static int follow_group(struct group_shape *at, const struct pipeline_op *op, struct op_shape *shape, struct error *err)
-{
-    uint32_t group = op ? op->group : 0;
-    bool begins = group != at->group, turns = !begins && group && op->alternative != at->alternative;
-    int rc = 0;
-    if (at->group && (begins || turns))
-        rc = end_alternative(at, shape, err);
-    if (rc == 0 && turns)
-        *shape = at->before;
-    if (rc == 0 && begins) {
-        *at = (struct group_shape){.group = group, .before = *shape, .after = *shape};
-        at->ended = group && op->may_skip;
-    }
-    if (group)
-        at->alternative = op->alternative;
-    return rc;
-}
-
-/* flow_shape makes *shape, which is the images', that of the samples. */
-static int flow_shape(struct pipeline *pipeline, struct op_shape *shape, struct error *err)
-{
-    struct group_shape group = {0};
-    for (uint32_t i = 0; i < pipeline->n_ops; i++) {
-        const struct pipeline_op *op = &pipeline->ops[i];
-        int followed = follow_group(&group, op, shape, err);
-        if (followed)
-            return error_prefix(err, followed, "pipeline[%u]", i - 1);
-        if (shape->dtype != PIXEL_UINT8 && !(op->kind->flags & OP_FLOAT))
-            return error_set(err, LARDER_EINVAL, "pipeline[%u] %s: it works on 8-bit pixels: put it before to_dtype", i,
-                             op->kind->name);
-        int rc = op->kind->shape ? op->kind->shape(op->values, shape, err) : 0;
-        if (rc)
-            return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);
-        if (shape->dtype == PIXEL_UINT8)
-            pipeline->n_pixel_ops = i + 1;
-    }
-    return follow_group(&group, NULL, shape, err);
-}
-
-static int set_shape(struct pipeline *pipeline, const struct op_shape *shape, struct error *err)
-{
-    const struct image_shape image = {.height = shape->height,
-                                      .width = shape->width,
-                                      .channels = shape->channels,
-                                      .dtype = shape->dtype,
-                                      .layout = shape->layout};
-    pipeline->shape = *shape;
-    pipeline->layout = sample_layout_of_image(&image);
-    pipeline->plain = shape->dtype == PIXEL_UINT8 && shape->layout == LAYOUT_HWC && shape->channels == IMAGE_CHANNELS;
-    if (pipeline->layout.bytes > UINT32_MAX)
-        return error_set(err, LARDER_EINVAL, "a sample of %u × %u × %u takes over 4 GiB: make it smaller",
-                         shape->height, shape->width, shape->channels);
-    return 0;
-}
-
-static bool is_known(const struct op_shape *shape)
-{
-    return shape->width && shape->height;
-}
-
-static int refuse_sizes(struct error *err)
-{
-    return error_set(err, LARDER_EINVAL,
-                     "the pipeline makes samples of different sizes: end it with a crop, such as {\"center_crop\": "
-                     "{\"size\": 224}}, or resize to [height, width]");
-}
-
-/* find_shape finds the shape of the samples. If it depends on the images', the pipeline is open. It is refused when
- * images of one size do not make samples of one either; that is tried with some size. */
-static int find_shape(struct pipeline *pipeline, struct error *err)
-{
-    struct op_shape shape = {.channels = IMAGE_CHANNELS};
-    struct op_shape closed = {.width = OP_SIZE_MAX, .height = OP_SIZE_MAX, .channels = IMAGE_CHANNELS};
-    int rc = flow_shape(pipeline, &shape, err);
-    if (rc || pipeline->n_ops == 0) /* none: encoded bytes as they are */
-        return rc;
-    if (is_known(&shape))
-        return set_shape(pipeline, &shape, err);
-    if (flow_shape(pipeline, &closed, NULL) == 0 && !is_known(&closed))
-        return refuse_sizes(err);
-    pipeline->open = true;
-    return 0;
-}
-
-/* The text of a group's first operator is that of the whole group. */
-static const char *written(const struct pipeline_op *op)
-{
-    if (!op->group)
-        return op->canonical;
-    return op->group_canonical ? op->group_canonical : "";
-}
-
-static int write_canonical(struct pipeline *pipeline)
-{
-    size_t bytes = 3;
-    for (uint32_t i = 0; i < pipeline->n_ops; i++)
-        bytes += strlen(written(&pipeline->ops[i])) + 1;
-    char *end = pipeline->canonical = malloc(bytes);
-    if (!end)
-        return LARDER_ENOMEM;
-    *end++ = '[';
-    for (uint32_t i = 0; i < pipeline->n_ops; i++) {
-        const char *text = written(&pipeline->ops[i]);
-        if (i && *text)
-            *end++ = ',';
-        end = stpcpy(end, text);
-    }
-    memcpy(end, "]", 2);
-    return 0;
-}
-
-static int build(const json_t *list, struct pipeline **out, struct error *err)
-{
-    size_t count = json_array_size(list);
-    struct pipeline *pipeline = xcalloc(1, sizeof *pipeline + PIPELINE_OPS_MAX * sizeof *pipeline->ops);
-    pipeline->magic = PIPELINE_MAGIC;
-    atomic_init(&pipeline->refs, 1);
-    int rc = 0;
-    for (size_t i = 0; i < count && rc == 0; i++)
-        rc = pipeline_group_parse(json_array_get(list, i), i, pipeline, err);
-    if (rc == 0 && count && !pipeline->n_ops)
-        rc = error_set(err, LARDER_EINVAL,
-                       "the pipeline's groups are empty: give operators, or [] for the files as "
-                       "they are");
-    if (rc == 0)
-        rc = find_shape(pipeline, err);
-    if (rc == 0 && write_canonical(pipeline))
-        rc = error_set(err, LARDER_ENOMEM, "out of memory");
-    if (rc)
-        pipeline_unref(&pipeline);
-    else
-        *out = pipeline;
-    return rc;
-}
-
-int pipeline_parse_open(const char *json, size_t len_bytes, struct pipeline **out, struct error *err)
-{
-    json_error_t where;
-    errno = 0; /* when memory runs out the library may report a wrong token, but malloc sets errno */
-    json_t *list = json_loadb(json, len_bytes, JSON_FLAGS, &where);
-    int rc;
-    if (len_bytes == 0)
-        rc = error_set(
-            err, LARDER_EINVAL,
-            "pipeline: none was given, and none is configured for this dataset: give a list of operators, or "
-            "[] for the files as they are");
-    else if (!list && errno == ENOMEM)
-        rc = error_set(err, LARDER_ENOMEM, "pipeline: no memory to read it");
-    else if (!list)
-        rc = error_set(err, LARDER_EINVAL, "pipeline: not JSON, at byte %d: %s", where.position, where.text);
-    else if (!json_is_array(list))
-        rc = error_set(err, LARDER_EINVAL,
-                       "pipeline: must be a list of operators, such as [{\"random_resized_crop\": {\"size\": 224}}]");
-    else
-        rc = build(list, out, err);
-    json_decref(list);
-    return rc;
-}
-
-int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, struct error *err)
-{
-    struct pipeline *pipeline = NULL;
-    int rc = pipeline_parse_open(json, len_bytes, &pipeline, err);
-    if (rc == 0 && pipeline->open) {
-        pipeline_unref(&pipeline);
-        rc = refuse_sizes(err);
-    }
-    if (rc == 0)
-        *out = pipeline;
-    return rc;
-}
 
 bool pipeline_is_open(const struct pipeline *pipeline)
 {
@@ -216,22 +12,12 @@ bool pipeline_is_open(const struct pipeline *pipeline)
     return pipeline->open;
 }
 
-int pipeline_close(struct pipeline **place, struct image_size size, struct error *err)
+struct pipeline *pipeline_make(uint32_t n_ops)
 {
-    struct pipeline *open = *place, *closed = NULL;
-    CHECK_MAGIC(open, PIPELINE_MAGIC);
-    CHECK(open->open);
-    char *json = NULL;
-    int len = asprintf(&json, "[{\"exact_size\":{\"size\":[%u,%u]}},%s", size.height, size.width, open->canonical + 1);
-    if (len < 0)
-        return error_set(err, LARDER_ENOMEM, "out of memory");
-    int rc = pipeline_parse(json, (size_t)len, &closed, err);
-    free(json);
-    if (rc)
-        return error_prefix(err, rc, "with exact_size in front, for images of %u × %u pixels", size.width, size.height);
-    pipeline_unref(place);
-    *place = closed;
-    return 0;
+    struct pipeline *pipeline = xcalloc(1, sizeof *pipeline + n_ops * sizeof *pipeline->ops);
+    pipeline->magic = PIPELINE_MAGIC;
+    atomic_init(&pipeline->refs, 1);
+    return pipeline;
 }
 
 struct pipeline *pipeline_ref(struct pipeline *pipeline)
@@ -252,6 +38,8 @@ void pipeline_unref(struct pipeline **place)
         return;
     for (uint32_t i = 0; i < pipeline->n_ops; i++)
         pipeline_op_clear(&pipeline->ops[i]);
+    for (uint32_t i = 0; i < pipeline->n_views; i++)
+        pipeline_unref(&pipeline->views[i]);
     free(pipeline->canonical);
     pipeline->magic = 0;
     free(pipeline);
@@ -276,5 +64,7 @@ bool pipeline_is_random(const struct pipeline *pipeline)
     bool random = false;
     for (uint32_t i = 0; i < pipeline->n_ops; i++)
         random = random || pipeline_op_is_random(&pipeline->ops[i]);
+    for (uint32_t i = 0; i < pipeline->n_views; i++)
+        random = random || pipeline_is_random(pipeline->views[i]);
     return random;
 }

@@ -1,9 +1,17 @@
 /* pipeline.h: a pipeline says what is done to a sample. It is a list of operators with torchvision's names and
- * semantics.
+ * semantics, or several such lists: views of one image, which are made together.
  *
  * It is written as JSON; YAML configurations and the Python package are turned into it:
  *   [{"random_resized_crop": {"size": 224}}, {"random_horizontal_flip": {"p": 0.5}}]
- * An operator without arguments may be a plain string. A parsed pipeline is immutable and reference-counted
+ *   {"steps": […], "views": [{"name": "large", "count": 2, "steps": […]}, {"name": "small", "steps": […]}]}
+ * An operator without arguments may be a plain string. A view does `steps`, which may be left out, and then its own; of
+ * `count` views with one list each draws for itself. A sample has a field for each view: large_0, large_1, small. A
+ * view without a name is called view_ and its number among all.
+ *
+ * The draws of a view are those of its key and of streams that its number among all chooses. So a view makes what its
+ * list, `steps` in front, makes alone with the same key and these streams; the first view's are those of a list.
+ *
+ * A parsed pipeline is immutable and reference-counted
  * (atomic); any thread may use it. */
 #ifndef LARDER_PREPROCESS_PIPELINE_H
 #define LARDER_PREPROCESS_PIPELINE_H
@@ -15,14 +23,16 @@
 #include "common/layout.h"
 #include "common/types.h"
 
-#define PIPELINE_OPS_MAX 64
+#define PIPELINE_OPS_MAX 64                  /* operators of a list, and of a view */
+#define PIPELINE_VIEWS_MAX SAMPLE_FIELDS_MAX /* views of a sample, each counted */
+#define PIPELINE_TEXT_MAX 24576              /* bytes of the normal form of a pipeline with views */
 
 struct pipeline;
 
 /* pipeline_parse returns a pipeline with one reference. It refuses unknown operators and arguments, and wrong types
  * and ranges. It refuses a size that differs between samples, unless the list is empty: then samples are encoded bytes
- * as they are. The text names the position in the list: "pipeline[1] random_horizontal_flip: p must be …".
- * LARDER_EINVAL, LARDER_ENOMEM. */
+ * as they are. The text names the position in the list: "pipeline[1] random_horizontal_flip: p must be …",
+ * behind the view's name where there are views. LARDER_EINVAL, LARDER_ENOMEM. */
 int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, struct error *err);
 
 /* pipeline_parse_open also takes a pipeline whose samples have one size only where the images have one: it is open.

@@ -67,5 +67,6 @@ void pipeline_op_clear(struct pipeline_op *op)
 
 bool pipeline_op_is_random(const struct pipeline_op *op)
 {
-    return op->group || op->kind->flags & OP_RANDOM;
+    const struct op_kind *kind = op->kind;
+    return op->group || (kind->flags & OP_RANDOM && !(kind->is_fixed && kind->is_fixed(op->values)));
 }

@@ -9,6 +9,10 @@
 #include "preprocess/pipeline.h"
 
 #define PIPELINE_MAGIC UINT32_C(0x70697065)
+/* Streams of random numbers that a view has: one for each operator's place, and one for each group. */
+#define PIPELINE_STREAMS 256
+
+_Static_assert(2 * PIPELINE_OPS_MAX < PIPELINE_STREAMS, "each operator and each group has a stream of its own");
 
 struct pipeline_op {
     const struct op_kind *kind;
@@ -21,12 +25,16 @@ struct pipeline_op {
     bool may_skip;         /* first operator of a group: the group may do nothing */
 };
 
+/* A pipeline has operators, or views, which are pipelines with operators. */
 struct pipeline {
     uint32_t magic;
     atomic_uint refs;      /* unref releases; the last one acquires, then frees */
     struct op_shape shape; /* what the last operator makes */
     struct sample_layout layout;
     char *canonical;
+    uint32_t stream;  /* of a view: its number times PIPELINE_STREAMS; its streams count from here. Else 0 */
+    uint32_t n_views; /* 0: a sample is what ops make */
+    struct pipeline *views[PIPELINE_VIEWS_MAX]; /* each makes a field of a sample, in the order of the fields */
     uint32_t n_groups;
     uint32_t n_ops;
     uint32_t n_pixel_ops; /* the first n_pixel_ops work on 8-bit pixels; finish runs the others */
@@ -34,6 +42,15 @@ struct pipeline {
     bool plain;           /* the result is 8-bit RGB, channels last: the last operator can write to the destination */
     struct pipeline_op ops[];
 };
+
+/* pipeline_make returns a pipeline of nothing, with room for operators and with one reference. */
+struct pipeline *pipeline_make(uint32_t n_ops);
+/* pipeline_list_parse makes a pipeline of a list of operators. It may be open. */
+int pipeline_list_parse(const json_t *list, struct pipeline **out, struct error *err);
+/* pipeline_views_parse makes one of an object with views. It may be open. */
+int pipeline_views_parse(const json_t *program, struct pipeline **out, struct error *err);
+/* pipeline_refuse_sizes returns the error of a pipeline that makes samples of different sizes. */
+int pipeline_refuse_sizes(struct error *err);
 
 /* pipeline_op_parse reads an operator that stands at `index` of the list into *op, which is zero and belongs to a
  * pipeline, also after an error. */
@@ -45,9 +62,9 @@ bool pipeline_op_is_random(const struct pipeline_op *op);
 /* pipeline_group_parse reads a member of the list, an operator or a group, to the end of the pipeline. */
 int pipeline_group_parse(const json_t *item, size_t index, struct pipeline *pipeline, struct error *err);
 
-/* pipeline_plan draws everything random of one instance, for an image of this size. plans has room for n_ops. Each
- * operator has its own stream of numbers, keyed by its place. LARDER_ELIMIT when an operator can do nothing with
- * this size. */
+/* pipeline_plan draws everything random of one instance of a pipeline without views, for an image of this size. plans
+ * has room for n_ops. Each operator has its own stream of numbers, keyed by its place. LARDER_ELIMIT when an operator
+ * can do nothing with this size. */
 int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height,
                   struct op_plan *plans, struct error *err);
 /* pipeline_gather joins operators from `op` on, and before `end`, into one geometry. It returns the number of the first

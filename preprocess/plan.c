@@ -2,12 +2,12 @@
 #include "preprocess/pipeline_priv.h"
 
 /* Whether chance has chosen the operator's alternative of its group. All of a group draw the same number. */
-static bool is_chosen(const struct pipeline_op *op, const uint64_t key[3])
+static bool is_chosen(const struct pipeline *pipeline, const struct pipeline_op *op, const uint64_t key[3])
 {
     if (!op->group)
         return true;
     struct rng rng;
-    random_seed_keys(&rng, key[0], key[1], key[2], PIPELINE_OPS_MAX + op->group);
+    random_seed_keys(&rng, key[0], key[1], key[2], pipeline->stream + PIPELINE_OPS_MAX + op->group);
     double draw = random_unit(&rng);
     return draw >= op->from && draw < op->to;
 }
@@ -18,13 +18,13 @@ int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32
     for (uint32_t i = 0; i < pipeline->n_ops; i++) {
         const struct pipeline_op *op = &pipeline->ops[i];
         plans[i] = (struct op_plan){.in_width = width, .in_height = height, .out_width = width, .out_height = height};
-        if (!is_chosen(op, key)) {
+        if (!is_chosen(pipeline, op, key)) {
             plans[i].skip = true;
             continue;
         }
         if (op->kind->plan) {
             struct rng rng;
-            random_seed_keys(&rng, key[0], key[1], key[2], i);
+            random_seed_keys(&rng, key[0], key[1], key[2], pipeline->stream + i);
             int rc = op->kind->plan(op->values, &rng, &plans[i], err);
             if (rc)
                 return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);

@@ -91,13 +91,27 @@ void prepare_scratch_time(struct prepare_scratch *scratch, struct prepare_times 
     scratch->times = times;
 }
 
-static void fail_outputs(struct run *run, uint64_t members, const struct decode_fault *fault)
+/* fail_images says why the members' outputs cannot be made. Of several views, it is the first one's reason. */
+static void fail_images(struct run *run, uint64_t members, const struct decode_fault *fault)
 {
     for (; members; members &= members - 1) {
-        struct prepare_output *output = &run->outputs[__builtin_ctzll(members)];
+        const struct run_image *image = &run->images[__builtin_ctzll(members)];
+        struct prepare_output *output = image->output;
+        if (output->reason)
+            continue;
         output->reason = fault->reason ? fault->reason : BAD_CORRUPT;
         output->err = fault->error;
     }
+}
+
+/* fail_plan is fail_images for an image that its plan refuses. */
+static void fail_plan(struct run *run, int number, struct decode_fault *unfit, int rc)
+{
+    const struct run_image *image = &run->images[number];
+    unfit->reason = rc == LARDER_EFORMAT ? BAD_OTHER_SIZE : BAD_TOO_SMALL;
+    if (image->output->pipeline->n_views)
+        error_prefix(&unfit->error, rc, "view %s", image->output->pipeline->layout.fields[image->field].name);
+    fail_images(run, UINT64_C(1) << number, unfit);
 }
 
 /* Plans the members; those that cannot be made of an image of this size fail, and are members no more. */
@@ -105,15 +119,14 @@ static int plan_all(struct run *run, uint32_t width, uint32_t height, uint64_t *
 {
     for (uint64_t left = *members; left; left &= left - 1) {
         int i = __builtin_ctzll(left);
-        const struct prepare_output *output = &run->outputs[i];
+        const struct run_image *image = &run->images[i];
         struct decode_fault unfit;
-        run->plans[i] = scratch_take(run->memory, output->pipeline->n_ops * sizeof *run->plans[i]);
+        run->plans[i] = scratch_take(run->memory, image->pipeline->n_ops * sizeof *run->plans[i]);
         if (!run->plans[i])
             return decode_fail(fault, BAD_NO_MEMORY, "out of memory");
-        int rc = pipeline_plan(output->pipeline, output->key, width, height, run->plans[i], &unfit.error);
+        int rc = pipeline_plan(image->pipeline, image->output->key, width, height, run->plans[i], &unfit.error);
         if (rc) {
-            unfit.reason = rc == LARDER_EFORMAT ? BAD_OTHER_SIZE : BAD_TOO_SMALL;
-            fail_outputs(run, UINT64_C(1) << i, &unfit);
+            fail_plan(run, i, &unfit, rc);
             *members &= ~(UINT64_C(1) << i);
         }
     }
@@ -194,10 +207,10 @@ static void make(struct prepare_scratch *scratch, struct run *run, uint64_t memb
                     "raise memory.scratch, or leave the file out",
                     scratch_budget_most(run->memory->budget) >> 20);
     if (!opened || !(members & (members - 1))) {
-        fail_outputs(run, failed, &fault);
+        fail_images(run, failed, &fault);
         return;
     }
-    for (; failed; failed &= failed - 1) /* perhaps because of another output: made once more, alone */
+    for (; failed; failed &= failed - 1) /* perhaps because of another one: made once more, alone */
         make(scratch, run, failed & -failed);
 }
 
@@ -216,23 +229,48 @@ int prepare_size(struct prepare_scratch *scratch, const void *encoded, size_t le
     return 0;
 }
 
+/* take_images adds the images of an output to the run, which has `count` so far, and returns how many it has then. */
+static size_t take_images(struct run *run, size_t count, struct prepare_output *output)
+{
+    const struct pipeline *pipeline = output->pipeline;
+    if (pipeline->n_views == 0)
+        run->images[count++] = (struct run_image){.pipeline = pipeline, .output = output, .dst = output->dst};
+    for (uint32_t i = 0; i < pipeline->n_views; i++)
+        run->images[count++] = (struct run_image){.pipeline = pipeline->views[i],
+                                                  .output = output,
+                                                  .field = i,
+                                                  .dst = (char *)output->dst + pipeline->layout.fields[i].offset};
+    return count;
+}
+
+/* make_all makes the outputs, as many at once as a set of images holds. */
+static void make_all(struct prepare_scratch *scratch, struct run *run, struct prepare_output *outputs, size_t n_outputs)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n_outputs; i++) {
+        const struct pipeline *pipeline = outputs[i].pipeline;
+        outputs[i].reason = BAD_NONE;
+        if (pipeline->layout.n == 0) {
+            memcpy(outputs[i].dst, run->encoded, run->len_bytes);
+            continue;
+        }
+        if (count + pipeline->layout.n > RUN_IMAGES_MAX) {
+            make(scratch, run, UINT64_MAX >> (RUN_IMAGES_MAX - count));
+            count = 0;
+        }
+        count = take_images(run, count, &outputs[i]);
+    }
+    if (count)
+        make(scratch, run, UINT64_MAX >> (RUN_IMAGES_MAX - count));
+}
+
 int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,
                    struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err)
 {
     CHECK_MAGIC(scratch, SCRATCH_MAGIC);
-    CHECK(n_outputs <= PREPARE_OUTPUTS_MAX);
-    struct run run = {.memory = &scratch->memory, .encoded = encoded, .len_bytes = len_bytes, .outputs = outputs};
+    struct run run = {.memory = &scratch->memory, .encoded = encoded, .len_bytes = len_bytes};
     const struct prepare_output *bad = NULL;
-    uint64_t members = 0;
-    for (size_t i = 0; i < n_outputs; i++) {
-        outputs[i].reason = BAD_NONE;
-        if (outputs[i].pipeline->n_ops)
-            members |= UINT64_C(1) << i;
-        else
-            memcpy(outputs[i].dst, encoded, len_bytes);
-    }
-    if (members)
-        make(scratch, &run, members);
+    make_all(scratch, &run, outputs, n_outputs);
     for (size_t i = n_outputs; i-- > 0;) {
         if (outputs[i].reason)
             bad = &outputs[i];

@@ -43,9 +43,7 @@ void prepare_scratch_time(struct prepare_scratch *scratch, struct prepare_times 
 int prepare_size(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes, struct image_size *out,
                  struct error *err);
 
-#define PREPARE_OUTPUTS_MAX 64 /* outputs of one sample at once */
-
-/* One instance to make. */
+/* One instance to make. Its views are made of one decode, too. */
 struct prepare_output {
     const struct pipeline *pipeline; /* borrowed */
     uint64_t key[3];                 /* key of the random suffix: (pipeline seed, sample, instance) */
@@ -56,7 +54,8 @@ struct prepare_output {
     struct error err;
 };
 
-/* prepare_sample makes every output that can be made, with one decode if nothing fails. An output fails for reasons
+/* prepare_sample makes every output that can be made, with one decode if nothing fails, or one for each 64 images where
+ * outputs have more than that, views counted. An output fails for reasons
  * of its own only, and would fail without the others. It returns 0 when all were made; else *reason and err are those
  * of the first that was not. LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. With a budget it blocks while the other
  * threads' images leave no room for this one. */

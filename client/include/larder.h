@@ -71,10 +71,12 @@ struct larder_options {
     /* must be set: a folder, or a name from the daemon's configuration. A text with a '/' is a folder; a relative one
      * is taken from the current folder */
     const char *dataset;
-    const char *pipeline; /* a JSON list of operators; NULL: none, samples are encoded bytes as they are stored */
-    const char *subset;   /* JSON (docs/views.md); NULL: all of the dataset */
-    const char *job;      /* the job's name; NULL: the daemon makes one. Ranks of one job give the same name */
-    uint64_t seed;        /* default 0 */
+    /* a JSON list of operators, or an object with views (docs/pipelines.md); NULL: none, samples are encoded bytes as
+     * they are stored */
+    const char *pipeline;
+    const char *subset; /* JSON (docs/views.md); NULL: all of the dataset */
+    const char *job;    /* the job's name; NULL: the daemon makes one. Ranks of one job give the same name */
+    uint64_t seed;      /* default 0 */
     /* larder_open gives up after this; default 300,000 (a new dataset is indexed first); negative: never */
     int64_t open_timeout_ms;
     uint32_t batch_size; /* default 32; up to 8,192 */
@@ -119,16 +121,27 @@ struct larder_info {
     /* batches that may be held unreleased at a time. It never grows. It may only shrink when another daemon takes over,
      * which may have promised memory to others first */
     uint32_t held_max;
-    uint32_t height, width, channels; /* shape of a prepared sample; 0: encoded bytes of any length */
-    uint32_t dtype;                   /* enum larder_dtype */
-    uint32_t layout;                  /* enum larder_layout */
-    uint32_t epoch;                   /* the epoch to start with; not 0 with a state, or when a rank comes back */
-    uint64_t sample_bytes;            /* size of a prepared sample; for encoded bytes the largest possible */
-    uint64_t fingerprint[2];          /* fingerprint of the dataset: equal when names, sizes, labels and order are */
-    const char *job;                  /* the job's name; valid until larder_close */
-    uint32_t batch;                   /* index, within that epoch, of the next batch */
-    uint32_t reconnects;              /* number of times that the loader has gone on with another daemon */
-    uint64_t view[2];                 /* fingerprint of the dataset's subset */
+    /* shape of a prepared sample; 0: encoded bytes of any length, or several views (larder_field_get) */
+    uint32_t height, width, channels;
+    uint32_t dtype;          /* enum larder_dtype */
+    uint32_t layout;         /* enum larder_layout */
+    uint32_t epoch;          /* the epoch to start with; not 0 with a state, or when a rank comes back */
+    uint64_t sample_bytes;   /* size of a prepared sample; for encoded bytes the largest possible */
+    uint64_t fingerprint[2]; /* fingerprint of the dataset: equal when names, sizes, labels and order are */
+    const char *job;         /* the job's name; valid until larder_close */
+    uint32_t batch;          /* index, within that epoch, of the next batch */
+    uint32_t reconnects;     /* number of times that the loader has gone on with another daemon */
+    uint64_t view[2];        /* fingerprint of the dataset's subset */
+};
+
+/* A field of a prepared sample: its image, or one of its views. */
+struct larder_field {
+    const char *name; /* a view's name, or "image"; valid until larder_close */
+    uint32_t height, width, channels;
+    uint32_t dtype;  /* enum larder_dtype */
+    uint32_t layout; /* enum larder_layout */
+    uint64_t offset; /* byte of the sample at which it begins; the same in all samples */
+    uint64_t bytes;
 };
 
 /* One sample of a batch, in the read-only mapping of the daemon's memory. The struct's layout is part of the ABI. */
@@ -176,6 +189,21 @@ LARDER_API int larder_info_sized(const struct larder_loader *loader, struct lard
 static inline int larder_info_get(const struct larder_loader *loader, struct larder_info *out)
 {
     return larder_info_sized(loader, out, sizeof *out);
+}
+
+/* larder_field_count returns the number of fields of a sample: of views, how many there are; 1 for one image, 0 for
+ * encoded bytes and for NULL. */
+LARDER_API uint32_t larder_field_count(const struct larder_loader *loader);
+
+/* larder_field_sized does the work of larder_field_get. Programs call the latter. */
+LARDER_API int larder_field_sized(const struct larder_loader *loader, uint32_t number, struct larder_field *out,
+                                  size_t size_bytes);
+
+/* larder_field_get describes field `number` (< larder_field_count) of the job's samples. Views are in the pipeline's
+ * order. In a sample of larder_batch_sample it begins at data + offset. */
+static inline int larder_field_get(const struct larder_loader *loader, uint32_t number, struct larder_field *out)
+{
+    return larder_field_sized(loader, number, out, sizeof *out);
 }
 
 /* larder_class_name returns a class's name by its label; NULL when there is none. It is valid until larder_close. */
@@ -243,10 +271,15 @@ LARDER_API int larder_batch_sample(const struct larder_batch *batch, uint32_t po
  * world_size more than 64 times. LARDER_ENOMEM. */
 LARDER_API int larder_state(struct larder_loader *loader, int64_t timeout_ms, const void **state, size_t *state_bytes);
 
-/* larder_batch_copy writes all samples one after the other to dst. LARDER_ELIMIT when cap_bytes does not suffice.
+/* larder_batch_copy writes all samples one after the other to dst, of several views with what lies between them.
+ * LARDER_ELIMIT when cap_bytes does not suffice.
  * Another failure says that a living daemon has closed the connection. Then the program must not use the contents of
  * dst. With options.reconnect_ms 0 it also comes when the daemon is gone (LARDER_EGONE). */
 LARDER_API int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_bytes);
+
+/* larder_batch_copy_field writes one field of all samples, such as a view, one after the other to dst. It fails as
+ * larder_batch_copy does. */
+LARDER_API int larder_batch_copy_field(const struct larder_batch *batch, uint32_t number, void *dst, size_t cap_bytes);
 
 /* larder_batch_release gives the batch back to the daemon and frees it. It always sets *batch to NULL, and accepts
  * NULL. A program that read samples in place must check the result. A failure says that a living daemon has closed the

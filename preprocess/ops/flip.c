@@ -10,6 +10,12 @@ static const struct arg args[] = {
     {0},
 };
 
+static bool is_fixed(const void *values)
+{
+    double p = ((const struct values *)values)->p;
+    return p <= 0 || p >= 1;
+}
+
 static int plan_flip(const void *values, struct rng *rng, struct op_plan *plan, struct error *err)
 {
     (void)err;
@@ -40,6 +46,7 @@ const struct op_kind op_random_horizontal_flip = {
     .flags = OP_RANDOM,
     .args = args,
     .values_bytes = sizeof(struct values),
+    .is_fixed = is_fixed,
     .plan = plan_flip,
     .join = join_horizontal,
 };
@@ -51,6 +58,7 @@ const struct op_kind op_random_vertical_flip = {
     .flags = OP_RANDOM,
     .args = args,
     .values_bytes = sizeof(struct values),
+    .is_fixed = is_fixed,
     .plan = plan_flip,
     .join = join_vertical,
 };

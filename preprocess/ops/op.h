@@ -62,6 +62,8 @@ struct op_kind {
     size_t values_bytes; /* size of the struct that the arguments are read into */
     /* Optional. Checks what args cannot say about the arguments, and may bring them into their normal form. */
     int (*check)(void *values, struct error *err);
+    /* Optional, for OP_RANDOM. True: with these arguments the plan is the same whatever is drawn. */
+    bool (*is_fixed)(const void *values);
     /* Optional. Changes *shape from the operator's input to its output; NULL: nothing changes. */
     int (*shape)(const void *values, struct op_shape *shape, struct error *err);
     /* Optional. Draws and fills the plan. LARDER_ELIMIT, with a text, when the operator can do nothing with the

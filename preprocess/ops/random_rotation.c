@@ -39,6 +39,12 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
     return 0;
 }
 
+static bool is_fixed(const void *values)
+{
+    const struct values *v = values;
+    return v->degrees.low >= v->degrees.high;
+}
+
 enum way { BY_MAP, BY_90, BY_180, BY_270 };
 
 /* Right angles move pixels without a filter, as in Pillow's rotate. */
@@ -124,6 +130,7 @@ const struct op_kind op_random_rotation = {
     .flags = OP_RANDOM,
     .args = args,
     .values_bytes = sizeof(struct values),
+    .is_fixed = is_fixed,
     .shape = shape,
     .plan = plan,
     .join = join,

@@ -136,19 +136,20 @@ int config_pipeline_json(const char *file, const struct doc_node *node, const ch
                          struct error *err)
 {
     struct converter converter = {.file = file, .key = key, .err = err};
-    if (node->kind != DOC_SEQUENCE)
+    if (node->kind != DOC_SEQUENCE && node->kind != DOC_MAPPING)
         return refuse(&converter, node, "is a list of operators: write `- resize: {size: 256}` and the like below it");
     json_t *json = NULL;
-    int rc = convert_sequence(&converter, node, &json);
+    int rc = convert(&converter, node, &json);
     if (rc == 0)
         rc = write_json(json, &dataset->pipeline, err);
     if (rc)
         return rc;
-    dataset->pipeline_at = xcalloc(node->n_children + 1, sizeof *dataset->pipeline_at);
-    dataset->n_pipeline_at = node->n_children;
-    for (uint32_t i = 0; i < node->n_children; i++)
+    uint32_t count = node->kind == DOC_SEQUENCE ? node->n_children : 0;
+    dataset->pipeline_at = xcalloc(count + 1, sizeof *dataset->pipeline_at);
+    dataset->n_pipeline_at = count;
+    for (uint32_t i = 0; i < count; i++)
         dataset->pipeline_at[i] = node->children[i]->at;
-    dataset->pipeline_at[node->n_children] = node->at;
+    dataset->pipeline_at[count] = node->at;
     return 0;
 }
 

@@ -32,5 +32,4 @@ _Static_assert(CONFIG_THREADS_MAX == GOVERNOR_THREADS_MAX, "the governor knows e
 _Static_assert(CONFIG_WIDTH_MAX == CHUNK_SAMPLES_MAX, "as wide as the largest chunk");
 
 /* The other modules can carry out and show whatever the engine decides. */
-_Static_assert(ENGINE_OUTPUTS_MAX <= PREPARE_OUTPUTS_MAX, "a worker prepares all outputs of a task at once");
 _Static_assert(GOVERNOR_AHEAD_MAX == ENGINE_PREFETCH_MAX, "batches that a queue may be ahead");

@@ -39,11 +39,12 @@ struct subject {
 
 /* ── what there is to plan for ── */
 
-/* read_pipeline reads a file; a text that begins as a list is the pipeline itself. */
+/* read_pipeline reads a file; a text that begins as a list or an object is the pipeline itself. */
 static int read_pipeline(const char *spec, struct pipeline **out, struct error *err)
 {
     char text[PIPELINE_MAX];
-    if (spec[strspn(spec, " \t\n")] == '[')
+    const char begin = spec[strspn(spec, " \t\n")];
+    if (begin == '[' || begin == '{')
         return pipeline_parse_open(spec, strlen(spec), out, err);
     FILE *file = fopen(spec, "re");
     if (!file)

@@ -232,6 +232,19 @@ int session_send_error(struct session *session, uint64_t client, uint32_t seq, i
     return rc ? rc : post(session, client, &msg, message);
 }
 
+/* refusal returns the error that takes the place of an answer which could not be encoded, and its text. */
+static int refusal(const struct wire_message *msg, uint16_t version, int rc, const char **text)
+{
+    *text = rc == LARDER_ENOMEM ? "the daemon has no memory for its answer"
+                                : "the daemon could not put its answer into a message";
+    if (msg->type != WIRE_REGISTERED || version >= 8 || msg->registered.layout.n < 2)
+        return rc;
+    *text =
+        "samples of this pipeline are several views, which clients of this release do not know: install the release "
+        "of larder that the daemon is of, or give a pipeline that is one list";
+    return LARDER_EVERSION;
+}
+
 static int answer(struct session *session, uint64_t client, const struct wire_message *msg, int fd)
 {
     struct out_message *message;
@@ -243,10 +256,10 @@ static int answer(struct session *session, uint64_t client, const struct wire_me
     close_own(fd);
     if (rc == 0 || rc == LARDER_EGONE)
         return rc;
-    log_error_limited("msg=\"an answer could not be encoded\" type=%d err=%s", (int)msg->type, larder_err_name(rc));
-    session_send_error(session, client, msg->seq, rc, true,
-                       rc == LARDER_ENOMEM ? "the daemon has no memory for its answer"
-                                           : "the daemon could not put its answer into a message");
+    const char *text;
+    int code = refusal(msg, version, rc, &text);
+    log_error_limited("msg=\"an answer could not be encoded\" type=%d err=%s", (int)msg->type, larder_err_name(code));
+    session_send_error(session, client, msg->seq, code, true, text);
     return rc;
 }
 

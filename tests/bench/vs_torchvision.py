@@ -1,15 +1,18 @@
 """larder's preparing beside torchvision's Compose, in one process and one thread, image by image in turns.
 
-usage: vs_torchvision.py LIBRARY FOLDER [--seconds S] [--png]
+usage: vs_torchvision.py LIBRARY FOLDER [--seconds S] [--png] [--views]
 
 LIBRARY is build/lib/libpreprocess_probe.so, FOLDER a tree of images. Both sides begin with the encoded bytes in memory
-and end with a uint8 array of 224 x 224 x 3. --png recodes the images to PNG first. Prints one line of JSON a pipeline:
-images/s of both and their ratio, medians over passes."""
+and end with a uint8 array of 224 x 224 x 3. --png recodes the images to PNG first. --views has the views of
+papers instead, where both sides decode once: torchvision's v2, on Pillow's images and on tensors. Prints one line of
+JSON a pipeline: images/s of both and their ratio, medians over passes."""
 
 import argparse
+import importlib
 import io
 import json
 import pathlib
+import random
 import statistics
 import sys
 import time
@@ -18,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "parity"
 try:
     import numpy as np
     import PIL.Image
+    import PIL.ImageFilter
     import torch
     import torchvision
     import torchvision.transforms as T
@@ -35,6 +39,50 @@ PIPELINES = [
 ]
 
 
+def multi_crop(large, small):
+    return {"views": [{"count": count, "steps": [{"random_resized_crop": {
+        "size": size, "scale": scale, "interpolation": "bicubic"}}, "random_horizontal_flip"]}
+        for size, scale, count in ((large, [0.4, 1], 2), (small, [0.05, 0.4], 8))]}
+
+
+def views(larder, v2):
+    """Names, ours, and torchvision's list for each view; DINO's blur is Pillow's, so it has no tensors."""
+    bicubic = v2.InterpolationMode.BICUBIC
+
+    class Blur:
+        def __call__(self, image):
+            return image.filter(PIL.ImageFilter.GaussianBlur(random.uniform(0.1, 2.0)))
+
+    def list_of(side, scale, blur, jitter=(0.4, 0.4, 0.2, 0.1), solarize=0.0, mode=bicubic):
+        return v2.Compose([v2.RandomResizedCrop(side, scale=scale, interpolation=mode, antialias=True),
+                           v2.RandomHorizontalFlip(), v2.RandomApply([v2.ColorJitter(*jitter)], 0.8),
+                           v2.RandomGrayscale(0.2), blur, *([v2.RandomSolarize(128, solarize)] if solarize else [])])
+
+    def ten(scale, small, blur):
+        return [list_of(224, (scale, 1), blur(1.0)), list_of(224, (scale, 1), blur(0.1), solarize=0.2),
+                *[list_of(small, (0.05, scale), blur(0.5))] * 8]
+
+    def gaussian(kernel):
+        return lambda p: v2.RandomApply([v2.GaussianBlur(kernel, (0.1, 2.0))], p)
+
+    crops = [v2.Compose([v2.RandomResizedCrop(size, scale=scale, interpolation=bicubic, antialias=True),
+                         v2.RandomHorizontalFlip()])
+             for size, scale in ((224, (0.4, 1)), *[(96, (0.05, 0.4))] * 8, (224, (0.4, 1)))]
+    recipes, program = larder.recipes, importlib.import_module("larder._views").to_json
+    byol = gaussian(23)
+    return [
+        ("crops and flips, 2 x 224 and 8 x 96", multi_crop(224, 96), crops, (False, True)),
+        ("DINO", json.loads(program(None, recipes.DINO)), ten(0.4, 96, lambda p: v2.RandomApply([Blur()], p)),
+         (False,)),
+        ("DINOv2", json.loads(program(None, recipes.DINOv2)), ten(0.32, 98, gaussian(9)), (False, True)),
+        ("SimCLR", json.loads(program(None, recipes.SimCLR)),
+         [list_of(224, (0.08, 1), byol(0.5), (0.8, 0.8, 0.8, 0.2), mode=v2.InterpolationMode.BILINEAR)] * 2,
+         (False, True)),
+        ("BYOL", json.loads(program(None, recipes.BYOL)),
+         [list_of(224, (0.08, 1), byol(1.0)), list_of(224, (0.08, 1), byol(0.1), solarize=0.2)], (False, True)),
+    ]
+
+
 def recoded(data):
     out = io.BytesIO()
     PIL.Image.open(io.BytesIO(data)).convert("RGB").save(out, "PNG")
@@ -44,8 +92,7 @@ def recoded(data):
 class Ours:
     def __init__(self, probe, pipeline):
         self.probe, self.pipeline = probe, pipeline
-        shape, dtype = probe.shape(pipeline)
-        self.out = np.empty(shape, dtype)
+        self.out = np.empty(probe.sample_bytes(pipeline), np.uint8)
         self.instance = 0
 
     def __call__(self, index, data):
@@ -59,6 +106,19 @@ class Theirs:
 
     def __call__(self, index, data):
         return np.asarray(self.transform(PIL.Image.open(io.BytesIO(data)).convert("RGB")))
+
+
+class TheirViews:
+    """Each list makes one view of an image that is decoded once."""
+
+    def __init__(self, transforms, tensors):
+        self.transforms, self.tensors = transforms, tensors
+
+    def __call__(self, index, data):
+        image = PIL.Image.open(io.BytesIO(data)).convert("RGB")
+        if self.tensors:
+            image = T.functional.pil_to_tensor(image)
+        return [np.asarray(transform(image)) for transform in self.transforms]
 
 
 def run(sides, files, seconds):
@@ -83,6 +143,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--png", action="store_true")
+    parser.add_argument("--views", action="store_true")
     parser.add_argument("--limit", type=int, default=500)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -97,8 +158,15 @@ def main():
     if options.png:
         files = [recoded(data) for data in files]
     probe = Probe(options.library)
-    for name, pipeline, transform in PIPELINES:
-        sides = [Ours(probe, pipeline), Theirs(transform)]
+    cases = [(name, pipeline, Theirs(transform)) for name, pipeline, transform in PIPELINES]
+    if options.views:
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "client" / "python"))
+        modules = map(importlib.import_module, ("larder", "torchvision.transforms.v2"))
+        cases = [(f"{name}, torchvision on {'tensors' if tensors else 'PIL images'}", pipeline,
+                  TheirViews(transforms, tensors))
+                 for name, pipeline, transforms, kinds in views(*modules) for tensors in kinds]
+    for name, pipeline, theirs_side in cases:
+        sides = [Ours(probe, pipeline), theirs_side]
         for index, data in enumerate(files[:20]):
             [side(index, data) for side in sides]
         ours, theirs = run(sides, files, options.seconds)

@@ -1,3 +1,4 @@
+from . import recipes as recipes
 from ._device import to_device as to_device
 from ._own import OnBatch as OnBatch
 from ._torchvision import from_torchvision as from_torchvision, split as split
@@ -11,11 +12,11 @@ from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarn
 from .loader import Batch as Batch, Loader as Loader
 from .subset import (Classes as Classes, Fraction as Fraction, Indices as Indices, List as List, Range as Range,
                      Subset as Subset)
-from .transforms import Operator as Operator, RandomApply as RandomApply, RandomChoice as RandomChoice
+from .transforms import Operator as Operator, RandomApply as RandomApply, RandomChoice as RandomChoice, View as View
 # operators begin: imports (tests/lint/operators --fix writes these lines from preprocess/ops/)
 from .transforms import (
     AugMix as AugMix, AutoAugment as AutoAugment, CenterCrop as CenterCrop, CenterCropOrPad as CenterCropOrPad,
-    ColorJitter as ColorJitter, ElasticTransform as ElasticTransform, ExactSize as ExactSize,
+    ColorJitter as ColorJitter, CornerCrop as CornerCrop, ElasticTransform as ElasticTransform, ExactSize as ExactSize,
     GaussianBlur as GaussianBlur, Grayscale as Grayscale, Layout as Layout, Normalize as Normalize, Pad as Pad,
     PilGaussianBlur as PilGaussianBlur, RandAugment as RandAugment, RandomAdjustSharpness as RandomAdjustSharpness,
     RandomAffine as RandomAffine, RandomAutocontrast as RandomAutocontrast,
@@ -35,12 +36,12 @@ __all__ = [
     "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator",
+    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator", "View",
     "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
-    "Resize", "ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "CenterCrop", "CenterCropOrPad", "RandomCrop",
-    "RandomCropOrPad", "RandomResizedCrop", "ExactSize", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad",
-    "RandomZoomOut", "RandomRotation", "RandomAffine", "RandomPerspective", "ElasticTransform", "ColorJitter",
+    "Resize", "ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "CenterCrop", "CornerCrop", "CenterCropOrPad",
+    "RandomCrop", "RandomCropOrPad", "RandomResizedCrop", "ExactSize", "RandomHorizontalFlip", "RandomVerticalFlip",
+    "Pad", "RandomZoomOut", "RandomRotation", "RandomAffine", "RandomPerspective", "ElasticTransform", "ColorJitter",
     "RandomPhotometricDistort", "RandomChannelPermutation", "Grayscale", "RandomGrayscale", "GaussianBlur",
     "PilGaussianBlur", "RandomAdjustSharpness", "RandomInvert", "RandomSolarize", "RandomPosterize", "RandomEqualize",
     "RandomAutocontrast", "RandomErasing", "TimmRandomErasing", "AutoAugment", "TrivialAugmentWide", "RandAugment",

@@ -80,16 +80,18 @@ class _View:
         return np.asarray(_Owner(self._memory, address, shape, dtype, strides, self._read_only, None))
 
 
-def views(session, entries, held, for_torch=False):
-    """One strided array where the slots are evenly spaced, else a list of arrays; all of them keep `held`."""
+def views(session, entries, held, for_torch=False, field=0):
+    """One field of each sample: one strided array where the slots are evenly spaced, else a list of arrays; all of them
+    keep `held`."""
     info, view = session.info, _View(held, session.arena, for_torch)
-    offsets = entries["offset"].astype(np.int64)
+    offsets = entries["offset"].astype(np.int64) + (info.layout[field].offset if info.layout else 0)
     first = int(offsets.min())
     if not info.layout:
         ends = offsets + entries["len_bytes"]
         whole = view(first, (int(ends.max()) - first,), np.uint8)
         return [whole[start:end] for start, end in zip((offsets - first).tolist(), (ends - first).tolist())]
-    shape, dtype = info.layout[0].dims, np.dtype(info.layout[0].dtype)
+    field = info.layout[field]
+    shape, dtype = field.dims, np.dtype(field.dtype)
     inner = np.empty(shape, dtype).strides
     steps = np.diff(offsets)
     if entries.size == 1 or (steps[0] >= info.sample_bytes and (steps == steps[0]).all()):

@@ -64,8 +64,9 @@ class DeviceLoader:
         current = self._streams.current_stream(self._device)
         current.wait_event(done)
         for part in moved.values() if isinstance(moved, dict) else moved:
-            if isinstance(part, torch.Tensor):
-                part.record_stream(current)  # the allocator gave it to the side stream
+            for tensor in part if isinstance(part, tuple) else (part,):
+                if isinstance(tensor, torch.Tensor):
+                    tensor.record_stream(current)  # the allocator gave it to the side stream
         return moved
 
     def _parts(self, torch, batch):
@@ -78,6 +79,8 @@ class DeviceLoader:
         return moved
 
     def _part(self, torch, part, images):
+        if images and isinstance(part, tuple):
+            return tuple(self._part(torch, view, True) for view in part)
         if images and isinstance(part, list):
             part = _gathered(torch, part, self._streams is not None)
         if not isinstance(part, torch.Tensor):
@@ -131,4 +134,6 @@ def _copied(torch, source, shape, pinned):
 
 
 def _same_memory(moved, given):
+    if isinstance(moved, tuple):
+        return any(map(_same_memory, moved, given))
     return moved is given or not isinstance(given, list) and moved.data_ptr() == given.data_ptr()

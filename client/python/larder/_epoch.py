@@ -202,13 +202,19 @@ class _Batches:
         return Batch(parts, held) if loader._zero_copy else parts
 
     def _views(self, session, entries, held):
-        images = views(session, entries, held, self._loader._torch)
+        layout = session.info.layout
+        made = tuple(self._view(session, entries, held, field) for field in range(len(layout) or 1))
+        return made if layout.is_views else made[0]
+
+    def _view(self, session, entries, held, field):
+        images = views(session, entries, held, self._loader._torch, field)
         if not self._loader._torch:
             return images
         import torch
+        of = session.info.layout[field] if session.info.layout else None
         if not isinstance(images, list):
-            return _channels_first(torch.from_numpy(images), session.info)
-        return [_channels_first(torch.from_numpy(image), session.info) for image in images]
+            return _channels_first(torch.from_numpy(images), of)
+        return [_channels_first(torch.from_numpy(image), of) for image in images]
 
     def _pinned(self, shape, dtype):
         """An empty tensor in pinned memory; None where there is none, from here on."""
@@ -224,25 +230,37 @@ class _Batches:
             return None
 
     def _copy(self, session, entries):
-        loader, info = self._loader, session.info
+        info = session.info
         offsets = entries["offset"].astype(np.int64)
         if not info.layout:
             return copy_bytes(session.arena, offsets, entries["len_bytes"])
-        shape, dtype = (entries.size, *info.layout[0].dims), info.layout[0].dtype
-        tensor = self._pinned(shape, dtype) if loader._pin_memory else None
-        array = loader._pool_of(info).array(shape, dtype) if tensor is None else tensor.numpy()
-        copy_slots(session.arena, offsets, info.sample_bytes, array.reshape(-1).view(np.uint8))
-        if not loader._torch:
+        buffer, made = None, []
+        for field in info.layout:
+            shape = entries.size, *field.dims
+            tensor = self._pinned(shape, field.dtype) if self._loader._pin_memory else None
+            if tensor is None and buffer is None:
+                buffer = self._loader._pool_of(info).array((entries.size * info.sample_bytes,), np.uint8)
+            if tensor is None:
+                start = entries.size * field.offset
+                array = buffer[start:start + entries.size * field.bytes].view(field.dtype).reshape(shape)
+            else:
+                array = tensor.numpy()
+            copy_slots(session.arena, offsets + field.offset, field.bytes, array.reshape(-1).view(np.uint8))
+            made.append(self._given(array, tensor, field))
+        return tuple(made) if info.layout.is_views else made[0]
+
+    def _given(self, array, tensor, field):
+        if not self._loader._torch:
             return array
         if tensor is None:
             import torch
             tensor = torch.from_numpy(array)
-        return _channels_first(tensor, info)
+        return _channels_first(tensor, field)
 
 
-def _channels_first(tensor, info):
+def _channels_first(tensor, field):
     """What torch has for a batch, an image, or the encoded bytes of one, as they lie in memory."""
-    return tensor.movedim(-1, -3) if info.layout and info.layout[0].kind == _layout.IMAGE_HWC else tensor
+    return tensor.movedim(-1, -3) if field is not None and field.kind == _layout.IMAGE_HWC else tensor
 
 
 class Epoch:

@@ -8,6 +8,8 @@ import types
 # What such a function may mention: of an image, of Pillow, of Python.
 _KNOWN = {"convert", "mode", "copy", "load", "getbands", "Image", "PIL", "isinstance", "RGB"}
 _DEPTH_MOST = 3  # of functions that call each other
+# What a function may mention that makes a tensor of several images, besides modules of torch and torchvision.
+_STACKS = {"stack", "ToTensor", "PILToTensor", "to_tensor", "pil_to_tensor", "functional", "transforms", "v2"}
 
 
 def only_converts(transform):
@@ -15,6 +17,40 @@ def only_converts(transform):
     gives."""
     function = _function_of(transform)
     return function is not None and _mentions_only_known(function, _DEPTH_MOST) and _tried(function)
+
+
+def stacks(transform, count, size):
+    """The dtype of the tensor that a function makes of `count` images of that size, one behind the other: "float32"
+    from 0 to 1, or "uint8"; None: it is no function, or may do something else."""
+    function = _function_of(transform)
+    if function is None or not _mentions_only_stacks(function.__code__, function):
+        return None
+    try:
+        import numpy as np
+        from PIL import Image
+        height, width = size if isinstance(size, (list, tuple)) else (size, size)
+        noise = np.random.default_rng(1).integers(0, 256, (count, height, width, 3), np.uint8)
+        given = function([Image.fromarray(image) for image in noise]).numpy()
+    except Exception:
+        return None
+    wanted = noise.transpose(0, 3, 1, 2)
+    for dtype, levels in (("uint8", wanted), ("float32", wanted.astype(np.float32) / np.float32(255))):
+        if given.dtype == dtype and np.array_equal(given, levels):
+            return dtype
+    return None
+
+
+def _mentions_only_stacks(code, function):
+    inner = [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    known = all(name in _STACKS or _is_torchs(function.__globals__.get(name)) for name in code.co_names)
+    return known and not code.co_freevars and all(_mentions_only_stacks(part, function) for part in inner)
+
+
+def _is_torchs(value):
+    """Whether it is a module of torch or torchvision, or makes a tensor of an image."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in ("torch", "torchvision")
+    return type(value).__module__.startswith("torchvision.") and type(value).__name__ in _STACKS
 
 
 def why_not(transform):

@@ -14,6 +14,7 @@ DTYPES = ("uint8", "float16", "float32")
 IMAGE_HWC, IMAGE_CHW = KINDS = range(2)
 
 _IMAGE_DIMS = 3
+_IMAGE = "image"
 _NAME = re.compile(rb"([a-z][a-z0-9_]{0,22})\0+")
 
 
@@ -24,6 +25,10 @@ class Field(NamedTuple):
     dtype: str
     dims: tuple
     offset: int
+
+    @property
+    def bytes(self):
+        return np.dtype(self.dtype).itemsize * self.dims[0] * self.dims[1] * self.dims[2]
 
     def __str__(self):
         order = "CHW" if self.kind == IMAGE_CHW else "HWC"
@@ -37,6 +42,11 @@ class Layout(tuple):
 
     def __str__(self):
         return ", ".join(map(str, self)) or "encoded bytes"
+
+    @property
+    def is_views(self):
+        """Whether samples are views, be it one. Without views the only field is called image."""
+        return len(self) > 0 and self[0].name != _IMAGE
 
 
 def _field(name, kind, dtype, rank, *rest):
@@ -60,7 +70,7 @@ def read(rows, sample_bytes):
         if field.offset < end or field.offset % size:
             raise FormatError(f"field {field.name} of a sample begins at byte {field.offset}, in another one, or not "
                               f"at a multiple of {size}")
-        end = field.offset + size * field.dims[0] * field.dims[1] * field.dims[2]
+        end = field.offset + field.bytes
     if fields and end != sample_bytes:
         raise FormatError(f"the fields of a sample of {sample_bytes} bytes end at byte {end}")
     if len({field.name for field in fields}) != len(fields):

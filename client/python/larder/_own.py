@@ -34,15 +34,23 @@ class Own:
         if isinstance(self._transform, OnBatch):
             parts = self._transform.function(*parts)
         elif self._transform is not None:
-            parts = (_together([self._transform(image) for image in parts[0]]), *parts[1:])
+            parts = (_together([self._transform(image) for image in _apart(parts[0])]), *parts[1:])
         if self._collate_fn is not None:
-            return self._collate_fn(list(zip(*parts)))
+            return self._collate_fn(list(zip(_apart(parts[0]), *parts[1:])))
         return parts if self._as_dict is None else dict(zip(self._as_dict, parts))
 
 
+def _apart(images):
+    """The images of a batch one by one; with views, a tuple of them for each sample."""
+    return list(zip(*images)) if isinstance(images, tuple) else images
+
+
 def _together(images):
-    """One tensor or array, where all are of one shape; else the list as it is."""
+    """One tensor or array, where all are of one shape; a tuple of these, where all are tuples; else the list as it
+    is."""
     first = images[0]
+    if isinstance(first, tuple) and all(isinstance(image, tuple) and len(image) == len(first) for image in images):
+        return tuple(_together(list(column)) for column in zip(*images))
     shape, kind = getattr(first, "shape", None), type(first)
     if shape is None or not all(type(image) is kind and image.shape == shape for image in images):
         return images

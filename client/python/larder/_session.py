@@ -130,7 +130,7 @@ class Session:
 
     def _check_info(self):
         info = self.info
-        if len(info.layout) > 1 or (info.layout and info.layout[0].offset):
+        if not info.layout.is_views and (len(info.layout) > 1 or (info.layout and info.layout[0].offset)):
             raise VersionMismatch(f"the daemon at {self.path} makes samples of several fields ({info.layout}), and "
                                   "this package knows images alone: install the release of Larder that the daemon has")
         if info.layout and info.sample_bytes > self.arena.size:

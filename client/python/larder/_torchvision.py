@@ -38,12 +38,11 @@ _DTYPES = ("uint8", "float16", "float32")
 _ORDERED_MOST = 3  # so many transforms have six orders
 _SIZED = ("center_crop", "random_crop", "random_resized_crop", "center_crop_or_pad", "random_crop_or_pad")
 _WHY = {
-    "FiveCrop": "it makes several images of one, and a sample of a Loader is one image: CenterCrop is its middle one",
-    "TenCrop": "it makes several images of one, and a sample of a Loader is one image: CenterCrop is one of them",
     "ObjectDetection": "its samples keep the sizes of their images, and a batch has one size: Resize and CenterCrop",
     "SemanticSegmentation": "its samples keep the shapes of their images, and a batch has one size: Resize([h, w])",
     "VideoClassification": "it is for clips, and a sample of a Loader is one image",
 }
+_CORNERS = ("top_left", "top_right", "bottom_left", "bottom_right")
 _told = False  # what floating point costs
 
 
@@ -51,7 +50,8 @@ def from_torchvision(compose):
     """A pipeline that does what a torchvision Compose (or one transform, or a list of them) does to an image as PIL
     opens it: classic transforms and v2, weights.transforms(), and timm's create_transform. Ends as torchvision would:
     after ToTensor in float32, channels first, which takes four times the memory, and is warned of once; without a
-    conversion to a tensor in uint8, channels last. Raises
+    conversion to a tensor in uint8, channels last. A list with FiveCrop or TenCrop becomes a list of larder.View, of
+    which each batch has a tensor for each, where the list has them stacked. Raises
     larder.InvalidArgument with the position and name of a transform that Larder has no operator for, or that stands
     where Larder's would mean something else: larder.split then takes what there is before it.
     """
@@ -80,6 +80,8 @@ def split(compose):
         except InvalidArgument as error:
             why = str(error)
             continue
+        if walk.fanned and count < len(listed):
+            continue  # what is left would get several images at once
         steps = walk.end()
         break
     if count == len(listed):
@@ -102,6 +104,8 @@ def _makes_size(step):
 def _tell_cost(steps):
     """Says once what floating point costs, and how to do without."""
     global _told
+    if steps and isinstance(steps[0], transforms.View):
+        steps = steps[0].pipeline
     dtype = next((step.arguments["dtype"] for step in steps if step.name == "to_dtype"), "uint8")
     if _told or dtype == "uint8":
         return
@@ -125,11 +129,13 @@ def _flat(item):
 
 class _Walk:
     """One pass over a list of transforms. `_tensor`: it is a tensor by now. `_dtype`: the conversion that is still to
-    be written, after the last step that moves pixels; None: none. `_float`: it was written."""
+    be written, after the last step that moves pixels; None: none. `_float`: it was written. `_fan`: how each of several
+    images begins, which the steps go on with; None: there is one. `_stacked`: a function has put them together."""
 
     def __init__(self, listed):
         self.list = listed
         self._steps = []
+        self._fan, self._stacked = None, False
         self._tensor = self._float = False
         self._dtype = None
 
@@ -137,10 +143,20 @@ class _Walk:
     def is_tensor(self):
         return self._tensor
 
+    @property
+    def fanned(self):
+        return self._fan is not None
+
     def take(self, position, transform, within=""):
         self._where = f"{within}transform {position}, {getattr(transform, '__name__', type(transform).__name__)}"
         name = _name(transform)
-        if name in _PIXELS:
+        if name in ("FiveCrop", "TenCrop") and not self.fanned:
+            self._fan_out(name, transform)
+        elif self.fanned and not self._stacked:
+            self._stack(transform)
+        elif self.fanned and name not in (*_CONVERSIONS, "Normalize", *_NOTHING):
+            self._refuse("it stands behind several images of one: put it before them")
+        elif name in _PIXELS:
             self._pixels(name, transform)
         elif name == "RandomShortestSize":
             self._shortest(transform)
@@ -167,17 +183,41 @@ class _Walk:
         elif name.startswith("timm."):
             self._timm(name, transform)
         elif name not in _NOTHING or (name == "ToPILImage" and self._tensor):
-            self._refuse(_WHY.get(name) or _functions.why_not(transform) or "Larder has no operator for it")
+            self._refuse(_WHY.get(name) or _functions.why_not(transform) or _why_views(transform) or
+                         "Larder has no operator for it")
 
     def end(self):
         self._write_dtype()
         if self._tensor:
             self._steps.append(transforms.Layout("CHW"))
-        return self._steps
+        return self._steps if self._fan is None else [transforms.View([*begin, *self._steps]) for begin in self._fan]
 
     def _refuse(self, why):
         raise InvalidArgument(f"{self._where}: {why}. larder.split(compose) takes what stands before it, and gives the "
                               "rest to the script")
+
+    def _fan_out(self, name, transform):
+        """The corners and the middle; of TenCrop also those of the mirrored image."""
+        if self._float:
+            self._refuse(f"it stands after the conversion to floating point: put that behind it, {self._better()}")
+        crops = [transforms.CornerCrop(transform.size, corner) for corner in _CORNERS]
+        self._fan = [[*self._steps, crop] for crop in (*crops, transforms.CenterCrop(transform.size))]
+        if name == "TenCrop":
+            flip = (transforms.RandomVerticalFlip if transform.vertical_flip else transforms.RandomHorizontalFlip)(1.0)
+            self._fan += [[*begin[:-1], flip, begin[-1]] for begin in self._fan]
+        self._steps = []
+
+    def _stack(self, transform):
+        """What stands behind several images: a function that makes a tensor of each, and puts these together."""
+        size, grey = self._fan[0][-1].arguments["size"], self._is_grey()
+        dtype = None if self._tensor or grey else _functions.stacks(transform, len(self._fan), size)
+        if dtype is None:
+            self._refuse("it stands behind several images of one, and Larder knows there only the function that makes "
+                         "tensors of them, Lambda(lambda images: torch.stack([ToTensor()(one) for one in images])). "
+                         "Leave it out: a batch has the tensors of each")
+        self._tensor = self._stacked = True
+        if dtype == "float32":
+            self._dtype = ("float32", True)
 
     def _pixels(self, name, transform):
         if self._float or (self._dtype and not self._moves(name, transform) and not self._rounds(name, transform)):
@@ -210,7 +250,7 @@ class _Walk:
 
     def _is_grey(self):
         return any(step.name == "grayscale" and step.arguments.get("num_output_channels", 1) == 1
-                   for step in self._steps)
+                   for step in (*self._steps, *(self._fan or [()])[0]))
 
     def _group(self, name, transform):
         """Alternatives of which chance takes one, a list that it takes or leaves, or one that it shuffles."""
@@ -352,6 +392,14 @@ def _name(transform):
     if type(transform).__module__.partition(".")[0] != "timm":
         return name
     return _timm.NAMES.get(name, "timm." + name)
+
+
+def _why_views(transform):
+    """What to say of an object that has lists of its own; None: it has none."""
+    lists = [name for name, part in getattr(transform, "__dict__", {}).items() if type(part).__name__ in _LISTS]
+    given = ", ".join(f"it.{name}" for name in lists)
+    return lists and (f"it has lists of its own ({', '.join(lists)}): if it gives a view of the image by each, give "
+                      f"Loader(…, views=[{given}]), and larder.View(list, count) for one that it calls several times")
 
 
 def _label(transform):

@@ -16,7 +16,7 @@ import time
 import warnings
 import weakref
 
-from . import _control, _labels, _options, _pipelines, _ranks, _state, _stranger, _trainers, _wire, transforms
+from . import _control, _labels, _options, _pipelines, _ranks, _state, _stranger, _trainers, _views, _wire
 from ._buffers import Pool
 from ._dataset import BatchSampler, Content, Dataset, Sampler
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
@@ -47,9 +47,9 @@ os.register_at_fork(after_in_child=_forked)
 def _in_turn(method):
     """Of a Loader's threads one at a time is in such a method."""
     @functools.wraps(method)
-    def call(self, *arguments):
+    def call(self, *arguments, **named):
         with self._lock:
-            return method(self, *arguments)
+            return method(self, *arguments, **named)
     return call
 
 
@@ -65,6 +65,10 @@ class Loader:
     samples are encoded bytes and no pixels, images are a list of bytes objects. Batches are the caller's to keep and to
     write to.
 
+    views          several views of each image, made of one decode: a list of pipelines (torchvision's Compose, too, and
+                   larder.View(pipeline, count)), or how many views of the one pipeline. larder.recipes.DINO is such a
+                   list. Images are then a tuple with a tensor for each view. A pipeline beside a list of views is what
+                   all of them begin with
     drop_last      leave out an epoch's last batch when it is not full
     shuffle        "dependent" (True): uniform, shared with other jobs; "strict": depends on seed and epoch alone;
                    "none" (False): in order
@@ -109,8 +113,9 @@ class Loader:
                    float32. Names in place of numbers are classes, numbered in their order: `classes` has them
     as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries
     transform      a function of the script's own for each image, which is called with a tensor (an array without
-                   torch) and gives what takes its place; larder.split gives one. larder.OnBatch(f): f(images, labels)
-                   is called once a batch. It runs here, last of all, for this job alone: nothing of it is shared
+                   torch; with views a tuple of them) and gives what takes its place; larder.split gives one.
+                   larder.OnBatch(f): f(images, labels) is called once a batch. It runs here, last of all, for this job
+                   alone: nothing of it is shared
     collate_fn     a function that makes the batch of a list of (image, label) as a DataLoader's does; runs last too
     socket         the daemon's socket; by default LARDER_SOCKET, else this user's daemon, which is started when needed
     timeout        seconds to wait for a batch (or for the registration) before larder.Timeout; None: for ever
@@ -120,18 +125,18 @@ class Loader:
     may share an iterator: each batch goes to one of them.
     """
 
-    def __init__(self, dataset, pipeline=None, batch_size=64, *, pipelines=None, drop_last=False, shuffle="dependent",
-                 epochs=None, seed=0, prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False,
-                 relabel=False, name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
-                 pin_memory=False, rank=None, world_size=None, job=None, ordered=False, weight=1.0, state=None,
-                 reconnect=60, labels=None, with_paths=False, as_dict=None, local_world_size=None, transform=None,
-                 collate_fn=None, **foreign):
+    def __init__(self, dataset, pipeline=None, batch_size=64, *, views=None, pipelines=None, drop_last=False,
+                 shuffle="dependent", epochs=None, seed=0, prefetch=2, bad_samples="skip", subset=None,
+                 augment="shared", all_files=False, relabel=False, name=None, zero_copy=False, output="auto",
+                 with_ids=False, socket=None, timeout=None, pin_memory=False, rank=None, world_size=None, job=None,
+                 ordered=False, weight=1.0, state=None, reconnect=60, labels=None, with_paths=False, as_dict=None,
+                 local_world_size=None, transform=None, collate_fn=None, **foreign):
         _options.refuse(foreign)
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
         self._closed = False
         self._given = _ranks.Given(rank, world_size, name or job, local_world_size)
-        schedule = _pipelines.from_arguments(pipeline, pipelines)
+        schedule = _pipelines.from_arguments(pipeline, views, pipelines)
         self._follows_states = pipelines is None  # where they have other pipelines
         asked = _options.job(dataset, schedule.at(0), batch_size, drop_last, shuffle, epochs, seed, prefetch,
                              bad_samples, subset, augment, all_files, relabel, weight)
@@ -301,10 +306,11 @@ class Loader:
         self._job.set_epoch(_options.whole("epoch", epoch, 0, _wire.EPOCHS_MAX - 1), current is not None)
 
     @_in_turn
-    def set_pipeline(self, pipeline):
-        """Gives the next epoch and all behind it another pipeline, of another size for instance. The epoch that the
-        loop is in keeps its own. States have it."""
-        self._job.schedule.change(self._job.epoch, transforms.to_json(pipeline).encode())
+    def set_pipeline(self, pipeline=None, views=None):
+        """Gives the next epoch and all behind it another pipeline, of another size for instance, and views as
+        Loader(views=…) does; what was given to the Loader holds no more. The epoch that the loop is in keeps its own.
+        States have it."""
+        self._job.schedule.change(self._job.epoch, _views.to_json(pipeline, views).encode())
 
     def stats(self):
         """What this loader has given so far: samples, batches, wait_s (the seconds that it waited for batches), and

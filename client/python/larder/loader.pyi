@@ -10,7 +10,7 @@ from ._dataset import BatchSampler, Dataset, Sampler
 from ._epoch import Batch as Batch, Epoch
 from ._own import OnBatch
 from .subset import Subset
-from .transforms import Operator
+from .transforms import Operator, View
 
 _Path = str | PathLike[str]
 # Of what a list has operators and plain JSON beside each other, type checkers only know that it is of objects.
@@ -33,10 +33,11 @@ class Loader:
     def __init__(
         self,
         dataset: _Path,
-        pipeline: _Pipeline | None = None,
+        pipeline: _Pipeline | View | None = None,
         batch_size: SupportsIndex = 64,
         *,
-        pipelines: Mapping[int, _Pipeline] | None = None,
+        views: SupportsIndex | Iterable[object] | None = None,
+        pipelines: Mapping[int, _Pipeline | View] | None = None,
         drop_last: bool = False,
         shuffle: Literal["dependent", "strict", "none"] | bool = "dependent",
         epochs: SupportsIndex | None = None,
@@ -107,7 +108,9 @@ class Loader:
     @property
     def epoch(self) -> int: ...
     def set_epoch(self, epoch: SupportsIndex) -> None: ...
-    def set_pipeline(self, pipeline: _Pipeline | None) -> None: ...
+    def set_pipeline(
+        self, pipeline: _Pipeline | View | None = None, views: SupportsIndex | Iterable[object] | None = None
+    ) -> None: ...
     def stats(self) -> _Stats: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: dict[str, Any]) -> None: ...

@@ -1,6 +1,6 @@
 """The lists of augmentations that papers train with: larder.recipes.MAE is a pipeline, larder.recipes.MAE(size=192) the
-same for another size. Where a paper takes several views of an image, it is a tuple of the pipelines of its kinds of
-views: a Loader has one view of each sample, so each pipeline goes to a Loader of its own.
+same for another size. Where a paper takes several views of an image, it is a tuple of larder.View, for
+larder.Loader(path, views=larder.recipes.DINO): a batch has a tensor for each of the ten.
 
 All end in 8-bit pixels: larder.to_device(loader, device, normalize=(larder.recipes.MEAN, larder.recipes.STD)) makes
 them floating point. docs/recipes.md says what each list is.
@@ -8,7 +8,7 @@ them floating point. docs/recipes.md says what each list is.
 
 from .transforms import (ColorJitter, GaussianBlur, Grayscale, PilGaussianBlur, RandomApply, RandomChoice, RandomCrop,
                          RandomGrayscale, RandomHorizontalFlip, RandomResizedCrop, RandomSolarize, Resize,
-                         TimmRandAugment)
+                         TimmRandAugment, View)
 
 __all__ = ["BEiT", "BYOL", "BarlowTwins", "ConvNeXt", "DINO", "DINOv2", "DeiT", "DeiT_III", "MAE", "MoCo_v1", "MoCo_v2",
            "MoCo_v3", "RSB", "SimCLR", "SwAV", "MEAN", "STD"]
@@ -17,7 +17,7 @@ _FILL = [124, 116, 104]  # MEAN in levels, as timm rounds it
 
 
 def _recipe(make):
-    """The list, or tuple of lists, that `make` gives, which can be called for another one."""
+    """The list, or tuple of views, that `make` gives, which can be called for another one."""
     first = make()
     kind = type(make.__name__, (type(first),), {"__call__": staticmethod(make), "__doc__": make.__doc__,
                                                 "__reduce__": lambda self: make.__name__, "__module__": __name__,
@@ -43,16 +43,16 @@ def _gaussian(size, p):
 
 @_recipe
 def SimCLR(size=224, strength=1.0):
-    """SimCLR's view (both are of one kind). The blur's kernel is a tenth of the size."""
+    """SimCLR's two views. The blur's kernel is a tenth of the size."""
     jitter = [strength * part for part in (0.8, 0.8, 0.8, 0.2)]
-    return _view(size, [0.08, 1], _gaussian(size // 10, 0.5), jitter, interpolation="bilinear")
+    return (View(_view(size, [0.08, 1], _gaussian(size // 10, 0.5), jitter, interpolation="bilinear"), 2),)
 
 
 @_recipe
 def MoCo_v1(size=224):
-    """MoCo v1's view (both are of one kind)."""
-    return [RandomResizedCrop(size, scale=[0.2, 1]), RandomGrayscale(0.2), ColorJitter(0.4, 0.4, 0.4, 0.4),
-            RandomHorizontalFlip()]
+    """MoCo v1's two views."""
+    return (View([RandomResizedCrop(size, scale=[0.2, 1]), RandomGrayscale(0.2), ColorJitter(0.4, 0.4, 0.4, 0.4),
+                  RandomHorizontalFlip()], 2),)
 
 
 def _flip_last(view):
@@ -62,49 +62,53 @@ def _flip_last(view):
 
 @_recipe
 def MoCo_v2(size=224):
-    """MoCo v2's view (both are of one kind)."""
-    return _flip_last(_view(size, [0.2, 1], _pillow(0.5), (0.4, 0.4, 0.4, 0.1), interpolation="bilinear"))
+    """MoCo v2's two views."""
+    return (View(_flip_last(_view(size, [0.2, 1], _pillow(0.5), (0.4, 0.4, 0.4, 0.1), interpolation="bilinear")), 2),)
 
 
 @_recipe
 def MoCo_v3(size=224, crop_min=0.2):
     """MoCo v3's two views; for ViT its crop_min is 0.08."""
-    return tuple(_flip_last(_view(size, [crop_min, 1], _pillow(blur), solarize=solarize, interpolation="bilinear"))
+    return tuple(View(_flip_last(_view(size, [crop_min, 1], _pillow(blur), solarize=solarize,
+                                       interpolation="bilinear")))
                  for blur, solarize in ((1.0, 0), (0.1, 0.2)))
 
 
 @_recipe
 def BYOL(size=224):
     """BYOL's two views."""
-    return tuple(_view(size, [0.08, 1], _gaussian(size // 10, blur), solarize=solarize)
+    return tuple(View(_view(size, [0.08, 1], _gaussian(size // 10, blur), solarize=solarize))
                  for blur, solarize in ((1.0, 0), (0.1, 0.2)))
 
 
 @_recipe
 def BarlowTwins(size=224):
     """Barlow Twins' two views, and VICReg's."""
-    return tuple(_view(size, [0.08, 1], _pillow(blur), solarize=solarize) for blur, solarize in ((1.0, 0), (0.1, 0.2)))
+    return tuple(View(_view(size, [0.08, 1], _pillow(blur), solarize=solarize))
+                 for blur, solarize in ((1.0, 0), (0.1, 0.2)))
 
 
 @_recipe
 def SwAV(size=224, small=96):
-    """SwAV's two kinds of views: the large ones (two), and the small ones (six)."""
-    return tuple(_view(side, scale, _pillow(0.5), (0.8, 0.8, 0.8, 0.2), interpolation="bilinear")
-                 for side, scale in ((size, [0.14, 1]), (small, [0.05, 0.14])))
+    """SwAV's eight views: two large ones and six small ones."""
+    return tuple(View(_view(side, scale, _pillow(0.5), (0.8, 0.8, 0.8, 0.2), interpolation="bilinear"), count)
+                 for side, scale, count in ((size, [0.14, 1], 2), (small, [0.05, 0.14], 6)))
 
 
 @_recipe
 def DINO(size=224, small=96, scale=0.4):
-    """DINO's three kinds of views: the first large one, the second, and the small ones (eight)."""
-    return tuple(_view(side, part, _pillow(blur), solarize=solarize) for side, part, blur, solarize in
-                 ((size, [scale, 1], 1.0, 0), (size, [scale, 1], 0.1, 0.2), (small, [0.05, scale], 0.5, 0)))
+    """DINO's ten views: two large ones and eight small ones."""
+    return tuple(View(_view(side, part, _pillow(blur), solarize=solarize), count)
+                 for side, part, blur, solarize, count in
+                 ((size, [scale, 1], 1.0, 0, 1), (size, [scale, 1], 0.1, 0.2, 1), (small, [0.05, scale], 0.5, 0, 8)))
 
 
 @_recipe
 def DINOv2(size=224, small=98, scale=0.32):
-    """DINOv2's three kinds of views: the first large one, the second, and the small ones (eight)."""
-    return tuple(_view(side, part, _gaussian(9, blur), solarize=solarize) for side, part, blur, solarize in
-                 ((size, [scale, 1], 1.0, 0), (size, [scale, 1], 0.1, 0.2), (small, [0.05, scale], 0.5, 0)))
+    """DINOv2's ten views: two large ones and eight small ones."""
+    return tuple(View(_view(side, part, _gaussian(9, blur), solarize=solarize), count)
+                 for side, part, blur, solarize, count in
+                 ((size, [scale, 1], 1.0, 0, 1), (size, [scale, 1], 0.1, 0.2, 1), (small, [0.05, scale], 0.5, 0, 8)))
 
 
 @_recipe

@@ -8,6 +8,7 @@ import enum
 import inspect
 import json
 import numbers
+import operator
 
 from .errors import InvalidArgument
 
@@ -49,6 +50,23 @@ class Operator:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.arguments.items())})"
 
 
+class View:
+    """A view of each image among others: a pipeline, which is made `count` times, each time with draws of its own.
+    `name` says what the daemon calls it."""
+
+    def __init__(self, pipeline, count=1, name=None):
+        self.pipeline, self.count, self.name = pipeline, operator.index(count), name
+
+    def __eq__(self, other):
+        return isinstance(other, View) and vars(self) == vars(other)
+
+    __hash__ = None
+
+    def __repr__(self):
+        more = [f"count={self.count}"] * (self.count != 1) + [f"name={self.name!r}"] * (self.name is not None)
+        return f"View({', '.join([repr(self.pipeline), *more])})"
+
+
 def _plain(value):
     """What JSON can hold: enumerations (InterpolationMode) by value, torch and NumPy types by name, tuples as lists."""
     if isinstance(value, enum.Enum):
@@ -87,6 +105,9 @@ _TABLE = {
                         "timm's: resizes so that the image covers `size` (with `longest=1`: lies within it). A crop "
                         "follows."),
     "CenterCrop": ("center_crop: size", "Cuts out the middle. A smaller image is padded with black."),
+    "CornerCrop": ("corner_crop: size | corner",
+                   "Cuts out a `corner` (`top_left`, `top_right`, `bottom_left`, `bottom_right`), as one of "
+                   "torchvision's `FiveCrop`."),
     "CenterCropOrPad": ("center_crop_or_pad: size | fill padding_mode",
                         "timm's: cuts out the middle. A smaller image is padded with `fill`."),
     "RandomCrop": ("random_crop: size | padding pad_if_needed fill padding_mode",
@@ -187,16 +208,18 @@ def _operator(label, row, text):
 
 
 globals().update({label: _operator(label, *row) for label, row in _TABLE.items()})
-__all__ = ["Operator", *_TABLE]
+__all__ = ["Operator", "View", *_TABLE]
 
 
 def to_json(pipeline):
-    """The text that goes to the daemon: of a list of operators and plain JSON, of one of them, or of JSON text; "" for
-    None."""
+    """The text that goes to the daemon: of a list of operators and plain JSON, of one of them, of an object with views,
+    or of JSON text; "" for None."""
     if pipeline is None:
         return ""
-    if isinstance(pipeline, str) and pipeline.lstrip().startswith("["):
+    if isinstance(pipeline, str) and pipeline.lstrip().startswith(("[", "{")):
         return pipeline
+    if isinstance(pipeline, dict) and "views" in pipeline:
+        return json.dumps(pipeline)
     if isinstance(pipeline, (Operator, str, dict)) or not hasattr(pipeline, "__iter__"):
         pipeline = [pipeline]
     return json.dumps([_step(position, step) for position, step in enumerate(pipeline)])
@@ -210,8 +233,8 @@ def _step(position, step):
     if isinstance(step, type) and issubclass(step, Operator):
         raise InvalidArgument(f"pipeline[{position}] is the class {step.__name__}: call it, with its arguments")
     if isinstance(step, (list, tuple)):
-        raise InvalidArgument(f"pipeline[{position}] is a list: a Loader has one view of each sample, so of several "
-                              "lists give one, and the others to Loaders of their own")
+        raise InvalidArgument(f"pipeline[{position}] is a list: of several lists for one image, views of it are made: "
+                              "Loader(…, views=[list, list])")
     hint = ": larder.from_torchvision makes a pipeline of torchvision's transforms" \
         if "torchvision" in type(step).__module__ else ", not an operator of larder, a name or a dict"
     raise InvalidArgument(f"pipeline[{position}] is a {type(step).__module__}.{type(step).__name__}{hint}")

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, SupportsIndex
 
 class _Listed(Protocol):  # a NumPy array, a tensor
     def tolist(self) -> Any: ...
@@ -18,6 +18,13 @@ class Operator:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     @property
     def spec(self) -> dict[str, dict[str, Any]]: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+class View:
+    pipeline: Any
+    count: int
+    name: str | None
+    def __init__(self, pipeline: Any, count: SupportsIndex = 1, name: str | None = None) -> None: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
 # operators begin: stubs (tests/lint/operators --fix writes these lines from preprocess/ops/)
@@ -49,6 +56,9 @@ class ResizeKeepRatio(Operator):
 
 class CenterCrop(Operator):
     def __init__(self, size: int | _Numbers) -> None: ...
+
+class CornerCrop(Operator):
+    def __init__(self, size: int | _Numbers, corner: str | None = None) -> None: ...
 
 class CenterCropOrPad(Operator):
     def __init__(

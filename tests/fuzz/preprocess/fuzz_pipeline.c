@@ -28,6 +28,11 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         "{\"threshold\": 1e2}}, \"autocontrast\"]",
         "[{\"scale_jitter\": {\"target_size\": 9}}, {\"center_crop_or_pad\": {\"size\": 8}}, {\"random_affine\": "
         "{\"degrees\": 9, \"translate\": 0.1, \"shear\": [1, 2, 3, 4]}}, {\"timm_rand_augment\": {\"mstd\": 0.5}}]",
+        "{\"steps\": [{\"center_crop\": {\"size\": 8}}], \"views\": [{\"name\": \"large\", \"count\": 2, "
+        "\"steps\": [\"random_horizontal_flip\"]}, {\"steps\": []}, {\"count\": 1, \"steps\": []}]}",
+        "{\"views\": [{\"steps\": [\"random_horizontal_flip\"]}, {\"count\": 9, \"steps\": [{\"corner_crop\": "
+        "{\"size\": "
+        "8, \"corner\": \"bottom_left\"}}, {\"random_apply\": {\"transforms\": [\"autocontrast\"]}}]}]}",
     };
     if (index >= sizeof seeds / sizeof *seeds)
         return 0;

@@ -57,6 +57,14 @@ def decode(probe, table, files):
         table.compare(subject, 0, probe.prepare(whole(*image.size), data), image, name)
 
 
+def ten_crop(size):
+    """The pipelines of TenCrop's images, in its order."""
+    corners = [{"corner_crop": {"size": size, "corner": corner}}
+               for corner in ("top_left", "top_right", "bottom_left", "bottom_right")]
+    five = [[crop] for crop in (*corners, {"center_crop": {"size": size}})]
+    return five + [[{"random_horizontal_flip": {"p": 1}}, *steps] for steps in five]
+
+
 def crops(probe, table, files):
     """Proves: decoding a part gives the part of the whole: odd offsets, borders, all samplings."""
     for number, (name, data) in enumerate(files):
@@ -70,6 +78,9 @@ def crops(probe, table, files):
             theirs = theirs if probe.plan(pipeline, key, *image.size, op=1).skip else F.hflip(theirs)
             theirs = theirs if probe.plan(pipeline, key, *image.size, op=2).skip else F.vflip(theirs)
             table.compare("regional decode, crop and flips", 0, probe.prepare(pipeline, data, key), theirs, name)
+        size = [max(1, image.height * 2 // 3), max(1, image.width // 2)]
+        for theirs, steps in zip(F.ten_crop(image, size), ten_crop(size)):
+            table.compare("ten crops", 0, probe.prepare(steps, data), theirs, name)
 
 
 def resizes(probe, table, files):

@@ -44,6 +44,12 @@ class Probe:
         height, width, channels, dtype, layout, _ = out
         return ((channels, height, width) if layout else (height, width, channels)), DTYPES[dtype]
 
+    def sample_bytes(self, pipeline):
+        """Also of a pipeline with views."""
+        out = (ctypes.c_uint64 * 6)()
+        self._check(self.library.probe_shape(json.dumps(pipeline).encode(), out, self.text))
+        return out[5]
+
     def prepare(self, pipeline, data, key=(0, 0, 0), out=None):
         if out is None:
             shape, dtype = self.shape(pipeline)

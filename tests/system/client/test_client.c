@@ -86,6 +86,52 @@ static void count_batch(struct larder_loader *loader, struct larder_batch *batch
     }
 }
 
+#define VIEWS                                                                                                         \
+    "{\"views\": [{\"name\": \"whole\", \"steps\": [{\"resize\": {\"size\": [48, 48]}}]}, {\"count\": 2, \"steps\": " \
+    "[{\"random_crop\": {\"size\": [9, 7]}}, {\"to_dtype\": {\"dtype\": \"float32\"}}, {\"layout\": {\"layout\": "    \
+    "\"CHW\"}}]}]}"
+#define SMALL_BYTES (9u * 7u * 3u * 4u)
+
+/* check_fields compares what the loader says of its samples' views with VIEWS. */
+static void check_fields(const struct larder_loader *loader)
+{
+    static const char *const names[] = {"whole", "view_1", "view_2"};
+    struct larder_field field;
+    struct larder_info info;
+    assert_int_equal(larder_field_count(loader), 3);
+    assert_int_equal(larder_field_get(loader, 3, &field), LARDER_EINVAL);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(larder_field_get(loader, i, &field), 0);
+        assert_string_equal(field.name, names[i]);
+        assert_int_equal(field.offset, i == 0 ? 0 : SAMPLE_BYTES + (i - 1) * ((SMALL_BYTES + 63) / 64 * 64));
+        assert_int_equal(field.bytes, i == 0 ? SAMPLE_BYTES : SMALL_BYTES);
+        assert_int_equal(field.height, i == 0 ? SIDE : 9);
+        assert_int_equal(field.width, i == 0 ? SIDE : 7);
+        assert_int_equal(field.channels, 3);
+        assert_int_equal(field.dtype, i == 0 ? LARDER_UINT8 : LARDER_FLOAT32);
+        assert_int_equal(field.layout, i == 0 ? LARDER_HWC : LARDER_CHW);
+    }
+    assert_int_equal(larder_info_get(loader, &info), 0);
+    assert_int_equal(info.height, 0);
+    assert_int_equal(info.sample_bytes, field.offset + field.bytes);
+}
+
+/* check_view compares a field of a batch's samples, copied, with what the samples have at its place. */
+static void check_view(const struct larder_loader *loader, const struct larder_batch *batch, uint32_t number)
+{
+    static uint8_t copy[BATCH_SIZE * SAMPLE_BYTES];
+    struct larder_field field;
+    struct larder_sample sample;
+    assert_int_equal(larder_field_get(loader, number, &field), 0);
+    assert_int_equal(larder_batch_copy_field(batch, number, copy, field.bytes * larder_batch_count(batch) - 1),
+                     LARDER_ELIMIT);
+    assert_int_equal(larder_batch_copy_field(batch, number, copy, field.bytes * larder_batch_count(batch)), 0);
+    for (uint32_t i = 0; i < larder_batch_count(batch); i++) {
+        assert_int_equal(larder_batch_sample(batch, i, &sample), 0);
+        assert_memory_equal(copy + i * field.bytes, (const uint8_t *)sample.data + field.offset, field.bytes);
+    }
+}
+
 static int next(struct larder_loader *loader, struct larder_batch **out)
 {
     int rc = larder_next(loader, NEXT_TIMEOUT_MS, out);
@@ -160,6 +206,38 @@ static void keeps_order(void **state)
     }
     assert_int_equal(position, SAMPLES);
     larder_close(&loader);
+}
+
+/* Several views of each image: the loader says where each lies in a sample, one of them is what its list alone gives,
+ * and of two with one list each draws for itself. */
+static void gives_views(void **state)
+{
+    (void)state;
+    static uint8_t whole[BATCH_SIZE * SAMPLE_BYTES], plain[BATCH_SIZE * SAMPLE_BYTES];
+    struct larder_loader *views = open_with(VIEWS, 2, LARDER_SHUFFLE_NONE), *list = open_loader(2, LARDER_SHUFFLE_NONE);
+    uint32_t batches = 0, same = 0;
+    check_fields(views);
+    assert_int_equal(larder_field_count(list), 1);
+    assert_int_equal(larder_start_epoch(views, 0), 0);
+    assert_int_equal(larder_start_epoch(list, 0), 0);
+    for (struct larder_batch *batch, *other; next(views, &batch) == 0; batches++) {
+        assert_int_equal(next(list, &other), 0);
+        for (uint32_t number = 0; number < 3; number++)
+            check_view(views, batch, number);
+        assert_int_equal(larder_batch_copy_field(batch, 3, whole, sizeof whole), LARDER_EINVAL);
+        assert_int_equal(larder_batch_copy_field(batch, 0, whole, sizeof whole), 0);
+        assert_int_equal(larder_batch_copy(other, plain, sizeof plain), 0);
+        assert_memory_equal(whole, plain, larder_batch_bytes(other));
+        larder_batch_copy_field(batch, 1, whole, sizeof whole);
+        larder_batch_copy_field(batch, 2, plain, sizeof plain);
+        same += memcmp(whole, plain, SMALL_BYTES) == 0;
+        larder_batch_release(&batch);
+        larder_batch_release(&other);
+    }
+    assert_int_equal(batches, BATCHES);
+    assert_true(same < BATCHES);
+    larder_close(&views);
+    larder_close(&list);
 }
 
 /* Without a pipeline a sample is its file: pointer, length and copy. */
@@ -322,6 +400,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_sample_once, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(keeps_order, start_daemon, stop_daemon),
+        cmocka_unit_test_setup_teardown(gives_views, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(gives_files_as_they_are, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(hands_refusals_through, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(survives_kill, start_daemon, stop_daemon),

@@ -161,7 +161,8 @@ class Client:
         body = struct.pack("<8IQd", batch_size, prefetch, world_size, rank, epochs, shuffle, bad_policy,
                            flags | (HAS_STATE if fds else 0), seed, 1.0)
         body += struct.pack("<2I", 0, 0) if self.version >= 5 else b""  # all ranks are here
-        body += (text(name.encode()) + text(dataset.encode()) + text(json.dumps(list(pipeline)).encode()) +
+        pipeline = pipeline if isinstance(pipeline, dict) else list(pipeline)
+        body += (text(name.encode()) + text(dataset.encode()) + text(json.dumps(pipeline).encode()) +
                  text(json.dumps(subset).encode() if subset else b""))
         try:
             self.send(REGISTER, body, fds)

@@ -129,15 +129,6 @@ static void size_overflows(struct fake_daemon *daemon)
     spoil_register(daemon, 140, UINT32_MAX); /* the height */
 }
 
-static void several_fields(struct fake_daemon *daemon)
-{
-    struct wire_registered job = {.layout = fake_layout(2, 2, 3), .sample_bytes = 13, .held_max = 1};
-    job.layout.n = 2;
-    job.layout.fields[1] = (struct sample_field){.name = "mask", .rank = 3, .dims = {1, 1, 1}, .offset = 12};
-    job.layout.bytes = 13;
-    answer_register(daemon, &job);
-}
-
 static void holds_nothing(struct fake_daemon *daemon)
 {
     answer_register(daemon, &(struct wire_registered){.layout = fake_layout(1, 1, 1), .sample_bytes = 1});
@@ -173,15 +164,14 @@ static void refuses_hostile_opening(void **state)
         int code;
         bool unsealed;
     } cases[] = {
-        {no_arena, LARDER_EFORMAT, false},        {many_fds, LARDER_EFORMAT, false},
-        {pipe_for_arena, LARDER_EFORMAT, false},  {arena_too_small, LARDER_EFORMAT, false},
-        {arena_empty, LARDER_EFORMAT, false},     {garbage, LARDER_EFORMAT, false},
-        {wrong_answer, LARDER_EFORMAT, false},    {wrong_seq, LARDER_EFORMAT, false},
-        {newer_version, LARDER_EVERSION, false},  {wrong_size, LARDER_EFORMAT, false},
-        {size_overflows, LARDER_EFORMAT, false},  {holds_nothing, LARDER_EFORMAT, false},
-        {many_classes, LARDER_EFORMAT, false},    {classes_do_not_move, LARDER_EFORMAT, false},
-        {wrong_size, LARDER_EFORMAT, true},       {older_welcome, LARDER_EVERSION, false},
-        {several_fields, LARDER_EVERSION, false},
+        {no_arena, LARDER_EFORMAT, false},       {many_fds, LARDER_EFORMAT, false},
+        {pipe_for_arena, LARDER_EFORMAT, false}, {arena_too_small, LARDER_EFORMAT, false},
+        {arena_empty, LARDER_EFORMAT, false},    {garbage, LARDER_EFORMAT, false},
+        {wrong_answer, LARDER_EFORMAT, false},   {wrong_seq, LARDER_EFORMAT, false},
+        {newer_version, LARDER_EVERSION, false}, {wrong_size, LARDER_EFORMAT, false},
+        {size_overflows, LARDER_EFORMAT, false}, {holds_nothing, LARDER_EFORMAT, false},
+        {many_classes, LARDER_EFORMAT, false},   {classes_do_not_move, LARDER_EFORMAT, false},
+        {wrong_size, LARDER_EFORMAT, true},      {older_welcome, LARDER_EVERSION, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct larder_loader *loader = NULL;

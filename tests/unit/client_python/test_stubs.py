@@ -94,7 +94,8 @@ class Stubs(Case):
                 "Range": larder.Range(0, 1), "Fraction": larder.Fraction(0.5), "List": larder.List("x"),
                 "Classes": larder.Classes("x"), "Indices": larder.Indices([0]), "Dataset": loader.dataset,
                 "Sampler": loader.sampler, "BatchSampler": loader.batch_sampler,
-                "DeviceLoader": DeviceLoader.__new__(DeviceLoader), "Operator": larder.Operator()}
+                "DeviceLoader": DeviceLoader.__new__(DeviceLoader), "Operator": larder.Operator(),
+                "View": larder.View([])}
         for name, (_, kind) in stubbed_classes().items():
             if issubclass(kind, BaseException):
                 made[name] = kind("")
@@ -112,7 +113,8 @@ class Stubs(Case):
         tree = parsed("__init__")
         exported = [node.value for node in tree.body if isinstance(node, ast.Assign)]
         self.assertEqual(sorted(ast.literal_eval(exported[0])), sorted(larder.__all__))
-        imported = [name.asname for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names]
+        imported = [name.asname for node in tree.body if isinstance(node, ast.ImportFrom) and node.module
+                    for name in node.names]
         self.assertEqual(sorted(imported), sorted(larder.__all__))
         for name in set(larder.__all__) - {"__version__"}:
             thing = getattr(larder, name)

@@ -181,7 +181,7 @@ class FromTorchvision(Case):
         """What Larder has no operator for, and what it would do differently, is named with its position."""
         flip = made("RandomHorizontalFlip", p=0.5)
         for step, words in ((made("RandomIoUCrop"), "transform 1, RandomIoUCrop: .*no operator.*larder.split"),
-                            (made("Lambda"), "Lambda"), (made("FiveCrop"), "FiveCrop: it makes several images"),
+                            (made("Lambda"), "Lambda"), (made("Compositor"), "Compositor: .*no operator"),
                             (NORMALIZE, "Normalize: .*floating point"),
                             (made("RandomErasing"), "RandomErasing: .*ToTensor"),
                             (made("Resize", size=None, max_size=9), "Resize: .*its size"),
@@ -191,6 +191,26 @@ class FromTorchvision(Case):
         for dtype, words in ((Dtype("float64"), "not float64"), ({"image": Dtype("float32")}, "one dtype")):
             with self.assertRaisesRegex(larder.InvalidArgument, words):
                 specs(made("ToImage"), made("ToDtype", dtype=dtype, scale=True))
+
+    def test_several_images(self):
+        """FiveCrop and TenCrop are views: what stands before is in each, and what comes behind is refused."""
+        resize, five = made("Resize", size=9, max_size=None), made("FiveCrop", size=(4, 5))
+        views = larder.from_torchvision([resize, five])
+        self.assertEqual([[step.name for step in view.pipeline] for view in views],
+                         [["resize", "corner_crop"]] * 4 + [["resize", "center_crop"]])
+        self.assertEqual([view.pipeline[1].arguments for view in views[2:]],
+                         [{"size": [4, 5], "corner": "bottom_left"}, {"size": [4, 5], "corner": "bottom_right"},
+                          {"size": [4, 5]}])
+        ten = larder.from_torchvision([resize, made("TenCrop", size=(4, 5), vertical_flip=True)])
+        self.assertEqual(ten[:5], views)
+        self.assertEqual([[step.name for step in view.pipeline] for view in ten[5:]],
+                         [["resize", "random_vertical_flip", "corner_crop"]] * 4 +
+                         [["resize", "random_vertical_flip", "center_crop"]])
+        for behind in (five, made("RandomHorizontalFlip", p=0.5), made("ToTensor"), len):
+            with self.assertRaisesRegex(larder.InvalidArgument, "transform 2, .*behind several images"):
+                larder.from_torchvision([resize, five, behind])
+        with self.assertRaisesRegex(larder.InvalidArgument, "FiveCrop: .*behind it"):
+            larder.from_torchvision([resize, made("ToTensor"), NORMALIZE, five])
 
 
 if __name__ == "__main__":

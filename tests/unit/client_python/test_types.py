@@ -33,6 +33,9 @@ def train() -> dict[str, int]:
     larder.Loader("imagenet", taken, transform=rest, collate_fn=lambda samples: samples)
     larder.Loader("imagenet", taken, transform=larder.OnBatch(lambda images, labels: (images, labels)))
     larder.Loader("imagenet", None, state=None)
+    larder.Loader("imagenet", views=larder.recipes.DINO(size=192))
+    larder.Loader("imagenet", pipeline, views=2)
+    larder.Loader("imagenet", views=[pipeline, larder.View(operators, 8, name="small")])
     with larder.Loader(pathlib.Path("/data"), pipeline, 32, shuffle=False, subset=subset, epochs=2) as loader:
         for epoch in range(loader.epoch, 2):
             loader.set_epoch(epoch)
@@ -53,7 +56,6 @@ def train() -> dict[str, int]:
 WRONG = '''\
 import larder
 
-larder.Loader("/data")  # wrong
 larder.Loader("/data", [], shuffle="random")  # wrong
 larder.Loader("/data", [], bach_size=3)  # wrong
 larder.Loader("/data", larder.CenterCrop)  # wrong

@@ -144,7 +144,7 @@ static void test_refused(void **state)
     } cases[] = {
         {"", "pipeline: none was given"},
         {"[{\"resize\": {\"size\": 5}}", "pipeline: not JSON"},
-        {"{}", "pipeline: must be a list"},
+        {"{}", "pipeline: an object has"},
         {"3", "pipeline: must be a list"},
         {"[7]", "pipeline[0]: an operator is a name"},
         {"[{}]", "pipeline[0]: an operator is a name"},

@@ -64,6 +64,12 @@ class Examples(Runs):
     def test_numpy(self):
         self.python("train_numpy.py")
 
+    def test_dino(self):
+        """Two epochs with ten views of each image."""
+        self.need("torch")
+        printed = self.python("train_dino.py", "--batch-size", "20")
+        self.assertEqual(printed.count("10 views of each image"), 2)
+
     def test_ddp(self):
         """Two ranks that torchrun starts; where this torch's torchrun cannot, by the example itself."""
         self.need("torch")

@@ -142,6 +142,24 @@ class Versions(Case):
                     self.assertEqual(sorted(indices), list(range(40)))
                     client.close()
 
+    def test_several_views(self):
+        """Clients that know one image a sample alone are told so where there are several views, and the job ends with
+        them; a client of this version gets them."""
+        daemon, folder = self.daemon(), tree(40)
+        program = {"views": [{"count": 2, "steps": [{"center_crop": {"size": [6, 4]}}]}]}
+        for version in range(4, 8):
+            client = raw.Client(daemon.socket, version)
+            self.addCleanup(client.close)
+            with self.assertRaisesRegex(raw.Refused, "EVERSION.*several views|several views") as met:
+                client.register(folder, pipeline=program)
+            self.assertEqual((met.exception.code, met.exception.fatal), ("EVERSION", True))
+            self.assertTrue(until(lambda: not daemon.jobs(), 30))
+        client = raw.Client(daemon.socket, 8)
+        self.addCleanup(client.close)
+        fields = client.register(folder, pipeline=program)["fields"]
+        self.assertEqual([(field[0].rstrip(b"\0"), field[-1]) for field in fields], [(b"view_0", 0), (b"view_1", 128)])
+        self.assertEqual(sorted(sum((batch.indices for batch in client.epoch(0)), [])), list(range(40)))
+
 
 if __name__ == "__main__":
     main()

@@ -4,7 +4,7 @@ shape and type; of the others, that the error names the step. larder.recipes has
 import pickle
 
 import above  # noqa: F401
-from system import Case, larder, main, skip, tree
+from system import Case, files_of, larder, main, skip, tree
 
 try:
     import torch
@@ -80,7 +80,9 @@ RECIPES = (
     ("rgb", lambda: end(tv.Lambda(lambda image: image.convert("RGB")), CROP), None),
     ("tensor first", lambda: tv.Compose([tv.ToTensor(), tv.Resize((SIDE, SIDE)), jitter(0.2, 0.2, 0.2), NORM]), None),
     ("own function", lambda: end(CROP, tv.Lambda(lambda image: image.rotate(3))), "Lambda"),
-    ("ten crops", lambda: tv.Compose([tv.Resize(40), tv.TenCrop(SIDE)]), "TenCrop"),
+    ("ten crops behind", lambda: tv.Compose([tv.Resize(40), tv.TenCrop(SIDE), FLIP]), "RandomHorizontalFlip"),
+    ("ten crops, a method", lambda: tv.Compose([tv.Resize(40), tv.TenCrop(SIDE), tv.Lambda(lambda crops: crops[::2])]),
+     "Lambda"),
     ("v2.train", lambda: new(v2.RandomResizedCrop(SIDE, antialias=True), v2.RandomHorizontalFlip()), None),
     ("v2.eval", lambda: new(v2.Resize(40, antialias=True), v2.CenterCrop(SIDE)), None),
     ("v2.rgb", lambda: v2.Compose([v2.RGB(), v2.PILToTensor(), v2.RandomResizedCrop(SIDE, antialias=True),
@@ -138,19 +140,82 @@ class Recipes(Case):
         print(f"{name}: {tuple(images.shape)} {images.dtype}")
 
 
+def several(crops, *behind):
+    return tv.Compose([tv.Resize(40), crops, *behind])
+
+
+# Lists that make several images of one, and how they are put together.
+SEVERAL = (
+    ("five", lambda: several(tv.FiveCrop(SIDE)), 5),
+    ("ten", lambda: several(tv.TenCrop((SIDE, 24))), 10),
+    ("ten, upside down", lambda: several(tv.TenCrop(SIDE, vertical_flip=True)), 10),
+    ("five, stacked", lambda: several(tv.FiveCrop(SIDE), tv.Lambda(
+        lambda crops: torch.stack([tv.ToTensor()(crop) for crop in crops]))), 5),
+    ("ten, stacked in bytes and normalised", lambda: several(tv.TenCrop(SIDE), tv.Lambda(
+        lambda crops: torch.stack([tv.PILToTensor()(crop) for crop in crops])), tv.ConvertImageDtype(torch.float),
+        NORM), 10),
+)
+
+
+class SeveralImages(Case):
+    def test_crops(self):
+        """FiveCrop and TenCrop are views, each pixel for pixel what torchvision makes."""
+        from PIL import Image
+        daemon, dataset = self.daemon(), tree(8, classes=2, width=96, height=72)
+        for name, make, count in SEVERAL:
+            with self.subTest(name):
+                transform = make()
+                loader = self.loader(daemon, dataset, 1, larder.from_torchvision(transform), output="torch",
+                                     shuffle="none")
+                for (views, _, _), path in zip(loader, files_of(dataset)):
+                    theirs = transform(Image.open(path).convert("RGB"))
+                    self.assertEqual((len(views), len(theirs)), (count, count))
+                    for view, image in zip(views, theirs):
+                        image = image if isinstance(image, torch.Tensor) else tv.PILToTensor()(image)
+                        self.assertEqual(view.dtype, image.dtype)
+                        self.assertLess((view[0].float() - image.float()).abs().max().item(), 1e-6)
+
+    def test_what_is_left(self):
+        """split stops before several images where it does not know what stands behind them; an object with lists of
+        its own is told of views=."""
+        def mine(crops):
+            return torch.stack([tv.ToTensor()(crop) for crop in crops[1:]])
+
+        pipeline, rest = larder.split(tv.Compose([tv.Resize(40), tv.CenterCrop(36), tv.FiveCrop(SIDE), mine]))
+        self.assertEqual([type(step).__name__ for step in pipeline], ["Resize", "CenterCrop"])
+        self.assertRegex(rest.why, "behind several images of one")
+
+        class Two:
+            def __init__(self):
+                self.one, self.other = tv.Compose([CROP]), tv.Compose([FLIP])
+
+        with self.assertRaisesRegex(larder.InvalidArgument, r"Two: it has lists of its own \(one, other\).*views=\[it"):
+            larder.from_torchvision(Two())
+
+    def test_views_of_transforms(self):
+        """views= takes torchvision's lists as they are."""
+        daemon, dataset = self.daemon(), tree(8, classes=2, width=96, height=72)
+        with self.loader(daemon, dataset, 8, None, views=[end(CROP), larder.View(tv.Compose([CROP, FLIP]), 2)],
+                         output="torch") as loader:
+            (views, _, _), = loader
+        self.assertEqual([view.dtype for view in views], [torch.float32, torch.uint8, torch.uint8])
+        with self.assertRaisesRegex(larder.InvalidArgument, r"views\[1\]: transform 0, Lambda"):
+            self.loader(daemon, dataset, 8, None, views=[CROP, tv.Lambda(lambda image: image.rotate(3))])
+
+
 class Papers(Case):
     def test_lists(self):
-        """Each of larder.recipes is a pipeline, or several, that the daemon takes, for other sizes as well."""
+        """Each of larder.recipes is a pipeline, or views, that the daemon takes, for other sizes as well."""
         daemon, dataset = self.daemon(), tree(8, classes=2, width=96, height=72)
         names = sorted(set(larder.recipes.__all__) - {"MEAN", "STD"})
         self.assertEqual(len(names), 15)
         for name in names:
             recipe = getattr(larder.recipes, name)
-            small = recipe(SIDE)
-            for pipeline in small if isinstance(recipe, tuple) else [small]:
-                with self.subTest(name), self.loader(daemon, dataset, 8, pipeline) as loader:
-                    (images, _, _), = loader
-                    self.assertEqual(images.shape[0], 8)
+            with self.subTest(name), self.loader(daemon, dataset, 8, recipe(SIDE)) as loader:
+                (images, _, _), = loader
+                self.assertEqual(isinstance(images, tuple), isinstance(recipe, tuple))
+                for view in images if isinstance(images, tuple) else [images]:
+                    self.assertEqual(view.shape[0], 8)
             self.assertEqual(pickle.loads(pickle.dumps(recipe)), recipe)
 
     def test_timm_makes_them(self):

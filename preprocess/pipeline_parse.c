@@ -1,0 +1,73 @@
+/* pipeline_parse.c: makes a pipeline of its text, and closes an open one. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "preprocess/pipeline_priv.h"
+
+#define JSON_FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY)
+
+int pipeline_parse_open(const char *json, size_t len_bytes, struct pipeline **out, struct error *err)
+{
+    json_error_t where;
+    errno = 0; /* when memory runs out the library may report a wrong token, but malloc sets errno */
+    json_t *list = json_loadb(json, len_bytes, JSON_FLAGS, &where);
+    int rc;
+    if (len_bytes == 0)
+        rc = error_set(
+            err, LARDER_EINVAL,
+            "pipeline: none was given, and none is configured for this dataset: give a list of operators, or "
+            "[] for the files as they are");
+    else if (!list && errno == ENOMEM)
+        rc = error_set(err, LARDER_ENOMEM, "pipeline: no memory to read it");
+    else if (!list)
+        rc = error_set(err, LARDER_EINVAL, "pipeline: not JSON, at line %d, column %d: %s", where.line, where.column,
+                       where.text);
+    else if (json_is_object(list))
+        rc = pipeline_views_parse(list, out, err);
+    else if (!json_is_array(list))
+        rc = error_set(
+            err, LARDER_EINVAL,
+            "pipeline: must be a list of operators, such as [{\"random_resized_crop\": {\"size\": 224}}], or "
+            "an object with views");
+    else
+        rc = pipeline_list_parse(list, out, err);
+    json_decref(list);
+    return rc;
+}
+
+int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, struct error *err)
+{
+    struct pipeline *pipeline = NULL;
+    int rc = pipeline_parse_open(json, len_bytes, &pipeline, err);
+    if (rc == 0 && pipeline->open) {
+        pipeline_unref(&pipeline);
+        rc = pipeline_refuse_sizes(err);
+    }
+    if (rc == 0)
+        *out = pipeline;
+    return rc;
+}
+
+int pipeline_close(struct pipeline **place, struct image_size size, struct error *err)
+{
+    struct pipeline *open = *place, *closed = NULL;
+    CHECK_MAGIC(open, PIPELINE_MAGIC);
+    CHECK(open->open);
+    char *json = NULL;
+    const char *begin = open->n_views ? "{\"steps\":[" : "[", *end = open->n_views ? "]" : "";
+    int len = asprintf(&json, "%s{\"exact_size\":{\"size\":[%u,%u]}}%s,%s", begin, size.height, size.width, end,
+                       open->canonical + 1);
+    if (len < 0)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    int rc = pipeline_parse(json, (size_t)len, &closed, err);
+    free(json);
+    if (rc)
+        return error_prefix(err, rc, "with exact_size in front, for images of %u × %u pixels", size.width, size.height);
+    pipeline_unref(place);
+    *place = closed;
+    return 0;
+}
