@@ -11,6 +11,7 @@ static const struct manual_row commands[] = {
     {"larder datasets", "the datasets that jobs train on"},
     {"larder tree", "which samples the jobs have still to draw together, as it was at most 5 s ago"},
     {"larder events", "the last lines of the daemon's log"},
+    {"larder history [JOB]", "the jobs of the last day, ended ones too, or one over time, and what happened"},
     {"larder cluster status", "the nodes of the cluster, and what they give each other"},
     {"larder cluster leave", "give nothing more to the other nodes; jobs here go on"},
     {"larder explain JOB [--interval SECONDS]", "why a job waits, and what would help most"},
@@ -54,6 +55,9 @@ static const char notes[] =
     "tree: the jobs by what is left to them, the one with least first. Each vertex has the samples that all jobs below "
     "it have still to draw, and none above; each leaf those that its job has besides. Jobs in a fixed order are not in "
     "it.\n"
+    "history: WAITED is the part of its time in which a job's scripts stood still, OTHERS the part of its samples that "
+    "were prepared for other jobs. It reaches a day back, less where very many jobs train, and is kept over a restart "
+    "beside the catalog's checkpoints.\n"
     "cluster status: ASKED says whether this node asks that one for samples now; a job's RECEIVED are samples that it "
     "took "
     "from other nodes, REFUSED came and were not needed any more, MOVED were then asked of another node, and BACK "

@@ -64,9 +64,8 @@ static bool add_job(struct past *past, const struct past_job_sample *from, uint1
     }
     bool known = elapsed_s > 0 && elapsed_s <= PAST_GAP_S;
     if (known) {
-        *point = (struct point){.slot = slot,
-                                .per_s = (float)(delivered / elapsed_s),
-                                .shared_per_s = (float)(shared / elapsed_s)};
+        *point = (struct point){
+            .slot = slot, .per_s = (float)(delivered / elapsed_s), .shared_per_s = (float)(shared / elapsed_s)};
         running->minute_s += elapsed_s;
         running->delivered += delivered;
         running->shared += shared;

@@ -9,10 +9,10 @@ const char *const past_states[PAST_STATES] = {[PAST_RUNNING] = "running",
                                               [PAST_ENDED] = "ended",
                                               [PAST_CANCELLED] = "cancelled",
                                               [PAST_FAILED] = "failed",
-                                              [PAST_LOST] = "lost"};
-const char *const past_kinds[PAST_KINDS] = {[PAST_CAME] = "came",           [PAST_WENT] = "ended",
-                                            [PAST_CANCEL] = "cancelled",    [PAST_FAILURE] = "failed",
-                                            [PAST_BAD] = "bad samples",     [PAST_RESTART] = "daemon started"};
+                                              [PAST_LOST] = "interrupted"};
+const char *const past_kinds[PAST_KINDS] = {
+    [PAST_CAME] = "came",      [PAST_WENT] = "ended",      [PAST_CANCEL] = "cancelled",
+    [PAST_FAILURE] = "failed", [PAST_BAD] = "bad samples", [PAST_RESTART] = "daemon started"};
 
 _Static_assert(PAST_JOBS > JOBS_MAX, "there is a slot of a job that is gone for one that comes");
 

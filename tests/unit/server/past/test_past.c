@@ -314,7 +314,7 @@ static void test_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_curves), cmocka_unit_test(test_gap),   cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_curves), cmocka_unit_test(test_gap),       cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_ends),   cmocka_unit_test(test_many_jobs), cmocka_unit_test(test_gifts),
         cmocka_unit_test(test_bytes),  cmocka_unit_test(test_damage),
     };
