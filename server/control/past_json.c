@@ -121,9 +121,8 @@ static void put_curves(const struct reading *reading, const struct past_job_step
             all += (double)step->waits[cause];
         json_array_append_new(per_s, known ? json_real((double)step->per_s) : json_null());
         json_array_append_new(waits, known ? json_real(fmin(1, all)) : json_null());
-        json_array_append_new(others, known && step->per_s > 0
-                                          ? json_real((double)(step->shared_per_s / step->per_s))
-                                          : json_null());
+        json_array_append_new(others, known && step->per_s > 0 ? json_real((double)(step->shared_per_s / step->per_s))
+                                                               : json_null());
     }
     for (size_t cause = 0; cause < PAST_CAUSES && reading->asked->job; cause++) {
         json_t *of = json_array();

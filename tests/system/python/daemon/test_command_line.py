@@ -130,7 +130,7 @@ class CommandLine(Case):
     def test_without_a_daemon(self):
         """The exit status tells that none answers."""
         for words in (["ping"], ["status"], ["cancel", "a"], ["drain"], ["top"], ["jobs"], ["datasets"], ["events"],
-                      ["explain", "a"]):
+                      ["history"], ["explain", "a"]):
             result = run(*words, "--socket", os.path.join(self.folder, "none"))
             self.assertEqual((result.returncode, result.stdout), (NO_DAEMON, ""), words)
             self.assertIn("no daemon answers", result.stderr)
