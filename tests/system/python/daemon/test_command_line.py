@@ -149,6 +149,7 @@ class CommandLine(Case):
             shown = run("jobs", "--socket", self.server.socket).stdout.splitlines()
             self.assertEqual(shown[0].split(), "JOB RANKS EPOCH DONE LEFT PER SEC WAITS FOR SHARING BAD".split())
             self.assertEqual(shown[1].split()[:3], ["one", "1", "1"])
+            self.assertRegex(shown[1], r" 0% +0$")
             self.assertEqual([job["name"] for job in self.asked("jobs")], ["one"])
             self.assertEqual(self.asked("datasets"), [{"dataset": folder, "samples": 20, "store": None,
                                                        "jobs": ["one"]}])

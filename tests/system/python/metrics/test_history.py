@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 import subprocess
 import urllib.request
 
@@ -55,6 +56,10 @@ class History(Case):
             with open(path, "rb") as file:
                 return name.encode().ljust(129, b"\0") + bytes([state]) in file.read()
         return False
+
+    def shares(self):
+        """What `larder jobs` has under SHARING."""
+        return re.findall(r" (\d+)% +0$", self.larder("jobs").stdout, re.MULTILINE)
 
     def kinds(self, history, job):
         return [event["kind"] for event in history["events"] if event["job"] == job["id"]]
@@ -132,6 +137,8 @@ class History(Case):
                 urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/history{url}", timeout=20 * SLOW)
             self.assertEqual(failed.exception.code, 400)
             failed.exception.close()
+        self.assertTrue(until(lambda: any(int(part) > 0 for part in self.shares()), 60), self.larder("jobs").stdout)
+        self.assertTrue(all(int(part) <= 100 for part in self.shares()))
         nobody = self.larder("history", "nobody")
         self.assertEqual(nobody.returncode, 1)
         self.assertIn('no job "nobody" was here', nobody.stderr)
