@@ -61,6 +61,7 @@ struct daemon {
     struct registrar *registrar;
     struct peering *peering; /* NULL: this daemon is in no cluster */
     struct arrivals arrivals;
+    struct recorder *recorder;
     struct edges *edges;
     int end_fd;
 };
@@ -89,6 +90,12 @@ static void left(void *ctx)
 {
     struct daemon *daemon = ctx;
     CHECK(eventfd_write(daemon->end_fd, 1) == 0);
+}
+
+static void told(void *ctx, const struct driver_told *told)
+{
+    struct daemon *daemon = ctx;
+    recorder_told(daemon->recorder, told);
 }
 
 static void hand_over(void *ctx)
@@ -195,6 +202,7 @@ static int create_driver(struct daemon *daemon, const struct sharing_node *node,
                                    .node = node,
                                    .drained = drained,
                                    .left = left,
+                                   .told = told,
                                    .ctx = daemon};
     driver.engine.home = node != NULL;
     return driver_create(&driver, &daemon->driver, err);
@@ -302,6 +310,9 @@ int daemon_start(const struct config *config, int listen_fd, const struct daemon
         code = error_set(err, LARDER_ENOMEM, "no memory for the engine's inbox");
     daemon->arrivals.inbox = daemon->inbox;
     if (!code)
+        code = recorder_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, config->socket_path,
+                               &daemon->recorder, err);
+    if (!code)
         code = start_engine(daemon, err);
     if (!code) {
         daemon->edges = edges_create(&(struct edges_config){.config = config,
@@ -312,13 +323,16 @@ int daemon_start(const struct config *config, int listen_fd, const struct daemon
                                                             .scratch = daemon->scratch,
                                                             .origins = daemon->origins,
                                                             .watch = daemon->watch,
+                                                            .recorder = daemon->recorder,
                                                             .arena_bytes = arena_bytes(daemon->arena),
                                                             .start_ns = start_ns,
                                                             .start_time_s = start_time_s,
                                                             .hand_over = hand_over,
                                                             .ctx = daemon});
-        code = start_sessions(daemon, err);
+        code = recorder_start(daemon->recorder, edges_snapshot, daemon->edges, err);
     }
+    if (!code)
+        code = start_sessions(daemon, err);
     if (!code)
         code = edges_start(daemon->edges, err);
     if (code) {
@@ -374,6 +388,7 @@ void daemon_stop(struct daemon *daemon)
     if (!daemon)
         return;
     edges_stop(daemon->edges);
+    recorder_stop(daemon->recorder); /* jobs that end from here on do so because the daemon does */
     if (daemon->driver)
         driver_alone(daemon->driver);
     if (daemon->peering)
@@ -417,5 +432,6 @@ void daemon_destroy(struct daemon *daemon)
     if (daemon->end_fd >= 0)
         close(daemon->end_fd);
     edges_destroy(daemon->edges);
+    recorder_destroy(daemon->recorder);
     free(daemon);
 }

@@ -89,7 +89,7 @@ static void page_of(struct edges *edges, char *out, size_t size)
                  (unsigned)atomic_load(&edges->http_port));
 }
 
-static void snapshot(void *ctx, struct daemon_status *status)
+void edges_snapshot(void *ctx, struct daemon_status *status)
 {
     struct edges *edges = ctx;
     struct session_counts sessions;
@@ -118,6 +118,7 @@ static void snapshot(void *ctx, struct daemon_status *status)
     status->datasets = catalog.datasets;
     status->arena_budget_bytes = edges->of.arena_bytes;
     status->encoded_budget_bytes = edges->of.config->encoded_bytes;
+    status->history_bytes += recorder_bytes(edges->of.recorder);
     snapshot_storage(edges, status);
     scratch_budget_stats(edges->of.scratch, &status->scratch);
     for (int reason = BAD_NONE + 1; reason < BAD_REASONS; reason++)
@@ -128,7 +129,7 @@ static void snapshot(void *ctx, struct daemon_status *status)
 static char *status_json(void *ctx)
 {
     struct daemon_status status;
-    snapshot(ctx, &status);
+    edges_snapshot(ctx, &status);
     char *text = status_to_json(&status);
     status_clear(&status);
     return text;
@@ -146,6 +147,12 @@ static char *tree_json(void *ctx)
     char *text = status_tree_to_json(&edges->tree);
     pthread_mutex_unlock(&edges->tree_lock);
     return text;
+}
+
+static char *history_json(void *ctx, const char *job, uint32_t span_s)
+{
+    struct edges *edges = ctx;
+    return recorder_json(edges->of.recorder, job, span_s);
 }
 
 static char *http_status_json(void *ctx)
@@ -233,6 +240,7 @@ static int start_control(struct edges *edges, struct error *err)
     char path[CONFIG_SOCKET_PATH_MAX + sizeof ".control"];
     struct control_handlers handlers = {.status_json = status_json,
                                         .tree_json = tree_json,
+                                        .history_json = history_json,
                                         .cancel = cancel,
                                         .set_weight = set_weight,
                                         .drain = drain,
@@ -274,10 +282,11 @@ static int start_http(struct edges *edges, struct error *err)
     bool on_socket = *config->metrics_socket;
     if (!config->metrics_enabled || (!on_socket && config->metrics_port == 0))
         return 0;
-    edges->http_status = (struct status_cache){.read = snapshot, .ctx = edges};
+    edges->http_status = (struct status_cache){.read = edges_snapshot, .ctx = edges};
     struct http_handlers handlers = {.metrics_text = http_metrics_text,
                                      .status_json = http_status_json,
                                      .live_json = http_live_json,
+                                     .history_json = history_json,
                                      .ready = ready,
                                      .ctx = edges,
                                      .answers_per_s = HTTP_ANSWERS_PER_S,

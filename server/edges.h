@@ -6,6 +6,7 @@
 
 #include "server/config/config.h"
 #include "server/driver/driver.h"
+#include "server/recorder.h"
 
 /* What the edges need. All of it is borrowed, and outlives edges_stop. */
 struct edges_config {
@@ -15,8 +16,9 @@ struct edges_config {
     struct workers *workers;
     struct catalog *catalog;
     struct scratch_budget *scratch;
-    struct origins *origins;        /* may be NULL */
-    struct watch *watch;            /* may be NULL */
+    struct origins *origins; /* may be NULL */
+    struct watch *watch;     /* may be NULL */
+    struct recorder *recorder;
     uint64_t arena_bytes, start_ns; /* start_ns: when the daemon started, by clock_now_ns */
     double start_time_s;            /* when the daemon started, in Unix time */
     void (*hand_over)(void *ctx);   /* called when the daemon is to make room for another; gives back at once */
@@ -30,6 +32,8 @@ struct edges *edges_create(const struct edges_config *config); /* copies config;
 int edges_start(struct edges *edges, struct error *err);
 /* edges_log logs where HTTP is served. */
 void edges_log(struct edges *edges);
+/* edges_snapshot fills a snapshot of the daemon, as the recorder's read. ctx is the edges. Any thread. */
+void edges_snapshot(void *ctx, struct daemon_status *status);
 /* edges_leave gives up all that a successor with the same settings may need. Peers that are connected to the control
  * socket are still answered. */
 void edges_leave(struct edges *edges);

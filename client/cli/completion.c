@@ -9,8 +9,8 @@
 
 static const char words_of_commands[] =
     "    case $command in\n"
-    "    '') echo \"status top jobs datasets tree events explain doctor ping cancel weight drain poison check cache "
-    "cluster pack verify prepare plan bench completion\"\n"
+    "    '') echo \"status top jobs datasets tree events history explain doctor ping cancel weight drain poison check "
+    "cache cluster pack verify prepare plan bench completion\"\n"
     "        echo \"--socket --json --help --version\" ;;\n"
     "    status) echo \"--watch --interval --json --socket\" ;;\n"
     "    top) echo \"--interval --json --socket\" ;;\n"
@@ -25,7 +25,7 @@ static const char words_of_commands[] =
     "    verify) case $current in -*) echo \"--quiet\" ;; esac ;;\n"
     "    cluster) echo \"status leave keygen probe --cluster --authority --node --days --bundle --json --socket\" ;;\n"
     "    bench) \"$larder\" bench --help 2>/dev/null | sed -n 's/^  bench \\([a-z]*\\).*/\\1/p' ;;\n"
-    "    cancel | weight | explain)\n"
+    "    cancel | weight | explain | history)\n"
     "        LARDER_SOCKET=${socket:-$LARDER_SOCKET} \"$larder\" status --json 2>/dev/null |\n"
     "            python3 -c 'import json, sys; print(*(job[\"name\"] for job in json.load(sys.stdin)[\"jobs\"]))' \\\n"
     "                2>/dev/null\n"

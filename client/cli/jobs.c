@@ -89,9 +89,9 @@ static void print_job(const json_t *job, const json_t *before, double elapsed_s,
     cells_right(out, known && waits >= WAITS ? cause : "-", 7);
     if (color && waits >= 0.25)
         fputs("\033[0m", out);
-    const json_t *factor = json_object_get(job, "sharing_factor");
-    snprintf(buf, sizeof buf, "%.2f", cells_number(factor));
-    cells_right(out, json_is_number(factor) ? buf : "-", 7);
+    double delivered = cells_field(job, "delivered");
+    snprintf(buf, sizeof buf, "%.0f%%", delivered > 0 ? 100 * cells_field(job, "shared") / delivered : 0);
+    cells_right(out, delivered > 0 ? buf : "-", 7);
     cells_right(out, cells_count(cells_field(job, "bad_samples"), buf), 5);
     fputc('\n', out);
 }

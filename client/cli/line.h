@@ -37,12 +37,14 @@ struct cli_command {
 int cli_line_read(const struct cli_command *commands, size_t n_commands, char **argv, struct cli_line *out,
                   char ***rest);
 
-/* The commands with files of their own: lists.c, explain_job.c, doctor_all.c, top.c. Each returns the exit status. */
+/* The commands with files of their own: lists.c, history.c, explain_job.c, doctor_all.c, top.c. Each returns the exit
+ * status. */
 int cli_jobs(const struct cli_line *line);
 int cli_datasets(const struct cli_line *line);
 int cli_tree(const struct cli_line *line);
 int cli_events(const struct cli_line *line);
 int cli_cluster(const struct cli_line *line);
+int cli_history(const struct cli_line *line);
 int cli_explain_job(const struct cli_line *line);
 int cli_doctor(const struct cli_line *line);
 int cli_top(const struct cli_line *line);

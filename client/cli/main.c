@@ -103,6 +103,7 @@ static const struct cli_command commands[] = {
     {.name = "datasets", .run = cli_datasets},
     {.name = "tree", .run = cli_tree},
     {.name = "events", .run = cli_events},
+    {.name = "history", .words_max = 1, .needs = "a job's name, or nothing", .run = cli_history},
     {.name = "explain",
      .words_min = 1,
      .words_max = 1,

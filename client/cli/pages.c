@@ -11,6 +11,7 @@ static const struct manual_row commands[] = {
     {"larder datasets", "the datasets that jobs train on"},
     {"larder tree", "which samples the jobs have still to draw together, as it was at most 5 s ago"},
     {"larder events", "the last lines of the daemon's log"},
+    {"larder history [JOB]", "the jobs of the last day, ended ones too, or one over time, and what happened"},
     {"larder cluster status", "the nodes of the cluster, and what they give each other"},
     {"larder cluster leave", "give nothing more to the other nodes; jobs here go on"},
     {"larder explain JOB [--interval SECONDS]", "why a job waits, and what would help most"},
@@ -49,11 +50,14 @@ static const char notes[] =
     "ahead; HELD those it has not given back; SHARED the part of its samples that were prepared for another job.\n"
     "jobs and top: LEFT is the time to the epoch's end at the present rate; WAITS the part of the time in which the "
     "job's scripts stood still, and FOR what: load (its samples are read), prepare (they are decoded and augmented), "
-    "room (the arena or its quota is full), rank (other ranks); SHARING the samples that it got for each one that was "
-    "prepared for it.\n"
+    "room (the arena or its quota is full), rank (other ranks); SHARING the part of its samples that "
+    "was prepared for other jobs.\n"
     "tree: the jobs by what is left to them, the one with least first. Each vertex has the samples that all jobs below "
     "it have still to draw, and none above; each leaf those that its job has besides. Jobs in a fixed order are not in "
     "it.\n"
+    "history: WAITED is the part of its time in which a job's scripts stood still, OTHERS the part of its samples that "
+    "were prepared for other jobs. It reaches a day back, less where very many jobs train, and is kept over a restart "
+    "beside the catalog's checkpoints.\n"
     "cluster status: ASKED says whether this node asks that one for samples now; a job's RECEIVED are samples that it "
     "took "
     "from other nodes, REFUSED came and were not needed any more, MOVED were then asked of another node, and BACK "

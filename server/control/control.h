@@ -10,6 +10,9 @@
  *                                                  was at most 5 s ago)
  *   {"v":1,"op":"events"}                          {"v":1,"ok":true,"events":["time=… level=…",…]}
  *                                                  (the last lines of the log, the oldest first)
+ *   {"v":1,"op":"history","job":"NAME","span_s":3600}
+ *                                                  {"v":1,"ok":true,"history":{…}}   (past_json.h; without "job":
+ *                                                  of all jobs)
  *   {"v":1,"op":"cancel","job":"NAME","id":"…"}    {"v":1,"ok":true}
  *   {"v":1,"op":"weight","job":"NAME","weight":2.5,"id":"…"}
  *                                                  {"v":1,"ok":true}
@@ -29,6 +32,7 @@
 #define LARDER_SERVER_CONTROL_CONTROL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/error.h"
 #include "common/poison.h"
@@ -42,6 +46,7 @@
 struct control_handlers {
     char *(*status_json)(void *ctx); /* malloc'ed JSON, the caller's; NULL: no memory for it */
     char *(*tree_json)(void *ctx);   /* the same; the dependent sampling tree (status.h) */
+    char *(*history_json)(void *ctx, const char *job, uint32_t span_s); /* the same; see past_json.h */
     int (*cancel)(void *ctx, const char *job, struct error *err);
     /* weight is from JOB_WEIGHT_MIN to JOB_WEIGHT_MAX. */
     int (*set_weight)(void *ctx, const char *job, double weight, struct error *err);

@@ -117,6 +117,18 @@ static enum MHD_Result reply_live(const struct http *http, struct MHD_Connection
     return reply(connection, MHD_HTTP_OK, "application/json", text, text ? strlen(text) : 0);
 }
 
+/* reply_history takes ?span=SECONDS and ?job=NAME. */
+static enum MHD_Result reply_history(const struct http *http, struct MHD_Connection *connection)
+{
+    const char *job = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "job");
+    const char *span = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "span");
+    bool number = span && *span && strlen(span) <= 6 && strspn(span, "0123456789") == strlen(span);
+    if (span && !number)
+        return reply_line(connection, MHD_HTTP_BAD_REQUEST, "span is a number of seconds, from 60 to 86400\n");
+    char *text = http->handlers.history_json(http->handlers.ctx, job, number ? (uint32_t)atoi(span) : 0);
+    return reply(connection, MHD_HTTP_OK, "application/json", text, text ? strlen(text) : 0);
+}
+
 static enum MHD_Result reply_page(const struct http *http, struct MHD_Connection *connection)
 {
     (void)http;
@@ -155,11 +167,14 @@ static enum MHD_Result respond(const struct http *http, struct MHD_Connection *c
         answer = reply_status;
     else if (strcmp(url, "/api/v1/live") == 0)
         answer = reply_live;
+    else if (strcmp(url, "/api/v1/history") == 0)
+        answer = reply_history;
     else if (strcmp(url, "/-/ready") == 0)
         answer = reply_ready;
     else if (strcmp(url, "/-/healthy") != 0)
         return reply_line(connection, MHD_HTTP_NOT_FOUND,
-                          "not found: there are /, /metrics, /api/v1/status, /api/v1/live, /-/healthy and /-/ready\n");
+                          "not found: there are /, /metrics, /api/v1/status, /api/v1/live, /api/v1/history, /-/healthy "
+                          "and /-/ready\n");
     if (!get)
         return reply_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are possible\n");
     return answer ? answer(http, connection) : reply_line(connection, MHD_HTTP_OK, "healthy\n");

@@ -38,6 +38,7 @@ struct http_handlers {
     char *(*metrics_text)(void *ctx, size_t *len_bytes);
     char *(*status_json)(void *ctx);
     char *(*live_json)(void *ctx);
+    char *(*history_json)(void *ctx, const char *job, uint32_t span_s); /* job NULL: all; span_s 0: the default */
     bool (*ready)(void *ctx);
     void *ctx;
     /* The rate of answers to all clients together. After a pause answers_at_once may go out at once. Further requests

@@ -9,6 +9,7 @@
 #include "common/types.h"
 #include "server/control/control_priv.h"
 #include "server/control/live.h"
+#include "server/control/past_json.h"
 
 void control_memory_clear(struct control_memory *memory)
 {
@@ -85,6 +86,15 @@ static char *answer_jobs(const struct control_handlers *handlers)
     char *answer = dump(json_pack("{s:i,s:b,s:O?}", "v", 1, "ok", 1, "jobs", json_object_get(status, "jobs")));
     json_decref(status);
     return answer;
+}
+
+static char *answer_history(const struct control_handlers *handlers, const json_t *request)
+{
+    const json_t *job = json_object_get(request, "job"), *span = json_object_get(request, "span_s");
+    json_int_t span_s = json_integer_value(span);
+    if ((job && !json_is_string(job)) || (span && !(span_s >= PAST_SPAN_MIN_S && span_s <= PAST_SPAN_MAX_S)))
+        return fail(LARDER_EINVAL, "history's \"job\" is a text, and its \"span_s\" a whole number from 60 to 86400");
+    return answer_with("history", handlers->history_json(handlers->ctx, json_string_value(job), (uint32_t)span_s));
 }
 
 static bool changes_something(const char *op)
@@ -192,13 +202,15 @@ char *control_answer(const struct control_handlers *handlers, struct control_mem
         answer = answer_jobs(handlers);
     else if (strcmp(op, "events") == 0)
         answer = answer_with("events", live_lines_json(LOG_RECENT_ALL));
+    else if (strcmp(op, "history") == 0)
+        answer = answer_history(handlers, json);
     else if (strcmp(op, "poison") == 0)
         answer = answer_poison(handlers);
     else if (changes_something(op))
         answer = answer_change(handlers, memory, op, json);
     else
         answer = fail(LARDER_EINVAL,
-                      "no such \"op\": there are ping, status, jobs, tree, events, cancel, weight, drain, "
+                      "no such \"op\": there are ping, status, jobs, tree, events, history, cancel, weight, drain, "
                       "hand_over, cluster_leave, poison and poison_clear");
     json_decref(json);
     return answer;

@@ -46,6 +46,7 @@ void status_clear(struct daemon_status *status)
         free(status->jobs[i].pipeline);
         free(status->jobs[i].queues);
         free(status->jobs[i].governed);
+        free(status->jobs[i].givers);
     }
     free(status->jobs);
     free_cluster(status->cluster);

@@ -12,10 +12,11 @@
  *   samples   loaded, loaded_bytes, reads, decoded, prepared, delivered, prepared_per_delivered (null before the
  *             first), redirected {prepared, encoded} (picks that another sample served, by the level that had it),
  *             delivered_from {prepared, encoded, read} (samples delivered, by where memory had them when they
- *             were planned), bad {reason: count}
+ *             were planned), bad {reason: count}, prepare_s (seconds that threads have prepared)
  *   memory    arena {budget_bytes, reserved_bytes (memory taken at the moment), used_bytes, pinned_bytes,
  *             quota_bytes}, encoded {budget_bytes, used_bytes, look_ahead_bytes}, scratch {budget_bytes, used_bytes,
- *             waiting (threads), waits (images)}, evicted {prepared, encoded}
+ *             waiting (threads), waits (images)}, evicted {prepared, encoded}, history {budget_bytes} (what the daemon
+ *             remembers, at most)
  *   storage   source {samples, bytes} (read from sources), classes[], fastest first: {path, state ("filling", "full",
  *             "read_only", "off"), size_bytes, used_bytes, samples, segments, read {samples, bytes}, written {samples,
  *             bytes}, waiting_bytes (to be written), skipped (samples not written, because too many waited), corrupt
@@ -66,6 +67,7 @@
 #include "common/types.h"
 #include "preprocess/scratch_budget.h"
 #include "server/engine/engine.h"
+#include "server/past/past.h"
 
 #define STATUS_ROLES_MAX 8
 #define STATUS_CLASSES_MAX 8
@@ -110,6 +112,8 @@ struct status_job {
     char *pipeline;                     /* its pipeline in normal form */
     struct engine_queue_status *queues; /* by rank */
     struct status_queue *governed;      /* by rank */
+    struct past_giver *givers;          /* who prepared samples that it got */
+    size_t n_givers;
     size_t n_queues;
     uint32_t first_rank; /* first of the ranks at this node, whose queues these are */
 };
@@ -219,6 +223,7 @@ struct daemon_status {
     struct status_settings settings;
     uint32_t sessions, datasets;
     uint64_t arena_budget_bytes, encoded_budget_bytes;
+    uint64_t history_bytes; /* memory of what the daemon remembers, at most */
     struct scratch_budget_stats scratch;
     struct status_storage storage;
     struct engine_totals totals;

@@ -6,22 +6,7 @@
 
 #include "common/check.h"
 #include "server/control/status.h"
-
-/* text gives a JSON text, or JSON's null for NULL. */
-static json_t *text(const char *bytes)
-{
-    json_t *json = bytes ? json_string(bytes) : json_null();
-    if (json)
-        return json;
-    char *ascii = xstrdup(bytes); /* used if the bytes are not UTF-8 */
-    for (char *at = ascii; *at; at++) {
-        if ((unsigned char)*at >= 0x80)
-            *at = '?';
-    }
-    json = json_string(ascii);
-    free(ascii);
-    return json;
-}
+#include "server/control/text.h"
 
 static json_t *count(uint64_t value)
 {
@@ -55,11 +40,11 @@ static json_t *settings_json(const struct status_settings *settings, bool *faile
 static json_t *daemon_json(const struct daemon_status *status, bool *failed)
 {
     json_t *daemon = json_object(), *threads = json_object();
-    put(daemon, "version", text(status->version), failed);
+    put(daemon, "version", text_json(status->version), failed);
     put(daemon, "pid", count(status->process.pid), failed);
-    put(daemon, "state", text(status->draining ? "draining" : "running"), failed);
-    put(daemon, "socket", text(status->socket), failed);
-    put(daemon, "page", *status->page ? text(status->page) : json_null(), failed);
+    put(daemon, "state", text_json(status->draining ? "draining" : "running"), failed);
+    put(daemon, "socket", text_json(status->socket), failed);
+    put(daemon, "page", *status->page ? text_json(status->page) : json_null(), failed);
     put(daemon, "uptime_s", json_real(status->process.uptime_s), failed);
     put(daemon, "start_time_s", json_real(status->process.start_time_s), failed);
     put(daemon, "time_s", json_real(status->process.time_s), failed);
@@ -100,6 +85,7 @@ static json_t *samples_json(const struct daemon_status *status, bool *failed)
             put(bad, status->bad_reasons[i], count(counts->bad_samples[i]), failed);
     }
     put(samples, "bad", bad, failed);
+    put(samples, "prepare_s", json_real(status->preparations.sum_s), failed);
     return samples;
 }
 
@@ -126,6 +112,7 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
     put(memory, "encoded", encoded, failed);
     put(memory, "scratch", scratch, failed);
     put(memory, "evicted", evicted, failed);
+    put(memory, "history", json_pack("{s:I}", "budget_bytes", (json_int_t)status->history_bytes), failed);
     return memory;
 }
 
@@ -144,8 +131,8 @@ static json_t *storage_json(const struct status_storage *storage, bool *failed)
     for (uint32_t i = 0; i < storage->n_classes; i++) {
         const struct status_class *from = &storage->classes[i];
         json_t *row = json_object();
-        put(row, "path", text(from->path), failed);
-        put(row, "state", text(from->state), failed);
+        put(row, "path", text_json(from->path), failed);
+        put(row, "state", text_json(from->state), failed);
         put(row, "size_bytes", count(from->size_bytes), failed);
         put(row, "used_bytes", count(from->used_bytes), failed);
         put(row, "samples", count(from->samples), failed);
@@ -236,14 +223,14 @@ static json_t *job_json(const struct status_job *job, bool *failed)
 {
     const struct engine_job_status *engine = &job->engine;
     json_t *row = json_object();
-    put(row, "name", text(engine->name), failed);
+    put(row, "name", text_json(engine->name), failed);
     put(row, "job", count(engine->job), failed);
     put(row, "pid", known_count(job->pid), failed);
-    put(row, "client", text(job->client), failed);
-    put(row, "dataset", text(job->dataset), failed);
+    put(row, "client", text_json(job->client), failed);
+    put(row, "dataset", text_json(job->dataset), failed);
     put(row, "dataset_samples", known_count(job->dataset_samples), failed);
     put(row, "store", store_json(&job->store, failed), failed);
-    put(row, "pipeline", text(job->pipeline), failed);
+    put(row, "pipeline", text_json(job->pipeline), failed);
     put(row, "weight", json_real(engine->weight), failed);
     put(row, "batch_size", count(engine->batch_size), failed);
     put(row, "prefetch", count(engine->ahead.allowed), failed);
@@ -305,7 +292,7 @@ static json_t *id_json(const uint8_t id[STATUS_NODE_ID_BYTES])
     char hex[2 * STATUS_NODE_ID_BYTES + 1];
     for (size_t i = 0; i < STATUS_NODE_ID_BYTES; i++)
         snprintf(hex + 2 * i, 3, "%02x", id[i]);
-    return text(hex);
+    return text_json(hex);
 }
 
 static void append(json_t *rows, json_t *row, bool *failed)
@@ -326,9 +313,9 @@ static json_t *node_json(const struct status_node *node, bool *failed)
 {
     json_t *row = json_object();
     put(row, "id", id_json(node->id), failed);
-    put(row, "name", text(node->name), failed);
-    put(row, "url", text(node->url), failed);
-    put(row, "state", text(node->state), failed);
+    put(row, "name", text_json(node->name), failed);
+    put(row, "url", text_json(node->url), failed);
+    put(row, "state", text_json(node->state), failed);
     put(row, "self", json_boolean(node->self), failed);
     put(row, "asked", json_boolean(node->asked), failed);
     return row;
@@ -337,7 +324,7 @@ static json_t *node_json(const struct status_node *node, bool *failed)
 static json_t *share_json(const struct status_share *share, bool *failed)
 {
     json_t *row = json_object(), *parts = json_array();
-    put(row, "name", text(share->name), failed);
+    put(row, "name", text_json(share->name), failed);
     put_shared(row, &share->samples, failed);
     for (size_t i = 0; i < share->n_parts; i++) {
         const struct status_part *from = &share->parts[i];
@@ -356,11 +343,11 @@ static json_t *share_json(const struct status_share *share, bool *failed)
 static json_t *cluster_json(const struct status_cluster *cluster, bool *failed)
 {
     json_t *row = json_object(), *nodes = json_array(), *jobs = json_array();
-    put(row, "name", text(cluster->name), failed);
+    put(row, "name", text_json(cluster->name), failed);
     for (size_t i = 0; i < cluster->n_nodes; i++) {
         const struct status_node *node = &cluster->nodes[i];
         if (node->self) {
-            put(row, "node", text(node->name), failed);
+            put(row, "node", text_json(node->name), failed);
             put(row, "id", id_json(node->id), failed);
         }
         append(nodes, node_json(node, failed), failed);
@@ -414,7 +401,7 @@ char *status_tree_to_json(const struct status_tree *tree)
     for (size_t i = 0; i < tree->count; i++) {
         const struct status_vertex *vertex = &tree->jobs[i];
         json_t *row = json_object();
-        put(row, "job", text(vertex->name), &failed);
+        put(row, "job", text_json(vertex->name), &failed);
         put(row, "left", count(vertex->left), &failed);
         put(row, "shared", count(vertex->shared), &failed);
         put(row, "own", count(vertex->own), &failed);

@@ -332,6 +332,10 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
                                                     .on_action = driver_times_action,
                                                     .on_read = driver_times_read,
                                                     .on_prepared = driver_times_prepared};
+    driver->gives = gives_create(config->engine.arena_bytes, config->engine.slot_least);
+    driver->observers[3] = (struct driver_observer){.ctx = driver->gives, .on_action = gives_on_action};
+    driver->observers[4] = (struct driver_observer){
+        .ctx = driver, .on_event = driver_fates_event, .on_action = driver_fates_action};
     *out = driver;
     return 0;
 }
@@ -382,6 +386,7 @@ void driver_destroy(struct driver *driver)
         registration_destroy(reg);
     }
     tables_clear(&driver->tables);
+    gives_destroy(driver->gives);
     free(driver->batch.entries);
     free(driver->batch.turns);
     free(driver->batch.over);

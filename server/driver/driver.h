@@ -16,6 +16,17 @@
 
 struct driver;
 
+/* What becomes of one of this node's own jobs. The engine's thread tells it, and who is told may not block. */
+enum driver_fate { DRIVER_CAME, DRIVER_FAILED, DRIVER_ENDED };
+struct driver_told {
+    enum driver_fate fate;
+    uint32_t place; /* the job's number */
+    uint64_t now_ns;
+    const char *text;                     /* CAME: its name; FAILED: why */
+    bool cancelled;                       /* ENDED: by an operator */
+    const struct engine_job_status *last; /* ENDED: what it had had when its last client left; NULL: not known */
+};
+
 struct driver_config {
     struct engine_config engine;
     /* A number that no other daemon has. Random draws that a seed alone does not decide depend on it. */
@@ -34,6 +45,7 @@ struct driver_config {
     void (*drained)(void *ctx);
     /* called once after driver_leave_then, in the engine's thread: no guest of another node is waited for */
     void (*left)(void *ctx);
+    void (*told)(void *ctx, const struct driver_told *told); /* NULL: nobody is told */
     void *ctx;
 };
 

@@ -8,7 +8,9 @@
  *   reserve.c     what becomes of the arena's memory
  *   states.c      keeps what ranks were given, and answers who asks for it (states.h)
  *   news.c        logs what happens
- *   times.c       counts how long things take */
+ *   times.c       counts how long things take
+ *   gives.c       counts who prepared what others got (gives.h)
+ *   fates.c       tells the owner which jobs come and end */
 #ifndef LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 #define LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 
@@ -17,12 +19,13 @@
 
 #include "common/log.h"
 #include "server/driver/driver.h"
+#include "server/driver/gives.h"
 #include "server/driver/observer.h"
 #include "server/driver/reserver.h"
 #include "server/driver/tables.h"
 #include "server/governor/live.h"
 
-enum { OBSERVERS = 3 };
+enum { OBSERVERS = 5 };
 enum { RETIRED_AT_ONCE = 16384 }; /* ids; the engine forgets as many in about a millisecond */
 
 /* Whether the daemon takes new jobs, and whether its owner knows that the last one is gone. */
@@ -99,7 +102,8 @@ struct driver {
     struct driver_drain drain;
     struct driver_leave leave;
 
-    struct driver_observer observers[OBSERVERS]; /* the governor, the log, the times */
+    struct driver_observer observers[OBSERVERS]; /* the governor, the log, the times, the gives, the fates */
+    struct gives *gives;
     struct tables tables;
     struct registrations placing; /* registrations whose samples get their places before the engine adds their jobs */
     struct driver_adding adding;
@@ -141,6 +145,9 @@ struct error driver_job_error(const struct driver *driver, const struct engine_a
 void driver_times_action(void *driver, const struct engine_action *action);
 void driver_times_read(void *driver, const struct worker_read *read);
 void driver_times_prepared(void *driver, const struct worker_cost *cost);
+/* fates.c: an observer's on_event and on_action. */
+void driver_fates_event(void *driver, const struct engine_event *event);
+void driver_fates_action(void *driver, const struct engine_action *action);
 /* actions.c: driver_step steps the engine with the events and carries out its actions. Without events it does
  * nothing. */
 void driver_step(struct driver *driver, const struct engine_event *events, size_t count);

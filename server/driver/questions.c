@@ -72,6 +72,7 @@ static struct status_job job_of(const struct driver *driver, const struct engine
                              .dataset_samples = dataset_count(reg->found.dataset),
                              .store = store_of(reg->found.dataset),
                              .pipeline = xstrdup(pipeline_canonical(reg->found.pipeline))};
+    out.n_givers = gives_to(driver->gives, row->job, &out.givers);
     engine_queue_statuses(driver->engine, row->job, clock_now_ns(), out.queues, reg->asked.world_size);
     return out;
 }
@@ -93,6 +94,7 @@ static void on_status(struct driver *driver, struct driver_question *question)
     status->loads = driver->loads;
     status->preparations = driver->preparations;
     status->steps = driver->steps;
+    status->history_bytes += gives_bytes(driver->gives);
     size_t n_rows = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
     status->jobs = xcalloc(n_rows, sizeof *status->jobs);
     for (size_t i = 0; i < n_rows; i++) {

@@ -80,6 +80,7 @@ void tables_job_end(struct tables *tables, uint32_t place)
     free(job->ranks);
     given_clear(&job->given);
     free(job->source_said);
+    free(job->last);
     registration_destroy(job->reg);
     *job = (struct driver_job){.reg = NULL};
 }

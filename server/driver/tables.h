@@ -35,16 +35,17 @@ struct driver_rank {
 };
 
 struct driver_job {
-    struct registration *reg;   /* the first rank's, owned; NULL: the place is free */
-    uint32_t pipeline;          /* its number, an index of tables.pipelines */
-    struct driver_rank *ranks;  /* reg->asked.world_size of them */
-    uint32_t attached;          /* ranks that are there */
-    double weight;              /* the registered weight, or what `larder weight` set since */
-    bool cancelled;             /* the job ends with its last client, even if ranks have not come yet */
-    struct given given;         /* what its ranks received; empty for a job of one rank */
-    struct histogram waits;     /* times for which its clients stood still for a batch */
-    struct histogram intervals; /* times from one batch of a rank to its next */
-    char *source_said;          /* why storage last did not answer a read of the job's dataset; NULL: it always did */
+    struct registration *reg;       /* the first rank's, owned; NULL: the place is free */
+    uint32_t pipeline;              /* its number, an index of tables.pipelines */
+    struct driver_rank *ranks;      /* reg->asked.world_size of them */
+    uint32_t attached;              /* ranks that are there */
+    double weight;                  /* the registered weight, or what `larder weight` set since */
+    bool cancelled;                 /* the job ends with its last client, even if ranks have not come yet */
+    struct given given;             /* what its ranks received; empty for a job of one rank */
+    struct histogram waits;         /* times for which its clients stood still for a batch */
+    struct histogram intervals;     /* times from one batch of a rank to its next */
+    struct engine_job_status *last; /* what it had had when a client last left; NULL: none has */
+    char *source_said; /* why storage last did not answer a read of the job's dataset; NULL: it always did */
 };
 
 struct driver_pipeline {

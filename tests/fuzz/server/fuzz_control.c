@@ -1,5 +1,6 @@
 /* Whatever bytes come to the control socket, there is an answer: a JSON object that says ok or has an error's text. */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,13 @@ static char *tree_json(void *ctx)
 {
     (void)ctx;
     return strdup("[]");
+}
+
+static char *history_json(void *ctx, const char *job, uint32_t span_s)
+{
+    char *text = NULL;
+    (void)ctx;
+    return asprintf(&text, "{\"job\":%zu,\"span_s\":%u}", job ? strlen(job) : 0, span_s) < 0 ? NULL : text;
 }
 
 static char *status_json(void *ctx)
@@ -94,6 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct control_handlers handlers = {.status_json = status_json,
                                                      .tree_json = tree_json,
+                                                     .history_json = history_json,
                                                      .cancel = cancel,
                                                      .set_weight = set_weight,
                                                      .drain = drain,

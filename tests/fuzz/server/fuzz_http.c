@@ -38,6 +38,13 @@ static char *status_json(void *ctx)
     return ++asked % 4 ? strdup("{\"v\":1}") : NULL;
 }
 
+static char *history_json(void *ctx, const char *job, uint32_t span_s)
+{
+    char *text = NULL;
+    (void)ctx;
+    return asprintf(&text, "{\"job\":%zu,\"span_s\":%u}", job ? strlen(job) : 0, span_s) < 0 ? NULL : text;
+}
+
 static bool ready(void *ctx)
 {
     static unsigned asked;
@@ -56,8 +63,11 @@ static void stop(void)
 
 static void start(void)
 {
-    static const struct http_handlers handlers = {
-        .metrics_text = metrics_text, .status_json = status_json, .live_json = status_json, .ready = ready};
+    static const struct http_handlers handlers = {.metrics_text = metrics_text,
+                                                  .status_json = status_json,
+                                                  .live_json = status_json,
+                                                  .history_json = history_json,
+                                                  .ready = ready};
     struct error err;
     if (http)
         return;

@@ -130,7 +130,7 @@ class CommandLine(Case):
     def test_without_a_daemon(self):
         """The exit status tells that none answers."""
         for words in (["ping"], ["status"], ["cancel", "a"], ["drain"], ["top"], ["jobs"], ["datasets"], ["events"],
-                      ["explain", "a"]):
+                      ["history"], ["explain", "a"]):
             result = run(*words, "--socket", os.path.join(self.folder, "none"))
             self.assertEqual((result.returncode, result.stdout), (NO_DAEMON, ""), words)
             self.assertIn("no daemon answers", result.stderr)
@@ -149,6 +149,7 @@ class CommandLine(Case):
             shown = run("jobs", "--socket", self.server.socket).stdout.splitlines()
             self.assertEqual(shown[0].split(), "JOB RANKS EPOCH DONE LEFT PER SEC WAITS FOR SHARING BAD".split())
             self.assertEqual(shown[1].split()[:3], ["one", "1", "1"])
+            self.assertRegex(shown[1], r" 0% +0$")
             self.assertEqual([job["name"] for job in self.asked("jobs")], ["one"])
             self.assertEqual(self.asked("datasets"), [{"dataset": folder, "samples": 20, "store": None,
                                                        "jobs": ["one"]}])

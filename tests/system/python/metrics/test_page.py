@@ -42,11 +42,25 @@ class Page(Case):
         text = page().decode()
         self.assertEqual(re.findall(r"\w+:/|//[\w-]+\.\w|@import|url\(|srcset", text), [])
         self.assertEqual(sorted(set(re.findall(r'(?:src|href)="([^"]*)"', text))),
-                         ["#jobs", "api/v1/live", "data:,", "metrics"])
-        self.assertEqual(re.findall(r"""fetch\(("[^"]*")""", text), ['"api/v1/live"'])
+                         ["#jobs", "api/v1/history", "api/v1/live", "data:,", "metrics"])
+        self.assertEqual(re.findall(r"""fetch\(("[^"]*")""", text), ['"api/v1/history?span="', '"api/v1/live"'])
         self.assertEqual(re.findall(r"HTML\b|\.write\(|\beval\b|\bFunction\(|javascript:|\bimport\b",
                                     element("script")), [])
         self.assertEqual(re.findall(r'<[^>]* (?:style|on\w+)="', text), [])
+
+    def test_small(self):
+        """The page is no larger than 60 kB."""
+        self.assertLessEqual(len(page()), 60000)
+
+    def test_why(self):
+        """The page says why a job waits in the words of `larder explain`."""
+        with open(os.path.join(SOURCE, "client", "cli", "explain.c")) as file:
+            explain = re.sub(r'"\s*\n\s*"', "", file.read())
+        why = re.search(r"function why\(job\) \{(.*?)\n\}", element("script"), re.DOTALL)[1]
+        said = re.findall(r"`([^`]*\bwaits?\b[^`]*)`", why)
+        self.assertEqual(len(said), 6)
+        for text in said:
+            self.assertIn(re.sub(r"\$\{.*?\}", "%s", text), explain)
 
     def test_headers(self):
         """It is served as it is, and its policy lets nothing run or apply but its own script and style."""

@@ -45,7 +45,7 @@ class InBrowser(Case):
                         [script.errors for script in scripts])
         self.browser = Browser(self.folder)
         self.addCleanup(self.browser.close)
-        self.browser.shape(1280, 1800)
+        self.browser.shape(1280, 4000)
         self.browser.open(self.origin)
         self.assertTrue(self.browser.comes("document.querySelectorAll('#jobs-rows tr').length === 3"), self.seen())
 
@@ -56,8 +56,8 @@ class InBrowser(Case):
     def quiet(self):
         """No error was said, and nobody else was asked for anything."""
         self.assertEqual(self.browser.said, [])
-        self.assertEqual({url for url in self.browser.asked if url != "about:blank"} -
-                         {self.origin, self.origin + "api/v1/live"}, set())
+        self.assertEqual({url.split("?")[0] for url in self.browser.asked if url != "about:blank"} -
+                         {self.origin, self.origin + "api/v1/live", self.origin + "api/v1/history"}, set())
 
     def shows(self, selector, script):
         """Waits until what is at the selector fulfils a JavaScript condition on `text`."""
@@ -84,6 +84,44 @@ class InBrowser(Case):
                          [["3", 2, "msg=x"], ["2", 1, "msg=y"]])
         ups = set()
         self.assertTrue(until(lambda: ups.add(browser.text("#daemon")) or len(ups) >= 4, 30), ups)
+        self.quiet()
+
+    def test_what_it_remembers(self):
+        """What was saved, curves, all jobs and who gave to whom are there, and after a reload at once again. The
+        jobs are sorted by a click and by the keyboard, and those that ended stay."""
+        browser = self.browser
+        self.assertEqual(self.script(self.server, dataset=tree(600), pipeline=PIPELINE, batch_size=10, epochs=1,
+                                     name="trial-that-ended").wait(), 0)
+        lines = "[...document.querySelectorAll('#curves path.line')].filter(p => p.getAttribute('d').length > 4).length"
+        self.assertTrue(browser.comes(lines + " >= 6"), self.seen())
+        for _ in range(2):
+            self.shows("#saved-words", "text.startsWith('On their own, the jobs would have read')")
+            self.shows("#saved-tiles", "/[1-9][0-9,]*/.test(text) && text.includes('not read')")
+            self.shows("#trials-rows", "text.includes('trial-that-ended') && text.includes('ended')")
+            self.shows("#trials-rows", "text.includes('<img') && text.includes('running')")
+            self.shows("#happened", "text.includes('trial-that-ended came') && text.includes('daemon started')")
+            self.shows("#gave-note", "text.startsWith('Samples that were prepared for the job of the row')")
+            self.assertTrue(browser.value("[...document.querySelectorAll('#gave td')].some(td => /[1-9]/.test("
+                                          "td.textContent))"), self.seen())
+            self.assertFalse(browser.value("[...document.querySelectorAll('#gave td')].some(td => "
+                                           "td.textContent === '0')"))
+            browser.open(self.origin)
+            self.assertTrue(browser.comes(lines + " >= 6"), self.seen())
+        first = "document.querySelector('#trials-rows th').textContent"
+        for label, key, wanted in (("Job", None, "descending"), ("Job", "Enter", "ascending")):
+            button = ("[...document.querySelectorAll('#trials-heads button')].find(b => b.textContent === "
+                      f"'{label}')")
+            self.assertTrue(browser.comes(f"!!({button})"))
+            browser.value(f"{button}.focus()" if key else f"{button}.click()")
+            for kind in ("keyDown", "keyUp") if key else ():
+                browser.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r",
+                             windowsVirtualKeyCode=13)
+            self.assertTrue(browser.comes(f"{button}.parentElement.getAttribute('aria-sort') === '{wanted}'"))
+            names = sorted([*NAMES, "trial-that-ended"], reverse=wanted == "descending")
+            self.assertEqual(browser.value(first), names[0])
+        browser.value("[...document.querySelectorAll('#spans button')].find(b => b.textContent === '1 day').click()")
+        self.assertTrue(browser.comes("document.querySelector('#curves figcaption').textContent.includes('1 day')"),
+                        self.seen())
         self.quiet()
 
     def test_a_daemon_goes_and_another_comes(self):

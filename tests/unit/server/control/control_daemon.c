@@ -20,6 +20,13 @@ static char *tree_json(void *ctx)
     return strdup("[]");
 }
 
+static char *history_json(void *ctx, const char *job, uint32_t span_s)
+{
+    char *text = NULL;
+    (void)ctx;
+    return asprintf(&text, "{\"job\":%zu,\"span_s\":%u}", job ? strlen(job) : 0, span_s) < 0 ? NULL : text;
+}
+
 static char *status_json(void *ctx)
 {
     struct daemon_status status;
@@ -86,6 +93,7 @@ int main(int argc, char **argv)
 {
     static const struct control_handlers handlers = {.status_json = status_json,
                                                      .tree_json = tree_json,
+                                                     .history_json = history_json,
                                                      .cancel = cancel,
                                                      .set_weight = set_weight,
                                                      .drain = drain,

@@ -37,6 +37,13 @@ static char *status_json(void *ctx)
     return is_stopping ? NULL : strdup("{\"v\":1}");
 }
 
+static char *history_json(void *ctx, const char *job, uint32_t span_s)
+{
+    char *text = NULL;
+    (void)ctx;
+    return asprintf(&text, "{\"job\":%zu,\"span_s\":%u}", job ? strlen(job) : 0, span_s) < 0 ? NULL : text;
+}
+
 static bool ready(void *ctx)
 {
     (void)ctx;
@@ -49,8 +56,11 @@ static char *live_text(void *ctx)
     return is_stopping ? NULL : live_json(strdup("{\"v\":1}"), strdup("[]"));
 }
 
-static const struct http_handlers handlers = {
-    .metrics_text = metrics_text, .status_json = status_json, .live_json = live_text, .ready = ready};
+static const struct http_handlers handlers = {.metrics_text = metrics_text,
+                                              .status_json = status_json,
+                                              .live_json = live_text,
+                                              .history_json = history_json,
+                                              .ready = ready};
 
 static int connect_to(uint16_t port)
 {
@@ -167,7 +177,8 @@ static void test_refused(void **state)
     (void)state;
     struct http *http = start();
     uint16_t port = http_port(http);
-    const char *not_found = "not found: there are /, /metrics, /api/v1/status, /api/v1/live, /-/healthy and /-/ready\n";
+    const char *not_found = "not found: there are /, /metrics, /api/v1/status, /api/v1/live, /api/v1/history, "
+                            "/-/healthy and /-/ready\n";
     assert_answer(get(port, "GET", "/page"), "404", NULL, not_found);
     assert_answer(get(port, "GET", "/metrics/"), "404", NULL, not_found);
     assert_answer(get(port, "POST", "/nowhere"), "404", NULL, not_found);

@@ -21,6 +21,13 @@ static char *tree_json(void *ctx)
     return strdup("[]");
 }
 
+static char *history_json(void *ctx, const char *job, uint32_t span_s)
+{
+    char *text = NULL;
+    (void)ctx;
+    return asprintf(&text, "{\"job\":%zu,\"span_s\":%u}", job ? strlen(job) : 0, span_s) < 0 ? NULL : text;
+}
+
 static char *status_json(void *ctx)
 {
     return ctx ? NULL : strdup("{\"v\":1,\"jobs\":[{\"name\":\"a\"}]}");
@@ -97,6 +104,7 @@ static int clear_poison(void *ctx, const char *sample, struct error *err)
 
 static struct control_handlers handlers = {.status_json = status_json,
                                            .tree_json = tree_json,
+                                           .history_json = history_json,
                                            .cancel = cancel_job,
                                            .set_weight = set_weight,
                                            .drain = drain,
@@ -135,9 +143,10 @@ static void test_requests(void **state)
                          "the request is of another version: this daemon (" LARDER_VERSION ") speaks \\\"v\\\":1"));
     assert_answer(&memory, "{\"v\":1}", FAILED("EINVAL", "the request has no \\\"op\\\""));
     assert_answer(&memory, "{\"v\":1,\"op\":\"quit\"}",
-                  FAILED("EINVAL", "no such \\\"op\\\": there are ping, status, jobs, tree, events, cancel, weight, "
-                                   "drain, hand_over, cluster_leave, poison and "
-                                   "poison_clear"));
+                  FAILED("EINVAL",
+                         "no such \\\"op\\\": there are ping, status, jobs, tree, events, history, cancel, weight, "
+                         "drain, hand_over, cluster_leave, poison and "
+                         "poison_clear"));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"id\":\"1\"}",
                   FAILED("EINVAL", "cancel needs a job: name it with \\\"job\\\""));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\"}",

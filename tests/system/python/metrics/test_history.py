@@ -1,0 +1,178 @@
+"""What the daemon remembers: curves and jobs, ended ones too, also after kill -9; a damaged file is begun anew."""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import urllib.request
+
+import above  # noqa: F401
+from system import BIN, PIPELINE, SLOW, Case, free_port, main, make_tree, tree, until
+
+CONFIG = """\
+memory:
+  arena: 64MiB
+  encoded: 32MiB
+catalog:
+  checkpoint: %s
+metrics:
+  port: %d
+"""
+
+
+class History(Case):
+    def setUp(self):
+        super().setUp()
+        self.port = free_port()
+        self.kept = os.path.join(self.folder, "kept")
+        self.start()
+
+    def start(self):
+        self.server = self.daemon(CONFIG % (self.kept, self.port))
+
+    def larder(self, *words):
+        return subprocess.run([os.path.join(BIN, "larder"), *words, "--socket", self.server.socket],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=30 * SLOW)
+
+    def history(self, *words):
+        done = self.larder("history", *words, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def jobs(self):
+        return {job["name"]: job for job in self.history()["jobs"]}
+
+    def train(self, name, **options):
+        options = {"dataset": tree(120), "pipeline": PIPELINE, "batch_size": 10, "name": name, **options}
+        return self.script(self.server, **options)
+
+    def files(self):
+        return glob.glob(os.path.join(self.kept, "history-*"))
+
+    def is_kept(self, name, state):
+        """Whether the file has a job in that state: its name is 129 bytes long, and the state follows."""
+        for path in self.files():
+            with open(path, "rb") as file:
+                return name.encode().ljust(129, b"\0") + bytes([state]) in file.read()
+        return False
+
+    def shares(self):
+        """What `larder jobs` has under SHARING."""
+        return re.findall(r" (\d+)% +0$", self.larder("jobs").stdout, re.MULTILINE)
+
+    def kinds(self, history, job):
+        return [event["kind"] for event in history["events"] if event["job"] == job["id"]]
+
+    def test_jobs_that_ended(self):
+        """What became of jobs, with their whole figures, is told while the daemon runs, and after kill -9 and after a
+        stop by the next one. A job that ran then is interrupted, and one of the same name is another."""
+        self.assertEqual(self.train("short", epochs=2).wait(), 0)
+        running = self.train("running", epochs=100000, step_s=0.02)
+        cancelled = self.train("cancelled", epochs=100000, step_s=0.02)
+        self.assertTrue(until(lambda: len(running.batches) > 3 and len(cancelled.batches) > 3, 30))
+        self.assertEqual(self.larder("cancel", "cancelled").returncode, 0)
+        cancelled.wait()
+        self.assertTrue(until(lambda: self.jobs()["cancelled"]["state"] == "cancelled", 20), self.jobs())
+        before = self.jobs()
+        self.assertEqual(before["short"]["state"], "ended")
+        self.assertEqual((before["short"]["delivered"], before["short"]["epochs_done"]), (240, 2.0))
+        self.assertEqual(before["running"]["state"], "running")
+        # The file is whole at any time, and has the jobs soon after they ended.
+        self.assertTrue(until(lambda: self.is_kept("cancelled", 2), 20))
+        self.assertTrue(until(lambda: self.jobs()["running"]["delivered"] > 0, 20))
+        self.server.kill()
+        running.close()
+        self.start()
+        after = self.history()
+        named = {job["name"]: job for job in after["jobs"]}
+        self.assertEqual({name: job["state"] for name, job in named.items()},
+                         {"short": "ended", "running": "interrupted", "cancelled": "cancelled"})
+        self.assertEqual(named["short"], {**before["short"], **{key: named["short"][key] for key in
+                                                                ("per_s", "waits", "others")}})
+        self.assertEqual(self.kinds(after, named["short"]), ["came", "ended"])
+        self.assertEqual(self.kinds(after, named["cancelled"]), ["came", "cancelled"])
+        self.assertEqual([event["kind"] for event in after["events"] if not event["job"]], 2 * ["daemon started"])
+        self.assertEqual(self.train("running", epochs=1).wait(), 0)
+        self.assertTrue(until(lambda: self.history("running")["jobs"][-1]["state"] == "ended", 20))
+        self.assertEqual([job["state"] for job in self.history("running")["jobs"]], ["interrupted", "ended"])
+        self.assertEqual(self.server.stop(), 0)
+        self.start()
+        self.assertEqual([job["state"] for job in self.history("running")["jobs"]], ["interrupted", "ended"])
+
+    def test_curves(self):
+        """Throughput, waits and what others gave, by time; over HTTP the same as by the command; as a table."""
+        scripts = [self.train(name, epochs=100000, step_s=0.02) for name in ("a", "b")]
+
+        def full():
+            jobs = self.jobs()
+            return all(name in jobs and len([value for value in jobs[name].get("per_s", ()) if value]) >= 1
+                       for name in ("a", "b"))
+        self.assertTrue(until(full, 60), [script.errors for script in scripts])
+        self.assertTrue(until(lambda: self.history()["gave"], 60))
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/history?span=600&job=a",
+                                    timeout=20 * SLOW) as answer:
+            told = json.loads(answer.read())
+        self.assertEqual([job["name"] for job in told["jobs"]], ["a"])
+        job, daemon = told["jobs"][0], told["daemon"]
+        self.assertEqual(sorted(job["causes"]), ["load", "prepare", "rank", "room"])
+        self.assertTrue(told["from_s"] <= told["now_s"] <= told["from_s"] + told["steps"] * told["step_s"])
+        self.assertEqual(told["steps"] * told["step_s"], 600)
+        for curve in (job["per_s"], job["waits"], job["others"], daemon["delivered"], daemon["read"][0]):
+            self.assertEqual(len(curve), told["steps"])
+        known = [value for value in job["waits"] if value is not None]
+        self.assertTrue(known and all(0 <= value <= 1 for value in known))
+        ids = {job["name"]: job["id"] for job in self.history()["jobs"]}
+        for giver, taker, samples in self.history()["gave"]:
+            self.assertTrue(giver in {0, *ids.values()} and taker in ids.values() and giver != taker and samples > 0)
+        lines = self.larder("history", "a").stdout.splitlines()
+        self.assertEqual(lines[0].split(), "JOB STATE BEGAN LASTED EPOCHS SAMPLES PER SEC WAITED OTHERS BAD".split())
+        self.assertRegex(lines[1], r"^a +running +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} ")
+        self.assertEqual(lines[2].split(), "FROM PER SEC WAITS FOR OTHERS".split())
+        self.assertRegex(lines[-1], r"^  \d\d:\d\d:\d\d  came$")
+        self.assertGreater(self.server.status()["memory"]["history"]["budget_bytes"], 1 << 20)
+        self.assertLess(self.server.status()["memory"]["history"]["budget_bytes"], 16 << 20)
+        for url in ("?span=x", "?span=-5", "?span="):
+            with self.assertRaises(urllib.error.HTTPError) as failed:
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/history{url}", timeout=20 * SLOW)
+            self.assertEqual(failed.exception.code, 400)
+            failed.exception.close()
+        self.assertTrue(until(lambda: any(int(part) > 0 for part in self.shares()), 60), self.larder("jobs").stdout)
+        self.assertTrue(all(int(part) <= 100 for part in self.shares()))
+        nobody = self.larder("history", "nobody")
+        self.assertEqual(nobody.returncode, 1)
+        self.assertIn('no job "nobody" was here', nobody.stderr)
+
+    def test_bad_and_failed(self):
+        """Bad files and a job's failure are events, with why."""
+        folder = make_tree(os.path.join(self.folder, "images"), 60)
+        for label in sorted(os.listdir(folder)):
+            for name in sorted(os.listdir(os.path.join(folder, label)))[::2]:
+                with open(os.path.join(folder, label, name), "wb") as file:
+                    file.write(b"not an image")
+        self.assertNotEqual(self.train("bad", dataset=folder, epochs=3).wait(), 0)
+        self.assertTrue(until(lambda: self.jobs()["bad"]["state"] == "failed", 20), self.jobs())
+        history = self.history("bad")
+        texts = [event["text"] for event in history["events"] if event["kind"] == "failed"]
+        self.assertEqual(len(texts), 1)
+        self.assertIn("not_an_image", texts[0])
+
+    def test_damage(self):
+        """A damaged file is refused with a line in the log, and the history begins anew and is kept again."""
+        self.assertEqual(self.train("lost", epochs=1).wait(), 0)
+        self.assertEqual(self.server.stop(), 0)
+        path, = self.files()
+        with open(path, "r+b") as file:
+            file.seek(300)
+            file.write(b"\xff\xff")
+        self.start()
+        self.assertTrue(self.server.logged("the history of an earlier daemon is not used, and begins anew"))
+        self.assertEqual(self.jobs(), {})
+        self.assertEqual(self.train("kept", epochs=1).wait(), 0)
+        self.assertEqual(self.server.stop(), 0)
+        self.start()
+        self.assertEqual({name: job["state"] for name, job in self.jobs().items()}, {"kept": "ended"})
+
+
+if __name__ == "__main__":
+    main()
