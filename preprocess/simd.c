@@ -1,18 +1,14 @@
 #include "preprocess/simd.h"
 
+#include "common/cpu.h"
+
 static enum simd selected = SIMD_PORTABLE;
 
 static bool available(enum simd simd)
 {
-#if defined(__x86_64__)
     if (simd == SIMD_AVX512)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("avx512vnni");
-    if (simd == SIMD_AVX2)
-        return __builtin_cpu_supports("avx2");
-#endif
-    return simd == SIMD_PORTABLE;
+        return cpu_has(CPU_AVX512 | CPU_VNNI);
+    return simd == SIMD_PORTABLE || cpu_has(CPU_AVX2);
 }
 
 bool simd_use(enum simd simd)

@@ -7,6 +7,7 @@
 #endif
 
 #include "common/check.h"
+#include "common/cpu.h"
 
 uint32_t block_count(const uint64_t words[BLOCK_WORDS])
 {
@@ -57,7 +58,7 @@ static uint32_t intersect_plain(uint64_t *restrict acc, const uint64_t *restrict
 uint32_t block_intersect(uint64_t *restrict acc, const uint64_t *restrict words)
 {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2"))
+    if (cpu_has(CPU_AVX2))
         return intersect_avx2(acc, words);
 #endif
     return intersect_plain(acc, words);

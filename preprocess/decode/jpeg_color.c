@@ -1,5 +1,7 @@
 #include "preprocess/decode/jpeg_color.h"
 
+#include "common/cpu.h"
+
 #define COLUMNS (JPEG_COLOR_COLUMNS / 2) /* chroma samples made at once */
 #define CENTER 128
 #define HALF (1 << 15)
@@ -146,7 +148,7 @@ TARGET static void row_ssse3(const struct jpeg_color_row *row, uint32_t width, u
 void jpeg_color_row(const struct jpeg_color_row *row, uint32_t width, uint8_t *rgb)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("ssse3")) {
+    if (cpu_has(CPU_SSSE3)) {
         row_ssse3(row, width, rgb);
         return;
     }

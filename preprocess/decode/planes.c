@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/cpu.h"
 #include "preprocess/decode/planes_priv.h"
 
 const uint8_t planes_natural[PLANES_PLACES] = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
@@ -11,16 +12,12 @@ const uint8_t planes_natural[PLANES_PLACES] = {0,  1,  8,  16, 9,  2,  3,  10, 1
 
 static planes_read_fn *read_mcus = planes_read_portable;
 
-/* Before Zen 3, pdep takes hundreds of cycles. */
 static planes_read_fn *available(enum planes_simd simd)
 {
 #if defined(__x86_64__)
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                __builtin_cpu_supports("popcnt") && !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2");
-    if (simd == PLANES_AVX512 && avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl"))
+    if (simd == PLANES_AVX512 && cpu_has(CPU_BITS | CPU_AVX2 | CPU_AVX512))
         return planes_read_avx512;
-    if (simd == PLANES_AVX2 && avx2)
+    if (simd == PLANES_AVX2 && cpu_has(CPU_BITS | CPU_AVX2))
         return planes_read_avx2;
 #endif
     return simd == PLANES_PORTABLE ? planes_read_portable : NULL;
