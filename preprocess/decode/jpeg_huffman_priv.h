@@ -135,7 +135,7 @@ static HUFFMAN_INLINE int32_t huffman_read_value(struct huffman_bits *bits, uint
 /* Reads a symbol that has no entry. The bits come and go by value, so that the compiler keeps them in registers
  * elsewhere. *symbol gets -1 where there is no such code. */
 static struct huffman_bits huffman_read_slowly(struct huffman_bits bits, const struct huffman *code, int32_t *symbol,
-                                       int32_t *value)
+                                               int32_t *value)
 {
     if (bits.count < HUFFMAN_LONGEST + 15)
         huffman_refill(&bits);

@@ -197,8 +197,8 @@ static HUFFMAN_INLINE bool progressive_refine_block(struct huffman_bits *bits, c
         if (symbol.value) {
             made |= place;
             if (stores)
-                block->values[huffman_natural[63 - __builtin_ctzll(place)]] =
-                    (int16_t)(symbol.value * (1 << band->low));
+                block->values[huffman_natural[63 - __builtin_ctzll(place)]] = (int16_t)(symbol.value *
+                                                                                        (1 << band->low));
         }
     }
     if (*run) {

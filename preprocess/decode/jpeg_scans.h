@@ -35,12 +35,12 @@ struct jpeg_scan {
 
 /* A component, and its blocks in the row at hand. */
 struct jpeg_scans_part {
-    uint32_t wide, high;    /* blocks of an MCU */
-    uint32_t across, down;  /* blocks of the component */
-    bool flat;              /* no more than its DC coefficients is needed */
-    JBLOCKARRAY rows;       /* borrowed */
-    uint64_t *masks;        /* of `high` rows of MCUs' blocks (jpeg_progressive.h) */
-    int8_t bits[DCTSIZE2];  /* of each coefficient, in zigzag, the lowest that was read; -1: none */
+    uint32_t wide, high;   /* blocks of an MCU */
+    uint32_t across, down; /* blocks of the component */
+    bool flat;             /* no more than its DC coefficients is needed */
+    JBLOCKARRAY rows;      /* borrowed */
+    uint64_t *masks;       /* of `high` rows of MCUs' blocks (jpeg_progressive.h) */
+    int8_t bits[DCTSIZE2]; /* of each coefficient, in zigzag, the lowest that was read; -1: none */
 };
 
 /* A code as a DHT segment defines it. */
@@ -65,8 +65,9 @@ struct jpeg_scans {
 
 /* jpeg_scans_fit says whether a JPEG, whose header was read, may be read this way. */
 bool jpeg_scans_fit(const struct jpeg_decompress_struct *cinfo);
-/* jpeg_scans_begin finds all scans, and begins with each. Memory is cinfo's, and errors of that are libjpeg's. It borrows
- * the source's bytes. Components get the quantisation tables that libjpeg would give them. */
+/* jpeg_scans_begin finds all scans, and begins with each. Memory is cinfo's, and errors of that are libjpeg's. It
+ * borrows the source's bytes. If it succeeds, components have the
+ * quantisation tables that libjpeg would give them. */
 bool jpeg_scans_begin(struct jpeg_scans *scans, struct jpeg_decompress_struct *cinfo);
 /* jpeg_scans_load reads the columns of MCUs from `first` on of a row. Rows come from above to below; those between are
  * read too, but stored nowhere. */

@@ -108,8 +108,7 @@ static bool read_band(struct progressive_scan *read, uint32_t n_parts, const uin
     read->first = at[0], read->last = at[1], read->low = at[2] & 15;
     read->refines = high > 0;
     return read->low <= LOW_MAX && (high == 0 || high == read->low + 1) &&
-           (read->first == 0 ? read->last == 0
-                             : read->first <= read->last && read->last < DCTSIZE2 && n_parts == 1);
+           (read->first == 0 ? read->last == 0 : read->first <= read->last && read->last < DCTSIZE2 && n_parts == 1);
 }
 
 static bool find_component(const struct jpeg_decompress_struct *cinfo, uint32_t id, uint32_t *out)
@@ -146,8 +145,7 @@ static bool read_part(struct jpeg_scans *scans, struct jpeg_decompress_struct *c
 static uint64_t count_mcus(const struct jpeg_scans *scans, const struct jpeg_scan *scan)
 {
     const struct jpeg_scans_part *part = &scans->parts[scan->components[0]];
-    return scan->read.mcu.n_parts == 1 ? (uint64_t)part->across * part->down
-                                       : (uint64_t)scans->per_row * scans->n_rows;
+    return scan->read.mcu.n_parts == 1 ? (uint64_t)part->across * part->down : (uint64_t)scans->per_row * scans->n_rows;
 }
 
 /* Begins with the first segment of a scan, and returns where the scan ends; NULL: it does not. */
@@ -211,9 +209,9 @@ static bool read_headers(struct jpeg_scans *scans, struct jpeg_decompress_struct
 
 /* ── components ─────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-static bool begin_part(struct jpeg_scans *scans, struct jpeg_decompress_struct *cinfo, uint32_t i)
+static void begin_part(struct jpeg_scans *scans, struct jpeg_decompress_struct *cinfo, uint32_t i)
 {
-    jpeg_component_info *component = &cinfo->comp_info[i];
+    const jpeg_component_info *component = &cinfo->comp_info[i];
     struct jpeg_scans_part *part = &scans->parts[i];
     part->wide = (uint32_t)component->h_samp_factor, part->high = (uint32_t)component->v_samp_factor;
     part->across = component->width_in_blocks, part->down = component->height_in_blocks;
@@ -222,9 +220,19 @@ static bool begin_part(struct jpeg_scans *scans, struct jpeg_decompress_struct *
     part->rows = NULL;
     part->masks = cinfo->mem->alloc_large((j_common_ptr)cinfo, JPOOL_IMAGE,
                                           sizeof *part->masks * part->high * part->wide * scans->per_row);
-    if (!component->quant_table)
-        component->quant_table = cinfo->quant_tbl_ptrs[component->quant_tbl_no & (NUM_QUANT_TBLS - 1)];
-    return component->quant_table && component->quant_tbl_no >= 0 && component->quant_tbl_no < NUM_QUANT_TBLS;
+}
+
+/* No table is defined between scans, so libjpeg would copy these. */
+static bool set_tables(struct jpeg_decompress_struct *cinfo)
+{
+    for (int i = 0; i < cinfo->num_components; i++) {
+        int table = cinfo->comp_info[i].quant_tbl_no;
+        if (table < 0 || table >= NUM_QUANT_TBLS || !cinfo->quant_tbl_ptrs[table])
+            return false;
+    }
+    for (int i = 0; i < cinfo->num_components; i++)
+        cinfo->comp_info[i].quant_table = cinfo->quant_tbl_ptrs[cinfo->comp_info[i].quant_tbl_no];
+    return true;
 }
 
 static bool is_complete(const struct jpeg_scans *scans)
@@ -255,12 +263,10 @@ bool jpeg_scans_begin(struct jpeg_scans *scans, struct jpeg_decompress_struct *c
     scans->end = cinfo->src->next_input_byte + cinfo->src->bytes_in_buffer;
     scans->interval = cinfo->restart_interval;
     take_codes(scans, cinfo);
-    for (uint32_t i = 0; i < scans->n_parts; i++) {
-        if (!begin_part(scans, cinfo, i))
-            return false;
-    }
+    for (uint32_t i = 0; i < scans->n_parts; i++)
+        begin_part(scans, cinfo, i);
     scans->scans = cinfo->mem->alloc_large((j_common_ptr)cinfo, JPOOL_IMAGE, JPEG_SCANS_MAX * sizeof *scans->scans);
-    return read_headers(scans, cinfo, first_header(cinfo)) && is_complete(scans);
+    return read_headers(scans, cinfo, first_header(cinfo)) && is_complete(scans) && set_tables(cinfo);
 }
 
 size_t jpeg_scans_bytes(const struct jpeg_decompress_struct *cinfo)

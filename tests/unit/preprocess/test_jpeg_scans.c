@@ -12,125 +12,12 @@
 #include "common/random.h"
 #include "images.h"
 #include "preprocess/decode/jpeg_rows.h"
+#include "scans.h"
 
 #define COMPONENTS_MAX 3
-#define SCANS_MAX 38
 #define LEFT_BEHIND 0xa5 /* the bytes of a jpeg_rows that was in use: what failed may have left any */
 
 static uint64_t seed = 31;
-
-/* ── scripts ────────────────────────────────────────────────────────────────────────────────────────────────────── */
-
-/* A valid order of scans that complete all coefficients. */
-struct script {
-    int n_components, n_scans;
-    jpeg_scan_info scans[SCANS_MAX];
-    int bits[COMPONENTS_MAX][DCTSIZE2]; /* while it is made: the lowest of a coefficient that was sent; -1: none */
-};
-
-static int pick(struct rng *rng, int from, int to)
-{
-    return from + (int)random_below(rng, (uint64_t)(to - from + 1));
-}
-
-static bool add(struct script *script, jpeg_scan_info scan)
-{
-    if (script->n_scans == SCANS_MAX)
-        return false;
-    script->scans[script->n_scans++] = scan;
-    for (int i = 0; i < scan.comps_in_scan; i++) {
-        for (int k = scan.Ss; k <= scan.Se; k++)
-            script->bits[scan.component_index[i]][k] = scan.Al;
-    }
-    return true;
-}
-
-/* One more bit of the DC coefficients of some components that have as many. */
-static bool add_dc(struct script *script, struct rng *rng, int component)
-{
-    int had = script->bits[component][0];
-    jpeg_scan_info scan = {.comps_in_scan = 1, .component_index = {component}, .Ah = had < 0 ? 0 : had};
-    for (int i = component + 1; i < script->n_components && pick(rng, 0, 3) > 0; i++) {
-        if (script->bits[i][0] == had)
-            scan.component_index[scan.comps_in_scan++] = i;
-    }
-    scan.Al = had < 0 ? pick(rng, 0, 2) : had - 1;
-    return add(script, scan);
-}
-
-static bool add_ac(struct script *script, struct rng *rng, int component, int first)
-{
-    const int *bits = script->bits[component];
-    int last = first;
-    while (last + 1 < DCTSIZE2 && bits[last + 1] == bits[first] && pick(rng, 0, 39) > 0)
-        last++;
-    int had = bits[first], low = had < 0 ? pick(rng, 0, 3) : had - 1;
-    return add(script, (jpeg_scan_info){.comps_in_scan = 1,
-                                        .component_index = {component},
-                                        .Ss = first,
-                                        .Se = last,
-                                        .Ah = had < 0 ? 0 : had,
-                                        .Al = low});
-}
-
-/* One more scan; false: all bits are sent, or there are too many scans. */
-static bool add_any(struct script *script, struct rng *rng, bool *complete)
-{
-    int open[COMPONENTS_MAX * DCTSIZE2], n_open = 0;
-    for (int i = 0; i < script->n_components; i++) {
-        for (int k = 0; k < DCTSIZE2; k++) {
-            int bits = script->bits[i][k];
-            bool begins = k <= 1 || bits != script->bits[i][k - 1];
-            if (bits != 0 && begins && (k == 0 || script->bits[i][0] >= 0))
-                open[n_open++] = i * DCTSIZE2 + k;
-        }
-    }
-    *complete = n_open == 0;
-    if (n_open == 0)
-        return false;
-    int chosen = open[random_below(rng, (uint64_t)n_open)];
-    return chosen % DCTSIZE2 == 0 ? add_dc(script, rng, chosen / DCTSIZE2)
-                                  : add_ac(script, rng, chosen / DCTSIZE2, chosen % DCTSIZE2);
-}
-
-static void draw_script(struct script *script, struct rng *rng, int n_components)
-{
-    bool complete = false;
-    while (!complete) {
-        *script = (struct script){.n_components = n_components};
-        memset(script->bits, -1, sizeof script->bits);
-        while (add_any(script, rng, &complete))
-            ;
-    }
-}
-
-/* ── JPEGs ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
-
-/* The coefficients of a JPEG in other scans. */
-static struct encoded in_scans(const struct encoded *jpeg, const struct script *script, unsigned interval)
-{
-    struct jpeg_decompress_struct from;
-    struct jpeg_compress_struct to;
-    struct jpeg_error_mgr errors;
-    unsigned char *memory = NULL;
-    unsigned long len = 0;
-    from.err = to.err = jpeg_std_error(&errors);
-    jpeg_create_decompress(&from);
-    jpeg_create_compress(&to);
-    jpeg_mem_src(&from, jpeg->data, jpeg->len_bytes);
-    jpeg_mem_dest(&to, &memory, &len);
-    jpeg_read_header(&from, TRUE);
-    jvirt_barray_ptr *coefficients = jpeg_read_coefficients(&from);
-    jpeg_copy_critical_parameters(&from, &to);
-    to.restart_interval = interval;
-    to.scan_info = script->scans;
-    to.num_scans = script->n_scans;
-    jpeg_write_coefficients(&to, coefficients);
-    jpeg_finish_compress(&to);
-    jpeg_destroy_compress(&to);
-    jpeg_destroy_decompress(&from);
-    return (struct encoded){memory, len};
-}
 
 /* A JPEG, open for jpeg_rows, with room for one row of MCUs that nothing was written to yet. */
 struct opened {
@@ -208,7 +95,7 @@ static void compare_some(const struct encoded *jpeg, struct rng *rng)
     struct jpeg_rows *rows = opened.rows;
     uint32_t first = (uint32_t)random_below(rng, rows->per_row);
     jpeg_rows_want(rows, first, 1 + (uint32_t)random_below(rng, rows->per_row - first));
-    for (uint32_t row = (uint32_t)random_below(rng, 2); row < rows->n_rows; row += (uint32_t)pick(rng, 1, 3)) {
+    for (uint32_t row = (uint32_t)random_below(rng, 2); row < rows->n_rows; row += 1 + (uint32_t)random_below(rng, 3)) {
         assert_true(jpeg_rows_load(rows, row));
         compare_row(&opened, &whole, coefficients, row);
     }
@@ -229,10 +116,8 @@ static void compare_size(uint32_t width, uint32_t height, int draws, struct rng 
         uint8_t *pixels = picture(width, height, (unsigned)forms[f].components, f + width);
         struct encoded plain = encode_jpeg(pixels, width, height, &forms[f]);
         for (int draw = 0; draw < draws; draw++) {
-            struct script script;
-            draw_script(&script, rng, forms[f].components);
             unsigned interval = intervals[random_below(rng, sizeof intervals / sizeof *intervals)];
-            struct encoded jpeg = in_scans(&plain, &script, interval);
+            struct encoded jpeg = scan_jpeg(&plain, interval, rng);
             compare_some(&jpeg, rng);
             encoded_free(&jpeg);
         }
@@ -263,9 +148,87 @@ static void test_coefficients(void **state)
     }
 }
 
+/* Whether all rows could be read. */
+static bool reads(const struct encoded *jpeg)
+{
+    struct opened opened;
+    open_rows(&opened, jpeg);
+    bool fine = begin_rows(&opened);
+    for (uint32_t row = 0; fine && row < opened.rows->n_rows; row++)
+        fine = jpeg_rows_load(opened.rows, row);
+    fine = fine && jpeg_rows_finish(opened.rows);
+    close_rows(&opened);
+    return fine;
+}
+
+/* Where the n-th marker of a kind stands; -1: the last of them. */
+static size_t find(const struct encoded *jpeg, uint8_t marker, int n)
+{
+    size_t last = 0;
+    for (size_t at = 2; at + 1 < jpeg->len_bytes; at++) {
+        if (jpeg->data[at] != 0xff || jpeg->data[at + 1] != marker)
+            continue;
+        last = at;
+        if (n-- == 0)
+            return at;
+    }
+    assert_true(n < 0 && last > 0);
+    return last;
+}
+
+/* A copy in which `cut` bytes at `at` are replaced by `len` others cannot be read this way. */
+static void expect_refusal(const struct encoded *jpeg, size_t at, size_t cut, const void *bytes, size_t len,
+                           const char *what)
+{
+    struct encoded copy = {xmalloc(jpeg->len_bytes - cut + len), jpeg->len_bytes - cut + len};
+    memcpy(copy.data, jpeg->data, at);
+    memcpy(copy.data + at, bytes, len);
+    memcpy(copy.data + at + len, jpeg->data + at + cut, jpeg->len_bytes - at - cut);
+    if (reads(&copy))
+        fail_msg("%s: all rows were read", what);
+    encoded_free(&copy);
+}
+
+#define SOS 0xda
+#define DHT 0xc4
+
+/* Proves: what libjpeg smooths, repairs or warns of is left to it. */
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const uint8_t table[] = {0xff, 0xdb, 0, 67, 0, [66] = 1}, comment[] = {0xff, 0xfe, 0, 3, 1};
+    uint8_t *pixels = picture(160, 120, 3, 5);
+    struct encoded jpeg = encode_jpeg(pixels, 160, 120, &(struct jpeg_form){3, 2, 2, true, 80, -5, 0});
+    size_t end = jpeg.len_bytes - 2, last = find(&jpeg, DHT, -1), sos = find(&jpeg, SOS, -1);
+    size_t third = find(&jpeg, JPEG_RST0 + 2, 0), fourth = find(&jpeg, JPEG_RST0 + 3, 0);
+    assert_true(reads(&jpeg));
+    expect_refusal(&jpeg, last, end - last, "", 0, "a scan is missing");
+    expect_refusal(&jpeg, end, 0, jpeg.data + last, end - last, "a scan comes twice");
+    expect_refusal(&jpeg, sos + 8, 1, "\x20", 1, "a scan refines another bit");
+    expect_refusal(&jpeg, sos + 4, 1, "\2", 1, "a scan has fewer components than it names");
+    expect_refusal(&jpeg, sos + 5, 1, "\x7f", 1, "a component that is none");
+    expect_refusal(&jpeg, sos + 6, 1, "\x33", 1, "a code that is none");
+    expect_refusal(&jpeg, last, 0, table, sizeof table, "a quantisation table between scans");
+    expect_refusal(&jpeg, last, 0, comment, sizeof comment, "a comment between scans");
+    expect_refusal(&jpeg, last, 0, "\x55", 1, "a byte between scans");
+    expect_refusal(&jpeg, last + 4, 1, "\x14", 1, "the code is another one's");
+    expect_refusal(&jpeg, last + 5, 1, "\3", 1, "a code that does not fit");
+    expect_refusal(&jpeg, third, 2, "\xff\xd7", 2, "out of order");
+    expect_refusal(&jpeg, third, 2, "", 0, "missing");
+    expect_refusal(&jpeg, third, 0, "\xff\xd2", 2, "too many");
+    expect_refusal(&jpeg, end, 0, "\xff\xd0", 2, "one more at the end");
+    expect_refusal(&jpeg, third, fourth - third, "", 0, "a segment is missing");
+    expect_refusal(&jpeg, third + 2, fourth - third - 2, "", 0, "a segment is empty");
+    expect_refusal(&jpeg, fourth, 0, "\x55\x55", 2, "a segment is too long");
+    expect_refusal(&jpeg, end - 1, 1, "", 0, "the last segment is too short");
+    expect_refusal(&jpeg, end, 2, "", 0, "no end");
+    encoded_free(&jpeg);
+    free(pixels);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_coefficients)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_coefficients), cmocka_unit_test(test_refusals)};
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 10);
     printf("seed %llu\n", (unsigned long long)seed);
