@@ -120,8 +120,8 @@ static bool is_complete(const struct jpeg_decompress_struct *cinfo)
     return true;
 }
 
-enum by_libjpeg by_libjpeg(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, uint32_t divisor,
-                struct scratch *scratch, struct rect *rect, struct image *out)
+enum by_libjpeg by_libjpeg(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes,
+                           uint32_t divisor, struct scratch *scratch, struct rect *rect, struct image *out)
 {
     struct reader reader = {.limits = limits};
     volatile enum by_libjpeg made = BY_LIBJPEG_BAD;

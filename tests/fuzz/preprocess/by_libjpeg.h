@@ -19,7 +19,7 @@ enum by_libjpeg { BY_LIBJPEG_BAD, BY_LIBJPEG_SMOOTHED, BY_LIBJPEG_READ };
 
 /* by_libjpeg decodes a rectangle of a JPEG, divided by `divisor`, or all of it where it is empty; then *rect gets the
  * whole. The pixels are scratch memory. */
-enum by_libjpeg by_libjpeg(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, uint32_t divisor,
-                struct scratch *scratch, struct rect *rect, struct image *out);
+enum by_libjpeg by_libjpeg(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes,
+                           uint32_t divisor, struct scratch *scratch, struct rect *rect, struct image *out);
 
 #endif
