@@ -11,8 +11,7 @@ static progressive_read_fn *available(enum progressive_version version)
 {
 #if defined(__x86_64__)
     if (version == PROGRESSIVE_BMI2 && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-        __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("lzcnt") && !__builtin_cpu_is("znver1") &&
-        !__builtin_cpu_is("znver2"))
+        __builtin_cpu_supports("popcnt") && !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2"))
         return progressive_read_bmi2;
 #endif
     return version == PROGRESSIVE_PORTABLE ? progressive_read_portable : NULL;

@@ -4,7 +4,7 @@
 
 #include "preprocess/decode/jpeg_progressive_priv.h"
 
-#define BMI2 __attribute__((target("bmi,bmi2,popcnt,lzcnt")))
+#define BMI2 __attribute__((target("bmi,bmi2,popcnt")))
 
 BMI2 static HUFFMAN_INLINE uint64_t deposit(uint64_t bits, uint64_t mask)
 {
