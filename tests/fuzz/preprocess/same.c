@@ -101,14 +101,24 @@ static struct rect part_of(struct rect whole, const uint8_t *bytes, size_t len_b
     return (struct rect){x, y, 1 + bytes[len_bytes - 1] % (whole.width - x), 1 + bytes[0] % (whole.height - y)};
 }
 
+/* Takes over memory that was kept, the first time none. */
+static void begin_with(struct scratch *scratch, const struct scratch *kept, const struct prepare_limits *limits)
+{
+    scratch_init(scratch, prepare_memory(limits), NULL);
+    if (kept->max_bytes)
+        *scratch = *kept;
+    scratch_reset(scratch);
+}
+
 /* The same for a JPEG and libjpeg, divided. Scans of which a JPEG divided by 8 needs nothing are not read, so damage in
  * them is not seen. Returns whether parts can be compared too. */
 static bool compare_jpeg(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, uint32_t divisor,
                          struct rect rect, struct rect *whole)
 {
+    static struct scratch kept[2]; /* a sanitizer takes long for large blocks */
     struct attempt mine = {.rect = rect, .divisor = divisor}, theirs = {.rect = rect};
-    scratch_init(&mine.scratch, prepare_memory(limits), NULL);
-    scratch_init(&theirs.scratch, prepare_memory(limits), NULL);
+    begin_with(&mine.scratch, &kept[0], limits);
+    begin_with(&theirs.scratch, &kept[1], limits);
     by_us(&decoder_jpeg, limits, bytes, len_bytes, &mine);
     enum by_libjpeg made = by_libjpeg(limits, bytes, len_bytes, divisor, &theirs.scratch, &theirs.rect, &theirs.image);
     theirs.read = made != BY_LIBJPEG_BAD;
@@ -120,8 +130,7 @@ static bool compare_jpeg(const struct prepare_limits *limits, const uint8_t *byt
                 theirs.read ? "reads it" : "does not");
     CHECK(agree);
     *whole = mine.rect;
-    scratch_free(&mine.scratch);
-    scratch_free(&theirs.scratch);
+    kept[0] = mine.scratch, kept[1] = theirs.scratch;
     return both && made == BY_LIBJPEG_READ;
 }
 
