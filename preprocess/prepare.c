@@ -12,6 +12,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "preprocess/decode/decode.h"
+#include "preprocess/decode/jpeg_progressive.h"
 #include "preprocess/decode/planes.h"
 #include "preprocess/outputs.h"
 #include "preprocess/pipeline_priv.h"
@@ -43,6 +44,7 @@ void prepare_init(void)
 {
     simd_select();
     planes_select();
+    progressive_select();
 }
 
 size_t prepare_memory(const struct prepare_limits *limits)

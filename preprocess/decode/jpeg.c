@@ -7,11 +7,12 @@
  * The pixels are those of a full decode. Upsampling of chroma looks one sample to each side, so the columns asked for
  * reach one chroma sample further than the rectangle; rows are libjpeg's own care (jpeg_skip_scanlines).
  *
- * jpeg_rows.c reads the coefficients of a baseline JPEG. It is faster than libjpeg, and with restart markers it skips
- * coefficients that the rectangle does not need. libjpeg is in buffered-image mode, believes that the whole file was
- * read, and gets the coefficients from its memory manager. For a small JPEG it makes only the planes of colours
- * (jpeg_small.h). A JPEG that cannot be read that way is decoded the ordinary way, which also finds out what is wrong
- * with it. The coefficients of a JPEG in planes (jpeg_planes.h) come from jpeg_rows.c alone. */
+ * jpeg_rows.c reads the coefficients of a baseline or progressive JPEG. It is faster than libjpeg, and with restart
+ * markers in a baseline JPEG it skips coefficients that the rectangle does not need. libjpeg is in buffered-image mode,
+ * believes that the whole file was read, and gets the coefficients from its memory manager. For a small JPEG it makes
+ * only the planes of colours (jpeg_small.h). A JPEG that cannot be read that way is decoded the ordinary way, which
+ * also finds out what is wrong with it. The coefficients of a JPEG in planes (jpeg_planes.h) come from jpeg_rows.c
+ * alone. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,6 +291,7 @@ static void start(struct jpeg_reader *reader)
     cinfo->dct_method = JDCT_ISLOW;
     cinfo->buffered_image = reader->by_rows;
     cinfo->raw_data_out = reader->small;
+    cinfo->do_block_smoothing = !reader->by_rows; /* it is for coefficients that are not complete */
     if (!reader->by_rows) {
         jpeg_start_decompress(cinfo);
         return;
@@ -343,16 +345,11 @@ static void read_small(struct jpeg_reader *reader)
     reader->image.width = rect.width;
 }
 
-static void region_body(struct jpeg_reader *reader)
+/* The rectangle of any other JPEG. */
+static void read_region(struct jpeg_reader *reader)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     struct rect rect = reader->rect;
-    start(reader);
-    if (reader->small) {
-        read_small(reader);
-        return;
-    }
-
     uint32_t side = margin(cinfo);
     JDIMENSION left = rect.x > side ? rect.x - side : 0;
     JDIMENSION right = cinfo->output_width - rect.x - rect.width > side ? rect.x + rect.width + side
@@ -377,15 +374,38 @@ static void region_body(struct jpeg_reader *reader)
     reader->image.width = rect.width;
 }
 
-/* The coefficients of a JPEG in several scans, whole; the rectangle; and the rows that libjpeg works on. */
+static void begin_rows(struct jpeg_reader *reader)
+{
+    struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    jpeg_calc_output_dimensions(cinfo);
+    reader->by_rows = jpeg_rows_fit(cinfo) &&
+                      (reader->in_planes ? jpeg_rows_begin_planes(&reader->rows, cinfo, &reader->planes)
+                                         : jpeg_rows_begin(&reader->rows, cinfo));
+    reader->by_rows = reader->by_rows && jpeg_rows_scans(&reader->rows) <= reader->limits.scans_max;
+    reader->small = reader->by_rows && jpeg_small_fits(cinfo);
+}
+
+static void region_body(struct jpeg_reader *reader)
+{
+    start(reader);
+    if (reader->small)
+        read_small(reader);
+    else
+        read_region(reader);
+    if (reader->by_rows && !jpeg_rows_finish(&reader->rows))
+        ERREXIT(&reader->cinfo, JERR_BAD_VIRTUAL_ACCESS);
+}
+
+/* The coefficients of a JPEG in several scans, whole, if libjpeg reads them; the rectangle; and the rows that libjpeg
+ * works on. */
 static size_t reader_needs(void *state, struct rect rect)
 {
     struct jpeg_decompress_struct *cinfo = &reader_of(state)->cinfo;
     size_t bytes = (size_t)cinfo->image_width * (size_t)cinfo->num_components * WORKING_ROWS + WORKING_BYTES;
     bytes += ((size_t)rect.width + CROP_ROUNDING) * IMAGE_CHANNELS * rect.height;
-    if (jpeg_rows_fit(cinfo))
+    bool by_rows = jpeg_rows_fit(cinfo), whole = jpeg_has_multiple_scans(cinfo) && !by_rows;
+    if (by_rows)
         bytes += jpeg_rows_bytes(cinfo);
-    bool whole = jpeg_has_multiple_scans(cinfo);
     for (int i = 0; whole && i < cinfo->num_components; i++) {
         const jpeg_component_info *component = &cinfo->comp_info[i];
         size_t across = component->width_in_blocks + (size_t)component->h_samp_factor;
@@ -402,12 +422,10 @@ static int reader_region(void *state, const struct decoding *image, struct rect 
     (void)image;
     reader->rect = rect;
     reader->image.data = NULL;
-    reader->by_rows = jpeg_rows_fit(&reader->cinfo) &&
-                      (reader->in_planes ? jpeg_rows_begin_planes(&reader->rows, &reader->cinfo, &reader->planes)
-                                         : jpeg_rows_begin(&reader->rows, &reader->cinfo));
+    if (!guarded(reader, fault, begin_rows))
+        return fault->error.code;
     if (reader->in_planes && !reader->by_rows)
         return decode_fail(fault, BAD_CORRUPT, "JPEG in planes: its parts do not fit together");
-    reader->small = reader->by_rows && jpeg_small_fits(&reader->cinfo);
     bool made = guarded(reader, fault, region_body);
     if (!made && reader->by_rows && !reader->in_planes && fault->reason != BAD_NO_MEMORY) {
         reader->by_rows = reader->small = false;

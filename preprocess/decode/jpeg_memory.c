@@ -76,13 +76,17 @@ static jvirt_sarray_ptr request_virt_sarray(j_common_ptr cinfo, int pool, boolea
     return array;
 }
 
+/* Of what comes from rows, it holds a row of MCUs: libjpeg asks for more only where it smooths. */
 static jvirt_barray_ptr request_virt_barray(j_common_ptr cinfo, int pool, boolean zero, JDIMENSION blocks_per_row,
                                             JDIMENSION n_rows, JDIMENSION max_access)
 {
+    (void)max_access;
     struct jpeg_memory *memory = memory_of(cinfo);
     struct jvirt_barray_control *array = take(cinfo, pool, sizeof *array);
-    *array = (struct jvirt_barray_control){
-        memory->block_arrays, NULL, blocks_per_row, memory->rows ? max_access : n_rows, zero, memory->n_block_arrays++};
+    int component = memory->n_block_arrays++;
+    if (memory->rows)
+        n_rows = (JDIMENSION)((j_decompress_ptr)cinfo)->comp_info[component].v_samp_factor;
+    *array = (struct jvirt_barray_control){memory->block_arrays, NULL, blocks_per_row, n_rows, zero, component};
     memory->block_arrays = array;
     return array;
 }

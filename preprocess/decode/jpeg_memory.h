@@ -39,9 +39,8 @@ void jpeg_memory_remove(struct jpeg_memory *memory, j_decompress_ptr cinfo);
 /* jpeg_memory_begin says where the next image's memory comes from, and forgets the tables of the last one. */
 void jpeg_memory_begin(struct jpeg_memory *memory, j_decompress_ptr cinfo, struct scratch *scratch);
 /* jpeg_memory_rows says that the coefficients of this image come from rows, which jpeg_rows_begin or
- * jpeg_rows_begin_planes was called for. It is
- * called before jpeg_start_decompress, in buffered-image mode. libjpeg reports a row that cannot be read as
- * JERR_BAD_VIRTUAL_ACCESS. */
+ * jpeg_rows_begin_planes was called for. It is called before jpeg_start_decompress, in buffered-image mode. libjpeg
+ * reports a row that cannot be read as JERR_BAD_VIRTUAL_ACCESS. */
 void jpeg_memory_rows(struct jpeg_memory *memory, struct jpeg_rows *rows);
 
 #endif

@@ -212,7 +212,7 @@ static bool make_body(struct make *make, const uint8_t *jpeg, size_t len_bytes)
     jpeg_mem_src(from, jpeg, len_bytes);
     jpeg_read_header(from, TRUE);
     size_t header_bytes = header_of(jpeg, len_bytes);
-    if (!jpeg_rows_fit(from) || (from->num_components != 1 && from->num_components != 3) ||
+    if (from->progressive_mode || !jpeg_rows_fit(from) || (from->num_components != 1 && from->num_components != 3) ||
         from->restart_interval == 0 || from->restart_interval > PLANES_INTERVAL_MAX || header_bytes == 0)
         return false;
     jvirt_barray_ptr *coefficients = jpeg_read_coefficients(from);

@@ -1,15 +1,12 @@
 #include "preprocess/decode/jpeg_rows.h"
 
-#include <string.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
-#define MARKER_MODULO 8 /* RST0 to RST7, over and over */
+#include "preprocess/decode/jpeg_marker.h"
 
 bool jpeg_rows_fit(const struct jpeg_decompress_struct *cinfo)
 {
     const jpeg_component_info *only = cinfo->cur_comp_info[0];
+    if (jpeg_scans_fit(cinfo))
+        return true;
     if (cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 ||
         cinfo->comps_in_scan != cinfo->num_components)
         return false;
@@ -44,41 +41,10 @@ static bool begin_parts(struct jpeg_rows *rows, const struct jpeg_decompress_str
     return huffman_mcu_order(&rows->mcu);
 }
 
-/* Returns the place of a 0xff that no 0 follows, or else of the last bytes, which are too few to be looked at together.
- * A 0 follows nearly every 0xff, so stopping at each takes longer. */
-static const uint8_t *pass_over(const uint8_t *at, const uint8_t *end)
-{
-#ifdef __SSE2__
-    const __m128i ones = _mm_set1_epi8((char)0xff), zeros = _mm_setzero_si128();
-    for (; end - at > 16; at += 16) {
-        __m128i here = _mm_loadu_si128((const __m128i *)at), next = _mm_loadu_si128((const __m128i *)(at + 1));
-        __m128i found = _mm_andnot_si128(_mm_cmpeq_epi8(next, zeros), _mm_cmpeq_epi8(here, ones));
-        int mask = _mm_movemask_epi8(found);
-        if (mask)
-            return at + __builtin_ctz((unsigned)mask);
-    }
-#endif
-    return at;
-}
-
-/* The next marker; NULL: there is none, or it is written in an unusual way. */
-static const uint8_t *find_marker(const uint8_t *at, const uint8_t *end)
-{
-    at = pass_over(at, end);
-    while ((at = memchr(at, 0xff, (size_t)(end - at)))) {
-        if (end - at < 2 || at[1] == 0xff)
-            return NULL;
-        if (at[1] != 0)
-            return at;
-        at += 2;
-    }
-    return NULL;
-}
-
 /* Begins to read the segment that starts at `at`, in the front lane. */
 static bool begin_segment(struct jpeg_rows *rows, const uint8_t *at)
 {
-    const uint8_t *marker = find_marker(at, rows->end);
+    const uint8_t *marker = jpeg_marker_find(at, rows->end);
     if (!marker)
         return false;
     huffman_lane_begin(rows->front, at, marker);
@@ -92,8 +58,8 @@ static bool marker_fits(const struct jpeg_rows *rows)
 {
     bool last = (rows->segment + 1) * rows->interval >= (uint64_t)rows->per_row * rows->n_rows;
     if (last)
-        return rows->at[1] < JPEG_RST0 || rows->at[1] >= JPEG_RST0 + MARKER_MODULO;
-    return rows->at[1] == JPEG_RST0 + rows->segment % MARKER_MODULO;
+        return rows->at[1] < JPEG_RST0 || rows->at[1] >= JPEG_RST0 + JPEG_MARKER_RESTARTS;
+    return rows->at[1] == JPEG_RST0 + rows->segment % JPEG_MARKER_RESTARTS;
 }
 
 /* Goes on to a segment, which is not before the one that the front lane reads. */
@@ -102,7 +68,7 @@ static bool seek_segment(struct jpeg_rows *rows, uint64_t segment)
     if (segment == rows->segment)
         return true;
     for (; rows->segment + 1 < segment; rows->segment++) {
-        if (!marker_fits(rows) || !(rows->at = find_marker(rows->at + 2, rows->end)))
+        if (!marker_fits(rows) || !(rows->at = jpeg_marker_find(rows->at + 2, rows->end)))
             return false;
     }
     if (!marker_fits(rows) || !begin_segment(rows, rows->at + 2))
@@ -124,7 +90,7 @@ bool jpeg_rows_begin_planes(struct jpeg_rows *rows, const struct jpeg_decompress
                             const struct planes_file *file)
 {
     struct planes_mcu mcu = {.n_parts = (uint32_t)cinfo->comps_in_scan};
-    rows->in_planes = true;
+    rows->kind = JPEG_ROWS_PLANES;
     measure(rows, cinfo);
     for (uint32_t i = 0; i < mcu.n_parts; i++) {
         const jpeg_component_info *component = cinfo->cur_comp_info[i];
@@ -132,15 +98,17 @@ bool jpeg_rows_begin_planes(struct jpeg_rows *rows, const struct jpeg_decompress
         mcu.parts[i].width = (uint32_t)component->h_samp_factor;
         mcu.parts[i].height = (uint32_t)component->v_samp_factor;
     }
-    return planes_rows_begin(&rows->planes, file, &mcu, rows->per_row, rows->n_rows);
+    return !cinfo->progressive_mode && planes_rows_begin(&rows->planes, file, &mcu, rows->per_row, rows->n_rows);
 }
 
-bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo)
+bool jpeg_rows_begin(struct jpeg_rows *rows, struct jpeg_decompress_struct *cinfo)
 {
-    rows->in_planes = false;
+    rows->kind = cinfo->progressive_mode ? JPEG_ROWS_SCANS : JPEG_ROWS_ONE_SCAN;
+    measure(rows, cinfo);
+    if (rows->kind == JPEG_ROWS_SCANS)
+        return jpeg_scans_begin(&rows->scans, cinfo);
     if (!begin_parts(rows, cinfo))
         return false;
-    measure(rows, cinfo);
     rows->interval = cinfo->restart_interval ? cinfo->restart_interval : rows->per_row * rows->n_rows;
     rows->end = cinfo->src->next_input_byte + cinfo->src->bytes_in_buffer;
     rows->segment = 0;
@@ -149,13 +117,23 @@ bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct
     return begin_segment(rows, cinfo->src->next_input_byte) && marker_fits(rows);
 }
 
+uint32_t jpeg_rows_scans(const struct jpeg_rows *rows)
+{
+    return rows->kind == JPEG_ROWS_SCANS ? rows->scans.n_scans : 1;
+}
+
 void jpeg_rows_place(struct jpeg_rows *rows, int component, JBLOCKARRAY blocks)
 {
-    uint32_t n_parts = rows->in_planes ? rows->planes.mcu.n_parts : rows->mcu.n_parts;
+    bool in_planes = rows->kind == JPEG_ROWS_PLANES;
+    uint32_t n_parts = in_planes ? rows->planes.mcu.n_parts : rows->mcu.n_parts;
+    if (rows->kind == JPEG_ROWS_SCANS) {
+        rows->scans.parts[component].rows = blocks;
+        return;
+    }
     for (uint32_t i = 0; i < n_parts; i++) {
         if (rows->components[i] != component)
             continue;
-        if (rows->in_planes)
+        if (in_planes)
             rows->planes.mcu.parts[i].rows = blocks;
         else
             rows->mcu.parts[i].rows = blocks;
@@ -193,8 +171,10 @@ static bool free_lane(struct jpeg_rows *rows)
 
 bool jpeg_rows_load(struct jpeg_rows *rows, uint32_t row)
 {
-    if (rows->in_planes)
+    if (rows->kind == JPEG_ROWS_PLANES)
         return planes_rows_load(&rows->planes, row, rows->first, rows->count);
+    if (rows->kind == JPEG_ROWS_SCANS)
+        return jpeg_scans_load(&rows->scans, row, rows->first, rows->count);
     uint64_t begin = (uint64_t)row * rows->per_row, at = begin + rows->first, end = at + rows->count;
     if (row >= rows->n_rows || at / rows->interval < rows->segment)
         return false;
@@ -215,6 +195,11 @@ bool jpeg_rows_load(struct jpeg_rows *rows, uint32_t row)
     return fine;
 }
 
+bool jpeg_rows_finish(struct jpeg_rows *rows)
+{
+    return rows->kind != JPEG_ROWS_SCANS || jpeg_scans_finish(&rows->scans);
+}
+
 size_t jpeg_rows_bytes(const struct jpeg_decompress_struct *cinfo)
 {
     size_t bytes = 0;
@@ -224,5 +209,5 @@ size_t jpeg_rows_bytes(const struct jpeg_decompress_struct *cinfo)
         const jpeg_component_info *component = &cinfo->comp_info[i];
         bytes += (size_t)per_row * (size_t)component->h_samp_factor * (size_t)component->v_samp_factor;
     }
-    return bytes * sizeof(JBLOCK);
+    return bytes * sizeof(JBLOCK) + (jpeg_scans_fit(cinfo) ? jpeg_scans_bytes(cinfo) : 0);
 }

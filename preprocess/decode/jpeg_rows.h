@@ -1,10 +1,11 @@
-/* jpeg_rows.h: the coefficients of a baseline JPEG, a row of MCUs at a time and only those that are wanted.
+/* jpeg_rows.h: the coefficients of a JPEG, a row of MCUs at a time and only those that are wanted.
  *
  * A restart marker begins a segment, which can be read without those before it. So the rows above a rectangle need no
  * more than a search for markers, and segments left and right of it are skipped too. libjpeg asks for a row through its
  * memory manager (jpeg_memory.h), and does everything after the entropy decoding.
  *
- * For JPEGs with one scan. Without restart markers all of it is one segment. Any interval will do: segments may be
+ * This is about JPEGs with one scan; jpeg_scans.h reads progressive ones. Without restart markers all of it is one
+ * segment. Any interval will do: segments may be
  * parts of a row, a row, several, or cross from one to the next. A row fails if a marker is out of order, missing or
  * one too many, a segment is too short or too long, or a code does not exist. The caller then decodes the ordinary way,
  * which finds out what is wrong. A row in planes that cannot be read is damaged. */
@@ -19,16 +20,21 @@
 #include <jpeglib.h>
 
 #include "preprocess/decode/jpeg_huffman.h"
+#include "preprocess/decode/jpeg_scans.h"
 #include "preprocess/decode/planes_rows.h"
 
 _Static_assert(MAX_COMPS_IN_SCAN <= HUFFMAN_PARTS_MAX && D_MAX_BLOCKS_IN_MCU <= HUFFMAN_BLOCKS_MAX, "libjpeg's limits");
 _Static_assert(MAX_COMPS_IN_SCAN <= PLANES_PARTS_MAX && D_MAX_BLOCKS_IN_MCU <= PLANES_BLOCKS_MAX, "libjpeg's limits");
 
 struct jpeg_rows {
-    bool in_planes;           /* then only per_row, n_rows, first, count and `planes` have a meaning */
+    enum { JPEG_ROWS_ONE_SCAN, JPEG_ROWS_SCANS, JPEG_ROWS_PLANES } kind;
     uint32_t per_row, n_rows; /* MCUs, and rows of them */
-    uint32_t interval;        /* MCUs of a segment */
     uint32_t first, count;    /* columns of MCUs that are wanted */
+    struct jpeg_scans scans;
+    struct planes_rows planes;
+
+    /* One scan. */
+    uint32_t interval; /* MCUs of a segment */
 
     /* Neighbouring segments of a row are read together, in two lanes. The front lane has the last that was begun. */
     struct huffman_lane lanes[2], *front;
@@ -39,26 +45,29 @@ struct jpeg_rows {
     struct huffman_mcu mcu;
     int components[MAX_COMPS_IN_SCAN]; /* the components of the MCU's parts */
     struct huffman dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS];
-
-    struct planes_rows planes;
 };
 
 /* jpeg_rows_fit says whether a JPEG, whose header was read, can be read this way. */
 bool jpeg_rows_fit(const struct jpeg_decompress_struct *cinfo);
 /* jpeg_rows_begin begins with the first segment, which stands where cinfo's source is. It borrows the source's bytes.
- * False: the header is not as it should be. */
-bool jpeg_rows_begin(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo);
+ * False: the header is not as it should be. What memory it takes is cinfo's, and errors of that are libjpeg's. */
+bool jpeg_rows_begin(struct jpeg_rows *rows, struct jpeg_decompress_struct *cinfo);
 /* jpeg_rows_begin_planes begins with a JPEG in planes (jpeg_planes.h), whose header cinfo has read. It borrows the
  * file's bytes. False: the file is not as it should be. */
 bool jpeg_rows_begin_planes(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo,
                             const struct planes_file *file);
+/* jpeg_rows_scans: how many scans there are. */
+uint32_t jpeg_rows_scans(const struct jpeg_rows *rows);
 /* jpeg_rows_place says where a component's blocks go: as many rows of blocks as an MCU is high. Borrowed. */
 void jpeg_rows_place(struct jpeg_rows *rows, int component, JBLOCKARRAY blocks);
 /* jpeg_rows_want says which columns of MCUs will be looked at. All, until it is called. */
 void jpeg_rows_want(struct jpeg_rows *rows, uint32_t first, uint32_t count);
 /* jpeg_rows_load reads the wanted columns of a row. Rows are asked for from above to below. False: it cannot be. */
 bool jpeg_rows_load(struct jpeg_rows *rows, uint32_t row);
-/* jpeg_rows_bytes: memory for a row of MCUs. */
+/* jpeg_rows_finish is called behind the last row. False: something is wrong in what was not wanted, where libjpeg would
+ * have found it too. */
+bool jpeg_rows_finish(struct jpeg_rows *rows);
+/* jpeg_rows_bytes: memory for a row of MCUs, and for what jpeg_rows_begin takes. */
 size_t jpeg_rows_bytes(const struct jpeg_decompress_struct *cinfo);
 
 #endif

@@ -15,7 +15,7 @@
 
 #define MEMORY_MAX ((size_t)64 << 20)
 
-static const struct prepare_limits limits = {.pixels_max = 1 << 20, .scans_max = 10, .memory_max = MEMORY_MAX};
+static const struct prepare_limits limits = {.pixels_max = 1 << 20, .scans_max = 20, .memory_max = MEMORY_MAX};
 static uint64_t seed = 1;
 
 /* Something to decode with. What is taken from its memory holds garbage. */
@@ -42,7 +42,7 @@ static struct rect scaled_size(struct rect whole, uint32_t divisor)
                          .height = (whole.height + divisor - 1) / divisor};
 }
 
-/* A rectangle of the image divided by `divisor`; rng NULL: all of it. */
+/* Takes no more memory than it reserves: a rectangle of the image divided by `divisor`; rng NULL: all of it. */
 static struct image decode(struct desk *desk, const struct encoded *jpeg, uint32_t divisor, struct rng *rng,
                            struct rect *rect, int garbage)
 {
@@ -63,6 +63,7 @@ static struct image decode(struct desk *desk, const struct encoded *jpeg, uint32
     }
     assert_int_equal(decode_reserve(desk->decoder, *rect, &fault), 0);
     assert_int_equal(decode_region(desk->decoder, *rect, &image, &fault), 0);
+    assert_true(desk->memory.taken_bytes <= desk->memory.expected_bytes);
     decode_close(desk->decoder);
     return image;
 }
@@ -90,14 +91,15 @@ static void test_rectangles(void **state)
     static const struct jpeg_form forms[] = {
         {3, 1, 1, false, 90, 0, 0}, {3, 2, 1, false, 90, 0, 0},  {3, 2, 2, false, 80, 0, 0}, {3, 1, 2, false, 80, 0, 0},
         {3, 4, 1, false, 80, 0, 0}, {3, 4, 2, false, 80, -3, 0}, {3, 2, 4, false, 80, 2, 0}, {3, 2, 4, true, 80, 0, 0},
-        {3, 4, 2, true, 80, 0, 0},  {1, 1, 1, false, 90, 0, 0},  {4, 1, 1, false, 75, 0, 0},
+        {3, 4, 2, true, 80, 0, 0},  {1, 1, 1, false, 90, 0, 0},  {4, 1, 1, false, 75, 0, 0}, {3, 2, 2, true, 90, -5, 0},
+        {3, 1, 1, true, 99, 0, 0},  {1, 1, 1, true, 80, 0, 0},   {4, 1, 1, true, 75, 0, 0},
     };
     struct rng rng;
     random_seed(&rng, seed);
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
         uint8_t *pixels = picture(227, 139, (unsigned)forms[f].components, f);
         struct encoded jpeg = encode_jpeg(pixels, 227, 139, &forms[f]);
-        for (uint32_t divisor = 2; divisor <= 8; divisor *= 2)
+        for (uint32_t divisor = 1; divisor <= 8; divisor *= 2)
             compare_some(&jpeg, divisor, &rng);
         encoded_free(&jpeg);
         free(pixels);

@@ -169,26 +169,29 @@ static void test_flat(void **state)
     pipeline_unref(&pipeline);
 }
 
-/* Proves: an image that needs more memory than allowed is a bad sample, and the next one is not. */
+/* Proves: an image that needs more memory than allowed is a bad sample, and the next one is not. libjpeg reads a
+ * progressive JPEG of four inks, and keeps all coefficients; of others a row is in memory. */
 static void test_limit(void **state)
 {
     (void)state;
     struct prepare_limits tight = limits;
-    tight.memory_max = 300000;
+    tight.memory_max = 400000;
     struct prepare_scratch *scratch;
     CHECK(prepare_scratch_create(&tight, &scratch) == 0);
     struct pipeline *pipeline = parse("[{\"center_crop\": {\"size\": 64}}]");
-    uint8_t *dst = malloc(pipeline_layout(pipeline)->bytes), *pixels = picture(700, 700, 3, 1);
+    uint8_t *dst = malloc(pipeline_layout(pipeline)->bytes), *pixels = picture(700, 700, 4, 1);
+    struct encoded inks = encode_jpeg(pixels, 700, 700, &(struct jpeg_form){4, 1, 1, true, 80, 0, 0});
     struct encoded progressive = encode_jpeg(pixels, 700, 700, &(struct jpeg_form){3, 1, 1, true, 80, 0, 0});
     struct encoded baseline = encode_jpeg(pixels, 700, 700, &(struct jpeg_form){3, 1, 1, false, 80, 0, 0});
     struct prepare_output output = {.pipeline = pipeline, .dst = dst};
     enum bad_reason reason = BAD_NONE;
     struct error err;
-    assert_int_equal(prepare_sample(scratch, progressive.data, progressive.len_bytes, &output, 1, &reason, &err),
-                     LARDER_ENOMEM);
+    assert_int_equal(prepare_sample(scratch, inks.data, inks.len_bytes, &output, 1, &reason, &err), LARDER_ENOMEM);
     assert_int_equal(reason, BAD_NO_MEMORY);
     assert_non_null(strstr(err.text, "more memory than is allowed"));
     assert_int_equal(prepare_sample(scratch, baseline.data, baseline.len_bytes, &output, 1, &reason, &err), 0);
+    assert_int_equal(prepare_sample(scratch, progressive.data, progressive.len_bytes, &output, 1, &reason, &err), 0);
+    encoded_free(&inks);
     encoded_free(&progressive);
     encoded_free(&baseline);
     free(pixels);
