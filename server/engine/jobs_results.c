@@ -45,7 +45,7 @@ static void skip(struct engine *engine, const struct result *result)
         return;
     }
     job->progress.lost++;
-    if (!job_in_step(job) && queue_share_of(job, job->shape.view_samples - job->progress.lost) == 0) {
+    if (!job_in_step(job) && queue_share_of(job, job->shape.epoch_samples - job->progress.lost) == 0) {
         fail_job(engine, result, LARDER_ESAMPLE,
                  "this sample and so many others are bad that nothing is left of the epoch: check the dataset");
         return;
@@ -122,12 +122,13 @@ static void judge(struct engine *engine, const struct result *result)
 {
     struct entry *entry = &engine->queues.entries[result->entry];
     struct job *job = job_at(&engine->jobs, entry->job);
-    bool counted = !entry->repeat && !entry->substitute && !idset_contains(job->progress.bad, entry->id);
+    bool own = !entry->repeat && !entry->substitute;
+    bool counted = own && !idset_contains(job->progress.bad, entry->id);
     job->tallies.bad_samples++;
-    if (counted) {
+    if (counted)
         idset_add(job->progress.bad, entry->id);
+    if (counted || (own && job->terms.multiset)) /* of a multiset each draw of the sample is lost */
         queue_of(&engine->queues, entry)->epoch.lost++;
-    }
     engine->plan.again = true;
     if (is_too_much(engine, result, counted))
         return;

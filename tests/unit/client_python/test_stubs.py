@@ -94,7 +94,8 @@ class Stubs(Case):
                 "Range": larder.Range(0, 1), "Fraction": larder.Fraction(0.5), "List": larder.List("x"),
                 "Classes": larder.Classes("x"), "Indices": larder.Indices([0]), "Dataset": loader.dataset,
                 "Sampler": loader.sampler, "BatchSampler": loader.batch_sampler,
-                "DeviceLoader": DeviceLoader.__new__(DeviceLoader), "Operator": larder.Operator()}
+                "DeviceLoader": DeviceLoader.__new__(DeviceLoader), "Operator": larder.Operator(),
+                "Weights": larder.Weights([1.0]), "Balanced": larder.Balanced()}
         for name, (_, kind) in stubbed_classes().items():
             if issubclass(kind, BaseException):
                 made[name] = kind("")
