@@ -41,7 +41,7 @@ static const char *flaw_of_sets(const struct engine_job_desc *desc)
         return "it has samples that the job's view has not";
     if (!is_apart(desc, resume->base, resume->turns))
         return "it has a sample twice";
-    if (count_of(resume->base) + resume->base_again.count > part_epoch_samples(desc))
+    if (desc->sampled.multiset && count_of(resume->base) + resume->base_again.count > part_epoch_samples(desc))
         return "more was taken than the epoch has";
     return count_of(resume->turns) + resume->again.count > resume->delivered
                ? "it has more samples than batches brought"

@@ -164,7 +164,7 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event, const
             event->loaded.fate = ENGINE_FATE_SAMPLE;
         return true;
     case SABOTAGE_OTHER_DRAWS:
-        if (event->type == ENGINE_JOB_ADD && may_redraw(sabotage->calm, comes) && sabotage_take(sabotage))
+        if (event->type == ENGINE_JOB_ADD && !sabotage->redrawn && may_redraw(sabotage->calm, comes))
             sabotage->redrawn = comes;
         redraw(sabotage, event, comes);
         return true;
@@ -291,6 +291,8 @@ size_t sabotage_action(struct sabotage *sabotage, const struct engine_action *ac
     out[0] = *action;
     if (action->type == ENGINE_JOB_ADDED && sabotage->misled && action->client == sabotage->client)
         sabotage_answer(sabotage, out);
+    if (sabotage->redrawn && action->type == ENGINE_JOB_ADDED && action->client == sabotage->desc.client)
+        sabotage->done = true; /* a job that is refused has done no wrong */
     if (sabotage->done)
         return 1;
     if (sabotage_needs_ranks(sabotage->kind))

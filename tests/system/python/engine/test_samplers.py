@@ -11,6 +11,8 @@ import numpy as np
 import system
 from system import SLOW, larder
 
+from larder import _record, _state
+
 PLAIN = [{"resize": {"size": 32}}, {"center_crop": {"size": 32}}]
 TRAIN = [{"random_resized_crop": {"size": 32}}, "random_horizontal_flip"]
 COUNT, CLASSES = 120, 10
@@ -282,6 +284,30 @@ class Refused(Samplers):
         for options in ({}, {"repeat": 2}, samplers["weights"]):
             with self.assertRaisesRegex(larder.InvalidArgument, "the state is of epochs with repeat=3, and this"):
                 self.loader(daemon, self.dataset, state=state, **options)
+
+    def test_more_than_the_epoch_has(self):
+        """A state that says that a sample was taken which its epoch does not have, or more often than it has it, ends
+        the job with a text; so does one of more draws than there are. The next job is none the worse."""
+        daemon, options = self.daemon(), self.samplers()["weights"]
+        loader = self.loader(daemon, self.dataset, 10, TRAIN, **options)
+        for batch, _ in zip(loader, range(3)):
+            state = loader.state_dict()
+        loader.close()
+        known = _state.from_dict(state)
+        counts = _record.counts_of(known.base.taken, COUNT)
+        wanted = self.counts(self.loader(daemon, self.dataset, 10, PLAIN, **options))
+        never, least = int(np.flatnonzero(wanted == 0)[0]), int(np.flatnonzero((wanted == 1) & (counts == 0))[0])
+        for index, times, error, text in ((never, 1, larder.InvalidArgument, "more often than this epoch has it"),
+                                          (least, 2, larder.InvalidArgument, "more often than this epoch has it"),
+                                          (least, 400, larder.FormatError, "draws of an epoch of 300 were taken")):
+            wrong = counts.copy()
+            wrong[index] = times
+            base = known.base._replace(taken=_record.sets_of(wrong))
+            made = _state.to_dict(known._replace(base=base))
+            with self.assertRaisesRegex(error, text):
+                next(iter(self.loader(daemon, self.dataset, 10, TRAIN, state=made, **options)))
+        again = self.loader(daemon, self.dataset, 10, TRAIN, state=state, **options)
+        self.assertEqual((self.counts(again) + counts).tolist(), wanted.tolist())
 
     def test_status(self):
         """`larder status` has the draws of an epoch."""
