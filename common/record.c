@@ -20,11 +20,13 @@ static int check_set(const struct record *rec, struct error *err)
     uint32_t all = record_set_bytes(rec->samples);
     if (rec->n_segments)
         return error_set(err, LARDER_EINVAL, "it has segments, which a dependent job has none of");
-    if (rec->over_bytes != 0 && rec->over_bytes != all)
+    if (rec->over_bytes != 0 && (all == 0 || rec->over_bytes % all || rec->over_bytes / all > RECORD_SETS_MAX))
         return error_set(err, LARDER_EINVAL, "its set has %u bytes, not %u for %u samples", rec->over_bytes, all,
                          rec->samples);
-    if (rec->over_bytes && rec->samples % 8 && rec->over[all - 1] >> rec->samples % 8)
-        return error_set(err, LARDER_EINVAL, "its set has indices beyond its %u samples", rec->samples);
+    for (uint32_t set = 0; rec->samples % 8 && set < record_sets(rec); set++) {
+        if (rec->over[(set + (size_t)1) * all - 1] >> rec->samples % 8)
+            return error_set(err, LARDER_EINVAL, "its set has indices beyond its %u samples", rec->samples);
+    }
     return 0;
 }
 

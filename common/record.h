@@ -23,7 +23,8 @@
  *   u32 magic   u16 version   u16 kind (0 set: dependent; 1 order: strict, none)
  *   version 2: u64 times[2]   u64 content[2]: the dataset's version (dataset_version.h)
  *   u64 dataset[2]   u64 view[2]   u64 seed   u32 shuffle   u32 epoch   u32 batches   u32 samples
- *   kind set:    u32 n_bytes, and a bit set: bit i % 8 of byte i / 8 is index i
+ *   kind set:    u32 n_bytes, and a bit set: bit i % 8 of byte i / 8 is index i. Where an epoch has samples more than
+ *                once, several: an index that is in set p has 2^p turns over, besides those of the other sets
  *   kind order:  u32 n_segments, and of each: u32 world_size, u32 n, n × u32 through
  *   u32 world_size   u32 rank   u32 n_batches
  *   n_batches × (u32 delivered, u32 through, u32 n_turns), then the turns of all batches, u32 each
@@ -50,7 +51,8 @@
 #define RECORD_RANKS_MAX 256         /* ranks of a segment */
 #define RECORD_ALL_RANKS_MAX 65536   /* ranks of a history: the job may have ranks at other nodes */
 #define RECORD_EPOCHS_MAX UINT32_MAX /* most epochs of a job: nothing can be taken of the epoch with this number */
-#define RECORD_HISTORY_BYTES 12      /* its own three numbers */
+#define RECORD_SETS_MAX 32
+#define RECORD_HISTORY_BYTES 12 /* its own three numbers */
 #define RECORD_BATCH_BYTES 12
 #define RECORD_TURN_BYTES 4
 
@@ -79,7 +81,7 @@ struct record {
 
     /* The base of a dependent job: index i's turn is over if its bit is set. NULL and 0 bytes: nothing is. */
     const uint8_t *over;
-    uint32_t over_bytes; /* 0 or record_set_bytes(samples) */
+    uint32_t over_bytes; /* 0, or record_set_bytes(samples) for each of at most RECORD_SETS_MAX sets */
     /* The base of a fixed order. */
     uint32_t n_segments;
     struct record_segment segments[RECORD_SEGMENTS_MAX];
@@ -133,6 +135,21 @@ static inline void record_set_add(uint8_t *set, uint32_t index)
 static inline bool record_set_has(const uint8_t *set, uint32_t index)
 {
     return set[index / 8] >> index % 8 & 1;
+}
+
+/* record_sets returns how many sets the base has. record_turns_over returns how many turns of an index below `samples`
+ * are over with the base. */
+static inline uint32_t record_sets(const struct record *rec)
+{
+    return rec->over_bytes ? rec->over_bytes / record_set_bytes(rec->samples) : 0;
+}
+
+static inline uint64_t record_turns_over(const struct record *rec, uint32_t index)
+{
+    uint64_t turns = 0;
+    for (uint32_t set = 0; set < record_sets(rec); set++)
+        turns |= (uint64_t)record_set_has(rec->over + (size_t)set * record_set_bytes(rec->samples), index) << set;
+    return turns;
 }
 
 /* record_turn_over tells whether the base has the turn of an index below `samples`. */

@@ -51,6 +51,11 @@ static void each_register(struct codec *codec, struct wire_register *m, uint16_t
         codec_u32(codec, &m->local_world_size);
         codec_u32(codec, &m->local_first);
     }
+    if (version > 8) {
+        codec_u32(codec, &m->sampler);
+        codec_u32(codec, &m->copies);
+        codec_u64(codec, &m->draws);
+    }
     text(codec, &m->name);
     text(codec, &m->dataset);
     text(codec, &m->pipeline);

@@ -33,7 +33,8 @@
  * not fatal.
  *
  * Each message has its version in its header. A daemon also speaks the versions before its own, from the oldest on:
- * that of the HELLO is the connection's. Version 7 has no fields in REGISTERED, but the numbers of one image. Version 6
+ * that of the HELLO is the connection's. Version 8 has no `sampler`, `copies` and `draws`, and no flag WITH_WEIGHTS.
+ * Version 7 has no fields in REGISTERED, but the numbers of one image. Version 6
  * also has no `version`, and version 5 no `awaited`. Version 4 also has no STATE_GET, STATE and TURNS, no flag
  * WITH_STATE, and no `view`, `dataset_samples`, `through`, `local_world_size` and `local_first`. A daemon that does not
  * know yet which version its client speaks sends an ERROR of the oldest version; its layout is the same in all. */
@@ -49,7 +50,7 @@
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 8                  /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 9                  /* goes up with every change: layouts leave no room */
 #define WIRE_VERSION_OLDEST 4           /* the oldest that is still understood */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536     /* a client's message, header included */
@@ -110,10 +111,20 @@ enum wire_register_flags {
     WIRE_WITH_STATE = 64,    /* a record of what was taken (record.h) */
     WIRE_OWN_LABELS = 256,   /* the program has labels of its own, and takes no class of the dataset for one */
     WIRE_HEARS_DONE = 512,   /* DONE is to be sent to it */
+    /* In the file, behind the sets: u32 how many weights there are, and a weight for each sample of the dataset, as
+     * IEEE 754 has it in 64 bits. Goes with WIRE_WEIGHTS, and with nothing else. */
+    WIRE_WITH_WEIGHTS = 1024,
 };
-#define WIRE_WITH_FILE (WIRE_WITH_STATE | WIRE_WITH_INDICES)
-#define WIRE_REGISTER_FLAGS_ALL 1023u
-#define WIRE_REGISTER_FLAGS_ALL_4 63u /* the flags of version 4 */
+#define WIRE_WITH_FILE (WIRE_WITH_STATE | WIRE_WITH_INDICES | WIRE_WITH_WEIGHTS)
+#define WIRE_REGISTER_FLAGS_ALL 2047u
+#define WIRE_REGISTER_FLAGS_ALL_8 1023u /* the flags of versions 5 to 8 */
+#define WIRE_REGISTER_FLAGS_ALL_4 63u   /* the flags of version 4 */
+
+/* What an epoch is: the view with each sample once; each `copies` times; so many draws by weights, or so many that have
+ * all classes alike. */
+enum wire_sampler { WIRE_ONCE, WIRE_REPEAT, WIRE_WEIGHTS, WIRE_BALANCED };
+#define WIRE_COPIES_MAX 64
+#define WIRE_DRAWS_MAX UINT32_MAX
 
 struct wire_register {
     uint32_t batch_size; /* 1 … WIRE_BATCH_MAX */
@@ -128,6 +139,9 @@ struct wire_register {
     double weight; /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; its bits on the wire, as IEEE 754 has them */
     /* Ranks of the job that are at this node, and the first of them; local_world_size 0: all of them. */
     uint32_t local_world_size, local_first;
+    uint32_t sampler;          /* enum wire_sampler */
+    uint32_t copies;           /* WIRE_REPEAT: 2 … WIRE_COPIES_MAX; otherwise 0 */
+    uint64_t draws;            /* WIRE_WEIGHTS, WIRE_BALANCED: of an epoch; 0: the view's samples. Otherwise 0. */
     struct wire_text name;     /* name of the job; empty: the daemon makes one */
     struct wire_text dataset;  /* a folder, or a name from the configuration */
     struct wire_text pipeline; /* JSON */

@@ -1,6 +1,7 @@
 /* wire_check.c: what a message's fields may hold, the same for what is sent and for what arrives. */
 #include "common/wire_priv.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 static int check_number(struct error *err, const char *field, uint64_t value, uint64_t min, uint64_t max)
@@ -42,9 +43,28 @@ static int check_local(const struct wire_register *m, struct error *err)
     return 0;
 }
 
+/* check_sampler checks what the message says of an epoch's draws. */
+static int check_sampler(const struct wire_register *m, uint16_t version, struct error *err)
+{
+    bool repeats = m->sampler == WIRE_REPEAT, draws = m->sampler == WIRE_WEIGHTS || m->sampler == WIRE_BALANCED;
+    int rc = 0;
+    if ((rc = check_number(err, "sampler", m->sampler, 0, version > 8 ? WIRE_BALANCED : WIRE_ONCE)) ||
+        (rc = check_number(err, "copies", m->copies, repeats ? 2 : 0, repeats ? WIRE_COPIES_MAX : 0)) ||
+        (rc = check_number(err, "draws", m->draws, 0, draws ? WIRE_DRAWS_MAX : 0)))
+        return rc;
+    if ((m->sampler == WIRE_WEIGHTS) != ((m->flags & WIRE_WITH_WEIGHTS) != 0))
+        return error_set(err, LARDER_EINVAL, "sampler is %u, and the flags are %u: weights come with sampler %d alone",
+                         m->sampler, m->flags, WIRE_WEIGHTS);
+    return 0;
+}
+
+static uint32_t register_flags(uint16_t version)
+{
+    return version > 8 ? WIRE_REGISTER_FLAGS_ALL : version > 4 ? WIRE_REGISTER_FLAGS_ALL_8 : WIRE_REGISTER_FLAGS_ALL_4;
+}
+
 static int check_register(const struct wire_register *m, uint16_t version, struct error *err)
 {
-    uint32_t flags = version > 4 ? WIRE_REGISTER_FLAGS_ALL : WIRE_REGISTER_FLAGS_ALL_4;
     int rc = 0;
     if ((rc = check_number(err, "batch_size", m->batch_size, 1, WIRE_BATCH_MAX)) ||
         (rc = check_number(err, "prefetch", m->prefetch, 1, WIRE_CREDITS_MAX)) ||
@@ -52,7 +72,8 @@ static int check_register(const struct wire_register *m, uint16_t version, struc
         (rc = check_number(err, "rank", m->rank, 0, m->world_size - 1)) || (rc = check_local(m, err)) ||
         (rc = check_number(err, "shuffle", m->shuffle, 0, SHUFFLE_NONE)) ||
         (rc = check_number(err, "bad_policy", m->bad_policy, 0, BAD_ERROR)) ||
-        (rc = check_number(err, "flags", m->flags, 0, flags)) || (rc = check_weight(err, m->weight)) ||
+        (rc = check_number(err, "flags", m->flags, 0, register_flags(version))) ||
+        (rc = check_sampler(m, version, err)) || (rc = check_weight(err, m->weight)) ||
         (rc = check_text(err, "name", &m->name, WIRE_NAME_MAX)) ||
         (rc = check_text(err, "dataset", &m->dataset, WIRE_PATH_MAX)) ||
         (rc = check_text(err, "pipeline", &m->pipeline, WIRE_SPEC_MAX)))

@@ -87,6 +87,29 @@ int remaining_create(const struct idset *view, struct remaining **out)
     return 0;
 }
 
+int remaining_like(const struct remaining *set, struct remaining **out)
+{
+    struct layout layout = {.first_page = set->first_block / PAGE_BLOCKS, .n_slots = set->n_slots};
+    struct remaining *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return LARDER_ENOMEM;
+    layout.end_page = layout.first_page + set->n_blocks / PAGE_BLOCKS;
+    if (allocate(made, &layout)) {
+        remaining_destroy(made);
+        return LARDER_ENOMEM;
+    }
+    made->n_slots = set->n_slots;
+    made->view_count = set->view_count;
+    memcpy(made->slot_of, set->slot_of, set->n_blocks * sizeof *set->slot_of);
+    memcpy(made->block_of, set->block_of, set->n_slots * sizeof *set->block_of);
+    memcpy(made->view_words, set->view_words, (size_t)set->n_slots * BLOCK_WORDS * sizeof *set->view_words);
+    memcpy(made->view_counts, set->view_counts, set->n_slots * sizeof *set->view_counts);
+    memcpy(made->view_groups, set->view_groups, set->n_groups * sizeof *set->view_groups);
+    remaining_clear(made);
+    *out = made;
+    return 0;
+}
+
 void remaining_destroy(struct remaining *set)
 {
     if (set == NULL)

@@ -41,6 +41,8 @@ struct remaining {
 /* remaining_create borrows `view` for the call. Nothing is left of it until remaining_refill. LARDER_ENOMEM. */
 int remaining_create(const struct idset *view, struct remaining **out);
 void remaining_destroy(struct remaining *set); /* accepts NULL */
+/* remaining_like makes one for the same view, with nothing left. LARDER_ENOMEM. */
+int remaining_like(const struct remaining *set, struct remaining **out);
 
 void remaining_refill(struct remaining *set); /* all of the view is left again */
 void remaining_clear(struct remaining *set);  /* nothing is left */

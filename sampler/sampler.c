@@ -11,6 +11,7 @@
 #include "common/check.h"
 #include "common/random.h"
 #include "sampler/dependent_priv.h"
+#include "sampler/layers_priv.h"
 #include "sampler/remaining_priv.h"
 
 #define SAMPLER_MAGIC UINT32_C(0x5a3b1e25)
@@ -20,7 +21,8 @@ struct place {
     enum shuffle_mode shuffle;
     uint64_t seed;
     struct remaining *set;
-    sample_id *order; /* `strict` and `none`: order[drawn …] are still to come */
+    struct layers *layers; /* NULL: an epoch has each sample once. Otherwise `set` is the first layer. */
+    sample_id *order;      /* `strict` and `none`: order[drawn …] are still to come */
     /* the ids that its epochs begin from; NULL: the view's ids ascending (`strict`), or the order itself */
     sample_id *base;
     uint64_t n_order; /* samples in the order */
@@ -61,6 +63,9 @@ static struct place *own_place_of(struct sampler *sampler, unsigned job)
 
 static void place_clear(struct place *place)
 {
+    if (place->layers)
+        layers_end(place->layers);
+    free(place->layers);
     remaining_destroy(place->set);
     free(place->order);
     free(place->base);
@@ -90,6 +95,12 @@ int sampler_add_job(struct sampler *sampler, unsigned job, const struct sampler_
         .used = true, .shuffle = desc->shuffle, .seed = desc->seed, .n_order = count, .part = desc->part};
     if (remaining_create(desc->view, &place.set))
         goto no_memory;
+    CHECK(!desc->multiset || desc->shuffle == SHUFFLE_DEPENDENT);
+    place.layers = desc->multiset ? calloc(1, sizeof *place.layers) : NULL;
+    if (desc->multiset && place.layers == NULL)
+        goto no_memory;
+    if (desc->multiset)
+        layers_begin(place.layers, desc->multiset, place.set);
     if (desc->shuffle != SHUFFLE_DEPENDENT) {
         place.order = malloc(count * sizeof *place.order);
         if (place.order == NULL)
@@ -197,6 +208,10 @@ static void start_order(struct place *place, uint32_t epoch)
 void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch)
 {
     struct place *place = own_place_of(sampler, job);
+    if (place->layers) {
+        layers_clear(place->layers);
+        return;
+    }
     if (place->shuffle != SHUFFLE_DEPENDENT)
         start_order(place, epoch);
     if (!place->heads) {
@@ -206,6 +221,13 @@ void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch)
     remaining_clear(place->set);
     for (uint64_t i = 0; i < place->n_order; i++)
         remaining_add(place->set, place->order[i]);
+}
+
+int sampler_start_multiset(struct sampler *sampler, unsigned job, uint32_t epoch)
+{
+    struct place *place = own_place_of(sampler, job);
+    CHECK(place->layers);
+    return layers_fill(place->layers, epoch);
 }
 
 sample_id sampler_first(const struct sampler *sampler, unsigned job, uint64_t position)
@@ -222,7 +244,8 @@ bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id)
 
 uint64_t sampler_remaining(const struct sampler *sampler, unsigned job)
 {
-    return place_of(sampler, job)->set->count;
+    const struct place *place = place_of(sampler, job);
+    return place->layers ? place->layers->count : place->set->count;
 }
 
 int sampler_copy_left(const struct sampler *sampler, unsigned job, struct sampler_left *out)
@@ -248,7 +271,8 @@ uint64_t sampler_bytes(const struct sampler *sampler)
     for (unsigned job = 0; job < JOBS_MAX; job++) {
         const struct place *place = &sampler->places[job];
         if (place->used)
-            bytes += remaining_bytes(place->set) + (place->heads ? place->part.stride * sizeof *place->heads : 0) +
+            bytes += remaining_bytes(place->set) + (place->layers ? layers_bytes(place->layers) : 0) +
+                     (place->heads ? place->part.stride * sizeof *place->heads : 0) +
                      ((place->order != NULL) + (place->base != NULL)) * place->set->view_count * sizeof *place->order;
     }
     return bytes;
@@ -260,16 +284,42 @@ static sample_id draw_ordered(struct place *place)
     return draw_from(place, place->drawn + (shuffles(place) ? random_below(&place->rng, left) : 0));
 }
 
+/* set_for_draw returns the set that the job's next draw is from. Jobs choose their layers by one number, so that equal
+ * jobs choose the same. */
+static struct remaining *set_for_draw(const struct place *place, uint64_t number)
+{
+    return place->layers && !multiset_is_together(place->layers->multiset) ? layers_choose(place->layers, number)
+                                                                           : place->set;
+}
+
+/* take removes the id, or one of its draws, from what is left. */
+static void take(struct place *place, sample_id id)
+{
+    if (place->layers)
+        layers_take(place->layers, id);
+    else
+        remaining_remove(place->set, id);
+}
+
+static bool has_layers(const struct sampler *sampler)
+{
+    bool found = false;
+    for (unsigned i = 0; i < sampler->n_dependent && !found; i++)
+        found = sampler->places[sampler->dependent[i]].layers;
+    return found;
+}
+
 /* The dependent jobs of a round that have something left, ascending by how much. Counts change by little from round to
  * round, so the order of the last round is nearly right and an insertion sort repairs it in linear time. */
 static unsigned line_up(struct sampler *sampler, const struct jobset *need, struct contender *jobs)
 {
     unsigned n = 0, n_seats = 0, seats[JOBS_MAX];
+    uint64_t number = has_layers(sampler) ? random_u64(&sampler->rng) : 0;
     for (unsigned i = 0; i < sampler->n_dependent; i++) {
         unsigned job = sampler->dependent[i];
         if (!jobset_has(need, job) || sampler->places[job].set->count == 0)
             continue;
-        struct contender contender = {.job = job, .set = sampler->places[job].set};
+        struct contender contender = {.job = job, .set = set_for_draw(&sampler->places[job], number)};
         unsigned at = n++;
         for (; at > 0 && jobs[at - 1].set->count > contender.set->count; at--)
             jobs[at] = jobs[at - 1];
@@ -294,7 +344,7 @@ size_t sampler_round(struct sampler *sampler, const struct jobset *need, struct 
     }
     for (size_t i = 0; i < n_picks; i++)
         JOBSET_EACH(job, &picks[i].jobs)
-            remaining_remove(sampler->places[job].set, picks[i].id);
+            take(&sampler->places[job], picks[i].id);
     return n_picks;
 }
 
@@ -302,20 +352,23 @@ void sampler_take(struct sampler *sampler, unsigned job, sample_id id)
 {
     struct place *place = own_place_of(sampler, job);
     CHECK(place->shuffle == SHUFFLE_DEPENDENT);
-    remaining_remove(place->set, id);
+    take(place, id);
 }
 
 void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id)
 {
     struct place *place = own_place_of(sampler, job);
     CHECK(place->shuffle == SHUFFLE_DEPENDENT);
-    remaining_add(place->set, id);
+    if (place->layers)
+        layers_put_back(place->layers, id);
+    else
+        remaining_add(place->set, id);
 }
 
 int sampler_take_all(struct sampler *sampler, unsigned job, const struct idset *ids)
 {
     struct place *place = own_place_of(sampler, job);
-    CHECK(place->shuffle == SHUFFLE_DEPENDENT);
+    CHECK(place->shuffle == SHUFFLE_DEPENDENT && !place->layers);
     return remaining_remove_all(place->set, ids);
 }
 

@@ -8,13 +8,17 @@
  * The sampler holds each job's remaining set R_j. A round takes the jobs that need a pick now and answers with
  * picks: a sample and the set S of jobs it is drawn for. Each job of the round that has something left is in exactly
  * one pick, and the pick has left R_j for every j in S. For one job alone a draw is uniform over R_j. A `strict` job
- * gets the next of a permutation that seed and epoch determine; a `none` job the next in the view's given order. */
+ * gets the next of a permutation that seed and epoch determine; a `none` job the next in the view's given order.
+ *
+ * R_j may be a multiset: then each sample has as many draws as it is in it. A draw is uniform over all draws that are
+ * left, or over the samples that have one left where their copies are dealt together (multiset.h). */
 #ifndef LARDER_SAMPLER_SAMPLER_H
 #define LARDER_SAMPLER_SAMPLER_H
 
 #include "common/error.h"
 #include "common/types.h"
 #include "sampler/idset.h"
+#include "sampler/multiset.h"
 
 #define SAMPLER_SOME 64
 
@@ -38,6 +42,8 @@ struct sampler_job {
     struct sampler_part {
         uint32_t stride, first, ranks;
     } part;
+    /* What an epoch is; borrowed until the job is removed. NULL: the view. Dependent jobs only. */
+    const struct multiset *multiset;
 };
 
 struct sampler *sampler_create(uint64_t seed);
@@ -54,8 +60,13 @@ void sampler_remove_job(struct sampler *sampler, unsigned job);
  * milliseconds. */
 void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch);
 
+/* sampler_start_multiset is for a job that has a multiset. It comes after sampler_start_epoch, which leaves such a job
+ * nothing: R_j is the epoch's multiset. It takes tens of milliseconds for a million samples. LARDER_ENOMEM: nothing is
+ * left. */
+int sampler_start_multiset(struct sampler *sampler, unsigned job, uint32_t epoch);
+
 bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id); /* id ∈ R_j */
-uint64_t sampler_remaining(const struct sampler *sampler, unsigned job);       /* |R_j| */
+uint64_t sampler_remaining(const struct sampler *sampler, unsigned job);       /* |R_j|: the draws that are left */
 uint64_t sampler_bytes(const struct sampler *sampler);                         /* memory that it holds */
 
 /* sampler_each_left calls visit for each id of R_j, sampler_each_viewed for each id of the view, in ascending order.
@@ -91,9 +102,9 @@ size_t sampler_round(struct sampler *sampler, const struct jobset *need, struct 
  * LARDER_ENOMEM. */
 int sampler_places(const struct sampler *sampler, unsigned job, uint32_t epoch, uint32_t *at);
 
-/* sampler_take removes id from R_j; it must be there. Redirection uses it, and a job that joins a prepared instance.
- * sampler_put_back undoes a pick for one job: id must not be in R_j, and is in it again. Both CHECK that the job is not
- * `strict` or `none`, whose order is fixed. */
+/* sampler_take removes id, or one of its draws, from R_j; it must be there. Redirection uses it, and a job that joins a
+ * prepared instance. sampler_put_back undoes a pick for one job: id must not be in R_j, if that is no multiset, and is
+ * in it again. Both CHECK that the job is not `strict` or `none`, whose order is fixed. */
 void sampler_take(struct sampler *sampler, unsigned job, sample_id id);
 void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id);
 

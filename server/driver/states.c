@@ -211,7 +211,9 @@ void states_expire(struct driver *driver)
 void states_begin(struct driver *driver, uint32_t place, const struct registration *reg)
 {
     struct record record = job_record(reg, 0);
-    if (reg->asked.world_size > 1 && given_begin(&driver->tables.jobs[place].given, reg->asked.world_size, &record))
+    struct given *given = &driver->tables.jobs[place].given;
+    if (reg->asked.world_size > 1 &&
+        (given_begin(given, reg->asked.world_size, &record) || (reg->found.multiset && given_count_turns(given))))
         log_warn_limited(
             "msg=\"no memory to keep what the ranks get: this job's state cannot be asked for\" job=\"%s\"", reg->name);
 }

@@ -167,6 +167,13 @@ struct engine_segment {
     const uint32_t *through; /* world_size of them */
 };
 
+/* Of a multiset: the draws of samples beyond the first one of each, which a set beside it has. In any order;
+ * borrowed. */
+struct engine_again {
+    const sample_id *ids;
+    uint64_t count;
+};
+
 /* Another rank that has received its whole share of the rest, as told by the rank that registers. The job does not wait
  * for that other rank. If it registers after all, its own word counts. The members mean the same as in
  * engine_resume. */
@@ -174,6 +181,7 @@ struct engine_done {
     uint32_t rank, batches;
     uint64_t delivered, through;
     const struct idset *turns;
+    struct engine_again again;
 };
 
 /* The part of an epoch that was received before the job was made: a base, which all ranks share, and what this rank
@@ -184,6 +192,7 @@ struct engine_resume {
     uint32_t base_batches; /* batches of each rank in the base */
     /* dependent: the samples of the view that the base has received or replaced. NULL: none. */
     const struct idset *base;
+    struct engine_again base_again;
     /* strict, none: the part of the order that the base has received, the first segment first. The rest is dealt to
      * this job's ranks. */
     const struct engine_segment *segments;
@@ -196,6 +205,7 @@ struct engine_resume {
     uint32_t batches;
     uint64_t delivered, through;
     const struct idset *turns;
+    struct engine_again again;
     const struct engine_done *done; /* ranks that are done, each once; only with `presented` */
     uint32_t n_done;
     bool presented; /* The rank had a place in the job that it comes back to. false: it begins from a checkpoint. */

@@ -46,6 +46,8 @@ bool job_well_formed(const struct engine_job_desc *desc)
            desc->hold <= ENGINE_HOLD_MAX && desc->sampled.shuffle <= SHUFFLE_NONE && desc->bad_policy <= BAD_ERROR &&
            desc->world_size <= ENGINE_RANKS_MAX && desc->rank < part_ranks(desc) && part_well_formed(desc) &&
            (desc->inherits != ENGINE_INHERITS_JOB || desc->predecessor < JOBS_MAX) &&
+           (!desc->sampled.multiset ||
+            (desc->sampled.shuffle == SHUFFLE_DEPENDENT && desc->part.world_size == 0 && !desc->homes.elsewhere)) &&
            (!desc->homes.elsewhere || (desc->sampled.shuffle == SHUFFLE_DEPENDENT && !desc->raw)) &&
            job_asked_weight(desc) >= JOB_WEIGHT_MIN && job_asked_weight(desc) <= JOB_WEIGHT_MAX;
 }
@@ -68,6 +70,11 @@ uint64_t job_mean_bytes(const struct jobs *jobs, const struct engine_job_desc *d
     return (sum + n - 1) / n + !sum;
 }
 
+static bool multisets_differ(const struct multiset *a, const struct multiset *b)
+{
+    return !a || !b ? a != b : multiset_digest(a) != multiset_digest(b);
+}
+
 const char *job_terms_differ(const struct job *job, const struct engine_job_desc *desc)
 {
     return job->terms.world_size != part_ranks(desc)                                            ? "world_size"
@@ -81,8 +88,9 @@ const char *job_terms_differ(const struct job *job, const struct engine_job_desc
            : job->terms.drop_last != desc->drop_last                                            ? "drop_last"
            : job->terms.shuffle != desc->sampled.shuffle                                        ? "shuffle"
            : job->terms.seed != desc->sampled.seed                                              ? "seed"
-           : job->terms.bad_policy != desc->bad_policy                                          ? "bad_samples (C: bad)"
-           : job->terms.weight != job_asked_weight(desc)                                        ? "weight"
+           : multisets_differ(job->terms.multiset, desc->sampled.multiset) ? "repeat or sampler (Weights, Balanced)"
+           : job->terms.bad_policy != desc->bad_policy                     ? "bad_samples (C: bad)"
+           : job->terms.weight != job_asked_weight(desc)                   ? "weight"
            : job->terms.ordered != (desc->ordered || desc->sampled.shuffle != SHUFFLE_DEPENDENT) ? "ordered"
            : job->terms.world_size > 1 && !idset_equal(job->terms.view, desc->sampled.view)      ? "dataset or subset"
                                                                                                  : NULL;

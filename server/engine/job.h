@@ -38,7 +38,8 @@ struct job_terms {
      * gone. */
     uint64_t client;
     const void *dataset;
-    struct idset *view; /* The ids that the job trains on. The job owns it. */
+    struct idset *view;              /* The ids that the job trains on. The job owns it. */
+    const struct multiset *multiset; /* how often each comes in an epoch, borrowed; NULL: once */
     uint32_t world_size;
     struct engine_part part;
     struct engine_homes homes;
@@ -64,7 +65,7 @@ struct job_terms {
 /* Values that follow from the terms and the dataset. */
 struct job_shape {
     uint64_t view_samples;
-    /* Samples of an epoch: all of the view, or a part's share of it. */
+    /* Samples of an epoch: all of the view, a part's share of it, or the draws of a multiset. */
     uint64_t epoch_samples;
     /* For a part: samples that its ranks together get in an epoch. All ranks of the job get equally many, so repeats
      * are included. */
@@ -97,6 +98,8 @@ struct job_progress {
     /* The samples that this epoch deals to the ranks: shape.epoch_samples, less the base that the epoch is begun
      * from. */
     uint64_t samples;
+    /* For a multiset that need not have all of the view: the ids that this epoch has. The job owns it. */
+    struct idset *support;
     struct idset *away; /* For a dependent part: the view less this epoch's share. The job owns it. */
     /* For a job with homes. elsewhere: samples of this epoch that other nodes have still to give. here: samples that
      * this engine draws, as of the epoch's start; NULL: no epoch has begun. The job owns both. */
@@ -209,6 +212,12 @@ uint32_t job_free_place(const struct jobs *jobs);
 static inline bool job_in_step(const struct job *job)
 {
     return job->terms.world_size > 1 || job->terms.part.world_size > 0;
+}
+
+/* job_is_together tells whether the copies of a sample are dealt together. */
+static inline bool job_is_together(const struct job *job)
+{
+    return job->terms.multiset && multiset_is_together(job->terms.multiset);
 }
 
 /* job_all_ranks returns the number of the job's ranks, those at other nodes included. */

@@ -32,7 +32,7 @@ void jobs_answer(struct engine *engine, uint32_t no, const struct engine_job_des
     queue->epoch.returned = attached && job->progress.began && queue->epoch.done;
     job->attached++;
     uint64_t share = queue_share_of(job,
-                                    job->terms.part.world_size ? job->shape.part_samples : job->shape.view_samples);
+                                    job->terms.part.world_size ? job->shape.part_samples : job->shape.epoch_samples);
     struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ADDED, job_at(&engine->jobs, no));
     action->rank = desc->rank;
     action->client = desc->client;

@@ -65,6 +65,7 @@ void jobs_free(struct job *job)
     idset_destroy(job->terms.view);
     idset_destroy(job->progress.bad);
     idset_destroy(job->progress.away);
+    idset_destroy(job->progress.support);
     idset_destroy(job->progress.elsewhere);
     idset_destroy(job->progress.here);
     resume_destroy(job->resume);
@@ -82,6 +83,7 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .terms.client = desc->client,
                         .terms.dataset = desc->dataset,
                         .terms.view = view,
+                        .terms.multiset = desc->sampled.multiset,
                         .terms.world_size = part_ranks(desc),
                         .terms.part = desc->part,
                         .terms.homes = desc->homes,

@@ -60,6 +60,40 @@ static int begin_share(struct engine *engine, struct job *job, uint32_t epoch)
     return code ? code : sampler_take_all(engine->env.sampler, job->no, job->progress.away);
 }
 
+static void add_to_set(void *set, sample_id id)
+{
+    idset_add(set, id);
+}
+
+/* begin_multiset has the epoch's multiset drawn. Where copies are dealt together it has all of the view. */
+static int begin_multiset(struct engine *engine, struct job *job, uint32_t epoch)
+{
+    idset_destroy(job->progress.support);
+    job->progress.support = NULL;
+    int code = sampler_start_multiset(engine->env.sampler, job->no, epoch);
+    if (!code && !job_is_together(job))
+        code = idset_create(&job->progress.support);
+    if (!code && job->progress.support)
+        sampler_each_left(engine->env.sampler, job->no, add_to_set, job->progress.support);
+    return code;
+}
+
+/* tell_no_start fails the job whose epoch cannot begin. */
+static void tell_no_start(struct engine *engine, uint32_t no, int code, bool elsewhere)
+{
+    const char *text = "no memory to take out of the epoch what its ranks have had, or what other nodes get: free "
+                       "memory, or lower the "
+                       "budgets";
+    if (elsewhere)
+        text =
+            "its ranks have had samples that this epoch deals to other nodes: start all ranks of the job again, from "
+            "a checkpoint made between two epochs";
+    else if (code == LARDER_EINVAL)
+        text = "its ranks have had a sample more often than this epoch has it: start all ranks of the job again, from "
+               "the same checkpoint";
+    jobs_fail(engine, no, FAILURE_OTHER, elsewhere ? LARDER_EINVAL : code, text);
+}
+
 /* epoch_start begins the epoch for all ranks, except those that wait for a later one. */
 static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
 {
@@ -90,14 +124,14 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
         }
     }
     bool moved = false;
-    int code = begin_share(engine, job, epoch);
+    int code = job->terms.multiset ? begin_multiset(engine, job, epoch) : begin_share(engine, job, epoch);
     if (!code)
         code = plan_elsewhere_begin(&engine->plan, job, &moved);
     if (moved) /* other chunks are worth keeping */
         residents_keep(&engine->residents, quota_ahead_encoded_bytes(&engine->quota));
     bool elsewhere = !code && job->resume && jobs_resume_elsewhere(job);
-    if (job->resume)
-        code = jobs_resume_begin(&engine->plan, job, !code && !elsewhere) || code ? LARDER_ENOMEM : 0;
+    int resumed = job->resume ? jobs_resume_begin(&engine->plan, job, !code && !elsewhere) : 0;
+    code = code ? code : resumed;
     if (encoded_next_epoch(&engine->encoded, job)) /* before wants are counted, which notes next uses */
         residents_uses_changed(&engine->residents);
     residents_turned(&engine->residents, no);
@@ -105,15 +139,8 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     encoded_shed(&engine->encoded);
     encoded_read_ahead_again(&engine->encoded);
     engine->plan.again = true;
-    if (elsewhere)
-        jobs_fail(engine, no, FAILURE_OTHER, LARDER_EINVAL,
-                  "its ranks have had samples that this epoch deals to other nodes: start all ranks of the job again, "
-                  "from a checkpoint made between two epochs");
-    else if (code)
-        jobs_fail(
-            engine, no, FAILURE_OTHER, code,
-            "no memory to take out of the epoch what its ranks have had, or what other nodes get: free memory, or "
-            "lower the budgets");
+    if (code || elsewhere)
+        tell_no_start(engine, no, code, elsewhere);
 }
 
 /* may_lose tells whether the rank holds samples of the epoch that it may yet lose. If it dies, unreleased samples are

@@ -45,7 +45,7 @@ static void skip(struct engine *engine, const struct result *result)
         return;
     }
     job->progress.lost++;
-    if (!job_in_step(job) && queue_share_of(job, job->shape.view_samples - job->progress.lost) == 0) {
+    if (!job_in_step(job) && queue_share_of(job, job->shape.epoch_samples - job->progress.lost) == 0) {
         fail_job(engine, result, LARDER_ESAMPLE,
                  "this sample and so many others are bad that nothing is left of the epoch: check the dataset");
         return;
@@ -60,16 +60,23 @@ static uint64_t bad_count(const struct job *job)
     return idset_count(job->progress.bad) + job->progress.lost_before;
 }
 
+/* samples_of returns how many samples of an epoch could be bad: of a multiset no more than the view has. */
+static uint64_t samples_of(const struct job *job)
+{
+    const struct job_shape *shape = &job->shape;
+    return shape->view_samples < shape->epoch_samples ? shape->view_samples : shape->epoch_samples;
+}
+
 /* bad_most returns the most bad samples of an epoch with which any job goes on; bad_max what of them is allowed
  * here. */
 static uint64_t bad_most(const struct job *job)
 {
-    return job->shape.epoch_samples / ENGINE_BAD_PART;
+    return samples_of(job) / ENGINE_BAD_PART;
 }
 
 static uint64_t bad_max(const struct engine_config *config, const struct job *job)
 {
-    uint64_t share = (uint64_t)(config->bad_share * (double)job->shape.epoch_samples);
+    uint64_t share = (uint64_t)(config->bad_share * (double)samples_of(job));
     uint64_t max = share > config->bad_count ? share : config->bad_count;
     return max < bad_most(job) ? max : bad_most(job);
 }
@@ -90,7 +97,7 @@ static void fail_too_many(struct engine *engine, const struct result *result)
     snprintf(text, sizeof text,
              "with this one %llu of %llu samples are bad in this epoch, and limits.bad allows %llu%s: repair the "
              "dataset%s",
-             (unsigned long long)bad_count(job), (unsigned long long)job->shape.epoch_samples, (unsigned long long)max,
+             (unsigned long long)bad_count(job), (unsigned long long)samples_of(job), (unsigned long long)max,
              max == bad_most(job) ? ", never more than a tenth" : "",
              max == bad_most(job) ? ", or train on a subset without them" : ", or raise limits.bad");
     fail_of_bad(engine, result, text);
@@ -122,12 +129,13 @@ static void judge(struct engine *engine, const struct result *result)
 {
     struct entry *entry = &engine->queues.entries[result->entry];
     struct job *job = job_at(&engine->jobs, entry->job);
-    bool counted = !entry->repeat && !entry->substitute && !idset_contains(job->progress.bad, entry->id);
+    bool own = !entry->repeat && !entry->substitute;
+    bool counted = own && !idset_contains(job->progress.bad, entry->id);
     job->tallies.bad_samples++;
-    if (counted) {
+    if (counted)
         idset_add(job->progress.bad, entry->id);
+    if (counted || (own && job->terms.multiset)) /* of a multiset each draw of the sample is lost */
         queue_of(&engine->queues, entry)->epoch.lost++;
-    }
     engine->plan.again = true;
     if (is_too_much(engine, result, counted))
         return;

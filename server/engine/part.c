@@ -14,10 +14,15 @@ bool part_well_formed(const struct engine_job_desc *desc)
                                      (part->share || desc->sampled.shuffle != SHUFFLE_DEPENDENT));
 }
 
+uint64_t part_draws(const struct engine_job_desc *desc)
+{
+    return desc->sampled.multiset ? multiset_draws(desc->sampled.multiset) : idset_count(desc->sampled.view);
+}
+
 uint64_t part_rank_samples(const struct engine_job_desc *desc)
 {
     uint32_t ranks = desc->part.world_size ? desc->part.world_size : part_ranks(desc);
-    return (idset_count(desc->sampled.view) + ranks - 1) / ranks;
+    return (part_draws(desc) + ranks - 1) / ranks;
 }
 
 uint64_t part_samples(const struct engine_job_desc *desc)
@@ -32,7 +37,7 @@ uint64_t part_samples(const struct engine_job_desc *desc)
  * remainder. */
 uint64_t part_epoch_samples(const struct engine_job_desc *desc)
 {
-    uint64_t count = idset_count(desc->sampled.view), first = desc->part.first;
+    uint64_t count = part_draws(desc), first = desc->part.first;
     if (desc->part.world_size == 0)
         return count;
     uint64_t each = count / desc->part.world_size, more = count % desc->part.world_size;

@@ -1,5 +1,8 @@
 /* plan.c: picks are dealt to the ranks' queues, and entries get instances. */
 #include "server/engine/plan.h"
+
+#include <string.h>
+
 #include "common/check.h"
 #include "server/engine/encoded.h"
 #include "server/engine/prepared.h"
@@ -109,9 +112,10 @@ static bool has_room(const struct plan *plan, const struct job *job, const struc
 sample_id plan_any_sample(struct plan *plan, const struct job *job)
 {
     const struct idset *away = job->shape.epoch_samples ? job->progress.away : NULL;
+    const struct idset *from = job->progress.support ? job->progress.support : job->terms.view;
     sample_id id;
     do
-        CHECK(idset_select(job->terms.view, random_below(&plan->env->rng, job->shape.view_samples), &id));
+        CHECK(idset_select(from, random_below(&plan->env->rng, idset_count(from)), &id));
     while (away && idset_contains(away, id));
     return id;
 }
@@ -217,8 +221,9 @@ void plan_allot(struct job *job, uint64_t position, sample_id id)
                       (struct allotted){id, id, .number = (uint32_t)(position / job->terms.world_size)});
 }
 
-/* deal gives a drawn sample to a rank of the job: as an entry, or in a fixed order into its reserve. */
-static void deal(struct plan *plan, uint32_t job_index, sample_id id)
+/* deal gives a drawn sample to a rank of the job: as an entry, or in a fixed order into its reserve. It returns the
+ * rank. Of copies that are dealt together each stays with its rank: exchange could bring two to one. */
+static uint32_t deal(struct plan *plan, uint32_t job_index, sample_id id)
 {
     struct job *job = job_at(plan->jobs, job_index);
     uint64_t position = job->progress.drawn++;
@@ -229,23 +234,83 @@ static void deal(struct plan *plan, uint32_t job_index, sample_id id)
             queue = neediest(plan, job, true);
         CHECK(queue); /* otherwise there was no draw for the job */
         uint32_t number = job->terms.shuffle == SHUFFLE_DEPENDENT ? 0 : (uint32_t)position;
-        plan_entry(plan, job_index, queue, (struct allotted){id, id, number}, DRAWN);
-        return;
+        plan_entry(plan, job_index, queue, (struct allotted){id, id, number}, job_is_together(job) ? RESERVED : DRAWN);
+        return queue->rank;
     }
     if (job->progress.first && position < job->terms.world_size)
         job->progress.first[position] = id;
     plan_allot(job, position, id);
+    return (uint32_t)(position % job->terms.world_size);
+}
+
+/* rank_for_copy returns the rank for which least is planned and kept, of those that have not had a copy; NULL: the
+ * shares of all of them are full. */
+static struct job_queue *rank_for_copy(const struct job *job, const bool *had)
+{
+    struct job_queue *best = NULL;
+    uint64_t least = queue_share(job);
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        struct job_queue *queue = &job->queues[rank];
+        uint64_t has = queue->epoch.planned + queue_reserve_count(&queue->reserve);
+        if (queue->epoch.done || had[rank] || has >= least)
+            continue;
+        best = queue;
+        least = has;
+    }
+    return best;
+}
+
+/* deal_copies deals a sample's further copies: to other ranks, and to none again before all have one. A rank that has
+ * no room keeps its copy in its reserve. Under drop_last the shares may have no room for all of them. */
+static void deal_copies(struct plan *plan, uint32_t job_index, sample_id id, uint32_t first, uint32_t copies)
+{
+    struct job *job = job_at(plan->jobs, job_index);
+    bool had[ENGINE_RANKS_MAX] = {false};
+    had[first] = true;
+    for (; copies > 0; copies--) {
+        struct job_queue *queue = rank_for_copy(job, had);
+        if (!queue) {
+            memset(had, 0, sizeof had);
+            queue = rank_for_copy(job, had);
+        }
+        if (!queue)
+            break;
+        had[queue->rank] = true;
+        job->progress.drawn++;
+        plan->dealt++;
+        if (has_room(plan, job, queue) && queue_reserve_count(&queue->reserve) == 0)
+            plan_entry(plan, job_index, queue, (struct allotted){id, id, 0}, RESERVED);
+        else
+            queue_reserve_add(&queue->reserve, (struct allotted){id, id, 0});
+    }
+    for (; copies > 0; copies--) {
+        sampler_put_back(plan->env->sampler, job_index, id);
+        residents_back(plan->residents, job_index, id);
+    }
+}
+
+/* take_copies takes the sample's other draws out of R_j, if they are dealt together. It returns how many. */
+static uint32_t take_copies(struct plan *plan, uint32_t job, sample_id id)
+{
+    uint32_t copies = 0;
+    for (; job_is_together(job_at(plan->jobs, job)) && sampler_wants(plan->env->sampler, job, id); copies++)
+        sampler_take(plan->env->sampler, job, id);
+    return copies;
 }
 
 /* take_pick redirects the pick and deals its samples to the jobs. */
 static void take_pick(struct plan *plan, const struct pick *pick)
 {
     sample_id target[JOBS_MAX];
+    uint32_t copies[JOBS_MAX];
     plan_redirect(plan, pick, target);
+    JOBSET_EACH(job, &pick->jobs) {
+        copies[job] = take_copies(plan, job, target[job]);
+        if (!sampler_wants(plan->env->sampler, job, target[job]))
+            residents_left(plan->residents, job, target[job]);
+    }
     JOBSET_EACH(job, &pick->jobs)
-        residents_left(plan->residents, job, target[job]);
-    JOBSET_EACH(job, &pick->jobs)
-        deal(plan, job, target[job]);
+        deal_copies(plan, job, target[job], deal(plan, job, target[job]), copies[job]);
     encoded_drop_if_idle(plan->encoded, pick->id);
     JOBSET_EACH(job, &pick->jobs)
         encoded_drop_if_idle(plan->encoded, target[job]);

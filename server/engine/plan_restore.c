@@ -28,16 +28,44 @@ static void restore_rank(struct job *job, struct job_queue *queue, uint64_t gone
     job->progress.lost_before += epoch->lost;
 }
 
+/* take_draws takes draws of a multiset out of R_j. LARDER_EINVAL: R_j has not so many of a sample. */
+static int take_draws(struct plan *plan, const struct job *job, const sample_id *ids, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (!sampler_wants(plan->env->sampler, job->no, ids[i]))
+            return LARDER_EINVAL;
+        sampler_take(plan->env->sampler, job->no, ids[i]);
+    }
+    return 0;
+}
+
+/* take_had takes what was had out of R_j: a set, which may be NULL, and of a multiset the further draws. */
+static int take_had(struct plan *plan, struct job *job, const struct idset *set, const struct engine_again *again)
+{
+    if (!job->terms.multiset)
+        return set ? plan_take_had(plan, job, set) : 0;
+    uint64_t count = set ? idset_count(set) : 0;
+    sample_id *ids = count ? malloc(count * sizeof *ids) : NULL;
+    if (count && !ids)
+        return LARDER_ENOMEM;
+    if (count)
+        idset_to_array(set, ids);
+    int code = take_draws(plan, job, ids, count);
+    free(ids);
+    return code ? code : take_draws(plan, job, again->ids, again->count);
+}
+
 /* restore_sets takes out of R_j what was had. */
 static int restore_sets(struct plan *plan, struct job *job)
 {
     const struct resume *resume = job->resume;
-    int code = resume->base ? plan_take_had(plan, job, resume->base) : 0;
+    int code = take_had(plan, job, resume->base, &resume->base_again);
     for (uint32_t rank = 0; rank < resume->world_size && !code; rank++) {
-        const struct idset *turns = has_part(resume, rank) ? resume->ranks[rank].turns : NULL;
-        code = turns ? plan_take_had(plan, job, turns) : 0;
-        if (has_part(resume, rank))
-            restore_rank(job, &job->queues[rank], turns ? idset_count(turns) : 0);
+        const struct resume_rank *told = &resume->ranks[rank];
+        if (!has_part(resume, rank))
+            continue;
+        code = take_had(plan, job, told->turns, &told->again);
+        restore_rank(job, &job->queues[rank], (told->turns ? idset_count(told->turns) : 0) + told->again.count);
     }
     return code;
 }

@@ -18,9 +18,11 @@ static bool is_within(const struct idset *set, const struct idset *view)
     return !set || idset_intersection_count(set, view) == idset_count(set);
 }
 
-static bool is_apart(const struct idset *a, const struct idset *b)
+/* is_apart tells whether two sets have nothing in common. Those of a multiset may: whether a sample was had too often
+ * is seen when the epoch begins. */
+static bool is_apart(const struct engine_job_desc *desc, const struct idset *a, const struct idset *b)
 {
-    return !a || !b || idset_intersection_count(a, b) == 0;
+    return desc->sampled.multiset || !a || !b || idset_intersection_count(a, b) == 0;
 }
 
 /* samples_left returns the samples of the epoch that the base leaves. */
@@ -28,7 +30,7 @@ static uint64_t samples_left(const struct engine_job_desc *desc)
 {
     uint64_t samples = part_epoch_samples(desc);
     if (desc->sampled.shuffle == SHUFFLE_DEPENDENT)
-        return samples - count_of(desc->resume->base);
+        return samples - count_of(desc->resume->base) - desc->resume->base_again.count;
     return engine_segments_left(desc->resume->segments, desc->resume->n_segments, samples);
 }
 
@@ -37,9 +39,13 @@ static const char *flaw_of_sets(const struct engine_job_desc *desc)
     const struct engine_resume *resume = desc->resume;
     if (!is_within(resume->base, desc->sampled.view) || !is_within(resume->turns, desc->sampled.view))
         return "it has samples that the job's view has not";
-    if (!is_apart(resume->base, resume->turns))
+    if (!is_apart(desc, resume->base, resume->turns))
         return "it has a sample twice";
-    return count_of(resume->turns) > resume->delivered ? "it has more samples than batches brought" : NULL;
+    if (desc->sampled.multiset && count_of(resume->base) + resume->base_again.count > part_epoch_samples(desc))
+        return "more was taken than the epoch has";
+    return count_of(resume->turns) + resume->again.count > resume->delivered
+               ? "it has more samples than batches brought"
+               : NULL;
 }
 
 static const char *flaw_of_segments(const struct engine_job_desc *desc)
@@ -68,8 +74,8 @@ static const char *flaw_of_done(const struct engine_job_desc *desc, const struct
         return "it tells of a rank that cannot be done";
     if (fixed && done->through > resume_part(samples, part_ranks(desc), done->rank))
         return "a rank has had more than its part";
-    if (!is_within(done->turns, desc->sampled.view) || !is_apart(resume->base, done->turns) ||
-        !is_apart(resume->turns, done->turns) || count_of(done->turns) > done->delivered)
+    if (!is_within(done->turns, desc->sampled.view) || !is_apart(desc, resume->base, done->turns) ||
+        !is_apart(desc, resume->turns, done->turns) || count_of(done->turns) + done->again.count > done->delivered)
         return "another rank has had samples that it cannot have had";
     return done->delivered > most || done->batches > UINT32_MAX - resume->base_batches
                ? "a rank has had more than its share"
@@ -116,27 +122,29 @@ static bool is_same_as(const struct resume_rank *rank, const struct engine_job_d
     const struct engine_resume *told = desc->resume;
     return rank->epoch == told->epoch && rank->batches == told->base_batches + told->batches &&
            rank->delivered == told->delivered && rank->through == through_of(desc) &&
-           count_of(rank->turns) == count_of(told->turns) &&
+           count_of(rank->turns) == count_of(told->turns) && rank->again.count == told->again.count &&
            (!rank->turns || !told->turns || idset_equal(rank->turns, told->turns));
 }
 
 /* clash_of_two returns why two ranks do not fit together. Ranks that come back may be an epoch apart: one of them had
  * begun an epoch when the others had not. */
-static const char *clash_of_two(const struct resume_rank *rank, const struct engine_resume *told)
+static const char *clash_of_two(const struct resume_rank *rank, const struct engine_job_desc *desc)
 {
+    const struct engine_resume *told = desc->resume;
     if (rank->epoch != told->epoch)
         return rank->presented && told->presented ? NULL : "goes on in another epoch than the other ranks";
-    return is_apart(rank->turns, told->turns) ? NULL : "has had samples that another rank has had";
+    return is_apart(desc, rank->turns, told->turns) ? NULL : "has had samples that another rank has had";
 }
 
 /* clash_of_done returns why what the rank tells of another one that is done does not fit what a third has told. */
 static const char *clash_of_done(const struct resume *resume, uint32_t of, const struct resume_rank *told,
-                                 const struct engine_resume *by)
+                                 const struct engine_job_desc *desc)
 {
+    const struct engine_resume *by = desc->resume;
     const char *clash = NULL;
     for (uint32_t i = 0; told->epoch == by->epoch && !clash && i < by->n_done; i++) {
         bool known = resume->ranks[by->done[i].rank].told;
-        if (by->done[i].rank != of && !known && !is_apart(told->turns, by->done[i].turns))
+        if (by->done[i].rank != of && !known && !is_apart(desc, told->turns, by->done[i].turns))
             clash = "tells of a rank that has had samples that another rank has had";
     }
     return clash;
@@ -155,10 +163,10 @@ const char *resume_clash(const struct resume *resume, const struct engine_job_de
         if (!other->told)
             continue;
         if (rank != desc->rank)
-            clash = clash_of_two(other, told);
+            clash = clash_of_two(other, desc);
         else if (!other->done && !is_same_as(other, desc))
             clash = "came with another state before";
-        clash = clash ? clash : clash_of_done(resume, rank, other, told);
+        clash = clash ? clash : clash_of_done(resume, rank, other, desc);
     }
     return clash;
 }
@@ -183,6 +191,7 @@ bool resume_had(const struct resume *resume, uint32_t rank)
 void resume_forget(struct resume *resume, uint32_t rank)
 {
     idset_destroy(resume->ranks[rank].turns);
+    free((sample_id *)resume->ranks[rank].again.ids);
     resume->ranks[rank] = (struct resume_rank){.told = false};
 }
 
@@ -206,10 +215,25 @@ static void drop_base(struct resume *resume)
     free(resume->segments);
     free(resume->numbers);
     idset_destroy(resume->base);
+    free((sample_id *)resume->base_again.ids);
 }
 
-/* take_base makes the description's base that of the highest epoch. The set becomes the resume's. */
-static void take_base(struct resume *resume, const struct engine_job_desc *desc, struct idset *base)
+/* copy_again copies the draws. */
+static int copy_again(const struct engine_again *again, struct engine_again *out)
+{
+    *out = (struct engine_again){NULL, again->count};
+    sample_id *ids = again->count ? malloc(again->count * sizeof *ids) : NULL;
+    if (again->count && !ids)
+        return LARDER_ENOMEM;
+    if (ids)
+        memcpy(ids, again->ids, again->count * sizeof *ids);
+    out->ids = ids;
+    return 0;
+}
+
+/* take_base makes the description's base that of the highest epoch. The set and the draws become the resume's. */
+static void take_base(struct resume *resume, const struct engine_job_desc *desc, struct idset *base,
+                      const struct engine_again *again)
 {
     const struct engine_resume *told = desc->resume;
     drop_base(resume);
@@ -217,6 +241,7 @@ static void take_base(struct resume *resume, const struct engine_job_desc *desc,
     resume->key = told->key;
     resume->base_batches = told->base_batches;
     resume->base = base;
+    resume->base_again = *again;
     resume->samples = samples_left(desc);
     copy_segments(resume, told->segments, desc->sampled.shuffle == SHUFFLE_DEPENDENT ? 0 : told->n_segments);
 }
@@ -226,8 +251,13 @@ static int set(struct resume *resume, const struct engine_resume *told, const st
                bool done)
 {
     struct idset *turns = NULL;
-    if (dependent && had->turns && idset_copy(had->turns, &turns))
+    struct engine_again again;
+    if (copy_again(&had->again, &again))
         return LARDER_ENOMEM;
+    if (dependent && had->turns && idset_copy(had->turns, &turns)) {
+        free((sample_id *)again.ids);
+        return LARDER_ENOMEM;
+    }
     resume_forget(resume, had->rank);
     resume->ranks[had->rank] = (struct resume_rank){.told = true,
                                                     .presented = told->presented,
@@ -236,7 +266,8 @@ static int set(struct resume *resume, const struct engine_resume *told, const st
                                                     .batches = told->base_batches + had->batches,
                                                     .delivered = had->delivered,
                                                     .through = dependent ? 0 : (uint32_t)had->through,
-                                                    .turns = turns};
+                                                    .turns = turns,
+                                                    .again = again};
     return 0;
 }
 
@@ -246,20 +277,24 @@ static int add(struct resume *resume, const struct engine_job_desc *desc, bool b
     const struct engine_resume *told = desc->resume;
     bool dependent = desc->sampled.shuffle == SHUFFLE_DEPENDENT;
     struct idset *base = NULL;
-    if (dependent && based && told->base && idset_copy(told->base, &base))
-        return LARDER_ENOMEM;
-    struct engine_done own = {desc->rank, told->batches, told->delivered, told->through, told->turns};
-    int code = set(resume, told, &own, dependent, false);
+    struct engine_again again = {NULL, 0};
+    struct engine_done own = {desc->rank, told->batches, told->delivered, told->through, told->turns, told->again};
+    int code = dependent && based && told->base ? idset_copy(told->base, &base) : 0;
+    if (!code && based)
+        code = copy_again(&told->base_again, &again);
+    if (!code)
+        code = set(resume, told, &own, dependent, false);
     for (uint32_t i = 0; !code && i < told->n_done; i++) {
         if (!resume->ranks[told->done[i].rank].told)
             code = set(resume, told, &told->done[i], dependent, true);
     }
     if (code) {
         idset_destroy(base);
+        free((sample_id *)again.ids);
         return code;
     }
     if (based)
-        take_base(resume, desc, base);
+        take_base(resume, desc, base, &again);
     return 0;
 }
 
@@ -293,7 +328,7 @@ void resume_destroy(struct resume *resume)
     if (!resume)
         return;
     for (uint32_t rank = 0; rank < resume->world_size; rank++)
-        idset_destroy(resume->ranks[rank].turns);
+        resume_forget(resume, rank);
     drop_base(resume);
     free(resume->ranks);
     free(resume);

@@ -16,7 +16,8 @@ struct resume_rank {
     uint32_t epoch, batches; /* its epoch; its batches there, those of the base included */
     uint64_t delivered;
     uint32_t through;
-    struct idset *turns; /* NULL: none */
+    struct idset *turns;       /* NULL: none */
+    struct engine_again again; /* the resume owns the ids */
 };
 
 struct resume {
@@ -25,7 +26,8 @@ struct resume {
     /* The highest epoch that a rank has told, and its base. */
     uint32_t epoch, base_batches, n_segments;
     uint64_t key;
-    struct idset *base; /* NULL: none */
+    struct idset *base;             /* NULL: none */
+    struct engine_again base_again; /* the resume owns the ids */
     struct engine_segment *segments;
     uint32_t *numbers; /* the `through` arrays of the segments */
     uint64_t samples;  /* samples of the epoch, less the base */

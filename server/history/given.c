@@ -14,6 +14,16 @@ int given_begin(struct given *given, uint32_t world_size, const struct record *j
     return rc;
 }
 
+int given_count_turns(struct given *given)
+{
+    int rc = given->now ? history_count_turns(given->now) : 0;
+    if (!rc && given->before)
+        rc = history_count_turns(given->before);
+    if (rc)
+        given_clear(given);
+    return rc;
+}
+
 void given_clear(struct given *given)
 {
     history_destroy(given->now);

@@ -38,7 +38,9 @@ struct history {
     uint8_t *throughs;
     /* the bitmap of a dependent job */
     uint8_t *over;
-    bool any; /* the base has some index */
+    uint32_t *counts; /* in its place, where turns are counted: how many of each index are over */
+    size_t over_cap;  /* then `over` has so many bytes, and what the last token had */
+    bool any;         /* the base has some index */
     uint32_t at;
     uint8_t here[RECORD_RANKS_MAX * sizeof(uint32_t)]; /* the last segment of the token that was made last */
     struct rank ranks[];
@@ -67,6 +69,14 @@ int history_create(uint32_t world_size, const struct record *job, struct history
     return 0;
 }
 
+int history_count_turns(struct history *history)
+{
+    CHECK(!history->began && !history->ordered);
+    history->counts = calloc((size_t)history->base.samples + 1, sizeof *history->counts);
+    history->over_cap = (size_t)record_set_bytes(history->base.samples) + 1;
+    return history->counts ? 0 : LARDER_ENOMEM;
+}
+
 void history_destroy(struct history *history)
 {
     if (history == NULL)
@@ -76,6 +86,7 @@ void history_destroy(struct history *history)
         free(history->ranks[i].turns);
     }
     free(history->over);
+    free(history->counts);
     free(history->throughs);
     free(history);
 }
@@ -93,7 +104,9 @@ static void turn(struct history *history, const struct rank *rank, size_t number
     const struct item *item = &rank->items[number];
     for (uint32_t i = 0; i < item->n_turns; i++) {
         uint32_t index = rank->turns[item->first_turn + i];
-        if (over)
+        if (history->counts)
+            history->counts[index] += over ? 1 : UINT32_MAX;
+        else if (over)
             record_set_add(history->over, index);
         else
             history->over[index / 8] &= (uint8_t) ~(1u << index % 8);
@@ -160,6 +173,10 @@ int history_epoch_begin(struct history *history, uint32_t epoch, const struct re
         return history->lost ? LARDER_ENOMEM : 0;
     }
     history->any = base && base->over_bytes > 0;
+    for (uint32_t i = 0; history->counts && i < history->base.samples; i++)
+        history->counts[i] = history->any ? (uint32_t)record_turns_over(base, i) : 0;
+    if (history->counts)
+        return 0;
     CHECK(!history->any || base->over_bytes == record_set_bytes(history->base.samples));
     if (history->any)
         memcpy(history->over, base->over, base->over_bytes);
@@ -207,7 +224,7 @@ void history_epoch_over(struct history *history, const uint32_t *view, uint32_t 
     history->whole = true;
     history->any = true;
     history->left = left_of(history, n_view);
-    for (uint32_t i = 0; i < n_view && !history->ordered; i++)
+    for (uint32_t i = 0; i < n_view && !history->ordered && !history->counts; i++)
         record_set_add(history->over, view[i]);
 }
 
@@ -421,6 +438,31 @@ static int add_segment(struct history *history, uint32_t batches, struct record 
     return 0;
 }
 
+/* write_counts makes sets of the counts: the lowest bits of all, then the next. */
+static int write_counts(struct history *history, struct record *out, struct error *err)
+{
+    uint32_t most = 1, n_sets = 0, bytes = record_set_bytes(out->samples);
+    for (uint32_t i = 0; i < out->samples; i++)
+        most |= history->counts[i];
+    while (n_sets < RECORD_SETS_MAX && most >> n_sets)
+        n_sets++;
+    size_t all = (size_t)n_sets * bytes;
+    uint8_t *over = all > history->over_cap ? realloc(history->over, all) : history->over;
+    if (!over)
+        return error_set(err, LARDER_ENOMEM, "no memory for a state of epoch %u: free memory", out->epoch);
+    history->over_cap = all > history->over_cap ? all : history->over_cap;
+    history->over = over;
+    memset(over, 0, all);
+    for (uint32_t i = 0; i < out->samples; i++) {
+        for (uint32_t left = history->counts[i], set = 0; left; left >>= 1, set++)
+            if (left & 1)
+                record_set_add(over + (size_t)set * bytes, i);
+    }
+    out->over = over;
+    out->over_bytes = (uint32_t)all;
+    return 0;
+}
+
 int history_token(struct history *history, uint32_t batches, struct record *out, struct error *err)
 {
     CHECK(history->began);
@@ -438,8 +480,15 @@ int history_token(struct history *history, uint32_t batches, struct record *out,
     out->batches += batches;
     if (history->ordered)
         return add_segment(history, batches, out, err);
+    if (history->whole && history->counts)
+        return error_set(err, LARDER_EGONE,
+                         "what was delivered of epoch %u is known no more: it ended in a daemon before this one; take "
+                         "the state after it",
+                         history->base.epoch);
     if (!history->whole)
         move_to(history, batches);
+    if (history->counts)
+        return batches > 0 || history->any ? write_counts(history, out, err) : 0;
     if (batches > 0 || history->any) {
         out->over = history->over;
         out->over_bytes = record_set_bytes(out->samples);

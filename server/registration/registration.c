@@ -40,6 +40,9 @@ struct registration *registration_create(uint64_t client, uint32_t seq, const st
                                            .bad_policy = (enum bad_policy)wire->bad_policy,
                                            .seed = wire->seed,
                                            .weight = wire->weight,
+                                           .epochs_are = (enum multiset_kind)wire->sampler,
+                                           .copies = wire->copies,
+                                           .draws = wire->draws,
                                            .file_fd = file_fd,
                                            .has_sets = wire->flags & WIRE_WITH_INDICES,
                                            .has_record = wire->flags & WIRE_WITH_STATE}};
@@ -84,6 +87,7 @@ void registration_destroy(struct registration *registration)
     free(registration->found.labels.of);
     free(registration->found.labels.classes);
     deal_destroy(registration->found.deal);
+    multiset_destroy(registration->found.multiset);
     idset_destroy(registration->guest.part);
     registration_close_file(registration);
     free(registration);

@@ -9,6 +9,7 @@
 #include "common/interrupt.h"
 #include "common/wire.h"
 #include "preprocess/pipeline.h"
+#include "sampler/multiset.h"
 #include "server/cluster/deal.h"
 #include "server/cluster/guests.h"
 #include "server/config/config.h"
@@ -29,9 +30,13 @@ struct registration_asked {
     enum bad_policy bad_policy;
     uint64_t seed;
     double weight;
-    int file_fd;               /* the file that came with the message, owned; -1: none came */
-    bool has_sets, has_record; /* its contents: sets of indices, then a record of what the client took */
-    uint64_t record_at;        /* offset of the record; known once the subset was read */
+    enum multiset_kind epochs_are; /* MULTISET_NONE: the view, each sample once */
+    uint32_t copies;               /* of each sample, for MULTISET_REPEAT */
+    uint64_t draws;                /* of an epoch, for the others; 0: as many as the view has samples */
+    int file_fd;                   /* the file that came with the message, owned; -1: none came */
+    /* Its contents: sets of indices, then weights, then a record of what the client took. */
+    bool has_sets, has_record;
+    uint64_t record_at; /* offset of what comes next; of the record, once the subset and the weights were read */
 };
 
 /* The dense labels 0, 1, 2 … that WIRE_RELABEL gives the view's classes. The registration owns both arrays; they are
@@ -48,7 +53,8 @@ struct registration_found {
     struct dataset *dataset;
     struct pipeline *pipeline;
     struct selection *selection;    /* the samples that the job trains on; may be shared with other jobs */
-    uint64_t view_fingerprint[2];   /* the selection's */
+    uint64_t view_fingerprint[2];   /* the selection's, and that of the multiset with it */
+    struct multiset *multiset;      /* what an epoch is; NULL: the view, each sample once */
     uint32_t samples;               /* samples in the view */
     struct dataset_version version; /* the dataset's; its content may not be known */
     uint64_t sample_bytes; /* size of a prepared sample; with an empty pipeline, of the view's longest sample */

@@ -7,6 +7,7 @@
 
 #include "common/little_endian.h"
 #include "common/utf8.h"
+#include "server/registration/epochs.h"
 #include "server/registration/one_size.h"
 #include "server/registration/ranks.h"
 #include "server/registration/registration.h"
@@ -366,6 +367,8 @@ static int resolve(struct registration *reg, const struct resolver *with, struct
         found->samples = found->selection->view.count;
         memcpy(found->view_fingerprint, found->selection->fingerprint, sizeof found->view_fingerprint);
     }
+    if (!code)
+        code = epochs_make(reg, err);
     if (!code && asked->all_ranks && asked->shuffle == SHUFFLE_DEPENDENT)
         code = make_deal(found, err);
     if (!code)

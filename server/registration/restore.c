@@ -21,6 +21,8 @@ static int check_file(const struct registration *reg, size_t *len, struct error 
     int fd = reg->asked.file_fd;
     uint32_t samples = dataset_count(reg->found.dataset);
     uint64_t most = RESTORE_FIXED_BYTES + (uint64_t)samples * RESTORE_SAMPLE_BYTES;
+    if (reg->found.multiset)
+        most += multiset_draws(reg->found.multiset) * RESTORE_DRAW_BYTES;
     if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) != 0)
         return error_set(err, LARDER_EINVAL, "the state came in a file that is no memfd: it must be one");
     if ((uint64_t)st.st_size <= reg->asked.record_at)
@@ -103,10 +105,11 @@ static int check_job(const struct record *record, const struct registration *reg
     if (rc)
         return rc;
     if (memcmp(record->view, reg->found.view_fingerprint, sizeof record->view) != 0)
-        return error_set(
-            err, LARDER_EINVAL,
-            "the state is of another part of %.200s than this job's: give the subset that it was made with",
-            dataset_path(reg->found.dataset));
+        return error_set(err, LARDER_EINVAL,
+                         "the state is of another part of %.200s than this job's, or of other draws of it: give the "
+                         "subset that it was "
+                         "made with, and the same repeat, or the same Weights or Balanced and seed",
+                         dataset_path(reg->found.dataset));
     if (record->shuffle != (uint32_t)asked->shuffle)
         return error_set(err, LARDER_EINVAL,
                          "the state is of a job with shuffle \"%s\", and this one has \"%s\": give the same",
@@ -196,8 +199,12 @@ void restore_destroy(struct restore *restore)
         return;
     idset_destroy(restore->base);
     idset_destroy(restore->turns);
-    for (uint32_t i = 0; i < restore->engine.n_done; i++)
+    free(restore->base_again);
+    free(restore->again);
+    for (uint32_t i = 0; i < restore->engine.n_done; i++) {
         idset_destroy((struct idset *)restore->done[i].turns);
+        free((sample_id *)restore->done[i].again.ids);
+    }
     free(restore->done);
     free(restore->throughs);
     free(restore->bytes);

@@ -11,6 +11,7 @@
 /* A record may take 1 MiB, and this for each sample of the dataset. */
 #define RESTORE_FIXED_BYTES (UINT64_C(1) << 20)
 #define RESTORE_SAMPLE_BYTES 32
+#define RESTORE_DRAW_BYTES 8 /* and this for each draw of an epoch that is a multiset */
 
 struct catalog;
 struct registration;
@@ -21,8 +22,9 @@ struct restore {
     uint32_t left;               /* samples of the epoch that engine.base, or engine.segments, leave */
     struct record record;        /* the record as it came; refers to bytes */
     uint8_t *bytes;
-    struct idset *base, *turns; /* NULL: empty */
-    struct engine_done *done;   /* engine.n_done of them; their sets are owned */
+    struct idset *base, *turns;    /* NULL: empty */
+    sample_id *base_again, *again; /* of a multiset, the further draws; owned */
+    struct engine_done *done;      /* engine.n_done of them; their sets are owned */
     struct engine_segment segments[RECORD_SEGMENTS_MAX];
     uint32_t *throughs; /* those of all segments, world_size each */
 };

@@ -255,12 +255,12 @@ static void compare_status(struct model *model, const struct engine *engine, con
     if (strcmp(status->name, plan->name) != 0 || status->batch_size != plan->batch_size ||
         status->epochs != plan->epochs)
         model_break(model, RULE_STATUS, "status of job %u is another job's", status->job);
-    if (status->progress.remaining > plan->n_view || status->delivery.held_slots < slots_held ||
+    if (status->progress.remaining > plan->n_draws || status->delivery.held_slots < slots_held ||
         status->delivery.held_slots * model->scenario->slot_bytes[plan->pipeline] > status->quota_bytes)
         model_break(
             model, RULE_STATUS,
             "job %u: %llu of %u samples remaining, %llu slots held, %llu of them by the client, quota %llu bytes",
-            status->job, (unsigned long long)status->progress.remaining, plan->n_view,
+            status->job, (unsigned long long)status->progress.remaining, plan->n_draws,
             (unsigned long long)status->delivery.held_slots, (unsigned long long)slots_held,
             (unsigned long long)status->quota_bytes);
     if (!(status->delivery.wait_s >= 0 && status->delivery.wait_s <= (double)now_ns * 1e-9 + 1e-6))

@@ -32,7 +32,7 @@ static int compare_held(const void *a, const void *b)
 void model_ranks_forget_owed(struct job_book *job, struct rank_book *rank)
 {
     for (uint32_t i = 0; i < rank->n_back; i++)
-        job->book.distinct -= --job->book.times[rank->back[i]] == 0;
+        job->book.distinct -= --job->book.times[rank->back[i]] < model_due(job, rank->back[i]);
     job->owed -= rank->n_back;
     rank->n_back = 0;
 }
@@ -60,7 +60,7 @@ static uint32_t owe(struct model *model, struct job_book *job, struct rank_book 
 void model_ranks_put_back(struct model *model, struct job_book *job, struct rank_book *rank, bool comes_again)
 {
     uint32_t back = 0;
-    sample_id *ids = xcalloc((size_t)job->plan->n_view + job->plan->world_size, sizeof *ids);
+    sample_id *ids = xcalloc((size_t)job->plan->n_draws + job->plan->world_size, sizeof *ids);
     if (rank->n_held)
         qsort(rank->held, rank->n_held, sizeof *rank->held, compare_held);
     for (uint32_t i = 0; i < rank->n_held; i++) {
@@ -126,7 +126,7 @@ static bool take_owed_in_order(struct model *model, struct job_book *job, struct
         remove_owed(job, rank, 0);
         if (*owed)
             return true;
-        job->book.distinct -= --job->book.times[due] == 0;
+        job->book.distinct -= --job->book.times[due] < model_due(job, due);
         if (job->plan->bad_policy == BAD_REPLACE)
             return true;
     }
@@ -201,7 +201,7 @@ static struct made *check_entry(struct model *model, struct job_book *job, struc
     if (owed)
         return made;
     model_take_turn(model, job, place, entry);
-    if (job->book.times[entry->id]++ == 0)
+    if (job->book.times[entry->id]++ < model_due(job, entry->id))
         job->book.distinct++;
     else
         check_again(model, job, place, entry->id);

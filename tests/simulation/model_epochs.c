@@ -6,6 +6,30 @@
 #include "tests/simulation/model_priv.h"
 #include "tests/simulation/solo.h"
 
+/* draw_due has the epoch's multiset drawn. */
+static void draw_due(struct job_book *job)
+{
+    uint32_t count, *room = xcalloc(job->plan->n_view + (size_t)1, sizeof *room);
+    if (job->plan->multiset) {
+        const sample_id *ids = multiset_ids(job->plan->multiset, &count);
+        CHECK(multiset_epoch(job->plan->multiset, job->epoch, room) == 0);
+        for (uint32_t i = 0; i < count; i++)
+            job->book.due_of[ids[i]] = room[i];
+    }
+    free(room);
+}
+
+uint32_t model_due(const struct job_book *job, sample_id id)
+{
+    return job->plan->multiset ? job->book.due_of[id] : 1;
+}
+
+uint32_t model_lacks(const struct job_book *job, sample_id id)
+{
+    uint32_t had = job->book.restored ? job->book.turns[id] : job->book.times[id], due = model_due(job, id);
+    return had < due ? due - had : 0;
+}
+
 void model_begin_book(struct model *model, struct job_book *job, uint64_t begun_step)
 {
     struct epoch_book *book = &job->book;
@@ -15,10 +39,12 @@ void model_begin_book(struct model *model, struct job_book *job, uint64_t begun_
     memset(book->times, 0, model->scenario->n_samples * sizeof *book->times);
     memset(book->turns, 0, model->scenario->n_samples);
     *book = (struct epoch_book){.begun_step = begun_step,
-                                .n = job->plan->n_view,
+                                .n = job->plan->n_draws,
                                 .n_batches = job->n_batches ? job->n_batches : 1,
                                 .times = book->times,
-                                .turns = book->turns};
+                                .turns = book->turns,
+                                .due_of = book->due_of};
+    draw_due(job);
     free(job->strict_order);
     free(job->rest);
     job->strict_order = job->rest = NULL;
@@ -140,7 +166,7 @@ static void check_sample(struct model *model, struct job_book *job, uint32_t pla
     }
     check_order(model, job, place, id);
     job->book.delivered++;
-    if (job->book.times[id]++ == 0) {
+    if (job->book.times[id]++ < model_due(job, id)) {
         job->book.distinct++;
         return;
     }
@@ -180,10 +206,9 @@ static void check_epoch(struct model *model, struct job_book *job, uint32_t plac
     const struct epoch_book *book = &job->book;
     uint32_t missing = 0, excused = 0;
     for (uint32_t i = 0; i < plan->n_view; i++) {
-        if (book->restored ? book->turns[plan->view[i]] : book->times[plan->view[i]])
-            continue;
-        missing++;
-        excused += model_excused(model, job, plan->view[i]);
+        uint32_t lacks = model_lacks(job, plan->view[i]);
+        missing += lacks;
+        excused += model_excused(model, job, plan->view[i]) ? lacks : 0;
     }
     uint32_t due = book->n - (uint32_t)book->lost;
     if (plan->bad_policy == BAD_SKIP)
@@ -196,12 +221,12 @@ static void check_epoch(struct model *model, struct job_book *job, uint32_t plac
                       : book->delivered == due;
     if (!enough)
         model_break(model, RULE_EXACTLY_ONCE, "job %u got %u samples in epoch %u, %u of %u are missing, %u of them bad",
-                    place, book->delivered, job->epoch, missing, plan->n_view, excused);
+                    place, book->delivered, job->epoch, missing, plan->n_draws, excused);
     lost -= lost < book->lost ? lost : book->lost;
     if (plan->bad_policy == BAD_SKIP && !plan->drop_last && lost != missing)
         model_break(model, RULE_BAD, "job %u is told that %llu samples of epoch %u are lost, %u are", place,
                     (unsigned long long)lost, job->epoch, missing);
-    if (lost > model_bad_max(model, plan))
+    if (lost > model_bad_max(model, plan) && !plan->multiset) /* of one bad sample several draws are lost */
         model_break(model, RULE_BAD, "job %u went on with %llu bad samples in epoch %u", place,
                     (unsigned long long)lost, job->epoch);
     if (plan->bad_policy == BAD_ERROR && missing && !plan->drop_last)

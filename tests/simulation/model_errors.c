@@ -51,7 +51,7 @@ static bool nothing_left(const struct model *model, const struct job_book *job)
 {
     const struct client_plan *plan = job->plan;
     uint32_t least = plan->drop_last ? plan->batch_size : 1;
-    return plan->bad_policy == BAD_SKIP && plan->n_view - model_count_excused(model, job) < least;
+    return plan->bad_policy == BAD_SKIP && plan->n_draws - model_count_excused(model, job) < least;
 }
 
 void model_job_failed(struct model *model, struct job_book *job)

@@ -13,6 +13,7 @@ void model_job_free(struct job_book *job)
     model_ranks_free(job);
     free(job->book.times);
     free(job->book.turns);
+    free(job->book.due_of);
     free(job->strict_order);
     free(job->rest);
     model_restore_free(job);
@@ -63,8 +64,8 @@ static int attach_refusal(const struct job_book *job, const struct client_plan *
 /* A batch for each rank. */
 static uint64_t row_bytes(const struct model *model, const struct client_plan *plan)
 {
-    uint64_t batch = plan->batch_size < plan->n_view ? plan->batch_size : plan->n_view;
-    uint64_t share = (plan->n_view + plan->world_size - 1) / plan->world_size;
+    uint64_t batch = plan->batch_size < plan->n_draws ? plan->batch_size : plan->n_draws;
+    uint64_t share = (plan->n_draws + plan->world_size - 1) / plan->world_size;
     batch = batch < share ? batch : share;
     return batch * plan->world_size *
            engine_slot_bytes(&model->scenario->config, model->scenario->slot_bytes[plan->pipeline]);
@@ -105,7 +106,7 @@ static void check_addition(struct model *model, const struct client_plan *plan, 
     if (plan->invalid || (model->draining && !known) || (known && attach_refusal(known, plan, model->adding_resume)) ||
         (known != NULL) != action->job_added.attached)
         model_break(model, RULE_JOB, "job '%s' should have been refused", plan->name);
-    uint32_t whole = plan->n_view / plan->batch_size, rest = plan->n_view % plan->batch_size;
+    uint32_t whole = plan->n_draws / plan->batch_size, rest = plan->n_draws % plan->batch_size;
     uint32_t n_batches = plan->world_size > 1 ? model_ranks_batches(plan) : whole + (rest && !plan->drop_last);
     if (action->job_added.n_batches != n_batches)
         model_break(model, RULE_BATCH, "job '%s' has %u batches an epoch, the engine says %u", plan->name, n_batches,
@@ -174,9 +175,10 @@ static void book_job(struct model *model, const struct client_plan *plan, const 
         .weight = plan->weight == 0 ? 1 : plan->weight,
         .least_bytes = least_bytes(model, plan, action),
         .book = {.begun_step = model->step,
-                 .n = plan->n_view,
+                 .n = plan->n_draws,
                  .times = calloc(sc->n_samples, sizeof *job->book.times),
-                 .turns = calloc(sc->n_samples, 1)},
+                 .turns = calloc(sc->n_samples, 1),
+                 .due_of = calloc(sc->n_samples, sizeof *job->book.due_of)},
         .in_view = calloc(sc->n_samples, sizeof *job->in_view),
     };
     for (uint32_t i = 0; i < plan->n_view; i++)
@@ -298,7 +300,7 @@ uint32_t model_count_excused(const struct model *model, const struct job_book *j
 {
     uint32_t excused = 0;
     for (uint32_t i = 0; i < job->plan->n_view; i++)
-        excused += model_excused(model, job, job->plan->view[i]);
+        excused += model_excused(model, job, job->plan->view[i]) ? model_due(job, job->plan->view[i]) : 0;
     return excused;
 }
 

@@ -52,6 +52,7 @@ struct epoch_book {
     uint32_t delivered, distinct, batches;
     uint16_t *times;        /* by sample id: deliveries */
     uint8_t *turns;         /* by sample id: turns that are over */
+    uint32_t *due_of;       /* of a multiset, by sample id: how often it is due */
     const sample_id *order; /* `strict` and `none`: what is due */
     uint32_t due;           /* position in it */
     bool last;
@@ -304,6 +305,9 @@ void model_ranks_put_back(struct model *model, struct job_book *job, struct rank
 void model_ranks_forget_owed(struct job_book *job, struct rank_book *rank);
 
 /* model_epochs.c: what is delivered */
+/* model_due returns how often the sample is due in the running epoch, model_lacks how often it has not come. */
+uint32_t model_due(const struct job_book *job, sample_id id);
+uint32_t model_lacks(const struct job_book *job, sample_id id);
 void model_begin_book(struct model *model, struct job_book *job, uint64_t begun_step); /* of job->epoch */
 void model_on_next(struct model *model, const struct engine_event *event);
 void model_on_release(struct model *model, const struct engine_event *event);

@@ -28,7 +28,7 @@ uint32_t model_ranks_share(const struct job_book *job)
 
 uint32_t model_ranks_batches(const struct client_plan *plan)
 {
-    return (share_of(plan, plan->n_view) + plan->batch_size - 1) / plan->batch_size;
+    return (share_of(plan, plan->n_draws) + plan->batch_size - 1) / plan->batch_size;
 }
 
 /* ── coming and going ── */
@@ -37,7 +37,7 @@ void model_ranks_book(struct model *model, struct job_book *job)
 {
     job->ranks = xcalloc(job->plan->world_size, sizeof *job->ranks);
     for (uint32_t i = 0; i < job->plan->world_size; i++) {
-        job->ranks[i].back = xcalloc((size_t)job->plan->n_view + job->plan->world_size, sizeof(sample_id));
+        job->ranks[i].back = xcalloc((size_t)job->plan->n_draws + job->plan->world_size, sizeof(sample_id));
         job->ranks[i].away_since_ns = model->now_ns;
     }
 }
@@ -152,16 +152,16 @@ static void check_over(struct model *model, struct job_book *job, uint32_t place
     for (uint32_t i = 0; i < plan->world_size; i++)
         left += job->ranks[i].left ? job->ranks[i].share - job->ranks[i].kept : 0;
     for (uint32_t i = 0; i < plan->n_view; i++) {
-        bool had = job->book.restored ? job->book.turns[plan->view[i]] : job->book.times[plan->view[i]];
-        missing += !had;
-        excused += !had && model_excused(model, job, plan->view[i]);
+        uint32_t lacks = model_lacks(job, plan->view[i]);
+        missing += lacks;
+        excused += model_excused(model, job, plan->view[i]) ? lacks : 0;
     }
     if (job->book.n > shares)
         spared = job->book.n - shares;
     spared += job->book.repeats;
     if (missing - excused > spared + left)
         model_break(model, RULE_EXACTLY_ONCE, "job %u ended epoch %u without %u samples of its %u, %u of them bad",
-                    place, job->epoch, missing, plan->n_view, excused);
+                    place, job->epoch, missing, plan->n_draws, excused);
     /* A rank whose sample failed gets another of the epoch, and a repeat only when there is none. */
     if (left == 0 && again && missing > excused && !job->book.order && plan->bad_policy != BAD_REPLACE &&
         !job->book.restored)

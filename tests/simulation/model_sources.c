@@ -175,7 +175,8 @@ bool model_source_answers(const struct model *model, const void *dataset)
 uint64_t model_bad_max(const struct model *model, const struct client_plan *plan)
 {
     const struct engine_config *config = &model->scenario->config;
-    uint64_t share = (uint64_t)(config->bad_share * plan->n_view);
-    uint64_t max = share > config->bad_count ? share : config->bad_count, most = plan->n_view / ENGINE_BAD_PART;
+    uint32_t samples = plan->n_view < plan->n_draws ? plan->n_view : plan->n_draws;
+    uint64_t share = (uint64_t)(config->bad_share * samples);
+    uint64_t max = share > config->bad_count ? share : config->bad_count, most = samples / ENGINE_BAD_PART;
     return !config->bad_limited ? UINT64_MAX : max < most ? max : most;
 }

@@ -104,8 +104,28 @@ static bool failed_in_part(const struct sabotage *sabotage, const struct engine_
     return failed > 0 && failed < count;
 }
 
+/* Whether the job is to be told of as of another multiset than it has. */
+static bool may_redraw(bool calm, const struct client_plan *comes)
+{
+    return calm && comes && comes->multiset && comes->world_size == 1 && !comes->invalid && !comes->drop_last &&
+           comes->bad_policy == BAD_SKIP && !multiset_is_together(comes->multiset) &&
+           comes->vanish_ns == SCENARIO_NEVER && comes->cancel_ns == SCENARIO_NEVER &&
+           comes->stop_ns == SCENARIO_NEVER && comes->break_percent == 0 && comes->n_view > 8 && comes->n_draws > 8;
+}
+
+/* A job that was refused comes again, and is the same then. */
+static void redraw(struct sabotage *sabotage, struct engine_event *event, const struct client_plan *comes)
+{
+    if (event->type != ENGINE_JOB_ADD || !sabotage->redrawn || sabotage->redrawn != comes)
+        return;
+    sabotage->desc = *event->job_add;
+    sabotage->desc.sampled.multiset = comes->other;
+    event->job_add = &sabotage->desc;
+}
+
 bool sabotage_event(struct sabotage *sabotage, struct engine_event *event, const struct client_plan *comes)
 {
+    redraw(sabotage, event, comes);
     if (sabotage->done)
         return true;
     const struct client_plan *plan;
@@ -126,7 +146,7 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event, const
         return true;
     case SABOTAGE_EXTRA_CREDIT:
         plan = event->type == ENGINE_NEXT ? model_steady_plan(sabotage->model, event->next.job) : NULL;
-        if (plan && plan->ask == 1 && plan->prefetch > 1 && plan->n_view > 4 * plan->batch_size &&
+        if (plan && plan->ask == 1 && plan->prefetch > 1 && plan->n_draws > 4 * plan->batch_size &&
             sabotage_take(sabotage))
             event->next.credits++;
         return true;
@@ -142,6 +162,11 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event, const
         if (event->type == ENGINE_LOADED && !event->loaded.encoded && event->loaded.fate == ENGINE_FATE_SOURCE &&
             sabotage_take(sabotage))
             event->loaded.fate = ENGINE_FATE_SAMPLE;
+        return true;
+    case SABOTAGE_OTHER_DRAWS:
+        if (event->type == ENGINE_JOB_ADD && !sabotage->redrawn && may_redraw(sabotage->calm, comes))
+            sabotage->redrawn = comes;
+        redraw(sabotage, event, comes);
         return true;
     default:
         if (event->type == ENGINE_JOB_ADD && event->job_add->resume)
@@ -266,6 +291,8 @@ size_t sabotage_action(struct sabotage *sabotage, const struct engine_action *ac
     out[0] = *action;
     if (action->type == ENGINE_JOB_ADDED && sabotage->misled && action->client == sabotage->client)
         sabotage_answer(sabotage, out);
+    if (sabotage->redrawn && action->type == ENGINE_JOB_ADDED && action->client == sabotage->desc.client)
+        sabotage->done = true; /* a job that is refused has done no wrong */
     if (sabotage->done)
         return 1;
     if (sabotage_needs_ranks(sabotage->kind))

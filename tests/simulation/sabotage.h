@@ -49,6 +49,7 @@ enum sabotage_flags {
     KIND(FALSE_ERROR, "false-error", R(BAD), 0)                                                               \
     KIND(LOSE_RETRY, "lose-retry", R(STUCK), SABOTAGE_OFTEN)                                                  \
     KIND(OUTAGE_AS_BAD, "outage-as-bad", R(EXACTLY_ONCE) | R(BAD) | R(ORDER) | R(TASK), SABOTAGE_OFTEN)       \
+    KIND(OTHER_DRAWS, "other-draws", R(EXACTLY_ONCE), SABOTAGE_OFTEN | SABOTAGE_RARE)                         \
     KIND(RANK_SHARE, "rank-share", R(ORDER), 0)                                                               \
     KIND(RANK_TWICE, "rank-twice", R(INSTANCE), 0)                                                            \
     KIND(RANK_AGAIN, "rank-again", R(EXACTLY_ONCE), SABOTAGE_OFTEN)                                           \

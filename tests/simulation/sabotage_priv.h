@@ -18,9 +18,10 @@ struct sabotage {
     struct engine_job_desc desc; /* what the engine is told of a job that goes on */
     struct engine_resume resume;
     struct idset *turns;
-    uint64_t client; /* that was told of as if it began */
-    bool misled;     /* its answer is still to come */
-    bool lasting;    /* no daemon dies any more */
+    uint64_t client;                   /* that was told of as if it began */
+    const struct client_plan *redrawn; /* whose draws the engine is told wrongly, whenever it comes */
+    bool misled;                       /* its answer is still to come */
+    bool lasting;                      /* no daemon dies any more */
 };
 
 /* An opportunity has come: gives true when it is the one to take. */

@@ -30,7 +30,7 @@ static bool again(struct sabotage *sabotage, const struct client_plan *plan, str
 {
     memcpy(sabotage->entries, action->deliver.entries, action->deliver.count * sizeof *sabotage->entries);
     action->deliver.entries = sabotage->entries;
-    return plan->shuffle == SHUFFLE_DEPENDENT && plan->n_view % plan->world_size == 0 &&
+    return plan->shuffle == SHUFFLE_DEPENDENT && plan->n_draws % plan->world_size == 0 &&
            model_others_sample(sabotage->model, action->job, sabotage->entries);
 }
 

@@ -135,7 +135,7 @@ static bool is_tight(uint64_t seed)
 /* What a job is sure of, in bytes of the arena. */
 static uint64_t least_bytes(const struct scenario *sc, const struct client_plan *plan)
 {
-    uint64_t share = (plan->n_view + plan->world_size - 1) / plan->world_size, hold = scenario_hold(plan);
+    uint64_t share = (plan->n_draws + plan->world_size - 1) / plan->world_size, hold = scenario_hold(plan);
     uint64_t batch = plan->batch_size < share ? plan->batch_size : share;
     return (hold > ENGINE_ROWS_MIN ? hold : ENGINE_ROWS_MIN) * batch * plan->world_size *
            engine_slot_bytes(&sc->config, sc->slot_bytes[plan->pipeline]);
@@ -231,6 +231,10 @@ struct scenario *scenario_create(uint64_t seed, unsigned kind)
     scenario_draw_ends(sc);
     if (sc->restarts)
         scenario_draw_restarts(sc, mood);
+    for (uint32_t i = 0; i < sc->n_clients; i++)
+        sc->clients[i].n_draws = sc->clients[i].n_view;
+    if (kind & SCENARIO_MULTISETS)
+        scenario_draw_multisets(sc);
     sc->drain_ns = chance(&rng, 94) ? SCENARIO_NEVER : random_below(&rng, join_spread_ns);
     draw_budgets(sc, &rng);
     scenario_draw_chunks(sc, &rng);
@@ -253,6 +257,8 @@ void scenario_destroy(struct scenario *sc)
     for (uint32_t i = 0; i < sc->n_clients; i++) {
         free(sc->clients[i].order);
         free(sc->clients[i].view);
+        multiset_destroy(sc->clients[i].multiset);
+        multiset_destroy(sc->clients[i].other);
     }
     for (uint32_t i = 0; i < sc->n_datasets; i++) {
         free(sc->datasets[i].ids);

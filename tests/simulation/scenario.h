@@ -63,6 +63,9 @@ struct client_plan {
     sample_id *view;   /* ascending */
     uint32_t n_view;
     sample_id *order; /* the view in the dataset's order */
+    /* How often each of them comes in an epoch, and what it would be by another seed; NULL: once. */
+    struct multiset *multiset, *other;
+    uint32_t n_draws; /* of an epoch: n_view without a multiset */
     uint32_t batch_size, prefetch, epochs;
     bool drop_last;
     enum shuffle_mode shuffle;
@@ -143,6 +146,8 @@ enum scenario_kind {
     /* Daemons die and others come, clients come back with what they took, and runs go on from saved states, with other
      * numbers of ranks. */
     SCENARIO_RESTARTS = 2,
+    /* Epochs of most dependent jobs are multisets. Not with restarts. */
+    SCENARIO_MULTISETS = 4,
 };
 
 /* scenario_create: `kind` is of the bits above. */

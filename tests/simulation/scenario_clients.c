@@ -8,6 +8,8 @@
 #include "common/clock.h"
 #include "tests/simulation/scenario_priv.h"
 
+/* The most samples of a view whose epochs are a multiset, and draws of it: a sample's turns are counted in a byte. */
+#define MULTISET_DRAWN 250
 #define VARIANTS 50 /* and 0 is none, whose mix is 0 */
 
 static int compare_ids(const void *a, const void *b)
@@ -169,6 +171,40 @@ void scenario_draw_ends(struct scenario *sc)
         plan->cancel_ns = SCENARIO_NEVER;
         if (cancels && chance(&rng, 40))
             plan->cancel_ns = plan->join_ns + random_below(&rng, life_ns + 1);
+    }
+}
+
+/* A job's epochs: each sample several times, by weights, or each class as often. By the job's seed, which its ranks
+ * have in common. */
+static void draw_multiset(struct client_plan *plan, uint64_t seed)
+{
+    struct rng rng;
+    struct error err;
+    double weights[MULTISET_DRAWN];
+    int32_t labels[MULTISET_DRAWN];
+    struct multiset_spec spec = {.ids = plan->order, .weights = weights, .labels = labels, .count = plan->n_view};
+    random_seed_keys(&rng, KEY_MULTISETS, seed, plan->seed, 0);
+    for (uint32_t i = 0; i < plan->n_view; i++) {
+        weights[i] = i > 0 && chance(&rng, 20) ? 0 : (double)between(&rng, 1, 9);
+        labels[i] = (int32_t)random_below(&rng, 5);
+    }
+    spec.kind = (enum multiset_kind)between(&rng, MULTISET_REPEAT, MULTISET_BALANCED);
+    spec.copies = (uint32_t)between(&rng, 2, 5);
+    spec.draws = spec.kind == MULTISET_REPEAT ? 0 : between(&rng, 1, MULTISET_DRAWN);
+    spec.seed = plan->seed;
+    CHECK(multiset_create(&spec, &plan->multiset, &err) == 0);
+    spec.seed++;
+    CHECK(multiset_create(&spec, &plan->other, &err) == 0);
+    plan->n_draws = (uint32_t)multiset_draws(plan->multiset);
+}
+
+void scenario_draw_multisets(struct scenario *sc)
+{
+    for (uint32_t i = 0; i < sc->n_clients; i++) {
+        struct client_plan *plan = &sc->clients[i];
+        if (plan->shuffle == SHUFFLE_DEPENDENT && plan->n_view > 0 && plan->n_view <= MULTISET_DRAWN &&
+            plan->seed % 4 > 0)
+            draw_multiset(plan, sc->seed);
     }
 }
 

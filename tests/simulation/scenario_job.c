@@ -50,6 +50,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .sampled = {.shuffle = plan->shuffle,
                     .seed = plan->seed,
                     .view = job->view,
+                    .multiset = plan->multiset,
                     .order = plan->shuffle == SHUFFLE_NONE ? plan->order : NULL},
         .rank = plan->rank,
         .world_size = plan->world_size,

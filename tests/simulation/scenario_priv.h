@@ -25,6 +25,7 @@
 #define KEY_GROWTH UINT64_C(0x94034a)
 #define KEY_REACH UINT64_C(0x2eac4)
 #define KEY_EVICTIONS UINT64_C(0xe71c7)
+#define KEY_MULTISETS UINT64_C(0x3017153)
 
 enum mood {
     MOOD_PLAIN,
@@ -66,7 +67,8 @@ void scenario_draw_behaviour(struct client_plan *plan, struct rng *rng, uint64_t
 void scenario_draw_ranks(struct scenario *sc, enum mood mood); /* makes clients of its own */
 void scenario_draw_weights(struct scenario *sc);
 void scenario_draw_ends(struct scenario *sc);
-void scenario_draw_habits(struct scenario *sc); /* makes clients of its own */
+void scenario_draw_habits(struct scenario *sc);    /* makes clients of its own */
+void scenario_draw_multisets(struct scenario *sc); /* after all clients are there */
 /* The same job: views of its own. */
 void scenario_copy_plan(const struct client_plan *from, struct client_plan *to);
 void scenario_scatter(const struct scenario *sc, struct client_plan *plan, uint32_t index, struct rng *rng);

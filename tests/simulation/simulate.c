@@ -8,6 +8,7 @@
  *   simulate --seeds 1 5000 --hash     prints one hash of all that the engine did: a change that moves code keeps it
  *   … --restarts                       daemons die, and runs go on from states, see scenario.h
  *   … --tight                          in arenas hardly larger than what the jobs are sure of, see scenario.h
+ *   … --multisets                     epochs are multisets, see scenario.h; not with --restarts
  *   … --times                          how long the engine's longest step took
  *   … --check-every K                  engine_check after every K-th step, whatever it costs */
 #include <inttypes.h>
@@ -80,8 +81,9 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
 {
     enum sabotage_kind sabotage = options->world.sabotage;
     char how[64];
-    snprintf(how, sizeof how, "%s%s%s%s", options->kind & SCENARIO_TIGHT ? " --tight" : "",
-             options->kind & SCENARIO_RESTARTS ? " --restarts" : "", sabotage ? " --sabotage " : "",
+    snprintf(how, sizeof how, "%s%s%s%s%s", options->kind & SCENARIO_TIGHT ? " --tight" : "",
+             options->kind & SCENARIO_RESTARTS ? " --restarts" : "",
+             options->kind & SCENARIO_MULTISETS ? " --multisets" : "", sabotage ? " --sabotage " : "",
              sabotage ? sabotage_name(sabotage) : "");
     snprintf(replay, sizeof replay,
              "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64
@@ -207,6 +209,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->kind |= SCENARIO_TIGHT;
         } else if (strcmp(*arg, "--restarts") == 0) {
             options->kind |= SCENARIO_RESTARTS;
+        } else if (strcmp(*arg, "--multisets") == 0) {
+            options->kind |= SCENARIO_MULTISETS;
         } else if (strcmp(*arg, "--hash") == 0) {
             options->hash = true;
         } else if (strcmp(*arg, "--regressions") == 0) {
@@ -229,7 +233,9 @@ static bool parse(int argc, char **argv, struct options *options)
             return false;
         }
     }
-    return true;
+    if (options->kind & SCENARIO_RESTARTS && options->kind & SCENARIO_MULTISETS)
+        fprintf(stderr, "simulate: --restarts and --multisets do not go together\n");
+    return !(options->kind & SCENARIO_RESTARTS && options->kind & SCENARIO_MULTISETS);
 }
 
 int main(int argc, char **argv)

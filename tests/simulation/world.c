@@ -324,7 +324,7 @@ static uint64_t steps_limit(const struct scenario *sc)
 {
     uint64_t samples = 0;
     for (uint32_t i = 0; i < sc->n_clients; i++)
-        samples += (uint64_t)sc->clients[i].n_view * (sc->clients[i].run_epochs + 1);
+        samples += (uint64_t)sc->clients[i].n_draws * (sc->clients[i].run_epochs + 1);
     return STEPS_FIRST * (sc->n_crashes + 1) + STEPS_PER_SAMPLE * samples * (sc->n_crashes + 1);
 }
 

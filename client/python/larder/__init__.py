@@ -18,12 +18,13 @@ _HOMES = {
                      "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout", "VersionMismatch"), "errors"),
     **dict.fromkeys(("Batch", "Loader"), "loader"),
     **dict.fromkeys(("Classes", "Fraction", "Indices", "List", "Range", "Subset"), "subset"),
+    **dict.fromkeys(("Balanced", "Weights"), "samplers"),
     **dict.fromkeys(("from_torchvision", "split"), "_torchvision"),
     "to_device": "_device",
     "OnBatch": "_own",
     "__version__": "_version",
 }
-_MODULES = ("errors", "loader", "recipes", "subset", "transforms")
+_MODULES = ("errors", "loader", "recipes", "samplers", "subset", "transforms")
 
 
 def _names():

@@ -10,6 +10,7 @@ from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarn
                      OutOfMemory as OutOfMemory, QuotaExceeded as QuotaExceeded, SourceChanged as SourceChanged,
                      Timeout as Timeout, VersionMismatch as VersionMismatch)
 from .loader import Batch as Batch, Loader as Loader
+from .samplers import Balanced as Balanced, Weights as Weights
 from .subset import (Classes as Classes, Fraction as Fraction, Indices as Indices, List as List, Range as Range,
                      Subset as Subset)
 from .transforms import Operator as Operator, RandomApply as RandomApply, RandomChoice as RandomChoice, View as View
@@ -33,7 +34,8 @@ from .transforms import (
 # operators end
 
 __all__ = [
-    "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "LarderError", "BadSample",
+    "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "Balanced", "Weights",
+    "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
     "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator", "View",

@@ -273,7 +273,8 @@ class Epoch:
         self._told = False
         self._batches = _Batches(loader, job, history)
         world_size = job.asked.world_size
-        repeats = history.dealt(job.info.n_samples, world_size) % world_size and not job.asked.flags & _wire.DROP_LAST
+        repeats = history.dealt(job.draws, world_size, job.info.dataset_samples) % world_size and \
+            not job.asked.flags & _wire.DROP_LAST
         self._over = _trainers.tell_accelerate(self, self._batches.at_end, repeats)
 
     def __iter__(self):

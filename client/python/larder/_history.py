@@ -19,7 +19,7 @@ class Base(NamedTuple):
     """What all ranks together had taken of an epoch when it was restored."""
 
     batches: int = 0      # of each rank
-    taken: bytes = b""    # of a dependent job: a bit for each index; empty: nothing
+    taken: bytes = b""    # of a dependent job, as in a record; empty: nothing
     segments: tuple = ()  # of a fixed order, as in a record
     over: bool = False    # the epoch's last batch had been taken
 
@@ -42,17 +42,19 @@ class History:
     """Of one epoch. A dependent job's batches have turns: the indices whose turn in the epoch is over with them. Those
     of a fixed order have a number instead: how much of this rank's part is."""
 
-    def __init__(self, epoch, ordered, base=Base()):
+    def __init__(self, epoch, ordered, base=Base(), counted=False):
         self.epoch = epoch
         self.base = base
         self.before = 0      # batches of this rank that are not known, because another process took them
         self.over = False    # the loop was told that the epoch has ended
         self.failed = False  # it was broken off by an error
         self._ordered = ordered
+        self._counted = counted  # an epoch has samples more than once
         self._batches = _Growing(_record.BATCH)
         self._turns = _Growing(_record.TURN)
         self.filled = (0, 0, base.over)  # batches, turns, and whether the last batch was taken, or there was none
-        self._set = None  # the base and the turns of the first so many, made when it is asked for first
+        # The base and the turns of the first so many, or how often each index is there; made when first asked for.
+        self._set = None
         self._in_set = 0
 
     def take(self, delivered, through, turns, last):
@@ -96,7 +98,17 @@ class History:
         through = int(self._batches.places["through"][self.filled[0] - 1])
         return Base(self.batches, segments=_record.add_segment(self.base.segments, 1, [through]))
 
+    def _counted_taken(self, samples):
+        if self._set is None:
+            self._set = _record.counts_of(self.base.taken, samples)
+        end = self.filled[1]
+        np.add.at(self._set, self._turns.places[self._in_set:end], np.uint32(1))
+        self._in_set = end
+        return _record.sets_of(self._set)
+
     def _taken(self, samples):
+        if self._counted:
+            return self._counted_taken(samples)
         if self._set is None:
             self._set = np.zeros(_record.set_bytes(samples), np.uint8)
             if self.base.taken:
@@ -118,10 +130,11 @@ class History:
                 "segments": self.base.segments, "world_size": world_size, "rank": rank,
                 "history": self._batches.places[:self.filled[0]], "turns": self._turns.places[:self.filled[1]]}
 
-    def dealt(self, samples, world_size):
-        """How many of the view's samples were dealt to the ranks when the epoch began, or was restored."""
+    def dealt(self, samples, world_size, of_all=None):
+        """How many of an epoch's samples were dealt to the ranks when it began, or was restored; of_all: samples of the
+        dataset, where that has more."""
         if self.base.taken:
-            return samples - int(np.unpackbits(np.frombuffer(self.base.taken, np.uint8)).sum())
+            return samples - int(_record.counts_of(self.base.taken, of_all or samples).sum(dtype=np.uint64))
         segments = self.base.segments
         if segments and segments[-1][0] == world_size:
             segments = segments[:-1]  # its ranks go on in it

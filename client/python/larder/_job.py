@@ -15,6 +15,7 @@ import threading
 from . import _options, _record, _state, _watch, _wire
 from ._history import Base, History
 from ._link import Link
+from ._session import draws_of
 from .errors import Busy, DaemonGone, FormatError, InvalidArgument, LarderError, LimitReached, SourceChanged, Timeout
 
 STATE_WAIT_S = 60  # for the ranks that have not taken what a state is to cover
@@ -63,6 +64,14 @@ class Job:
     @property
     def ordered(self):
         return self.asked.shuffle != _record.SHUFFLE_DEPENDENT
+
+    @property
+    def draws(self):
+        """Samples of a whole epoch, of all ranks together."""
+        return draws_of(self.asked, self.info.n_samples)
+
+    def _history_of(self, epoch, base=Base()):
+        return History(epoch, self.ordered, base, self.asked.sampler != _wire.ONCE)
 
     # ── registering ──
 
@@ -153,17 +162,17 @@ class Job:
         history = self._kept or self.history
         latest = max((epoch for epoch, _ in self.link.done.values()), default=0)
         if history is not None and latest > history.epoch:  # a rank has had its share of it: all have begun it
-            history = History(latest, self.ordered)
+            history = self._history_of(latest)
         if self.loaded is not None:
             if not several and (history.ended or history.is_blank):
                 return None  # there is nothing of that epoch to ask for, or all of it
             if history.ended:
-                history = History(history.epoch + 1, self.ordered)
+                history = self._history_of(history.epoch + 1)
             return self._record(history, 0, 0)
         if history is None or history.base.over or history.failed:
             if not several or not self._was_registered:
                 return None
-            history = History(self.epoch, self.ordered)
+            history = self._history_of(self.epoch)
         if history.before:
             raise LarderError(f"rank {self.asked.rank} of {self.asked.world_size} was started again in the middle of "
                               f"epoch {history.epoch}, and what it had taken before is not known any more: start all "
@@ -240,11 +249,11 @@ class Job:
         elif several and not self.begun and info.epoch == self.epoch and info.batch:
             history = old if old is not None and (old.epoch, old.batches) == (info.epoch, info.batch) else None
             if history is None:
-                history = History(self.epoch, self.ordered)
+                history = self._history_of(self.epoch)
                 history.before = info.batch
             history.failed = False
         else:
-            history = History(self.epoch, self.ordered)
+            history = self._history_of(self.epoch)
         if several and self.begun and self._kept is None and history is not old and not old.base.over:
             self._kept = old
         self.history, self.loaded, self.error = history, None, None
@@ -371,7 +380,7 @@ class Job:
             _state.check_dataset(state, self.asked, self.info)
         self.let_go()
         self.loaded = state
-        self.history = History(state.epoch, self.ordered, state.base)
+        self.history = self._history_of(state.epoch, state.base)
         self.epoch = self.chosen = state.epoch
 
     def state(self):

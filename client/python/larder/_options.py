@@ -4,14 +4,14 @@ import operator
 import os
 import warnings
 
-from . import _wire, subset as subset_module
+from . import _wire, samplers, subset as subset_module
 from .errors import InvalidArgument
 
 _OUTPUTS = ("auto", "torch", "numpy")
 
 
 def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
-         all_files, relabel, weight):
+         all_files, relabel, weight, repeat=1, sampler=None):
     """pipeline: as JSON text."""
     try:
         fits = _wire.WEIGHT_MIN <= weight <= _wire.WEIGHT_MAX  # nor does what is no number
@@ -27,6 +27,10 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
     subset, sets = subset_module.to_wire(subset)
     for on, flag in ((drop_last, _wire.DROP_LAST), (relabel, _wire.RELABEL), (all_files, _wire.ALL_FILES)):
         flags |= flag if on else 0
+    epochs_are = {"sampler": _wire.ONCE, "copies": 0, "draws": 0, "weights": b"", **samplers.to_wire(repeat, sampler)}
+    if epochs_are["sampler"] and _wire.SHUFFLES[shuffle] != _wire.SHUFFLES["dependent"]:
+        raise InvalidArgument(f"shuffle is {shuffle!r}, and repeat=, Weights and Balanced draw samples in the daemon's "
+                              "order: leave shuffle out")
     return _wire.Register(
         batch_size=whole("batch_size", batch_size, 1, _wire.BATCH_MAX),
         prefetch=whole("prefetch", prefetch, 1, _wire.CREDITS_MAX), world_size=1, rank=0,
@@ -34,14 +38,12 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
         flags=flags, seed=whole("seed", seed, 0, 2**64 - 1), weight=float(weight),
         local_world_size=0, local_first=0, name=b"", dataset=path_of(dataset),
-        pipeline=pipeline, subset=subset, sets=sets)
+        pipeline=pipeline, subset=subset, sets=sets, **epochs_are)
 
 
 # A DataLoader's arguments, and what does the same here.
 _FOREIGN = {
     "num_workers": "the daemon has the threads, for all jobs together (threads.workers in its configuration)",
-    "sampler": "subset= says which samples (larder.Indices, larder.Classes, ...), shuffle= in which order, and ranks "
-               "find their parts by themselves",
     "batch_sampler": "batch_size=, drop_last= and subset= say how batches are made",
     "worker_init_fn": "there are no worker processes, and seed= is what the order and the augmentation depend on",
     "multiprocessing_context": "there are no worker processes",

@@ -15,6 +15,7 @@ from .errors import FormatError, LimitReached, VersionMismatch
 MAGIC = 0x5352444C
 VERSION, VERSION_OLDEST = 2, 1
 SEGMENTS_MAX = 64
+SETS_MAX = 32
 RANKS_MAX, ALL_RANKS_MAX = 256, 65536  # of a segment; of a history, whose ranks may be at several nodes
 KIND_SET, KIND_ORDER = 0, 1
 SHUFFLE_DEPENDENT, SHUFFLE_NONE = 0, 2
@@ -40,7 +41,7 @@ class Record(NamedTuple):
     epoch: int
     batches: int             # of the base: how many each rank had taken
     samples: int             # of the dataset
-    taken: bytes = b""       # the base of a dependent job, a bit for each index; empty: nothing was taken
+    taken: bytes = b""       # the base of a dependent job, sets of a bit for each index; empty: nothing was taken
     segments: tuple = ()     # the base of a fixed order: (world_size, (through, …)) each, with one number or world_size
     world_size: int = 0      # of the history; 0: there is none
     rank: int = 0
@@ -52,6 +53,22 @@ class Record(NamedTuple):
 def set_bytes(samples):
     """The length of a bit set over so many indices."""
     return samples // 8 + (samples % 8 != 0)
+
+
+def counts_of(taken, samples):
+    """How many turns of each index are over: set p of a base stands for 2^p."""
+    counts = np.zeros(samples, np.uint32)
+    for at in range(len(taken) // max(1, set_bytes(samples))):
+        one = np.frombuffer(taken, np.uint8, set_bytes(samples), at * set_bytes(samples))
+        counts |= np.unpackbits(one, count=samples, bitorder="little").astype(np.uint32) << np.uint32(at)
+    return counts
+
+
+def sets_of(counts):
+    """The sets of a base of so many turns of each index; one at the least."""
+    most = max(1, int(counts.max(initial=0)))
+    return b"".join(np.packbits((counts >> np.uint32(at) & 1).astype(bool), bitorder="little").tobytes()
+                    for at in range(most.bit_length()))
 
 
 def same_version(one, other):
@@ -161,10 +178,11 @@ def check_base(record):
     if record.epoch == _wire.EPOCHS_MAX and (record.batches or record.taken or record.segments or len(record.history)):
         raise FormatError(f"the state is damaged: something was taken of epoch {record.epoch}, which no job has")
     if record.taken:
-        if len(record.taken) != set_bytes(samples):
+        each = set_bytes(samples)
+        if not each or len(record.taken) % each or len(record.taken) > SETS_MAX * each:
             raise FormatError(f"the state is damaged: its set has {len(record.taken)} bytes, not {set_bytes(samples)} "
                               f"for {samples} samples")
-        if samples % 8 and record.taken[-1] >> samples % 8:
+        if samples % 8 and any(last >> samples % 8 for last in record.taken[each - 1::each]):
             raise FormatError(f"the state is damaged: its set has indices beyond its {samples} samples")
     if len(record.segments) > SEGMENTS_MAX:
         raise FormatError(f"the state is damaged: it has more than {SEGMENTS_MAX} segments")

@@ -44,6 +44,11 @@ def _forked():
 os.register_at_fork(after_in_child=_forked)
 
 
+def draws_of(job, samples):
+    """Draws of a whole epoch of a job whose subset has so many samples."""
+    return samples * job.copies if job.copies else job.draws or samples
+
+
 class Session:
     """A connection. `info` is the daemon's answer to the registration, `classes` the dataset's class names."""
 
@@ -112,7 +117,7 @@ class Session:
         self._timeout_s = timeout_s
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         request = _wire.register(self._next_seq(), job, with_state=record is not None)
-        beside = job.sets + (record or b"")
+        beside = job.sets + job.weights + (record or b"")
         fd = file_of(beside) if beside else -1
         try:
             self.info = self._ask_for(request, _wire.REGISTERED, deadline, () if fd < 0 else (fd,))
@@ -121,6 +126,8 @@ class Session:
                 os.close(fd)
         self._batch_size = job.batch_size
         self._check_info()
+        self.draws = draws_of(job, self.info.n_samples)
+        self._sets = _record.SETS_MAX if job.sampler else 1  # that a token may have
         total = self.info.n_classes
         while len(self.classes) < total:
             page = self._ask_for(_wire.classes_get(self._next_seq(), len(self.classes)), _wire.CLASSES, deadline)
@@ -431,12 +438,14 @@ class Session:
             return no_descriptor(f"the daemon at {self.path} passed a state")
         if len(fds) != 1:
             raise FormatError(f"the daemon at {self.path} sent a state without a descriptor")
-        return bytes_of(self.path, fds[0], fields.n_bytes, _TOKEN_MOST + _record.set_bytes(self.info.dataset_samples))
+        most = _TOKEN_MOST + self._sets * _record.set_bytes(self.info.dataset_samples)
+        return bytes_of(self.path, fds[0], fields.n_bytes, most)
 
     def _history(self, fields, fds):
         if len(fds) != 1:
             raise FormatError(f"the daemon at {self.path} said what rank {fields.rank} has had without a descriptor")
-        return bytes_of(self.path, fds[0], fields.n_bytes, _TOKEN_MOST + _HISTORY_MOST * self.info.dataset_samples)
+        most = _TOKEN_MOST + _HISTORY_MOST * max(self.info.dataset_samples, self.draws)
+        return bytes_of(self.path, fds[0], fields.n_bytes, most)
 
     def take_in_rest(self):
         """Keeps what the daemon said before its end."""

@@ -7,11 +7,13 @@ Only str, int and list are in it, so that torch.load(weights_only=True) takes it
     dataset, view   fingerprints, 32 hexadecimal digits each; samples: of the dataset
     times, content  the version of the dataset, as many digits; all 0: not known
     subset     as it was given, or a digest of it where that is long: to be shown
+    sampler    what an epoch is, where it is not each sample once: compared, and shown; otherwise it is not there
     seed, shuffle   of the job; pipeline: a digest of that epoch's
     pipelines  [[epoch, pipeline], …] where it is not the same in all epochs; otherwise it is not there
     epoch, batches  where the loop is: how many batches each rank had taken of which epoch
-    taken      of shuffle="dependent": "" or the base64 of a bit set over the dataset's indices, behind "b", or behind
-               "z" where it is compressed (zlib); "all": the epoch's last batch was taken
+    taken      of shuffle="dependent": "" or the base64 of a bit set over the dataset's indices, with a sampler of
+               several as in common/record.h, behind "b", or behind "z" where it is compressed (zlib); "all": the
+               epoch's last batch was taken
     order      of the others: what is over of the epoch's order, [[ranks, number, …], …] as in common/record.h, or "all"
     check      the CRC-32 of all the rest as JSON
 """
@@ -25,7 +27,7 @@ import warnings
 import zlib
 from typing import NamedTuple
 
-from . import _pipelines, _record, _wire
+from . import _pipelines, _record, _wire, samplers
 from ._history import Base
 from .errors import FormatError, InvalidArgument, SourceChanged, VersionMismatch
 
@@ -52,6 +54,7 @@ class State(NamedTuple):
     base: Base
     version: tuple = _record.NO_VERSION
     schedule: _pipelines.Schedule = None  # None: one pipeline
+    sampler: str = ""
 
 
 # ── making ──
@@ -59,7 +62,8 @@ class State(NamedTuple):
 def of_job(job, info, epoch, base, schedule=None):
     """The state of a job's loop, with what the daemon said of its dataset."""
     return State(info.fingerprint, info.view, info.dataset_samples, _shown(job.subset), job.seed, job.shuffle,
-                 _digest(schedule.at(epoch) if schedule else job.pipeline), epoch, base, info.version, schedule)
+                 _digest(schedule.at(epoch) if schedule else job.pipeline), epoch, base, info.version, schedule,
+                 samplers.said(job))
 
 
 def to_dict(state):
@@ -70,6 +74,8 @@ def to_dict(state):
             "times": _to_hex(state.version[:2]), "content": _to_hex(state.version[2:])}
     if state.schedule is not None and state.schedule.changes:
         made["pipelines"] = state.schedule.to_state()
+    if state.sampler:
+        made["sampler"] = state.sampler
     if state.shuffle == _record.SHUFFLE_DEPENDENT:
         made["taken"] = _ALL if base.over else _packed(base.taken)
     else:
@@ -140,14 +146,15 @@ def from_dict(made):
 def _check_types(made):
     what = "taken" if "taken" in made else "order"
     wanted = {"version", "dataset", "view", "samples", "subset", "seed", "shuffle", "pipeline", "epoch", "batches",
-              what, "check", *({"pipelines"} & made.keys()), *(_VERSIONED if made["version"] > VERSION_OLDEST else ())}
+              what, "check", *({"pipelines", "sampler"} & made.keys()),
+              *(_VERSIONED if made["version"] > VERSION_OLDEST else ())}
     if made.keys() != wanted:
         wrong = sorted(map(str, made.keys() ^ wanted))
         raise FormatError(f"the state is damaged: {wrong[0]:.40} is {'missing' if wrong[0] in wanted else 'foreign'}")
     for key, most in _MOST.items():
         if type(made[key]) is not int or not 0 <= made[key] <= most:
             raise FormatError(f"the state is damaged: {key} is {_said(made[key])}, not 0 to {most}")
-    for key in wanted.intersection(_TEXTS + _VERSIONED):
+    for key in wanted.intersection((*_TEXTS, "sampler", *_VERSIONED)):
         if type(made[key]) is not str:
             raise FormatError(f"the state is damaged: {key} is {_said(made[key])}, no text")
     _check_type_of(made, what)
@@ -176,7 +183,8 @@ def _read(made):
     if made[what] == _ALL:
         base = Base(made["batches"], over=True)
     elif what == "taken":
-        base = Base(made["batches"], taken=_unpacked(made["taken"], _record.set_bytes(made["samples"])))
+        base = Base(made["batches"], taken=_unpacked(made["taken"], _record.set_bytes(made["samples"]),
+                                                         _record.SETS_MAX if "sampler" in made else 1))
     else:
         base = Base(made["batches"], segments=tuple((row[0], tuple(row[1:])) for row in made["order"]))
     fingerprints = [_from_hex(made, key) for key in ("dataset", "view")]
@@ -185,7 +193,7 @@ def _read(made):
                                       made["samples"], base.taken, base.segments))
     return State(*fingerprints, made["samples"], made["subset"], made["seed"], shuffle, made["pipeline"],
                  made["epoch"], base, version,
-                 _pipelines.from_state(made["pipelines"]) if "pipelines" in made else None)
+                 _pipelines.from_state(made["pipelines"]) if "pipelines" in made else None, made.get("sampler", ""))
 
 
 def _from_hex(made, key):
@@ -194,7 +202,8 @@ def _from_hex(made, key):
     return int(made[key][:16], 16), int(made[key][16:], 16)
 
 
-def _unpacked(text, length):
+def _unpacked(text, length, most=1):
+    """The sets that a text is of: of so many bytes each, and at most so many."""
     if not text:
         return b""
     try:
@@ -203,14 +212,14 @@ def _unpacked(text, length):
             raise ValueError
         if text[0] == "z":
             unpacker = zlib.decompressobj()
-            taken = unpacker.decompress(taken, length + 1)
+            taken = unpacker.decompress(taken, most * length + 1)
             if not unpacker.eof or unpacker.unused_data:
                 raise ValueError
         elif text[0] != "b":
             raise ValueError
     except (ValueError, zlib.error):
         raise FormatError("the state is damaged: what was taken cannot be read") from None
-    if len(taken) != length:
+    if not length or len(taken) % length or not length <= len(taken) <= most * length:
         raise FormatError(f"the state is damaged: what was taken has {len(taken)} bytes and not {length}")
     return taken
 
@@ -222,6 +231,10 @@ def check_job(state, job, stacklevel):
     if state.shuffle != job.shuffle:
         raise InvalidArgument(f"the state is of shuffle={_SHUFFLES[state.shuffle]!r}, and this Loader has "
                               f"shuffle={_SHUFFLES[job.shuffle]!r}: give it the same")
+    if state.sampler != samplers.said(job):
+        raise InvalidArgument(f"the state is of epochs with {state.sampler or 'each sample once'}, and this Loader's "
+                              f"have {samplers.said(job) or 'each sample once'}: give it the same repeat=, sampler= "
+                              "and seed=")
     strict = job.shuffle == _wire.SHUFFLES["strict"]
     if strict and state.seed != job.seed:
         raise InvalidArgument(f"the state is of seed={state.seed}, and this Loader has seed={job.seed}: with "

@@ -14,7 +14,7 @@ from ._version import __version__
 from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
 
 MAGIC = 0x3152444C
-VERSION = 8
+VERSION = 9
 VERSION_OLDEST = 4  # of a daemon whose ERROR is still understood
 REQUEST_MAX = 65536
 REPLY_MAX = 200704
@@ -24,6 +24,8 @@ EPOCHS_MAX = 2**32 - 1  # of a job; what comes after the last one has a number t
 NAME_MAX = 128
 PATH_MAX = 4096
 SPEC_MAX = 24576
+COPIES_MAX = 64
+DRAWS_MAX = 2**32 - 1
 
 (HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
  STATE, DONE) = range(1, 16)
@@ -31,7 +33,8 @@ SPEC_MAX = 24576
 SHUFFLES = {"dependent": 0, "strict": 1, "none": 2, True: 0, False: 2}
 BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
 (DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD, WITH_STATE, WITH_INDICES, OWN_LABELS,
- HEARS_DONE) = (1 << bit for bit in range(10))
+ HEARS_DONE, WITH_WEIGHTS) = (1 << bit for bit in range(11))
+ONCE, REPEAT, WEIGHTS, BALANCED = range(4)  # what an epoch is
 WEIGHT_MIN, WEIGHT_MAX = 0.01, 100
 AUGMENTS = {"shared": 0, "private": PRIVATE_AUGMENT}
 BATCH_LAST = 1
@@ -40,7 +43,7 @@ TURN_NONE = 0xFFFFFFFF
 
 _HEADER = struct.Struct("<IHHII")
 _WELCOME = struct.Struct("<QII")
-_REGISTER = struct.Struct("<8IQd2I")
+_REGISTER = struct.Struct("<8IQd4IQ")
 _REGISTERED = struct.Struct("<7I5Q2I4Q")
 _FIELD = struct.Struct("<24s8I")
 _THREE = struct.Struct("<III")
@@ -69,11 +72,15 @@ class _Register(NamedTuple):
     weight: float
     local_world_size: int  # ranks of the job at this node, neighbours; 0: all of them
     local_first: int
+    sampler: int  # what an epoch is: ONCE, …
+    copies: int   # of each sample, for REPEAT; otherwise 0
+    draws: int    # of an epoch, for WEIGHTS and BALANCED; 0: as many as the subset has samples
     name: bytes
     dataset: bytes
     pipeline: bytes
     subset: bytes
-    sets: bytes  # that subset names; they go beside the message
+    sets: bytes     # that subset names; they go beside the message
+    weights: bytes  # of all samples, for WEIGHTS; behind the sets
 
 
 class Register(_Register):
@@ -173,10 +180,11 @@ def hello(seq, pid, client):
 
 
 def register(seq, job, with_state=False):
-    """Where the job has sets, or with_state, a descriptor goes with the message, of a file that has these, and then a
-    record of what was taken."""
-    job = job._replace(flags=job.flags | (WITH_STATE if with_state else 0) | (WITH_INDICES if job.sets else 0))
-    return _message(REGISTER, seq, _REGISTER.pack(*job[:12]), _text("name", job.name, NAME_MAX),
+    """Where the job has sets or weights, or with_state, a descriptor goes with the message, of a file that has these,
+    and then a record of what was taken."""
+    job = job._replace(flags=job.flags | (WITH_STATE if with_state else 0) | (WITH_INDICES if job.sets else 0) |
+                       (WITH_WEIGHTS if job.weights else 0))
+    return _message(REGISTER, seq, _REGISTER.pack(*job[:15]), _text("name", job.name, NAME_MAX),
                     _text("dataset", job.dataset, PATH_MAX), _text("pipeline", job.pipeline, SPEC_MAX),
                     _text("subset", job.subset, SPEC_MAX))
 

@@ -78,6 +78,11 @@ class Loader:
     bad_samples    "skip", "replace" or "error"
     subset         larder.Classes("n015*") & larder.Fraction(0.1, seed=3), …; docs/views.md has them all. A
                    torch.utils.data.Subset means its indices
+    repeat         each sample comes so many times an epoch, with other draws of augmentation each time: its copies side
+                   by side, on different ranks where there are ranks, as DeiT's RASampler deals them. An epoch is so
+                   many times as long (docs/samplers.md)
+    sampler        larder.Weights(weights, n): n draws an epoch with replacement, by the samples' weights;
+                   larder.Balanced(n): of each class as often. Drawn anew for each epoch, by seed
     augment        "shared": an augmented sample is given to every job of the same pipeline that wants it; "private":
                    this job draws its own, and shares reading and decoding only
     all_files      samples are the files of any kind in the folders, not images alone; goes with an empty pipeline
@@ -130,7 +135,8 @@ class Loader:
                  augment="shared", all_files=False, relabel=False, name=None, zero_copy=False, output="auto",
                  with_ids=False, socket=None, timeout=None, pin_memory=False, rank=None, world_size=None, job=None,
                  ordered=False, weight=1.0, state=None, reconnect=60, labels=None, with_paths=False, as_dict=None,
-                 local_world_size=None, transform=None, collate_fn=None, **foreign):
+                 local_world_size=None, transform=None, collate_fn=None, repeat=1, sampler=None,
+                 **foreign):
         _options.refuse(foreign)
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
@@ -139,7 +145,7 @@ class Loader:
         schedule = _pipelines.from_arguments(pipeline, views, pipelines)
         self._follows_states = pipelines is None  # where they have other pipelines
         asked = _options.job(dataset, schedule.at(0), batch_size, drop_last, shuffle, epochs, seed, prefetch,
-                             bad_samples, subset, augment, all_files, relabel, weight)
+                             bad_samples, subset, augment, all_files, relabel, weight, repeat, sampler)
         asked = asked._replace(flags=asked.flags | (_wire.ORDERED if ordered else 0) |
                                (_wire.HOLD if zero_copy else 0) |
                                (0 if labels is None else _wire.OWN_LABELS))
@@ -192,7 +198,7 @@ class Loader:
         if info.n_batches == 0 and not self._empty_told:
             self._empty_told = True
             warnings.warn(f"drop_last leaves no batch: rank {asked.rank} of {asked.world_size} has fewer of the "
-                          f"{info.n_samples} samples than batch_size, {asked.batch_size}. Give a smaller batch_size, "
+                          f"{self._job.draws} samples than batch_size, {asked.batch_size}. Give a smaller batch_size, "
                           "or leave drop_last out", stacklevel=stacklevel)
 
     # ── what the dataset is ──
@@ -210,8 +216,9 @@ class Loader:
         info, asked = self._known().info, self._job.asked
         if asked.world_size > 1 or asked.bad_policy != _SKIP:  # others take the place of bad ones
             return info.n_batches
-        lost = min(max(self._lost, self._lost_before), info.n_samples)
-        return info.n_batches - self._batches_of(info.n_samples) + self._batches_of(info.n_samples - lost)
+        draws = self._job.draws
+        lost = min(max(self._lost, self._lost_before), draws)
+        return info.n_batches - self._batches_of(draws) + self._batches_of(draws - lost)
 
     def _batches_of(self, samples):
         asked = self._job.asked
@@ -223,7 +230,7 @@ class Loader:
 
     @property
     def dataset_size(self):
-        """Samples an epoch: of the subset, where there is one."""
+        """Samples of the dataset: of the subset, where there is one. With repeat or a sampler an epoch has others."""
         return self._known().info.n_samples
 
     @property

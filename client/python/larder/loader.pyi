@@ -9,6 +9,7 @@ import numpy.typing as npt
 from ._dataset import BatchSampler, Dataset, Sampler
 from ._epoch import Batch as Batch, Epoch
 from ._own import OnBatch
+from .samplers import Balanced, Weights
 from .subset import Subset
 from .transforms import Operator, View
 
@@ -68,6 +69,8 @@ class Loader:
         local_world_size: SupportsIndex | None = None,
         transform: Callable[..., Any] | OnBatch | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
+        repeat: SupportsIndex = 1,
+        sampler: Weights | Balanced | None = None,
         **foreign: Any,
     ) -> None: ...
     def __len__(self) -> int: ...

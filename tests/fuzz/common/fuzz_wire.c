@@ -49,6 +49,8 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
                  .world_size = 2,
                  .rank = 1,
                  .flags = 5 | WIRE_WITH_FILE,
+                 .sampler = WIRE_WEIGHTS,
+                 .draws = 700,
                  .seed = 9,
                  .weight = 2.5,
                  .name = text("job"),
@@ -93,8 +95,11 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
     struct wire_message msg = messages[index < count ? index : index - count];
     if (index >= count)
         msg.version = 4;
-    if (msg.version == 4 && msg.type == WIRE_REGISTER)
+    if (msg.version == 4 && msg.type == WIRE_REGISTER) {
         msg.reg.flags &= WIRE_REGISTER_FLAGS_ALL_4;
+        msg.reg.sampler = WIRE_ONCE;
+        msg.reg.draws = 0;
+    }
     CHECK(wire_encode(&msg, buf, cap, &len) == 0);
     return len;
 }

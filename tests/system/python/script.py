@@ -1,6 +1,7 @@
 """A training script for the system tests: iterates as its one argument, JSON, says, and prints what it got.
 
-dataset, pipeline, batch_size, epochs and all other arguments of larder.Loader; besides: step_s, how long a training
+dataset, pipeline, batch_size, epochs and all other arguments of larder.Loader, a sampler as {"Weights": its arguments};
+besides: step_s, how long a training
 step takes; burst, of how many steps only the last takes that long; hold, how many zero-copy batches to hold on to;
 start_after, a file to wait for before the first epoch; pause, [number, file]: after so many batches wait for the file;
 load_after, a file to wait for before it makes its Loader, beside which it makes one named …-up as soon as it waits.
@@ -25,6 +26,8 @@ def main():
     options = json.loads(sys.argv[1])
     step_s, burst, hold, start_after, pause, load_after = (
         options.pop(key, None) for key in ("step_s", "burst", "hold", "start_after", "pause", "load_after"))
+    for name, arguments in (options.pop("sampler", None) or {}).items():
+        options["sampler"] = getattr(larder, name)(*arguments)
     epochs = options["epochs"]
     kept = []
     if load_after:

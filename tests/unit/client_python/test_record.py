@@ -158,6 +158,27 @@ class Histories(Case):
         other.end()
         self.assertTrue(other.ended and other.after(20).over and History(0, False, Base(5, over=True)).ended)
 
+    def test_turns_that_come_several_times(self):
+        """Where an epoch has samples more than once, the base counts how often each was taken, in sets: and goes on
+        from there. What was taken once at most is the one set that it always was."""
+        draw, samples = np.random.default_rng(5), 1003
+        turns = draw.integers(0, 40, 3000).astype("<u4") * 25
+        history = History(3, False, Base(2, taken=_record.sets_of(np.bincount(turns[:500], minlength=samples))), True)
+        for at in range(500, 3000, 100):
+            history.take(100, 0, turns[at:at + 100], False)
+            wanted = np.bincount(turns[:at + 100], minlength=samples)
+            taken = history.after(samples).taken
+            self.assertEqual(_record.counts_of(taken, samples).tolist(), wanted.tolist())
+            self.assertEqual(len(taken), int(wanted.max()).bit_length() * _record.set_bytes(samples))
+        self.assertEqual(history.dealt(9000, 4, samples), 8500)
+        few = np.arange(400, dtype="<u4")
+        bases = []
+        for counted in (True, False):
+            one = History(0, False, counted=counted)
+            one.take(400, 0, few, False)
+            bases.append(one.after(samples))
+        self.assertEqual(bases[0], bases[1])
+
     def test_what_is_dealt(self):
         """How many samples are left of an order is what a walk through it leaves."""
         seed = 20240614

@@ -95,7 +95,8 @@ class Stubs(Case):
                 "Classes": larder.Classes("x"), "Indices": larder.Indices([0]), "Dataset": loader.dataset,
                 "Sampler": loader.sampler, "BatchSampler": loader.batch_sampler,
                 "DeviceLoader": DeviceLoader.__new__(DeviceLoader), "Operator": larder.Operator(),
-                "View": larder.View([])}
+                "View": larder.View([]),
+                "Weights": larder.Weights([1.0]), "Balanced": larder.Balanced()}
         for name, (_, kind) in stubbed_classes().items():
             if issubclass(kind, BaseException):
                 made[name] = kind("")

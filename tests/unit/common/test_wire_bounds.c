@@ -51,6 +51,12 @@ static void refuses_to_send_beyond_bounds(void **state)
     BEYOND(shuffle, SHUFFLE_NONE + 1, LARDER_EINVAL);
     BEYOND(bad_policy, BAD_ERROR + 1, LARDER_EINVAL);
     BEYOND(flags, WIRE_REGISTER_FLAGS_ALL + 1, LARDER_EINVAL);
+    BEYOND(flags, WIRE_WITH_WEIGHTS, LARDER_EINVAL);
+    BEYOND(sampler, WIRE_BALANCED + 1, LARDER_EINVAL);
+    BEYOND(sampler, WIRE_REPEAT, LARDER_EINVAL);  /* of no copies */
+    BEYOND(sampler, WIRE_WEIGHTS, LARDER_EINVAL); /* without any */
+    BEYOND(copies, 2, LARDER_EINVAL);
+    BEYOND(draws, 1, LARDER_EINVAL);
     BEYOND(weight, 0, LARDER_EINVAL);
     BEYOND(weight, -1, LARDER_EINVAL);
     BEYOND(weight, 0.00999, LARDER_EINVAL);
@@ -163,7 +169,7 @@ static void tells_versions_apart(void **state)
     bye[4] = 1;
     bye[6] = 200;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
-    assert_non_null(strstr(err.text, "version 1, this side versions 4 to 8"));
+    assert_non_null(strstr(err.text, "version 1, this side versions 4 to 9"));
     bye[4] = WIRE_VERSION + 1;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
     bye[4] = 4;

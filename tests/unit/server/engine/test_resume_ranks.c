@@ -193,7 +193,7 @@ static void pack_with_done(const struct run *after, const struct run *before, ui
     for (uint32_t rank = 0; rank < WORLD; rank++) {
         run_pack(after, rank, before, rank ? 5 : batches, &packed[rank]);
         const struct engine_resume *had = &packed[rank].resume;
-        done[rank] = (struct engine_done){rank, had->batches, had->delivered, had->through, had->turns};
+        done[rank] = (struct engine_done){rank, had->batches, had->delivered, had->through, had->turns, had->again};
     }
     packed[0].resume.presented = true;
     packed[0].resume.done = &done[first];

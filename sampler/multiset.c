@@ -1,0 +1,255 @@
+/* multiset.c: see multiset.h. Weights are kept as whole numbers, so that no rounding differs between machines. */
+#include "sampler/multiset.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "common/check.h"
+#include "common/random.h"
+
+/* The weights of a multiset sum up to about this. A weight that is a 2^-52nd of the sum has still ten bits. */
+#define WEIGHTS_SUM 0x1p62
+/* Keeps these draws apart from others of the same seed and epoch. */
+#define MULTISET_KEY UINT64_C(0x6d756c7469736574)
+
+struct multiset {
+    enum multiset_kind kind;
+    uint32_t copies, count;
+    uint64_t draws, seed, digest;
+    sample_id *ids;
+    /* weights: ends[i] is the sum of the first i + 1 weights. A number below the sum belongs to the first sample whose
+     * end is above it. That one is at guide[number / step] or behind. */
+    uint64_t *ends;
+    uint32_t *guide;
+    uint64_t step;
+    uint32_t *classes; /* balanced: the class of each sample, 0, 1, 2 … in the order in which they first come */
+    uint32_t n_classes;
+};
+
+static int no_memory(uint32_t count, struct error *err)
+{
+    return error_set(err, LARDER_ENOMEM, "no memory for how often each of %u samples comes: free memory", count);
+}
+
+/* ── weights ── */
+
+static int check_weights(const struct multiset_spec *spec, double *sum, struct error *err)
+{
+    *sum = 0;
+    for (uint32_t i = 0; i < spec->count; i++) {
+        if (!isfinite(spec->weights[i]) || spec->weights[i] < 0)
+            return error_set(err, LARDER_EINVAL,
+                             "the weight of sample %u of the subset is %g: weights are finite numbers, 0 or more", i,
+                             spec->weights[i]);
+        *sum += spec->weights[i];
+    }
+    if (!isfinite(*sum) || *sum <= 0)
+        return error_set(err, LARDER_EINVAL, "the weights of the subset's samples sum up to %g: some must be above 0",
+                         *sum);
+    return 0;
+}
+
+/* A sample whose weight is above 0 keeps one. */
+static uint64_t whole_weight(double weight, double sum)
+{
+    uint64_t whole = (uint64_t)(weight / sum * WEIGHTS_SUM);
+    return whole == 0 && weight > 0 ? 1 : whole;
+}
+
+static int take_weights(struct multiset *multiset, const struct multiset_spec *spec, struct error *err)
+{
+    double sum;
+    int rc = check_weights(spec, &sum, err);
+    if (rc)
+        return rc;
+    multiset->ends = malloc(spec->count * sizeof *multiset->ends);
+    multiset->guide = malloc(spec->count * sizeof *multiset->guide);
+    if (!multiset->ends || !multiset->guide)
+        return no_memory(spec->count, err);
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < spec->count; i++)
+        multiset->ends[i] = total += whole_weight(spec->weights[i], sum);
+    multiset->step = total / spec->count + 1;
+    for (uint32_t at = 0, i = 0; at < spec->count; at++) {
+        while (i + 1 < spec->count && multiset->ends[i] <= at * multiset->step)
+            i++;
+        multiset->guide[at] = i;
+    }
+    return 0;
+}
+
+static void draw_by_weight(const struct multiset *multiset, struct rng *rng, uint32_t *room)
+{
+    uint64_t total = multiset->ends[multiset->count - 1];
+    for (uint64_t n = 0; n < multiset->draws; n++) {
+        uint64_t number = random_below(rng, total);
+        uint32_t i = multiset->guide[number / multiset->step];
+        while (multiset->ends[i] <= number)
+            i++;
+        room[i]++;
+    }
+}
+
+/* ── classes ── */
+
+static int take_classes(struct multiset *multiset, const struct multiset_spec *spec, struct error *err)
+{
+    int32_t most = 0;
+    for (uint32_t i = 0; i < spec->count; i++) {
+        if (spec->labels[i] < 0)
+            return error_set(err, LARDER_EINVAL, "sample %u of the subset has no class", i);
+        most = spec->labels[i] > most ? spec->labels[i] : most;
+    }
+    uint32_t *number = malloc(((size_t)most + 1) * sizeof *number);
+    multiset->classes = malloc(spec->count * sizeof *multiset->classes);
+    if (!number || !multiset->classes) {
+        free(number);
+        return no_memory(spec->count, err);
+    }
+    memset(number, 0xff, ((size_t)most + 1) * sizeof *number);
+    for (uint32_t i = 0; i < spec->count; i++) {
+        if (number[spec->labels[i]] == UINT32_MAX)
+            number[spec->labels[i]] = multiset->n_classes++;
+        multiset->classes[i] = number[spec->labels[i]];
+    }
+    free(number);
+    return 0;
+}
+
+/* A class of which n draws are to come and which has k samples: each comes n / k times, and n % k of them, chosen at
+ * random, once more. */
+struct class_share {
+    uint64_t draws;
+    uint32_t left; /* samples that were not looked at yet */
+    uint32_t size;
+    uint32_t more; /* samples, of those left, that come once more */
+};
+
+/* share_classes deals the draws to the classes. Those that get one more are chosen at random. */
+static void share_classes(const struct multiset *multiset, struct rng *rng, struct class_share *shares)
+{
+    uint32_t more = (uint32_t)(multiset->draws % multiset->n_classes);
+    for (uint32_t i = 0; i < multiset->count; i++)
+        shares[multiset->classes[i]].size++;
+    for (uint32_t i = 0; i < multiset->n_classes; i++) {
+        bool one_more = random_below(rng, multiset->n_classes - i) < more;
+        more -= one_more;
+        shares[i].draws = multiset->draws / multiset->n_classes + one_more;
+        shares[i].left = shares[i].size;
+        shares[i].more = (uint32_t)(shares[i].draws % shares[i].size);
+    }
+}
+
+static int draw_balanced(const struct multiset *multiset, struct rng *rng, uint32_t *room)
+{
+    struct class_share *shares = calloc(multiset->n_classes, sizeof *shares);
+    if (!shares)
+        return LARDER_ENOMEM;
+    share_classes(multiset, rng, shares);
+    for (uint32_t i = 0; i < multiset->count; i++) {
+        struct class_share *share = &shares[multiset->classes[i]];
+        bool one_more = random_below(rng, share->left--) < share->more;
+        share->more -= one_more;
+        room[i] = (uint32_t)(share->draws / share->size) + one_more;
+    }
+    free(shares);
+    return 0;
+}
+
+/* ── making ── */
+
+static int check_spec(const struct multiset_spec *spec, struct error *err)
+{
+    uint64_t draws = spec->kind == MULTISET_REPEAT ? (uint64_t)spec->count * spec->copies : spec->draws;
+    if (spec->kind == MULTISET_REPEAT && (spec->copies < 2 || spec->copies > MULTISET_COPIES_MAX))
+        return error_set(err, LARDER_EINVAL, "repeat is %u, not 2 to %d", spec->copies, MULTISET_COPIES_MAX);
+    if (draws > MULTISET_DRAWS_MAX)
+        return error_set(err, LARDER_EINVAL, "an epoch has %llu draws, and may have %u", (unsigned long long)draws,
+                         MULTISET_DRAWS_MAX);
+    return 0;
+}
+
+static uint64_t digest_of(const struct multiset *multiset, const struct multiset_spec *spec)
+{
+    bool drawn = spec->kind != MULTISET_REPEAT;
+    uint64_t numbers[] = {spec->kind, multiset->copies, drawn ? multiset->draws : 0, drawn ? spec->seed : 0};
+    uint64_t digest = XXH3_64bits(numbers, sizeof numbers);
+    return multiset->ends ? XXH3_64bits_withSeed(multiset->ends, spec->count * sizeof *multiset->ends, digest) : digest;
+}
+
+int multiset_create(const struct multiset_spec *spec, struct multiset **out, struct error *err)
+{
+    CHECK(spec->count > 0 && spec->kind != MULTISET_NONE);
+    int rc = check_spec(spec, err);
+    if (rc)
+        return rc;
+    struct multiset *multiset = calloc(1, sizeof *multiset);
+    if (!multiset || !(multiset->ids = malloc(spec->count * sizeof *multiset->ids))) {
+        multiset_destroy(multiset);
+        return no_memory(spec->count, err);
+    }
+    memcpy(multiset->ids, spec->ids, spec->count * sizeof *multiset->ids);
+    multiset->kind = spec->kind;
+    multiset->count = spec->count;
+    multiset->seed = spec->seed;
+    multiset->copies = spec->kind == MULTISET_REPEAT ? spec->copies : 0;
+    multiset->draws = spec->draws ? spec->draws : spec->count;
+    if (spec->kind == MULTISET_REPEAT)
+        multiset->draws = (uint64_t)spec->count * spec->copies;
+    if (spec->kind == MULTISET_WEIGHTS)
+        rc = take_weights(multiset, spec, err);
+    if (spec->kind == MULTISET_BALANCED)
+        rc = take_classes(multiset, spec, err);
+    if (rc) {
+        multiset_destroy(multiset);
+        return rc;
+    }
+    multiset->digest = digest_of(multiset, spec);
+    *out = multiset;
+    return 0;
+}
+
+void multiset_destroy(struct multiset *multiset)
+{
+    if (!multiset)
+        return;
+    free(multiset->ids);
+    free(multiset->ends);
+    free(multiset->guide);
+    free(multiset->classes);
+    free(multiset);
+}
+
+uint64_t multiset_draws(const struct multiset *multiset)
+{
+    return multiset->draws;
+}
+
+bool multiset_is_together(const struct multiset *multiset)
+{
+    return multiset->kind == MULTISET_REPEAT;
+}
+
+uint64_t multiset_digest(const struct multiset *multiset)
+{
+    return multiset->digest;
+}
+
+const sample_id *multiset_ids(const struct multiset *multiset, uint32_t *count)
+{
+    *count = multiset->count;
+    return multiset->ids;
+}
+
+int multiset_epoch(const struct multiset *multiset, uint32_t epoch, uint32_t *room)
+{
+    struct rng rng;
+    random_seed_keys(&rng, multiset->seed, epoch, MULTISET_KEY, 0);
+    for (uint32_t i = 0; i < multiset->count; i++)
+        room[i] = multiset->copies;
+    if (multiset->kind == MULTISET_WEIGHTS)
+        draw_by_weight(multiset, &rng, room);
+    return multiset->kind == MULTISET_BALANCED ? draw_balanced(multiset, &rng, room) : 0;
+}
