@@ -105,11 +105,11 @@ static int check_job(const struct record *record, const struct registration *reg
     if (rc)
         return rc;
     if (memcmp(record->view, reg->found.view_fingerprint, sizeof record->view) != 0)
-        return error_set(err, LARDER_EINVAL,
-                         "the state is of another part of %.200s than this job's, or of other draws of it: give the "
-                         "subset that it was "
-                         "made with, and the same repeat, or the same Weights or Balanced and seed",
-                         dataset_path(reg->found.dataset));
+        return error_set(
+            err, LARDER_EINVAL,
+            "the state is of another part of %.200s than this job's: give the subset that it was made with, and the "
+            "same repeat, or the same Weights or Balanced and seed",
+            dataset_path(reg->found.dataset));
     if (record->shuffle != (uint32_t)asked->shuffle)
         return error_set(err, LARDER_EINVAL,
                          "the state is of a job with shuffle \"%s\", and this one has \"%s\": give the same",
