@@ -149,6 +149,12 @@ const char *dataset_path(const struct dataset *dataset)
     return dataset->source->index.root;
 }
 
+const char *dataset_text(const struct dataset *dataset)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    return dataset->source->index.text;
+}
+
 const struct source *dataset_source(const struct dataset *dataset)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);

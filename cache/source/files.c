@@ -75,6 +75,10 @@ bool index_follow_mount(struct index *index)
         if (index->samples[i].device == before)
             index->samples[i].device = now;
     }
+    for (size_t i = 0; i < index->blob_count; i++) {
+        if (index->blobs[i].device == before)
+            index->blobs[i].device = now;
+    }
     return true;
 }
 

@@ -10,7 +10,6 @@
 #include "cache/source/files.h"
 #include "cache/source/tree.h"
 
-#define FOLDERS_MAX (1u << 24)
 #define EXTENSIONS ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
 
 /* The tree that is read. Nothing in it changes while threads read its classes. */

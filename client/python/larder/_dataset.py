@@ -37,6 +37,21 @@ class Files:
         return os.path.join(self.root, self.keys[index])
 
 
+def _are_shards(root):
+    """Whether a dataset is of tar shards, as the daemon tells."""
+    if not os.path.isdir(root):
+        return "::" in root or "#labels=" in root or any(mark in root for mark in "{*?") or root.endswith(".tar")
+    shards = False
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir():
+                return False
+            shards = shards or entry.name.endswith(".tar")
+    return shards
+
+
 def _is_image(name):
     return name.lower().endswith(EXTENSIONS)
 
@@ -74,6 +89,10 @@ class Content:
         loader = self._loader()
         asked, count = loader._job.asked, loader._known().info.dataset_samples
         root = os.fsdecode(asked.dataset)
+        if _are_shards(root):
+            raise InvalidArgument(f"the samples of {root!r} are named by the daemon alone, so samples, targets, "
+                                  "with_paths and labels by name are not known here: with_ids=True gives positions, "
+                                  "and labels= takes an array in their order (shards as listed, members as they lie)")
         if not os.path.isdir(root):
             raise InvalidArgument(f"the files of dataset {root!r} are not known here: it is no folder of this machine, "
                                   "but a name of the daemon's configuration. Give the folder's path; with_ids=True "

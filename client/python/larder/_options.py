@@ -96,9 +96,31 @@ def path_of(dataset):
         raise InvalidArgument(f"dataset is {dataset!r}, and Larder reads no {scheme}:// address: mount it as a folder "
                               "(mountpoint-s3, gcsfuse, rclone mount) and give that folder, or copy it to a disk; "
                               "`larder pack` makes one store of many small files")
-    if os.sep in text or text in (os.curdir, os.pardir) or os.path.isdir(text):
-        text = os.path.abspath(text)
-    return os.fsencode(text)
+    separator = "::" if isinstance(text, str) else b"::"  # tar shards may be several patterns
+    return os.fsencode(separator.join(_absolute(part) for part in text.split(separator)))
+
+
+def _absolute(text):
+    slash = "/" if isinstance(text, str) else b"/"
+    if slash in text or text in (os.curdir, os.pardir, b".", b"..") or os.path.isdir(text) or \
+            os.fsdecode(text).endswith(".tar"):
+        text = os.path.abspath(os.path.expanduser(text))
+    return text
+
+
+def labels_of_source(labels):
+    """labels= where it says what the samples of tar shards have their labels from, and no labels; else None."""
+    return labels if isinstance(labels, str) and (labels in ("cls", "none") or labels.startswith("json:")) else None
+
+
+def with_labels(dataset, labels):
+    """The dataset's text with what labels_of_source gives of labels."""
+    if labels is None:
+        return dataset
+    if not dataset.startswith(b"/"):
+        raise InvalidArgument(f"labels is {labels!r}, and dataset a name of the daemon's configuration: write "
+                              f"#labels={labels} behind the path there")
+    return dataset + b"#labels=" + os.fsencode(labels)
 
 
 def names_of_parts(names, count, zero_copy):

@@ -56,7 +56,8 @@ def _in_turn(method):
 class Loader:
     """Batches of a dataset, prepared by the daemon: an iterable of (images, labels), one pass an epoch.
 
-    dataset: a folder with one folder a class, or a dataset's name in the daemon's configuration.
+    dataset: a folder with one folder a class, a packed store, tar shards ("/data/train-{000000..000146}.tar", a glob,
+    several joined by "::", a folder of them), or a dataset's name in the daemon's configuration.
     pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted; larder.from_torchvision makes
     one of a torchvision Compose. []: no operator, the encoded bytes as they are. None: what the daemon's configuration
     says for the dataset.
@@ -104,7 +105,9 @@ class Loader:
     with_paths     yield the samples' paths too, last: a list of str. A packed store has names in place of files
     labels         in place of class numbers: an array or tensor with a row for each sample in the dataset's order; a
                    mapping from keys ("class/file.jpg"), paths or positions; or the path of a CSV, whose lines are one
-                   of these and then one number or several. Whole numbers come as int64, others as float32
+                   of these and then one number or several. Whole numbers come as int64, others as float32. Of tar
+                   shards also "cls", "json:KEY" or "none": which member of a sample has its label; by default .cls
+                   where there are any
     as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries
     transform      a function of the script's own for each image, which is called with a tensor (an array without
                    torch) and gives what takes its place; larder.split gives one. larder.OnBatch(f): f(images, labels)
@@ -131,7 +134,10 @@ class Loader:
         self._given = _ranks.Given(rank, world_size, name or job, local_world_size)
         asked = _options.job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples,
                              subset, augment, all_files, relabel, weight)
-        asked = asked._replace(flags=asked.flags | (_wire.ORDERED if ordered else 0) |
+        of_source = _options.labels_of_source(labels)
+        labels = None if of_source else labels
+        asked = asked._replace(dataset=_options.with_labels(asked.dataset, of_source),
+                               flags=asked.flags | (_wire.ORDERED if ordered else 0) |
                                (_wire.HOLD if zero_copy else 0) |
                                (0 if labels is None else _wire.OWN_LABELS))
         self._zero_copy = bool(zero_copy)
