@@ -121,6 +121,16 @@ void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]);
  * see catalog_version. A folder and its store have the same content, and different times. */
 void dataset_version(const struct dataset *dataset, struct dataset_version *out);
 
+/* What a dataset is made of. */
+struct dataset_look {
+    const char *kind;     /* "class folders", "tar shards", "a packed store" */
+    uint32_t unreachable; /* samples that could not be reached when it was indexed, or are damaged */
+    uint32_t shards;      /* files that hold several samples each; 0: it has none, or is a store */
+    uint64_t shard_bytes;
+    bool mixed; /* with shards: neighbours have labels of all kinds, and a chunk is a run of them */
+};
+void dataset_look(const struct dataset *dataset, struct dataset_look *out);
+
 /* dataset_packing fills that in. It describes what the last store did, and not what had been done to that store's
  * source. Any thread. */
 void dataset_packing(const struct dataset *dataset, struct packing *out);

@@ -48,7 +48,8 @@ struct source_wish {
 /* What a kind of source does. All functions may block but where a comment says pure; any thread may call those that
  * take a const source, and one thread at a time the others. */
 struct source_kind {
-    size_t bytes; /* size of its own struct */
+    const char *name; /* what it is, as messages say it */
+    size_t bytes;     /* size of its own struct */
     /* Says whether a wish's text is of this kind, or fails where it would be and cannot be used. NULL: every one is. */
     int (*is)(const char *text, bool *is, struct error *err);
     /* Fills a zeroed source: index, medium and what else it has. It ends soon after the wish's interrupt, with

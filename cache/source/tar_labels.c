@@ -12,6 +12,7 @@
 
 #define NUMBER_DIGITS_MAX 18
 #define TEXT_BYTES_MAX 255
+#define JSON_DEPTH_MAX 32
 
 int tar_labels_parse(const char *text, struct tar_labels *out, struct error *err)
 {
@@ -77,10 +78,28 @@ static int read_cls(const char *text, size_t len, struct index *strings, struct 
     return 0;
 }
 
+/* The parser calls itself for what lies within something else, and the thread may have little stack. */
+static bool is_flat(const uint8_t *bytes, size_t len)
+{
+    bool in_text = false;
+    unsigned depth = 0;
+    for (size_t i = 0; i < len && depth <= JSON_DEPTH_MAX; i++) {
+        if (bytes[i] == '\\')
+            i++;
+        else if (bytes[i] == '"')
+            in_text = !in_text;
+        else if (!in_text)
+            depth += (bytes[i] == '[' || bytes[i] == '{') - ((bytes[i] == ']' || bytes[i] == '}') && depth);
+    }
+    return depth <= JSON_DEPTH_MAX;
+}
+
 static int read_json(const struct tar_labels *labels, const uint8_t *bytes, size_t len, struct index *strings,
                      struct tar_label *out, struct error *err)
 {
     json_error_t why;
+    if (!is_flat(bytes, len))
+        return error_set(err, LARDER_EINVAL, "its .json is more than %d levels deep", JSON_DEPTH_MAX);
     json_t *json = json_loadb((const char *)bytes, len, 0, &why);
     const json_t *value = json_object_get(json, labels->key);
     int code = 0;

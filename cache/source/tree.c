@@ -211,6 +211,7 @@ static bool restore(struct source *source)
 }
 
 const struct source_kind tree_kind = {
+    .name = "class folders",
     .bytes = sizeof(struct source),
     .index = index_tree,
     .restore = restore,

@@ -126,6 +126,7 @@ static int index_store(const struct source_wish *wish, struct source *source, st
 }
 
 const struct source_kind store_kind = {
+    .name = "a packed store",
     .bytes = sizeof(struct store_source),
     .is = is_store,
     .index = index_store,

@@ -197,6 +197,29 @@ class Shards(Case):
         self.assertEqual(sorted(seen), list(range(COUNT)))
         self.assertNotIn("source changed", again.log())
 
+    def test_look(self):
+        """larder look tells shards whose neighbours have labels of all kinds from sorted ones, and names damage."""
+        def look(text):
+            return subprocess.run([os.path.join(BIN, "larder"), "look", text], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, check=True).stdout
+
+        mixed = look(self.text)
+        self.assertIn("is       tar shards\nsamples  200,", mixed)
+        self.assertIn("10 classes: 0, 1, 2, ...\nreading  mixed: one read brings 64 samples\n", mixed)
+        self.assertNotIn("damaged", mixed)
+        self.order.sort()
+        for number in range(SHARDS):
+            self.write(number)
+        os.truncate(self.path(1), os.path.getsize(self.path(1)) // 2)
+        sorted_ = look(self.shards)
+        self.assertIn("sorted by class", sorted_)
+        self.assertIn("damaged  1 sample", sorted_)
+        self.assertIn("is       class folders", look(self.tree))
+        failed = subprocess.run([os.path.join(BIN, "larder"), "look", self.shards + "/none.tar"],
+                                stderr=subprocess.PIPE, text=True)
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn("no such shard", failed.stderr)
+
     def test_packed(self):
         """larder pack makes a store of shards, with the same samples, labels and order."""
         store = os.path.join(self.folder, "store")

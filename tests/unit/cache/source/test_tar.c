@@ -198,6 +198,12 @@ static void test_labels(void **state)
     dataset_unref(&dataset);
     assert_refused(below("j.tar#labels=json:b"), LARDER_EINVAL, "neither a whole number nor a text");
     assert_refused(below("j.tar#labels=cls"), LARDER_EINVAL, "a.jpg: it has no .cls");
+    char deep[1000] = "{\"k\": \"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\", \"l\": ";
+    tar_file(&tar, "a.jpg", "1");
+    memset(deep + strlen(deep), '[', 33);
+    tar_file(&tar, "a.json", deep);
+    tar_write(&tar, below("d.tar"));
+    assert_refused(below("d.tar#labels=json:k"), LARDER_EINVAL, "more than 32 levels deep");
     static const char *const wrong[][2] = {{"-1", "not 0 to"},
                                            {"1048576", "not 0 to"},
                                            {"\xff", "no text in UTF-8"},
