@@ -95,7 +95,8 @@ struct span {
     uint32_t first, count;
 };
 
-/* Pillow steps from output to output, with the rounding errors that adds up to; so do we. Fast while `at` grows. */
+/* Pillow computes each position from the one before, so its rounding errors add up. This does the same. It is fast as
+ * long as `at` grows. */
 static struct span nearest_span(struct side *side, uint32_t at)
 {
     if (at < side->reached || side->position == 0) {

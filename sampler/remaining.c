@@ -12,7 +12,7 @@
 
 _Static_assert(IDSET_PAGE_WORDS % BLOCK_WORDS == 0, "a page is whole blocks");
 
-/* First walk over the view: which blocks have ids. Second: their bits. */
+/* The first walk over the view finds the blocks that have ids. The second one sets their bits. */
 struct layout {
     uint32_t first_page, end_page, n_slots;
 };

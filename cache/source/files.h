@@ -12,8 +12,8 @@
 
 /* file_unchanged compares all four values. */
 bool file_unchanged(const struct index *index, size_t number, const struct stat *st);
-/* file_unchanged_or_remounted does the same, but takes a new device number for the old one when another sample of
- * the old device has it too. Then the whole file system was mounted anew. */
+/* file_unchanged_or_remounted does the same, but also accepts a new device number if another sample of the old device
+ * has that number now. Then the whole file system was mounted anew. */
 bool file_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st);
 /* index_follow_mount replaces the root's device number by the present one, and says whether they differ. */
 bool index_follow_mount(struct index *index);

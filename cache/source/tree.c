@@ -1,7 +1,8 @@
 /* tree.c: reads a class-per-folder tree.
  *
  * The order is ImageFolder's: classes sorted; within a class every folder below it, sorted by whole path as os.walk's
- * results are (so "a-b" stands before "a/c"); within a folder the file names, sorted.
+ * results are (so "a-b" stands before "a/c"); within a folder the file names, sorted. A root that has images and no
+ * folders is a flat tree: its files are of one class, FLAT_CLASS.
  *
  * The root's folders are listed first. Then a crew reads each class into an index of its own, its part. The parts are
  * joined when all are read. */
@@ -22,23 +23,12 @@ struct root_walk {
     const struct tree *tree;
     struct index *index;
     struct error *err;
+    bool samples; /* whether the root has any itself */
 };
 
-static int root_entry(void *context, int dir_fd, const char *name, unsigned char type)
+static int add_class(struct root_walk *walk, const char *name)
 {
-    struct root_walk *walk = context;
     struct index *index = walk->index;
-    struct stat st;
-    bool looked;
-    int interrupted = tree_check_interrupted(walk->tree, walk->err);
-    if (interrupted)
-        return interrupted;
-    if (!tree_is_folder(dir_fd, name, type, &st, &looked)) {
-        /* ImageFolder stops here too: a class that cannot be told from a file would shift every label after it. */
-        if (!looked && (type == DT_LNK || type == DT_UNKNOWN) && fstatat(dir_fd, name, &st, 0) && errno != ENOENT)
-            return tree_folder_error(walk->tree, name, errno, walk->err);
-        return 0;
-    }
     int code = array_grow((void **)&index->classes, index->class_count, &index->class_cap, sizeof *index->classes,
                           INDEX_FOLDERS_MAX);
     if (!code)
@@ -49,6 +39,24 @@ static int root_entry(void *context, int dir_fd, const char *name, unsigned char
     return 0;
 }
 
+static int root_entry(void *context, int dir_fd, const char *name, unsigned char type)
+{
+    struct root_walk *walk = context;
+    struct stat st;
+    bool looked;
+    int interrupted = tree_check_interrupted(walk->tree, walk->err);
+    if (interrupted)
+        return interrupted;
+    if (!tree_is_folder(dir_fd, name, type, &st, &looked)) {
+        /* ImageFolder stops here too: a class that cannot be told from a file would shift every label after it. */
+        if (!looked && (type == DT_LNK || type == DT_UNKNOWN) && fstatat(dir_fd, name, &st, 0) && errno != ENOENT)
+            return tree_folder_error(walk->tree, name, errno, walk->err);
+        walk->samples |= tree_is_sample(walk->tree, name);
+        return 0;
+    }
+    return add_class(walk, name);
+}
+
 static int compare_classes(const void *a, const void *b, void *context)
 {
     const char *strings = context;
@@ -57,7 +65,7 @@ static int compare_classes(const void *a, const void *b, void *context)
 
 static int walk_root(struct tree *tree, struct index *index, struct error *err)
 {
-    struct root_walk walk = {tree, index, err};
+    struct root_walk walk = {.tree = tree, .index = index, .err = err};
     struct shown root;
     int code = index_text(index, "", NULL, &tree->folder.path);
     if (code)
@@ -68,9 +76,12 @@ static int walk_root(struct tree *tree, struct index *index, struct error *err)
     code = folder_list(fd, root_entry, &walk, &tree->folder.listing);
     if (code)
         return code > 0 ? tree_folder_error(tree, "", code, err) : code;
+    if (index->class_count == 0 && walk.samples)
+        return add_class(&walk, FLAT_CLASS);
     if (index->class_count == 0)
         return error_set(err, LARDER_EINVAL,
-                         "%s: no class folders: expected one folder a class with its images inside, as CLASS/IMAGE.jpg",
+                         "%s: no image and no class folders: expected one folder a class with its images inside, as "
+                         "CLASS/IMAGE.jpg, or images alone (extensions: " EXTENSIONS ")",
                          path_shown(tree->root, &root));
     qsort_r(index->classes, index->class_count, sizeof *index->classes, compare_classes, index->strings);
     return 0;

@@ -81,7 +81,7 @@ static int class_entry(void *context, int dir_fd, const char *name, unsigned cha
         return interrupted;
     if (tree_is_folder(dir_fd, name, type, &st, &looked))
         return add_subfolder(walk, name);
-    if (walk->tree->every ? *name == '.' : !tree_has_image_extension(name))
+    if (!tree_is_sample(walk->tree, name))
         return 0;
     if (!looked)
         looked = fstatat(dir_fd, name, &st, 0) == 0;
@@ -121,7 +121,8 @@ static int check_loop(const struct class_walk *walk, const struct node *node, co
         if (same_folder(&index->folders[at->folder], folder))
             above = &index->folders[at->folder];
     }
-    if (!above && !same_folder(&walk->tree->folder, folder))
+    bool flat = strcmp(index->strings + node->path, FLAT_CLASS) == 0;
+    if (!above && (flat || !same_folder(&walk->tree->folder, folder)))
         return 0;
     struct shown root, here;
     return error_set(walk->err, LARDER_EINVAL,
@@ -189,7 +190,7 @@ static int add_sample(struct class_walk *walk, const char *folder, const struct 
                           DATASET_SAMPLES_MAX);
     uint64_t key = 0;
     if (!code)
-        code = index_text(index, folder, name, &key);
+        code = strcmp(folder, FLAT_CLASS) ? index_text(index, folder, name, &key) : index_text(index, name, NULL, &key);
     if (code)
         return limit_error(walk, code);
     struct index_sample sample = {.key = key,

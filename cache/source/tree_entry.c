@@ -10,7 +10,7 @@ static int lower(char c)
     return c >= 'A' && c <= 'Z' ? c + 32 : c;
 }
 
-bool tree_has_image_extension(const char *name)
+static bool has_image_extension(const char *name)
 {
     const char *dot = strrchr(name, '.');
     size_t len = dot ? strlen(dot) : 0;
@@ -23,6 +23,11 @@ bool tree_has_image_extension(const char *name)
         known += known_len;
     }
     return false;
+}
+
+bool tree_is_sample(const struct tree *tree, const char *name)
+{
+    return tree->every ? *name != '.' : has_image_extension(name);
 }
 
 bool tree_is_folder(int dir_fd, const char *name, unsigned char type, struct stat *st, bool *looked)

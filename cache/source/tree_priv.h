@@ -10,6 +10,7 @@
 #include "cache/source/files.h"
 #include "cache/source/tree.h"
 
+#define FLAT_CLASS "." /* the one class of a folder that has images and no folders: its own files */
 #define EXTENSIONS ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
 
 /* The tree that is read. Nothing in it changes while threads read its classes. */
@@ -23,7 +24,8 @@ struct tree {
 
 /* tree_entry.c: pure, or one stat. The errors name the tree and the folder below it. */
 
-bool tree_has_image_extension(const char *name);
+/* tree_is_sample says whether the name of a file is one of a sample's. */
+bool tree_is_sample(const struct tree *tree, const char *name);
 /* tree_is_folder says whether an entry is a folder, links followed; an entry that cannot be looked at is none. *st
  * holds its stat if *looked. */
 bool tree_is_folder(int dir_fd, const char *name, unsigned char type, struct stat *st, bool *looked);

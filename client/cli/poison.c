@@ -72,7 +72,7 @@ static int read_rows(const char *socket, json_t **rows, struct error *err)
     return none ? 0 : rc;
 }
 
-/* clear_records makes the records free that `sample` means. It returns their number, or -1 with errno. */
+/* clear_records frees all records that match `sample`. It returns their number, or -1 with errno. */
 static long clear_records(int fd, const char *bytes, size_t len_bytes, const char *sample)
 {
     long cleared = 0;

@@ -138,7 +138,8 @@ static uint32_t value(const struct tiff *tiff, enum field field, uint64_t index)
     return (uint32_t)get(tiff, entry->at + (size_t)index * width, width);
 }
 
-/* The one value of a field that has one a band, or one for all; `usual` if it is left out, 0 if they differ. */
+/* common_value returns the value that a field has for all bands. `usual`: the file leaves the field out. 0: the bands
+ * have different ones. */
 static uint32_t common_value(const struct tiff *tiff, enum field field, uint32_t bands, uint32_t usual)
 {
     uint64_t count = tiff->entries[field].count;

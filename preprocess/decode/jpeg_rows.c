@@ -168,8 +168,8 @@ void jpeg_rows_want(struct jpeg_rows *rows, uint32_t first, uint32_t count)
     rows->count = count;
 }
 
-/* Tells the front lane to read its segment's MCUs from `before` on, `count` or as many as there are, and to store them
- * from `column` on. *count gets how many they are. */
+/* Tells the front lane to read *count of its segment's MCUs from `before` on, or fewer if the segment ends, and to
+ * store them from `column` on. It sets *count to their number. */
 static bool aim_front(struct jpeg_rows *rows, uint32_t before, uint32_t column, uint32_t *count)
 {
     uint32_t left = rows->interval - before;

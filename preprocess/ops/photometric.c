@@ -106,7 +106,8 @@ static int apply_permutation(const void *values, const struct op_plan *p, const 
 
 /* ── all of it ───────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* The plan: a factor and whether it is used of each part, whether contrast goes first, the order of the channels. */
+/* The plan has a factor for each part, and says whether the part is used. It also says whether contrast goes first, and
+ * the order of the channels. */
 enum { BRIGHTNESS, CONTRAST, SATURATION, HUE, PARTS, CONTRAST_FIRST = PARTS, PERMUTES, ORDER };
 
 static int plan_distort(const void *values, struct rng *rng, struct op_plan *p, struct error *err)

@@ -250,7 +250,7 @@ void status_clear(struct daemon_status *status);
  * getrusage and getrlimit. A value that cannot be read stays 0. */
 void status_read_process(struct status_process *process);
 
-/* status_to_json and status_to_metrics give a malloc'ed text, the caller's. NULL: out of memory. Texts that are not
+/* status_to_json and status_to_metrics return a text that the caller frees. NULL: out of memory. Texts that are not
  * UTF-8 (job names are a client's bytes) come out with '?' for each wrong byte. Pure; any thread. */
 char *status_to_json(const struct daemon_status *status);
 /* [{"job":"a","left":3,"shared":1,"own":2},…] */

@@ -25,7 +25,7 @@ _Static_assert(ENGINE_ALL_RANKS_MAX == RECORD_ALL_RANKS_MAX, "ranks over all nod
 _Static_assert(VIEW_TEXT_MAX >= WIRE_SPEC_MAX, "a subset that a message may carry can be read");
 
 /* The modules can do whatever the configuration allows. */
-_Static_assert(READS_MOST + READS_PLACES <= WORKER_READERS_MAX, "a thread for each read under way");
+_Static_assert(READS_MOST + READS_ORIGINS <= WORKER_READERS_MAX, "a thread for each read under way");
 _Static_assert(WORKER_READERS_MAX <= POOL_THREADS_MAX, "the pool takes all readers");
 _Static_assert(2 * CONFIG_THREADS_MAX == GOVERNOR_READS_MAX, "a source may have all workers and all loaders");
 _Static_assert(CONFIG_THREADS_MAX == GOVERNOR_THREADS_MAX, "the governor knows each thread");

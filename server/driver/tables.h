@@ -23,7 +23,7 @@ struct driver_ask {
 
 LIST_HEAD(driver_asks, driver_ask);
 
-/* The client that is this rank of a job, or was it last. */
+/* The client of one rank of a job: the present one, or the last one if none is there. */
 struct driver_rank {
     bool there;             /* the client is connected */
     bool hears_done, asked; /* DONE may be sent to it; it has asked for batches */

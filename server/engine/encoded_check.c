@@ -5,7 +5,7 @@
 #include "server/engine/chunks.h"
 #include "server/engine/encoded.h"
 
-/* The stored want equals the number of jobs that it counts, and that number is right if the encoded is settled. */
+/* The stored want equals the number of jobs that it counts. If the entry is settled, that number is also right. */
 static void check_want(const struct encoded_store *store, uint32_t index)
 {
     const struct encoded *encoded = &store->encodeds[index];

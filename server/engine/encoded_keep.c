@@ -185,7 +185,7 @@ static double keepable(const struct encoded_store *store, double bytes, double c
     return most * KEPT_PART < bytes ? 0 : most;
 }
 
-/* mark tells whether it changes something. */
+/* mark returns whether it changed the chunk's mark. */
 static bool mark(struct chunks *chunks, uint32_t chunk, bool kept)
 {
     bool changes = chunks->chunks[chunk].kept != kept;

@@ -60,8 +60,8 @@ struct engine_config {
     uint64_t slot_least;
     uint32_t inflight_loads;    /* samples that may be out as LOAD at once, ≥ 1 */
     uint32_t inflight_prepares; /* tasks that may be out as PREPARE at once, ≥ 1 */
-    /* More than inflight_prepares may be out, up to prepares_max, while together they take at most prepares_ns of a
-     * core. So short tasks are handed over in bundles. 0: no more. */
+    /* Short tasks are handed over in bundles: up to prepares_max may be out if together they take at most prepares_ns
+     * of one core. 0: no more than inflight_prepares. */
     uint32_t prepares_max;
     uint64_t prepares_ns;
     /* A PREPARE that only copies a sample's encoded bytes, at most this many, is a copy: it needs no worker, and does
@@ -157,7 +157,8 @@ struct engine_placing {
     uint32_t count;
 };
 
-/* How far each rank of a job in a fixed order (`strict`, `none`) has come, while the job had one number of ranks.
+/* How far each rank of a job in a fixed order (`strict`, `none`) came during a time in which the job had one number of
+ * ranks.
  * Sequence 0 is the epoch's whole order. Position i of a sequence belongs to the part of rank i mod world_size, at
  * index i / world_size. A segment takes the first through[r] positions of rank r's part. The rest, in order, is the
  * next sequence. */

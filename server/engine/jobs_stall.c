@@ -45,8 +45,8 @@ static void count(const struct engine *engine, struct rank_stall *stall)
 }
 
 /* none_comes tells whether no batch is on its way to the client. If the client said how many it awaits, it must still
- * be owed as many. If it did not, it must hold none, since it may not have taken that one yet, or its credits must show
- * that it has asked for all that it may. */
+ * be owed as many. If it did not say, one of two things must hold. Either it holds no batch: a batch that it holds may
+ * be one that it has not taken yet. Or its credits show that it has asked for all that it may. */
 static bool none_comes(const struct job *job, const struct job_queue *queue, uint32_t awaited)
 {
     uint32_t owed = queue->next.asked ? queue->next.credits : queue->epoch.credits;

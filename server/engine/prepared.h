@@ -217,8 +217,9 @@ uint64_t prepared_there_bytes(const struct prepared *prepared);
 uint64_t prepared_used_bytes(const struct prepared *prepared);
 /* prepared_last_below returns the block that ends where the limit is; EXTENT_NONE when the limit is 0. */
 uint32_t prepared_last_below(const struct prepared *prepared);
-/* prepared_cut lowers the limit to `from`, which lies in that block, or begins it. The block is free; what lies above
- * is returned. prepared_leave_island lowers the limit to the beginning of that block, which is in use. */
+/* prepared_cut lowers the limit to `from`, which lies in that block, or begins it. The block must be free. The memory
+ * above `from` goes back to the system. prepared_leave_island lowers the limit to the beginning of that block, which is
+ * in use. */
 void prepared_cut(struct prepared *prepared, uint32_t block, uint64_t from);
 void prepared_leave_island(struct prepared *prepared, uint32_t block);
 /* prepared_lift raises the limit to `bytes`, up to which the arena is reserved now, or to the end of an island that

@@ -88,7 +88,7 @@ static void check_zones(const struct prepared *prepared)
     CHECK(listed + raw == prepared->slab.taken);
 }
 
-/* Blocks without memory lie above the limit, and no other block there is free. */
+/* All blocks without memory lie above the limit. Every block above it that has memory is in use. */
 static void check_growth(const struct prepared *prepared)
 {
     const struct growth *growth = &prepared->growth;

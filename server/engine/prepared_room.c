@@ -279,7 +279,7 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
     if (claim.zone)
         prepared_zone_enter(prepared, claim.zone, index);
     prepared->recent[prepared->n_begun++ % PREPARED_RECENT] = index;
-    residency_add(prepared->residency, index, 0); /* its first pin is the making's */
+    residency_add(prepared->residency, index, 0); /* its first pin is held by the task that makes it */
     prepared->pinned_bytes += extent_bytes(prepared->extents, block);
     prepared_count_wants(prepared, index);
     return index;

@@ -194,7 +194,7 @@ uint64_t queue_overtakers_max(const struct job *job)
 }
 
 /* Repeats come last in a queue, because they are planned when nothing else is left. Positions that a rank left when it
- * was done do not count, even when it comes back and takes its last batches again. */
+ * was done are not counted, even if it comes back and takes its last batches again. */
 uint32_t queue_through(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     uint32_t first = queue->line.entries.head;

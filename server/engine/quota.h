@@ -49,7 +49,7 @@ void quota_room(const struct quota *quota, uint64_t row_bytes, uint64_t *promise
 /* quota_begin works out the job's quota from its terms and shape. The job has no rows yet, and owns its needs. */
 void quota_begin(const struct quota *quota, struct job *job);
 /* quota_divide sets rows[] to the rows that each job should have now, by job number. quota_set_rows gives them to one
- * job; the caller has entries make way that have no room any more. */
+ * job. The caller must then make entries give up their place if they have no room any more. */
 void quota_divide(struct quota *quota, uint32_t *rows);
 void quota_set_rows(struct quota *quota, struct job *job, uint32_t rows);
 /* quota_keep_least leaves a job that has failed only its least rows, which its clients may still hold. */

@@ -172,8 +172,8 @@ void tasks_read_ahead(struct tasks *tasks);
 bool tasks_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t bytes);
 
 /* tasks_probe.c */
-/* tasks_probe begins a load from each source that is away and due and that a job waits for, to see whether it answers
- * again. */
+/* tasks_probe looks whether sources that are away answer again. It begins one load from each of them for which a job
+ * waits and whose next try is due. */
 void tasks_probe(struct tasks *tasks);
 
 /* tasks_ranks.c */

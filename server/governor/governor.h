@@ -83,8 +83,8 @@ void governor_pipeline_gone(struct governor *governor, uint32_t pipeline);
 void governor_source_gone(struct governor *governor, uint32_t source);
 
 struct kept;
-/* governor_guess takes the rates that `kept` has of a pipeline as a first guess, when a number has just been given to
- * the pipeline. The shares in the mixture are guessed until the first window with preparations. It returns the
+/* governor_guess is called right after a pipeline got its number. It takes the rates that `kept` has of the pipeline as
+ * a first guess. The shares in the mixture are guessed until the first window with preparations. It returns the
  * predicted preparing rate in samples per second; 0: not known. governor_learned puts the pipeline's rates into
  * `kept`. */
 double governor_guess(struct governor *governor, uint32_t pipeline, uint64_t fingerprint, const struct kept *kept);

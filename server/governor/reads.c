@@ -153,7 +153,7 @@ void reads_job_end(struct reads *reads, uint32_t number)
     struct job *job = &reads->jobs[number];
     uint32_t source = reads->queues[job->queues[0]].source;
     for (uint32_t i = 0; i <= FETCH_CLASSES_MAX; i++)
-        reads->places[i ? GOVERNOR_SOURCES_MAX + i - 1 : source].left.busy += job->parts[i].busy;
+        reads->origins[i ? GOVERNOR_SOURCES_MAX + i - 1 : source].left.busy += job->parts[i].busy;
     for (uint32_t i = 0; i < job->n_queues; i++)
         queue_end(reads, job->queues[i]);
     while (reads->queues_end && !reads->queues[reads->queues_end - 1].there)
@@ -205,11 +205,11 @@ uint32_t reads_named(const struct reads *reads, uint64_t name)
 
 /* begin_turn moves a job that had nothing to read from the origin up to the virtual time of the others: it has saved
  * nothing up. */
-static void begin_turn(struct reads *reads, uint32_t queue, uint32_t place)
+static void begin_turn(struct reads *reads, uint32_t queue, uint32_t origin)
 {
-    struct part *part = reads_part(reads, queue, place);
-    if (part->busy == 0 && part->turn < reads->places[place].turn && !reads->queues[queue].waiting.length)
-        part->turn = reads->places[place].turn;
+    struct part *part = reads_part(reads, queue, origin);
+    if (part->busy == 0 && part->turn < reads->origins[origin].turn && !reads->queues[queue].waiting.length)
+        part->turn = reads->origins[origin].turn;
 }
 
 void reads_put(struct reads *reads, const struct worker_load *task)
@@ -218,7 +218,7 @@ void reads_put(struct reads *reads, const struct worker_load *task)
     struct queue *queue = &reads->queues[number];
     struct worker_load expected = *task;
     workers_expect(reads->workers, &expected);
-    begin_turn(reads, number, reads_place(&expected));
+    begin_turn(reads, number, reads_origin(&expected));
     read_queue_put(&queue->waiting, &expected);
     queue->samples += task->count;
     queue->tiers[expected.class] += expected.classed;
@@ -241,19 +241,19 @@ void reads_ended(struct reads *reads, const struct worker_read *read)
 {
     uint32_t number = named(reads, read->queue);
     struct queue *queue = &reads->queues[number];
-    struct part *part = reads_part(reads, number, read->place);
-    struct place *place = &reads->places[read->place];
-    CHECK(queue->busy > 0 && part->busy > 0 && reads->busy > 0 && place->reading > 0);
+    struct part *part = reads_part(reads, number, read->origin);
+    struct origin *origin = &reads->origins[read->origin];
+    CHECK(queue->busy > 0 && part->busy > 0 && reads->busy > 0 && origin->reading > 0);
     CHECK(queue->samples >= read->samples && queue->tiers[read->class] >= read->classed);
     CHECK(read->came.samples <= read->samples);
     double weight = number < LEFT ? reads->jobs[queue->job].weight : 1;
     if (number < LEFT)
-        note_read(reads, number, read, reads->places[reads_source_in(read->queue)].reading);
+        note_read(reads, number, read, reads->origins[reads_source_in(read->queue)].reading);
     part->turn += (double)read->took_ns / (double)CLOCK_NS_PER_S / weight;
     part->busy--;
     queue->busy--;
     reads->busy--;
-    place->reading--;
+    origin->reading--;
     queue->samples -= read->samples;
     queue->tiers[read->class] -= read->classed;
     if (read->rest.count) {

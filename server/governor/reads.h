@@ -1,10 +1,10 @@
 /* reads.h: the reads of every queue: those that wait for a thread, those that the readers have, and which comes next.
  *
  * Each rank of each job is a queue of the governor's, with reads of its own. If there would be more than
- * GOVERNOR_QUEUES_MAX queues, ranks of one job share some. All reads pass through here. A read's origin, called its
- * *place* in the code, is a source or a storage class. Each origin has its own number of reads at once, by the
- * decision, and no other origin takes these: a slow or silent source costs only those who read from it. Jobs share the
- * reading time of an origin by their weights. Waiting reads stay here, in order of need.
+ * GOVERNOR_QUEUES_MAX queues, ranks of one job share some. All reads pass through here. A read's origin is a source or
+ * a storage class. Each origin has its own number of reads at once, by the decision, and no other origin takes these: a
+ * slow or silent source costs only those who read from it. Jobs share the reading time of an origin by their weights.
+ * Waiting reads stay here, in order of need.
  *
  * A task names its queue by number, source and owner, so that a read which ends after its job is not taken for one of
  * the queue's next owner. Waiting reads of a job that has ended belong to nobody, and are still done. governor_live
@@ -25,7 +25,7 @@ struct reads;
 /* The most reads at once of all origins together. An origin may have as many as the others leave, and always one. So
  * the first slow one cannot take them all. */
 #define READS_MOST 1024
-#define READS_PLACES (GOVERNOR_SOURCES_MAX + FETCH_CLASSES_MAX)
+#define READS_ORIGINS (GOVERNOR_SOURCES_MAX + FETCH_CLASSES_MAX)
 
 struct reads_config {
     struct governor *governor; /* borrowed; it is told of the queues and of how long reads took */

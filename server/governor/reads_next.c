@@ -5,12 +5,12 @@
 /* The assumed cost of a read that has just begun, until its cost is known. */
 static const double PIECE_S = (double)WORKER_PIECE_NS / (double)CLOCK_NS_PER_S;
 
-/* place_full says whether an origin has as many reads as it may have. */
-static bool place_full(const struct reads *reads, uint32_t place)
+/* origin_full says whether an origin has as many reads as it may have. */
+static bool origin_full(const struct reads *reads, uint32_t origin)
 {
-    uint32_t reading = reads->places[place].reading, most = reads->config.most;
-    if (place < GOVERNOR_SOURCES_MAX && reads->decision)
-        most = reads->decision->source_most[place];
+    uint32_t reading = reads->origins[origin].reading, most = reads->config.most;
+    if (origin < GOVERNOR_SOURCES_MAX && reads->decision)
+        most = reads->decision->source_most[origin];
     uint32_t others_leave = reads->busy < READS_MOST ? READS_MOST - reads->busy : 0;
     return reading > 0 && (reading >= most || reading >= others_leave);
 }
@@ -28,10 +28,10 @@ static void add_candidate(struct reads *reads, uint32_t number, struct candidate
     const struct queue *queue = &reads->queues[number];
     if (!queue->waiting.length)
         return;
-    uint32_t place = reads_place(&queue->waiting.tasks[queue->waiting.head]);
-    if (place_full(reads, place))
+    uint32_t origin = reads_origin(&queue->waiting.tasks[queue->waiting.head]);
+    if (origin_full(reads, origin))
         return;
-    const struct part *part = reads_part(reads, number, place);
+    const struct part *part = reads_part(reads, number, origin);
     struct governor_candidate candidate = {
         .job = JOBS_MAX + number, .job_part = part->turn + (1.0 + part->busy) * PIECE_S, .ahead = queue->stock};
     if (number < LEFT) {
@@ -59,11 +59,11 @@ void reads_give(struct reads *reads)
         uint32_t number = candidates.queues[governor_next_queue(candidates.all, candidates.n, READS_SHARE)];
         struct queue *queue = &reads->queues[number];
         struct worker_load task = read_queue_take(&queue->waiting);
-        task.place = reads_place(&task);
-        struct part *part = reads_part(reads, number, task.place);
-        struct place *place = &reads->places[task.place];
-        place->turn = part->turn > place->turn ? part->turn : place->turn;
-        place->reading++;
+        task.origin = reads_origin(&task);
+        struct part *part = reads_part(reads, number, task.origin);
+        struct origin *origin = &reads->origins[task.origin];
+        origin->turn = part->turn > origin->turn ? part->turn : origin->turn;
+        origin->reading++;
         part->busy++;
         queue->busy++;
         reads->busy++;

@@ -38,7 +38,7 @@ struct job {
     struct part parts[1 + FETCH_CLASSES_MAX]; /* for its source, and for each class */
 };
 
-struct place {
+struct origin {
     uint32_t reading; /* reads under way */
     double turn;      /* virtual time of the job that got the last read */
     struct part left; /* reads that ended jobs have left, as if these were one more job */
@@ -58,7 +58,7 @@ struct reads {
     struct device devices[GOVERNOR_SOURCES_MAX];
     uint32_t n_devices;
     uint64_t uses;
-    struct place places[READS_PLACES]; /* the sources, and behind them the storage classes */
+    struct origin origins[READS_ORIGINS]; /* the sources, and behind them the storage classes */
     struct job jobs[JOBS_MAX];
     struct queue queues[GOVERNOR_QUEUES_MAX + GOVERNOR_SOURCES_MAX];
 };
@@ -68,19 +68,19 @@ static inline uint32_t reads_source_in(uint64_t name)
     return name >> QUEUE_BITS & (GOVERNOR_SOURCES_MAX - 1);
 }
 
-/* reads_place returns the origin of a read: its source, or the class that will bring all of it. */
-static inline uint32_t reads_place(const struct worker_load *task)
+/* reads_origin returns the origin of a read: its source, or the class that will bring all of it. */
+static inline uint32_t reads_origin(const struct worker_load *task)
 {
     return task->classed < task->count ? reads_source_in(task->queue) : GOVERNOR_SOURCES_MAX + task->class - 1;
 }
 
 /* reads_part returns the use that the queue's job makes of an origin. */
-static inline struct part *reads_part(struct reads *reads, uint32_t queue, uint32_t place)
+static inline struct part *reads_part(struct reads *reads, uint32_t queue, uint32_t origin)
 {
     if (queue >= LEFT)
-        return &reads->places[place].left;
+        return &reads->origins[origin].left;
     return &reads->jobs[reads->queues[queue].job]
-                .parts[place < GOVERNOR_SOURCES_MAX ? 0 : 1 + place - GOVERNOR_SOURCES_MAX];
+                .parts[origin < GOVERNOR_SOURCES_MAX ? 0 : 1 + origin - GOVERNOR_SOURCES_MAX];
 }
 
 /* reads_next.c: reads_give gives the readers as many reads as they may have. */

@@ -19,8 +19,8 @@ struct governor_reads {
     uint32_t count;
 };
 
-/* Whether anybody waits for batches (NOW), and whether the source has also had all its allowed reads for long
- * (LASTING). If nobody waits, a try does not pay. */
+/* NOW: somebody waits for batches. LASTING: besides that, the source has long had as many reads under way as it may
+ * have. If nobody waits, a try does not pay. */
 enum governor_need { NEED_NONE, NEED_NOW, NEED_LASTING };
 
 enum governor_trial { TRIAL_NONE, TRIAL_OTHER, TRIAL_USUAL };

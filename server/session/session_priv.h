@@ -126,7 +126,7 @@ struct session_listener {
     bool adopted;            /* a service manager made the socket */
 };
 
-/* When the session's thread does what it does by the clock. SESSION_NEVER: it does not do it again. */
+/* The times at which the session's thread has work to do. SESSION_NEVER: it does not do it again. */
 struct session_due {
     uint64_t accept_ns; /* when accepting begins again; SESSION_NEVER: it is not paused */
     uint64_t look_ns;   /* when to look whether the socket is still at its path */

@@ -59,12 +59,13 @@ int sharing_leave(struct sharing *sharing);
 bool sharing_gives(const struct sharing *sharing);
 void sharing_has_left(const struct sharing *sharing);
 
-/* sharing_told takes over an event of the peering. sharing_settle goes on until nothing is left to do now.
- * sharing_wait_ms returns the time until sharing_settle is next due; below 0: when something comes. sharing_alone ends
- * other nodes' jobs here, and no node is asked or answered any more. */
+/* sharing_told takes over an event of the peering. */
 void sharing_told(struct sharing *sharing, struct peering_event *event);
+/* sharing_settle goes on until nothing is left to do now. */
 void sharing_settle(struct sharing *sharing);
+/* sharing_wait_ms returns the time until sharing_settle is next due. Below 0: it is due when a message comes. */
 int64_t sharing_wait_ms(const struct sharing *sharing);
+/* sharing_alone ends other nodes' jobs here. No node is asked or answered any more. */
 void sharing_alone(struct sharing *sharing);
 
 /* For a job that is to be made: sharing_anchor makes its anchor, and fills in desc.homes, when others may give samples

@@ -159,7 +159,7 @@ static void load_end(struct workers *workers, struct worker_load *task, const st
         results->on_loaded(results->ctx, loaded + at, left < WORKER_RESULTS_MAX ? left : WORKER_RESULTS_MAX);
     }
     struct worker_read read = {.queue = task->queue,
-                               .place = task->place,
+                               .origin = task->origin,
                                .samples = count,
                                .class = task->class,
                                .classed = task->classed,

@@ -26,7 +26,7 @@ struct worker_load {
     uint32_t count;
     uint64_t device;         /* device of the dataset's source; 0: not known */
     uint64_t queue;          /* the name of the governor's queue that it is for; worker_read gives it back */
-    uint32_t place;          /* the governor's number of what it occupies; worker_read gives it back */
+    uint32_t origin;         /* the governor's number of what it occupies; worker_read gives it back */
     uint32_t class, classed; /* the result of workers_expect; worker_read returns it */
 };
 
@@ -64,7 +64,7 @@ struct worker_loaded {
 /* A piece of a read that has ended. on_loaded has told all of its samples before. */
 struct worker_read {
     uint64_t queue;            /* the task's */
-    uint32_t place;            /* the task's */
+    uint32_t origin;           /* the task's */
     uint32_t samples;          /* samples in the piece */
     uint32_t class, classed;   /* the task's; what classes have comes with the first piece */
     uint64_t took_ns;          /* 0: the read was not begun */

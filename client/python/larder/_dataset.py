@@ -17,17 +17,22 @@ from .errors import InvalidArgument, SourceChanged
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
+FLAT_CLASS = "."  # the one class of a folder that has images and no folders
+
+
 class Files:
-    """The files of a folder with one folder a class: their keys, which are paths below the folder, and labels."""
+    """The files of a folder with one folder a class, or with images alone: their keys, which are paths below the
+    folder, and labels."""
 
     def __init__(self, root, every_file):
         self.root = root
-        self.classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
+        self.classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir()) or [FLAT_CLASS]
         self.keys, labels = [], []
         for label, name in enumerate(self.classes):
             before = len(self.keys)
             for folder, _, names in sorted(os.walk(os.path.join(root, name), followlinks=True)):
                 below = os.path.relpath(folder, root)
+                below = "" if below == FLAT_CLASS else below
                 self.keys += [os.path.join(below, file) for file in sorted(names)
                               if (not file.startswith(".") if every_file else _is_image(file))]
             labels += [label] * (len(self.keys) - before)
@@ -77,6 +82,14 @@ class Content:
         self.labels()
         if with_paths:
             self.files()
+
+    def warn_flat(self, stacklevel):
+        """Says that class numbers say nothing: somebody may have given a class's folder in place of the dataset's."""
+        loader = self._loader()
+        if self._asked_labels is None and loader._known().classes == [FLAT_CLASS]:
+            warnings.warn(f"{os.fsdecode(loader._job.asked.dataset)} has images and no class folders: every label is "
+                          "0. Give labels=, or the folder above it if this is one class of several",
+                          stacklevel=stacklevel)
 
     def files(self):
         """Raises where they cannot be known here, or are others than the daemon has."""

@@ -22,8 +22,9 @@ _SAME = ("layout", "sample_bytes", "n_classes", "n_samples")
 
 
 class Job:
-    def __init__(self, asked, given, socket, timeout_s, reconnect_s, home_pid):
-        self.asked = asked      # what REGISTER says, with the rank as of now
+    def __init__(self, asked, given, socket, timeout_s, reconnect_s, home_pid, schedule):
+        self.asked = asked      # what REGISTER says, with the rank and the pipeline as of now
+        self.schedule = schedule  # of pipelines
         self.given = given      # what the Loader was told of ranks and names
         self.socket = socket
         self.timeout_s = timeout_s
@@ -95,12 +96,15 @@ class Job:
         else:
             rank, world_size = self.given.now()
             name = self.given.job_name(world_size, beginning).encode("utf-8", "surrogateescape")
+            name = name and _options.name_with(name, self.schedule.suffix(self.epoch))
+            pipeline = self.schedule.at(self.epoch)
             local_world_size, local_first = self.given.local(rank, world_size)
-            if usable and (rank, world_size, name) == (self.asked.rank, self.asked.world_size, self.asked.name):
+            if usable and (rank, world_size, name, pipeline) == \
+                    (self.asked.rank, self.asked.world_size, self.asked.name, self.asked.pipeline):
                 return session
             if session is not None:  # else there is nothing to give up, and a loss before the first epoch goes on
                 self.let_go()
-            self.asked = self.asked._replace(rank=rank, world_size=world_size, name=name,
+            self.asked = self.asked._replace(rank=rank, world_size=world_size, name=name, pipeline=pipeline,
                                              local_world_size=local_world_size, local_first=local_first)
         self.link.check_open()
         try:
@@ -220,6 +224,12 @@ class Job:
 
     # ── epochs ──
 
+    def follow(self):
+        """Where the epoch that begins has another pipeline than the job, the job has ended."""
+        if self.begun and self.asked.pipeline != self.schedule.at(self.epoch):
+            self.let_go()
+            self.chosen = self.epoch
+
     def begin(self):
         """The history of the epoch that begins: of what a state says was taken, or of what another process of this rank
         has taken, or of nothing."""
@@ -296,7 +306,7 @@ class Job:
 
     def ask_ahead(self, session):
         """At an epoch's end the next one's first batches are requested, if it is certain to come."""
-        if session.epoch + 1 >= self.asked.epochs:
+        if session.epoch + 1 >= self.asked.epochs or self.schedule.begins(session.epoch + 1):
             return
         try:
             session.begin(session.epoch + 1)
@@ -375,7 +385,7 @@ class Job:
             epoch, base = history.epoch, history.after(self.info.dataset_samples)
         else:
             epoch, base = history.epoch, self._ask(history)
-        return _state.of_job(self.asked, self.info, epoch, base)
+        return _state.of_job(self.asked, self.info, epoch, base, self.schedule)
 
     def _ask(self, history):
         """What all ranks have taken by now."""

@@ -1,4 +1,4 @@
-"""Files of labels: a line is a sample's key, path or position, and then one number or several.
+"""Files of labels: a line is a sample's key, path or position, and then a number, several, or the name of a class.
 
 What stands around a name, and which lines say nothing, is as in list files, which the daemon reads
 (sampler/view_line.c); one table of lines tests both.
@@ -89,8 +89,8 @@ class LabelFile:
         self._names = None
 
     def read(self, count, files):
-        """The positions of samples of a dataset of `count`, an array, and what they have, a list: a number each, or a
-        list of several. files() gives the dataset's Files, for names."""
+        """The positions of samples of a dataset of `count`, an array, and what they have, a list: a number each, a
+        list of several, or a name each. files() gives the dataset's Files, for keys and paths."""
         rows, values, places, width = [], [], [], None
         first = True
         for number, line in self._lines:
@@ -103,6 +103,9 @@ class LabelFile:
             width = width or len(numbers)
             if row >= count:
                 self._fail(number, column, f"position {row} is beyond the dataset's {count} samples")
+            if values and isinstance(numbers[0], str) != isinstance(values[0][0], str):
+                self._fail(number, column, f"has {numbers[0]!r}, and the lines before it have "
+                           f"{values[0][0]!r} and the like: give numbers in all lines, or names in all")
             if len(numbers) != width:
                 self._fail(number, column, f"has {len(numbers)} number(s), and the lines before it have {width}")
             if any(isinstance(value, int) and not -2**63 <= value < 2**63 for value in numbers):
@@ -137,7 +140,8 @@ class LabelFile:
         return None if row is None or name.lower().endswith(("nan", "inf", "infinity")) else (row, [int(label)], 1)
 
     def _read_line(self, number, text, first, files):
-        """A sample's position, its numbers and the line's first column; None of a line that says nothing."""
+        """A sample's position, its numbers, or its class's name alone, and the line's first column; None of a line
+        that says nothing."""
         line = text.strip(" \t")
         column = len(text) - len(text.lstrip(" \t")) + 1
         position = _POSITION.match(line)
@@ -147,6 +151,8 @@ class LabelFile:
             comma = _has_decimal_comma(line[position.end(1):].lstrip('"'))
             if numbers and not comma:
                 return int(position[1]), numbers, column
+            if not numbers and "." not in tail and _class_name(tail):
+                return int(position[1]), [_class_name(tail)], column
             if numbers or "." not in tail:  # else it may be a name that begins with a number
                 self._refuse_labels(number, column + position.end(), tail, comma)
         if first and self._is_titles(number, column, line):
@@ -158,11 +164,13 @@ class LabelFile:
             if line.startswith("#"):
                 return None
             self._fail(number, column, self._names.why_not(_first_field(line)), NotFound)
-        numbers = self._numbers(tail)
-        if numbers is None or (numbers and _has_decimal_comma(line[at:])):
-            self._refuse_labels(number, column + at, tail, _has_decimal_comma(line[at:]))
+        numbers, comma = self._numbers(tail), _has_decimal_comma(line[at:])
+        if numbers is None and not comma and _class_name(tail):
+            numbers = [_class_name(tail)]
+        if numbers is None or (numbers and comma):
+            self._refuse_labels(number, column + at, tail, comma)
         if not numbers:
-            self._fail(number, column + at, "has no label: a line is a key and its number(s)")
+            self._fail(number, column + at, "has no label: a line is a key and its number(s), or its class's name")
         return row, numbers, column
 
     def _find(self, number, column, line):
@@ -196,8 +204,9 @@ class LabelFile:
             self._fail(number, column, f"{tail!r} has a decimal comma: write a point")
         if not tail.strip('", \t;'):
             self._fail(number, column, "has no label: give a number, or leave the line out")
-        self._fail(number, column, f"{tail!r} is no number: labels are numbers, the same many in each line. Number the "
-                   "classes that names stand for")
+        self._fail(number, column, f"{tail!r} is neither numbers nor one name: labels are numbers, the same many in "
+                   "each line, or the name of a class, in double quotes where it has a comma, a semicolon, a point or "
+                   "a slash")
 
     def _is_titles(self, number, column, line):
         """Whether a first line names the columns: by the word over the names, or as no field looks like a path or a
@@ -241,6 +250,14 @@ def _shorten(text, alone=False):
     if name[-1:] in (",", ";"):
         name = name[:-1].rstrip(" \t")
     return name, text[at + 1:]
+
+
+def _class_name(tail):
+    """What follows a sample's name, as the name of a class; None where it is more than one field, or none, or without
+    quotes may be a piece of a path: the second half of a wrong name is no label of another sample."""
+    quoted = re.fullmatch(r'"((?:[^"]|"")*)"', tail)
+    name = quoted[1].replace('""', '"') if quoted else None if re.search(r'[",;\t/\\.]', tail) else tail
+    return name if name and _is_text(name) else None
 
 
 def _tail(line, name):

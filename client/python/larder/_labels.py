@@ -1,8 +1,10 @@
-"""labels=: what a batch has in place of class numbers, by position or key: an array, a tensor, a mapping or a CSV."""
+"""labels=: what a batch has in place of class numbers, by position, key or class: an array, a tensor, a mapping or a
+CSV, of numbers, or of the names of classes."""
 
 import numbers
 import operator
 import os
+from collections import namedtuple
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,12 +15,18 @@ from .errors import InvalidArgument, LarderError, NotFound
 _FLOAT32_WHOLE = 2**24  # up to which float32 holds every whole number
 
 
-class Labels:
-    """One row a sample, in the dataset's order. `known` says which samples have one; None: all."""
+# What was given: keys, or None where it is in the dataset's order; rows; and what classes the rows number, or None.
+_Given = namedtuple("_Given", "keys values classes")
 
-    def __init__(self, values, known=None):
+
+class Labels:
+    """One row a sample, in the dataset's order. `known` says which samples have one; None: all. `classes` has the
+    names that the rows number; None: they are numbers of the script's own."""
+
+    def __init__(self, values, known=None, classes=None):
         self.values = values
         self.known = known
+        self.classes = classes
 
     def take(self, indices, files):
         """The labels of a batch; `files` names a sample that has none."""
@@ -43,13 +51,12 @@ def check(given):
     if isinstance(given, (str, os.PathLike)):
         return LabelFile(os.fspath(given))
     if isinstance(given, Mapping):
-        keys, values = list(given), _array([_plain(value) for value in given.values()])
-        return keys, values
+        return _Given(list(given), *_numbered([_plain(value) for value in given.values()]))
     if hasattr(given, "detach"):  # a tensor, which may be on another device
         given = given.detach().cpu().numpy()
     if not hasattr(given, "dtype") and hasattr(given, "__iter__"):
         given = [_plain(row) for row in given]
-    return None, _array(given)
+    return _Given(None, *_numbered(given))
 
 
 def _plain(row):
@@ -62,23 +69,57 @@ def of_dataset(checked, count, files, partial):
     those that have none."""
     if isinstance(checked, LabelFile):
         rows, values = checked.read(count, files)
-        values = _array(values)
+        values, classes = _numbered(values)
     else:
-        keys, values = checked
-        rows = None if keys is None else _positions(keys, count, files)
+        keys, values, classes = checked
+        number = None if keys is None else _numbers_of_classes(keys, files)
+        if number is not None:
+            rows, values = _of_classes(number, values, files())
+        else:
+            rows = None if keys is None else _positions(keys, count, files)
     if rows is None:
         if len(values) != count:
             raise InvalidArgument(f"labels has {len(values)} rows, and the dataset {count} samples: give one for each, "
                                   "in the dataset's order, also with a subset")
-        return Labels(values)
+        return Labels(values, classes=classes)
     placed = np.zeros((count, *values.shape[1:]), values.dtype)
     known = np.zeros(count, bool)
     placed[rows], known[rows] = values, True
     if known.all():
-        return Labels(placed)
+        return Labels(placed, classes=classes)
     if not partial:
         Labels(placed, known).take(np.flatnonzero(~known)[:1], files)
-    return Labels(placed, known)
+    return Labels(placed, known, classes)
+
+
+def _numbered(values):
+    """An array of numbers, and None; of names their places among all names, sorted as ImageFolder sorts, and these."""
+    names = np.asarray(values).tolist() if hasattr(values, "dtype") else values
+    if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+        classes = sorted(set(names))
+        place = {name: number for number, name in enumerate(classes)}
+        return np.array([place[name] for name in names], np.int64), classes
+    return _array(values), None
+
+
+def _numbers_of_classes(keys, files):
+    """The class that each key names; None where one of them names none."""
+    if not keys or not all(isinstance(key, str) for key in keys):
+        return None
+    try:
+        place = {name: number for number, name in enumerate(files().classes)}
+    except LarderError:  # they may be positions
+        return None
+    return [place[key] for key in keys] if all(key in place for key in keys) else None
+
+
+def _of_classes(number, values, files):
+    """The samples of these classes, and the row of each: that of its class."""
+    row_of = np.full(len(files.classes), -1, np.int64)
+    row_of[number] = np.arange(len(number))
+    rows = row_of[files.labels]
+    samples = np.flatnonzero(rows >= 0)
+    return samples, values[rows[samples]]
 
 
 def _positions(keys, count, files):
@@ -118,7 +159,8 @@ def _array(values):
     if array.dtype.kind == "O" or (array.dtype.kind == "f" and not isinstance(values, np.ndarray)):
         array = _as_given(values, array)
     if array.ndim == 0 or array.dtype.kind not in "biufO":
-        raise InvalidArgument("labels is no array of numbers: give one row a sample, all of one length")
+        raise InvalidArgument("labels is no array of numbers, nor of names: give one row a sample, all of one length, "
+                              "or the name of its class")
     if array.dtype.kind == "f":
         return _float32(array)
     if array.dtype.kind == "O" or (array.dtype.kind == "u" and array.size):

@@ -4,7 +4,7 @@ import operator
 import os
 import warnings
 
-from . import _wire, subset as subset_module, transforms
+from . import _wire, subset as subset_module
 from .errors import InvalidArgument
 
 _OUTPUTS = ("auto", "torch", "numpy")
@@ -12,6 +12,7 @@ _OUTPUTS = ("auto", "torch", "numpy")
 
 def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
          all_files, relabel, weight):
+    """pipeline: as JSON text."""
     try:
         fits = _wire.WEIGHT_MIN <= weight <= _wire.WEIGHT_MAX  # nor does what is no number
     except TypeError:
@@ -33,7 +34,7 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
         flags=flags, seed=whole("seed", seed, 0, 2**64 - 1), weight=float(weight),
         local_world_size=0, local_first=0, name=b"", dataset=path_of(dataset),
-        pipeline=transforms.to_json(pipeline).encode(), subset=subset, sets=sets)
+        pipeline=pipeline, subset=subset, sets=sets)
 
 
 # A DataLoader's arguments, and what does the same here.
@@ -138,9 +139,12 @@ def names_of_parts(names, count, zero_copy):
 
 
 def child_name(name):
-    """The name of a copy's job in this process: the Loader's and the process number, cut between two characters where
-    it would be too long."""
-    suffix = b"-%d" % os.getpid()
+    """The name of a copy's job in this process: the Loader's and the process number."""
+    return name_with(name, b"-%d" % os.getpid())
+
+
+def name_with(name, suffix):
+    """A name with that behind it, and cut before it between two characters where it would be too long."""
     end = min(len(name), _wire.NAME_MAX - len(suffix))
     while end < len(name) and name[end] & 0xC0 == 0x80:  # the middle of a character
         end -= 1

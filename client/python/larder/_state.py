@@ -7,7 +7,8 @@ Only str, int and list are in it, so that torch.load(weights_only=True) takes it
     dataset, view   fingerprints, 32 hexadecimal digits each; samples: of the dataset
     times, content  the version of the dataset, as many digits; all 0: not known
     subset     as it was given, or a digest of it where that is long: to be shown
-    seed, shuffle   of the job; pipeline: a digest
+    seed, shuffle   of the job; pipeline: a digest of that epoch's
+    pipelines  [[epoch, pipeline], …] where it is not the same in all epochs; otherwise it is not there
     epoch, batches  where the loop is: how many batches each rank had taken of which epoch
     taken      of shuffle="dependent": "" or the base64 of a bit set over the dataset's indices, behind "b", or behind
                "z" where it is compressed (zlib); "all": the epoch's last batch was taken
@@ -24,7 +25,7 @@ import warnings
 import zlib
 from typing import NamedTuple
 
-from . import _record, _wire
+from . import _pipelines, _record, _wire
 from ._history import Base
 from .errors import FormatError, InvalidArgument, SourceChanged, VersionMismatch
 
@@ -50,14 +51,15 @@ class State(NamedTuple):
     epoch: int
     base: Base
     version: tuple = _record.NO_VERSION
+    schedule: _pipelines.Schedule = None  # None: one pipeline
 
 
 # ── making ──
 
-def of_job(job, info, epoch, base):
+def of_job(job, info, epoch, base, schedule=None):
     """The state of a job's loop, with what the daemon said of its dataset."""
     return State(info.fingerprint, info.view, info.dataset_samples, _shown(job.subset), job.seed, job.shuffle,
-                 _digest(job.pipeline), epoch, base, info.version)
+                 _digest(schedule.at(epoch) if schedule else job.pipeline), epoch, base, info.version, schedule)
 
 
 def to_dict(state):
@@ -66,6 +68,8 @@ def to_dict(state):
             "samples": state.samples, "subset": state.subset, "seed": state.seed, "shuffle": _SHUFFLES[state.shuffle],
             "pipeline": state.pipeline, "epoch": state.epoch, "batches": base.batches,
             "times": _to_hex(state.version[:2]), "content": _to_hex(state.version[2:])}
+    if state.schedule is not None and state.schedule.changes:
+        made["pipelines"] = state.schedule.to_state()
     if state.shuffle == _record.SHUFFLE_DEPENDENT:
         made["taken"] = _ALL if base.over else _packed(base.taken)
     else:
@@ -136,7 +140,7 @@ def from_dict(made):
 def _check_types(made):
     what = "taken" if "taken" in made else "order"
     wanted = {"version", "dataset", "view", "samples", "subset", "seed", "shuffle", "pipeline", "epoch", "batches",
-              what, "check", *(_VERSIONED if made["version"] > VERSION_OLDEST else ())}
+              what, "check", *({"pipelines"} & made.keys()), *(_VERSIONED if made["version"] > VERSION_OLDEST else ())}
     if made.keys() != wanted:
         wrong = sorted(map(str, made.keys() ^ wanted))
         raise FormatError(f"the state is damaged: {wrong[0]:.40} is {'missing' if wrong[0] in wanted else 'foreign'}")
@@ -180,7 +184,8 @@ def _read(made):
     _record.check_base(_record.Record(*fingerprints, made["seed"], shuffle, made["epoch"], base.batches,
                                       made["samples"], base.taken, base.segments))
     return State(*fingerprints, made["samples"], made["subset"], made["seed"], shuffle, made["pipeline"],
-                 made["epoch"], base, version)
+                 made["epoch"], base, version,
+                 _pipelines.from_state(made["pipelines"]) if "pipelines" in made else None)
 
 
 def _from_hex(made, key):

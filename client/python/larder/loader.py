@@ -16,7 +16,7 @@ import time
 import warnings
 import weakref
 
-from . import _control, _labels, _options, _ranks, _state, _stranger, _trainers, _wire
+from . import _control, _labels, _options, _pipelines, _ranks, _state, _stranger, _trainers, _wire, transforms
 from ._buffers import Pool
 from ._dataset import BatchSampler, Content, Dataset, Sampler
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
@@ -25,7 +25,7 @@ from ._own import Own
 from .errors import EpochsOver, InvalidArgument
 
 _PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_with_paths", "_own", "_asked_labels",
-            "_socket", "_timeout_s", "_reconnect_s", "_home_pid", "_given")
+            "_socket", "_timeout_s", "_reconnect_s", "_home_pid", "_given", "_follows_states")
 
 
 _TOLD_S = 1.0  # how long what the daemon told of a job is good
@@ -61,6 +61,7 @@ class Loader:
     pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted; larder.from_torchvision makes
     one of a torchvision Compose. []: no operator, the encoded bytes as they are. None: what the daemon's configuration
     says for the dataset.
+    pipelines: in its place a dictionary from epochs to pipelines, {0: small, 30: large}: each holds until the next one.
     With torch, images are uint8 (B, 3, H, W) in channels-last memory, with NumPy (B, H, W, 3); labels are int64. Where
     samples are encoded bytes and no pixels, images are a list of bytes objects. Batches are the caller's to keep and to
     write to.
@@ -104,10 +105,11 @@ class Loader:
     with_ids       yield (images, labels, indices): positions in the dataset's order, as ImageFolder numbers them
     with_paths     yield the samples' paths too, last: a list of str. A packed store has names in place of files
     labels         in place of class numbers: an array or tensor with a row for each sample in the dataset's order; a
-                   mapping from keys ("class/file.jpg"), paths or positions; or the path of a CSV, whose lines are one
-                   of these and then one number or several. Whole numbers come as int64, others as float32. Of tar
-                   shards also "cls", "json:KEY" or "none": which member of a sample has its label; by default .cls
-                   where there are any
+                   mapping from keys ("class/file.jpg"), paths, positions or classes; or the path of a CSV, whose lines
+                   are a key, path or position and then one number or several. Whole numbers come as int64, others as
+                   float32. Names in place of numbers are classes, numbered in their order: `classes` has them
+                   Of tar shards also "cls", "json:KEY" or "none": which member of a sample has its label; by default
+                   .cls where there are any
     as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries
     transform      a function of the script's own for each image, which is called with a tensor (an array without
                    torch) and gives what takes its place; larder.split gives one. larder.OnBatch(f): f(images, labels)
@@ -121,9 +123,9 @@ class Loader:
     may share an iterator: each batch goes to one of them.
     """
 
-    def __init__(self, dataset, pipeline, batch_size=64, *, drop_last=False, shuffle="dependent", epochs=None, seed=0,
-                 prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False, relabel=False,
-                 name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
+    def __init__(self, dataset, pipeline=None, batch_size=64, *, pipelines=None, drop_last=False, shuffle="dependent",
+                 epochs=None, seed=0, prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False,
+                 relabel=False, name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
                  pin_memory=False, rank=None, world_size=None, job=None, ordered=False, weight=1.0, state=None,
                  reconnect=60, labels=None, with_paths=False, as_dict=None, local_world_size=None, transform=None,
                  collate_fn=None, **foreign):
@@ -132,8 +134,10 @@ class Loader:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
         self._closed = False
         self._given = _ranks.Given(rank, world_size, name or job, local_world_size)
-        asked = _options.job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples,
-                             subset, augment, all_files, relabel, weight)
+        schedule = _pipelines.from_arguments(pipeline, pipelines)
+        self._follows_states = pipelines is None  # where they have other pipelines
+        asked = _options.job(dataset, schedule.at(0), batch_size, drop_last, shuffle, epochs, seed, prefetch,
+                             bad_samples, subset, augment, all_files, relabel, weight)
         of_source = _options.labels_of_source(labels)
         labels = None if of_source else labels
         asked = asked._replace(dataset=_options.with_labels(asked.dataset, of_source),
@@ -151,7 +155,7 @@ class Loader:
         self._timeout_s = None if timeout is None else _options.seconds("timeout", timeout)
         self._reconnect_s = _options.seconds("reconnect", reconnect)
         self._home_pid = os.getpid()
-        self._reset(asked)
+        self._reset(asked, schedule)
         if state is not None:
             self._load(state, 4)
         self._job.open()
@@ -161,9 +165,10 @@ class Loader:
             self.close()
             raise
         self._warn_empty(3)
+        self._content.warn_flat(4)
 
-    def _reset(self, asked):
-        self._job = Job(asked, self._given, self._socket, self._timeout_s, self._reconnect_s, self._home_pid)
+    def _reset(self, asked, schedule):
+        self._job = Job(asked, self._given, self._socket, self._timeout_s, self._reconnect_s, self._home_pid, schedule)
         self._pool = None
         self._content = Content(self, self._asked_labels)
         self._current = None      # the iterator that was made last, weakly
@@ -246,11 +251,13 @@ class Loader:
 
     @property
     def classes(self):
-        return list(self._known().classes)
+        """The names that labels number: the dataset's classes, or those that labels= names."""
+        known, given = self._known().classes, self._content.labels()
+        return list(known if given is None or given.classes is None else given.classes)
 
     @property
     def class_to_idx(self):
-        return {name: index for index, name in enumerate(self._known().classes)}
+        return {name: index for index, name in enumerate(self.classes)}
 
     @property
     def name(self):
@@ -298,6 +305,12 @@ class Loader:
         forward."""
         current = self._current and self._current()
         self._job.set_epoch(_options.whole("epoch", epoch, 0, _wire.EPOCHS_MAX - 1), current is not None)
+
+    @_in_turn
+    def set_pipeline(self, pipeline):
+        """Gives the next epoch and all behind it another pipeline, of another size for instance. The epoch that the
+        loop is in keeps its own. States have it."""
+        self._job.schedule.change(self._job.epoch, transforms.to_json(pipeline).encode())
 
     def stats(self):
         """What this loader has given so far: samples, batches, wait_s (the seconds that it waited for batches), and
@@ -370,9 +383,12 @@ class Loader:
 
     def _load(self, made, stacklevel):
         state = _state.from_dict(made)
-        self._job.link.check_open()
-        _state.check_job(state, self._job.asked, stacklevel)
-        self._job.load(state)
+        job = self._job
+        job.link.check_open()
+        schedule = state.schedule if state.schedule and self._follows_states else job.schedule
+        _state.check_job(state, job.asked._replace(pipeline=schedule.at(state.epoch)), stacklevel)
+        job.load(state)
+        job.schedule = schedule
 
     # ── life ──
 
@@ -418,13 +434,13 @@ class Loader:
     def __getstate__(self):
         job = self._job
         return dict({key: self.__dict__[key] for key in _PICKLED}, job=job.asked._asdict(), _weight=job.weight,
-                    _epoch=job.epoch, _loaded=job.loaded)
+                    _epoch=job.epoch, _loaded=job.loaded, _schedule=job.schedule)
 
     def __setstate__(self, state):
-        asked, wanted = state.get("job"), {*_PICKLED, "job", "_weight", "_epoch", "_loaded"}
+        asked, wanted = state.get("job"), {*_PICKLED, "job", "_weight", "_epoch", "_loaded", "_schedule"}
         asked = _wire.Register(**(asked if isinstance(asked, dict) and state.keys() >= wanted else {}))
         self.__dict__.update({key: state[key] for key in _PICKLED})
-        self._reset(asked)
+        self._reset(asked, state["_schedule"])
         self._job.weight, self._job.epoch = state["_weight"], state["_epoch"]
         if state["_loaded"] is not None:
             self._job.load(state["_loaded"])
@@ -437,6 +453,7 @@ class Loader:
     def __iter__(self):
         _trainers.check()
         job = self._job
+        job.follow()
         job.open(beginning=True)
         self._warn_empty(4)
         if job.asked.epochs and job.epoch >= job.asked.epochs:

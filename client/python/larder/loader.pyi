@@ -33,9 +33,10 @@ class Loader:
     def __init__(
         self,
         dataset: _Path,
-        pipeline: _Pipeline | None,
+        pipeline: _Pipeline | None = None,
         batch_size: SupportsIndex = 64,
         *,
+        pipelines: Mapping[int, _Pipeline] | None = None,
         drop_last: bool = False,
         shuffle: Literal["dependent", "strict", "none"] | bool = "dependent",
         epochs: SupportsIndex | None = None,
@@ -106,6 +107,7 @@ class Loader:
     @property
     def epoch(self) -> int: ...
     def set_epoch(self, epoch: SupportsIndex) -> None: ...
+    def set_pipeline(self, pipeline: _Pipeline | None) -> None: ...
     def stats(self) -> _Stats: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: dict[str, Any]) -> None: ...

@@ -34,7 +34,8 @@ class Labels(Case):
                 ([np.uint64(2**63), np.int64(-1)], "int64"), ([[2**63, 1], [1, 1]], "int64"),
                 (np.array([2**70, 1], object), "int64"), ([2**24 + 1, 0.5], "beside fractions"),
                 (np.array([2.0**24 + 1, 3]), "float32"), ([2.0**24 + 1], "float32"), ([1e300, 0.5], "float32"),
-                ([1e-60, 0.5], "float32"), (np.array(["a"], object), "no array of numbers"),
+                ([1e-60, 0.5], "float32"), (np.array(["a", None], object), "no array of numbers"),
+                (["a", 1], "nor of names"),
                 ([1j], "no array of numbers"), ([None], "no array of numbers"), (5, "no array of numbers")):
             with self.assertRaisesRegex(larder.InvalidArgument, words):
                 _labels.check(given)

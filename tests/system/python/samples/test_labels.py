@@ -1,12 +1,14 @@
 """labels=: arrays, mappings and CSVs by key, path or position, in place of class numbers."""
 
 import os
+import shutil
+import subprocess
 import tempfile
 
 import numpy as np
 
 import above  # noqa: F401
-from system import Case, files_of, larder, main, tree
+from system import BIN, Case, files_of, larder, main, tree
 
 COUNT = 40
 
@@ -52,6 +54,62 @@ class Labels(Case):
         path = self.csv("file,left,right", *(f"{n},{a},{b}" for n, (a, b) in enumerate(rows)))
         self.gives(self.loader(daemon, self.dataset, labels=path), np.array(rows, np.float32))
 
+    def test_names(self):
+        """Names in place of numbers are classes in their order, in each form that names may come in."""
+        daemon = self.daemon()
+        names = [("tabby cat", "dog", "elk, large", "a \"b\"")[n % 4] for n in range(COUNT)]
+        classes = sorted(set(names))
+        expected = [classes.index(name) for name in names]
+        quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+        for given in (names, np.array(names), np.array(names, object), dict(zip(self.keys, names)),
+                      dict(enumerate(names)),
+                      self.csv("id,breed", *(f"{key},{name}" for key, name in zip(self.keys, quoted))),
+                      self.csv("id\tbreed", *(f"{n}\t{name}" for n, name in enumerate(quoted)))):
+            with self.subTest(type(given).__name__), self.loader(daemon, self.dataset, labels=given) as loader:
+                self.gives(loader, np.array(expected, np.int64))
+                self.assertEqual(loader.classes, classes)
+                self.assertEqual(loader.dataset.class_to_idx, {name: n for n, name in enumerate(classes)})
+                self.assertEqual(loader.dataset.targets, expected)
+        plain = self.csv(*(f"{key}, {name}" for key, name in zip(self.keys, ("tabby cat", "dog") * COUNT)))
+        with self.loader(daemon, self.dataset, labels=plain) as loader:
+            self.assertEqual(loader.classes, ["dog", "tabby cat"])
+
+    def test_by_class(self):
+        """A mapping from the dataset's classes, to numbers, vectors or names of coarser classes. Classes that a subset
+        leaves out need none."""
+        daemon = self.daemon()
+        classes = sorted({key.split("/")[0] for key in self.keys})
+        number = np.array([classes.index(key.split("/")[0]) for key in self.keys])
+        vectors = np.arange(len(classes) * 2).reshape(-1, 2)
+        for rows, expected in (([7, 5, 9], np.array([7, 5, 9])[number]),
+                               (list(vectors), vectors[number]), (["b", "a", "b"], np.array([1, 0, 1])[number])):
+            with self.subTest(rows), self.loader(daemon, self.dataset, labels=dict(zip(classes, rows))) as loader:
+                self.gives(loader, expected)
+        some = {classes[1]: 3}
+        with self.loader(daemon, self.dataset, labels=some, subset=larder.Classes(classes[1])) as loader:
+            self.gives(loader, np.full(COUNT, 3))
+        with self.assertRaisesRegex(larder.InvalidArgument, f"none for sample 0, {self.keys[0]}"):
+            self.loader(daemon, self.dataset, labels=some)
+
+    def test_flat(self):
+        """A folder of images alone is trained on: with a warning that all labels are 0, or with labels by name; its
+        store gives the same."""
+        daemon, flat = self.daemon(), os.path.join(self.folder, "flat")
+        os.mkdir(flat)
+        for path in files_of(self.dataset):
+            shutil.copy(path, flat)
+        names = sorted(os.listdir(flat))
+        with self.assertWarnsRegex(UserWarning, "no class folders: every label is 0"):
+            loader = self.loader(daemon, flat, with_paths=True)
+        self.gives((batch[:3] for batch in loader), np.zeros(len(names), np.int64))
+        self.assertEqual(loader.dataset.samples, [(os.path.join(flat, name), 0) for name in names])
+        loader.close()
+        given, store = {name: len(name) + n for n, name in enumerate(names)}, os.path.join(self.folder, "flat.store")
+        subprocess.run([os.path.join(BIN, "larder"), "pack", flat, store, "--quiet"], check=True)
+        for dataset in (flat, store):
+            with self.subTest(dataset), self.loader(daemon, dataset, labels=given) as loader:
+                self.gives(loader, list(given.values()))
+
     def test_torch(self):
         """A tensor's values come as a tensor."""
         try:
@@ -80,12 +138,14 @@ class Labels(Case):
         """What is wrong is said when the Loader is made."""
         daemon = self.daemon()
         for given, words in (
-                (np.zeros(COUNT + 1), "41 rows"), (["a"] * COUNT, "numbers"),
+                (np.zeros(COUNT + 1), "41 rows"), (["a"] * (COUNT - 1) + [1], "nor of names"), (["a"], "1 rows"),
                 (3, "numbers"), ([[1], [2, 3]], "numbers"),
                 ({"no/such.jpg": 1}, "no/such.jpg"), ({COUNT: 1}, "40 to 40"), ({0: 1, "0": 2}, "twice"),
                 (self.csv("0,1", "1,1,2"), "labels.csv:2:1: has 2"), (self.csv("a", "b"), "labels.csv:1:1"),
                 (self.csv("0", "1"), "labels.csv:1:2: has no label"),
-                (self.csv("0,1", "1,cat"), "2:3: 'cat' is no number"),
+                (self.csv("0,1", "1,cat"), "2:1: has 'cat', and the lines before it have 1"),
+                (self.csv("0,cat", "1,cat,dog"), "2:3: 'cat,dog' is neither"), (self.csv("0,cat", "1,7"), "2:1: has 7"),
+                (self.csv(f"{self.keys[0]} b/x.jpg"), "'b/x.jpg' is neither"),
                 (self.csv("0,1", f"1,{2**63}"), "2:1: a number is beyond"), (self.csv("0;1,5"), "decimal comma"),
                 (self.csv(",path,label", "0,a/b.jpg,1"), "index=False"), (self.csv("0,1", "1,"), "2:3: has no label"),
                 (self.csv("0,1", "40,1"), "2:1: position 40 is beyond"), (self.csv("7,1", "7,1"), "2:1: .* line 1")):

@@ -153,8 +153,8 @@ static void test_refusals(void **state)
 {
     (void)state;
     tree_folder("%s/nothing", root);
+    tree_file("x", "%s/notes/readme.txt", root);
     tree_file("x", "%s/flat/a.jpg", root);
-    tree_file("x", "%s/flat/b.jpg", root);
     tree_folder("%s/hollow/a", root);
     tree_folder("%s/hollow/b", root);
     tree_file("x", "%s/partly/full/a.jpg", root);
@@ -170,7 +170,7 @@ static void test_refusals(void **state)
     assert_refused("missing", LARDER_ENOENT, "No such file");
     assert_refused("flat/a.jpg", LARDER_EINVAL, "not a folder");
     assert_refused("nothing", LARDER_EINVAL, "no class folders");
-    assert_refused("flat", LARDER_EINVAL, "CLASS/IMAGE.jpg");
+    assert_refused("notes", LARDER_EINVAL, "CLASS/IMAGE.jpg");
     assert_refused("hollow", LARDER_EINVAL, "no image in any of its 2 class folders");
     assert_refused("partly", LARDER_EINVAL, "2 of 3 classes: texts, void");
     assert_refused("looped", LARDER_EINVAL, "'c/d/back' leads back to c");
@@ -182,6 +182,38 @@ static void test_refusals(void **state)
     struct catalog_stats stats;
     catalog_stats(the_catalog, &stats);
     assert_int_equal(stats.datasets, 0);
+}
+
+/* A folder that has images and no folders is a dataset of one class. Its files are known by their names, and shared
+ * with a tree in which it is a class. With a folder beside them they are files at the root again. */
+static void test_flat(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"a.jpg", "b.png"};
+    char bytes[3] = "";
+    tree_file("1", "%s/t/flat/b.png", root);
+    tree_file("22", "%s/t/flat/a.jpg", root);
+    tree_file("3", "%s/t/flat/note.txt", root);
+    struct dataset *flat = open_below("t/flat"), *above = open_below("t"), *again = open_below("t/flat");
+    assert_keys(flat, keys, 2);
+    assert_ptr_equal(flat, again);
+    assert_int_equal(dataset_classes(flat), 1);
+    assert_string_equal(dataset_class(flat, 0), ".");
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(dataset_label(flat, i), 0);
+        assert_int_equal(dataset_id(flat, i), dataset_id(above, i));
+    }
+    assert_int_equal(dataset_read(flat, 0, bytes, NULL), 0);
+    assert_string_equal(bytes, "22");
+    dataset_unref(&again);
+    dataset_unref(&flat);
+    dataset_unref(&above);
+    tree_file("4", "%s/t/flat/c.jpg", root);
+    flat = open_below("t/flat");
+    assert_int_equal(dataset_count(flat), 3);
+    dataset_unref(&flat);
+    tree_folder("%s/t/flat/empty", root);
+    assert_refused("t/flat", LARDER_EINVAL, "no image in any of its 1 class folders");
 }
 
 /* Several classes fail, and several threads read them: the error is always that of the first class. */
@@ -309,17 +341,12 @@ int main(void)
 {
     log_set_level(LOG_WARN);
     const struct CMUnitTest tests[] = {
-        TEST(test_order),
-        TEST(test_names),
-        TEST(test_shared_ids),
-        TEST(test_one_file_many_times),
-        TEST(test_refusals),
-        TEST(test_first_error),
-        TEST(test_no_permission),
-        TEST(test_fingerprint),
-        TEST(test_outlives_catalog),
-        TEST(test_idle_bounded),
-        TEST(test_all_files),
+        TEST(test_order),        TEST(test_names),
+        TEST(test_shared_ids),   TEST(test_one_file_many_times),
+        TEST(test_refusals),     TEST(test_flat),
+        TEST(test_first_error),  TEST(test_no_permission),
+        TEST(test_fingerprint),  TEST(test_outlives_catalog),
+        TEST(test_idle_bounded), TEST(test_all_files),
     };
     return cmocka_run_group_tests_name("catalog", tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ static void end_piece(struct governor_live *live, uint32_t index, uint32_t sampl
     rest.class = rest.classed = 0;
     governor_live_on_read(
         live, &(struct worker_read){.queue = task.queue,
-                                    .place = task.place,
+                                    .origin = task.origin,
                                     .samples = samples,
                                     .class = task.class,
                                     .classed = task.classed,
@@ -293,9 +293,9 @@ static void test_no_read_is_lost(void **state)
                 end_piece(live, index, samples, 1 + random_below(&rng, 50));
             }
         }
-        uint32_t at[READS_PLACES] = {0};
+        uint32_t at[READS_ORIGINS] = {0};
         for (uint32_t i = 0; i < n_given; i++)
-            assert_true(++at[given[i].place] <= 6);
+            assert_true(++at[given[i].origin] <= 6);
     }
     for (uint32_t job = 0; job < 8; job++) {
         if (there[job])
