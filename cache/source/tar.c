@@ -68,7 +68,7 @@ static int join(struct tar_walk *walk, struct index *index, struct error *err)
     size_t count = walk->shards.count, samples = 0;
     for (size_t i = 0; i < count; i++)
         samples += walk->parts[i].sample_count;
-    struct tar_label *labels = malloc((samples + 1) * sizeof *labels);
+    struct label *labels = malloc((samples + 1) * sizeof *labels);
     uint64_t shift = index->strings_len_bytes;
     if (!labels)
         return join_failed(walk, LARDER_ENOMEM, err);

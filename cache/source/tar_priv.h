@@ -3,6 +3,7 @@
 #ifndef LARDER_CACHE_SOURCE_TAR_PRIV_H
 #define LARDER_CACHE_SOURCE_TAR_PRIV_H
 
+#include "cache/source/labels.h"
 #include "cache/source/tar.h"
 #include "cache/source/tar_group.h"
 #include "cache/source/tar_reader.h"
@@ -11,19 +12,11 @@
 /* ── tar_labels.c ── */
 
 #define TAR_LABEL_BYTES_MAX 65536u /* the longest member that is read for a label */
-#define TAR_CLASSES_MAX (1u << 20) /* labels are below it */
 
 /* Where labels come from. */
 struct tar_labels {
     enum { LABELS_ANY, LABELS_NONE, LABELS_CLS, LABELS_JSON } from; /* LABELS_ANY: .cls, where all have one */
     char key[256];                                                  /* LABELS_JSON: the word in the .json */
-};
-
-/* What a sample's members say of its label. */
-struct tar_label {
-    enum { LABEL_NONE, LABEL_NUMBER, LABEL_TEXT } kind;
-    int64_t number;
-    uint64_t text; /* offset in the index's strings */
 };
 
 /* tar_labels_parse reads what stands behind "#labels=". LARDER_EINVAL. Pure. */
@@ -33,17 +26,16 @@ bool tar_labels_want(const struct tar_labels *labels, const char *part);
 /* tar_label_read finds the label in such a part's bytes. It appends a text to the index's strings. What is said in err
  * names neither shard nor sample. LARDER_EINVAL, LARDER_ENOMEM. Pure. */
 int tar_label_read(const struct tar_labels *labels, const uint8_t *bytes, size_t len, struct index *strings,
-                   struct tar_label *out, struct error *err);
-/* tar_labels_apply makes classes of the labels of all samples, and gives the samples their numbers. Numbers stay what
- * they are; texts are sorted as names of folders are. LARDER_EINVAL, LARDER_ENOMEM. */
-int tar_labels_apply(const struct tar_labels *labels, const struct tar_label *found, struct index *index,
+                   struct label *out, struct error *err);
+/* tar_labels_apply is labels_apply for shards. */
+int tar_labels_apply(const struct tar_labels *labels, const struct label *found, struct index *index,
                      struct error *err);
 
 /* ── tar_shard.c ── */
 
 /* What one shard has, besides its index. */
 struct tar_found {
-    struct tar_label *labels; /* one a sample */
+    struct label *labels; /* one a sample */
     size_t label_cap;
     uint64_t imageless, repeated; /* samples without an image, and those that a repeated part began */
     bool damaged, more;           /* more: another archive follows behind its end */

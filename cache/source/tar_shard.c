@@ -22,7 +22,7 @@ struct gathered {
     bool open;
     unsigned rank; /* of its image; 0: none yet */
     uint64_t header, size, proof;
-    struct tar_label label;
+    struct label label;
     char name[TAR_NAME_MAX + 1]; /* of its image, or of its first member */
 };
 
@@ -112,7 +112,7 @@ static int add_sample(struct shard *shard, const char *name, uint64_t size, stru
 /* A sample that is damaged, or what takes the place of all that cannot be found. */
 static int add_unreachable(struct shard *shard, const char *name, enum tar_fault fault, uint64_t at)
 {
-    shard->sample.label = (struct tar_label){.kind = LABEL_NONE};
+    shard->sample.label = (struct label){.kind = LABEL_NONE};
     int code = add_sample(shard, name, 0, (struct index_place){.offset = at, .proof = fault});
     if (!code)
         shard->index->samples[shard->index->sample_count - 1].flags = INDEX_UNREACHABLE;
@@ -168,7 +168,7 @@ static int take_member(struct shard *shard, const struct placed *member)
         shard->found->repeated += place == TAR_REPEATS;
         sample->open = true;
         sample->rank = 0;
-        sample->label = (struct tar_label){.kind = LABEL_NONE};
+        sample->label = (struct label){.kind = LABEL_NONE};
         memcpy(sample->name, member->name, member->name_len + 1);
     }
     const char *part = member->name + key_len + 1;
