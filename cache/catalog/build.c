@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include "cache/catalog/catalog_priv.h"
+#include "cache/source/list.h"
 #include "cache/source/runs.h"
 #include "cache/source/tar.h"
 #include "cache/source/tree.h"
@@ -13,7 +14,7 @@
 #include "common/log.h"
 
 /* The kinds of sources: a text is of the first that takes it. */
-static const struct source_kind *const kinds[] = {&tar_kind, &store_kind, &tree_kind};
+static const struct source_kind *const kinds[] = {&store_kind, &list_kind, &tar_kind, &tree_kind};
 
 struct builder {
     char *checkpoint_dir; /* NULL: keep none */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "cache/catalog/catalog_priv.h"
+#include "cache/source/list.h"
 #include "cache/source/tar_text.h"
 #include "common/check.h"
 
@@ -294,6 +295,8 @@ static int resolve(const char *path, char **out, struct error *err)
     bool there = stat(path, &st) == 0;
     if (there && S_ISDIR(st.st_mode) && (*out = realpath(path, NULL)))
         return 0;
+    if (list_text_is(path))
+        return list_text_resolve(path, out, err);
     if (tar_text_is(path))
         return tar_text_resolve(path, out, err);
     if (there && S_ISREG(st.st_mode))

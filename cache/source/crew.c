@@ -44,7 +44,7 @@ static void do_some(void *arg)
     }
     if (member->err.code)
         atomic_store_explicit(&crew->failed, true, memory_order_relaxed);
-    if (own)
+    if (own && work->own_free)
         work->own_free(own);
     free(own);
 }

@@ -13,7 +13,7 @@ struct crew_work {
     /* Does one part. `own` is memory of the thread, of own_bytes, zeros at first. */
     int (*one)(void *context, void *own, size_t part, struct error *err);
     size_t own_bytes;
-    void (*own_free)(void *own); /* frees what the memory holds, not itself */
+    void (*own_free)(void *own); /* frees what the memory holds, not itself; NULL: nothing */
     uint64_t device;             /* that it reads from: see common/aside.h */
 };
 

@@ -152,9 +152,10 @@ static int take_texts(const struct label *found, struct index *index, struct err
         index->samples[named[i].sample].label = (int32_t)index->class_count - 1;
     }
     free(named);
-    return code ? error_set(err, code, code == LARDER_ELIMIT ? "more than 1,048,576 different labels"
-                                                             : "out of memory for classes")
-                : 0;
+    return code
+               ? error_set(err, code,
+                           code == LARDER_ELIMIT ? "more than 1,048,576 different labels" : "out of memory for classes")
+               : 0;
 }
 
 int labels_apply(const struct labels_wish *wish, const struct label *found, struct index *index, struct error *err)

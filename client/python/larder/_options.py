@@ -4,7 +4,7 @@ import operator
 import os
 import warnings
 
-from . import _wire, subset as subset_module
+from . import _list_file, _wire, subset as subset_module
 from .errors import InvalidArgument
 
 _OUTPUTS = ("auto", "torch", "numpy")
@@ -84,7 +84,9 @@ def seconds(what, value):
 
 def path_of(dataset):
     """A folder as an absolute path, since the daemon has another working folder; a bare name that is no folder here is
-    one of the daemon's configuration."""
+    one of the daemon's configuration. A list of paths is the file that has them."""
+    if isinstance(dataset, (list, tuple)):
+        dataset = _list_file.made_of(dataset)
     try:
         text = os.path.expanduser(os.fspath(dataset))
     except TypeError:
@@ -104,14 +106,19 @@ def path_of(dataset):
 def _absolute(text):
     slash = "/" if isinstance(text, str) else b"/"
     if slash in text or text in (os.curdir, os.pardir, b".", b"..") or os.path.isdir(text) or \
-            os.fsdecode(text).endswith(".tar"):
+            os.fsdecode(text).endswith((".tar", *_list_file.ENDINGS)):
         text = os.path.abspath(os.path.expanduser(text))
     return text
 
 
-def labels_of_source(labels):
-    """labels= where it says what the samples of tar shards have their labels from, and no labels; else None."""
-    return labels if isinstance(labels, str) and (labels in ("cls", "none") or labels.startswith("json:")) else None
+def labels_of_source(dataset, labels):
+    """labels= where it says what the samples of tar shards, or of a list, have their labels from, and no labels; else
+    None."""
+    if not isinstance(labels, str):
+        return None
+    if _list_file.split(os.fsdecode(dataset)) is not None and not os.path.isfile(os.path.expanduser(labels)):
+        return labels
+    return labels if labels in ("cls", "none") or labels.startswith("json:") else None
 
 
 def with_labels(dataset, labels):

@@ -138,7 +138,7 @@ class Loader:
         self._follows_states = pipelines is None  # where they have other pipelines
         asked = _options.job(dataset, schedule.at(0), batch_size, drop_last, shuffle, epochs, seed, prefetch,
                              bad_samples, subset, augment, all_files, relabel, weight)
-        of_source = _options.labels_of_source(labels)
+        of_source = _options.labels_of_source(asked.dataset, labels)
         labels = None if of_source else labels
         asked = asked._replace(dataset=_options.with_labels(asked.dataset, of_source),
                                flags=asked.flags | (_wire.ORDERED if ordered else 0) |

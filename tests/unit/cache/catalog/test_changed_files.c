@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cache/catalog/catalog_priv.h"
+#include "cache/source/files.h"
 #include "cache/source/tree.h"
 #include "common/log.h"
 #include "tests/unit/cache/catalog/catalog_fixture.h"
