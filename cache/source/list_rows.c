@@ -61,15 +61,13 @@ static int put(struct list_rows *rows, struct field *field, char c, struct error
 {
     if (c == '\0')
         return fail(rows, LARDER_EFORMAT, "a zero byte, as UTF-16 has them: save the file as UTF-8", err);
+    if (field->len == LIST_FIELD_BYTES_MAX)
+        return fail(rows, LARDER_EFORMAT, "a field is longer than 64 KiB: is a double quote missing?", err);
     if (field->len + 1 >= field->cap) {
         size_t cap = field->cap * 2 + 256;
-        char *grown = field->len < LIST_FIELD_BYTES_MAX ? realloc(field->text, cap) : NULL;
+        char *grown = realloc(field->text, cap);
         if (!grown)
-            return fail(rows, field->len < LIST_FIELD_BYTES_MAX ? LARDER_ENOMEM : LARDER_EFORMAT,
-                        field->len < LIST_FIELD_BYTES_MAX ? "out of memory"
-                                                          : "a field is longer than 64 KiB: is a "
-                                                            "double quote missing?",
-                        err);
+            return fail(rows, LARDER_ENOMEM, "out of memory", err);
         field->text = grown;
         field->cap = cap;
     }
