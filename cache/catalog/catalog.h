@@ -123,7 +123,7 @@ void dataset_version(const struct dataset *dataset, struct dataset_version *out)
 
 /* What a dataset is made of. */
 struct dataset_look {
-    const char *kind;     /* "class folders", "tar shards", "a packed store" */
+    const char *kind;     /* "class folders", "a list of files", "tar shards", "a packed store" */
     uint32_t unreachable; /* samples that could not be reached when it was indexed, or are damaged */
     uint32_t shards;      /* files that hold several samples each; 0: it has none, or is a store */
     uint64_t shard_bytes;

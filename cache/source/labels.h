@@ -19,8 +19,8 @@ struct label {
 int label_take(const char *text, size_t len, struct index *strings, struct label *out, struct error *err);
 int label_take_name(const char *text, size_t len, struct index *strings, struct label *out, struct error *err);
 
-/* json_is_flat says whether nothing in a JSON text lies deeper than JSON_DEPTH_MAX. The parser calls itself for what lies
- * within something else, and a thread may have little stack. Pure. */
+/* json_is_flat says whether nothing in a JSON text lies deeper than JSON_DEPTH_MAX. The parser calls itself for what
+ * lies within something else, and a thread may have little stack. Pure. */
 bool json_is_flat(const void *json, size_t len);
 #define JSON_DEPTH_MAX 32
 

@@ -421,6 +421,7 @@ static bool unchanged(struct source *source, const struct interrupt *interrupt, 
 }
 
 const struct source_kind list_kind = {
+    .name = "a list of files",
     .bytes = sizeof(struct source),
     .is = is_list,
     .index = index_list,

@@ -16,8 +16,8 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 static const char usage[] =
     "usage: larder look SOURCE\n"
     "\n"
-    "Says what a dataset is, from class folders, tar shards or a store: its samples, sizes and labels, how it will be\n"
-    "read, and what would make that cheaper. No image is read.\n";
+    "Says what a dataset is, from class folders, a list, tar shards or a store: its samples, sizes and labels, how it\n"
+    "will be read, and what would make that cheaper. No image is read.\n";
 
 struct sizes {
     uint64_t sum, least, most;

@@ -56,8 +56,9 @@ def _in_turn(method):
 class Loader:
     """Batches of a dataset, prepared by the daemon: an iterable of (images, labels), one pass an epoch.
 
-    dataset: a folder with one folder a class, a packed store, tar shards ("/data/train-{000000..000146}.tar", a glob,
-    several joined by "::", a folder of them), or a dataset's name in the daemon's configuration.
+    dataset: a folder with one folder a class, or with images alone; a CSV, TSV or JSON Lines file of paths and labels;
+    a list of paths; tar shards ("/data/train-{000000..000146}.tar", a glob, several joined by "::", a folder of them);
+    a packed store; or a dataset's name in the daemon's configuration. docs/data.md has more of each.
     pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted; larder.from_torchvision makes
     one of a torchvision Compose. []: no operator, the encoded bytes as they are. None: what the daemon's configuration
     says for the dataset.
