@@ -113,18 +113,28 @@ static int check_options(const struct larder_options *o, struct error *err)
     return check_text("subset", o->subset, WIRE_SPEC_MAX, err);
 }
 
-/* dataset_path makes a relative folder absolute: the daemon runs elsewhere. */
+/* dataset_path makes relative paths absolute: the daemon runs elsewhere. Several patterns of tar shards are joined by
+ * "::". */
 static int dataset_path(const char *dataset, char *out, size_t size, struct error *err)
 {
-    bool folder = strchr(dataset, '/') || strcmp(dataset, ".") == 0 || strcmp(dataset, "..") == 0;
-    char here[WIRE_PATH_MAX + 1] = "";
-    if (folder && *dataset != '/' && !getcwd(here, sizeof here))
-        return error_set(err, LARDER_EIO, "the current folder, which %s is relative to, has no path: %s", dataset,
-                         strerror(errno));
-    int len = snprintf(out, size, "%s%s%s", here, *here ? "/" : "", dataset);
-    if (len < 0 || (size_t)len >= size)
-        return error_set(err, LARDER_ELIMIT, "the dataset's path has more than %zu bytes with the current folder",
-                         size - 1);
+    size_t used = 0;
+    for (const char *part = dataset, *end; part; part = *end ? end + 2 : NULL) {
+        end = strstr(part, "::");
+        end = end ? end : part + strlen(part);
+        size_t len = (size_t)(end - part);
+        bool dots = len && len <= 2 && strspn(part, ".") >= len;
+        bool folder = dots || memchr(part, '/', len) || (len > 4 && memcmp(end - 4, ".tar", 4) == 0);
+        char here[WIRE_PATH_MAX + 1] = "";
+        if (folder && *part != '/' && !getcwd(here, sizeof here))
+            return error_set(err, LARDER_EIO, "the current folder, which %s is relative to, has no path: %s", dataset,
+                             strerror(errno));
+        int put = snprintf(out + used, size - used, "%s%s%s%.*s", used ? "::" : "", here, *here ? "/" : "", (int)len,
+                           part);
+        if (put < 0 || (size_t)put >= size - used)
+            return error_set(err, LARDER_ELIMIT, "the dataset's path has more than %zu bytes with the current folder",
+                             size - 1);
+        used += (size_t)put;
+    }
     return 0;
 }
 

@@ -4,14 +4,17 @@
 #include <sys/random.h>
 
 #include "cache/catalog/catalog_priv.h"
+#include "cache/source/list.h"
+#include "cache/source/runs.h"
+#include "cache/source/tar.h"
 #include "cache/source/tree.h"
 #include "cache/store/store.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
 
-/* The kinds of sources: a folder is of the first that takes it. */
-static const struct source_kind *const kinds[] = {&store_kind, &tree_kind};
+/* The kinds of sources: a text is of the first that takes it. */
+static const struct source_kind *const kinds[] = {&store_kind, &list_kind, &tar_kind, &tree_kind};
 
 struct builder {
     char *checkpoint_dir; /* NULL: keep none */
@@ -147,22 +150,22 @@ static void count(struct builder *builder, uint64_t *counter)
 static bool load_checkpoint(struct builder *builder, const struct source_kind *kind, const struct source_wish *wish,
                             struct dataset_parts *parts)
 {
-    const char *path = wish->path;
+    const char *text = wish->text;
     struct source *source = NULL;
     struct error problem;
     int code = parts->checkpoint ? source_create(kind, &source, &problem) : LARDER_ENOENT;
     if (!code)
-        code = checkpoint_load(parts->checkpoint, path, wish->interrupt, &source->index, &problem);
+        code = checkpoint_load(parts->checkpoint, text, wish->interrupt, &source->index, &problem);
     if (code) {
         if (code != LARDER_ENOENT && code != LARDER_EGONE)
-            log_warn_limited("msg=\"catalog checkpoint is rebuilt\" source=\"%s\" err=\"%s\"", path, problem.text);
+            log_warn_limited("msg=\"catalog checkpoint is rebuilt\" source=\"%s\" err=\"%s\"", text, problem.text);
         source_free(&source);
         return false;
     }
     bool settled, moved = kind->restore(source);
     if (!kind->unchanged(source, wish->interrupt, &settled)) {
         if (!interrupt_is_set(wish->interrupt))
-            log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", path);
+            log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", text);
         source_free(&source);
         return false;
     }
@@ -170,6 +173,19 @@ static bool load_checkpoint(struct builder *builder, const struct source_kind *k
     parts->unsaved = settled || moved;
     count(builder, &builder->checkpoints_loaded);
     return true;
+}
+
+/* Whether a source's chunks are to be of samples that lie behind each other, which one read brings. */
+static bool suits_runs(const struct source *source, uint32_t size)
+{
+    if (source->index.blob_count == 0)
+        return false;
+    bool mixed = runs_mixed(&source->index, size);
+    if (!mixed)
+        log_info_limited("msg=\"samples of a class lie together, so a chunk's are read one by one: write the shards "
+                         "anew, shuffled, or use larder pack\" source=\"%s\"",
+                         source->index.text);
+    return mixed;
 }
 
 /* Gives a source whose container has no chunks some. */
@@ -181,10 +197,12 @@ static int draw_chunks(struct builder *builder, struct source *source)
     uint32_t size = builder->chunk_size;
     uint64_t seed = builder->chunk_seed;
     pthread_mutex_unlock(&builder->lock);
+    if (suits_runs(source, size))
+        return runs_shuffle(&source->index, size, seed, &source->chunking);
     return chunking_shuffle((uint32_t)source->index.sample_count, size, seed, &source->chunking);
 }
 
-static int kind_of(const char *path, const struct source_kind **out, struct error *err)
+static int kind_of(const char *text, const struct source_kind **out, struct error *err)
 {
     bool is = false;
     int code = 0;
@@ -192,7 +210,7 @@ static int kind_of(const char *path, const struct source_kind **out, struct erro
         *out = kinds[i];
         is = !kinds[i]->is;
         if (!is)
-            code = kinds[i]->is(path, &is, err);
+            code = kinds[i]->is(text, &is, err);
     }
     return code;
 }
@@ -202,11 +220,11 @@ static int index_source(struct builder *builder, const struct source_wish *wish,
                         struct dataset_parts *parts, struct error *err)
 {
     const struct source_kind *kind;
-    int code = kind_of(wish->path, &kind, err);
+    int code = kind_of(wish->text, &kind, err);
     if (code)
         return code;
     if (kind->restore && builder->checkpoint_dir && !wish->every_file)
-        parts->checkpoint = checkpoint_path(builder->checkpoint_dir, wish->path);
+        parts->checkpoint = checkpoint_path(builder->checkpoint_dir, wish->text);
     if (trust_checkpoint && load_checkpoint(builder, kind, wish, parts))
         return 0;
     code = source_index(kind, wish, &parts->source, err);
@@ -225,7 +243,7 @@ static int build(struct builder *builder, const struct source_wish *wish, bool t
     struct shown shown;
     int code = index_source(builder, wish, trust_checkpoint, &parts, err);
     if (!code && interrupt_is_set(wish->interrupt))
-        code = file_interrupted(wish->path, err);
+        code = file_interrupted(wish->text, err);
     if (!code) {
         code = give_ids(builder, &parts);
         if (!code)
@@ -236,12 +254,12 @@ static int build(struct builder *builder, const struct source_wish *wish, bool t
         if (!code && !contents_find(builder->contents, *out, unsaved) && unsaved)
             saver_save(builder->saver, *out);
         if (code)
-            error_set(err, code, "%s: %s", path_shown(wish->path, &shown),
+            error_set(err, code, "%s: %s", path_shown(wish->text, &shown),
                       code == LARDER_ELIMIT ? "no sample ids are left" : "out of memory");
     }
     dataset_parts_free(&parts);
     if (!code)
-        log_info_limited("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u took_ms=%llu", wish->path,
+        log_info_limited("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u took_ms=%llu", wish->text,
                          (*out)->count, dataset_classes(*out),
                          (unsigned long long)((clock_now_ns() - start_ns) / CLOCK_NS_PER_MS));
     return code;
@@ -265,8 +283,8 @@ int builder_refresh(struct builder *builder, const struct source_wish *wish, str
         return 0;
     }
     if (interrupt_is_set(wish->interrupt))
-        return file_interrupted(wish->path, err);
-    log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", wish->path);
+        return file_interrupted(wish->text, err);
+    log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", wish->text);
     int code = build(builder, wish, false, out, err);
     if (!code)
         atomic_store(&old->stale, true); /* the old dataset's reads say nothing about the new checkpoint */

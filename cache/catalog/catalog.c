@@ -1,8 +1,8 @@
 /* catalog.c: the sources a daemon has opened, and who waits for them.
  *
- * A source is one folder, by its resolved path, with the rule that says which of its files are samples. While one
- * caller indexes or verifies it (building), other callers that want it wait and share the outcome. The work ends early
- * when none of them wants it any more.
+ * A source is one folder or a set of shards, by its resolved text, with the rule that says which of its files are
+ * samples. While one caller indexes or verifies it (building), other callers that want it wait and share the outcome.
+ * The work ends early when none of them wants it any more.
  *
  * `lock` guards the list of sources and their fields. Indexing (build.c) happens outside it, and nothing is read or
  * written under it. The ids have a lock of their own, held while one dataset's ids are given. The catalog keeps a
@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 
 #include "cache/catalog/catalog_priv.h"
+#include "cache/source/list.h"
+#include "cache/source/tar_text.h"
 #include "common/check.h"
 
 #define CATALOG_MAGIC UINT32_C(0x43415441)
@@ -282,22 +284,52 @@ static int open_resolved(struct catalog *catalog, const char *path, const struct
     return code;
 }
 
+/* resolve gives the text by which a source is known, which the caller frees: a folder's resolved path, or the resolved
+ * text of shards. */
+static int resolve(const char *path, char **out, struct error *err)
+{
+    struct shown shown;
+    struct stat st;
+    if (*path == '\0')
+        return error_set(err, LARDER_EINVAL, "the dataset's path is empty: give a folder with one folder a class");
+    bool there = stat(path, &st) == 0;
+    if (there && S_ISDIR(st.st_mode) && (*out = realpath(path, NULL)))
+        return 0;
+    if (list_text_is(path))
+        return list_text_resolve(path, out, err);
+    if (tar_text_is(path))
+        return tar_text_resolve(path, out, err);
+    if (there && S_ISREG(st.st_mode))
+        return error_set(err, LARDER_EINVAL,
+                         "%s: not a folder: give a folder with one folder a class inside, or tar shards, NAME.tar",
+                         path_shown(path, &shown));
+    if (there)
+        return error_set(err, LARDER_EINVAL, "%s: not a folder: give a folder with one folder a class inside",
+                         path_shown(path, &shown));
+    return error_set(err, errno_code(errno), "%s: cannot open the dataset: %s", path_shown(path, &shown),
+                     strerror(errno));
+}
+
+int catalog_folder(const char *path, char **out, struct error *err)
+{
+    char *text = NULL;
+    int code = resolve(path, &text, err);
+    if (code)
+        return code;
+    *out = tar_text_root(text);
+    free(text);
+    return *out ? 0 : error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
+}
+
 int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err)
 {
     CHECK_MAGIC(catalog, CATALOG_MAGIC);
-    const char *path = wish->path;
-    struct shown shown;
-    struct stat st;
-    char resolved[PATH_MAX];
-    if (*path == '\0')
-        return error_set(err, LARDER_EINVAL, "the dataset's path is empty: give a folder with one folder a class");
-    if (!realpath(path, resolved) || stat(resolved, &st))
-        return error_set(err, errno_code(errno), "%s: cannot open the dataset: %s", path_shown(path, &shown),
-                         strerror(errno));
-    if (!S_ISDIR(st.st_mode))
-        return error_set(err, LARDER_EINVAL, "%s: not a folder: give a folder with one folder a class inside",
-                         path_shown(path, &shown));
-    return open_resolved(catalog, resolved, wish, out, err);
+    char *text = NULL;
+    int code = resolve(wish->path, &text, err);
+    if (!code)
+        code = open_resolved(catalog, text, wish, out, err);
+    free(text);
+    return code;
 }
 
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)

@@ -46,7 +46,12 @@ void catalog_wait_saved(struct catalog *catalog);
 #define CHUNK_SEED_DEFAULT 1
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed);
 
-/* catalog_open returns a reference to the dataset of a source: a class-per-folder tree, or a packed store. When
+/* catalog_folder gives the absolute path, links resolved, of the folder below which a source lies that a path or text
+ * names: what is there is not looked at. The caller frees it. It fails as catalog_open does. It blocks. Any thread. */
+int catalog_folder(const char *path, char **out, struct error *err);
+
+/* catalog_open returns a reference to the dataset of a source: a class-per-folder tree, a packed store, or tar shards.
+ * When
  * the dataset is not in memory unchanged, it indexes the source or verifies its checkpoint. Unchanged means three
  * things: every folder has the modification time it had; no read has met a changed file; and the files that are looked
  * at are those that were indexed. It looks at all files of a small tree, and at a random part of a large one's
@@ -64,7 +69,7 @@ int catalog_open_files(struct catalog *catalog, const char *path, struct dataset
  * set and catalog_interrupted called. Work that several callers wait for goes on while one of them is not
  * interrupted, and those who still want it get it. */
 struct catalog_wish {
-    const char *path;
+    const char *path;                  /* or what tar_text.h describes */
     bool every_file;                   /* true: as catalog_open_files */
     const struct interrupt *interrupt; /* lives until the call returns; may be NULL */
 };
@@ -99,7 +104,9 @@ struct dataset *dataset_ref(struct dataset *dataset);
 void dataset_unref(struct dataset **dataset); /* accepts a pointer to NULL; sets it to NULL */
 
 /* The path and the names of classes are borrowed, and valid while the dataset is referenced. */
-const char *dataset_path(const struct dataset *dataset); /* the source's absolute path, links resolved */
+const char *dataset_path(const struct dataset *dataset); /* the source's folder, absolute, links resolved */
+/* dataset_text is what another daemon opens the dataset by, or this one again: the path, or what names shards. */
+const char *dataset_text(const struct dataset *dataset);
 /* dataset_device returns the number of the device that the source lies on now; 0: it cannot be found out. It blocks. */
 uint64_t dataset_device(const struct dataset *dataset);
 const struct source *dataset_source(const struct dataset *dataset); /* source.h; borrowed in the same way */
@@ -113,6 +120,16 @@ void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]);
 /* dataset_version fills in what is known of the dataset's version at present. A tree's content may become known later:
  * see catalog_version. A folder and its store have the same content, and different times. */
 void dataset_version(const struct dataset *dataset, struct dataset_version *out);
+
+/* What a dataset is made of. */
+struct dataset_look {
+    const char *kind;     /* "class folders", "a list of files", "tar shards", "a packed store" */
+    uint32_t unreachable; /* samples that could not be reached when it was indexed, or are damaged */
+    uint32_t shards;      /* files that hold several samples each; 0: it has none, or is a store */
+    uint64_t shard_bytes;
+    bool mixed; /* with shards: neighbours have labels of all kinds, and a chunk is a run of them */
+};
+void dataset_look(const struct dataset *dataset, struct dataset_look *out);
 
 /* dataset_packing fills that in. It describes what the last store did, and not what had been done to that store's
  * source. Any thread. */

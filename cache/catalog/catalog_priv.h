@@ -21,12 +21,13 @@
 int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, struct error *err);
 /* checkpoint_encode returns a checkpoint in memory that the caller frees. LARDER_ENOMEM. */
 int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_bytes);
-/* checkpoint_path returns the name of a root's checkpoint in dir, which the caller frees; NULL when memory runs out. */
-char *checkpoint_path(const char *dir, const char *root);
-/* checkpoint_load reads the checkpoint of a root into an empty index. LARDER_ENOENT when there is none,
- * LARDER_EFORMAT when it is another root's, LARDER_EGONE soon after the interrupt (may be NULL) was set; else it
+/* checkpoint_path returns the name of the checkpoint of a source's text in dir, which the caller frees; NULL: no
+ * memory. */
+char *checkpoint_path(const char *dir, const char *text);
+/* checkpoint_load reads the checkpoint of a source into an empty index. LARDER_ENOENT when there is none,
+ * LARDER_EFORMAT when it is another source's, LARDER_EGONE soon after the interrupt (may be NULL) was set; else it
  * fails as checkpoint_parse does. */
-int checkpoint_load(const char *path, const char *root, const struct interrupt *interrupt, struct index *out,
+int checkpoint_load(const char *path, const char *text, const struct interrupt *interrupt, struct index *out,
                     struct error *err);
 /* checkpoint_save writes the checkpoint as file_replace does: it is there whole, or as it was before. */
 int checkpoint_save(const char *path, const struct index *index, struct error *err);

@@ -1,9 +1,9 @@
 /* checkpoint.c: an index on disk, so that a second start looks at the folders of a tree but not at its files.
  *
- * Little-endian and sealed (sealed.h); the payload: u64 string bytes, u32 classes, folders, samples, u32 0, u64[2] the
- * version's content; the strings (the root's path first); u64 a class; 48 bytes a folder; 56 bytes a sample. A
- * checkpoint is only ever a shortcut: one that is missing, damaged, of another version or of another root is made
- * anew. */
+ * Little-endian and sealed (sealed.h); the payload: u64 string bytes, u32 classes, folders, samples, blobs, u64[2] the
+ * version's content; the strings (the source's text and the root's path first); u64 a class; 48 bytes a folder; 56
+ * bytes a sample; 48 bytes a blob; and if there are blobs 16 bytes a sample. A checkpoint is only ever a shortcut: one
+ * that is missing, damaged, of another version or of another source is made anew. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,10 +22,12 @@
 #define COUNTS_BYTES 40
 #define FOLDER_BYTES 48
 #define SAMPLE_BYTES 56
+#define BLOB_BYTES 48
+#define PLACE_BYTES 16
 #define LEFTOVER_S 3600 /* a temporary file this old belongs to nobody any more */
 #define FILE_BYTES_MAX (UINT64_C(1) << 38)
 
-static const struct seal seal = {.magic = "LDRCATLG", .version = 3, .what = "the checkpoint"};
+static const struct seal seal = {.magic = "LDRCATLG", .version = 4, .what = "the checkpoint"};
 
 static int damaged(struct error *err, const char *what)
 {
@@ -67,9 +69,67 @@ static int parse_samples(const uint8_t *at, struct index *index, struct error *e
             sample->flags & ~INDEX_UNREACHABLE || sample->size > INT64_MAX)
             return damaged(err, "a sample is out of its bounds");
         const char *key = index->strings + sample->key;
-        if (strnlen(key, PATH_MAX) + strlen(index->root) + 2 > PATH_MAX || !key_is_below(key))
+        if (index->blob_count == 0 &&
+            (strnlen(key, PATH_MAX) + strlen(index->root) + 2 > PATH_MAX || !key_is_below(key)))
             return damaged(err, "a sample lies outside the tree");
     }
+    return 0;
+}
+
+/* The first blob has the first sample, and none has more samples than there are. */
+static int parse_blobs(const uint8_t *at, struct index *index, struct error *err)
+{
+    uint64_t before = 0;
+    for (size_t i = 0; i < index->blob_count; i++, at += BLOB_BYTES) {
+        struct index_blob *blob = &index->blobs[i];
+        *blob = (struct index_blob){.path = get_u64(at),
+                                    .first = get_u64(at + 8),
+                                    .size = get_u64(at + 16),
+                                    .device = get_u64(at + 24),
+                                    .inode = get_u64(at + 32),
+                                    .mtime_ns = (int64_t)get_u64(at + 40)};
+        if (blob->path >= index->strings_len_bytes || !key_is_below(index->strings + blob->path))
+            return damaged(err, "a blob lies outside the source");
+        if (blob->first < before || blob->first > (i ? index->sample_count : 0))
+            return damaged(err, "the blobs are out of order");
+        before = blob->first;
+    }
+    for (size_t i = 0; index->blob_count && i < index->sample_count; i++, at += PLACE_BYTES) {
+        index->places[i] = (struct index_place){.offset = get_u64(at), .proof = get_u64(at + 8)};
+        bool lies = !(index->samples[i].flags & INDEX_UNREACHABLE);
+        if (index->places[i].offset > INT64_MAX || (lies && index->places[i].offset < LEAD_BYTES_MAX))
+            return damaged(err, "a sample's place is out of its bounds");
+    }
+    return 0;
+}
+
+/* Makes the arrays for the counts. */
+static int make_arrays(struct index *index, uint64_t strings)
+{
+    size_t blobs = index->blob_count;
+    index->strings = malloc(strings);
+    index->classes = malloc(index->class_count * sizeof *index->classes);
+    index->folders = malloc(index->folder_count * sizeof *index->folders);
+    index->samples = malloc(index->sample_count * sizeof *index->samples);
+    index->blobs = blobs ? malloc(blobs * sizeof *index->blobs) : NULL;
+    index->places = blobs ? malloc(index->sample_count * sizeof *index->places) : NULL;
+    bool made = index->strings && index->classes && index->folders && index->samples;
+    return made && (!blobs || (index->blobs && index->places)) ? 0 : LARDER_ENOMEM;
+}
+
+static int parse_texts(const uint8_t *at, uint64_t strings, struct index *index, struct error *err)
+{
+    if (at[0] != '/' || at[strings - 1] != '\0')
+        return damaged(err, "its texts do not begin or end as they must");
+    size_t text = strlen((const char *)at) + 1;
+    if (text >= strings || at[text] != '/')
+        return damaged(err, "it has no root");
+    index->text = strdup((const char *)at);
+    index->root = strdup((const char *)at + text);
+    if (!index->text || !index->root || make_arrays(index, strings))
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    memcpy(index->strings, at, strings);
+    index->strings_len_bytes = index->strings_cap_bytes = strings;
     return 0;
 }
 
@@ -78,38 +138,34 @@ static int parse_payload(const uint8_t *at, size_t len_bytes, struct index *inde
     if (len_bytes < COUNTS_BYTES)
         return damaged(err, "it is empty");
     uint64_t strings = get_u64(at);
-    uint64_t classes = get_u32(at + 8), folders = get_u32(at + 12), samples = get_u32(at + 16);
-    uint64_t records = classes * 8 + folders * FOLDER_BYTES + samples * SAMPLE_BYTES; /* below 2^39: cannot wrap */
+    uint64_t classes = get_u32(at + 8), folders = get_u32(at + 12), samples = get_u32(at + 16),
+             blobs = get_u32(at + 20);
+    uint64_t records = classes * 8 + folders * FOLDER_BYTES + samples * SAMPLE_BYTES + blobs * BLOB_BYTES +
+                       (blobs ? samples * PLACE_BYTES : 0); /* below 2^40: cannot wrap */
     len_bytes -= COUNTS_BYTES;
-    if (get_u32(at + 20) != 0 || records > len_bytes || strings != len_bytes - records)
+    if (records > len_bytes || strings != len_bytes - records)
         return damaged(err, "its counts do not fit its length");
     if (strings == 0 || classes == 0 || folders == 0 || samples == 0 || samples > DATASET_SAMPLES_MAX)
         return damaged(err, "it is empty");
     index->content[0] = get_u64(at + 24);
     index->content[1] = get_u64(at + 32);
-    at += COUNTS_BYTES;
-    if (at[0] != '/' || at[strings - 1] != '\0')
-        return damaged(err, "its texts do not begin or end as they must");
-    index->strings = malloc(strings);
-    index->classes = malloc(classes * sizeof *index->classes);
-    index->folders = malloc(folders * sizeof *index->folders);
-    index->samples = malloc(samples * sizeof *index->samples);
-    index->root = strdup((const char *)at);
-    if (!index->strings || !index->classes || !index->folders || !index->samples || !index->root)
-        return error_set(err, LARDER_ENOMEM, "out of memory");
-    memcpy(index->strings, at, strings);
-    at += strings;
-    index->strings_len_bytes = index->strings_cap_bytes = strings;
     index->class_count = index->class_cap = classes;
     index->folder_count = index->folder_cap = folders;
     index->sample_count = index->sample_cap = samples;
-    for (size_t i = 0; i < classes; i++, at += 8) {
+    index->blob_count = index->blob_cap = blobs;
+    index->place_cap = blobs ? samples : 0;
+    at += COUNTS_BYTES;
+    int code = parse_texts(at, strings, index, err);
+    at += strings;
+    for (size_t i = 0; !code && i < classes; i++, at += 8) {
         index->classes[i] = get_u64(at);
         if (index->classes[i] >= strings)
             return damaged(err, "a class is out of its bounds");
     }
-    int code = parse_folders(at, index, err);
-    return code ? code : parse_samples(at + folders * FOLDER_BYTES, index, err);
+    code = code ? code : parse_folders(at, index, err);
+    at += folders * FOLDER_BYTES;
+    code = code ? code : parse_samples(at, index, err);
+    return code ? code : parse_blobs(at + samples * SAMPLE_BYTES, index, err);
 }
 
 int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, struct error *err)
@@ -127,7 +183,7 @@ int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, 
     return code;
 }
 
-static uint8_t *put_records(uint8_t *at, const struct index *index, size_t shift)
+static void put_records(uint8_t *at, const struct index *index, size_t shift)
 {
     for (size_t i = 0; i < index->class_count; i++)
         at = put_u64(at, index->classes[i] + shift);
@@ -151,15 +207,26 @@ static uint8_t *put_records(uint8_t *at, const struct index *index, size_t shift
         at = put_u32(at, (uint32_t)sample->label);
         at = put_u32(at, sample->flags);
     }
-    return at;
+    for (size_t i = 0; i < index->blob_count; i++) {
+        const struct index_blob *blob = &index->blobs[i];
+        at = put_u64(at, blob->path + shift);
+        at = put_u64(at, blob->first);
+        at = put_u64(at, blob->size);
+        at = put_u64(at, blob->device);
+        at = put_u64(at, blob->inode);
+        at = put_u64(at, (uint64_t)blob->mtime_ns);
+    }
+    for (size_t i = 0; index->blob_count && i < index->sample_count; i++)
+        at = put_u64(put_u64(at, index->places[i].offset), index->places[i].proof);
 }
 
 int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_bytes)
 {
-    size_t root_bytes = strlen(index->root) + 1; /* goes before the index's own strings, which shifts those */
-    size_t strings = root_bytes + index->strings_len_bytes;
+    size_t text_bytes = strlen(index->text) + 1, shift = text_bytes + strlen(index->root) + 1;
+    size_t strings = shift + index->strings_len_bytes; /* those two go before the index's own, which shifts these */
     size_t payload = COUNTS_BYTES + strings + index->class_count * 8 + index->folder_count * FOLDER_BYTES +
-                     index->sample_count * SAMPLE_BYTES;
+                     index->sample_count * (SAMPLE_BYTES + (index->blob_count ? PLACE_BYTES : 0)) +
+                     index->blob_count * BLOB_BYTES;
     uint8_t *buf = malloc(SEALED_HEADER_BYTES + payload);
     if (!buf)
         return LARDER_ENOMEM;
@@ -167,27 +234,28 @@ int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_by
     at = put_u32(at, (uint32_t)index->class_count);
     at = put_u32(at, (uint32_t)index->folder_count);
     at = put_u32(at, (uint32_t)index->sample_count);
-    at = put_u32(at, 0);
+    at = put_u32(at, (uint32_t)index->blob_count);
     at = put_u64(put_u64(at, index->content[0]), index->content[1]);
-    memcpy(at, index->root, root_bytes);
-    memcpy(at + root_bytes, index->strings, index->strings_len_bytes);
-    put_records(at + strings, index, root_bytes);
+    memcpy(at, index->text, text_bytes);
+    memcpy(at + text_bytes, index->root, shift - text_bytes);
+    memcpy(at + shift, index->strings, index->strings_len_bytes);
+    put_records(at + strings, index, shift);
     sealed_close(&seal, buf, SEALED_HEADER_BYTES + payload);
     *bytes = buf;
     *len_bytes = SEALED_HEADER_BYTES + payload;
     return 0;
 }
 
-char *checkpoint_path(const char *dir, const char *root)
+char *checkpoint_path(const char *dir, const char *text)
 {
-    XXH128_hash_t hash = XXH3_128bits(root, strlen(root));
+    XXH128_hash_t hash = XXH3_128bits(text, strlen(text));
     char *path = NULL;
     int len = asprintf(&path, "%s/%016llx%016llx.catalog", dir, (unsigned long long)hash.high64,
                        (unsigned long long)hash.low64);
     return len < 0 ? NULL : path;
 }
 
-int checkpoint_load(const char *path, const char *root, const struct interrupt *interrupt, struct index *out,
+int checkpoint_load(const char *path, const char *text, const struct interrupt *interrupt, struct index *out,
                     struct error *err)
 {
     const struct file_wanted wanted = {.path = path, .max_bytes = FILE_BYTES_MAX, .interrupt = interrupt};
@@ -197,8 +265,8 @@ int checkpoint_load(const char *path, const char *root, const struct interrupt *
     int code = file_load(&wanted, &bytes, &len_bytes, err);
     if (!code)
         code = checkpoint_parse(bytes, len_bytes, &index, err);
-    if (!code && strcmp(index.root, root) != 0)
-        code = damaged(err, "it belongs to another folder");
+    if (!code && strcmp(index.text, text) != 0)
+        code = damaged(err, "it belongs to another source");
     if (code)
         index_free(&index);
     else

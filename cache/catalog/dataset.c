@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include "cache/catalog/catalog_priv.h"
+#include "cache/source/runs.h"
 #include "common/check.h"
 #include "common/little_endian.h"
 
@@ -149,6 +150,12 @@ const char *dataset_path(const struct dataset *dataset)
     return dataset->source->index.root;
 }
 
+const char *dataset_text(const struct dataset *dataset)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    return dataset->source->index.text;
+}
+
 const struct source *dataset_source(const struct dataset *dataset)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
@@ -199,6 +206,19 @@ void dataset_packing(const struct dataset *dataset, struct packing *out)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
     *out = dataset->source->packing;
+}
+
+void dataset_look(const struct dataset *dataset, struct dataset_look *out)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    const struct source *source = dataset->source;
+    const struct index *index = &source->index;
+    *out = (struct dataset_look){.kind = source->kind->name, .shards = (uint32_t)index->blob_count};
+    for (uint32_t i = 0; i < dataset->count; i++)
+        out->unreachable += (dataset->samples[i].flags & INDEX_UNREACHABLE) != 0;
+    for (size_t i = 0; i < index->blob_count; i++)
+        out->shard_bytes += index->blobs[i].size;
+    out->mixed = index->blob_count && runs_mixed(index, source->chunking.chunk_size);
 }
 
 sample_id dataset_id(const struct dataset *dataset, uint32_t index)

@@ -39,7 +39,7 @@ static int other_plan(const char *dest, const char *what, struct error *err)
 static int check_finished(const char *dest, const uint64_t plan[2], bool *finished, struct error *err)
 {
     struct source *source = NULL;
-    int code = source_index(&store_kind, &(struct source_wish){.path = dest}, &source, err);
+    int code = source_index(&store_kind, &(struct source_wish){.text = dest}, &source, err);
     if (!code && memcmp(store_of(source)->plan, plan, sizeof store_of(source)->plan) != 0)
         code = other_plan(dest, "a store", err);
     source_free(&source);

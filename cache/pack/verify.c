@@ -275,7 +275,7 @@ int store_verify(const char *path, store_progress_fn *progress, store_problem_fn
     struct verify verify = {.root = path, .report = progress, .problem = problem_fn, .context = context};
     struct shown shown;
     struct error found = {0};
-    int code = source_index(&store_kind, &(struct source_wish){.path = path}, &verify.source, &found);
+    int code = source_index(&store_kind, &(struct source_wish){.text = path}, &verify.source, &found);
     if (code == LARDER_EFORMAT || code == LARDER_EVERSION) /* the version may be what is damaged */
         problem(&verify, STORE_INDEX_NAME, "%s", found.text);
     if (code)

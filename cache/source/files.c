@@ -17,6 +17,7 @@
 #include "cache/source/files.h"
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/random.h"
 
 #define FILES_UNDER_WAY 8
 #define HASHED_AT_ONCE 65536
@@ -75,7 +76,81 @@ bool index_follow_mount(struct index *index)
         if (index->samples[i].device == before)
             index->samples[i].device = now;
     }
+    for (size_t i = 0; i < index->blob_count; i++) {
+        if (index->blobs[i].device == before)
+            index->blobs[i].device = now;
+    }
     return true;
+}
+
+void file_look(int root_fd, struct index *index, size_t number)
+{
+    struct index_sample *sample = &index->samples[number];
+    const char *path = index->strings + sample->key;
+    struct stat st;
+    if (fstatat(root_fd, path, &st, 0)) { /* no identity to share: its own path is what it is known by */
+        sample->flags |= INDEX_UNREACHABLE;
+        sample->device = UINT64_MAX;
+        sample->inode = XXH3_64bits_withSeed(path, strlen(path), XXH3_64bits(index->root, strlen(index->root)));
+        return;
+    }
+    sample->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+    sample->device = st.st_dev;
+    sample->inode = st.st_ino;
+    sample->mtime_ns = file_mtime_ns(&st);
+    sample->ctime_ns = file_ctime_ns(&st);
+}
+
+/* A file that cannot be looked at now does not count as changed: reading it will say why. */
+static bool file_differs(int root_fd, const struct index *index, size_t number)
+{
+    const struct index_sample *sample = &index->samples[number];
+    struct stat st;
+    if (fstatat(root_fd, index->strings + sample->key, &st, 0))
+        return !(sample->flags & INDEX_UNREACHABLE) && (errno == ENOENT || errno == ENOTDIR);
+    return sample->flags & INDEX_UNREACHABLE || (S_ISREG(st.st_mode) && !file_unchanged(index, number, &st));
+}
+
+void files_note_reachable(struct index *index)
+{
+    index->all_reachable = true;
+    for (size_t i = 0; i < index->sample_count; i++)
+        index->all_reachable = index->all_reachable && !(index->samples[i].flags & INDEX_UNREACHABLE);
+}
+
+/* All files that could not be looked at. */
+static bool unreachable_unchanged(int root_fd, const struct index *index, const struct interrupt *interrupt)
+{
+    for (size_t i = 0; !index->all_reachable && i < index->sample_count; i++) {
+        if (index->samples[i].flags & INDEX_UNREACHABLE &&
+            (interrupt_is_set(interrupt) || file_differs(root_fd, index, i)))
+            return false;
+    }
+    return true;
+}
+
+/* All files of a small source; of a large one a random one in each of FILES_LOOKED_AT equal parts, others each time. */
+static bool drawn_unchanged(int root_fd, const struct index *index, const struct interrupt *interrupt)
+{
+    struct rng rng;
+    random_seed(&rng, clock_now_ns());
+    size_t count = index->sample_count, looks = count <= FILES_ALL_MAX ? count : FILES_LOOKED_AT;
+    for (size_t i = 0; i < looks; i++) {
+        size_t first = count * i / looks, end = count * (i + 1) / looks;
+        if (interrupt_is_set(interrupt) || file_differs(root_fd, index, first + random_below(&rng, end - first)))
+            return false;
+    }
+    return true;
+}
+
+bool files_unchanged(const struct index *index, const struct interrupt *interrupt)
+{
+    int root_fd = open(index->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return false;
+    bool same = unreachable_unchanged(root_fd, index, interrupt) && drawn_unchanged(root_fd, index, interrupt);
+    close(root_fd);
+    return same;
 }
 
 struct identity files_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)

@@ -18,6 +18,19 @@ bool file_unchanged_or_remounted(const struct index *index, size_t number, const
 /* index_follow_mount replaces the root's device number by the present one, and says whether they differ. */
 bool index_follow_mount(struct index *index);
 
+/* file_look fills in what a file is known by, of a sample that has its key and zeros. */
+void file_look(int root_fd, struct index *index, size_t number);
+
+/* Of a source of up to FILES_ALL_MAX files, all are looked at to see whether it has changed; of more, FILES_LOOKED_AT
+ * that are drawn anew each time. */
+#define FILES_ALL_MAX 1024
+#define FILES_LOOKED_AT 256
+/* files_unchanged says whether the files are those that were indexed, and none that was unreachable can be reached. It
+ * returns false soon after the interrupt was set. It blocks. */
+bool files_unchanged(const struct index *index, const struct interrupt *interrupt);
+/* files_note_reachable finds out whether the source had files that could not be looked at. */
+void files_note_reachable(struct index *index);
+
 /* Functions of a source_kind. files_read reads a few files at once. */
 uint32_t files_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);
 int files_hash(const struct source *source, uint32_t index, const struct interrupt *interrupt, struct identity *out,

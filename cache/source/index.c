@@ -10,11 +10,14 @@
 
 void index_free(struct index *index)
 {
+    free(index->text);
     free(index->root);
     free(index->strings);
     free(index->classes);
     free(index->folders);
     free(index->samples);
+    free(index->blobs);
+    free(index->places);
     *index = (struct index){0};
 }
 
@@ -54,6 +57,94 @@ int index_text(struct index *index, const char *a, const char *b, uint64_t *offs
     *offset = index->strings_len_bytes;
     index->strings_len_bytes += len;
     return 0;
+}
+
+/* ── parts ── */
+
+/* The lengths that arrays have once parts have been joined to an index. */
+struct lengths {
+    size_t strings, folders, samples, blobs, places;
+};
+
+static bool resize(void **array, size_t count, size_t bytes)
+{
+    void *grown = realloc(*array, count * bytes + 1); /* never of no bytes */
+    *array = grown ? grown : *array;
+    return grown;
+}
+
+static int make_room(struct index *index, const struct lengths *to)
+{
+    if (to->folders > INDEX_FOLDERS_MAX || to->samples > DATASET_SAMPLES_MAX || to->blobs > UINT32_MAX)
+        return LARDER_ELIMIT;
+    if (!resize((void **)&index->strings, to->strings, 1) ||
+        !resize((void **)&index->folders, to->folders, sizeof *index->folders) ||
+        !resize((void **)&index->samples, to->samples, sizeof *index->samples) ||
+        (to->blobs && !resize((void **)&index->blobs, to->blobs, sizeof *index->blobs)) ||
+        (to->places && !resize((void **)&index->places, to->places, sizeof *index->places)))
+        return LARDER_ENOMEM;
+    index->strings_cap_bytes = to->strings;
+    index->folder_cap = to->folders;
+    index->sample_cap = to->samples;
+    index->blob_cap = to->blobs;
+    index->place_cap = to->places;
+    return 0;
+}
+
+static void append(struct index *index, struct index *part)
+{
+    size_t shift = index->strings_len_bytes;
+    if (part->strings_len_bytes)
+        memcpy(index->strings + shift, part->strings, part->strings_len_bytes);
+    index->strings_len_bytes += part->strings_len_bytes;
+    for (size_t i = 0; i < part->folder_count; i++) {
+        struct index_folder *folder = &index->folders[index->folder_count++];
+        *folder = part->folders[i];
+        folder->path += shift;
+    }
+    for (size_t i = 0; i < part->blob_count; i++) {
+        struct index_blob *blob = &index->blobs[index->blob_count++];
+        *blob = part->blobs[i];
+        blob->path += shift;
+        blob->first += index->sample_count;
+    }
+    if (part->places)
+        memcpy(index->places + index->sample_count, part->places, part->sample_count * sizeof *part->places);
+    for (size_t i = 0; i < part->sample_count; i++) {
+        struct index_sample *sample = &index->samples[index->sample_count++];
+        *sample = part->samples[i];
+        sample->key += shift;
+    }
+    index_free(part);
+}
+
+int index_join(struct index *index, struct index *parts, size_t count)
+{
+    struct lengths to = {index->strings_len_bytes, index->folder_count, index->sample_count, index->blob_count, 0};
+    for (size_t i = 0; i < count; i++) {
+        to.strings += parts[i].strings_len_bytes;
+        to.folders += parts[i].folder_count;
+        to.samples += parts[i].sample_count;
+        to.blobs += parts[i].blob_count;
+    }
+    to.places = to.blobs ? to.samples : 0;
+    int code = make_room(index, &to);
+    for (size_t i = 0; !code && i < count; i++)
+        append(index, &parts[i]);
+    return code;
+}
+
+uint32_t index_blob_of(const struct index *index, size_t sample)
+{
+    size_t low = 0, high = index->blob_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (index->blobs[middle].first <= sample)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (uint32_t)low;
 }
 
 int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t out[2])

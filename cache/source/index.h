@@ -38,7 +38,22 @@ struct index_folder {
  * its time proves nothing, and its listing is compared instead. */
 #define FOLDER_FRESH 1u
 
+/* A file in which several samples lie, as it was found: a shard. */
+struct index_blob {
+    uint64_t path;  /* offset of its path below the root */
+    uint64_t first; /* index of the first sample that lies in it, or behind it */
+    uint64_t size;
+    uint64_t device, inode;
+    int64_t mtime_ns;
+};
+
+/* Where a sample begins in its blob, and what proves that bytes are its own: that is its kind's. */
+struct index_place {
+    uint64_t offset, proof;
+};
+
 struct index {
+    char *text;    /* what the source is opened by; a folder's is its root */
     char *root;    /* absolute path */
     char *strings; /* NUL-terminated texts, one after the other */
     size_t strings_len_bytes, strings_cap_bytes;
@@ -48,6 +63,9 @@ struct index {
     size_t folder_count, folder_cap;
     struct index_sample *samples;
     size_t sample_count, sample_cap;
+    struct index_blob *blobs;   /* none: each sample is a file */
+    struct index_place *places; /* one a sample where there are blobs, else NULL */
+    size_t blob_count, blob_cap, place_cap;
     bool all_reachable;  /* It is known that no sample is INDEX_UNREACHABLE. */
     uint64_t content[2]; /* the version's content, in a checkpoint; 0, 0: not known */
 };
@@ -57,6 +75,12 @@ void index_free(struct index *index); /* frees what it holds, not itself; a zero
 int index_text(struct index *index, const char *a, const char *b, uint64_t *offset);
 /* array_grow makes room for one more element. LARDER_ENOMEM, or LARDER_ELIMIT past count_max. */
 int array_grow(void **array, size_t count, size_t *cap, size_t element_bytes, size_t count_max);
+/* index_join appends parts, in their order, and empties them; each has samples, folders and blobs of its own. On
+ * failure (LARDER_ELIMIT, LARDER_ENOMEM) they are as they were. */
+int index_join(struct index *index, struct index *parts, size_t count);
+#define INDEX_FOLDERS_MAX (1u << 24)
+/* index_blob_of returns the number of the blob that a sample lies in. */
+uint32_t index_blob_of(const struct index *index, size_t sample);
 /* index_fingerprint returns what dataset_fingerprint describes. sizes, by index, stand for the samples' own; NULL:
  * these. LARDER_ENOMEM. */
 int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t out[2]);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "cache/file.h"
 #include "cache/source/source.h"
@@ -15,6 +16,7 @@
 #define GAP_BYTES_MAX (256u << 10) /* reading past a gap of this size costs less than another request */
 #define DROP_BYTES (32u << 10)
 #define PARTS_MAX 512
+#define LEADS_MAX 64
 #define RUN_BYTES_MAX (1u << 20) /* A longer request gains nothing, and whoever has little time waits for its end. */
 
 _Static_assert(PARTS_MAX <= IOV_MAX, "one system call takes all parts");
@@ -30,6 +32,7 @@ struct run {
     struct iovec parts[PARTS_MAX];
     int part_count;
     char dropped[DROP_BYTES];
+    char leads[LEADS_MAX][LEAD_BYTES_MAX]; /* one a sample, in their order */
 };
 
 static void fail(const struct source *source, struct sample_read *read, int why)
@@ -37,26 +40,34 @@ static void fail(const struct source *source, struct sample_read *read, int why)
     source->kind->failed(source, read->index, why, &read->err);
 }
 
-static void read_one(const struct source *source, struct sample_read *read, int fd)
+static void read_one(const struct source *source, struct sample_read *read, void *lead, int fd)
 {
-    if (file_read_at(fd, read->buf, source->index.samples[read->index].size, read->place.offset))
+    uint64_t offset = read->place.offset;
+    uint32_t before = source->kind->lead_bytes;
+    if ((before && file_read_at(fd, lead, before, offset - before)) ||
+        file_read_at(fd, read->buf, source->index.samples[read->index].size, offset))
         fail(source, read, errno); /* 0 is READ_ENDS */
     else
-        source->kind->check(source, read->index, read->buf, &read->err);
+        source->kind->check(source, read->index, lead, read->buf, &read->err);
 }
 
 /* Reads what the run has gathered. When the one request fails each sample is tried alone, so that a bad block costs
  * only the samples that lie on it. */
 static void finish_run(struct run *run, int fd)
 {
+    const struct source *source = run->source;
     bool whole = run->part_count && medium_read_parts(fd, run->parts, run->part_count, run->offset) == 0;
     for (uint32_t i = 0; i < run->count; i++) {
         struct sample_read *read = &run->reads[run->order[run->first + i]];
         if (whole)
-            run->source->kind->check(run->source, read->index, read->buf, &read->err);
+            source->kind->check(source, read->index, run->leads[i], read->buf, &read->err);
         else
-            read_one(run->source, read, fd);
+            read_one(source, read, run->leads[i], fd);
     }
+    bool same = run->count == 0 || !source->kind->is_blob ||
+                source->kind->is_blob(source, run->reads[run->order[run->first]].place.blob, fd);
+    for (uint32_t i = 0; !same && i < run->count; i++)
+        fail(source, &run->reads[run->order[run->first + i]], READ_CHANGED);
     run->first += run->count;
     run->count = run->len_bytes = 0;
     run->part_count = 0;
@@ -65,12 +76,13 @@ static void finish_run(struct run *run, int fd)
 /* Adds the next sample of the order; false when it does not go with what is there. */
 static bool extend_run(struct run *run, const struct sample_read *read)
 {
-    uint64_t offset = read->place.offset, size = run->source->index.samples[read->index].size;
+    uint32_t lead = run->source->kind->lead_bytes;
+    uint64_t offset = read->place.offset - lead, size = run->source->index.samples[read->index].size;
     uint64_t end = run->offset + run->len_bytes;
     if (run->count == 0) {
         run->offset = end = offset;
-    } else if (offset < end || offset - end > GAP_BYTES_MAX || offset + size - run->offset > RUN_BYTES_MAX ||
-               run->part_count + GAP_BYTES_MAX / DROP_BYTES + 2 > PARTS_MAX) {
+    } else if (offset < end || offset - end > GAP_BYTES_MAX || offset + lead + size - run->offset > RUN_BYTES_MAX ||
+               run->part_count + GAP_BYTES_MAX / DROP_BYTES + 3 > PARTS_MAX || (lead && run->count == LEADS_MAX)) {
         return false;
     }
     for (uint64_t gap = offset - end; gap;) {
@@ -78,9 +90,11 @@ static bool extend_run(struct run *run, const struct sample_read *read)
         run->parts[run->part_count++] = (struct iovec){.iov_base = run->dropped, .iov_len = piece};
         gap -= piece;
     }
+    if (lead)
+        run->parts[run->part_count++] = (struct iovec){.iov_base = run->leads[run->count], .iov_len = lead};
     if (size)
         run->parts[run->part_count++] = (struct iovec){.iov_base = read->buf, .iov_len = size};
-    run->len_bytes = offset + size - run->offset;
+    run->len_bytes = offset + lead + size - run->offset;
     run->count++;
     return true;
 }
@@ -125,8 +139,7 @@ static void open_next(struct open_blob *blob, const struct source *source, uint3
     bool away;
     if (blob->fd >= 0)
         close(blob->fd);
-    source->kind->blob_name(source, number, name);
-    blob->fd = medium_open(&source->medium, name, &away);
+    blob->fd = medium_open(&source->medium, source->kind->blob_name(source, number, name), &away);
     blob->why = away ? READ_AWAY : errno;
     blob->number = number;
 }
@@ -176,4 +189,24 @@ uint32_t ranges_read(const struct source *source, struct sample_read *reads, uin
     if (blob.fd >= 0)
         close(blob.fd);
     return count_failed(reads, count, order + at, kept - at);
+}
+
+int ranges_hash(const struct source *source, uint32_t index, const struct interrupt *interrupt, struct identity *out,
+                struct error *err)
+{
+    uint64_t size = source->index.samples[index].size;
+    struct sample_read read = {.index = index, .buf = malloc(size + 1)};
+    int code = 0;
+    if (interrupt_is_set(interrupt))
+        code = error_set(err, LARDER_EGONE, "nobody wants it any more");
+    else if (!read.buf)
+        code = error_set(err, LARDER_ENOMEM, "out of memory");
+    else if (source->kind->read(source, &read, 1, 0))
+        code = error_set(err, read.err.code, "%s", read.err.text);
+    if (!code) {
+        XXH128_hash_t hash = XXH3_128bits(read.buf, size);
+        *out = (struct identity){.low = hash.low64, .high = hash.high64};
+    }
+    free(read.buf);
+    return code;
 }

@@ -31,25 +31,27 @@ struct source {
 };
 
 struct source_wish {
-    const char *path; /* absolute, links resolved */
+    const char *text; /* an absolute path, links resolved; or one that a kind of its own has resolved: tar_text.h */
     bool every_file;  /* files of any kind are samples, not images alone */
     const struct interrupt *interrupt;
 };
 
 #define BLOB_NAME_MAX 32
+#define LEAD_BYTES_MAX 512
 
 /* Why the bytes of a sample did not come: an errno, or one of these. */
 #define READ_ENDS 0         /* its blob ends before it */
 #define READ_AWAY (-1)      /* the folder of its blob is not there */
 #define READ_UNREACHED (-2) /* it could not be reached when it was indexed */
+#define READ_CHANGED (-3)   /* its blob is not the one that was indexed */
 
 /* What a kind of source does. All functions may block but where a comment says pure; any thread may call those that
  * take a const source, and one thread at a time the others. */
 struct source_kind {
-    size_t bytes; /* size of its own struct */
-    /* Says whether a folder is a source of this kind, or fails where it would be one and cannot be used. NULL: every
-     * folder is. */
-    int (*is)(const char *path, bool *is, struct error *err);
+    const char *name; /* what it is, as messages say it */
+    size_t bytes;     /* size of its own struct */
+    /* Says whether a wish's text is of this kind, or fails where it would be and cannot be used. NULL: every one is. */
+    int (*is)(const char *text, bool *is, struct error *err);
     /* Fills a zeroed source: index, medium and what else it has. It ends soon after the wish's interrupt, with
      * LARDER_EGONE. What it leaves behind when it fails, destroy and source_free must be able to free. */
     int (*index)(const struct source_wish *wish, struct source *source, struct error *err);
@@ -71,10 +73,16 @@ struct source_kind {
 
     /* What ranges_read asks; NULL where the kind reads otherwise. */
 
-    struct sample_place (*place)(const struct source *source, uint32_t index);               /* pure */
-    void (*blob_name)(const struct source *source, uint32_t blob, char name[BLOB_NAME_MAX]); /* pure; for medium_open */
+    struct sample_place (*place)(const struct source *source, uint32_t index); /* pure */
+    /* Returns a blob's name for medium_open, which it may write to buf. Pure. */
+    const char *(*blob_name)(const struct source *source, uint32_t blob, char buf[BLOB_NAME_MAX]);
+    /* So many bytes in front of a sample are read with it, for check alone; at most LEAD_BYTES_MAX. */
+    uint32_t lead_bytes;
     /* Says whether bytes that came for a sample are the sample's, with an error that names it where they are not. */
-    int (*check)(const struct source *source, uint32_t index, const void *bytes, struct error *err);
+    int (*check)(const struct source *source, uint32_t index, const void *lead, const void *bytes, struct error *err);
+    /* Says of an open blob whether it is the one that was indexed: it is asked when samples have been read. NULL: check
+     * finds that out. */
+    bool (*is_blob)(const struct source *source, uint32_t blob, int fd);
     /* Says in err why a sample did not come (an errno or READ_…), and returns the code. */
     int (*failed)(const struct source *source, uint32_t index, int why, struct error *err);
 };
@@ -97,5 +105,8 @@ int source_hash(const struct source *source, uint32_t index, const struct interr
 /* ranges_read reads samples that lie in ranges of blobs. What lies near each other comes with one request, and every
  * sample is checked. */
 uint32_t ranges_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);
+/* ranges_hash is a kind's hash where ranges_read is its read. */
+int ranges_hash(const struct source *source, uint32_t index, const struct interrupt *interrupt, struct identity *out,
+                struct error *err);
 
 #endif

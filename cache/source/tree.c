@@ -4,25 +4,18 @@
  * results are (so "a-b" stands before "a/c"); within a folder the file names, sorted. A root that has images and no
  * folders is a flat tree: its files are of one class, FLAT_CLASS.
  *
- * The root's folders are listed first. Then a few threads, the caller's among them, take the classes in their order and
- * read each into an index of its own, its part. The parts are joined when all threads have ended. Whatever fails ends
- * the walk. All classes before one that was taken have been taken as well, so the error of the first class that fails
- * is the one that a single thread would have met. */
+ * The root's folders are listed first. Then a crew reads each class into an index of its own, its part. The parts are
+ * joined when all are read. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cache/source/crew.h"
 #include "cache/source/tree_priv.h"
-#include "common/aside.h"
-#include "common/thread.h"
-
-#define THREADS_LEAST 4 /* but one a class at most: a disk or a server answers several at once */
-#define THREADS_MOST 16
 
 /* ── the root ── */
 
@@ -37,7 +30,7 @@ static int add_class(struct root_walk *walk, const char *name)
 {
     struct index *index = walk->index;
     int code = array_grow((void **)&index->classes, index->class_count, &index->class_cap, sizeof *index->classes,
-                          FOLDERS_MAX);
+                          INDEX_FOLDERS_MAX);
     if (!code)
         code = index_text(index, name, NULL, &index->classes[index->class_count]);
     if (code)
@@ -96,121 +89,40 @@ static int walk_root(struct tree *tree, struct index *index, struct error *err)
 
 /* ── the classes ── */
 
-struct crew {
+struct classes {
     const struct tree *tree;
     const struct index *index; /* has the names of the classes */
     struct index *parts;       /* one a class; belongs to the thread that took the class, until that has ended */
-    atomic_size_t next;        /* the class that is taken next; relaxed, since nothing is handed over with it */
-    atomic_bool failed;        /* relaxed, as above */
 };
 
-struct crew_member {
-    struct crew *crew;
-    pthread_t thread;
-    size_t label; /* the class that failed */
-    struct error err;
-};
-
-static void read_some(void *arg)
+static int read_class(void *context, void *own, size_t label, struct error *err)
 {
-    struct crew_member *member = arg;
-    struct crew *crew = member->crew;
-    struct class_walk walk = {.tree = crew->tree};
-    while (!member->err.code && !atomic_load_explicit(&crew->failed, memory_order_relaxed)) {
-        size_t label = atomic_fetch_add_explicit(&crew->next, 1, memory_order_relaxed);
-        if (label >= crew->index->class_count)
-            break;
-        const char *name = crew->index->strings + crew->index->classes[label];
-        member->label = label;
-        if (class_walk_read(&walk, name, (int32_t)label, &crew->parts[label], &member->err))
-            atomic_store_explicit(&crew->failed, true, memory_order_relaxed);
-    }
-    class_walk_free(&walk);
+    struct classes *classes = context;
+    struct class_walk *walk = own;
+    const char *name = classes->index->strings + classes->index->classes[label];
+    walk->tree = classes->tree;
+    return class_walk_read(walk, name, (int32_t)label, &classes->parts[label], err);
 }
 
-static void *read_classes(void *arg)
+static void free_walk(void *own)
 {
-    const struct crew_member *member = arg;
-    if (aside_suits(member->crew->tree->folder.device))
-        aside_run(read_some, arg);
-    else
-        read_some(arg);
-    return NULL;
-}
-
-static size_t threads_wanted(size_t classes)
-{
-    cpu_set_t set;
-    size_t cores = sched_getaffinity(0, sizeof set, &set) ? 1 : (size_t)CPU_COUNT(&set);
-    size_t wanted = cores < THREADS_LEAST ? THREADS_LEAST : cores > THREADS_MOST ? THREADS_MOST : cores;
-    return wanted < classes ? wanted : classes;
+    class_walk_free(own);
 }
 
 /* Reads every class into its part. */
 static int walk_classes(const struct tree *tree, const struct index *index, struct index *parts, struct error *err)
 {
-    struct crew crew = {.tree = tree, .index = index, .parts = parts};
-    struct crew_member members[THREADS_MOST] = {{.crew = &crew}};
-    const struct crew_member *first = NULL;
-    size_t wanted = threads_wanted(index->class_count), started = 1;
-    for (; started < wanted; started++) { /* fewer threads do as well */
-        members[started].crew = &crew;
-        if (thread_start(&members[started].thread, "catalog", read_classes, &members[started]))
-            break;
-    }
-    read_classes(&members[0]);
-    for (size_t i = 1; i < started; i++)
-        pthread_join(members[i].thread, NULL);
-    for (size_t i = 0; i < started; i++) {
-        if (members[i].err.code && (!first || members[i].label < first->label))
-            first = &members[i];
-    }
-    return first ? error_set(err, first->err.code, "%s", first->err.text) : 0;
+    struct classes classes = {.tree = tree, .index = index, .parts = parts};
+    const struct crew_work work = {.count = index->class_count,
+                                   .context = &classes,
+                                   .one = read_class,
+                                   .own_bytes = sizeof(struct class_walk),
+                                   .own_free = free_walk,
+                                   .device = tree->folder.device};
+    return crew_run(&work, err);
 }
 
 /* ── the whole ── */
-
-/* Room for all that the parts hold. */
-static int make_room(struct index *index, const struct index *parts)
-{
-    size_t strings = index->strings_len_bytes, folders = 1, samples = 0;
-    for (size_t label = 0; label < index->class_count; label++) {
-        strings += parts[label].strings_len_bytes;
-        folders += parts[label].folder_count;
-        samples += parts[label].sample_count;
-        if (folders > FOLDERS_MAX || samples > DATASET_SAMPLES_MAX)
-            return LARDER_ELIMIT;
-    }
-    char *grown = realloc(index->strings, strings);
-    if (grown) {
-        index->strings = grown;
-        index->strings_cap_bytes = strings;
-    }
-    index->folders = malloc(folders * sizeof *index->folders);
-    index->samples = malloc((samples + 1) * sizeof *index->samples); /* never of no bytes */
-    index->folder_cap = folders;
-    index->sample_cap = samples;
-    return grown && index->folders && index->samples ? 0 : LARDER_ENOMEM;
-}
-
-/* Appends a part, for which there is room, and empties it. */
-static void append(struct index *index, struct index *part)
-{
-    size_t shift = index->strings_len_bytes;
-    memcpy(index->strings + shift, part->strings, part->strings_len_bytes);
-    index->strings_len_bytes += part->strings_len_bytes;
-    for (size_t i = 0; i < part->folder_count; i++) {
-        struct index_folder *folder = &index->folders[index->folder_count++];
-        *folder = part->folders[i];
-        folder->path += shift;
-    }
-    for (size_t i = 0; i < part->sample_count; i++) {
-        struct index_sample *sample = &index->samples[index->sample_count++];
-        *sample = part->samples[i];
-        sample->key += shift;
-    }
-    index_free(part);
-}
 
 /* The error of a tree that lacks files. Labels would not be what they seem if classes without any were passed over. */
 static int check_empty(const struct tree *tree, const struct index *index, const struct index *parts, struct error *err)
@@ -255,18 +167,16 @@ static int walk_tree(struct tree *tree, struct index *index, struct error *err)
     if (!code)
         code = check_empty(tree, index, parts, err);
     if (!code) {
-        code = make_room(index, parts);
+        code = array_grow((void **)&index->folders, 0, &index->folder_cap, sizeof *index->folders, INDEX_FOLDERS_MAX);
+        if (!code) {
+            index->folders[index->folder_count++] = tree->folder;
+            code = index_join(index, parts, index->class_count);
+        }
         if (code)
             tree_limit_error(tree, code, err);
     }
-    if (!code)
-        index->folders[index->folder_count++] = tree->folder;
-    for (size_t label = 0; label < index->class_count; label++) {
-        if (code)
-            index_free(&parts[label]);
-        else
-            append(index, &parts[label]);
-    }
+    for (size_t label = 0; label < index->class_count; label++)
+        index_free(&parts[label]);
     free(parts);
     return code;
 }
@@ -274,14 +184,15 @@ static int walk_tree(struct tree *tree, struct index *index, struct error *err)
 static int open_tree(const struct source_wish *wish, struct index *index, struct error *err)
 {
     struct shown shown;
-    struct tree tree = {.interrupt = wish->interrupt, .root = wish->path, .every = wish->every_file};
-    index->root = strdup(wish->path);
-    if (!index->root)
+    struct tree tree = {.interrupt = wish->interrupt, .root = wish->text, .every = wish->every_file};
+    index->root = strdup(wish->text);
+    index->text = strdup(wish->text);
+    if (!index->root || !index->text)
         return error_set(err, LARDER_ENOMEM, "out of memory");
-    tree.root_fd = open(wish->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tree.root_fd = open(wish->text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (tree.root_fd < 0)
         return error_set(err, errno == ENOTDIR ? LARDER_EINVAL : errno_code(errno), "%s: cannot open the folder: %s",
-                         path_shown(wish->path, &shown), strerror(errno));
+                         path_shown(wish->text, &shown), strerror(errno));
     int code = walk_tree(&tree, index, err);
     close(tree.root_fd);
     return code;
@@ -291,7 +202,7 @@ static int open_tree(const struct source_wish *wish, struct index *index, struct
 static void complete(struct source *source)
 {
     const struct index_folder *root = &source->index.folders[0];
-    tree_note_reachable(&source->index);
+    files_note_reachable(&source->index);
     source->medium = (struct medium){.root = source->index.root, .device = root->device, .inode = root->inode};
 }
 
@@ -311,6 +222,7 @@ static bool restore(struct source *source)
 }
 
 const struct source_kind tree_kind = {
+    .name = "class folders",
     .bytes = sizeof(struct source),
     .index = index_tree,
     .restore = restore,

@@ -51,7 +51,8 @@ static int add_node(struct class_walk *walk, uint64_t path, size_t parent, unsig
                          path_shown(walk->tree->root, &root), DEPTH_MAX,
                          path_shown(walk->index->strings + path, &below));
     }
-    int code = array_grow((void **)&walk->nodes, walk->node_count, &walk->node_cap, sizeof *walk->nodes, FOLDERS_MAX);
+    int code = array_grow((void **)&walk->nodes, walk->node_count, &walk->node_cap, sizeof *walk->nodes,
+                          INDEX_FOLDERS_MAX);
     if (code)
         return limit_error(walk, code);
     walk->nodes[walk->node_count++] = (struct node){.path = path, .parent = parent, .depth = depth};
@@ -134,7 +135,7 @@ static int add_folder(struct class_walk *walk, const struct index_folder *folder
 {
     struct index *index = walk->index;
     int code = array_grow((void **)&index->folders, index->folder_count, &index->folder_cap, sizeof *folder,
-                          FOLDERS_MAX);
+                          INDEX_FOLDERS_MAX);
     if (code)
         return limit_error(walk, code);
     index->folders[index->folder_count++] = *folder;

@@ -10,7 +10,6 @@
 #include "cache/source/files.h"
 #include "cache/source/tree.h"
 
-#define FOLDERS_MAX (1u << 24)
 #define FLAT_CLASS "." /* the one class of a folder that has images and no folders: its own files */
 #define EXTENSIONS ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
 
@@ -49,8 +48,6 @@ int folder_list(int fd, folder_entry_fn *fn, void *context, uint64_t *listing);
 
 /* tree_unchanged.c */
 
-/* tree_note_reachable finds out whether the tree had files that could not be looked at. */
-void tree_note_reachable(struct index *index);
 /* tree_unchanged says whether every folder still is as it was recorded, no unreachable file has become reachable,
  * and the files are those that were indexed. It clears FOLDER_FRESH where the folder's time proves something by
  * now; *settled says whether any was cleared. It returns false soon after the interrupt was set, whatever the tree is

@@ -89,14 +89,15 @@ static int load(const char *path, const struct source_wish *wish, struct source 
     free(bytes);
     if (code)
         return error_prefix(err, code, "%s", path_shown(path, &shown));
-    source->index.root = strdup(wish->path);
-    return source->index.root ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
+    source->index.root = strdup(wish->text);
+    source->index.text = strdup(wish->text);
+    return source->index.root && source->index.text ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
 }
 
 static int index_store(const struct source_wish *wish, struct source *source, struct error *err)
 {
     struct store *store = &((struct store_source *)source)->store;
-    const char *root = wish->path;
+    const char *root = wish->text;
     char path[PATH_MAX];
     struct shown shown;
     struct stat st;
@@ -125,6 +126,7 @@ static int index_store(const struct source_wish *wish, struct source *source, st
 }
 
 const struct source_kind store_kind = {
+    .name = "a packed store",
     .bytes = sizeof(struct store_source),
     .is = is_store,
     .index = index_store,

@@ -37,10 +37,11 @@ struct sample_place store_place(const struct source *source, uint32_t index)
     return (struct sample_place){.blob = segment_of(source, index), .offset = store_of(source)->offsets[index]};
 }
 
-void store_blob_name(const struct source *source, uint32_t blob, char name[BLOB_NAME_MAX])
+const char *store_blob_name(const struct source *source, uint32_t blob, char buf[BLOB_NAME_MAX])
 {
     (void)source;
-    store_segment_name(blob, name);
+    store_segment_name(blob, buf);
+    return buf;
 }
 
 static int segment_error(const struct source *source, uint32_t index, int code, const char *what, struct error *err)
@@ -60,8 +61,9 @@ static int wrong_bytes(const struct source *source, uint32_t index, const char *
     return segment_error(source, index, LARDER_EFORMAT, what, err);
 }
 
-int store_check(const struct source *source, uint32_t index, const void *bytes, struct error *err)
+int store_check(const struct source *source, uint32_t index, const void *lead, const void *bytes, struct error *err)
 {
+    (void)lead;
     XXH128_hash_t hash = XXH3_128bits(bytes, source->index.samples[index].size);
     const struct identity *expected = &store_of(source)->checksums[index];
     if (hash.low64 == expected->low && hash.high64 == expected->high)

@@ -10,7 +10,7 @@
 static const char words_of_commands[] =
     "    case $command in\n"
     "    '') echo \"status top jobs datasets tree events history explain doctor ping cancel weight drain poison check "
-    "cache cluster pack verify prepare plan bench completion\"\n"
+    "cache cluster look pack verify prepare plan bench completion\"\n"
     "        echo \"--socket --json --help --version\" ;;\n"
     "    status) echo \"--watch --interval --json --socket\" ;;\n"
     "    top) echo \"--interval --json --socket\" ;;\n"

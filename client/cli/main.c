@@ -123,6 +123,7 @@ static const struct cli_command commands[] = {
     {.name = "cluster", .second = "leave", .run = leave},
     {.name = "cluster"},
     {.name = "bench"},
+    {.name = "look"},
     {.name = "pack"},
     {.name = "plan"},
     {.name = "verify"},

@@ -27,7 +27,8 @@ static const struct manual_row commands[] = {
     {"larder cache PATH", "show, verify or empty a storage class"},
     {"larder cluster keygen", "make a cluster's authority, or a node's bundle; it has a --help"},
     {"larder cluster probe", "whether a node of a cluster answers at an address; it has a --help"},
-    {"larder pack|verify|prepare|plan|bench …", "what larderd can do without running as a daemon; each has a --help"},
+    {"larder look|pack|verify|prepare|plan|bench …",
+     "what larderd can do without running as a daemon; each has a --help"},
     {"larder completion bash|zsh", "what a shell needs to complete these words"},
     {"larder --version, --help, --man", "the version and what was built in; this text; this text as a man page"},
 };

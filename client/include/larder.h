@@ -68,8 +68,8 @@ struct larder_options {
     /* the daemon's; NULL: $LARDER_SOCKET, where it is set, else larder/larder.sock in $XDG_RUNTIME_DIR or in /run, else
      * larder.sock in /tmp/larder-UID, the first that this user can use */
     const char *socket;
-    /* must be set: a folder, or a name from the daemon's configuration. A text with a '/' is a folder; a relative one
-     * is taken from the current folder */
+    /* must be set: a folder, tar shards (docs/data.md), or a name from the daemon's configuration. A text with a '/' is
+     * a path; a relative one is taken from the current folder */
     const char *dataset;
     /* a JSON list of operators, or an object with views (docs/pipelines.md); NULL: none, samples are encoded bytes as
      * they are stored */

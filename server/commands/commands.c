@@ -5,6 +5,7 @@
 
 #include "preprocess/commands.h"
 #include "server/commands/keygen.h"
+#include "server/commands/look.h"
 #include "server/commands/probe.h"
 #include "server/commands/storage.h"
 #include "server/commands/store.h"
@@ -23,6 +24,7 @@ static const struct command commands[] = {
     {"check", NULL, config_check_main, "check FILE", "check a configuration", NULL},
     {"cluster", "keygen", keygen_main, "cluster keygen", "make a cluster's authority, or a node's bundle", NULL},
     {"cluster", "probe", probe_main, "cluster probe", "whether a node of a cluster answers at an address", NULL},
+    {"look", NULL, look_main, "look SOURCE", "what a dataset is, and how it will be read", NULL},
     {"pack", NULL, pack_main, "pack SOURCE DEST", "pack a dataset into a chunk store", NULL},
     {"plan", NULL, plan_main, "plan PATH", "measure a dataset's files, and say what memory and an SSD would save",
      NULL},

@@ -62,8 +62,9 @@ struct pack_arguments {
 static const char pack_usage[] =
     "usage: larder pack SOURCE DEST [options]\n"
     "\n"
-    "Packs a dataset (a class-per-folder tree of images, or a store) into the chunk store DEST, shuffled once, so\n"
-    "that one read brings a chunk of samples. Interrupted, the same command goes on after the segments that are\n"
+    "Packs a dataset (a class-per-folder tree of images, tar shards, or a store) into the chunk store DEST, shuffled\n"
+    "once, so that one read brings a chunk of samples. Interrupted, the same command goes on after the segments that "
+    "are\n"
     "finished.\n"
     "\n"
     "  --chunk-size K      samples a chunk (64)\n"

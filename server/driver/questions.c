@@ -68,7 +68,7 @@ static struct status_job job_of(const struct driver *driver, const struct engine
                              .intervals = job->intervals,
                              .pid = job->ranks[reg->asked.rank].pid,
                              .client = xstrdup(job->ranks[reg->asked.rank].client_name),
-                             .dataset = xstrdup(dataset_path(reg->found.dataset)),
+                             .dataset = xstrdup(dataset_text(reg->found.dataset)),
                              .dataset_samples = dataset_count(reg->found.dataset),
                              .store = store_of(reg->found.dataset),
                              .pipeline = xstrdup(pipeline_canonical(reg->found.pipeline))};

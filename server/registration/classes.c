@@ -1,4 +1,5 @@
-/* classes.c: the samples of a class are neighbours in the dataset's order. */
+/* classes.c: in folders and stores the samples of a class are neighbours in the dataset's order, and in mixed shards
+ * one is never far. So what is asked for is mostly near. */
 #include "server/registration/classes.h"
 
 #include "cache/catalog/catalog.h"
@@ -16,10 +17,10 @@ bool classes_is_left(const void *dataset, sample_id id, const struct idset *view
     uint32_t index, count = dataset_count(dataset);
     CHECK(dataset_index(dataset, id, &index));
     int32_t label = dataset_label(dataset, index);
-    bool left = false, before = true, behind = true;
-    for (uint32_t away = 1; !left && (before || behind); away++) {
-        before = before && away <= index && dataset_label(dataset, index - away) == label;
-        behind = behind && away < count - index && dataset_label(dataset, index + away) == label;
+    bool left = false;
+    for (uint32_t away = 1; !left && (away <= index || away < count - index); away++) {
+        bool before = away <= index && dataset_label(dataset, index - away) == label;
+        bool behind = away < count - index && dataset_label(dataset, index + away) == label;
         left = (before && is_good(dataset, index - away, view, bad)) ||
                (behind && is_good(dataset, index + away, view, bad));
     }

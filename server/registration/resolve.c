@@ -1,6 +1,5 @@
 /* resolve.c: finds out what a client's request means: the dataset, the part of it that the job trains on, and how much
  * memory its samples take. */
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -289,10 +288,11 @@ static int open_dataset(struct registration *reg, struct catalog *catalog, const
 {
     struct catalog_wish wish = {
         .path = path, .every_file = reg->asked.flags & WIRE_ALL_FILES, .interrupt = &reg->unwanted};
-    char resolved[PATH_MAX];
-    int code = 0;
-    if (config->n_roots && realpath(path, resolved)) /* if it cannot be resolved, the catalog says why */
-        code = check_roots(config, path, resolved, err);
+    char *folder = NULL;
+    int code = config->n_roots ? catalog_folder(path, &folder, err) : 0;
+    if (!code && folder)
+        code = check_roots(config, path, folder, err);
+    free(folder);
     if (!code)
         code = catalog_open_for(catalog, &wish, &reg->found.dataset, err);
     return code ? code : check_roots(config, path, dataset_path(reg->found.dataset), err);

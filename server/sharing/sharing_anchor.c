@@ -91,7 +91,7 @@ static void send_attach(struct sharing *sharing, uint32_t job, const struct anch
                                               .job = (uint32_t)sharing->anchors[job].serial,
                                               .epoch = action->attach.again, /* not 0: there were guests of it before */
                                               .term = action->term,
-                                              .path = blob(dataset_path(reg->found.dataset)),
+                                              .path = blob(dataset_text(reg->found.dataset)),
                                               .pipeline = blob(pipeline),
                                               .flags = reg->asked.flags & WIRE_ALL_FILES ? PEER_ALL_FILES : 0,
                                               .pipeline_hash = text_hash(pipeline),

@@ -27,7 +27,7 @@ static bool may_share(const struct registration *reg)
     return reg->guest.number == 0 && reg->asked.shuffle == SHUFFLE_DEPENDENT && reg->asked.all_ranks == 0 &&
            !reg->found.multiset && (reg->asked.flags & alone) == 0 && fits(reg) &&
            strlen(pipeline_canonical(reg->found.pipeline)) <= PEER_PIPELINE_MAX &&
-           strlen(dataset_path(reg->found.dataset)) <= PEER_PATH_MAX;
+           strlen(dataset_text(reg->found.dataset)) <= PEER_PATH_MAX;
 }
 
 void sharing_anchor(struct sharing *sharing, const struct registration *reg, struct engine_job_desc *desc)

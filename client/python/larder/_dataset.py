@@ -11,7 +11,7 @@ import weakref
 
 import numpy as np
 
-from . import _labels, _store_index, _wire
+from . import _labels, _list_file, _store_index, _wire
 from .errors import InvalidArgument, SourceChanged
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -40,6 +40,21 @@ class Files:
 
     def path(self, index):
         return os.path.join(self.root, self.keys[index])
+
+
+def _are_shards(root):
+    """Whether a dataset is of tar shards, as the daemon tells."""
+    if not os.path.isdir(root):
+        return "::" in root or "#labels=" in root or any(mark in root for mark in "{*?") or root.endswith(".tar")
+    shards = False
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir():
+                return False
+            shards = shards or entry.name.endswith(".tar")
+    return shards
 
 
 def _is_image(name):
@@ -87,12 +102,21 @@ class Content:
         loader = self._loader()
         asked, count = loader._job.asked, loader._known().info.dataset_samples
         root = os.fsdecode(asked.dataset)
-        if not os.path.isdir(root):
+        listed = _list_file.split(root)
+        if listed is None and _are_shards(root):
+            raise InvalidArgument(f"the samples of {root!r} are named by the daemon alone, so samples, targets, "
+                                  "with_paths and labels by name are not known here: with_ids=True gives positions, "
+                                  "and labels= takes an array in their order (shards as listed, members as they lie)")
+        if listed is None and not os.path.isdir(root):
             raise InvalidArgument(f"the files of dataset {root!r} are not known here: it is no folder of this machine, "
                                   "but a name of the daemon's configuration. Give the folder's path; with_ids=True "
                                   "gives positions in any dataset")
-        packed = os.path.isfile(os.path.join(root, _store_index.NAME))
-        files = _store_index.StoreIndex(root) if packed else Files(root, asked.flags & _wire.ALL_FILES)
+        if listed is not None:
+            files = _list_file.ListFile(*listed)
+        elif os.path.isfile(os.path.join(root, _store_index.NAME)):
+            files = _store_index.StoreIndex(root)
+        else:
+            files = Files(root, asked.flags & _wire.ALL_FILES)
         if len(files.keys) != count:
             raise SourceChanged(f"{root} has {len(files.keys)} files now, and the daemon has {count}: files were added "
                                 "or taken away. Make the Loader anew")

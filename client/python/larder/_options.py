@@ -4,7 +4,7 @@ import operator
 import os
 import warnings
 
-from . import _wire, samplers, subset as subset_module
+from . import _list_file, _wire, samplers, subset as subset_module
 from .errors import InvalidArgument
 
 _OUTPUTS = ("auto", "torch", "numpy")
@@ -86,7 +86,9 @@ def seconds(what, value):
 
 def path_of(dataset):
     """A folder as an absolute path, since the daemon has another working folder; a bare name that is no folder here is
-    one of the daemon's configuration."""
+    one of the daemon's configuration. A list of paths is the file that has them."""
+    if isinstance(dataset, (list, tuple)):
+        dataset = _list_file.made_of(dataset)
     try:
         text = os.path.expanduser(os.fspath(dataset))
     except TypeError:
@@ -99,9 +101,36 @@ def path_of(dataset):
         raise InvalidArgument(f"dataset is {dataset!r}, and Larder reads no {scheme}:// address: mount it as a folder "
                               "(mountpoint-s3, gcsfuse, rclone mount) and give that folder, or copy it to a disk; "
                               "`larder pack` makes one store of many small files")
-    if os.sep in text or text in (os.curdir, os.pardir) or os.path.isdir(text):
-        text = os.path.abspath(text)
-    return os.fsencode(text)
+    separator = "::" if isinstance(text, str) else b"::"  # tar shards may be several patterns
+    return os.fsencode(separator.join(_absolute(part) for part in text.split(separator)))
+
+
+def _absolute(text):
+    slash = "/" if isinstance(text, str) else b"/"
+    if slash in text or text in (os.curdir, os.pardir, b".", b"..") or os.path.isdir(text) or \
+            os.fsdecode(text).endswith((".tar", *_list_file.ENDINGS)):
+        text = os.path.abspath(os.path.expanduser(text))
+    return text
+
+
+def labels_of_source(dataset, labels):
+    """labels= where it says what the samples of tar shards, or of a list, have their labels from, and no labels; else
+    None."""
+    if not isinstance(labels, str):
+        return None
+    if _list_file.split(os.fsdecode(dataset)) is not None and not os.path.isfile(os.path.expanduser(labels)):
+        return labels
+    return labels if labels in ("cls", "none") or labels.startswith("json:") else None
+
+
+def with_labels(dataset, labels):
+    """The dataset's text with what labels_of_source gives of labels."""
+    if labels is None:
+        return dataset
+    if not dataset.startswith(b"/"):
+        raise InvalidArgument(f"labels is {labels!r}, and dataset a name of the daemon's configuration: write "
+                              f"#labels={labels} behind the path there")
+    return dataset + b"#labels=" + os.fsencode(labels)
 
 
 def names_of_parts(names, count, zero_copy):

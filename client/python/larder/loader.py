@@ -56,7 +56,9 @@ def _in_turn(method):
 class Loader:
     """Batches of a dataset, prepared by the daemon: an iterable of (images, labels), one pass an epoch.
 
-    dataset: a folder with one folder a class, or a dataset's name in the daemon's configuration.
+    dataset: a folder with one folder a class, or with images alone; a CSV, TSV or JSON Lines file of paths and labels;
+    a list of paths; tar shards ("/data/train-{000000..000146}.tar", a glob, several joined by "::", a folder of them);
+    a packed store; or a dataset's name in the daemon's configuration. docs/data.md has more of each.
     pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted; larder.from_torchvision makes
     one of a torchvision Compose. []: no operator, the encoded bytes as they are. None: what the daemon's configuration
     says for the dataset.
@@ -116,6 +118,8 @@ class Loader:
                    mapping from keys ("class/file.jpg"), paths, positions or classes; or the path of a CSV, whose lines
                    are a key, path or position and then one number or several. Whole numbers come as int64, others as
                    float32. Names in place of numbers are classes, numbered in their order: `classes` has them
+                   Of tar shards also "cls", "json:KEY" or "none": which member of a sample has its label; by default
+                   .cls where there are any
     as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries
     transform      a function of the script's own for each image, which is called with a tensor (an array without
                    torch; with views a tuple of them) and gives what takes its place; larder.split gives one.
@@ -146,7 +150,10 @@ class Loader:
         self._follows_states = pipelines is None  # where they have other pipelines
         asked = _options.job(dataset, schedule.at(0), batch_size, drop_last, shuffle, epochs, seed, prefetch,
                              bad_samples, subset, augment, all_files, relabel, weight, repeat, sampler)
-        asked = asked._replace(flags=asked.flags | (_wire.ORDERED if ordered else 0) |
+        of_source = _options.labels_of_source(asked.dataset, labels)
+        labels = None if of_source else labels
+        asked = asked._replace(dataset=_options.with_labels(asked.dataset, of_source),
+                               flags=asked.flags | (_wire.ORDERED if ordered else 0) |
                                (_wire.HOLD if zero_copy else 0) |
                                (0 if labels is None else _wire.OWN_LABELS))
         self._zero_copy = bool(zero_copy)

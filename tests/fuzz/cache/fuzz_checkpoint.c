@@ -22,11 +22,27 @@ static void seal(uint8_t *bytes, size_t size)
     memcpy(bytes + 16, words, sizeof words);
 }
 
+/* Two blobs with half of the samples each. */
+static void add_blobs(struct index *index)
+{
+    index->blobs = xcalloc(2, sizeof *index->blobs);
+    index->places = xcalloc(index->sample_count, sizeof *index->places);
+    for (; index->blob_count < 2; index->blob_count++) {
+        struct index_blob *blob = &index->blobs[index->blob_count];
+        *blob = (struct index_blob){.first = index->blob_count * index->sample_count / 2, .size = 10240, .inode = 3};
+        CHECK(index_text(index, "shard.tar", NULL, &blob->path) == 0);
+    }
+    for (size_t i = 0; i < index->sample_count; i++)
+        index->places[i] = (struct index_place){.offset = 512 * (i + 1), .proof = i};
+}
+
 size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
 {
-    if (number >= 3)
+    if (number >= 6)
         return 0;
-    struct index index = {.root = xstrdup("/data/set")};
+    bool shards = number >= 3; /* of blobs */
+    number %= 3;
+    struct index index = {.root = xstrdup("/data/set"), .text = xstrdup("/data/set")};
     struct index_folder folder = {.device = 1, .inode = 2, .mtime_ns = 3};
     CHECK(index_text(&index, "", NULL, &folder.path) == 0);
     size_t classes = number + 1, per_class = number * 3 + 1;
@@ -46,6 +62,8 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
             index.samples[index.sample_count++] = sample;
         }
     }
+    if (shards)
+        add_blobs(&index);
     uint8_t *bytes;
     size_t len;
     CHECK(checkpoint_encode(&index, &bytes, &len) == 0 && len <= cap);
@@ -55,6 +73,16 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
     free(bytes);
     index_free(&index);
     return len;
+}
+
+static bool sample_lies(const struct index *index, size_t i)
+{
+    if (index->blob_count == 0)
+        return true;
+    uint32_t blob = index_blob_of(index, i);
+    const char *path = index->strings + index->blobs[blob].path;
+    return blob < index->blob_count && index->blobs[blob].first <= i && path[0] && path[0] != '/' &&
+           (index->samples[i].flags & INDEX_UNREACHABLE || index->places[i].offset >= 512);
 }
 
 static void check_index(const struct index *index)
@@ -67,8 +95,11 @@ static void check_index(const struct index *index)
         CHECK(strlen(index->strings + index->folders[i].path) < PATH_MAX);
     for (size_t i = 0; i < index->sample_count; i++) {
         const char *key = index->strings + index->samples[i].key;
-        CHECK(key[0] && key[0] != '/' && strncmp(key, "../", 3) != 0 && !strstr(key, "/../"));
-        CHECK(root_len + strlen(key) + 2 <= PATH_MAX);
+        CHECK(sample_lies(index, i));
+        if (index->blob_count == 0) {
+            CHECK(key[0] && key[0] != '/' && strncmp(key, "../", 3) != 0 && !strstr(key, "/../"));
+            CHECK(root_len + strlen(key) + 2 <= PATH_MAX);
+        }
         CHECK((size_t)index->samples[i].label < index->class_count);
     }
 }

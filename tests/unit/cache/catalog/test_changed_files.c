@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cache/catalog/catalog_priv.h"
+#include "cache/source/files.h"
 #include "cache/source/tree.h"
 #include "common/log.h"
 #include "tests/unit/cache/catalog/catalog_fixture.h"
@@ -258,7 +259,7 @@ static struct dataset *indexed_elsewhere(uint32_t from, uint32_t end)
     struct dataset_parts parts = {0};
     struct dataset *dataset = NULL;
     path_below(path, "t");
-    assert_int_equal(source_index(&tree_kind, &(struct source_wish){.path = path}, &parts.source, NULL), 0);
+    assert_int_equal(source_index(&tree_kind, &(struct source_wish){.text = path}, &parts.source, NULL), 0);
     struct index *index = &parts.source->index;
     uint32_t count = (uint32_t)index->sample_count;
     for (uint32_t i = from; i < end; i++)
@@ -313,7 +314,7 @@ static void test_checkpoint_of_another_device(void **state)
     char *checkpoint = checkpoint_path(dir, path);
     for (int differing = 0; differing < 2; differing++) {
         struct source *source;
-        assert_int_equal(source_index(&tree_kind, &(struct source_wish){.path = path}, &source, NULL), 0);
+        assert_int_equal(source_index(&tree_kind, &(struct source_wish){.text = path}, &source, NULL), 0);
         struct index *index = &source->index;
         for (size_t i = 0; i < index->folder_count; i++)
             index->folders[i].device += 1000;

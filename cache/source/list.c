@@ -1,0 +1,433 @@
+/* list.c: a list of files, a kind of source. See list.h.
+ *
+ * The samples are the rows, in their order. A path is absolute, or lies below the list's folder. The source's root is
+ * the folder that all files have in common, and a sample's key is its path below that. The files are known as those of
+ * a tree are, so a tree and a list that have the same file share it. */
+#include "cache/source/list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "cache/file.h"
+#include "cache/source/crew.h"
+#include "cache/source/files.h"
+#include "cache/source/labels.h"
+#include "cache/source/list_rows.h"
+#include "cache/source/tar_text.h"
+#include "common/larder_err.h"
+
+#define LIST_BYTES_MAX (UINT64_C(1) << 32)
+#define LABELS_MARK "#labels=" /* as of tar_text.h */
+#define SLICE 4096             /* samples that a thread looks at in one go */
+
+struct list {
+    const struct interrupt *interrupt;
+    const char *text;  /* what the source is opened by */
+    char *path;        /* the list's */
+    const char *label; /* the column of labels; "": whichever there is; "none": none */
+    struct index *index;
+    struct label *labels; /* one a sample */
+    size_t label_cap;
+    int root_fd;
+};
+
+/* ── texts ── */
+
+bool list_text_is(const char *text)
+{
+    size_t len;
+    tar_text_labels(text, &len);
+    char *path = strndup(text, len);
+    bool is = path && list_form_of(path) != LIST_NONE;
+    free(path);
+    return is;
+}
+
+int list_text_resolve(const char *text, char **out, struct error *err)
+{
+    size_t len;
+    struct shown shown;
+    const char *labels = tar_text_labels(text, &len);
+    char *path = strndup(text, len), *real = path ? realpath(path, NULL) : NULL;
+    int code = 0;
+    if (!real)
+        code = error_set(err, path ? errno_code(errno) : LARDER_ENOMEM, "%s: cannot open the list: %s",
+                         path_shown(text, &shown), strerror(errno));
+    else if (asprintf(out, *labels ? "%s" LABELS_MARK "%s" : "%s", real, labels) < 0)
+        code = error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
+    free(path);
+    free(real);
+    return code;
+}
+
+static bool has_folders(const char *path)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+    struct stat st;
+    bool has = false;
+    while (dir && !has && (entry = readdir(dir))) {
+        if (*entry->d_name == '.')
+            continue;
+        bool unknown = entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK;
+        has = unknown ? fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode)
+                      : entry->d_type == DT_DIR;
+    }
+    if (dir)
+        closedir(dir);
+    return has;
+}
+
+/* A folder's list, which the caller frees; NULL: it has none. */
+static char *list_in(const char *folder)
+{
+    static const char *const names[] = {"metadata.csv", "metadata.jsonl"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = NULL;
+        struct stat st;
+        if (asprintf(&path, "%s/%s", folder, names[i]) < 0)
+            return NULL;
+        if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+            return path;
+        free(path);
+    }
+    return NULL;
+}
+
+/* The path of a text's list, which the caller frees; NULL: it names none. */
+static char *list_path(const char *text)
+{
+    size_t len;
+    struct stat st;
+    tar_text_labels(text, &len);
+    char *path = strndup(text, len);
+    if (path && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        char *list = has_folders(path) || tar_folder_is(path) ? NULL : list_in(path);
+        free(path);
+        return list;
+    }
+    if (path && list_form_of(path) != LIST_NONE)
+        return path;
+    free(path);
+    return NULL;
+}
+
+static void find_list(void *context)
+{
+    const char **text = context;
+    char *path = list_path(*text);
+    *text = path ? *text : NULL;
+    free(path);
+}
+
+/* A folder may be on storage that does not answer, so it is looked at as all of it is read. */
+static int is_list(const char *text, bool *is, struct error *err)
+{
+    struct stat st;
+    const char *found = text;
+    (void)err;
+    *is = list_text_is(text);
+    if (*is || stat(text, &st) || !S_ISDIR(st.st_mode))
+        return 0;
+    const struct medium medium = {.root = text, .device = st.st_dev};
+    medium_run(&medium, find_list, &found);
+    *is = found;
+    return 0;
+}
+
+/* ── rows ── */
+
+static int list_error(const struct list *list, int code, const char *what, struct error *err)
+{
+    struct shown shown;
+    return error_set(err, code, "%s: %s", path_shown(list->path, &shown), what);
+}
+
+static int row_error(const struct list *list, const struct list_row *row, int code, const char *what, struct error *err)
+{
+    struct shown shown;
+    return error_set(err, code, "%s:%zu:1: %s", path_shown(list->path, &shown), row->line, what);
+}
+
+/* Writes the absolute path that a row has, without "//" and "./". */
+static int row_path(const struct list *list, const struct list_row *row, char out[PATH_MAX], struct error *err)
+{
+    const char *folder_end = strrchr(list->path, '/'), *part = row->path;
+    size_t len = *part == '/' ? 0 : (size_t)(folder_end - list->path), parts = 0;
+    memcpy(out, list->path, len);
+    while (*part) {
+        size_t part_len = strcspn(part, "/");
+        bool here = part_len == 0 || (part_len == 1 && *part == '.');
+        if (part_len == 2 && part[0] == '.' && part[1] == '.')
+            return row_error(list, row, LARDER_EFORMAT, "its path has \"..\": write it without", err);
+        if (!here && len + part_len + 2 > PATH_MAX)
+            return row_error(list, row, LARDER_EFORMAT, "its path is too long", err);
+        if (!here) {
+            out[len++] = '/';
+            memcpy(out + len, part, part_len);
+            len += part_len;
+            parts++;
+        }
+        part += part_len + strspn(part + part_len, "/");
+    }
+    out[len] = '\0';
+    return parts ? 0 : row_error(list, row, LARDER_EFORMAT, "its path names no file", err);
+}
+
+static int take_label(struct list *list, const struct list_row *row, struct label *label, struct error *err)
+{
+    struct error why;
+    char *end;
+    if (!row->label || strcmp(list->label, "none") == 0)
+        return 0;
+    size_t len = strlen(row->label);
+    int code = row->named ? label_take_name(row->label, len, list->index, label, &why)
+                          : label_take(row->label, len, list->index, label, &why);
+    if (code)
+        return row_error(list, row, code, why.text, err);
+    if (label->kind == LABEL_TEXT && !row->named && strtod(row->label, &end) == strtod(row->label, &end) && !*end)
+        return row_error(list, row, LARDER_EINVAL,
+                         "its label is a fraction: labels of a list are whole numbers or names; give labels=\"none\", "
+                         "and labels of your own",
+                         err);
+    return 0;
+}
+
+/* The key of a sample is its absolute path, until the common folder is known. */
+static int add_row(struct list *list, const struct list_row *row, struct error *err)
+{
+    struct index *index = list->index;
+    char path[PATH_MAX];
+    struct label label = {.kind = LABEL_NONE};
+    uint64_t key;
+    int code = row_path(list, row, path, err);
+    if (!code)
+        code = take_label(list, row, &label, err);
+    if (code)
+        return code;
+    code = array_grow((void **)&index->samples, index->sample_count, &index->sample_cap, sizeof *index->samples,
+                      DATASET_SAMPLES_MAX);
+    if (!code)
+        code = array_grow((void **)&list->labels, index->sample_count, &list->label_cap, sizeof label,
+                          DATASET_SAMPLES_MAX);
+    if (!code)
+        code = index_text(index, path, NULL, &key);
+    if (code)
+        return row_error(list, row, code,
+                         code == LARDER_ELIMIT ? "more rows than one dataset may have of samples"
+                                               : "out of memory while indexing",
+                         err);
+    list->labels[index->sample_count] = label;
+    index->samples[index->sample_count++] = (struct index_sample){.key = key};
+    return 0;
+}
+
+static int read_rows(struct list *list, const uint8_t *bytes, size_t len_bytes, struct error *err)
+{
+    struct list_rows *rows = NULL;
+    struct list_row row;
+    struct error why = {0};
+    struct shown shown;
+    bool there = true;
+    const char *column = strcmp(list->label, "none") ? list->label : "";
+    int code = list_rows_begin(list_form_of(list->path), bytes, len_bytes, column, &rows, &why);
+    while (!code && there) {
+        code = list_rows_next(rows, &row, &there, &why);
+        if (code || !there)
+            break;
+        code = add_row(list, &row, err);
+        if (!code && interrupt_is_set(list->interrupt))
+            code = file_interrupted(list->path, err);
+        if (code) {
+            list_rows_end(rows);
+            return code;
+        }
+    }
+    list_rows_end(rows);
+    if (code)
+        return error_set(err, code, "%s:%s", path_shown(list->path, &shown), why.text);
+    return list->index->sample_count ? 0 : list_error(list, LARDER_EINVAL, "it has no row with a path", err);
+}
+
+/* ── files ── */
+
+/* Finds the folder that all files have in common, and makes the keys paths below it. */
+static int find_root(struct list *list, struct error *err)
+{
+    struct index *index = list->index;
+    const char *first = index->strings + index->samples[0].key;
+    size_t len = (size_t)(strrchr(first, '/') - first);
+    for (size_t i = 1; i < index->sample_count; i++) {
+        const char *path = index->strings + index->samples[i].key;
+        size_t same = 0;
+        while (same < len && path[same] == first[same])
+            same++;
+        while (same && !(same <= len && path[same] == '/' && (same == len || first[same] == '/')))
+            same--;
+        len = same;
+    }
+    char *root = strndup(first, len ? len : 1);
+    index->root = root ? realpath(root, NULL) : NULL;
+    if (root && !index->root) {
+        struct shown shown;
+        int code = error_set(err, errno_code(errno), "%s: the folder of its files cannot be opened: %s",
+                             path_shown(root, &shown), strerror(errno));
+        free(root);
+        return code;
+    }
+    free(root);
+    for (size_t i = 0; i < index->sample_count; i++)
+        index->samples[i].key += len + 1;
+    return index->root ? 0 : list_error(list, LARDER_ENOMEM, "out of memory while indexing", err);
+}
+
+static int look(void *context, void *own, size_t slice, struct error *err)
+{
+    struct list *list = context;
+    struct index *index = list->index;
+    size_t end = (slice + 1) * SLICE < index->sample_count ? (slice + 1) * SLICE : index->sample_count;
+    (void)own;
+    for (size_t i = slice * SLICE; i < end; i++) {
+        if (interrupt_is_set(list->interrupt))
+            return file_interrupted(list->path, err);
+        file_look(list->root_fd, index, i);
+    }
+    return 0;
+}
+
+static int add_folder(struct list *list, struct index_folder folder, const char *path, struct error *err)
+{
+    struct index *index = list->index;
+    int code = array_grow((void **)&index->folders, index->folder_count, &index->folder_cap, sizeof folder,
+                          INDEX_FOLDERS_MAX);
+    if (!code)
+        code = index_text(index, path, NULL, &folder.path);
+    if (code)
+        return list_error(list, code, "out of memory while indexing", err);
+    index->folders[index->folder_count++] = folder;
+    return 0;
+}
+
+/* Records the files, the root, and the list itself, which is the second folder. */
+static int look_at_files(struct list *list, uint64_t hash, const struct stat *st, struct error *err)
+{
+    struct index *index = list->index;
+    struct stat root;
+    list->root_fd = open(index->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (list->root_fd < 0 || fstat(list->root_fd, &root))
+        return error_set(err, errno_code(errno), "%s: cannot open the folder: %s", index->root, strerror(errno));
+    const struct crew_work work = {
+        .count = (index->sample_count + SLICE - 1) / SLICE, .context = list, .one = look, .device = root.st_dev};
+    struct index_folder itself = {
+        .device = st->st_dev, .inode = st->st_ino, .mtime_ns = file_mtime_ns(st), .listing = hash};
+    int code = add_folder(list, (struct index_folder){.device = root.st_dev, .inode = root.st_ino}, "", err);
+    if (!code)
+        code = add_folder(list, itself, "list", err);
+    return code ? code : crew_run(&work, err);
+}
+
+/* ── the kind ── */
+
+static void complete(struct source *source)
+{
+    const struct index_folder *root = &source->index.folders[0];
+    files_note_reachable(&source->index);
+    source->medium = (struct medium){.root = source->index.root, .device = root->device, .inode = root->inode};
+}
+
+static int load(const struct list *list, uint8_t **bytes, size_t *len_bytes, struct stat *st, struct error *err)
+{
+    const struct file_wanted wanted = {.path = list->path, .max_bytes = LIST_BYTES_MAX, .interrupt = list->interrupt};
+    if (stat(list->path, st)) /* before its bytes, so that a change between the two shows */
+        return list_error(list, errno_code(errno), strerror(errno), err);
+    return file_load(&wanted, bytes, len_bytes, err);
+}
+
+static int read_list(struct list *list, struct error *err)
+{
+    static const struct labels_wish wish = {.what = "label",
+                                            .instead = "give all rows one, or labels=\"none\", and labels of your own"};
+    uint8_t *bytes = NULL;
+    size_t len_bytes;
+    struct stat st;
+    int code = load(list, &bytes, &len_bytes, &st, err);
+    if (!code)
+        code = read_rows(list, bytes, len_bytes, err);
+    uint64_t hash = code ? 0 : XXH3_64bits(bytes, len_bytes);
+    free(bytes);
+    if (!code)
+        code = find_root(list, err);
+    if (!code)
+        code = look_at_files(list, hash, &st, err);
+    return code ? code : labels_apply(&wish, list->labels, list->index, err);
+}
+
+static int index_list(const struct source_wish *wish, struct source *source, struct error *err)
+{
+    size_t len;
+    struct list list = {.interrupt = wish->interrupt,
+                        .text = wish->text,
+                        .path = list_path(wish->text),
+                        .label = tar_text_labels(wish->text, &len),
+                        .index = &source->index,
+                        .root_fd = -1};
+    source->index.text = strdup(wish->text);
+    int code = list.path && source->index.text ? read_list(&list, err)
+                                               : error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
+    if (list.root_fd >= 0)
+        close(list.root_fd);
+    free(list.path);
+    free(list.labels);
+    if (!code)
+        complete(source);
+    return code;
+}
+
+static bool restore(struct source *source)
+{
+    bool moved = source->index.folder_count == 2 && index_follow_mount(&source->index);
+    complete(source);
+    return moved;
+}
+
+/* A list that was written again with the same bytes is the same. */
+static bool same_list(const struct index *index, const struct interrupt *interrupt)
+{
+    const struct index_folder *itself = &index->folders[1];
+    struct list list = {.interrupt = interrupt, .path = list_path(index->text)};
+    uint8_t *bytes = NULL;
+    size_t len_bytes;
+    struct stat st;
+    struct error problem;
+    bool same = index->folder_count == 2 && list.path && load(&list, &bytes, &len_bytes, &st, &problem) == 0 &&
+                XXH3_64bits(bytes, len_bytes) == itself->listing;
+    free(bytes);
+    free(list.path);
+    return same;
+}
+
+static bool unchanged(struct source *source, const struct interrupt *interrupt, bool *settled)
+{
+    *settled = false;
+    return same_list(&source->index, interrupt) && files_unchanged(&source->index, interrupt);
+}
+
+const struct source_kind list_kind = {
+    .name = "a list of files",
+    .bytes = sizeof(struct source),
+    .is = is_list,
+    .index = index_list,
+    .restore = restore,
+    .unchanged = unchanged,
+    .read = files_read,
+    .hash = files_hash,
+    .identity = files_identity,
+};

@@ -1,0 +1,308 @@
+/* list_rows.c: reads the rows of a list. See list_rows.h. */
+#include "cache/source/list_rows.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cache/source/labels.h"
+#include "common/larder_err.h"
+
+#define NO_COLUMN UINT32_MAX
+
+/* What programs call the column of paths; the first that a list has is it. */
+static const char *const path_names[] = {"file_name", "path", "image",      "file",     "filename",  "file_path",
+                                         "filepath",  "img",  "image_path", "img_path", "image_name"};
+#define PATH_NAMES (sizeof path_names / sizeof *path_names)
+
+/* A text that grows, which is used again for each field. */
+struct field {
+    char *text;
+    size_t len, cap;
+};
+
+struct list_rows {
+    enum list_form form;
+    char separator;
+    const char *at, *end;
+    size_t line;          /* of `at`, from 1 */
+    const char *line_at;  /* where that line begins */
+    char *label_name;     /* "": whichever there is */
+    uint32_t path, label; /* columns of CSV and TSV */
+    struct field path_field, label_field, other;
+    json_t *json; /* the row that was read last, of JSON Lines */
+};
+
+enum list_form list_form_of(const char *name)
+{
+    static const struct {
+        const char *ending;
+        enum list_form form;
+    } forms[] = {{".csv", LIST_CSV}, {".tsv", LIST_TSV}, {".jsonl", LIST_JSONL}};
+    size_t len = strlen(name);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        size_t ending = strlen(forms[i].ending);
+        if (len > ending && strcasecmp(name + len - ending, forms[i].ending) == 0)
+            return forms[i].form;
+    }
+    return LIST_NONE;
+}
+
+static int fail(const struct list_rows *rows, int code, const char *what, struct error *err)
+{
+    return error_set(err, code, "%zu:%zu: %s", rows->line, (size_t)(rows->at - rows->line_at) + 1, what);
+}
+
+/* ── CSV ── */
+
+static int put(struct list_rows *rows, struct field *field, char c, struct error *err)
+{
+    if (c == '\0')
+        return fail(rows, LARDER_EFORMAT, "a zero byte, as UTF-16 has them: save the file as UTF-8", err);
+    if (field->len == LIST_FIELD_BYTES_MAX)
+        return fail(rows, LARDER_EFORMAT, "a field is longer than 64 KiB: is a double quote missing?", err);
+    if (field->len + 1 >= field->cap) {
+        size_t cap = field->cap * 2 + 256;
+        char *grown = realloc(field->text, cap);
+        if (!grown)
+            return fail(rows, LARDER_ENOMEM, "out of memory", err);
+        field->text = grown;
+        field->cap = cap;
+    }
+    field->text[field->len++] = c;
+    field->text[field->len] = '\0';
+    return 0;
+}
+
+static void new_line(struct list_rows *rows)
+{
+    rows->line++;
+    rows->line_at = rows->at;
+}
+
+static bool at_line_end(const struct list_rows *rows)
+{
+    return rows->at < rows->end && (*rows->at == '\n' || *rows->at == '\r');
+}
+
+/* Passes over a line's end: LF, CR LF, or CR alone. */
+static void pass_line_end(struct list_rows *rows)
+{
+    if (rows->at < rows->end && *rows->at == '\r')
+        rows->at++;
+    if (rows->at < rows->end && *rows->at == '\n')
+        rows->at++;
+    new_line(rows);
+}
+
+/* Reads what stands in double quotes; two of them are one. */
+static int quoted(struct list_rows *rows, struct field *field, struct error *err)
+{
+    int code = 0;
+    rows->at++;
+    while (!code && rows->at < rows->end) {
+        char c = *rows->at++;
+        if (c == '"' && (rows->at == rows->end || *rows->at != '"'))
+            return 0;
+        if (c == '"')
+            rows->at++;
+        code = put(rows, field, c, err);
+        if (c == '\n')
+            new_line(rows);
+    }
+    return code ? code : fail(rows, LARDER_EFORMAT, "the file ends within double quotes", err);
+}
+
+/* Reads one field, into `field` or past it, and what separates it from the next. *last: the row ends with it. */
+static int read_field(struct list_rows *rows, struct field *field, bool *last, struct error *err)
+{
+    int code = 0;
+    field->len = 0;
+    if (field->text)
+        field->text[0] = '\0';
+    if (rows->at < rows->end && *rows->at == '"')
+        code = quoted(rows, field, err);
+    while (!code && rows->at < rows->end && *rows->at != rows->separator && !at_line_end(rows)) {
+        code = put(rows, field, *rows->at++, err);
+    }
+    *last = rows->at == rows->end || at_line_end(rows);
+    if (!code && *last)
+        pass_line_end(rows);
+    else
+        rows->at++;
+    return code;
+}
+
+static bool is_path_name(const char *name, size_t which)
+{
+    return strcasecmp(name, path_names[which]) == 0;
+}
+
+/* Reads the first row: which columns there are. */
+static int read_titles(struct list_rows *rows, struct error *err)
+{
+    size_t best = PATH_NAMES;
+    const char *wanted = *rows->label_name ? rows->label_name : "label";
+    bool last = false;
+    for (uint32_t column = 0; !last; column++) {
+        int code = column < LIST_COLUMNS_MAX ? read_field(rows, &rows->other, &last, err)
+                                             : fail(rows, LARDER_EFORMAT, "more than 4,096 columns", err);
+        if (code)
+            return code;
+        const char *name = rows->other.text ? rows->other.text : "";
+        for (size_t i = 0; i < best; i++) {
+            if (is_path_name(name, i)) {
+                best = i;
+                rows->path = column;
+            }
+        }
+        if (rows->label == NO_COLUMN && strcasecmp(name, wanted) == 0)
+            rows->label = column;
+    }
+    if (best == PATH_NAMES)
+        return error_set(err, LARDER_EINVAL,
+                         "1:1: no column of paths: the first row must name the columns, and one of "
+                         "them file_name, path, image, file or filename");
+    if (*rows->label_name && rows->label == NO_COLUMN)
+        return error_set(err, LARDER_EINVAL, "1:1: no column \"%.100s\", which would have the labels",
+                         rows->label_name);
+    return 0;
+}
+
+static int next_fields(struct list_rows *rows, struct list_row *row, bool *there, struct error *err)
+{
+    while (at_line_end(rows))
+        pass_line_end(rows);
+    *there = rows->at < rows->end;
+    if (!*there)
+        return 0;
+    *row = (struct list_row){.line = rows->line};
+    bool last = false;
+    uint32_t column = 0;
+    for (; !last; column++) {
+        struct field *field = column == rows->path    ? &rows->path_field
+                              : column == rows->label ? &rows->label_field
+                                                      : &rows->other;
+        int code = read_field(rows, field, &last, err);
+        if (code)
+            return code;
+    }
+    if (column <= rows->path || !rows->path_field.len)
+        return error_set(err, LARDER_EFORMAT, "%zu:1: the row has no path", row->line);
+    row->path = rows->path_field.text;
+    if (column > rows->label && rows->label_field.len)
+        row->label = rows->label_field.text;
+    return 0;
+}
+
+/* ── JSON Lines ── */
+
+static const json_t *path_of(const json_t *json)
+{
+    const json_t *found = NULL;
+    for (size_t i = 0; !found && i < PATH_NAMES; i++)
+        found = json_object_get(json, path_names[i]);
+    return found;
+}
+
+static int take_label(struct list_rows *rows, const json_t *value, struct list_row *row, struct error *err)
+{
+    if (!value || json_is_null(value))
+        return 0;
+    if (json_is_string(value)) {
+        row->label = json_string_value(value);
+        row->named = true;
+        return 0;
+    }
+    if (!json_is_integer(value))
+        return error_set(err, LARDER_EFORMAT, "%zu:1: its label is neither a whole number nor a text", row->line);
+    char digits[32];
+    int len = snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(value));
+    rows->label_field.len = 0;
+    for (int i = 0; i < len; i++) {
+        if (put(rows, &rows->label_field, digits[i], err))
+            return LARDER_ENOMEM;
+    }
+    row->label = rows->label_field.text;
+    return 0;
+}
+
+static int next_object(struct list_rows *rows, struct list_row *row, bool *there, struct error *err)
+{
+    json_error_t why;
+    while (rows->at < rows->end && strchr(" \t\r\n", *rows->at)) {
+        if (*rows->at++ == '\n')
+            new_line(rows);
+    }
+    *there = rows->at < rows->end;
+    if (!*there)
+        return 0;
+    const char *end = memchr(rows->at, '\n', (size_t)(rows->end - rows->at));
+    size_t len = (size_t)((end ? end : rows->end) - rows->at);
+    *row = (struct list_row){.line = rows->line};
+    json_decref(rows->json);
+    rows->json = NULL;
+    if (!json_is_flat(rows->at, len))
+        return error_set(err, LARDER_EFORMAT, "%zu:1: more than %d levels deep", row->line, JSON_DEPTH_MAX);
+    rows->json = json_loadb(rows->at, len, JSON_REJECT_DUPLICATES, &why);
+    if (!rows->json)
+        return error_set(err, LARDER_EFORMAT, "%zu:%d: no JSON object: %s", row->line, why.column, why.text);
+    rows->at += len;
+    const json_t *path = path_of(rows->json);
+    if (!json_is_string(path) || !json_string_length(path) ||
+        strlen(json_string_value(path)) != json_string_length(path))
+        return error_set(err, LARDER_EFORMAT,
+                         "%zu:1: no path: an object must have it as file_name, path, image, file "
+                         "or filename",
+                         row->line);
+    row->path = json_string_value(path);
+    return take_label(rows, json_object_get(rows->json, *rows->label_name ? rows->label_name : "label"), row, err);
+}
+
+/* ── both ── */
+
+int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes, const char *label,
+                    struct list_rows **out, struct error *err)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    struct list_rows *rows = calloc(1, sizeof *rows);
+    *out = rows;
+    if (!rows || !(rows->label_name = strdup(label))) {
+        list_rows_end(rows);
+        *out = NULL;
+        return error_set(err, LARDER_ENOMEM, "1:1: out of memory");
+    }
+    rows->form = form;
+    rows->separator = form == LIST_TSV ? '\t' : ',';
+    rows->path = rows->label = NO_COLUMN;
+    rows->line = 1;
+    rows->at = rows->line_at = (const char *)bytes;
+    rows->end = rows->at + len_bytes;
+    if (len_bytes >= 3 && memcmp(bytes, mark, 3) == 0)
+        rows->at = rows->line_at = rows->at + 3;
+    int code = form == LIST_JSONL ? 0 : read_titles(rows, err);
+    if (code) {
+        list_rows_end(rows);
+        *out = NULL;
+    }
+    return code;
+}
+
+int list_rows_next(struct list_rows *rows, struct list_row *row, bool *there, struct error *err)
+{
+    return rows->form == LIST_JSONL ? next_object(rows, row, there, err) : next_fields(rows, row, there, err);
+}
+
+void list_rows_end(struct list_rows *rows)
+{
+    if (!rows)
+        return;
+    json_decref(rows->json);
+    free(rows->path_field.text);
+    free(rows->label_field.text);
+    free(rows->other.text);
+    free(rows->label_name);
+    free(rows);
+}

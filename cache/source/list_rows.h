@@ -1,0 +1,38 @@
+/* list_rows.h: the rows of a list: a CSV or TSV file by RFC 4180, whose first row names the columns, or JSON Lines, an
+ * object a line. Pure. */
+#ifndef LARDER_CACHE_SOURCE_LIST_ROWS_H
+#define LARDER_CACHE_SOURCE_LIST_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+enum list_form { LIST_NONE, LIST_CSV, LIST_TSV, LIST_JSONL };
+
+#define LIST_FIELD_BYTES_MAX 65536u
+#define LIST_COLUMNS_MAX 4096u
+
+/* One row, as far as it matters. The texts lie in the reader, until the next row is read. */
+struct list_row {
+    size_t line; /* in which it begins, from 1 */
+    const char *path;
+    const char *label; /* NULL: the list has no labels, or the row has none */
+    bool named;        /* the label is a name, whatever it looks like */
+};
+
+struct list_rows;
+
+/* list_form_of returns the form of a list by the ending of its name, in any case. */
+enum list_form list_form_of(const char *name);
+/* list_rows_begin reads the names of columns. `label` is that of the labels; "": it is "label", if there is one. The
+ * bytes must stay until list_rows_end. What it says in err begins with the line and column, and names no file.
+ * LARDER_EFORMAT; LARDER_EINVAL: there is no such column, or none of paths; LARDER_ENOMEM. */
+int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes, const char *label,
+                    struct list_rows **out, struct error *err);
+/* list_rows_next reads the next row; *there: there was one. It fails as list_rows_begin does. */
+int list_rows_next(struct list_rows *rows, struct list_row *row, bool *there, struct error *err);
+void list_rows_end(struct list_rows *rows); /* accepts NULL */
+
+#endif

@@ -1,0 +1,17 @@
+/* runs.h: chunks of runs: samples that lie behind each other in a blob and come with one read. Pure. */
+#ifndef LARDER_CACHE_SOURCE_RUNS_H
+#define LARDER_CACHE_SOURCE_RUNS_H
+
+#include "cache/source/chunking.h"
+#include "cache/source/index.h"
+
+/* runs_mixed says whether samples that lie behind each other are as good a draw as any: whether runs of `run` samples
+ * have at least RUNS_MIXED of the labels that as many random ones have. */
+#define RUNS_MIXED .8
+bool runs_mixed(const struct index *index, uint32_t run);
+/* runs_shuffle cuts each blob's samples into runs of chunk_size, and shuffles the runs with the seed. Each makes a
+ * chunk; the last ones of the blobs, which are shorter, make chunks together, behind the others. The caller frees what
+ * *out holds by chunking_free. LARDER_ENOMEM. */
+int runs_shuffle(const struct index *index, uint32_t chunk_size, uint64_t seed, struct chunking *out);
+
+#endif

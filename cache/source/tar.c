@@ -1,0 +1,336 @@
+/* tar.c: tar shards, a kind of source. A crew reads the shards, each into a part of its own, and the parts are joined.
+ *
+ * A sample is a member of a shard, and its bytes are a range of that file. Bytes that are read are a sample's if its
+ * header stands in front of them and the file is the one that was indexed. So an index that is out of date gives no
+ * wrong bytes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cache/file.h"
+#include "cache/source/crew.h"
+#include "cache/source/files.h"
+#include "cache/source/tar_priv.h"
+#include "common/log.h"
+
+#define WHOSE_SHARD UINT64_C(0x746172) /* so that no member has the identity of a file or of a store's sample */
+
+/* ── what it is ── */
+
+static void find_folder(void *context)
+{
+    const char **text = context;
+    *text = tar_folder_is(*text) ? *text : NULL;
+}
+
+/* A folder may be on storage that does not answer, so it is looked at as all of it is read. */
+static int is_tar(const char *text, bool *is, struct error *err)
+{
+    size_t len;
+    struct stat st;
+    const char *labels = tar_text_labels(text, &len), *folder = text;
+    (void)err;
+    *is = *labels || stat(text, &st) || !S_ISDIR(st.st_mode);
+    if (*is)
+        return 0;
+    const struct medium medium = {.root = text, .device = st.st_dev};
+    medium_run(&medium, find_folder, &folder);
+    *is = folder;
+    return 0;
+}
+
+/* ── the index ── */
+
+static int read_shard(void *context, void *own, size_t shard, struct error *err)
+{
+    return tar_shard_read(context, own, shard, err);
+}
+
+static void free_reader(void *own)
+{
+    tar_reader_free(own);
+}
+
+static int join_failed(const struct tar_walk *walk, int code, struct error *err)
+{
+    struct shown shown;
+    return error_set(err, code, "%s: %s", path_shown(walk->text, &shown),
+                     code == LARDER_ELIMIT ? "more samples than one dataset may have" : "out of memory while indexing");
+}
+
+/* Joins the parts, and finds what the labels mean. */
+static int join(struct tar_walk *walk, struct index *index, struct error *err)
+{
+    size_t count = walk->shards.count, samples = 0;
+    for (size_t i = 0; i < count; i++)
+        samples += walk->parts[i].sample_count;
+    struct label *labels = malloc((samples + 1) * sizeof *labels);
+    uint64_t shift = index->strings_len_bytes;
+    if (!labels)
+        return join_failed(walk, LARDER_ENOMEM, err);
+    for (size_t i = 0, at = 0; i < count; i++) {
+        for (size_t j = 0; j < walk->parts[i].sample_count; j++) {
+            labels[at] = walk->found[i].labels[j];
+            labels[at++].text += shift;
+        }
+        shift += walk->parts[i].strings_len_bytes;
+    }
+    int code = index_join(index, walk->parts, count);
+    if (code)
+        join_failed(walk, code, err);
+    else if (samples == 0)
+        code = error_set(err, LARDER_EINVAL,
+                         "%s: no sample with an image in any of its %zu shards: an image is a member called "
+                         "KEY.jpg, .jpeg, .png, .webp, .tif, .tiff, .bmp, .ppm or .pgm, KEY without a dot",
+                         walk->text, count);
+    else
+        code = tar_labels_apply(&walk->labels, labels, index, err);
+    free(labels);
+    return code;
+}
+
+/* Says once what the shards have that their owner may not expect. */
+static void tell(const struct tar_walk *walk, const struct index *index)
+{
+    unsigned long long imageless = 0, repeated = 0;
+    for (size_t i = 0; i < walk->shards.count; i++) {
+        const struct tar_found *found = &walk->found[i];
+        imageless += found->imageless;
+        repeated += found->repeated;
+        if (found->damaged) {
+            size_t last = i + 1 < index->blob_count ? index->blobs[i + 1].first - 1 : index->sample_count - 1;
+            log_warn_limited("msg=\"a shard is damaged, nothing of it behind that is read\" shard=\"%s/%s\" byte=%llu "
+                             "err=\"%s\"",
+                             walk->root, walk->shards.names[i], (unsigned long long)index->places[last].offset,
+                             tar_fault_text((enum tar_fault)index->places[last].proof));
+        }
+        if (found->more)
+            log_warn_limited("msg=\"another archive follows a shard's end, which is not read: join archives by "
+                             "tar --concatenate\" shard=\"%s/%s\"",
+                             walk->root, walk->shards.names[i]);
+    }
+    if (imageless)
+        log_info_limited("msg=\"samples without an image are left out\" source=\"%s\" samples=%llu", walk->text,
+                         imageless);
+    if (repeated)
+        log_info_limited("msg=\"a name comes twice in a row, which begins a sample\" source=\"%s\" samples=%llu",
+                         walk->text, repeated);
+}
+
+static int walk_shards(struct tar_walk *walk, const struct index_folder *folder, struct index *index, struct error *err)
+{
+    size_t count = walk->shards.count;
+    const struct crew_work work = {.count = count,
+                                   .context = walk,
+                                   .one = read_shard,
+                                   .own_bytes = sizeof(struct tar_reader),
+                                   .own_free = free_reader,
+                                   .device = folder->device};
+    walk->parts = calloc(count, sizeof *walk->parts);
+    walk->found = calloc(count, sizeof *walk->found);
+    int code = walk->parts && walk->found ? crew_run(&work, err) : join_failed(walk, LARDER_ENOMEM, err);
+    if (!code)
+        code = join(walk, index, err);
+    if (!code)
+        tell(walk, index);
+    for (size_t i = 0; i < count; i++) {
+        if (walk->parts)
+            index_free(&walk->parts[i]);
+        if (walk->found)
+            free(walk->found[i].labels);
+    }
+    free(walk->parts);
+    free(walk->found);
+    return code;
+}
+
+/* The folder that the shards lie below. */
+static int open_root(struct tar_walk *walk, struct index *index, struct index_folder *folder, struct error *err)
+{
+    struct shown shown;
+    struct stat st;
+    walk->root_fd = open(walk->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (walk->root_fd < 0 || fstat(walk->root_fd, &st))
+        return error_set(err, errno_code(errno), "%s: cannot open the folder: %s", path_shown(walk->root, &shown),
+                         strerror(errno));
+    *folder = (struct index_folder){.device = st.st_dev, .inode = st.st_ino};
+    int code = index_text(index, "", NULL, &folder->path);
+    if (!code)
+        code = array_grow((void **)&index->folders, 0, &index->folder_cap, sizeof *index->folders, INDEX_FOLDERS_MAX);
+    if (code)
+        return join_failed(walk, code, err);
+    index->folders[index->folder_count++] = *folder;
+    return 0;
+}
+
+/* What follows from the index alone. */
+static void complete(struct source *source)
+{
+    const struct index_folder *root = &source->index.folders[0];
+    source->medium = (struct medium){.root = source->index.root, .device = root->device, .inode = root->inode};
+}
+
+static int index_tar(const struct source_wish *wish, struct source *source, struct error *err)
+{
+    struct index *index = &source->index;
+    struct tar_walk walk = {.interrupt = wish->interrupt, .text = wish->text, .root_fd = -1};
+    struct index_folder folder;
+    size_t len;
+    struct shown shown;
+    if (wish->every_file)
+        return error_set(err, LARDER_EINVAL, "%s: all_files is for folders, of shards the images are read",
+                         path_shown(wish->text, &shown));
+    index->text = strdup(wish->text);
+    index->root = tar_text_root(wish->text);
+    if (!index->text || !index->root)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    walk.root = index->root;
+    int code = tar_labels_parse(tar_text_labels(wish->text, &len), &walk.labels, err);
+    if (!code)
+        code = tar_shards_find(wish->text, index->root, &walk.shards, err);
+    if (!code)
+        code = open_root(&walk, index, &folder, err);
+    if (!code)
+        code = walk_shards(&walk, &folder, index, err);
+    if (walk.root_fd >= 0)
+        close(walk.root_fd);
+    tar_shards_free(&walk.shards);
+    if (!code)
+        complete(source);
+    return code;
+}
+
+static bool restore(struct source *source)
+{
+    bool moved = index_follow_mount(&source->index);
+    complete(source);
+    return moved;
+}
+
+/* ── whether it is as it was ── */
+
+static const char *blob_path(const struct source *source, uint32_t blob)
+{
+    return source->index.strings + source->index.blobs[blob].path;
+}
+
+static bool same_file(const struct source *source, uint32_t number, const struct stat *st)
+{
+    const struct index_blob *blob = &source->index.blobs[number];
+    return (uint64_t)st->st_size == blob->size && file_mtime_ns(st) == blob->mtime_ns &&
+           (st->st_ino == blob->inode || !medium_inodes_last(source->index.root));
+}
+
+static bool is_blob(const struct source *source, uint32_t blob, int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && same_file(source, blob, &st);
+}
+
+static bool unchanged(struct source *source, const struct interrupt *interrupt, bool *settled)
+{
+    const struct index *index = &source->index;
+    struct tar_shards shards = {0};
+    struct error problem;
+    *settled = false;
+    int root_fd = open(index->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return false;
+    bool same = tar_shards_find(index->text, index->root, &shards, &problem) == 0 && shards.count == index->blob_count;
+    for (uint32_t i = 0; same && i < shards.count; i++) {
+        struct stat st;
+        same = !interrupt_is_set(interrupt) && strcmp(shards.names[i], blob_path(source, i)) == 0 &&
+               fstatat(root_fd, shards.names[i], &st, 0) == 0 && same_file(source, i, &st);
+    }
+    tar_shards_free(&shards);
+    close(root_fd);
+    return same;
+}
+
+/* ── samples ── */
+
+static struct sample_place place(const struct source *source, uint32_t index)
+{
+    return (struct sample_place){index_blob_of(&source->index, index), source->index.places[index].offset};
+}
+
+static const char *blob_name(const struct source *source, uint32_t blob, char buf[BLOB_NAME_MAX])
+{
+    (void)buf;
+    return blob_path(source, blob);
+}
+
+static int sample_error(const struct source *source, uint32_t index, int code, const char *what, struct error *err)
+{
+    struct shown root, key;
+    uint64_t offset = source->index.places[index].offset;
+    if (code == LARDER_ECHANGED)
+        atomic_store((atomic_bool *)&source->changed, true); /* the one part of a const source that changes */
+    return error_set(err, code, "%s/%s, at byte %llu of the shard: %s", path_shown(source->index.root, &root),
+                     path_shown(source->index.strings + source->index.samples[index].key, &key),
+                     (unsigned long long)offset, what);
+}
+
+static int check(const struct source *source, uint32_t index, const void *lead, const void *bytes, struct error *err)
+{
+    const struct index_sample *sample = &source->index.samples[index];
+    uint64_t proof = source->index.places[index].proof;
+    (void)bytes;
+    const char *shard = blob_path(source, index_blob_of(&source->index, index));
+    const char *name = source->index.strings + sample->key + strlen(shard) + 1;
+    if (proof ? tar_proof(lead) == proof : tar_header_fits(lead, name, sample->size))
+        return 0;
+    return sample_error(source, index, LARDER_ECHANGED,
+                        proof ? "another member stands there than when the shard was indexed; open the dataset again"
+                              : "it is not what the .idx says: make that anew, or remove it",
+                        err);
+}
+
+static int failed(const struct source *source, uint32_t index, int why, struct error *err)
+{
+    char what[160];
+    if (why == READ_UNREACHED)
+        return sample_error(source, index, LARDER_EFORMAT,
+                            tar_fault_text((enum tar_fault)source->index.places[index].proof), err);
+    if (why == READ_AWAY)
+        return sample_error(source, index, LARDER_EIO, "what the shard lies in is not there", err);
+    if (why == READ_CHANGED || why == READ_ENDS)
+        return sample_error(source, index, LARDER_ECHANGED,
+                            "the shard changed since it was indexed; open the dataset "
+                            "again",
+                            err);
+    if (why == ENOENT || why == ENOTDIR)
+        atomic_store((atomic_bool *)&source->changed, true);
+    errno = why;
+    snprintf(what, sizeof what, "cannot read the shard: %m");
+    return sample_error(source, index, why == EISDIR ? LARDER_EFORMAT : errno_code(why), what, err);
+}
+
+static struct identity identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
+{
+    const struct index_blob *blob = &source->index.blobs[index_blob_of(&source->index, index)];
+    const uint64_t whose[3] = {WHOSE_SHARD, source->index.places[index].offset, blob->size};
+    return index_identity(&source->index.samples[index], apart, whose, seed);
+}
+
+const struct source_kind tar_kind = {
+    .name = "tar shards",
+    .bytes = sizeof(struct source),
+    .is = is_tar,
+    .index = index_tar,
+    .restore = restore,
+    .unchanged = unchanged,
+    .read = ranges_read,
+    .hash = ranges_hash,
+    .identity = identity,
+    .place = place,
+    .blob_name = blob_name,
+    .lead_bytes = TAR_BLOCK_BYTES,
+    .check = check,
+    .is_blob = is_blob,
+    .failed = failed,
+};

@@ -1,0 +1,61 @@
+/* tar_priv.h: what the files that read tar shards share. tar.c is the kind; tar_shard.c reads one shard, tar_labels.c
+ * finds its samples' labels. tar_text.c, tar_header.c, tar_group.c and tar_idx.c know no samples. */
+#ifndef LARDER_CACHE_SOURCE_TAR_PRIV_H
+#define LARDER_CACHE_SOURCE_TAR_PRIV_H
+
+#include "cache/source/labels.h"
+#include "cache/source/tar.h"
+#include "cache/source/tar_group.h"
+#include "cache/source/tar_reader.h"
+#include "cache/source/tar_text.h"
+
+/* ── tar_labels.c ── */
+
+#define TAR_LABEL_BYTES_MAX 65536u /* the longest member that is read for a label */
+
+/* Where labels come from. */
+struct tar_labels {
+    enum { LABELS_ANY, LABELS_NONE, LABELS_CLS, LABELS_JSON } from; /* LABELS_ANY: .cls, where all have one */
+    char key[256];                                                  /* LABELS_JSON: the word in the .json */
+};
+
+/* tar_labels_parse reads what stands behind "#labels=". LARDER_EINVAL. Pure. */
+int tar_labels_parse(const char *text, struct tar_labels *out, struct error *err);
+/* tar_labels_want says whether a part of a sample has its label. Pure. */
+bool tar_labels_want(const struct tar_labels *labels, const char *part);
+/* tar_label_read finds the label in such a part's bytes. It appends a text to the index's strings. What is said in err
+ * names neither shard nor sample. LARDER_EINVAL, LARDER_ENOMEM. Pure. */
+int tar_label_read(const struct tar_labels *labels, const uint8_t *bytes, size_t len, struct index *strings,
+                   struct label *out, struct error *err);
+/* tar_labels_apply is labels_apply for shards. */
+int tar_labels_apply(const struct tar_labels *labels, const struct label *found, struct index *index,
+                     struct error *err);
+
+/* ── tar_shard.c ── */
+
+/* What one shard has, besides its index. */
+struct tar_found {
+    struct label *labels; /* one a sample */
+    size_t label_cap;
+    uint64_t imageless, repeated; /* samples without an image, and those that a repeated part began */
+    bool damaged, more;           /* more: another archive follows behind its end */
+    bool by_idx;                  /* its .idx was used */
+};
+
+struct tar_walk {
+    const struct interrupt *interrupt;
+    const char *text, *root;
+    int root_fd;
+    struct tar_labels labels;
+    struct tar_shards shards;
+    struct index *parts; /* one a shard; each belongs to the thread that took it, until that has ended */
+    struct tar_found *found;
+};
+
+/* tar_shard_read reads one shard's members into its part: one blob, and its samples in order. A shard that is damaged
+ * has a sample that cannot be reached where the damage is, and none behind it. It fails as catalog_open does. */
+int tar_shard_read(struct tar_walk *walk, struct tar_reader *reader, size_t shard, struct error *err);
+/* tar_proof returns what a header proves: never 0. */
+uint64_t tar_proof(const uint8_t block[TAR_BLOCK_BYTES]);
+
+#endif

@@ -1,0 +1,106 @@
+/* look.c: what a dataset is: its samples, sizes and labels, how it is read, and what would make that cheaper. It
+ * indexes the dataset, reads no image, and leaves nothing behind. */
+#include "server/commands/look.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cache/catalog/catalog.h"
+#include "common/log.h"
+
+enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+#define SHARDS_TOO_LARGE 1.5 /* times what the images take */
+#define CLASSES_SHOWN 3
+
+static const char usage[] =
+    "usage: larder look SOURCE\n"
+    "\n"
+    "Says what a dataset is, from class folders, a list, tar shards or a store: its samples, sizes and labels, how it\n"
+    "will be read, and what would make that cheaper. No image is read.\n";
+
+struct sizes {
+    uint64_t sum, least, most;
+};
+
+static struct sizes sizes_of(const struct dataset *dataset)
+{
+    struct sizes sizes = {.least = UINT64_MAX};
+    for (uint32_t i = 0; i < dataset_count(dataset); i++) {
+        uint64_t size = dataset_size(dataset, i);
+        sizes.sum += size;
+        sizes.least = size < sizes.least ? size : sizes.least;
+        sizes.most = size > sizes.most ? size : sizes.most;
+    }
+    return sizes;
+}
+
+static void print_classes(const struct dataset *dataset)
+{
+    uint32_t count = dataset_classes(dataset);
+    printf("labels   %u class%s:", count, count == 1 ? "" : "es");
+    for (uint32_t i = 0; i < count && i < CLASSES_SHOWN; i++)
+        printf("%s %s", i ? "," : "", dataset_class(dataset, i));
+    puts(count > CLASSES_SHOWN ? ", ..." : "");
+}
+
+static void print_reading(const struct dataset *dataset, const struct dataset_look *look, bool packed)
+{
+    uint32_t chunk = dataset_chunk_size(dataset);
+    if (look->shards && !look->mixed)
+        printf("reading  sorted by class: each sample is a read of its own. Write the shards anew, shuffled, or use\n"
+               "         larder pack\n");
+    else if (look->shards || packed)
+        printf("reading  mixed: one read brings %u samples\n", chunk);
+    else
+        printf("reading  each sample is a file of its own. On a slow or remote disk use larder pack: one read brings\n"
+               "         64 samples\n");
+}
+
+static void print_look(const struct dataset *dataset)
+{
+    struct dataset_look look;
+    struct packing packing;
+    struct sizes sizes = sizes_of(dataset);
+    dataset_look(dataset, &look);
+    dataset_packing(dataset, &packing);
+    printf("source   %s\nis       %s\n", dataset_text(dataset), look.kind);
+    printf("samples  %u, of %.1f kB on average, %.1f to %.1f kB\n", dataset_count(dataset),
+           (double)sizes.sum / 1e3 / dataset_count(dataset), (double)sizes.least / 1e3, (double)sizes.most / 1e3);
+    if (look.shards) {
+        double factor = sizes.sum ? (double)look.shard_bytes / (double)sizes.sum : 1;
+        printf("shards   %u, of %.1f MB in all, %.2f times what the images take\n", look.shards,
+               (double)look.shard_bytes / 1e6, factor);
+        if (factor >= SHARDS_TOO_LARGE)
+            puts("         tar is a poor home for small images: larder pack makes a smaller store of them");
+    }
+    print_classes(dataset);
+    print_reading(dataset, &look, packing.packed);
+    if (look.unreachable)
+        printf(
+            "damaged  %u sample%s cannot be read, and will be bad: larderd's log names them when they are asked for\n",
+            look.unreachable, look.unreachable == 1 ? "" : "s");
+}
+
+int look_main(int argc, char **argv)
+{
+    struct catalog *catalog = NULL;
+    struct dataset *dataset = NULL;
+    struct error err = {0};
+    bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
+    if (argc != 2 || help || argv[1][0] == '-') {
+        fputs(usage, help ? stdout : stderr);
+        return help ? EXIT_DONE : EXIT_USAGE;
+    }
+    log_set_level(LOG_WARN);
+    int code = catalog_create(NULL, &catalog, &err);
+    if (!code)
+        code = catalog_open(catalog, argv[1], &dataset, &err);
+    if (code)
+        fprintf(stderr, "larder look: %s\n", err.text);
+    else
+        print_look(dataset);
+    dataset_unref(&dataset);
+    catalog_destroy(catalog);
+    return code || fflush(stdout) ? EXIT_FAILED : EXIT_DONE;
+}
