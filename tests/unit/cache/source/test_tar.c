@@ -309,8 +309,8 @@ static void test_chunks(void **state)
             snprintf(cls, sizeof cls, "%u", mixed ? i * 7 % 40 : i / 16);
             add_sample(&tar, i, cls);
         }
-        tar_write(&tar, below("m.tar"));
-        struct dataset *dataset = open_text(below("m.tar"));
+        tar_write(&tar, below(mixed ? "mixed.tar" : "sorted.tar"));
+        struct dataset *dataset = open_text(below(mixed ? "mixed.tar" : "sorted.tar"));
         uint32_t count, neighbours = 0;
         for (uint32_t chunk = 0; chunk < dataset_chunk_count(dataset); chunk++) {
             const uint32_t *members = dataset_chunk_members(dataset, chunk, &count);
