@@ -43,19 +43,14 @@ static void even_out(const struct past_span *span, struct past_step *steps, stru
     }
 }
 
-void past_curves(const struct past *past, const struct past_span *span, struct past_step *steps,
-                 const uint16_t row[PAST_JOBS], struct past_job_step *jobs)
+/* add_frames adds the track's frames that ended after since_s. */
+static void add_frames(const struct past *past, const struct track *track, double since_s, const struct past_span *span,
+                       struct past_step *steps, const uint16_t row[PAST_JOBS], struct past_job_step *jobs)
 {
-    const struct track *track = span->step_s < 60 ? &past->seconds : &past->minutes;
-    size_t rows = 0;
-    for (uint32_t slot = 0; slot < PAST_JOBS; slot++) {
-        if (row[slot] != PAST_NONE && (size_t)row[slot] + 1 > rows)
-            rows = (size_t)row[slot] + 1;
-    }
     for (uint64_t i = track->begin; i < track->end; i++) {
         const struct frame *frame = track_frame(track, i);
         size_t step = step_of(span, frame);
-        if (step == span->count)
+        if (step == span->count || frame->time_s <= since_s)
             continue;
         steps[step].seconds += (double)frame->span_s;
         for (size_t value = 0; value < PAST_VALUES; value++)
@@ -66,6 +61,23 @@ void past_curves(const struct past *past, const struct past_span *span, struct p
                 add_point(&jobs[row[point->slot] * span->count + step], point, frame->span_s);
         }
     }
+}
+
+/* The minute that goes on is made of its seconds. */
+void past_curves(const struct past *past, const struct past_span *span, struct past_step *steps,
+                 const uint16_t row[PAST_JOBS], struct past_job_step *jobs)
+{
+    size_t rows = 0;
+    double since_s = 0;
+    for (uint32_t slot = 0; slot < PAST_JOBS; slot++) {
+        if (row[slot] != PAST_NONE && (size_t)row[slot] + 1 > rows)
+            rows = (size_t)row[slot] + 1;
+    }
+    if (span->step_s >= 60) {
+        add_frames(past, &past->minutes, 0, span, steps, row, jobs);
+        since_s = past->minute_s > 0 ? past->minute_begun_s : past->last_s;
+    }
+    add_frames(past, &past->seconds, since_s, span, steps, row, jobs);
     even_out(span, steps, jobs, rows);
 }
 
