@@ -10,6 +10,7 @@ from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarn
                      OutOfMemory as OutOfMemory, QuotaExceeded as QuotaExceeded, SourceChanged as SourceChanged,
                      Timeout as Timeout, VersionMismatch as VersionMismatch)
 from .loader import Batch as Batch, Loader as Loader
+from ._parts import Parts as Parts
 from .samplers import Balanced as Balanced, Weights as Weights
 from .subset import (Classes as Classes, Fraction as Fraction, Indices as Indices, List as List, Range as Range,
                      Subset as Subset)

@@ -13,6 +13,7 @@ import os
 import timm.data
 from timm.data.loader import PrefetchLoader
 
+from ._parts import Parts
 from ._torchvision import from_torchvision
 from .errors import InvalidArgument
 from .loader import Loader
@@ -43,6 +44,8 @@ def create_loader(*args, larder_options=None, **options):
         "shuffle": training, "drop_last": training, "labels": labels, "output": "torch",
         "pin_memory": prefetcher or asked["pin_memory"], "collate_fn": _collate(asked["collate_fn"]),
         **({"repeat": asked["num_aug_repeats"]} if asked["num_aug_repeats"] > 1 else {}), **(larder_options or {})})
+    if asked["num_aug_repeats"] > 1:
+        loader = Parts(loader, asked["num_aug_repeats"])  # timm's epochs are as long as without repeats
     if not prefetcher:
         return loader
     if asked["collate_fn"] is not None:

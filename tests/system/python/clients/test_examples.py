@@ -148,6 +148,11 @@ class Trainers(Runs):
         self.need("timm")
         self.python("train_timm.py")
 
+    def test_deit(self):
+        self.need("timm")
+        printed = self.python("train_deit.py", "--batch-size", "20")
+        self.assertIn("epoch 2", printed)
+
     def test_optuna(self):
         self.need("optuna")
         self.python("sweep_optuna.py")

@@ -3,14 +3,12 @@ that it explains are said somewhere, and the protocol is the one that is spoken.
 
 import ast
 import glob
-import io
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 import textwrap
 
 import above  # noqa: F401
@@ -96,22 +94,11 @@ class Guide(Case):
         os.chmod(os.path.join(self.place, "python3"), 0o755)
         shutil.copy(files_of(self.data)[0], os.path.join(self.place, "photo.jpg"))
         os.mkdir(os.path.join(self.folder, "nvme"))
-        self.make_shards()
         self.server = None
 
     def put(self, name, text):
         with open(os.path.join(self.place, name), "w", encoding="utf-8") as file:
             file.write(text)
-
-    def make_shards(self):
-        """WebDataset's tars, as coming.md unpacks them."""
-        os.mkdir(os.path.join(self.place, "shards"))
-        with tarfile.open(os.path.join(self.place, "shards", "train-000000.tar"), "w") as shard:
-            for number, path in enumerate(files_of(self.data)[:4]):
-                shard.add(path, f"{number:06}.jpg")
-                label = tarfile.TarInfo(f"{number:06}.cls")
-                label.size = 1
-                shard.addfile(label, io.BytesIO(b"7"))
 
     def serve(self):
         """A daemon with a job called JOB, which goes on."""

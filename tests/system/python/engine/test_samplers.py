@@ -203,6 +203,44 @@ class Ledger(Samplers):
         self.assertEqual({len(three) for three in pixels.values()}, {3})
 
 
+class Parts(Samplers):
+    def parts(self, daemon, **options):
+        return larder.Parts(self.loader(daemon, self.dataset, 7, TRAIN, repeat=3, **options), 3)
+
+    def test_whole(self):
+        """The parts of an epoch have all of its draws between them, and as many batches as len() said, whatever part
+        is left early."""
+        train, drawn = self.parts(self.daemon()), []
+        for epoch in range(6):
+            train.sampler.set_epoch(epoch)
+            said, batches = len(train), list(train) if epoch != 1 else [next(iter(train))]
+            self.assertEqual(len(batches), said if epoch != 1 else 1)
+            drawn += [index for batch in batches for index in batch[-1].tolist()]
+            if epoch == 1:
+                drawn += [index for batch in train for index in batch[-1].tolist()]
+            if epoch % 3 == 2:
+                self.assertEqual(Counter(drawn), dict.fromkeys(range(COUNT), 3))
+                drawn = []
+        self.assertEqual((train.epoch, train.dataset_size), (2, COUNT))
+
+    def test_states(self):
+        """A state goes on with the rest of its part, and the next parts follow."""
+        daemon = self.daemon()
+        train = self.parts(daemon)
+        drawn = [index for batch in train for index in batch[-1].tolist()]
+        part = iter(train)
+        for _ in range(4):
+            drawn += next(part)[-1].tolist()
+        whole, state = len(train), train.state_dict()
+        again = self.parts(daemon)
+        again.load_state_dict(state)
+        self.assertEqual(len(again), whole)
+        for _ in range(2):
+            drawn += [index for batch in again for index in batch[-1].tolist()]
+        self.assertEqual(Counter(drawn), dict.fromkeys(range(COUNT), 3))
+        self.assertEqual(again.epoch, 1)
+
+
 class Shared(Samplers):
     def test_four_jobs_with_repeat(self):
         """Four jobs with repeat=3 take at most .26 preparations a delivered sample."""

@@ -64,6 +64,14 @@ class Timm(Case):
         self.assertFalse(mixup.mixup_enabled)
         self.assertTrue(all((labels.max(1).values > 0.9).all() for _, labels in loader))
 
+    def test_repeats(self):
+        """With repeated augmentation an epoch is as long as without, and three have each sample three times."""
+        loader = create_loader(self.dataset(), (3, SIDE, SIDE), 8, is_training=True, num_aug_repeats=3, device=CPU,
+                               larder_options=self.options)
+        self.assertEqual(len(loader), COUNT // 8)
+        labels = [label for epoch in range(3) for _, batch in loader for label in batch.tolist()]
+        self.assertEqual(sorted(labels), sorted(3 * [label for _, label in loader.dataset.samples]))
+
     def test_labels(self):
         """Classes are numbered as timm numbers them: in natural order, by a class map, by the folder at any depth."""
         natural = os.path.join(self.folder, "natural")

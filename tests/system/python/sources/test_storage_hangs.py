@@ -81,7 +81,7 @@ class Hangs(FaultsCase):
         self.exact(self.job(daemon, other), seed=2)
         daemon.stop()
         rates = os.path.join(checkpoints, "preparing-rates")
-        kept, = (name for name in os.listdir(checkpoints) if name != os.path.basename(rates))
+        kept, = (name for name in os.listdir(checkpoints) if name.endswith(".catalog"))
         self.faults.begin("SLOW", path=os.path.join(checkpoints, kept), **HANGS)
         opening = self.serve(config)
         waits = self.script(opening, dataset=other, pipeline=PIPELINE, batch_size=4, epochs=1)
