@@ -43,7 +43,8 @@ def create_loader(*args, larder_options=None, **options):
                                       re_num_splits=2 if asked["re_split"] else 0))
     loader = Loader(root, pipeline, asked["batch_size"], **{
         "shuffle": training, "drop_last": training, "labels": labels, "output": "torch",
-        "pin_memory": asked["pin_memory"] or (prefetcher and torch.cuda.is_available()), "collate_fn": _collate(asked["collate_fn"]),
+        "pin_memory": asked["pin_memory"] or (prefetcher and torch.cuda.is_available()),
+        "collate_fn": _collate(asked["collate_fn"]),
         **({"repeat": asked["num_aug_repeats"]} if asked["num_aug_repeats"] > 1 else {}), **(larder_options or {})})
     if asked["num_aug_repeats"] > 1:
         loader = Parts(loader, asked["num_aug_repeats"])  # timm's epochs are as long as without repeats
