@@ -16,7 +16,7 @@ import time
 import warnings
 import weakref
 
-from . import _control, _labels, _options, _pipelines, _ranks, _state, _stranger, _trainers, _views, _wire
+from . import _control, _labels, _options, _pipelines, _ranks, _state, _stranger, _trainers, _views, _wire, samplers
 from ._buffers import Pool
 from ._dataset import BatchSampler, Content, Dataset, Sampler
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
@@ -152,6 +152,7 @@ class Loader:
                              bad_samples, subset, augment, all_files, relabel, weight, repeat, sampler)
         of_source = _options.labels_of_source(asked.dataset, labels)
         labels = None if of_source else labels
+        samplers.check_labels(sampler, labels)
         asked = asked._replace(dataset=_options.with_labels(asked.dataset, of_source),
                                flags=asked.flags | (_wire.ORDERED if ordered else 0) |
                                (_wire.HOLD if zero_copy else 0) |

@@ -90,6 +90,14 @@ def to_wire(repeat, sampler):
     return {"sampler": _wire.WEIGHTS, "draws": sampler.n, "weights": packed}
 
 
+def check_labels(sampler, labels):
+    """Balanced goes by the classes that the daemon knows."""
+    if isinstance(sampler, Balanced) and labels is not None:
+        raise InvalidArgument("sampler is Balanced, which goes by the dataset's own classes, and labels= gives others: "
+                              "give sampler=larder.Weights(1 / numpy.bincount(labels)[labels]), with the labels as an "
+                              "array")
+
+
 def _foreign(sampler):
     """What to do instead with a sampler that is no one of Larder's."""
     name = type(sampler).__name__

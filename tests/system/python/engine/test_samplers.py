@@ -292,6 +292,7 @@ class Refused(Samplers):
         for options, text in (({"repeat": 65}, "repeat is 65, not a whole number from 1 to 64"),
                               ({"repeat": 2, "sampler": larder.Balanced()}, "give one of the two"),
                               ({"repeat": 2, "shuffle": "strict"}, "leave shuffle out"),
+                              ({"sampler": larder.Balanced(), "labels": [0] * COUNT}, "goes by the dataset's own"),
                               ({"sampler": [1, 2]}, r"sampler= is a list.* larder.Weights\(weights, n\) or"),
                               ({"sampler": larder.Weights([1.0] * 7)}, "there are 7 weights, and the dataset has 120"),
                               ({"sampler": larder.Weights([1.0] + [0] * 119), "subset": larder.Range(1, 9)},
