@@ -35,7 +35,7 @@ from .transforms import (
 # operators end
 
 __all__ = [
-    "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "Balanced", "Weights",
+    "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "Balanced", "Weights", "Parts",
     "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",

@@ -184,10 +184,10 @@ class Slips(Case):
             self.loader(batchsize=3)
 
     def test_datasets_that_are_no_folders(self):
-        """Addresses and lists are refused before anything is opened."""
+        """Addresses, and lists with something else than paths, are refused before anything is opened."""
         for dataset, words in (("s3://bucket/train", "no s3:// address.*mountpoint-s3"), ("file:///data", "file://"),
-                               ("https://host/x.tar", "no https://"), (["a.jpg", "b.jpg"], "is a list"),
-                               (None, "None")):
+                               ("https://host/x.tar", "no https://"),
+                               (["a.jpg", ("b.jpg", 3)], "no path: give labels by labels="), (None, "None")):
             with self.assertRaisesRegex(larder.InvalidArgument, words):
                 larder.Loader(dataset, ["resize"], output="numpy")
 

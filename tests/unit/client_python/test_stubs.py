@@ -96,7 +96,8 @@ class Stubs(Case):
                 "Sampler": loader.sampler, "BatchSampler": loader.batch_sampler,
                 "DeviceLoader": DeviceLoader.__new__(DeviceLoader), "Operator": larder.Operator(),
                 "View": larder.View([]),
-                "Weights": larder.Weights([1.0]), "Balanced": larder.Balanced()}
+                "Weights": larder.Weights([1.0]), "Balanced": larder.Balanced(),
+                "Parts": larder.Parts(loader, 2)}
         for name, (_, kind) in stubbed_classes().items():
             if issubclass(kind, BaseException):
                 made[name] = kind("")
