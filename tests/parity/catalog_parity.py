@@ -10,6 +10,7 @@ import tempfile
 
 try:
     from torchvision.datasets import ImageFolder
+    from torchvision.datasets.folder import IMG_EXTENSIONS, has_file_allowed_extension
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -99,10 +100,20 @@ def size_of(path):
         return 0
 
 
+def flat(root):
+    """A folder of images without folders, which only Larder takes: one class, the files in order. None: it is none."""
+    names = sorted(name for name in os.listdir(root) if has_file_allowed_extension(name, IMG_EXTENSIONS))
+    if not names or any(is_folder(entry) for entry in os.scandir(root)):
+        return None
+    return ["."], [(name, 0, size_of(os.path.join(root, name))) for name in names]
+
+
 def theirs(root):
     try:
         folder = ImageFolder(root)
     except (FileNotFoundError, OSError) as error:
+        if flat(root):
+            return flat(root)
         return f"{type(error).__name__}: {error}"
     return folder.classes, [(os.path.relpath(path, root), label, size_of(path)) for path, label in folder.samples]
 
