@@ -105,7 +105,8 @@ class Job:
         else:
             rank, world_size = self.given.now()
             name = self.given.job_name(world_size, beginning).encode("utf-8", "surrogateescape")
-            name = name and _options.name_with(name, self.schedule.suffix(self.epoch))
+            suffix = self.schedule.suffix(self.epoch)
+            name = _options.name_with(name, suffix) if name and suffix else name
             pipeline = self.schedule.at(self.epoch)
             local_world_size, local_first = self.given.local(rank, world_size)
             if usable and (rank, world_size, name, pipeline) == \

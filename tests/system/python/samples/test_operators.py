@@ -19,7 +19,8 @@ CONSTANT = {
     "shear": [-5, 5, 0, 9], "distortion_scale": 0.4, "alpha": 3, "target_size": [SIDE, SIDE], "scale_range": [0.5, 1.5],
     "min_size": 20, "side_range": [1, 2], "radius": [0.1, 2], "severity": 3, "mixture_width": 2,
     "chain_depth": 2, "all_ops": False, "mstd": 0.5, "mmax": 12, "translate_pct": 0.3, "prob": 0.7, "width": 4,
-    "depth": 2, "mode": "const", "min_count": 1, "max_count": 3, "longest": 1, "random_scale_prob": 0.5,
+    "corner": "top_left", "depth": 2, "mode": "const", "min_count": 1, "max_count": 3, "longest": 1,
+    "random_scale_prob": 0.5,
     "random_scale_range": [0.8, 1], "random_scale_area": True, "random_aspect_prob": 0.5,
     "random_aspect_range": [0.9, 1.1]}
 RANGES = {"brightness": [0.8, 1.2], "contrast": [0.8, 1.2], "saturation": [0.8, 1.2], "hue": [-0.1, 0.1]}
@@ -33,7 +34,7 @@ FLOAT = ("ToDtype", "Normalize")
 def operators():
     for name in larder.transforms.__all__:
         kind = getattr(larder, name)
-        if inspect.isclass(kind) and kind is not larder.Operator:
+        if inspect.isclass(kind) and kind not in (larder.Operator, larder.View):
             yield name, kind
 
 
