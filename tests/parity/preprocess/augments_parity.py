@@ -103,7 +103,8 @@ def affine(compare):
 
 
 def perspective(compare):
-    """Proves: random_perspective equals Pillow's, and its map is torchvision's of the same corners."""
+    """Proves: random_perspective equals Pillow's, and its map is torchvision's of the same corners. Older torchvision
+    solves for it in single precision, which costs up to 1e-4 where corners lie badly."""
     for mode in MODES:
         def theirs(image, plan, mode=mode):
             return image.transform(image.size, PIL.Image.Transform.PERSPECTIVE, plan.real[:8], FILTERS[mode],
@@ -118,7 +119,7 @@ def perspective(compare):
         corners = [[0, 0], [119, 0], [119, 89], [0, 89]]
         ends = [[int(plan.real[8 + 2 * i]), int(plan.real[9 + 2 * i])] for i in range(4)]
         given = np.array(F._get_perspective_coeffs(corners, ends))
-        compare.table.compare("random_perspective, map", 1e-4, np.array(plan.real[:8]) / np.maximum(1, np.abs(given)),
+        compare.table.compare("random_perspective, map", 1e-3, np.array(plan.real[:8]) / np.maximum(1, np.abs(given)),
                               given / np.maximum(1, np.abs(given)), draw)
 
 
