@@ -1,6 +1,8 @@
 #include "preprocess/affine.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "preprocess/map_rows.h"
@@ -246,9 +248,13 @@ struct affine affine_move(int32_t x, int32_t y)
     return (struct affine){{1.0, 0.0, -(double)x, 0.0, 1.0, -(double)y}};
 }
 
+/* As Python rounds to 15 decimals: of the exact value. A product with 1e15 is rounded once more, and a pixel in the
+ * middle of an image may lie on the other side of a whole number for it. */
 static double round15(double value)
 {
-    return rint(value * 1e15) / 1e15;
+    char text[32];
+    snprintf(text, sizeof text, "%.15f", value);
+    return strtod(text, NULL);
 }
 
 static double map_x(const double *m, double x, double y)

@@ -102,6 +102,21 @@ def affine(compare):
             compare.over(f"random_affine, {mode}", 0, step, theirs, share=6)
 
 
+def middle(compare):
+    """Proves: the middle of an image that is turned is Pillow's, also where the angle's sine lies between two numbers
+    of 15 decimals: a bilinear filter cuts off, so a pixel shows on which side of a whole number it is looked for."""
+    rng = np.random.default_rng(12)
+    image = PIL.Image.fromarray(rng.integers(0, 256, (47, 131, 3), dtype=np.uint8))
+    data = encode(image, "PNG")
+    for draw in range(600):
+        degrees = float(rng.uniform(-60, 60)) if draw > 3 else (
+            -28.771149138848077, -27.798642798792972, -28.044070469350043, -27.92301495131527)[draw]
+        step = {"random_rotation": {"degrees": [degrees, degrees], "interpolation": "bilinear"}}
+        ours = compare.probe.prepare([{"exact_size": {"size": [47, 131]}}, step], data, (5, draw, 0))
+        compare.table.compare("random_rotation, odd sizes", 0, ours,
+                              F.rotate(image, degrees, MODES["bilinear"]), degrees)
+
+
 def perspective(compare):
     """Proves: random_perspective equals Pillow's, and its map is torchvision's of the same corners. Older torchvision
     solves for it in single precision, which costs up to 1e-4 where corners lie badly."""
@@ -427,7 +442,7 @@ def main():
     torch.manual_seed(1)
     random.seed(1)
     compare = Compare(Probe(args.library), Table(), args.draws)
-    for part in (affine, perspective, elastic, colours, sizes, auto_augment, aug_mix, blurs):
+    for part in (affine, middle, perspective, elastic, colours, sizes, auto_augment, aug_mix, blurs):
         part(compare)
     if timm_augment:
         for part in (timm_pixels, timm_levels, timm_sizes, timm_erased):
