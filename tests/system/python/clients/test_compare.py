@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import above  # noqa: F401
-from system import BIN, PACKAGE, SLOW, Case, main, skip, tree
+from system import BIN, PACKAGE, SLOW, Case, main, only_long, skip, tree
 
 try:
     import torchvision  # noqa: F401
@@ -35,6 +35,7 @@ class Compare(Case):
         for side in ("dataloader", "larder_1", "larder"):
             self.assertGreater(told[side]["processor_s"], 0)
 
+    @only_long
     def test_own_transforms(self):
         """A Compose of the person's own is what both sides do; one that Larder cannot do is named."""
         with open(os.path.join(self.folder, "mine.py"), "w", encoding="utf-8") as file:
