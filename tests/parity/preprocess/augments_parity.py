@@ -32,6 +32,7 @@ try:
 except ImportError:
     timm_augment = timm_erasing = timm_transforms = None
 
+from pixels_parity import colour_steps, resized_crop
 from pictures import encode, picture, resized
 from probe import Probe
 from table import Table
@@ -100,6 +101,29 @@ def affine(compare):
                 return F.affine(image, angle, [int(x), int(y)], scale, shear, MODES[mode], list(FILL), center)
 
             compare.over(f"random_affine, {mode}", 0, step, theirs, share=6)
+
+
+def older(compare):
+    """Proves: the operators that pixels_parity compares on many files equal torchvision's with many draws too."""
+    for subject, step, function in colour_steps():
+        compare.over(subject, 0, step, function)
+    for name, flip in (("random_horizontal_flip", F.hflip), ("random_vertical_flip", F.vflip)):
+        compare.over(name, 0, {name: {"p": 0.5}}, lambda image, plan, flip=flip: flip(image))
+    for mode in MODES:
+        compare.over(f"random_rotation, {mode}", 0,
+                     {"random_rotation": {"degrees": 180, "interpolation": mode, "fill": FILL}},
+                     lambda image, plan, mode=mode: F.rotate(image, plan.real[6], MODES[mode], fill=FILL), share=2)
+        compare.over(f"random_resized_crop, {mode}", 0,
+                     {"random_resized_crop": {"size": [37, 45], "interpolation": mode, "scale": [0.02, 1]}},
+                     lambda image, plan, mode=mode: resized_crop(image, plan, [37, 45], mode), share=2)
+    for kernel in (3, [5, 9], 23):
+        compare.over("gaussian_blur", 1, {"gaussian_blur": {"kernel_size": kernel, "sigma": [0.1, 5]}},
+                     lambda image, plan, kernel=kernel: F.gaussian_blur(image, kernel, [plan.real[0]] * 2), share=3)
+    for mode in ("constant", "edge", "reflect", "symmetric"):
+        compare.over("random_crop with padding", 0,
+                     {"random_crop": {"size": [40, 44], "padding": [5, 3], "fill": FILL, "padding_mode": mode}},
+                     lambda image, plan, mode=mode: F.crop(F.pad(image, (5, 3), FILL, mode), plan.y, plan.x, 40, 44),
+                     share=4)
 
 
 def middle(compare):
@@ -442,7 +466,7 @@ def main():
     torch.manual_seed(1)
     random.seed(1)
     compare = Compare(Probe(args.library), Table(), args.draws)
-    for part in (affine, middle, perspective, elastic, colours, sizes, auto_augment, aug_mix, blurs):
+    for part in (older, affine, middle, perspective, elastic, colours, sizes, auto_augment, aug_mix, blurs):
         part(compare)
     if timm_augment:
         for part in (timm_pixels, timm_levels, timm_sizes, timm_erased):

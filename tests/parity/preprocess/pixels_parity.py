@@ -143,10 +143,10 @@ def jitter(image, plan):
     return image
 
 
-def colours(probe, table, files):
-    """Proves: colour operators equal torchvision's on Pillow images."""
+def colour_steps():
+    """(subject, operator, torchvision's function of an image and what was drawn)."""
     p = {"p": 0.9}
-    steps = [
+    return [
         ("color_jitter, all parts",
          {"color_jitter": {"brightness": 0.8, "contrast": 0.8, "saturation": 0.8, "hue": 0.5}}, jitter),
         ("color_jitter, hue", {"color_jitter": {"hue": [-0.5, 0.5]}}, lambda i, d: F.adjust_hue(i, d.real[3])),
@@ -163,6 +163,11 @@ def colours(probe, table, files):
         ("random_equalize", {"random_equalize": p}, lambda i, d: F.equalize(i)),
         ("autocontrast", {"autocontrast": p}, lambda i, d: F.autocontrast(i)),
     ]
+
+
+def colours(probe, table, files):
+    """Proves: colour operators equal torchvision's on Pillow images."""
+    steps = colour_steps()
     for number, (name, data) in enumerate(files):
         image = pillow(data)
         for subject, step, function in steps:
