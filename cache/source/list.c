@@ -30,7 +30,6 @@
 
 struct list {
     const struct interrupt *interrupt;
-    const char *text;  /* what the source is opened by */
     char *path;        /* the list's */
     const char *label; /* the column of labels; "": whichever there is; "none": none */
     struct index *index;
@@ -110,7 +109,11 @@ static char *list_path(const char *text)
     tar_text_labels(text, &len);
     char *path = strndup(text, len);
     if (path && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        char *list = has_folders(path) || tar_folder_is(path) ? NULL : list_in(path);
+        char *list = list_in(path);
+        if (list && (has_folders(path) || tar_folder_is(path))) {
+            free(list);
+            list = NULL;
+        }
         free(path);
         return list;
     }
@@ -374,7 +377,6 @@ static int index_list(const struct source_wish *wish, struct source *source, str
 {
     size_t len;
     struct list list = {.interrupt = wish->interrupt,
-                        .text = wish->text,
                         .path = list_path(wish->text),
                         .label = tar_text_labels(wish->text, &len),
                         .index = &source->index,

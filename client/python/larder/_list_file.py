@@ -68,13 +68,13 @@ def split(text):
     path, _, labels = text.partition(_MARK)
     if path.lower().endswith(ENDINGS):
         return path, labels
-    if os.path.isdir(path) and not os.path.isfile(os.path.join(path, "index.larder")):
-        names = [entry for entry in os.scandir(path) if not entry.name.startswith(".")]
-        if not any(entry.is_dir() or entry.name.endswith(".tar") for entry in names):
-            for name in _OF_FOLDER:
-                if os.path.isfile(os.path.join(path, name)):
-                    return os.path.join(path, name), labels
-    return None
+    listed = next((at for at in (os.path.join(path, name) for name in _OF_FOLDER) if os.path.isfile(at)), None)
+    if listed is None or os.path.isfile(os.path.join(path, "index.larder")):
+        return None
+    with os.scandir(path) as entries:
+        others = any(not entry.name.startswith(".") and (entry.is_dir() or entry.name.endswith(".tar"))
+                     for entry in entries)
+    return None if others else (listed, labels)
 
 
 class ListFile:

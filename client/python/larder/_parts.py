@@ -19,28 +19,33 @@ class Parts:
         self._parts = _options.whole("parts", parts, 1, 2**16)
         self._batches = None  # the Loader's iterator, while an epoch is under way
         self._taken = 0       # batches of that epoch
+        self._began = 0       # how many those were when the part began: len() is the part's, while it goes on
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
 
-    def _next(self):
-        """Batches of the part that comes next, and whether it is the epoch's last."""
+    def _part(self):
+        """Batches of the part that goes on or comes next, and whether it is the epoch's last."""
         whole = len(self._loader)
-        end = next((part for part in range(1, self._parts) if whole * part // self._parts > self._taken), self._parts)
-        return max(0, whole * end // self._parts - self._taken), end == self._parts
+        end = next((part for part in range(1, self._parts) if whole * part // self._parts > self._began), self._parts)
+        return max(0, whole * end // self._parts - self._began), end == self._parts
 
     def __len__(self):
-        return self._next()[0]
+        return self._part()[0]
 
     def __iter__(self):
-        count, last = self._next()
+        self._began = self._taken
+        count, last = self._part()
         if self._batches is None:
             self._batches = iter(self._loader)
-        for batch in itertools.islice(self._batches, None if last else count):
-            self._taken += 1
-            yield batch
-        if last:
-            self._batches, self._taken = None, 0
+        try:
+            for batch in itertools.islice(self._batches, None if last else count):
+                self._taken += 1
+                yield batch
+            if last:
+                self._batches, self._taken = None, 0
+        finally:
+            self._began = self._taken
 
     @property
     def sampler(self):
@@ -57,3 +62,4 @@ class Parts:
         self._loader.load_state_dict(state)
         base = _state.from_dict(state).base
         self._batches, self._taken = None, 0 if base.over else base.batches
+        self._began = self._taken

@@ -85,6 +85,6 @@ def _folder(dataset):
     classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
     if number == {name: place for place, name in enumerate(classes)}:
         return root, None
-    if all(name in number for name in classes):
+    if classes and all(name in number for name in classes):
         return root, {name: number[name] for name in classes}
     return root, dict(reader.samples)  # timm's classes are the folders that the files lie in, at any depth

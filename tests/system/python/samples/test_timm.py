@@ -90,6 +90,17 @@ class Timm(Case):
                     theirs = timm.data.create_loader(timm.data.create_dataset("", root, **options), **asked)
                     self.assertEqual([row[0] for row in self.rows(ours)], [row[0] for row in self.rows(theirs)])
 
+    def test_flat(self):
+        """A folder of images alone is of one class for both."""
+        flat = os.path.join(self.folder, "flat")
+        os.mkdir(flat)
+        for number, path in enumerate(files_of(self.folder_of_images)):
+            shutil.copy(path, os.path.join(flat, f"{number}.jpg"))
+        asked = dict(input_size=SIDE, batch_size=8, device=CPU, num_workers=0)
+        ours = create_loader(timm.data.create_dataset("", flat), larder_options=self.options, **asked)
+        theirs = timm.data.create_loader(timm.data.create_dataset("", flat), **asked)
+        self.assertEqual([row[0] for row in self.rows(ours)], [row[0] for row in self.rows(theirs)])
+
     def test_refused(self):
         """What Larder does not do is refused with what to do."""
         for options, words in (({"num_aug_splits": 2}, "several augmentations"),
