@@ -126,6 +126,22 @@ def older(compare):
                      share=4)
 
 
+def erased(compare):
+    """Proves: random_erasing puts its value where F.erase does, and changes nothing else."""
+    value = [0.5, 0.25, 2]
+    for number, (name, image, data) in enumerate(compare.images):
+        for draw in range(max(1, compare.draws // 4)):
+            pipeline = [{"exact_size": {"size": [image.height, image.width]}},
+                        {"to_dtype": {"dtype": "float32", "scale": True}},
+                        {"random_erasing": {"p": 0.9, "value": value}}]
+            plan = compare.probe.plan(pipeline, (10, number, draw), *image.size, op=2)
+            theirs = F.to_tensor(image)
+            if not plan.skip:
+                theirs = F.erase(theirs, plan.y, plan.x, plan.height, plan.width, torch.tensor(value)[:, None, None])
+            compare.table.compare("random_erasing", 1e-7, compare.probe.prepare(pipeline, data, (10, number, draw)),
+                                  theirs.permute(1, 2, 0), f"{name} {draw}")
+
+
 def middle(compare):
     """Proves: the middle of an image that is turned is Pillow's, also where the angle's sine lies between two numbers
     of 15 decimals: a bilinear filter cuts off, so a pixel shows on which side of a whole number it is looked for."""
@@ -466,7 +482,7 @@ def main():
     torch.manual_seed(1)
     random.seed(1)
     compare = Compare(Probe(args.library), Table(), args.draws)
-    for part in (older, affine, middle, perspective, elastic, colours, sizes, auto_augment, aug_mix, blurs):
+    for part in (older, erased, affine, middle, perspective, elastic, colours, sizes, auto_augment, aug_mix, blurs):
         part(compare)
     if timm_augment:
         for part in (timm_pixels, timm_levels, timm_sizes, timm_erased):
