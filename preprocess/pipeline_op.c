@@ -27,7 +27,8 @@ static const struct op_kind *find_kind(const char *name, struct error *err)
             return kinds[i];
     }
     error_set(err, LARDER_EINVAL,
-              "'%.40s' is no operator: use one of those in docs/pipelines.md (in Python: larder.transforms)", name);
+              "'%.40s' is no operator: use one of those in docs/reference/pipelines.md (in Python: larder.transforms)",
+              name);
     return NULL;
 }
 

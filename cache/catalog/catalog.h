@@ -55,8 +55,8 @@ int catalog_folder(const char *path, char **out, struct error *err);
  * the dataset is not in memory unchanged, it indexes the source or verifies its checkpoint. Unchanged means three
  * things: every folder has the modification time it had; no read has met a changed file; and the files that are looked
  * at are those that were indexed. It looks at all files of a small tree, and at a random part of a large one's
- * (docs/files.md). A sample whose file has become another one has another id. The call blocks for as long as that
- * takes. Any thread may call it; two callers of one source do the work once. LARDER_ENOENT, LARDER_EINVAL (not a
+ * (docs/reference/files.md). A sample whose file has become another one has another id. The call blocks for as long as
+ * that takes. Any thread may call it; two callers of one source do the work once. LARDER_ENOENT, LARDER_EINVAL (not a
  * folder, no class folders, an empty class, a loop of links), LARDER_EIO, LARDER_EPERM, LARDER_ELIMIT,
  * LARDER_ENOMEM. */
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);

@@ -1,4 +1,4 @@
-/* format.h: a store's index and segments as bytes (docs/store-format.md). All functions are pure. */
+/* format.h: a store's index and segments as bytes (docs/internals/store-format.md). All functions are pure. */
 #ifndef LARDER_CACHE_STORE_FORMAT_H
 #define LARDER_CACHE_STORE_FORMAT_H
 

@@ -1,12 +1,12 @@
 /* store.h: a packed chunk store holds a dataset's samples in chunks of K, shuffled once, so that one read brings K
  * samples.
  *
- * A store is a folder with an index and segments of many chunks each (docs/store-format.md). catalog_open opens it like
- * a tree. Its samples keep the source's order, labels, keys and fingerprint. They are identified by the hash of their
- * content, so the same image in two stores is the same sample. It is not if one of the stores was packed with
- * rewriting, because its bytes differ. If images were shrunk, the fingerprint is the store's own. The hash does not
- * resist forgery. So a store that others than this process's user and root may write to shares no samples with other
- * stores. Owner and mode of its folder and files tell who may write. */
+ * A store is a folder with an index and segments of many chunks each (docs/internals/store-format.md). catalog_open
+ * opens it like a tree. Its samples keep the source's order, labels, keys and fingerprint. They are identified by the
+ * hash of their content, so the same image in two stores is the same sample. It is not if one of the stores was packed
+ * with rewriting, because its bytes differ. If images were shrunk, the fingerprint is the store's own. The hash does
+ * not resist forgery. So a store that others than this process's user and root may write to shares no samples with
+ * other stores. Owner and mode of its folder and files tell who may write. */
 #ifndef LARDER_CACHE_STORE_STORE_H
 #define LARDER_CACHE_STORE_STORE_H
 

@@ -68,13 +68,13 @@ struct larder_options {
     /* the daemon's; NULL: $LARDER_SOCKET, where it is set, else larder/larder.sock in $XDG_RUNTIME_DIR or in /run, else
      * larder.sock in /tmp/larder-UID, the first that this user can use */
     const char *socket;
-    /* must be set: a folder, tar shards (docs/data.md), or a name from the daemon's configuration. A text with a '/' is
-     * a path; a relative one is taken from the current folder */
+    /* must be set: a folder, tar shards (docs/reference/data.md), or a name from the daemon's configuration. A text
+     * with a '/' is a path; a relative one is taken from the current folder */
     const char *dataset;
-    /* a JSON list of operators, or an object with views (docs/pipelines.md); NULL: none, samples are encoded bytes as
-     * they are stored */
+    /* a JSON list of operators, or an object with views (docs/reference/pipelines.md); NULL: none, samples are encoded
+     * bytes as they are stored */
     const char *pipeline;
-    const char *subset; /* JSON (docs/views.md); NULL: all of the dataset */
+    const char *subset; /* JSON (docs/reference/views.md); NULL: all of the dataset */
     const char *job;    /* the job's name; NULL: the daemon makes one. Ranks of one job give the same name */
     uint64_t seed;      /* default 0 */
     /* larder_open gives up after this; default 300,000 (a new dataset is indexed first); negative: never */

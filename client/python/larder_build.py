@@ -137,7 +137,8 @@ def _compile(source, build):
     """Both programs, stripped."""
     portable = ["-DLARDER_BUNDLED=ON", f"-DCMAKE_TOOLCHAIN_FILE={os.path.abspath(_libraries())}/toolchain.cmake"]
     _run(["cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DLARDER_TESTS=OFF",
-          *(portable if _libraries() else [])], "the daemon cannot be configured; what it needs is in docs/install.md")
+          *(portable if _libraries() else [])],
+         "the daemon cannot be configured: docs/reference/install.md has what it needs")
     _run(["cmake", "--build", build, "--parallel", os.environ.get("LARDER_BUILD_JOBS") or str(os.cpu_count() or 1),
           "--target", "larderd", "larder_cli"], "the daemon cannot be built")
     programs = [os.path.join(build, "bin", name) for name in PROGRAMS]

@@ -1,7 +1,7 @@
 /* form_tiff.h: the forms of TIFF that are read.
  *
  * libtiff reads more forms than Pillow does, and decodes some of them to a different picture. Only those are accepted
- * of which Pillow and we are known to make the same pixels; docs/preprocess.md lists them. Pure. */
+ * of which Pillow and we are known to make the same pixels; docs/internals/preprocess.md lists them. Pure. */
 #ifndef LARDER_PREPROCESS_DECODE_FORM_TIFF_H
 #define LARDER_PREPROCESS_DECODE_FORM_TIFF_H
 

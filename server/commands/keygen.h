@@ -1,4 +1,4 @@
-/* keygen.h: `larder cluster keygen`: a cluster's authority and its nodes' bundles (docs/cluster.md). */
+/* keygen.h: `larder cluster keygen`: a cluster's authority and its nodes' bundles (docs/reference/cluster.md). */
 #ifndef LARDER_SERVER_COMMANDS_KEYGEN_H
 #define LARDER_SERVER_COMMANDS_KEYGEN_H
 

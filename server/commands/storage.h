@@ -1,4 +1,4 @@
-/* storage.h: `larder cache` and `larder bench storage` (docs/storage.md). */
+/* storage.h: `larder cache` and `larder bench storage` (docs/reference/storage.md). */
 #ifndef LARDER_SERVER_COMMANDS_STORAGE_H
 #define LARDER_SERVER_COMMANDS_STORAGE_H
 

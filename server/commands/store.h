@@ -1,4 +1,5 @@
-/* store.h: `larderd pack` and `larderd verify` make and check chunk stores (docs/stores.md) from the command line. */
+/* store.h: `larderd pack` and `larderd verify` make and check chunk stores (docs/reference/stores.md) from the
+ * command line. */
 #ifndef LARDER_SERVER_COMMANDS_STORE_H
 #define LARDER_SERVER_COMMANDS_STORE_H
 

@@ -17,8 +17,8 @@
  * configs/larder.yaml is made from this table (larderd check --example); a test compares the two. */
 SETTING(PATH, socket_path, "socket", "path", "auto", "absolute path or auto", 1, CONFIG_SOCKET_PATH_MAX,
         "Where training scripts connect. auto: $LARDER_SOCKET, else larder/larder.sock in $XDG_RUNTIME_DIR, else in "
-        "/run, else in /tmp/larder-UID, the first that this user can use (docs/install.md). The control socket is the "
-        "same path with .control at its end.")
+        "/run, else in /tmp/larder-UID, the first that this user can use (docs/reference/install.md). The control "
+        "socket is the same path with .control at its end.")
 SETTING(
     BYTES, arena_bytes, "memory", "arena", "25%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
     "The most memory for prepared samples, shared with the training scripts. It is reserved by need. A percentage is "
@@ -43,8 +43,8 @@ SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, CONFIG_THREADS_
         "file systems, hard disks). Each source has as many of its own.")
 SETTING(WIDTH, redirect_width, "redirect", "width", "half", "slots, half or off", 0, CONFIG_WIDTH_MAX,
         "How many neighbouring slots of the chunks that share a place in memory may stand for each other, so that "
-        "samples are prepared, and chunks read, fewer times (docs/sharing.md). half: half a chunk, 8 to 128. Narrower "
-        "mixes more and reads more; 1 is the papers' rule; off or 0 switches redirection off.")
+        "samples are prepared, and chunks read, fewer times (docs/internals/sharing.md). half: half a chunk, 8 to 128. "
+        "Narrower mixes more and reads more; 1 is the papers' rule; off or 0 switches redirection off.")
 SETTING(COUNT, jobs_max, "limits", "jobs", "256", "jobs", 1, JOBS_MAX,
         "Jobs that may be registered at once. A further one is refused.")
 SETTING(COUNT, pixels_max, "limits", "pixels", "178956970", "pixels", 1, UINT64_C(10000000000),
@@ -85,7 +85,7 @@ SETTING(PATH, checkpoint_dir, "catalog", "checkpoint", "auto", "absolute path, a
 SETTING(SHARE, job_quota_share, "jobs", "quota", "50%", "% of the arena", 1, 100,
         "The most of the arena that one job may pin.")
 SETTING(TEXT, cluster_name, "cluster", "name", "\"\"", "letters, digits, - _ and ., or nothing", 0, CONFIG_NAME_MAX,
-        "The cluster's name (docs/cluster.md). Nodes of one name share. Without a name the daemon is alone.")
+        "The cluster's name (docs/reference/cluster.md). Nodes of one name share. Without a name the daemon is alone.")
 SETTING(TEXT, cluster_node, "cluster", "node", "\"\"", "letters, digits, - _ and ., or nothing", 0, CONFIG_NAME_MAX,
         "This node's name, another for each node. Without one: the host's name.")
 SETTING(

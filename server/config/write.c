@@ -100,7 +100,7 @@ void config_example(FILE *out)
     }
     fputs(
         "# Folders on local disks, the fastest first, that keep what was read from slower storage, over restarts too\n"
-        "# (docs/storage.md). Each is its own daemon's alone. threads: reads that it has at once, 1 to 64.\n"
+        "# (docs/reference/storage.md). Each is its own daemon's alone. threads: reads that it has at once, 1 to 64.\n"
         "storage:\n"
         "  # - {path: /nvme/larder, size: 800GiB, threads: 4}\n\n",
         out);

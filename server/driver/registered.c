@@ -217,7 +217,7 @@ void driver_registered(struct driver *driver, struct registration *reg)
     } else if (other) {
         snprintf(text, sizeof text,
                  "rank %u says that ranks %u to %u are here, and rank %u that %u to %u are: the ranks of a node have "
-                 "neighbouring numbers, and all of them say the same (docs/ranks.md)",
+                 "neighbouring numbers, and all of them say the same (docs/reference/ranks.md)",
                  reg->asked.first_rank + reg->asked.rank, reg->asked.first_rank,
                  reg->asked.first_rank + reg->asked.world_size - 1, other->asked.first_rank + other->asked.rank,
                  other->asked.first_rank, other->asked.first_rank + other->asked.world_size - 1);

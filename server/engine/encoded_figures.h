@@ -1,5 +1,5 @@
-/* encoded_figures.h: the figures of encoded memory, all chosen by measurement. docs/measured/sharing.md says what
- * happens without each.
+/* encoded_figures.h: the figures of encoded memory, all chosen by measurement. docs/internals/measured/sharing.md says
+ * what happens without each.
  *
  * Most save reads of a chunk rather than bytes, at the price of how far a chunk's samples are spread over an epoch.
  * That is worth something where a read begins with a wait: on disks that seek, at object storage, for packed stores. */

@@ -34,7 +34,7 @@
  * Measured with chunks of 8 to 512, one job, and encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded
  * 2.0 times an epoch, and keeps 0.75 to 0.93 of a full shuffle's spread. Narrower fibers load more often, most of all
  * for jobs out of step (w = 1, the papers' rule: 8.1 to 9.6 times). Wider ones put neighbours closer together.
- * docs/sharing.md has more. */
+ * docs/internals/sharing.md has more. */
 #define ENGINE_REDIRECT_HALF UINT32_MAX
 #define ENGINE_REDIRECT_HALF_MIN 8u
 #define ENGINE_REDIRECT_HALF_MAX 128u

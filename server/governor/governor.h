@@ -10,7 +10,8 @@
  * governor_queue_end
  *
  * A decision holds until the next. The loader counts of queues are shares, not fences: governor_next_queue says which
- * queue a free thread serves, so that no thread idles while a queue waits. docs/governor.md has the reasons. */
+ * queue a free thread serves, so that no thread idles while a queue waits. docs/internals/governor.md has
+ * the reasons. */
 #ifndef LARDER_SERVER_GOVERNOR_GOVERNOR_H
 #define LARDER_SERVER_GOVERNOR_GOVERNOR_H
 

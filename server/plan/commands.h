@@ -1,4 +1,4 @@
-/* commands.h: `larder plan` (docs/plan.md). */
+/* commands.h: `larder plan` (docs/reference/plan.md). */
 #ifndef LARDER_SERVER_PLAN_COMMANDS_H
 #define LARDER_SERVER_PLAN_COMMANDS_H
 

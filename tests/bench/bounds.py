@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What no policy can beat with memory for a part of a dataset; docs/measured/sharing.md has the figures.
+"""What no policy can beat with memory for a part of a dataset; docs/internals/measured/sharing.md has the figures.
 
     bounds.py one    [--samples 20000] [--epochs 4,20] [--memory .1,.25,.5,.75,.9]
     bounds.py four   [--memory .125,.2,.3,.5] [--echo E] [--longest 4] [--play]

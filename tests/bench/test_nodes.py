@@ -3,8 +3,8 @@
     test_nodes.py LARDER_BENCH SCENARIO
 
 SCENARIO: 1 to 4. A runtime that follows from the printed equations lies within 2 % of the table's. Of the others, which
-docs/measured/nodes.md explains, only the order is checked. Larder's own row is no slower than HDMLP's. Bytes must add
-up: what is kept is read from the file system once."""
+docs/internals/measured/nodes.md explains, only the order is checked. Larder's own row is no slower than HDMLP's. Bytes
+must add up: what is kept is read from the file system once."""
 
 import json
 import os

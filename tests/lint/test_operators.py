@@ -13,7 +13,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-PAGE, PACKAGE = "docs/pipelines.md", "client/python/larder/"
+PAGE, PACKAGE = "docs/reference/pipelines.md", "client/python/larder/"
 FILES = (PAGE, PACKAGE + "transforms.py", PACKAGE + "transforms.pyi", PACKAGE + "__init__.pyi")
 # In a file: what stands there, and what somebody makes of it.
 CHANGES = (

@@ -1,4 +1,4 @@
-"""A packed store's index (docs/store-format.md), as far as it names and labels the samples."""
+"""A packed store's index (docs/internals/store-format.md), as far as it names and labels the samples."""
 
 import os
 

@@ -58,7 +58,7 @@ class Loader:
 
     dataset: a folder with one folder a class, or with images alone; a CSV, TSV or JSON Lines file of paths and labels;
     a list of paths; tar shards ("/data/train-{000000..000146}.tar", a glob, several joined by "::", a folder of them);
-    a packed store; or a dataset's name in the daemon's configuration. docs/data.md has more of each.
+    a packed store; or a dataset's name in the daemon's configuration. docs/reference/data.md has more of each.
     pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted; larder.from_torchvision makes
     one of a torchvision Compose. []: no operator, the encoded bytes as they are. None: what the daemon's configuration
     says for the dataset.
@@ -78,11 +78,11 @@ class Loader:
     seed           0 … 2**64 - 1
     prefetch       batches requested ahead, 1 … 64
     bad_samples    "skip", "replace" or "error"
-    subset         larder.Classes("n015*") & larder.Fraction(0.1, seed=3), …; docs/views.md has them all. A
+    subset         larder.Classes("n015*") & larder.Fraction(0.1, seed=3), …; docs/reference/views.md has them all. A
                    torch.utils.data.Subset means its indices
     repeat         each sample comes so many times an epoch, with other draws of augmentation each time: its copies side
                    by side, on different ranks where there are ranks, as DeiT's RASampler deals them. An epoch is so
-                   many times as long (docs/samplers.md)
+                   many times as long (docs/reference/samplers.md)
     sampler        larder.Weights(weights, n): n draws an epoch with replacement, by the samples' weights;
                    larder.Balanced(n): of each class as often. Drawn anew for each epoch, by seed
     augment        "shared": an augmented sample is given to every job of the same pipeline that wants it; "private":
@@ -99,7 +99,7 @@ class Loader:
                    next one waits until the others are through
     local_world_size   how many of the ranks are at this node, neighbours and as many at each; by default what torchrun,
                    srun or mpirun set, else all of them. Ranks at several nodes connect to one daemon each, which deals
-                   them their share of every epoch (docs/ranks.md)
+                   them their share of every epoch (docs/reference/ranks.md)
     job            the same as name
     ordered        batches in planned order; otherwise one slow sample may come up to two batches later, so that it does
                    not hold up the batch. "strict" and "none" are always ordered

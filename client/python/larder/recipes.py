@@ -3,7 +3,7 @@ same for another size. Where a paper takes several views of an image, it is a tu
 larder.Loader(path, views=larder.recipes.DINO): a batch has a tensor for each of the ten.
 
 All end in 8-bit pixels: larder.to_device(loader, device, normalize=(larder.recipes.MEAN, larder.recipes.STD)) makes
-them floating point. docs/recipes.md says what each list is.
+them floating point. docs/reference/recipes.md says what each list is.
 """
 
 from .transforms import (ColorJitter, GaussianBlur, Grayscale, PilGaussianBlur, RandomApply, RandomChoice, RandomCrop,

@@ -110,7 +110,7 @@ def _foreign(sampler):
             "SubsetRandomSampler": "subset=larder.Indices(indices) says which samples"}.get(name)
     return f"sampler= is a {name}, and the daemon draws the samples for all jobs together: " + (
         said or "give larder.Weights(weights, n) or larder.Balanced(n), repeat= for each sample several times, subset= "
-                "for some of them, and shuffle= for the order (docs/samplers.md)")
+                "for some of them, and shuffle= for the order (docs/reference/samplers.md)")
 
 
 def said(job):

@@ -1,5 +1,5 @@
 /* nodes_homes.c: what Larder's nodes hold. Each chunk has one home, which alone reads, keeps and hands out its samples
- * (docs/storage.md, docs/sharing.md, server/engine/encoded_keep.c). */
+ * (docs/reference/storage.md, docs/internals/sharing.md, server/engine/encoded_keep.c). */
 #include <math.h>
 #include <stdlib.h>
 

@@ -91,7 +91,7 @@ static int read_policies(struct bench_reader *reader, const struct doc_node *nod
                strcmp(nodes_policies[policy].name, name->text) != 0)
             policy++;
         if (name->kind != DOC_SCALAR || policy == NODES_POLICIES)
-            return bench_fail(reader, name, "policies", "is no policy: see docs/bench.md");
+            return bench_fail(reader, name, "policies", "is no policy: see docs/internals/bench.md");
         scenario->policies |= UINT32_C(1) << policy;
     }
     return 0;

@@ -61,7 +61,7 @@ int bench_mapping(struct bench_reader *reader, const struct doc_node *node, cons
         int code = each(reader, node->children[i]->text, node->children[i + 1], into);
         if (code == LARDER_ENOENT)
             return bench_fail(reader, node->children[i], node->children[i]->text,
-                              "is no key of a scenario here: see docs/bench.md");
+                              "is no key of a scenario here: see docs/internals/bench.md");
         if (code)
             return code;
     }
@@ -92,8 +92,9 @@ int bench_document(struct bench_reader *reader, bench_key each,
     if (!code)
         code = doc_parse(reader->file, text, len_bytes, &doc, reader->err);
     if (!code)
-        code = doc.root ? bench_mapping(reader, doc.root, "", each, into)
-                        : error_set(reader->err, LARDER_EINVAL, "%s: is empty: see docs/bench.md", reader->file);
+        code = doc.root
+                   ? bench_mapping(reader, doc.root, "", each, into)
+                   : error_set(reader->err, LARDER_EINVAL, "%s: is empty: see docs/internals/bench.md", reader->file);
     if (!code)
         code = check(reader, doc.root, into);
     doc_clear(&doc);

@@ -4,8 +4,8 @@ torchvision, Pillow and timm, with the same parameters on both sides.
 usage: augments_parity.py LIBRARY [--table] [--draws N]
 
 What an operator draws is asked from the library (its plan) and given to the others' functions. Each subject has images
-of eight kinds. --table prints the differences as Markdown, for docs/measured/preprocess.md; --draws takes so many draws
-of each image. timm's operators are compared where timm is installed, torchvision's v2 where it has it."""
+of eight kinds. --table prints the differences as Markdown, for docs/internals/measured/preprocess.md; --draws takes
+so many draws of each image. timm's operators are compared where timm is installed, torchvision's v2 where it has it."""
 
 import argparse
 import math

@@ -1,5 +1,5 @@
 """Proves: of every form of image file the library gives Pillow's pixels, of the whole and of a part, or refuses the
-sample with a reason; and it refuses no other forms than docs/preprocess.md says.
+sample with a reason; and it refuses no other forms than docs/internals/preprocess.md says.
 
 usage: forms_parity.py LIBRARY"""
 

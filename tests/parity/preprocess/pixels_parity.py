@@ -3,7 +3,8 @@ sides.
 
 usage: pixels_parity.py LIBRARY [--table] [--some]
 
---table prints the differences as Markdown, for docs/measured/preprocess.md; --some takes a fourth of the files.
+--table prints the differences as Markdown, for docs/internals/measured/preprocess.md; --some takes a fourth of
+the files.
 
 What each operator draws is asked from the library (its plan) and given to torchvision's functional form."""
 

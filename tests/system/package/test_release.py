@@ -80,7 +80,7 @@ class Archives(unittest.TestCase):
                      "usr/lib/systemd/system/larderd.socket", "usr/lib/systemd/user/larderd.service",
                      "usr/lib/sysusers.d/larder.conf", "usr/share/man/man1/larder.1.gz",
                      "usr/share/man/man8/larderd.8.gz", "etc/larder/larder.yaml", "usr/share/doc/larder/copyright",
-                     "usr/share/doc/larder/docs/quickstart.md", "usr/share/doc/larder/examples/python/train.py",
+                     "usr/share/doc/larder/docs/guide/start.md", "usr/share/doc/larder/examples/python/train.py",
                      "usr/share/doc/larder/examples/c/train.c",
                      "usr/share/doc/larder/examples/kubernetes/larderd.yaml"):
             self.assertIn(path, has)

@@ -1,5 +1,5 @@
-/* Larder's row of `larder_bench nodes`: a home keeps as much as docs/sharing.md says, memory and disks hold no more
- * than they have room for, and each sample that nodes hold is read from the file system once. */
+/* Larder's row of `larder_bench nodes`: a home keeps as much as docs/internals/sharing.md says, memory and disks hold
+ * no more than they have room for, and each sample that nodes hold is read from the file system once. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

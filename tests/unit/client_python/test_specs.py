@@ -31,7 +31,7 @@ class Specs(Case):
         here = {getattr(transforms, name).name: name for name in transforms.__all__
                 if name not in ("Operator", "View")}
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
-        with open(os.path.join(root, "docs", "pipelines.md")) as file:
+        with open(os.path.join(root, "docs", "reference", "pipelines.md")) as file:
             rows = re.findall(r"^\| `(\w+)` \| `(\w+)\((.*?)\)`", file.read(), re.MULTILINE)
         self.assertEqual({row[0]: row[1] for row in rows}, here)
         for name, label, arguments in rows:

@@ -3,7 +3,7 @@
  *
  * The daemon does not use this form: it walks the same tree without storing it (dependent_priv.h). This one is the
  * reference. The tests compare both outcome by outcome, and `larder_bench tree --materialised` compares what they
- * cost. docs/tree.md has a picture, docs/measured/tree.md the figures.
+ * cost. docs/internals/tree.md has a picture, docs/internals/measured/tree.md the figures.
  *
  * The tree. Jobs are in ascending order of |D|, and Sj is the intersection of Dj … Dn. Job j's level has two vertices:
  * `common` is the inner vertex Sj \ S(j-1), and `own` is the leaf Dj \ Sj. The next level hangs below `common`. The

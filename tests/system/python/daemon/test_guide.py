@@ -14,7 +14,8 @@ import textwrap
 import above  # noqa: F401
 from system import BIN, PACKAGE, PIPELINE, SLOW, SOURCE, Case, files_of, free_port, main, make_tree, until
 
-PAGES = sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md"))) + [os.path.join(SOURCE, "README.md")]
+PAGES = [os.path.join(SOURCE, "README.md"),
+         *sorted(glob.glob(os.path.join(SOURCE, "docs", "**", "*.md"), recursive=True))]
 COMMAND = re.compile(r"(?:\$ )?((?:build/bin/)?larderd?|\./run|curl|ssh|source|for|PYTHONPATH=\S+)(?: .*)?$")
 # Not run here, and why.
 ELSEWHERE = {"./run ": "it runs all tests, this one too; test_demo runs the demo",
@@ -88,7 +89,7 @@ class Guide(Case):
         shutil.copytree(os.path.join(SOURCE, "configs"), os.path.join(self.place, "configs"))
         self.put("configs/larder.yaml", text_of("configs", "larder.yaml").replace("9450", str(free_port())))
         self.put("larder.yaml", CONFIG)
-        program = next(body for kind, body in blocks("docs/quickstart.md") if kind == "python")
+        program = next(body for kind, body in blocks("docs/guide/start.md") if kind == "python")
         self.put("train.py", program)
         self.put("python3", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -B "$@"\n')
         os.chmod(os.path.join(self.place, "python3"), 0o755)
@@ -177,9 +178,9 @@ class Guide(Case):
 
     def test_texts(self):
         """Every text that the guide explains is one that Larder says."""
-        explained = re.findall(r"^\| `([^`]+)` \|", text_of("docs", "troubleshooting.md"), re.MULTILINE)
+        explained = re.findall(r"^\| `([^`]+)` \|", text_of("docs", "reference", "messages.md"), re.MULTILINE)
         self.assertGreater(len(explained), 25)
-        refused = re.findall(r"^\| [^|]+ \| (`[^|]+) \|", text_of("docs", "limits.md"), re.MULTILINE)
+        refused = re.findall(r"^\| [^|]+ \| (`[^|]+) \|", text_of("docs", "reference", "limits.md"), re.MULTILINE)
         self.assertGreater(len(refused), 12)
         explained += re.findall(r"`([^`]+)`", " ".join(refused))
         texts = said()
@@ -189,7 +190,7 @@ class Guide(Case):
 
     def test_protocol(self):
         """The messages and bounds of the protocol's page are those of wire.h."""
-        header, page = text_of("common", "wire.h"), text_of("docs", "protocol.md")
+        header, page = text_of("common", "wire.h"), text_of("docs", "internals", "protocol.md")
         kinds = re.findall(r"WIRE_(\w+) = (\d+),$", re.search(r"enum wire_type {(.*?)}", header, re.DOTALL)[1],
                            re.MULTILINE)
         self.assertEqual(re.findall(r"^\| (\d+) \| (\w+) \|", page, re.MULTILINE),

@@ -33,7 +33,7 @@ class Reads(FaultsCase):
     @only_long
     def test_storage_that_fails_for_a_while(self):
         """Fifty reads in a row say EIO: nothing is bad, nothing is missing. When each third says so for good, a file
-        whose reads failed three times is bad, as docs/files.md has it, and counted."""
+        whose reads failed three times is bad, as docs/reference/files.md has it, and counted."""
         daemon = self.serve()
         for seed, shuffle in enumerate(("dependent", "strict", "none"), 1):
             tree = self.make(f"tree-{seed}", seed)

@@ -12,7 +12,7 @@ from test_endpoint import CONFIG
 CONFIGS = os.path.join(SOURCE, "configs")
 DASHBOARD = os.path.join(CONFIGS, "grafana.json")
 ALERTS = os.path.join(CONFIGS, "prometheus-alerts.yml")
-GUIDE = os.path.join(SOURCE, "docs", "metrics.md")
+GUIDE = os.path.join(SOURCE, "docs", "reference", "metrics.md")
 NAME = re.compile(r"\blarder_\w+\b")
 SELECTOR = re.compile(r"\b(larder_\w+)\{([^}]*)\}")
 TARGET_LABELS = {"instance"}  # that Prometheus adds to all
