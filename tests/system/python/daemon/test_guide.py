@@ -9,17 +9,24 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 import textwrap
 
 import above  # noqa: F401
 from system import BIN, PACKAGE, PIPELINE, SLOW, SOURCE, Case, files_of, free_port, main, make_tree, until
 
+GUIDE = os.path.join(SOURCE, "docs", "guide")
 PAGES = [os.path.join(SOURCE, "README.md"),
-         *sorted(glob.glob(os.path.join(SOURCE, "docs", "**", "*.md"), recursive=True))]
+         *(path for folder in ("", "guide", "reference", "internals")
+           for path in sorted(glob.glob(os.path.join(SOURCE, "docs", folder, "*.md"))))]
 COMMAND = re.compile(r"(?:\$ )?((?:build/bin/)?larderd?|\./run|curl|ssh|source|for|PYTHONPATH=\S+)(?: .*)?$")
 # Not run here, and why.
 ELSEWHERE = {"./run ": "it runs all tests, this one too; test_demo runs the demo",
-             "ssh ": "it needs another machine"}
+             "ssh ": "it needs another machine",
+             "pip ": "test_wheel installs a wheel",
+             "podman ": "there may be none; test_containers plays containers",
+             "srun ": "test_slurm plays Slurm",
+             "torchrun ": "there may be no torch; two ranks run without it"}
 CONFIG = """\
 memory: {arena: 128MiB, encoded: 64MiB}
 catalog: {checkpoint: none}
@@ -48,12 +55,18 @@ def blocks(page):
 
 def commands(page):
     """The commands of a page, without what explains them. A block without a kind may have output as well: of it only
-    what follows a $ is a command."""
+    what follows a $ is a command. In docs/guide/ each line of a block of shell is one. What a block exports holds for
+    the lines below."""
     for kind, body in blocks(page):
         if kind in ("sh", "", None):
+            given = ""
             for line in body.replace("\\\n", " ").splitlines():
-                if COMMAND.match(line) and (kind != "" or line.startswith("$ ")):
-                    yield re.sub(r"\s+#.*$| …$", "", line.removeprefix("$ ")).replace("build/bin/", "").strip()
+                if line.startswith("export "):
+                    given += line + "; "
+                elif (kind == "sh" and page.startswith(GUIDE)) or \
+                        (COMMAND.match(line) and (kind != "" or line.startswith("$ "))):
+                    line = re.sub(r"\s+#.*$| …$", "", line.removeprefix("$ "))
+                    yield given + line.replace("build/bin/", "").strip()
 
 
 def normal(text):
@@ -89,8 +102,15 @@ class Guide(Case):
         shutil.copytree(os.path.join(SOURCE, "configs"), os.path.join(self.place, "configs"))
         self.put("configs/larder.yaml", text_of("configs", "larder.yaml").replace("9450", str(free_port())))
         self.put("larder.yaml", CONFIG)
-        program = next(body for kind, body in blocks("docs/guide/start.md") if kind == "python")
-        self.put("train.py", program)
+        for page in glob.glob(os.path.join(GUIDE, "*.md")):
+            for kind, body in blocks(page):
+                name = kind == "python" and re.match(r"# (\w+\.py)\n", body)
+                if name:
+                    self.put(name[1], body)
+        os.mkdir(os.path.join(self.folder, "shards"))
+        with tarfile.open(os.path.join(self.folder, "shards", "0.tar"), "w") as tar:
+            for number, path in enumerate(files_of(self.data)):
+                tar.add(path, f"{number:06}.jpg")
         self.put("python3", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -B "$@"\n')
         os.chmod(os.path.join(self.place, "python3"), 0o755)
         shutil.copy(files_of(self.data)[0], os.path.join(self.place, "photo.jpg"))
@@ -113,10 +133,13 @@ class Guide(Case):
         """The command with the test's own names."""
         command = re.sub(r" \[[^]]*\]", "", command).replace("--seconds 10", "--seconds 0.2")
         command = re.sub(r"/data/([\w-]+\.store)\b", rf"{self.folder}/\1", command)
+        command = command.replace("/data/shards", os.path.join(self.folder, "shards"))
         for name in ("/data/imagenet/train", "/data/train", "/data/photographs"):
             command = re.sub(rf"{name}\b", self.data, command)
         command = re.sub(r"(?<= )/nvme\b", os.path.join(self.folder, "nvme"), command)
         command = command.replace("larder cache PATH", f"larder cache {self.folder}/class")
+        command = command.replace("http://127.0.0.1:9450/",
+                                  f"--unix-socket {self.server.socket}.metrics http://localhost/")
         return command.replace("/run/user/1000/larder/larder.sock", self.server.socket)
 
     def starts(self, command):
@@ -149,7 +172,7 @@ class Guide(Case):
         self.serve()
         self.environment = dict(os.environ, PATH=f"{self.place}:{BIN}:{os.environ['PATH']}",
                                 LARDER_SOCKET=self.server.socket, XDG_CACHE_HOME=self.folder,
-                                LARDERD=os.path.join(BIN, "larderd"))
+                                LARDERD=os.path.join(BIN, "larderd"), PYTHONPATH=PACKAGE)
         done, left = [], set()
         for page in PAGES:
             for command in commands(page):
