@@ -10,7 +10,7 @@
 #include "server/control/status.h"
 #include "server/control/text.h"
 
-enum { STEPS_MAX = 360, ROWS_MAX = 256, GAVE_MAX = 512, GAVE_S = 300, REAL_DIGITS = 5 };
+enum { STEPS_MAX = 360, ROWS_MAX = 64, GAVE_MAX = 512, GAVE_S = 300, REAL_DIGITS = 5 };
 
 _Static_assert(PAST_CAUSES == ENGINE_STALLS && PAST_NAME_BYTES >= ENGINE_NAME_MAX, "all of a job is remembered");
 

@@ -1,5 +1,6 @@
 """A headless Chromium, spoken to in its DevTools protocol over two pipes: JSON texts, each ended by a zero byte."""
 
+import fcntl
 import json
 import os
 import select
@@ -21,8 +22,11 @@ class Browser:
 
     def __init__(self, folder):
         self._profile = tempfile.mkdtemp(dir=folder)
-        far_in, self._out = os.pipe()
-        self._in, far_out = os.pipe()
+        near_in, self._out = os.pipe()
+        self._in, near_out = os.pipe()
+        far_in, far_out = (fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (near_in, near_out))  # 3 and 4 are chromium's
+        os.close(near_in)
+        os.close(near_out)
         command = f'exec "$@" 3<&{far_in} 4>&{far_out} {far_in}<&- {far_out}>&-'
         self._log = open(os.path.join(self._profile, "log"), "wb")
         self._process = subprocess.Popen(["bash", "-c", command, "bash", PROGRAM, *OPTIONS,
