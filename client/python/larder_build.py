@@ -6,8 +6,8 @@ source tree that this folder lies in, or from the copy of it in an sdist. Two bu
 The environment may say:
   LARDER_WHEEL=pure             a wheel of the Python package alone; it needs no compiler, and a larderd from elsewhere
   LARDER_WHEEL_LIBRARIES=FOLDER what `configs/wheel/libraries` has made: the wheel brings these libraries along, and
-                                serves every machine with their C library or a newer one. Without it the wheel is for
-                                this machine, whose own libraries the programs use.
+                                serves every machine of their processor with their C library or a newer one. Without it
+                                the wheel is for this machine, whose own libraries the programs use.
   SOURCE_DATE_EPOCH             the time of all files in sdist and wheel, in seconds since 1970; else it is the first of
                                 1980
 """
@@ -108,7 +108,10 @@ def _libraries():
 
 
 def _platform():
-    return f"{PORTABLE if _libraries() else 'linux'}_{os.uname().machine}"
+    if not _libraries():
+        return "linux_" + os.uname().machine
+    with open(os.path.join(_libraries(), "machine"), encoding="utf-8") as file:
+        return f"{PORTABLE}_{file.read().strip()}"
 
 
 def _made(folder):
@@ -134,7 +137,7 @@ def _run(command, what):
 
 
 def _compile(source, build):
-    """Both programs, stripped."""
+    """Both programs, stripped: the toolchain of the wheel's libraries has the linker do that."""
     portable = ["-DLARDER_BUNDLED=ON", f"-DCMAKE_TOOLCHAIN_FILE={os.path.abspath(_libraries())}/toolchain.cmake"]
     _run(["cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DLARDER_TESTS=OFF",
           *(portable if _libraries() else [])],
@@ -142,12 +145,13 @@ def _compile(source, build):
     _run(["cmake", "--build", build, "--parallel", os.environ.get("LARDER_BUILD_JOBS") or str(os.cpu_count() or 1),
           "--target", "larderd", "larder_cli"], "the daemon cannot be built")
     programs = [os.path.join(build, "bin", name) for name in PROGRAMS]
-    _run(["strip", *programs], "the programs cannot be stripped")
+    if not _libraries():
+        _run(["strip", *programs], "the programs cannot be stripped")
     return programs
 
 
 def _add_programs(root, programs):
-    """Puts the programs and their scripts into the wheel, which then is of this machine."""
+    """Puts the programs and their scripts into the wheel, which then is of one kind of machine."""
     info = _info(root)
     folder = os.path.join(root, "larder", "bin")
     scripts = os.path.join(root, info.replace(".dist-info", ".data"), "scripts")
@@ -178,7 +182,6 @@ def _bundle(root, libraries):
         to = os.path.join(folder, name)
         shutil.copy(os.path.join(libraries, "root", "opt", "larderd", "lib", name), to)
         os.chmod(to, 0o644)
-        _run(["strip", "--strip-unneeded", to], f"{name} cannot be stripped")
         _set_rpath(to, "$ORIGIN")
     for name in PROGRAMS:
         _set_rpath(os.path.join(root, "larder", "bin", name), "$ORIGIN/../../larderd.libs")

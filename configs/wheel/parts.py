@@ -9,8 +9,9 @@ from collections import namedtuple
 # source: the name of Debian's source package. licence: an SPDX expression. texts: the files that have its words.
 # shared: the shared libraries, which go into the wheel; empty: it is linked into what uses it. how: one of the ways in
 # `libraries`. options: what that way is told besides. needs: the sources that must have been built before.
-# edits: (file, what stands there, what is to stand there) of the source; a file that is not there is made.
-Part = namedtuple("Part", "source licence texts shared how options needs edits", defaults=[(), ()])
+# edits: (file, what stands there, what is to stand there) of the source; a file that is not there is made. x86: what
+# the way is told besides for x86-64.
+Part = namedtuple("Part", "source licence texts shared how options needs edits x86", defaults=[(), (), ()])
 
 _STATIC = ["-DBUILD_SHARED_LIBS=OFF"]
 
@@ -26,7 +27,8 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/yaml-0.1.pc DESTINATION lib/pkgconfig)
 
 PARTS = [  # what takes longest begins first
     Part("gmp", "LGPL-3.0-or-later", ["COPYING.LESSERv3", "COPYINGv3"], ["libgmp.so.10"], "shared_configure",
-         ["--enable-fat"], [], [("doc/Makefile.in", "", "all install:\n")]),  # Debian leaves the pages out
+         [], [], [("doc/Makefile.in", "", "all install:\n")],  # Debian leaves the pages out
+         ["--enable-fat"]),
     Part("nettle", "LGPL-3.0-or-later", ["COPYING.LESSERv3", "COPYINGv3"], ["libnettle.so.8", "libhogweed.so.6"],
          "shared_configure", ["--disable-documentation", "--disable-openssl", "--enable-fat"], ["gmp"]),
     Part("gnutls28", "LGPL-2.1-or-later", ["doc/COPYING.LESSER"], ["libgnutls.so.30"], "shared_configure",

@@ -1,17 +1,16 @@
 #include "preprocess/decode/jpeg_progressive.h"
 
+#include "common/cpu.h"
 #include "preprocess/decode/jpeg_progressive_priv.h"
 
 #define VALUE_BITS 15 /* of a coefficient, its sign left out */
 
 static progressive_read_fn *read_blocks = progressive_read_portable;
 
-/* Before Zen 3, pdep takes hundreds of cycles. */
 static progressive_read_fn *available(enum progressive_version version)
 {
 #if defined(__x86_64__)
-    if (version == PROGRESSIVE_BMI2 && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-        __builtin_cpu_supports("popcnt") && !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2"))
+    if (version == PROGRESSIVE_BMI2 && cpu_has(CPU_BITS))
         return progressive_read_bmi2;
 #endif
     return version == PROGRESSIVE_PORTABLE ? progressive_read_portable : NULL;

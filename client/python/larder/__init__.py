@@ -19,6 +19,7 @@ _HOMES = {
     **dict.fromkeys(("Batch", "Loader"), "loader"),
     **dict.fromkeys(("Classes", "Fraction", "Indices", "List", "Range", "Subset"), "subset"),
     **dict.fromkeys(("Balanced", "Weights"), "samplers"),
+    "Mix": "_mix",
     "Parts": "_parts",
     **dict.fromkeys(("from_torchvision", "split"), "_torchvision"),
     "to_device": "_device",

@@ -10,6 +10,7 @@ from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarn
                      OutOfMemory as OutOfMemory, QuotaExceeded as QuotaExceeded, SourceChanged as SourceChanged,
                      Timeout as Timeout, VersionMismatch as VersionMismatch)
 from .loader import Batch as Batch, Loader as Loader
+from ._mix import Mix as Mix
 from ._parts import Parts as Parts
 from .samplers import Balanced as Balanced, Weights as Weights
 from .subset import (Classes as Classes, Fraction as Fraction, Indices as Indices, List as List, Range as Range,
@@ -35,8 +36,8 @@ from .transforms import (
 # operators end
 
 __all__ = [
-    "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "Balanced", "Weights", "Parts",
-    "LarderError", "BadSample",
+    "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "Balanced", "Weights", "Mix",
+    "Parts", "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
     "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator", "View",

@@ -3,6 +3,7 @@
 from ._dataset import BatchSampler
 from ._epoch import Batch
 from .errors import InvalidArgument
+from ._mix import Mix
 from .loader import Loader
 
 
@@ -32,7 +33,7 @@ class DeviceLoader:
         self._constants = None if normalize is None else _constants(torch, normalize, self._device)
         self._streams = torch.cuda if self._device.type == "cuda" else None
         self._side = None
-        if self._streams is not None and isinstance(loader, Loader):
+        if self._streams is not None and isinstance(loader, (Loader, Mix)):
             loader._pin_memory = loader._torch
 
     def __getattr__(self, name):

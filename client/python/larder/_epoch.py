@@ -271,6 +271,7 @@ class Epoch:
         self._job = job
         self._history = history
         self._told = False
+        self._before = history.filled  # before the batch given last
         self._batches = _Batches(loader, job, history)
         world_size = job.asked.world_size
         repeats = history.dealt(job.draws, world_size, job.info.dataset_samples) % world_size and \
@@ -284,7 +285,7 @@ class Epoch:
         job, history, parts = self._job, self._history, None
         try:
             with job.lock:
-                before = history.filled
+                self._before = history.filled
                 parts = self._next()
             given = parts if isinstance(parts, Batch) else self._loader._own(parts)
         except DaemonGone:
@@ -295,9 +296,19 @@ class Epoch:
                 if isinstance(parts, Batch):
                     parts.release()
                 with job.lock:
-                    job.take_back(history, before)
+                    job.take_back(history, self._before)
             raise
         return given
+
+    def _give_back(self):
+        """The batch given last is not for the loop after all, and comes again."""
+        with self._job.lock:
+            self._job.take_back(self._history, self._before)
+
+    @property
+    def _failed(self):
+        """Whether an error has ended it, and another iteration begins the epoch again."""
+        return self._history.failed
 
     def _next(self):
         history = self._history

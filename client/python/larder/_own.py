@@ -29,6 +29,11 @@ class Own:
                                   "out, and have collate_fn give a dictionary")
         self._transform, self._collate_fn, self._as_dict = transform, collate_fn, as_dict
 
+    @property
+    def is_whole(self):
+        """Whether it makes something else of a batch than its parts."""
+        return self._collate_fn is not None or self._as_dict is not None
+
     def __call__(self, parts):
         """What the loop gets of a batch's parts."""
         if isinstance(self._transform, OnBatch):

@@ -97,7 +97,8 @@ class Stubs(Case):
                 "DeviceLoader": DeviceLoader.__new__(DeviceLoader), "Operator": larder.Operator(),
                 "View": larder.View([]),
                 "Weights": larder.Weights([1.0]), "Balanced": larder.Balanced(),
-                "Parts": larder.Parts(loader, 2)}
+                "Parts": larder.Parts(loader, 2), "Mix": larder.Mix({"a": (self.loader(), 1)})}
+        self.addCleanup(made["Mix"].close)
         for name, (_, kind) in stubbed_classes().items():
             if issubclass(kind, BaseException):
                 made[name] = kind("")
