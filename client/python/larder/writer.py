@@ -54,8 +54,8 @@ class Writer:
 
     The log is the folder DESTINATION.log, with tar shards in it: a Loader may train on those that are whole at any
     time. A process that is killed leaves what it has written; the next Writer goes on behind it: `done` is the number
-    of samples that are there. At most the last MiB, or what the last second brought, is lost; after a power failure
-    what the last five seconds brought, or 64 MiB. flush() makes sure of all.
+    of samples that are there. At most what the last second brought is lost, a quarter of a MiB; where the
+    machine goes down, what the last five seconds brought, or 64 MiB. flush() makes sure of all.
 
     classes: the names of the classes, by their numbers; without them labels are numbers, or names that are sorted.
     writer: the number of this writer, for several processes that write at once, on one machine or on several that
