@@ -223,8 +223,8 @@ static int index_source(struct builder *builder, const struct source_wish *wish,
     int code = kind_of(wish->text, &kind, err);
     if (code)
         return code;
-    if (kind->restore && builder->checkpoint_dir && !wish->every_file)
-        parts->checkpoint = checkpoint_path(builder->checkpoint_dir, wish->text);
+    if (kind->restore && builder->checkpoint_dir)
+        parts->checkpoint = checkpoint_path(builder->checkpoint_dir, wish->text, wish->every_file);
     if (trust_checkpoint && load_checkpoint(builder, kind, wish, parts))
         return 0;
     code = source_index(kind, wish, &parts->source, err);

@@ -62,7 +62,7 @@ int catalog_folder(const char *path, char **out, struct error *err);
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
 /* catalog_open_files does the same, but a tree's samples are all files whose names do not begin with a dot, whatever
- * they are. Its index is not kept between runs. A store has the samples that were packed into it. */
+ * they are. A store has the samples that were packed into it. */
 int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
 /* catalog_open_for does the one or the other, by `wish`. It returns LARDER_EGONE soon after the caller's interrupt was

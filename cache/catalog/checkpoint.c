@@ -246,12 +246,12 @@ int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_by
     return 0;
 }
 
-char *checkpoint_path(const char *dir, const char *text)
+char *checkpoint_path(const char *dir, const char *text, bool every_file)
 {
     XXH128_hash_t hash = XXH3_128bits(text, strlen(text));
     char *path = NULL;
-    int len = asprintf(&path, "%s/%016llx%016llx.catalog", dir, (unsigned long long)hash.high64,
-                       (unsigned long long)hash.low64);
+    int len = asprintf(&path, "%s/%016llx%016llx%s.catalog", dir, (unsigned long long)hash.high64,
+                       (unsigned long long)hash.low64, every_file ? "-files" : "");
     return len < 0 ? NULL : path;
 }
 

@@ -103,11 +103,28 @@ static int add_new_class(struct index *index, const char *name)
     return code ? code : add_class(index, at);
 }
 
-static int take_numbers(const struct label *found, struct index *index, struct error *err)
+/* Makes a class of each of so many names, which lie in lines. *all: there are as many, or more. */
+static int add_names(const char *lines, size_t count, struct index *index, bool *all)
+{
+    size_t lines_count = 0;
+    for (const char *at = lines; at && *at; at = strchr(at, '\n') + 1)
+        lines_count++;
+    *all = lines_count >= count;
+    char name[TEXT_BYTES_MAX + 1];
+    int code = 0;
+    for (const char *at = lines; *all && at && *at && !code; at = strchr(at, '\n') + 1) {
+        snprintf(name, sizeof name, "%.*s", (int)(strchr(at, '\n') - at), at);
+        code = add_new_class(index, name);
+    }
+    return code;
+}
+
+static int take_numbers(const struct labels_wish *wish, const struct label *found, struct index *index,
+                        struct error *err)
 {
     int64_t most = 0;
     char name[24];
-    int code = 0;
+    bool named;
     for (size_t i = 0; i < index->sample_count; i++) {
         if (found[i].kind != LABEL_NUMBER)
             continue;
@@ -117,7 +134,8 @@ static int take_numbers(const struct label *found, struct index *index, struct e
         index->samples[i].label = (int32_t)found[i].number;
         most = found[i].number > most ? found[i].number : most;
     }
-    for (int64_t i = 0; !code && i <= most; i++) {
+    int code = add_names(wish->names, (size_t)most + 1, index, &named);
+    for (int64_t i = 0; !code && !named && i <= most; i++) {
         snprintf(name, sizeof name, "%" PRId64, i);
         code = add_new_class(index, name);
     }
@@ -179,5 +197,5 @@ int labels_apply(const struct labels_wish *wish, const struct label *found, stru
                                    : "its label is a whole number, and those before it are texts: make them all one",
                                err);
     }
-    return found[with].kind == LABEL_NUMBER ? take_numbers(found, index, err) : take_texts(found, index, err);
+    return found[with].kind == LABEL_NUMBER ? take_numbers(wish, found, index, err) : take_texts(found, index, err);
 }

@@ -28,11 +28,12 @@ struct labels_wish {
     const char *what;    /* what a sample without a label has not: ".cls" */
     const char *instead; /* what to do then */
     bool needed;         /* that no sample has a label is an error too */
+    const char *names;   /* of the classes by their numbers, a line feed behind each; NULL: there are none */
 };
 
 /* labels_apply makes classes of the labels of all samples, and gives the samples their numbers. Numbers stay what they
- * are; names are sorted as names of folders are. Without any label there is one class, "unlabelled". LARDER_EINVAL,
- * LARDER_ENOMEM. */
+ * are, and their classes have the wish's names, if there is one for each; names are sorted as names of folders are.
+ * Without any label there is one class, "unlabelled". LARDER_EINVAL, LARDER_ENOMEM. */
 int labels_apply(const struct labels_wish *wish, const struct label *found, struct index *index, struct error *err);
 
 #endif

@@ -62,6 +62,22 @@ static int join_failed(const struct tar_walk *walk, int code, struct error *err)
                      code == LARDER_ELIMIT ? "more samples than one dataset may have" : "out of memory while indexing");
 }
 
+/* The names of the classes, where all shards have the same; else NULL. */
+static const char *classes_of(const struct tar_walk *walk)
+{
+    const char *names = walk->found[0].classes;
+    bool differ = false;
+    for (size_t i = 1; i < walk->shards.count; i++) {
+        const char *others = walk->found[i].classes;
+        differ |= !names != !others || (names && strcmp(names, others) != 0);
+    }
+    if (differ)
+        log_warn_limited("msg=\"shards have different names of classes, so classes are called by their numbers\" "
+                         "source=\"%s\"",
+                         walk->text);
+    return differ ? NULL : names;
+}
+
 /* Joins the parts, and finds what the labels mean. */
 static int join(struct tar_walk *walk, struct index *index, struct error *err)
 {
@@ -88,7 +104,7 @@ static int join(struct tar_walk *walk, struct index *index, struct error *err)
                          "KEY.jpg, .jpeg, .png, .webp, .tif, .tiff, .bmp, .ppm or .pgm, KEY without a dot",
                          walk->text, count);
     else
-        code = tar_labels_apply(&walk->labels, labels, index, err);
+        code = tar_labels_apply(&walk->labels, classes_of(walk), labels, index, err);
     free(labels);
     return code;
 }
@@ -140,8 +156,10 @@ static int walk_shards(struct tar_walk *walk, const struct index_folder *folder,
     for (size_t i = 0; i < count; i++) {
         if (walk->parts)
             index_free(&walk->parts[i]);
-        if (walk->found)
+        if (walk->found) {
             free(walk->found[i].labels);
+            free(walk->found[i].classes);
+        }
     }
     free(walk->parts);
     free(walk->found);

@@ -5,6 +5,7 @@
 
 #include "cache/file.h"
 #include "cache/source/tar_priv.h"
+#include "common/utf8.h"
 
 int tar_labels_parse(const char *text, struct tar_labels *out, struct error *err)
 {
@@ -64,12 +65,29 @@ int tar_label_read(const struct tar_labels *labels, const uint8_t *bytes, size_t
                                        : label_take((const char *)bytes, len, strings, out, err);
 }
 
-int tar_labels_apply(const struct tar_labels *labels, const struct label *found, struct index *index, struct error *err)
+bool tar_classes_are(const char *text)
+{
+    char name[256];
+    for (const char *at = text, *end; *at; at = end + 1) {
+        end = strchr(at, '\n');
+        if (!end || end == at || end - at >= (long)sizeof name)
+            return false;
+        memcpy(name, at, (size_t)(end - at));
+        name[end - at] = '\0';
+        if (!utf8_printable(name))
+            return false;
+    }
+    return *text;
+}
+
+int tar_labels_apply(const struct tar_labels *labels, const char *names, const struct label *found, struct index *index,
+                     struct error *err)
 {
     char missing[300];
     snprintf(missing, sizeof missing, "%s", labels->from == LABELS_JSON ? labels->key : ".cls");
     const struct labels_wish wish = {.what = missing,
                                      .instead = "give labels=\"none\", labels=\"json:KEY\", or labels of your own",
-                                     .needed = labels->from != LABELS_ANY && labels->from != LABELS_NONE};
+                                     .needed = labels->from != LABELS_ANY && labels->from != LABELS_NONE,
+                                     .names = names};
     return labels_apply(&wish, found, index, err);
 }

@@ -11,7 +11,9 @@
 
 /* ── tar_labels.c ── */
 
-#define TAR_LABEL_BYTES_MAX 65536u /* the longest member that is read for a label */
+#define TAR_LABEL_BYTES_MAX 65536u     /* the longest member that is read for a label */
+#define TAR_CLASSES_NAME "__classes__" /* a member that has the names of the classes */
+#define TAR_CLASSES_BYTES_MAX (64u << 20)
 
 /* Where labels come from. */
 struct tar_labels {
@@ -27,8 +29,11 @@ bool tar_labels_want(const struct tar_labels *labels, const char *part);
  * names neither shard nor sample. LARDER_EINVAL, LARDER_ENOMEM. Pure. */
 int tar_label_read(const struct tar_labels *labels, const uint8_t *bytes, size_t len, struct index *strings,
                    struct label *out, struct error *err);
-/* tar_labels_apply is labels_apply for shards. */
-int tar_labels_apply(const struct tar_labels *labels, const struct label *found, struct index *index,
+/* tar_classes_are says whether a text that ends with NUL is one of names of classes: each in UTF-8, of 1 to 255 bytes
+ * that can be printed, with a line feed behind it. Pure. */
+bool tar_classes_are(const char *text);
+/* tar_labels_apply is labels_apply for shards. `names` are those of the classes, or NULL. */
+int tar_labels_apply(const struct tar_labels *labels, const char *names, const struct label *found, struct index *index,
                      struct error *err);
 
 /* ── tar_shard.c ── */
@@ -37,6 +42,7 @@ int tar_labels_apply(const struct tar_labels *labels, const struct label *found,
 struct tar_found {
     struct label *labels; /* one a sample */
     size_t label_cap;
+    char *classes;                /* the names of the classes, a line each; NULL: it has none */
     uint64_t imageless, repeated; /* samples without an image, and those that a repeated part began */
     bool damaged, more;           /* more: another archive follows behind its end */
     bool by_idx;                  /* its .idx was used */

@@ -149,11 +149,34 @@ static int read_label(struct shard *shard, const struct placed *member)
                                  : 0;
 }
 
+/* Reads the names of the classes. What is none of such is passed over, as other members of such a name are. */
+static int read_classes(struct shard *shard, const struct placed *member)
+{
+    if (shard->found->classes || member->size > TAR_CLASSES_BYTES_MAX)
+        return 0;
+    char *text = malloc((size_t)member->size + 1);
+    if (!text)
+        return limit_error(shard, LARDER_ENOMEM);
+    errno = 0;
+    if (file_read_at(shard->reader->fd, text, (size_t)member->size, member->header + TAR_BLOCK_BYTES)) {
+        free(text);
+        return read_error(shard);
+    }
+    text[member->size] = '\0';
+    if (strlen(text) == member->size && tar_classes_are(text))
+        shard->found->classes = text;
+    else
+        free(text);
+    return 0;
+}
+
 /* Gives a member to its sample, which it may begin. */
 static int take_member(struct shard *shard, const struct placed *member)
 {
     struct gathered *sample = &shard->sample;
     size_t key_len;
+    if (strcmp(member->name, TAR_CLASSES_NAME) == 0)
+        return read_classes(shard, member);
     if (!tar_name_split(member->name, member->name_len, &key_len))
         return 0;
     enum tar_place place = tar_group_add(&shard->group, member->name, key_len);

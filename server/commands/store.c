@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/pack/log.h"
 #include "cache/pack/pack.h"
 #include "common/log.h"
 #include "common/option.h"
@@ -55,18 +56,19 @@ static bool parse_number(const char *option, const char *text, uint64_t min, uin
 
 struct pack_arguments {
     struct store_options options;
-    const char *source, *dest;
-    bool quiet;
+    const char *source, *dest; /* source NULL: the log of Writers beside dest */
+    bool all_files, quiet;
 };
 
 static const char pack_usage[] =
-    "usage: larder pack SOURCE DEST [options]\n"
+    "usage: larder pack [SOURCE] DEST [options]\n"
     "\n"
-    "Packs a dataset (a class-per-folder tree of images, tar shards, or a store) into the chunk store DEST, shuffled\n"
-    "once, so that one read brings a chunk of samples. Interrupted, the same command goes on after the segments that "
-    "are\n"
-    "finished.\n"
+    "Packs a dataset (class folders, a list of files, tar shards, or a store) into the chunk store DEST, shuffled "
+    "once,\n"
+    "so that one read brings a chunk of samples. Interrupted, the same command goes on after the segments that are\n"
+    "finished. Without SOURCE it packs what larder.Writer has written for DEST, the log DEST.log, and removes that.\n"
     "\n"
+    "  --all-files         samples are the files of any kind in the folders, not images alone\n"
     "  --chunk-size K      samples a chunk (64)\n"
     "  --seed N            of the shuffle (1)\n"
     "  --threads N         that read and write (0: one a core)\n"
@@ -111,6 +113,7 @@ static int parse_pack(int argc, char **argv, struct pack_arguments *arguments)
                                           {"restart-rows", no_argument, NULL, 'r'},
                                           {"planes", no_argument, NULL, 'p'},
                                           {"skip-unreadable", no_argument, NULL, 'u'},
+                                          {"all-files", no_argument, NULL, 'a'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
@@ -131,17 +134,19 @@ static int parse_pack(int argc, char **argv, struct pack_arguments *arguments)
         case 'r': options->restart_rows = true; break;
         case 'p': options->planes = options->restart_rows = true; break;
         case 'u': options->skip_unreadable = true; break;
+        case 'a': arguments->all_files = true; break;
         case 'q': arguments->quiet = true; break;
         case 'h': fputs(pack_usage, stdout); return EXIT_DONE;
         default: good = false;
         }
     }
-    if (good && argc - optind != 2)
+    int words = argc - optind;
+    if (good && words != 1 && words != 2)
         fputs(pack_usage, stderr);
-    if (!good || argc - optind != 2 || !take_numbers(&numbers, options))
+    if (!good || (words != 1 && words != 2) || !take_numbers(&numbers, options))
         return EXIT_USAGE;
-    arguments->source = argv[optind];
-    arguments->dest = argv[optind + 1];
+    arguments->source = words == 2 ? argv[optind] : NULL;
+    arguments->dest = argv[argc - 1];
     return -1;
 }
 
@@ -194,26 +199,50 @@ static void restore_planes(const struct dataset *dataset, struct store_options *
     options->rewrite = store_rewrite;
 }
 
-static int pack(struct pack_arguments *arguments)
+static int pack_source(struct pack_arguments *arguments, struct progress_view *view, struct error *err)
 {
     struct catalog *catalog = NULL;
     struct dataset *dataset = NULL;
+    const struct catalog_wish wish = {.path = arguments->source, .every_file = arguments->all_files};
+    int code = catalog_create(NULL, &catalog, err);
+    if (!code)
+        code = catalog_open_for(catalog, &wish, &dataset, err);
+    progress_view_start(view, "packing", arguments->quiet);
+    if (!code) {
+        restore_planes(dataset, &arguments->options);
+        catch_signals();
+        code = store_pack(dataset, arguments->dest, &arguments->options, on_pack_progress, view, err);
+    }
+    dataset_unref(&dataset);
+    catalog_destroy(catalog);
+    progress_view_clear(view);
+    return code;
+}
+
+/* Packs the log of Writers, and removes it. */
+static int pack_log(struct pack_arguments *arguments, struct progress_view *view, struct error *err)
+{
+    char *log = NULL;
+    int code = pack_log_find(arguments->dest, &log, err);
+    *view = (struct progress_view){0};
+    if (code || !log)
+        return code;
+    arguments->source = log;
+    code = pack_source(arguments, view, err);
+    free(log);
+    struct error problem;
+    if (!code && pack_log_remove(arguments->dest, &problem))
+        fprintf(stderr, "larder pack: the log is packed, and may be removed: %s\n", problem.text);
+    return code;
+}
+
+static int pack(struct pack_arguments *arguments)
+{
     struct progress_view view;
     struct error err = {0};
     log_set_level(LOG_WARN);
     prepare_init();
-    int code = catalog_create(NULL, &catalog, &err);
-    if (!code)
-        code = catalog_open(catalog, arguments->source, &dataset, &err);
-    progress_view_start(&view, "packing", arguments->quiet);
-    if (!code) {
-        restore_planes(dataset, &arguments->options);
-        catch_signals();
-        code = store_pack(dataset, arguments->dest, &arguments->options, on_pack_progress, &view, &err);
-    }
-    dataset_unref(&dataset);
-    catalog_destroy(catalog);
-    progress_view_clear(&view);
+    int code = arguments->source ? pack_source(arguments, &view, &err) : pack_log(arguments, &view, &err);
     if (code == LARDER_EGONE) {
         fprintf(stderr, "larder pack: stopped. The same command goes on after the segments that are finished in %s\n",
                 arguments->dest);

@@ -24,9 +24,11 @@ _HOMES = {
     **dict.fromkeys(("from_torchvision", "split"), "_torchvision"),
     "to_device": "_device",
     "OnBatch": "_own",
+    "Writer": "writer",
+    "pack": "_pack",
     "__version__": "_version",
 }
-_MODULES = ("errors", "loader", "recipes", "samplers", "subset", "transforms")
+_MODULES = ("errors", "importers", "loader", "recipes", "samplers", "subset", "transforms", "writer")
 
 
 def _names():

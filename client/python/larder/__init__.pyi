@@ -1,6 +1,7 @@
-from . import recipes as recipes
+from . import importers as importers, recipes as recipes
 from ._device import to_device as to_device
 from ._own import OnBatch as OnBatch
+from ._pack import pack as pack
 from ._torchvision import from_torchvision as from_torchvision, split as split
 from ._version import __version__ as __version__
 from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarning, Busy as Busy,
@@ -16,6 +17,7 @@ from .samplers import Balanced as Balanced, Weights as Weights
 from .subset import (Classes as Classes, Fraction as Fraction, Indices as Indices, List as List, Range as Range,
                      Subset as Subset)
 from .transforms import Operator as Operator, RandomApply as RandomApply, RandomChoice as RandomChoice, View as View
+from .writer import Writer as Writer
 # operators begin: imports (tests/lint/operators --fix writes these lines from preprocess/ops/)
 from .transforms import (
     AugMix as AugMix, AutoAugment as AutoAugment, CenterCrop as CenterCrop, CenterCropOrPad as CenterCropOrPad,
@@ -40,7 +42,8 @@ __all__ = [
     "Parts", "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator", "View",
+    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "Writer", "pack", "__version__",
+    "Operator", "View",
     "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
     "Resize", "ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "CenterCrop", "CornerCrop", "CenterCropOrPad",

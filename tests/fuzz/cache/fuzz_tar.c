@@ -76,11 +76,13 @@ static void read_shard(const uint8_t *data, size_t size, const char *wanted)
     int code = tar_shard_read(&walk, &reader, 0, &err);
     CHECK(code == 0 || code == LARDER_EINVAL);
     check_part(&part, &found, size);
-    if (code == 0 && part.sample_count && tar_labels_apply(&walk.labels, found.labels, &part, &err) == 0) {
+    if (code == 0 && part.sample_count &&
+        tar_labels_apply(&walk.labels, found.classes, found.labels, &part, &err) == 0) {
         for (size_t i = 0; i < part.sample_count; i++)
             CHECK((size_t)part.samples[i].label < part.class_count);
     }
     free(found.labels);
+    free(found.classes);
     tar_reader_free(&reader);
     part.root = part.text = NULL;
     index_free(&part);

@@ -104,6 +104,9 @@ class Stubs(Case):
                 made[name] = kind("")
             elif name == "OnBatch":
                 made[name] = kind(len)
+            elif name == "Writer":
+                made[name] = kind(os.path.join(self.folder, "written"))
+                self.addCleanup(made[name].close)
             elif name == "Rest":
                 made[name] = kind([], "", False)
             elif issubclass(kind, larder.Operator):

@@ -75,6 +75,27 @@ static void test_reuse(void **state)
     catalog_destroy(second);
 }
 
+/* A tree of all files has a checkpoint of its own beside that of its images. */
+static void test_all_files(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES], file[PATH_BYTES];
+    tree_file("x", "%s/t/c0/text.txt", root);
+    path_below(path, "t");
+    for (unsigned start = 0; start < 2; start++) {
+        struct catalog *catalog = catalog_start();
+        struct dataset *images = open_in(catalog, "t"), *files = NULL;
+        assert_int_equal(catalog_open_files(catalog, path, &files, NULL), 0);
+        assert_int_equal(dataset_count(images), 30);
+        assert_int_equal(dataset_count(files), 31);
+        assert_stats(catalog, start ? 2 : 0, start ? 0 : 2);
+        dataset_unref(&images);
+        dataset_unref(&files);
+        catalog_destroy(catalog);
+    }
+    assert_int_equal(checkpoint_file(file), 2);
+}
+
 static void add_file(void)
 {
     tree_file("x", "%s/t/c1/s0/new.jpg", root);
@@ -292,6 +313,7 @@ int main(void)
     log_set_level(LOG_ERROR); /* damage is logged, and there is a lot of it here */
     const struct CMUnitTest tests[] = {
         TEST(test_reuse),
+        TEST(test_all_files),
         TEST(test_changes_noticed),
         TEST(test_change_between_starts),
         TEST(test_change_within_granularity),

@@ -221,6 +221,42 @@ static void test_labels(void **state)
     assert_refused(below("w.tar"), LARDER_EINVAL, "0002.jpg: it has no .cls, and others have");
 }
 
+/* Classes have the names that all shards give, in their order; where shards differ, or a name is missing, they are
+ * called by their numbers. */
+static void test_named_classes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *second, *class_1;
+        uint32_t count;
+    } cases[] = {{"cat\nant\nbee\nnone\n", "cat\nant\nbee\nnone\n", "ant", 4},
+                 {"cat\nant\nbee\n", "cat\nant\nbee\nnone\n", "1", 3},
+                 {"cat\nant\nbee\n", NULL, "1", 3},
+                 {"cat\nant\n", "cat\nant\n", "1", 3},
+                 {"cat\nant\nbee", "cat\nant\nbee", "1", 3},
+                 {"cat\n\nbee\n", "cat\n\nbee\n", "1", 3},
+                 {"cat\n\x1b[1m\nbee\n", "cat\n\x1b[1m\nbee\n", "1", 3},
+                 {"", "", "1", 3}};
+    static const char *const cls[] = {"0", "1", "2"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tar_made tar = {0};
+        const char *names[] = {cases[i].first, cases[i].second};
+        for (unsigned shard = 0; shard < 2; shard++) {
+            if (names[shard])
+                tar_file(&tar, "__classes__", names[shard]);
+            for (unsigned number = 0; number < 3; number++)
+                add_sample(&tar, shard * 3 + number, cls[number]);
+            tar_write(&tar, below(shard ? "s/t-1.tar" : "s/t-0.tar"));
+        }
+        struct dataset *dataset = open_text(below("s"));
+        assert_int_equal(dataset_count(dataset), 6);
+        assert_int_equal(dataset_classes(dataset), cases[i].count);
+        assert_string_equal(dataset_class(dataset, 1), cases[i].class_1);
+        assert_int_equal(dataset_label(dataset, 5), 2);
+        dataset_unref(&dataset);
+    }
+}
+
 /* Of a shard that is cut off or damaged, what stands before that is as ever; one sample says where, and why. */
 static void test_damage(void **state)
 {
@@ -427,9 +463,9 @@ static void test_idx(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, catalog_tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_texts),  TEST(test_folders), TEST(test_refusals),
-                                       TEST(test_labels), TEST(test_damage),  TEST(test_damaged_header),
-                                       TEST(test_chunks), TEST(test_changed), TEST(test_checkpoint),
-                                       TEST(test_ids),    TEST(test_idx)};
+    const struct CMUnitTest tests[] = {TEST(test_texts),          TEST(test_folders),       TEST(test_refusals),
+                                       TEST(test_labels),         TEST(test_named_classes), TEST(test_damage),
+                                       TEST(test_damaged_header), TEST(test_chunks),        TEST(test_changed),
+                                       TEST(test_checkpoint),     TEST(test_ids),           TEST(test_idx)};
     return cmocka_run_group_tests_name("tar", tests, NULL, NULL);
 }
