@@ -17,7 +17,8 @@
 #define COLUMN_NAMES "__columns__"   /* the names of those others, as far as the container tells; a row for each */
 #define COLUMN_LABEL "__label__"     /* the samples' labels, which number the classes */
 #define COLUMN_KEY "__key__"         /* their keys; of a tar shard as webdataset has them */
-#define COLUMN_PATH "__path__"       /* absolute; in a shard or a store the key behind that one's path */
+#define COLUMN_PATH "__path__"       /* absolute; in a shard or a store behind that one's path */
+#define COLUMN_ROOT "__root__"       /* one row: the folder that all samples lie below; absolute */
 #define COLUMN_CLASSES "__classes__" /* the names of the classes; a row for each */
 
 /* What a text is as a number. */

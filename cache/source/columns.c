@@ -72,12 +72,22 @@ static void call_column(void *context)
     call->code = call->source->kind->column(call->source, call->name, call->interrupt, &call->cells, call->err);
 }
 
+static bool is_of_index(const char *name)
+{
+    static const char *const names[] = {COLUMN_PATH, COLUMN_ROOT, COLUMN_CLASSES};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Gathers the cells of a column: the kind comes first, for it may know one of every source better. */
 static int gather(struct column_call *call)
 {
     const struct source *source = call->source;
     call->code = LARDER_ENOENT;
-    if (source->kind->column && !(strcmp(call->name, COLUMN_PATH) == 0 || strcmp(call->name, COLUMN_CLASSES) == 0))
+    if (source->kind->column && !is_of_index(call->name))
         medium_run(&source->medium, call_column, call);
     if (call->code != LARDER_ENOENT)
         return call->code;
@@ -85,6 +95,8 @@ static int gather(struct column_call *call)
         return 0;
     if (strcmp(call->name, COLUMN_CLASSES) == 0)
         return add_classes(&source->index, &call->cells);
+    if (strcmp(call->name, COLUMN_ROOT) == 0)
+        return cells_add_text(&call->cells, source->index.root, strlen(source->index.root));
     if (strcmp(call->name, COLUMN_KEY) == 0)
         return add_keys(&source->index, &call->cells);
     if (strcmp(call->name, COLUMN_PATH) == 0)
