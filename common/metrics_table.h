@@ -73,6 +73,8 @@ METRIC(SCRATCH_USED, METRIC_GAUGE, "larder_scratch_used_bytes",
        "Of that, what worker threads may keep, and what large images have taken besides.", NULL)
 METRIC(SCRATCH_WAITS, METRIC_COUNTER, "larder_scratch_waits_total",
        "Times that an image waited for memory to be decoded in.", NULL)
+METRIC(COLUMNS, METRIC_GAUGE, "larder_columns_bytes",
+       "Memory of the columns of datasets that scripts asked for: labels, keys, texts.", NULL)
 METRIC(EVICTIONS, METRIC_COUNTER, "larder_evictions_total", "Residents evicted, by form.", "form")
 METRIC(JOB_DELIVERED, METRIC_COUNTER, "larder_job_samples_delivered_total", "Samples delivered to a job.", "job")
 METRIC(JOB_WEIGHT, METRIC_GAUGE, "larder_job_weight",

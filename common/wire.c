@@ -204,6 +204,14 @@ static void each_done(struct codec *codec, struct wire_done *m)
     codec_u32(codec, &m->n_bytes);
 }
 
+static void each_column(struct codec *codec, struct wire_column *m)
+{
+    codec_u32(codec, &m->kind);
+    codec_u32(codec, &m->width);
+    codec_u64(codec, &m->count);
+    codec_u64(codec, &m->n_bytes);
+}
+
 static void each_body(struct codec *codec, struct wire_message *msg)
 {
     switch (msg->type) {
@@ -222,18 +230,20 @@ static void each_body(struct codec *codec, struct wire_message *msg)
     case WIRE_STATE_GET: each_state_get(codec, &msg->state_get); break;
     case WIRE_STATE: codec_u32(codec, &msg->state.n_bytes); break;
     case WIRE_DONE: each_done(codec, &msg->done); break;
+    case WIRE_COLUMN_GET: text(codec, &msg->column_get.name); break;
+    case WIRE_COLUMN: each_column(codec, &msg->column); break;
     }
 }
 
 static const char *const type_names[] = {"?",       "HELLO",     "WELCOME", "REGISTER", "REGISTERED", "CLASSES_GET",
                                          "CLASSES", "NEXT",      "BATCH",   "RELEASE",  "ERROR",      "BYE",
-                                         "TURNS",   "STATE_GET", "STATE",   "DONE"};
-_Static_assert(sizeof type_names / sizeof *type_names == WIRE_DONE + 1, "each type has its name");
+                                         "TURNS",   "STATE_GET", "STATE",   "DONE",     "COLUMN_GET", "COLUMN"};
+_Static_assert(sizeof type_names / sizeof *type_names == WIRE_COLUMN + 1, "each type has its name");
 
 static size_t message_max(enum wire_type type)
 {
     bool request = type == WIRE_HELLO || type == WIRE_REGISTER || type == WIRE_CLASSES_GET || type == WIRE_NEXT ||
-                   type == WIRE_RELEASE || type == WIRE_BYE || type == WIRE_STATE_GET;
+                   type == WIRE_RELEASE || type == WIRE_BYE || type == WIRE_STATE_GET || type == WIRE_COLUMN_GET;
     return request ? WIRE_REQUEST_MAX : WIRE_REPLY_MAX;
 }
 

@@ -12,6 +12,8 @@
  *         ◀──────────────────────────────── REGISTERED, or ERROR
  *   CLASSES_GET ──────────────────────────▶
  *         ◀──────────────────────────────── CLASSES (a page; ask again from where it ended)
+ *   COLUMN_GET (name) ─────────────────────▶
+ *         ◀──────────────────────────────── COLUMN (+ its memfd), or ERROR
  *   NEXT (epoch, credits, awaited) ────────▶                        one credit = one more batch of that epoch
  *         ◀──────────────────────────────── BATCH … BATCH(flags LAST)   TURNS before a BATCH that it belongs to
  *   RELEASE (batch) ───────────────────────▶                        slots back, batch acknowledged
@@ -33,11 +35,12 @@
  * not fatal.
  *
  * Each message has its version in its header. A daemon also speaks the versions before its own, from the oldest on:
- * that of the HELLO is the connection's. Version 8 has no `sampler`, `copies` and `draws`, and no flag WITH_WEIGHTS.
- * Version 7 has no fields in REGISTERED, but the numbers of one image. Version 6
- * also has no `version`, and version 5 no `awaited`. Version 4 also has no STATE_GET, STATE and TURNS, no flag
- * WITH_STATE, and no `view`, `dataset_samples`, `through`, `local_world_size` and `local_first`. A daemon that does not
- * know yet which version its client speaks sends an ERROR of the oldest version; its layout is the same in all. */
+ * that of the HELLO is the connection's. Version 9 has no COLUMN_GET and COLUMN. Version 8 also has no `sampler`,
+ * `copies` and `draws`, and no flag WITH_WEIGHTS. Version 7 has no fields in REGISTERED, but the numbers of one image.
+ * Version 6 also has no `version`, and version 5 no `awaited`. Version 4 also has no STATE_GET, STATE and TURNS, no
+ * flag WITH_STATE, and no `view`, `dataset_samples`, `through`, `local_world_size` and `local_first`. A daemon that
+ * does not know yet which version its client speaks sends an ERROR of the oldest version; its layout is the same in
+ * all. */
 #ifndef LARDER_COMMON_WIRE_H
 #define LARDER_COMMON_WIRE_H
 
@@ -50,7 +53,7 @@
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 9                  /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 10                 /* goes up with every change: layouts leave no room */
 #define WIRE_VERSION_OLDEST 4           /* the oldest that is still understood */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536     /* a client's message, header included */
@@ -62,6 +65,8 @@
 #define WIRE_PATH_MAX 4096         /* bytes of a dataset's name or path */
 #define WIRE_SPEC_MAX 24576        /* bytes of a pipeline or a subset, as JSON */
 #define WIRE_CLIENT_MAX 32         /* bytes of the client's own name ("python/0.1") */
+#define WIRE_COLUMN_MAX 1024       /* bytes of a column's name */
+#define WIRE_WIDTH_MAX 65536       /* numbers that a column has for one sample */
 
 enum wire_type {
     WIRE_HELLO = 1,
@@ -79,6 +84,8 @@ enum wire_type {
     WIRE_STATE_GET = 13,
     WIRE_STATE = 14,
     WIRE_DONE = 15,
+    WIRE_COLUMN_GET = 16,
+    WIRE_COLUMN = 17,
 };
 
 /* A text inside a message. It is borrowed from the message's buffer and not NUL-terminated; decoding has checked
@@ -254,6 +261,25 @@ struct wire_done {
     uint32_t n_bytes;     /* length of its history, in the descriptor that comes with the message */
 };
 
+/* COLUMN_GET asks for a column of the job's dataset: a value for each of its samples, in the dataset's order. Names
+ * that every dataset has are in column.h; others are its container's. A client has one such question open at a time;
+ * its seq is not 0, and not that of another open question. An error in its place is not fatal. */
+struct wire_column_get {
+    struct wire_text name;
+};
+
+enum wire_column_kind { WIRE_COLUMN_INT64, WIRE_COLUMN_FLOAT64, WIRE_COLUMN_TEXT };
+
+/* The descriptor that comes with the message is a memfd of n_bytes, sealed against writing and other lengths. It has
+ * count × width numbers of 64 bits, little-endian; or count + 1 offsets of 64 bits, ascending from 0, and behind them
+ * the texts, each from its offset to the next. Jobs of one dataset are sent the same one. */
+struct wire_column {
+    uint32_t kind;  /* enum wire_column_kind */
+    uint32_t width; /* 1 … WIRE_WIDTH_MAX; of texts 1 */
+    uint64_t count; /* the dataset's samples; its classes, or its columns, where these were asked for */
+    uint64_t n_bytes;
+};
+
 struct wire_error {
     int32_t code;   /* enum larder_err */
     uint32_t fatal; /* 1: the daemon closes the connection after this */
@@ -279,6 +305,8 @@ struct wire_message {
         struct wire_state_get state_get;
         struct wire_state state;
         struct wire_done done;
+        struct wire_column_get column_get;
+        struct wire_column column;
     };
 };
 

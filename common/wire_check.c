@@ -137,6 +137,24 @@ static int check_turns(const struct wire_turns *m, struct error *err)
     return rc;
 }
 
+static int check_column_get(const struct wire_column_get *m, struct error *err)
+{
+    int rc = check_number(err, "the length of name", m->name.len_bytes, 1, WIRE_COLUMN_MAX);
+    return rc ? rc : check_text(err, "name", &m->name, WIRE_COLUMN_MAX);
+}
+
+static int check_column(const struct wire_column *m, struct error *err)
+{
+    bool is_text = m->kind == WIRE_COLUMN_TEXT;
+    uint64_t words = is_text ? m->count + 1 : m->count * m->width;
+    int rc = 0;
+    if ((rc = check_number(err, "kind", m->kind, 0, WIRE_COLUMN_TEXT)) ||
+        (rc = check_number(err, "width", m->width, 1, is_text ? 1 : WIRE_WIDTH_MAX)) ||
+        (rc = check_number(err, "count", m->count, 0, UINT32_MAX)))
+        return rc;
+    return check_number(err, "n_bytes", m->n_bytes, words * 8, is_text ? INT64_MAX : words * 8);
+}
+
 static int check_error(const struct wire_error *m, struct error *err)
 {
     if (m->code > LARDER_EINVAL || m->code < LARDER_ECHANGED)
@@ -159,6 +177,8 @@ int wire_check(const struct wire_message *msg, struct error *err)
     case WIRE_BATCH: return check_batch(&msg->batch, err);
     case WIRE_ERROR: return check_error(&msg->error, err);
     case WIRE_TURNS: return check_turns(&msg->turns, err);
+    case WIRE_COLUMN_GET: return check_column_get(&msg->column_get, err);
+    case WIRE_COLUMN: return check_column(&msg->column, err);
     case WIRE_CLASSES_GET:
     case WIRE_STATE_GET:
     case WIRE_STATE:

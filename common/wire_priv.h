@@ -7,7 +7,7 @@
 /* wire_type_last returns the greatest type that a version has. */
 static inline enum wire_type wire_type_last(uint16_t version)
 {
-    return version > 4 ? WIRE_DONE : WIRE_BYE;
+    return version > 9 ? WIRE_COLUMN : version > 4 ? WIRE_DONE : WIRE_BYE;
 }
 
 /* wire_check says whether a message's fields are within their ranges: LARDER_EINVAL for one that is not, and for a

@@ -252,7 +252,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
     if (!code && daemon->peering)
         driver_share(daemon->driver, daemon->peering, daemon->registrar);
     if (!code)
-        code = driver_start(daemon->driver, daemon->session, daemon->workers, err);
+        code = driver_start(daemon->driver, daemon->session, daemon->workers, daemon->registrar, err);
     return code;
 }
 

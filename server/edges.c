@@ -118,6 +118,7 @@ void edges_snapshot(void *ctx, struct daemon_status *status)
     status->datasets = catalog.datasets;
     status->arena_budget_bytes = edges->of.arena_bytes;
     status->encoded_budget_bytes = edges->of.config->encoded_bytes;
+    status->columns_bytes = dataset_columns_bytes();
     status->history_bytes += recorder_bytes(edges->of.recorder);
     snapshot_storage(edges, status);
     scratch_budget_stats(edges->of.scratch, &status->scratch);

@@ -154,6 +154,23 @@ bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index)
  * referenced. */
 const sample_id *dataset_ids(const struct dataset *dataset);
 
+/* A column of a dataset (column.h), in a memfd that is sealed against writing: its words, little-endian, and its texts
+ * behind them. */
+struct dataset_column {
+    uint32_t kind; /* enum column_kind */
+    uint32_t width;
+    uint64_t count, bytes;
+    int fd;
+};
+/* dataset_column gives a column by its name, made now or for somebody before. The caller closes out->fd. All columns of
+ * a dataset take at most bytes_max. Those that were made are kept until only the catalog has the dataset. It blocks,
+ * for as long as indexing may take, and ends soon after the interrupt with LARDER_EGONE. Any thread. LARDER_ENOENT:
+ * there is no such column; LARDER_EINVAL, LARDER_EFORMAT: its cells are none; LARDER_ECHANGED; LARDER_ELIMIT;
+ * LARDER_ENOMEM; LARDER_EIO. */
+int dataset_column(struct dataset *dataset, const char *name, uint64_t bytes_max, const struct interrupt *interrupt,
+                   struct dataset_column *out, struct error *err);
+uint64_t dataset_columns_bytes(void); /* that the columns take which the datasets of this process keep */
+
 /* The samples of a chunk are stored together, or in a plain tree at least read together. Each chunk has
  * dataset_chunk_size samples, the last one perhaps fewer. A sample's slot is its position in its chunk. Chunk
  * numbers and indices are CHECKed. */

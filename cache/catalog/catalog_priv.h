@@ -50,6 +50,18 @@ uint32_t id_table_take_retired(struct id_table *table, sample_id *ids, uint32_t 
 void id_table_settle(struct id_table *table, const sample_id *ids, uint32_t count, bool forgotten);
 uint64_t id_table_used(struct id_table *table);
 
+/* columns.c */
+
+struct kept_column;
+struct columns {
+    pthread_mutex_t lock; /* guards the fields below */
+    struct kept_column *first;
+    uint64_t bytes;
+};
+void columns_init(struct columns *columns);
+void columns_drop(struct columns *columns); /* those that are kept; clients have theirs */
+void columns_destroy(struct columns *columns);
+
 /* dataset.c */
 
 #define DATASET_MAGIC UINT32_C(0x44415441)
@@ -68,6 +80,7 @@ struct dataset {
     uint64_t times[2], content[2]; /* its version; a thread of contents.c may write content, once */
     atomic_bool has_content;       /* content is there: set with release after that */
     char *checkpoint; /* the checkpoint's name; NULL: none. The file is removed when a read meets a changed file */
+    struct columns columns;
 };
 
 /* The parts that a dataset is made from. */

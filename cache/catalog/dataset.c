@@ -52,6 +52,7 @@ static void dataset_free(struct dataset *dataset)
     free(dataset->ids);
     free(dataset->by_id);
     free(dataset->checkpoint);
+    columns_destroy(&dataset->columns);
     dataset->magic = 0;
     free(dataset);
 }
@@ -93,6 +94,7 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     if (!dataset)
         return LARDER_ENOMEM;
     dataset->magic = DATASET_MAGIC;
+    columns_init(&dataset->columns);
     atomic_init(&dataset->refs, 1);
     atomic_init(&dataset->stale, false);
     dataset->count = (uint32_t)index->sample_count;
@@ -132,6 +134,9 @@ void dataset_unref(struct dataset **pointer)
     if (!dataset)
         return;
     CHECK_MAGIC(dataset, DATASET_MAGIC);
+    /* The last but one leaves it to the catalog alone. Two that leave at once may leave the columns until it goes. */
+    if (atomic_load_explicit(&dataset->refs, memory_order_relaxed) == 2)
+        columns_drop(&dataset->columns);
     /* acq_rel: whoever frees it sees what every other holder did before letting go. */
     if (atomic_fetch_sub_explicit(&dataset->refs, 1, memory_order_acq_rel) == 1)
         dataset_free(dataset);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -22,16 +23,30 @@
 #include "cache/source/labels.h"
 #include "cache/source/list_rows.h"
 #include "cache/source/tar_text.h"
+#include "common/clock.h"
 #include "common/larder_err.h"
 
 #define LIST_BYTES_MAX (UINT64_C(1) << 32)
 #define LABELS_MARK "#labels=" /* as of tar_text.h */
 #define SLICE 4096             /* samples that a thread looks at in one go */
+/* A file that was changed in the last moments may be changed again without its time showing it (tree_folder.c). */
+#define FRESH_NS (2 * CLOCK_NS_PER_S)
+
+/* The source: what its file was known by when its bytes were last found to be those that were indexed; zeros: it was
+ * fresh then, or has not been looked at. */
+struct listed {
+    struct source source;
+    struct {
+        uint64_t device, inode, size;
+        int64_t mtime_ns, ctime_ns;
+    } seen;
+};
 
 struct list {
     const struct interrupt *interrupt;
     char *path;        /* the list's */
     const char *label; /* the column of labels; "": whichever there is; "none": none */
+    struct listed *source;
     struct index *index;
     struct label *labels; /* one a sample */
     size_t label_cap;
@@ -188,7 +203,8 @@ static int row_path(const struct list *list, const struct list_row *row, char ou
 static int take_label(struct list *list, const struct list_row *row, struct label *label, struct error *err)
 {
     struct error why;
-    char *end;
+    int64_t whole;
+    double real;
     if (!row->label || strcmp(list->label, "none") == 0)
         return 0;
     size_t len = strlen(row->label);
@@ -196,7 +212,7 @@ static int take_label(struct list *list, const struct list_row *row, struct labe
                           : label_take(row->label, len, list->index, label, &why);
     if (code)
         return row_error(list, row, code, why.text, err);
-    if (label->kind == LABEL_TEXT && !row->named && strtod(row->label, &end) == strtod(row->label, &end) && !*end)
+    if (label->kind == LABEL_TEXT && !row->named && number_of(row->label, len, &whole, &real) == NUMBER_REAL)
         return row_error(list, row, LARDER_EINVAL,
                          "its label is a fraction: labels of a list are whole numbers or names; give labels=\"none\", "
                          "and labels of your own",
@@ -339,6 +355,28 @@ static int look_at_files(struct list *list, uint64_t hash, const struct stat *st
 
 /* ── the kind ── */
 
+static void note_seen(struct listed *source, const struct stat *st)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t settled_ns = (int64_t)now.tv_sec * CLOCK_NS_PER_S + now.tv_nsec - FRESH_NS;
+    memset(&source->seen, 0, sizeof source->seen);
+    if (file_mtime_ns(st) < settled_ns && file_ctime_ns(st) < settled_ns) {
+        source->seen.device = st->st_dev;
+        source->seen.inode = st->st_ino;
+        source->seen.size = (uint64_t)st->st_size;
+        source->seen.mtime_ns = file_mtime_ns(st);
+        source->seen.ctime_ns = file_ctime_ns(st);
+    }
+}
+
+static bool is_seen(const struct listed *source, const struct stat *st)
+{
+    return source->seen.inode && st->st_dev == source->seen.device && st->st_ino == source->seen.inode &&
+           (uint64_t)st->st_size == source->seen.size && file_mtime_ns(st) == source->seen.mtime_ns &&
+           file_ctime_ns(st) == source->seen.ctime_ns;
+}
+
 static void complete(struct source *source)
 {
     const struct index_folder *root = &source->index.folders[0];
@@ -370,6 +408,8 @@ static int read_list(struct list *list, struct error *err)
         code = find_root(list, err);
     if (!code)
         code = look_at_files(list, hash, &st, err);
+    if (!code)
+        note_seen(list->source, &st);
     return code ? code : labels_apply(&wish, list->labels, list->index, err);
 }
 
@@ -379,6 +419,7 @@ static int index_list(const struct source_wish *wish, struct source *source, str
     struct list list = {.interrupt = wish->interrupt,
                         .path = list_path(wish->text),
                         .label = tar_text_labels(wish->text, &len),
+                        .source = (struct listed *)source,
                         .index = &source->index,
                         .root_fd = -1};
     source->index.text = strdup(wish->text);
@@ -401,16 +442,21 @@ static bool restore(struct source *source)
 }
 
 /* A list that was written again with the same bytes is the same. */
-static bool same_list(const struct index *index, const struct interrupt *interrupt)
+static bool same_list(struct listed *source, const struct interrupt *interrupt)
 {
-    const struct index_folder *itself = &index->folders[1];
-    struct list list = {.interrupt = interrupt, .path = list_path(index->text)};
+    const struct index *index = &source->source.index;
+    struct list list = {.interrupt = interrupt, .path = index->folder_count == 2 ? list_path(index->text) : NULL};
     uint8_t *bytes = NULL;
     size_t len_bytes;
     struct stat st;
     struct error problem;
-    bool same = index->folder_count == 2 && list.path && load(&list, &bytes, &len_bytes, &st, &problem) == 0 &&
-                XXH3_64bits(bytes, len_bytes) == itself->listing;
+    bool same = list.path && stat(list.path, &st) == 0 && is_seen(source, &st);
+    if (list.path && !same) {
+        same = load(&list, &bytes, &len_bytes, &st, &problem) == 0 &&
+               XXH3_64bits(bytes, len_bytes) == index->folders[1].listing;
+        if (same)
+            note_seen(source, &st);
+    }
     free(bytes);
     free(list.path);
     return same;
@@ -419,12 +465,75 @@ static bool same_list(const struct index *index, const struct interrupt *interru
 static bool unchanged(struct source *source, const struct interrupt *interrupt, bool *settled)
 {
     *settled = false;
-    return same_list(&source->index, interrupt) && files_unchanged(&source->index, interrupt);
+    return same_list((struct listed *)source, interrupt) && files_unchanged(&source->index, interrupt);
+}
+
+/* ── columns ── */
+
+static int read_cells(const struct list *list, struct list_rows *rows, bool names, struct cells *cells,
+                      struct error *err)
+{
+    struct list_row row;
+    struct error why = {0};
+    struct shown shown;
+    bool there = true;
+    size_t count = 0;
+    int code = list_rows_next(rows, &row, &there, &why);
+    for (; !code && there; count++) {
+        code = names ? list_rows_names(rows, cells) : list_rows_cell(rows, cells);
+        if (code)
+            return code;
+        if (interrupt_is_set(list->interrupt))
+            return file_interrupted(list->path, err);
+        code = list_rows_next(rows, &row, &there, &why);
+    }
+    if (code)
+        return error_set(err, code, "%s:%s", path_shown(list->path, &shown), why.text);
+    return names || (list_rows_met(rows) && count == list->index->sample_count) ? 0 : LARDER_ENOENT;
+}
+
+static int column_of(const struct list *list, const uint8_t *bytes, size_t len_bytes, const char *name,
+                     struct cells *cells, struct error *err)
+{
+    struct list_rows *rows = NULL;
+    struct error why;
+    struct shown shown;
+    bool names = strcmp(name, COLUMN_NAMES) == 0;
+    int code = list_rows_begin(list_form_of(list->path), bytes, len_bytes, "", &rows, &why);
+    if (code)
+        return error_set(err, code, "%s:%s", path_shown(list->path, &shown), why.text);
+    code = names ? 0 : list_rows_want(rows, name);
+    if (!code)
+        code = read_cells(list, rows, names, cells, err);
+    list_rows_end(rows);
+    return code;
+}
+
+/* The list is read again, for few ask for its columns, and then it is the one that was indexed. */
+static int column(const struct source *source, const char *name, const struct interrupt *interrupt, struct cells *cells,
+                  struct error *err)
+{
+    const struct index *index = &source->index;
+    struct list list = {.interrupt = interrupt, .path = list_path(index->text), .index = (struct index *)index};
+    uint8_t *bytes = NULL;
+    size_t len_bytes;
+    struct stat st;
+    bool is_key = strcmp(name, COLUMN_KEY) == 0; /* which the index has */
+    int code = is_key      ? LARDER_ENOENT
+               : list.path ? load(&list, &bytes, &len_bytes, &st, err)
+                           : error_set(err, LARDER_ECHANGED, "%s has no list any more", index->text);
+    if (!code && XXH3_64bits(bytes, len_bytes) != index->folders[1].listing)
+        code = list_error(&list, LARDER_ECHANGED, "it changed since it was indexed: make the Loader anew", err);
+    if (!code)
+        code = column_of(&list, bytes, len_bytes, name, cells, err);
+    free(bytes);
+    free(list.path);
+    return code;
 }
 
 const struct source_kind list_kind = {
     .name = "a list of files",
-    .bytes = sizeof(struct source),
+    .bytes = sizeof(struct listed),
     .is = is_list,
     .index = index_list,
     .restore = restore,
@@ -432,4 +541,5 @@ const struct source_kind list_kind = {
     .read = files_read,
     .hash = files_hash,
     .identity = files_identity,
+    .column = column,
 };

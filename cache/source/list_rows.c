@@ -31,8 +31,14 @@ struct list_rows {
     const char *line_at;  /* where that line begins */
     char *label_name;     /* "": whichever there is */
     uint32_t path, label; /* columns of CSV and TSV */
-    struct field path_field, label_field, other;
-    json_t *json; /* the row that was read last, of JSON Lines */
+    struct field path_field, label_field, wanted_field, other;
+    json_t *json;        /* the row that was read last, of JSON Lines */
+    struct cells titles; /* of CSV and TSV */
+    char *wanted_name;   /* the chosen column's; NULL: none is */
+    uint32_t wanted;     /* its number, of CSV and TSV */
+    bool has_wanted;     /* the row that was read last has it */
+    bool met;
+    json_t *named; /* an object with the columns that list_rows_names has appended; NULL: none yet */
 };
 
 enum list_form list_form_of(const char *name)
@@ -152,6 +158,8 @@ static int read_titles(struct list_rows *rows, struct error *err)
         if (code)
             return code;
         const char *name = rows->other.text ? rows->other.text : "";
+        if (cells_add_text(&rows->titles, name, strlen(name)))
+            return fail(rows, LARDER_ENOMEM, "out of memory", err);
         for (size_t i = 0; i < best; i++) {
             if (is_path_name(name, i)) {
                 best = i;
@@ -182,9 +190,10 @@ static int next_fields(struct list_rows *rows, struct list_row *row, bool *there
     bool last = false;
     uint32_t column = 0;
     for (; !last; column++) {
-        struct field *field = column == rows->path    ? &rows->path_field
-                              : column == rows->label ? &rows->label_field
-                                                      : &rows->other;
+        struct field *field = column == rows->path     ? &rows->path_field
+                              : column == rows->label  ? &rows->label_field
+                              : column == rows->wanted ? &rows->wanted_field
+                                                       : &rows->other;
         int code = read_field(rows, field, &last, err);
         if (code)
             return code;
@@ -194,6 +203,7 @@ static int next_fields(struct list_rows *rows, struct list_row *row, bool *there
     row->path = rows->path_field.text;
     if (column > rows->label && rows->label_field.len)
         row->label = rows->label_field.text;
+    rows->has_wanted = column > rows->wanted;
     return 0;
 }
 
@@ -258,7 +268,73 @@ static int next_object(struct list_rows *rows, struct list_row *row, bool *there
                          "or filename",
                          row->line);
     row->path = json_string_value(path);
+    rows->met |= rows->wanted_name && json_object_get(rows->json, rows->wanted_name);
     return take_label(rows, json_object_get(rows->json, *rows->label_name ? rows->label_name : "label"), row, err);
+}
+
+/* ── other columns ── */
+
+/* The text of a title, which is not NUL-terminated. */
+static const char *title(const struct list_rows *rows, size_t number, size_t *len)
+{
+    size_t from = number ? rows->titles.ends[number - 1] : 0;
+    *len = rows->titles.ends[number] - from;
+    return rows->titles.texts + from;
+}
+
+int list_rows_want(struct list_rows *rows, const char *name)
+{
+    size_t len = strlen(name), title_len;
+    rows->wanted_name = strdup(name);
+    if (!rows->wanted_name)
+        return LARDER_ENOMEM;
+    for (uint32_t i = 0; i < rows->titles.count; i++) {
+        const char *text = title(rows, i, &title_len);
+        if (title_len == len && memcmp(text, name, len) == 0) {
+            rows->wanted = i;
+            rows->met = true;
+            return 0;
+        }
+    }
+    return rows->form == LIST_JSONL ? 0 : LARDER_ENOENT;
+}
+
+int list_rows_cell(const struct list_rows *rows, struct cells *cells)
+{
+    const struct field *field = rows->wanted == rows->path    ? &rows->path_field
+                                : rows->wanted == rows->label ? &rows->label_field
+                                                              : &rows->wanted_field;
+    if (rows->form == LIST_JSONL)
+        return cells_add_json(cells, json_object_get(rows->json, rows->wanted_name));
+    return rows->has_wanted ? cells_add(cells, field->text, field->len) : cells_add_none(cells);
+}
+
+bool list_rows_met(const struct list_rows *rows)
+{
+    return rows->met;
+}
+
+int list_rows_names(struct list_rows *rows, struct cells *names)
+{
+    int code = 0;
+    const char *name;
+    json_t *value;
+    if (!rows->named && !(rows->named = json_object()))
+        return LARDER_ENOMEM;
+    for (; !code && rows->form != LIST_JSONL && names->count < rows->titles.count;) {
+        size_t len;
+        const char *text = title(rows, names->count, &len);
+        code = cells_add_text(names, text, len);
+    }
+    json_object_foreach(rows->json, name, value) {
+        if (code || json_object_get(rows->named, name))
+            continue;
+        if (json_object_size(rows->named) == LIST_COLUMNS_MAX)
+            return LARDER_ELIMIT;
+        code = json_object_set_new(rows->named, name, json_null()) ? LARDER_ENOMEM
+                                                                   : cells_add_text(names, name, strlen(name));
+    }
+    return code;
 }
 
 /* ── both ── */
@@ -276,7 +352,8 @@ int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes,
     }
     rows->form = form;
     rows->separator = form == LIST_TSV ? '\t' : ',';
-    rows->path = rows->label = NO_COLUMN;
+    rows->path = rows->label = rows->wanted = NO_COLUMN;
+    rows->titles.bytes_max = UINT64_MAX;
     rows->line = 1;
     rows->at = rows->line_at = (const char *)bytes;
     rows->end = rows->at + len_bytes;
@@ -300,6 +377,10 @@ void list_rows_end(struct list_rows *rows)
     if (!rows)
         return;
     json_decref(rows->json);
+    json_decref(rows->named);
+    cells_free(&rows->titles);
+    free(rows->wanted_name);
+    free(rows->wanted_field.text);
     free(rows->path_field.text);
     free(rows->label_field.text);
     free(rows->other.text);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cache/source/column.h"
 #include "common/error.h"
 
 enum list_form { LIST_NONE, LIST_CSV, LIST_TSV, LIST_JSONL };
@@ -34,5 +35,15 @@ int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes,
 /* list_rows_next reads the next row; *there: there was one. It fails as list_rows_begin does. */
 int list_rows_next(struct list_rows *rows, struct list_row *row, bool *there, struct error *err);
 void list_rows_end(struct list_rows *rows); /* accepts NULL */
+
+/* Other columns. list_rows_want chooses one by its name, before the first row. LARDER_ENOENT: there is no such column;
+ * of JSON Lines that shows at the end, by list_rows_met. LARDER_ENOMEM. */
+int list_rows_want(struct list_rows *rows, const char *name);
+/* list_rows_cell appends what the row read last has in the chosen column. It fails as cells_add does. */
+int list_rows_cell(const struct list_rows *rows, struct cells *cells);
+bool list_rows_met(const struct list_rows *rows); /* whether a row so far had the chosen column */
+/* list_rows_names appends the names of those columns that it has not appended before: of CSV and TSV at the first call,
+ * of JSON Lines after each row. It fails as cells_add does. */
+int list_rows_names(struct list_rows *rows, struct cells *names);
 
 #endif

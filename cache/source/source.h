@@ -12,6 +12,7 @@
 
 #include "cache/medium/medium.h"
 #include "cache/source/chunking.h"
+#include "cache/source/column.h"
 #include "cache/source/identity.h"
 #include "cache/source/index.h"
 #include "cache/source/samples.h"
@@ -69,6 +70,12 @@ struct source_kind {
     /* The identity of a sample's content, among those made with the same seed. `apart` distinguishes samples that are
      * the same otherwise: it is the number of earlier ones in their dataset, or the file's change time. Pure. */
     struct identity (*identity)(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed);
+    /* Appends a cell for each sample, in their order, of a column that the container has by this name; with
+     * COLUMN_NAMES the columns' names. It ends soon after the interrupt, with LARDER_EGONE. LARDER_ENOENT: there is no
+     * such column, and then err has no text. LARDER_ECHANGED: the container is not the one that was indexed;
+     * LARDER_ELIMIT: see cells. NULL: its containers have no columns. */
+    int (*column)(const struct source *source, const char *name, const struct interrupt *interrupt, struct cells *cells,
+                  struct error *err);
     void (*destroy)(struct source *source); /* frees what only the kind has; NULL: nothing */
 
     /* What ranges_read asks; NULL where the kind reads otherwise. */
@@ -101,6 +108,11 @@ uint64_t source_device(const struct source *source);
 uint32_t source_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);
 int source_hash(const struct source *source, uint32_t index, const struct interrupt *interrupt, struct identity *out,
                 struct error *err);
+
+/* source_column makes a column, one of every source or one that its kind has. It blocks, and fails as the kind's column
+ * does, always with a text. The caller frees what *out holds by column_free. */
+int source_column(const struct source *source, const char *name, uint64_t bytes_max, const struct interrupt *interrupt,
+                  struct column *out, struct error *err);
 
 /* ranges_read reads samples that lie in ranges of blobs. What lies near each other comes with one request, and every
  * sample is checked. */

@@ -45,23 +45,6 @@ static int is_tar(const char *text, bool *is, struct error *err)
 
 /* ── the index ── */
 
-static int read_shard(void *context, void *own, size_t shard, struct error *err)
-{
-    return tar_shard_read(context, own, shard, err);
-}
-
-static void free_reader(void *own)
-{
-    tar_reader_free(own);
-}
-
-static int join_failed(const struct tar_walk *walk, int code, struct error *err)
-{
-    struct shown shown;
-    return error_set(err, code, "%s: %s", path_shown(walk->text, &shown),
-                     code == LARDER_ELIMIT ? "more samples than one dataset may have" : "out of memory while indexing");
-}
-
 /* The names of the classes, where all shards have the same; else NULL. */
 static const char *classes_of(const struct tar_walk *walk)
 {
@@ -87,7 +70,7 @@ static int join(struct tar_walk *walk, struct index *index, struct error *err)
     struct label *labels = malloc((samples + 1) * sizeof *labels);
     uint64_t shift = index->strings_len_bytes;
     if (!labels)
-        return join_failed(walk, LARDER_ENOMEM, err);
+        return tar_walk_failed(walk, LARDER_ENOMEM, err);
     for (size_t i = 0, at = 0; i < count; i++) {
         for (size_t j = 0; j < walk->parts[i].sample_count; j++) {
             labels[at] = walk->found[i].labels[j];
@@ -97,7 +80,7 @@ static int join(struct tar_walk *walk, struct index *index, struct error *err)
     }
     int code = index_join(index, walk->parts, count);
     if (code)
-        join_failed(walk, code, err);
+        tar_walk_failed(walk, code, err);
     else if (samples == 0)
         code = error_set(err, LARDER_EINVAL,
                          "%s: no sample with an image in any of its %zu shards: an image is a member called "
@@ -137,51 +120,16 @@ static void tell(const struct tar_walk *walk, const struct index *index)
                          walk->text, repeated);
 }
 
-static int walk_shards(struct tar_walk *walk, const struct index_folder *folder, struct index *index, struct error *err)
-{
-    size_t count = walk->shards.count;
-    const struct crew_work work = {.count = count,
-                                   .context = walk,
-                                   .one = read_shard,
-                                   .own_bytes = sizeof(struct tar_reader),
-                                   .own_free = free_reader,
-                                   .device = folder->device};
-    walk->parts = calloc(count, sizeof *walk->parts);
-    walk->found = calloc(count, sizeof *walk->found);
-    int code = walk->parts && walk->found ? crew_run(&work, err) : join_failed(walk, LARDER_ENOMEM, err);
-    if (!code)
-        code = join(walk, index, err);
-    if (!code)
-        tell(walk, index);
-    for (size_t i = 0; i < count; i++) {
-        if (walk->parts)
-            index_free(&walk->parts[i]);
-        if (walk->found) {
-            free(walk->found[i].labels);
-            free(walk->found[i].classes);
-        }
-    }
-    free(walk->parts);
-    free(walk->found);
-    return code;
-}
-
 /* The folder that the shards lie below. */
-static int open_root(struct tar_walk *walk, struct index *index, struct index_folder *folder, struct error *err)
+static int add_root(struct tar_walk *walk, const struct stat *st, struct index *index, struct error *err)
 {
-    struct shown shown;
-    struct stat st;
-    walk->root_fd = open(walk->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (walk->root_fd < 0 || fstat(walk->root_fd, &st))
-        return error_set(err, errno_code(errno), "%s: cannot open the folder: %s", path_shown(walk->root, &shown),
-                         strerror(errno));
-    *folder = (struct index_folder){.device = st.st_dev, .inode = st.st_ino};
-    int code = index_text(index, "", NULL, &folder->path);
+    struct index_folder folder = {.device = st->st_dev, .inode = st->st_ino};
+    int code = index_text(index, "", NULL, &folder.path);
     if (!code)
         code = array_grow((void **)&index->folders, 0, &index->folder_cap, sizeof *index->folders, INDEX_FOLDERS_MAX);
     if (code)
-        return join_failed(walk, code, err);
-    index->folders[index->folder_count++] = *folder;
+        return tar_walk_failed(walk, code, err);
+    index->folders[index->folder_count++] = folder;
     return 0;
 }
 
@@ -196,7 +144,7 @@ static int index_tar(const struct source_wish *wish, struct source *source, stru
 {
     struct index *index = &source->index;
     struct tar_walk walk = {.interrupt = wish->interrupt, .text = wish->text, .root_fd = -1};
-    struct index_folder folder;
+    struct stat st;
     size_t len;
     struct shown shown;
     if (wish->every_file)
@@ -209,14 +157,16 @@ static int index_tar(const struct source_wish *wish, struct source *source, stru
     walk.root = index->root;
     int code = tar_labels_parse(tar_text_labels(wish->text, &len), &walk.labels, err);
     if (!code)
-        code = tar_shards_find(wish->text, index->root, &walk.shards, err);
+        code = tar_walk_open(&walk, &st, err);
     if (!code)
-        code = open_root(&walk, index, &folder, err);
+        code = add_root(&walk, &st, index, err);
     if (!code)
-        code = walk_shards(&walk, &folder, index, err);
-    if (walk.root_fd >= 0)
-        close(walk.root_fd);
-    tar_shards_free(&walk.shards);
+        code = tar_walk_run(&walk, st.st_dev, err);
+    if (!code)
+        code = join(&walk, index, err);
+    if (!code)
+        tell(&walk, index);
+    tar_walk_close(&walk);
     if (!code)
         complete(source);
     return code;
@@ -351,4 +301,5 @@ const struct source_kind tar_kind = {
     .check = check,
     .is_blob = is_blob,
     .failed = failed,
+    .column = tar_column,
 };

@@ -15,13 +15,14 @@ int tar_labels_parse(const char *text, struct tar_labels *out, struct error *err
         labels.from = LABELS_NONE;
     else if (strcmp(text, "cls") == 0)
         labels.from = LABELS_CLS;
-    else if (strncmp(text, "json:", 5) == 0 && text[5] && strlen(text + 5) < sizeof labels.key)
-        labels.from = LABELS_JSON;
     else if (*text)
-        return error_set(err, LARDER_EINVAL, "labels=%s: labels of shards are cls, json:KEY or none",
+        labels.from = LABELS_JSON;
+    const char *key = strncmp(text, "json:", 5) == 0 ? text + 5 : text;
+    if (labels.from == LABELS_JSON && (!*key || strlen(key) >= sizeof labels.key))
+        return error_set(err, LARDER_EINVAL, "labels=%s: labels of shards are cls, json:KEY, KEY or none",
                          path_shown(text, &shown));
     if (labels.from == LABELS_JSON)
-        snprintf(labels.key, sizeof labels.key, "%s", text + 5);
+        snprintf(labels.key, sizeof labels.key, "%s", key);
     *out = labels;
     return 0;
 }

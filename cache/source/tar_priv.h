@@ -1,7 +1,10 @@
-/* tar_priv.h: what the files that read tar shards share. tar.c is the kind; tar_shard.c reads one shard, tar_labels.c
- * finds its samples' labels. tar_text.c, tar_header.c, tar_group.c and tar_idx.c know no samples. */
+/* tar_priv.h: what the files that read tar shards share. tar.c is the kind; tar_walk.c reads all shards and
+ * tar_shard.c one, tar_labels.c finds its samples' labels, and tar_column.c its columns, of which tar_cells.c reads
+ * one cell. tar_text.c, tar_header.c, tar_group.c and tar_idx.c know no samples. */
 #ifndef LARDER_CACHE_SOURCE_TAR_PRIV_H
 #define LARDER_CACHE_SOURCE_TAR_PRIV_H
+
+#include <sys/stat.h>
 
 #include "cache/source/labels.h"
 #include "cache/source/tar.h"
@@ -36,13 +39,28 @@ bool tar_classes_are(const char *text);
 int tar_labels_apply(const struct tar_labels *labels, const char *names, const struct label *found, struct index *index,
                      struct error *err);
 
+/* ── tar_cells.c ── */
+
+/* tar_cell_want says whether a part of a sample has its cell of a column: the part of that name, or for "json:KEY" the
+ * .json. Pure. */
+bool tar_cell_want(const char *column, const char *part);
+/* tar_cell_read appends a cell to the index's strings, from such a part's bytes: a text, or what the .json has of KEY,
+ * as JSON. *cell stays what it was where that has none. It fails as tar_label_read does. Pure. */
+int tar_cell_read(const char *column, const uint8_t *bytes, size_t len, struct index *strings, uint64_t *cell,
+                  struct error *err);
+#define TAR_NO_CELL UINT64_MAX
+/* tar_cell_add appends such a cell's text to a column's cells. It fails as cells_add does. Pure. */
+int tar_cell_add(const char *column, const char *text, struct cells *cells);
+
 /* ── tar_shard.c ── */
 
 /* What one shard has, besides its index. */
 struct tar_found {
     struct label *labels; /* one a sample */
     size_t label_cap;
-    char *classes;                /* the names of the classes, a line each; NULL: it has none */
+    char *classes;   /* the names of the classes, a line each; NULL: it has none */
+    uint64_t *cells; /* one a sample: offset in the index's strings, or TAR_NO_CELL; NULL: no column is read */
+    size_t cell_cap;
     uint64_t imageless, repeated; /* samples without an image, and those that a repeated part began */
     bool damaged, more;           /* more: another archive follows behind its end */
     bool by_idx;                  /* its .idx was used */
@@ -53,6 +71,7 @@ struct tar_walk {
     const char *text, *root;
     int root_fd;
     struct tar_labels labels;
+    const char *column; /* that is read; NULL: none */
     struct tar_shards shards;
     struct index *parts; /* one a shard; each belongs to the thread that took it, until that has ended */
     struct tar_found *found;
@@ -63,5 +82,19 @@ struct tar_walk {
 int tar_shard_read(struct tar_walk *walk, struct tar_reader *reader, size_t shard, struct error *err);
 /* tar_proof returns what a header proves: never 0. */
 uint64_t tar_proof(const uint8_t block[TAR_BLOCK_BYTES]);
+
+/* ── tar_walk.c ── */
+
+/* tar_walk_open finds the shards of walk->text, and opens the folder below which they lie; `st` is of that. It fails as
+ * catalog_open does. tar_walk_run reads all of them, each into its part; tar_walk_close frees what the walk has. */
+int tar_walk_failed(const struct tar_walk *walk, int code, struct error *err); /* says what the code says */
+int tar_walk_open(struct tar_walk *walk, struct stat *st, struct error *err);
+int tar_walk_run(struct tar_walk *walk, uint64_t device, struct error *err);
+void tar_walk_close(struct tar_walk *walk);
+
+/* ── tar_column.c: a kind's column ── */
+
+int tar_column(const struct source *source, const char *name, const struct interrupt *interrupt, struct cells *cells,
+               struct error *err);
 
 #endif

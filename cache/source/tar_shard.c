@@ -23,6 +23,7 @@ struct gathered {
     unsigned rank; /* of its image; 0: none yet */
     uint64_t header, size, proof;
     struct label label;
+    uint64_t cell;
     char name[TAR_NAME_MAX + 1]; /* of its image, or of its first member */
 };
 
@@ -98,10 +99,15 @@ static int add_sample(struct shard *shard, const char *name, uint64_t size, stru
     if (!code)
         code = array_grow((void **)&found->labels, index->sample_count, &found->label_cap, sizeof *found->labels,
                           DATASET_SAMPLES_MAX);
+    if (!code && shard->walk->column)
+        code = array_grow((void **)&found->cells, index->sample_count, &found->cell_cap, sizeof *found->cells,
+                          DATASET_SAMPLES_MAX);
     if (!code)
         code = index_text(index, shard->name, name, &sample.key);
     if (code)
         return limit_error(shard, code);
+    if (found->cells)
+        found->cells[index->sample_count] = shard->sample.cell;
     sample.size = size;
     found->labels[index->sample_count] = shard->sample.label;
     index->places[index->sample_count] = place;
@@ -113,6 +119,7 @@ static int add_sample(struct shard *shard, const char *name, uint64_t size, stru
 static int add_unreachable(struct shard *shard, const char *name, enum tar_fault fault, uint64_t at)
 {
     shard->sample.label = (struct label){.kind = LABEL_NONE};
+    shard->sample.cell = TAR_NO_CELL;
     int code = add_sample(shard, name, 0, (struct index_place){.offset = at, .proof = fault});
     if (!code)
         shard->index->samples[shard->index->sample_count - 1].flags = INDEX_UNREACHABLE;
@@ -134,16 +141,24 @@ static int end_sample(struct shard *shard)
     return add_sample(shard, sample->name, sample->size, place);
 }
 
-static int read_label(struct shard *shard, const struct placed *member)
+/* Reads a member that has the sample's label, its cell of a column, or both. */
+static int read_small(struct shard *shard, const struct placed *member, bool label, bool cell)
 {
+    const struct tar_walk *walk = shard->walk;
     if (member->size > TAR_LABEL_BYTES_MAX)
-        return member_error(shard, member->name, member->header, "a label's member has at most 65536 bytes");
+        return member_error(shard, member->name, member->header,
+                            label ? "a label's member has at most 65536 bytes"
+                                  : "a column's member has at most 65536 bytes");
     const uint8_t *bytes = tar_reader_bytes(shard->reader, member->header, TAR_BLOCK_BYTES + (size_t)member->size);
     struct error why = {0};
     if (!bytes)
         return read_error(shard);
-    int code = tar_label_read(&shard->walk->labels, bytes + TAR_BLOCK_BYTES, (size_t)member->size, shard->index,
-                              &shard->sample.label, &why);
+    bytes += TAR_BLOCK_BYTES;
+    int code = 0;
+    if (label)
+        code = tar_label_read(&walk->labels, bytes, (size_t)member->size, shard->index, &shard->sample.label, &why);
+    if (!code && cell)
+        code = tar_cell_read(walk->column, bytes, (size_t)member->size, shard->index, &shard->sample.cell, &why);
     return code == LARDER_EINVAL ? member_error(shard, member->name, member->header, why.text)
            : code                ? limit_error(shard, code)
                                  : 0;
@@ -170,6 +185,16 @@ static int read_classes(struct shard *shard, const struct placed *member)
     return 0;
 }
 
+static bool wants_label(const struct shard *shard, const char *part)
+{
+    return tar_labels_want(&shard->walk->labels, part);
+}
+
+static bool wants_cell(const struct shard *shard, const char *part)
+{
+    return shard->walk->column && tar_cell_want(shard->walk->column, part);
+}
+
 /* Gives a member to its sample, which it may begin. */
 static int take_member(struct shard *shard, const struct placed *member)
 {
@@ -192,6 +217,7 @@ static int take_member(struct shard *shard, const struct placed *member)
         sample->open = true;
         sample->rank = 0;
         sample->label = (struct label){.kind = LABEL_NONE};
+        sample->cell = TAR_NO_CELL;
         memcpy(sample->name, member->name, member->name_len + 1);
     }
     const char *part = member->name + key_len + 1;
@@ -203,7 +229,8 @@ static int take_member(struct shard *shard, const struct placed *member)
         sample->proof = member->block ? tar_proof(member->block) : 0;
         memcpy(sample->name, member->name, member->name_len + 1);
     }
-    return tar_labels_want(&shard->walk->labels, part) ? read_label(shard, member) : 0;
+    bool label = wants_label(shard, part), cell = wants_cell(shard, part);
+    return label || cell ? read_small(shard, member, label, cell) : 0;
 }
 
 /* ── damage ── */
@@ -332,7 +359,7 @@ static void forget(struct shard *shard)
     shard->group.open = shard->sample.open = false;
 }
 
-/* Whether a member that an .idx names is there; its header costs a read, unless it is of a label. */
+/* Whether a member that an .idx names is there; its header costs a read, unless the member is read as well. */
 static bool idx_fits(struct shard *shard, const struct placed *member, bool look)
 {
     if (member->header > shard->reader->size || member->size > shard->reader->size - member->header - TAR_BLOCK_BYTES)
@@ -363,10 +390,10 @@ static int take_idx(struct shard *shard, struct tar_idx *idx, bool *fits)
             return file_interrupted(shard->walk->text, shard->err);
         memcpy(name, next.name, next.name_len);
         name[next.name_len] = '\0';
-        bool label = tar_name_split(name, next.name_len, &key_len) &&
-                     tar_labels_want(&shard->walk->labels, name + key_len + 1);
+        bool read = tar_name_split(name, next.name_len, &key_len) &&
+                    (wants_label(shard, name + key_len + 1) || wants_cell(shard, name + key_len + 1));
         struct placed member = {name, next.name_len, next.header, next.size, NULL};
-        *fits = member.header >= last.header && idx_fits(shard, &member, label || !last.name);
+        *fits = member.header >= last.header && idx_fits(shard, &member, read || !last.name);
         if (!*fits)
             return 0;
         code = take_member(shard, &member);

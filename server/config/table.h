@@ -60,6 +60,9 @@ SETTING(COUNT, source_wait_s, "limits", "source_wait", "60", "seconds", 0, 31536
 SETTING(BAD, bad_max, "limits", "bad", "auto", "auto, samples or % of the view", 0, UINT64_C(4294967295),
         "More bad samples in an epoch fail a job that skips or replaces them. auto: 100, or 1 % of its view where that "
         "is more. Whatever is set, never more than a tenth of its view, nor all samples of a class.")
+SETTING(BYTES, columns_bytes, "limits", "columns", "1GiB", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
+        "The most memory for a dataset's columns that scripts ask for: labels, keys, captions, other columns of lists. "
+        "They are made once for all jobs, and kept while one has the dataset.")
 SETTING(COUNT, idle_exit_s, "limits", "idle_exit", "0", "seconds", 0, 31536000,
         "Stop when no client has been connected for so long. 0: never.")
 SETTING(

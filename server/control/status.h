@@ -224,6 +224,7 @@ struct daemon_status {
     uint32_t sessions, datasets;
     uint64_t arena_budget_bytes, encoded_budget_bytes;
     uint64_t history_bytes; /* memory of what the daemon remembers, at most */
+    uint64_t columns_bytes; /* memory of the datasets' columns */
     struct scratch_budget_stats scratch;
     struct status_storage storage;
     struct engine_totals totals;

@@ -113,6 +113,7 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
     put(memory, "scratch", scratch, failed);
     put(memory, "evicted", evicted, failed);
     put(memory, "history", json_pack("{s:I}", "budget_bytes", (json_int_t)status->history_bytes), failed);
+    put(memory, "columns", json_pack("{s:I}", "used_bytes", (json_int_t)status->columns_bytes), failed);
     return memory;
 }
 

@@ -75,6 +75,7 @@ static void put_memory(struct metrics *metrics, const struct daemon_status *stat
     put(metrics, METRIC_SCRATCH_BUDGET, (double)status->scratch.budget_bytes);
     put(metrics, METRIC_SCRATCH_USED, (double)status->scratch.used_bytes);
     put(metrics, METRIC_SCRATCH_WAITS, (double)status->scratch.waits);
+    put(metrics, METRIC_COLUMNS, (double)status->columns_bytes);
 }
 
 static void put_stall(struct metrics *metrics, const struct engine_delivery *delivery, const char *const *queue)

@@ -50,6 +50,12 @@ static void on_state_get(void *ctx, uint64_t client, uint32_t seq, const struct 
     post(ctx, &(struct inbox_message){.type = INBOX_STATE_GET, .state_get = {client, seq, *get}});
 }
 
+static void on_column_get(void *ctx, uint64_t client, uint32_t seq, const struct wire_text *name)
+{
+    struct registration *asked = registration_of_column(client, seq, name);
+    post(ctx, &(struct inbox_message){.type = INBOX_COLUMN_GET, .registration = asked});
+}
+
 static void on_gone(void *ctx, uint64_t client)
 {
     struct arrivals *arrivals = ctx;
@@ -73,6 +79,7 @@ struct session_handlers arrivals_of_sessions(struct arrivals *arrivals)
                                      .on_next = on_next,
                                      .on_release = on_release,
                                      .on_state_get = on_state_get,
+                                     .on_column_get = on_column_get,
                                      .on_gone = on_gone,
                                      .on_lost = on_lost};
 }

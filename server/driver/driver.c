@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/thread.h"
 #include "server/driver/states.h"
+#include "server/registration/registrar.h"
 #include "server/sharing/sharing.h"
 
 enum {
@@ -56,6 +57,8 @@ static void on_gone(struct driver *driver, uint64_t client)
         log_info_limited("msg=\"rank left\" job=\"%s\" rank=%u", job->reg->name,
                          job->reg->asked.first_rank + row->rank);
     states_gone(driver, row);
+    if (driver->registrar)
+        registrar_abandon(driver->registrar, client); /* a column that it had asked for last */
     tables_unseat(&driver->tables, row);
     driver_step(driver, &event, 1);
     if (job->cancelled && !job->attached)
@@ -181,7 +184,13 @@ static bool take(struct driver *driver, const struct inbox_message *message)
 {
     switch (message->type) {
     case INBOX_COMING: tables_client_comes(&driver->tables, message->client); break;
-    case INBOX_REGISTERED: driver_comes(driver, message->registration); break;
+    case INBOX_REGISTERED:
+        if (message->registration->column.name)
+            driver_column_made(driver, message->registration);
+        else
+            driver_comes(driver, message->registration);
+        break;
+    case INBOX_COLUMN_GET: driver_column_asked(driver, message->registration); break;
     case INBOX_GONE: on_gone(driver, message->client); break;
     case INBOX_CLASSES:
         on_classes(driver, message->classes.client, message->classes.seq, message->classes.first);
@@ -340,10 +349,12 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
     return 0;
 }
 
-int driver_start(struct driver *driver, struct session *session, struct workers *workers, struct error *err)
+int driver_start(struct driver *driver, struct session *session, struct workers *workers, struct registrar *registrar,
+                 struct error *err)
 {
     driver->session = session;
     driver->workers = workers;
+    driver->registrar = registrar;
     governor_live_attach(driver->governor, workers);
     struct reserver_config reserver = {
         .arena = driver->config.arena, .inbox = driver->config.inbox, .root = driver->config.memory_root};

@@ -52,9 +52,10 @@ struct driver_config {
 /* driver_create makes the engine and the governor and copies config. The caller destroys the driver. Fails as
  * engine_create and governor_live_create do. */
 int driver_create(const struct driver_config *config, struct driver **out, struct error *err);
-/* driver_start begins the thread, and the reserver's. session and workers are borrowed and must outlive them.
- * LARDER_ELIMIT, LARDER_ENOMEM. */
-int driver_start(struct driver *driver, struct session *session, struct workers *workers, struct error *err);
+/* driver_start begins the thread, and the reserver's. session, workers and registrar are borrowed and must outlive
+ * them. LARDER_ELIMIT, LARDER_ENOMEM. */
+int driver_start(struct driver *driver, struct session *session, struct workers *workers, struct registrar *registrar,
+                 struct error *err);
 /* driver_share lends the driver the peering, to share with other nodes, and the registrar, to register their jobs. It
  * is called before driver_start. The peering's events go to the inbox. driver_alone ends the sharing: when it returns,
  * no node is asked or answered any more, and jobs of other nodes end. */

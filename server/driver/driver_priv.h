@@ -10,7 +10,8 @@
  *   news.c        logs what happens
  *   times.c       counts how long things take
  *   gives.c       counts who prepared what others got (gives.h)
- *   fates.c       tells the owner which jobs come and end */
+ *   fates.c       tells the owner which jobs come and end
+ *   columns.c     has the registrar make columns, and sends them */
 #ifndef LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 #define LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 
@@ -96,6 +97,7 @@ struct driver {
     struct engine *engine;
     struct session *session;
     struct workers *workers;
+    struct registrar *registrar;
     struct governor_live *governor;
     pthread_t thread;
     bool running;
@@ -158,6 +160,10 @@ void driver_deliver(struct driver *driver, const struct engine_action *action);
 /* reserve.c: driver_reserved and driver_pressure take what the reserver says. */
 void driver_reserved(struct driver *driver, uint64_t bytes, bool refused);
 void driver_pressure(struct driver *driver);
+/* columns.c: driver_column_asked takes over what a client asks for, and driver_column_made what came of it. Clients
+ * that have left meanwhile get nothing. */
+void driver_column_asked(struct driver *driver, struct registration *asked);
+void driver_column_made(struct driver *driver, struct registration *made);
 /* questions.c: driver_answer answers a question and wakes the thread that asked it. */
 void driver_answer(struct driver *driver, enum inbox_type type, struct driver_question *question);
 

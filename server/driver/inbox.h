@@ -22,6 +22,7 @@ enum inbox_type {
     INBOX_RELEASE,
     INBOX_CLASSES,
     INBOX_STATE_GET,
+    INBOX_COLUMN_GET, /* its registration comes back as INBOX_REGISTERED, too */
     INBOX_LOADED,
     INBOX_READ, /* a read has ended; the LOADED messages of all its samples came before */
     INBOX_PREPARED,
@@ -43,8 +44,8 @@ enum inbox_type {
 struct inbox_message {
     enum inbox_type type;
     union {
-        uint64_t client; /* COMING, GONE */
-        struct registration *registration;
+        uint64_t client;                   /* COMING, GONE */
+        struct registration *registration; /* REGISTERED, COLUMN_GET */
         struct {
             uint64_t client;
             struct wire_next asked;

@@ -1,46 +1,13 @@
 #include "server/driver/token.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL };
-
-static int fill(int fd, const uint8_t *bytes, size_t len)
-{
-    for (size_t at = 0; at < len;) {
-        ssize_t put = pwrite(fd, bytes + at, len - at, (off_t)at);
-        if (put < 0 && errno != EINTR)
-            return -1;
-        at += put > 0 ? (size_t)put : 0;
-    }
-    return fcntl(fd, F_ADD_SEALS, SEALS);
-}
-
-static int failed(struct error *err)
-{
-    int why = errno;
-    int code = why == ENOMEM || why == ENOSPC   ? LARDER_ENOMEM
-               : why == EMFILE || why == ENFILE ? LARDER_ELIMIT
-                                                : LARDER_EIO;
-    return error_set(err, code,
-                     "the state could not be put into a memfd: %s; free memory, or raise the limit on open "
-                     "files (ulimit -n) of the daemon",
-                     strerror(why));
-}
+#include "common/memfd.h"
 
 int token_bytes_memfd(const uint8_t *bytes, size_t len, int *fd, struct error *err)
 {
-    int made = memfd_create("larder-state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int rc = made < 0 || fill(made, bytes, len) ? failed(err) : 0;
-    if (rc && made >= 0)
-        close(made);
-    if (rc == 0)
-        *fd = made;
-    return rc;
+    const struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
+    return memfd_sealed("larder-state", "the state", &part, 1, fd, err);
 }
 
 int token_memfd(const struct record *token, int *fd, uint32_t *n_bytes, struct error *err)

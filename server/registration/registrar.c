@@ -16,9 +16,9 @@ enum {
 };
 
 /* A source that was opened before mostly opens again in no time. It has a lane of its own, so that it does not wait
- * behind new sources, each of which may take minutes to index. */
-enum lane_kind { LANE_NEW, LANE_KNOWN };
-#define LANES 2
+ * behind new sources, each of which may take minutes to index. A column may take as long, and has one too. */
+enum lane_kind { LANE_NEW, LANE_KNOWN, LANE_COLUMNS };
+#define LANES 3
 #define THREADS (REGISTRAR_THREADS / LANES) /* threads of each lane */
 
 struct lane {
@@ -73,6 +73,10 @@ static void work_on(struct lane *lane, struct registration *reg, struct watch_th
                             .config = registrar->means.config,
                             .engine = &registrar->engine,
                             .watched = watched};
+    if (reg->column.name) {
+        registration_make_column(reg, &with);
+        return;
+    }
     uint64_t hash = source_hash(reg), began_ns = clock_now_ns();
     registration_resolve(reg, &with);
     bool quick = clock_now_ns() - began_ns < QUICK_MS * CLOCK_NS_PER_MS;
@@ -166,11 +170,13 @@ int registrar_create(const struct registrar_means *means, struct registrar **out
 
 int registrar_submit(struct registrar *registrar, struct registration *registration)
 {
-    enum lane_kind kind = is_known(registrar, source_hash(registration)) ? LANE_KNOWN : LANE_NEW;
+    enum lane_kind kind = registration->column.name                        ? LANE_COLUMNS
+                          : is_known(registrar, source_hash(registration)) ? LANE_KNOWN
+                                                                           : LANE_NEW;
     struct lane *lane = &registrar->lanes[kind];
     registration->unwanted.above = &registrar->stopping;
     pthread_mutex_lock(&registrar->lock);
-    bool room = lane->n_waiting < WAITING_MAX;
+    bool room = lane->n_waiting < WAITING_MAX && !interrupt_is_set(&registrar->stopping);
     if (room) {
         TAILQ_INSERT_TAIL(&lane->waiting, registration, link);
         lane->n_waiting++;

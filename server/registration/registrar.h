@@ -3,8 +3,8 @@
  *
  * The registrar has a few threads of its own, so that neither the engine nor the session waits, nor one job for another
  * job's indexing. A few further threads serve sources that were opened before, so that these never wait behind new
- * ones. Each registration comes out by the owner's callback, resolved or refused. A registration that nobody waits for
- * any more ends soon, however far it is, so that it does not delay others. */
+ * ones, and as many make columns. Each registration comes out by the owner's callback, resolved or refused. One that
+ * nobody waits for any more ends soon, however far it is, so that it does not delay others. */
 #ifndef LARDER_SERVER_REGISTRATION_REGISTRAR_H
 #define LARDER_SERVER_REGISTRATION_REGISTRAR_H
 
@@ -15,7 +15,7 @@
 struct registrar;
 struct watch;
 
-#define REGISTRAR_THREADS 8
+#define REGISTRAR_THREADS 12
 
 /* The means of a registrar. All are borrowed and outlive it. */
 struct registrar_means {
@@ -30,8 +30,8 @@ struct registrar_means {
 /* registrar_create starts the threads. The caller destroys the registrar. LARDER_ELIMIT: no more threads can be
  * started. */
 int registrar_create(const struct registrar_means *means, struct registrar **out, struct error *err);
-/* registrar_submit takes the registration over. LARDER_ELIMIT: too many are waiting, and the registration stays the
- * caller's. Any thread. */
+/* registrar_submit takes the registration over. LARDER_ELIMIT: too many are waiting, or the registrar has stopped, and
+ * the registration stays the caller's. Any thread. */
 int registrar_submit(struct registrar *registrar, struct registration *registration);
 /* registrar_abandon says that a client has gone. If its registration is waiting, it comes out as refused at once; if a
  * thread is working on it, it comes out as soon as that thread notices. A client without a registration is no error.

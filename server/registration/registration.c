@@ -49,6 +49,22 @@ struct registration *registration_create(uint64_t client, uint32_t seq, const st
     return reg;
 }
 
+struct registration *registration_of_column(uint64_t client, uint32_t seq, const struct wire_text *name)
+{
+    struct registration *reg = xcalloc(1, sizeof *reg);
+    *reg = (struct registration){.client = client,
+                                 .seq = seq,
+                                 .asked = {.file_fd = -1},
+                                 .column = {.name = copy_text(*name), .made = {.fd = -1}}};
+    return reg;
+}
+
+void registration_make_column(struct registration *reg, const struct resolver *with)
+{
+    reg->code = dataset_column(reg->found.dataset, reg->column.name, with->config->columns_bytes, &reg->unwanted,
+                               &reg->column.made, &reg->err);
+}
+
 uint32_t registration_classes(const struct registration *registration)
 {
     const struct dense_labels *labels = &registration->found.labels;
@@ -90,5 +106,8 @@ void registration_destroy(struct registration *registration)
     multiset_destroy(registration->found.multiset);
     idset_destroy(registration->guest.part);
     registration_close_file(registration);
+    if (registration->column.name && registration->column.made.fd >= 0)
+        close(registration->column.made.fd);
+    free(registration->column.name);
     free(registration);
 }

@@ -76,9 +76,15 @@ struct registration_guest {
     uint32_t predecessor;
 };
 
+/* What a client of a job asks for, which the registrar's threads make as they open datasets. */
+struct registration_column {
+    char *name;                 /* NULL: the registration is a job's */
+    struct dataset_column made; /* complete when the registration's code is 0; its fd is owned, or -1 */
+};
+
 struct registration {
     uint64_t client;
-    uint32_t seq; /* number of the client's REGISTER, which the answer carries */
+    uint32_t seq; /* number of the client's REGISTER or COLUMN_GET, which the answer carries */
     uint32_t pid;
     char *client_name;
     /* The job's name as the client gave it; empty until the driver makes one up. If the job has ranks at other nodes,
@@ -86,7 +92,8 @@ struct registration {
     char *name;
     struct registration_asked asked;
     struct registration_guest guest;
-    int code; /* not 0: the registration is refused, for the reason in err */
+    struct registration_column column; /* with a name only this and found.dataset are set */
+    int code;                          /* not 0: the registration is refused, for the reason in err */
     struct error err;
     struct registration_found found;
     struct interrupt
@@ -100,6 +107,8 @@ TAILQ_HEAD(registrations, registration);
  * registration. */
 struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
                                          const struct wire_register *wire, int file_fd);
+/* registration_of_column copies what a client asks for with COLUMN_GET. Whoever submits it sets found.dataset. */
+struct registration *registration_of_column(uint64_t client, uint32_t seq, const struct wire_text *name);
 void registration_close_file(struct registration *registration); /* closes file_fd */
 /* registration_drop_found frees what only the engine needed, and now has: restore, and a selection that is not shared.
  * A shared one stays for jobs that come later. */
@@ -116,6 +125,9 @@ struct resolver {
     const struct engine_config *engine; /* only what engine_slot_bytes needs is read */
     struct watch_thread *watched;       /* the calling thread; NULL: it is not watched */
 };
+
+/* registration_make_column makes the column of a registration that asks for one. It sets reg->code and reg->err. */
+void registration_make_column(struct registration *reg, const struct resolver *with);
 
 /* registration_resolve opens the dataset and fills reg->found. It may take minutes, and a thread of the registrar calls
  * it. It sets reg->code and reg->err, and returns reg->code. */

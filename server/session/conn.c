@@ -86,20 +86,21 @@ static void take_register(struct session *session, struct conn *conn, const stru
     handlers->on_register(handlers->ctx, conn->id, msg->seq, &conn->peer, &msg->reg, fd);
 }
 
-/* ask_locked notes a question. Two that are open have different numbers, so that one answer does not close both. */
+/* ask_locked notes a question. Those that are open have different numbers, so that one answer does not close two. */
 static int ask_locked(struct conn_asked *asked, const struct wire_message *msg, struct error *why)
 {
-    bool of_state = msg->type == WIRE_STATE_GET;
-    struct conn_question *question = of_state ? &asked->state : &asked->classes;
-    const struct conn_question *other = of_state ? &asked->classes : &asked->state;
-    const char *name = of_state ? "STATE_GET" : "CLASSES_GET";
-    if (question->open)
-        return error_set(why, LARDER_EINVAL, "%s came before the answer to the one before", name);
-    if (other->open && other->seq == msg->seq)
-        return error_set(why, LARDER_EINVAL, "%s has the number of a question that is open, %u", name, msg->seq);
+    static const char *const names[] = {"CLASSES_GET", "STATE_GET", "COLUMN_GET"};
+    enum conn_question_kind kind = conn_question_of(msg->type);
+    if (asked->questions[kind].open)
+        return error_set(why, LARDER_EINVAL, "%s came before the answer to the one before", names[kind]);
+    for (int other = 0; other < CONN_QUESTIONS; other++) {
+        if (asked->questions[other].open && asked->questions[other].seq == msg->seq)
+            return error_set(why, LARDER_EINVAL, "%s has the number of a question that is open, %u", names[kind],
+                             msg->seq);
+    }
     if (msg->seq == 0) /* errors that answer nothing have this number */
-        return error_set(why, LARDER_EINVAL, "%s has no number", name);
-    *question = (struct conn_question){.open = true, .seq = msg->seq};
+        return error_set(why, LARDER_EINVAL, "%s has no number", names[kind]);
+    asked->questions[kind] = (struct conn_question){.open = true, .seq = msg->seq};
     return 0;
 }
 
@@ -151,10 +152,12 @@ static void hand_on(struct session *session, const struct conn *conn, const stru
         handlers->on_release(handlers->ctx, conn->id, msg->release.batch);
     else if (msg->type == WIRE_CLASSES_GET)
         handlers->on_classes(handlers->ctx, conn->id, msg->seq, msg->classes_get.first);
-    else if (handlers->on_state_get)
+    else if (msg->type == WIRE_STATE_GET && handlers->on_state_get)
         handlers->on_state_get(handlers->ctx, conn->id, msg->seq, &msg->state_get);
+    else if (msg->type == WIRE_COLUMN_GET && handlers->on_column_get)
+        handlers->on_column_get(handlers->ctx, conn->id, msg->seq, &msg->column_get.name);
     else
-        session_send_error(session, conn->id, msg->seq, LARDER_EINVAL, false, "this daemon gives no tokens");
+        session_send_error(session, conn->id, msg->seq, LARDER_EINVAL, false, "this daemon gives none");
 }
 
 static void take_of_registered(struct session *session, struct conn *conn, const struct wire_message *msg)
@@ -184,13 +187,14 @@ static const char *expected(enum conn_phase phase)
     case CONN_NEW: return "HELLO comes first";
     case CONN_GREETED: return "REGISTER comes after HELLO, and once";
     case CONN_REGISTERING: return "nothing but BYE may come before the answer to REGISTER";
-    default: return "after REGISTERED come CLASSES_GET, NEXT, RELEASE, STATE_GET and BYE";
+    default: return "after REGISTERED come CLASSES_GET, NEXT, RELEASE, STATE_GET, COLUMN_GET and BYE";
     }
 }
 
 static bool is_of_registered(enum wire_type type)
 {
-    return type == WIRE_CLASSES_GET || type == WIRE_NEXT || type == WIRE_RELEASE || type == WIRE_STATE_GET;
+    return type == WIRE_CLASSES_GET || type == WIRE_NEXT || type == WIRE_RELEASE || type == WIRE_STATE_GET ||
+           type == WIRE_COLUMN_GET;
 }
 
 /* check_message looks at what every message must keep to: one version, and a descriptor only where one belongs. */

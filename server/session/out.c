@@ -37,6 +37,13 @@ static size_t variable_bytes(const struct wire_message *msg)
     }
 }
 
+/* answers_with_fd tells whether a message answers a question with a descriptor, so that it waits until all before it is
+ * read, and the question is open until it is sent. */
+static bool answers_with_fd(enum wire_type type)
+{
+    return type == WIRE_STATE || type == WIRE_COLUMN;
+}
+
 /* encode makes a message of a version, which goes out with fd. */
 static int encode(const struct wire_message *msg, uint16_t version, int fd, struct out_message **out)
 {
@@ -54,8 +61,8 @@ static int encode(const struct wire_message *msg, uint16_t version, int fd, stru
         return rc;
     }
     message->fd = fd;
-    message->answers_state = msg->type == WIRE_STATE;
-    message->owns_fd = message->answers_state || msg->type == WIRE_DONE;
+    message->type = msg->type;
+    message->owns_fd = answers_with_fd(msg->type) || msg->type == WIRE_DONE;
     *out = message;
     return 0;
 }
@@ -167,7 +174,7 @@ static int post_locked(struct session *session, struct conn *conn, const struct 
     if (msg->type == WIRE_REGISTERED)
         CHECK(conn->phase == CONN_REGISTERING);
     if (msg->type == WIRE_BATCH || msg->type == WIRE_TURNS || msg->type == WIRE_CLASSES || msg->type == WIRE_STATE ||
-        msg->type == WIRE_DONE)
+        msg->type == WIRE_DONE || msg->type == WIRE_COLUMN)
         CHECK(conn->phase == CONN_REGISTERED);
     if (conn->outbox.bytes + message->len_bytes > SESSION_OUTBOX_MAX_BYTES ||
         (msg->type == WIRE_BATCH && !batch_locked(conn, &msg->batch)))
@@ -204,18 +211,18 @@ static int post(struct session *session, uint64_t client, const struct wire_mess
 }
 
 /* begin_answer returns the version that the client speaks; 0: it is gone. It notes which question the owner answers.
- * That of a token stays open until the token is sent. */
+ * One that is answered with a descriptor stays open until that is sent. */
 static uint16_t begin_answer(struct session *session, uint64_t client, const struct wire_message *msg)
 {
     pthread_mutex_lock(&session->lock);
     struct conn *conn = conn_find_locked(&session->table, client);
-    if (conn) {
-        struct conn_asked *asked = &conn->asked;
-        if ((msg->type == WIRE_CLASSES || msg->type == WIRE_ERROR) && msg->seq == asked->classes.seq)
-            asked->classes.open = false;
-        if (msg->type == WIRE_ERROR && msg->seq == asked->state.seq)
-            asked->state.open = false;
-        CHECK(msg->type != WIRE_STATE || (asked->state.open && asked->state.seq == msg->seq));
+    enum conn_question_kind kind = conn_question_of(msg->type);
+    for (int i = 0; conn && i < CONN_QUESTIONS; i++) {
+        struct conn_question *question = &conn->asked.questions[i];
+        bool answered = question->open && question->seq == msg->seq && (msg->type == WIRE_ERROR || i == (int)kind);
+        CHECK(answered || i != (int)kind || !answers_with_fd(msg->type));
+        if (answered && !answers_with_fd(msg->type))
+            question->open = false;
     }
     uint16_t version = conn ? conn->version : 0;
     pthread_mutex_unlock(&session->lock);
@@ -274,7 +281,7 @@ int session_send(struct session *session, uint64_t client, const struct wire_mes
 int session_send_fd(struct session *session, uint64_t client, const struct wire_message *msg, int fd)
 {
     CHECK_MAGIC(session, SESSION_MAGIC);
-    CHECK((msg->type == WIRE_STATE || msg->type == WIRE_DONE) && fd >= 0);
+    CHECK((answers_with_fd(msg->type) || msg->type == WIRE_DONE) && fd >= 0);
     return answer(session, client, msg, fd);
 }
 
@@ -353,8 +360,8 @@ static void sent(struct session *session, struct conn *conn, struct out_message 
     STAILQ_REMOVE_HEAD(&conn->outbox.messages, next);
     conn->outbox.bytes -= message->len_bytes;
     session->counts.outbox_bytes -= message->len_bytes;
-    if (message->answers_state)
-        conn->asked.state.open = false;
+    if (answers_with_fd(message->type))
+        conn->asked.questions[conn_question_of(message->type)].open = false;
     pthread_mutex_unlock(&session->lock);
     free_message(message);
 }
@@ -375,7 +382,7 @@ bool conn_flush(struct session *session, struct conn *conn)
         struct out_message *message = first(session, conn);
         if (!message)
             return true;
-        if (message->answers_state && !is_drained(conn)) {
+        if (answers_with_fd(message->type) && !is_drained(conn)) {
             conn->socket.draining = true;
             return true;
         }

@@ -67,6 +67,9 @@ struct session_handlers {
     /* A client has at most one such question open. The owner answers with session_send_fd, a STATE, or with an error
      * that is not fatal. NULL: the owner has no tokens, and clients are told so. */
     void (*on_state_get)(void *ctx, uint64_t client, uint32_t seq, const struct wire_state_get *get);
+    /* A client has at most one such question open. The owner answers with session_send_fd, a COLUMN, or with an error
+     * that is not fatal. The name is borrowed for the call. NULL: the owner has no columns, and clients are told so. */
+    void (*on_column_get)(void *ctx, uint64_t client, uint32_t seq, const struct wire_text *name);
     /* Called exactly once for each on_register, as the client's last callback: what the client held is free. The
      * connection is closed before. So a client that reads a batch, and then finds the connection open, knows that the
      * batch's memory was still its own. */
@@ -119,11 +122,11 @@ void session_destroy(struct session *session);
  * cannot be encoded, session_send returns wire_encode's code and sends the client, which waits for the message, a fatal
  * error. */
 int session_send(struct session *session, uint64_t client, const struct wire_message *msg);
-/* session_send_fd sends STATE, the answer to on_state_get, or DONE, with a descriptor. The session takes fd over in any
- * case, and closes it when the message is sent or the connection ends. A STATE goes out when the client has read all
- * that came before, and the client cannot ask again earlier. So a client that does not read holds no more than one
- * descriptor of a STATE in the session, and one in its socket; and one of a DONE for each other rank of its job.
- * Gives what session_send returns. */
+/* session_send_fd sends STATE or COLUMN, the answers to on_state_get and on_column_get, or DONE, with a descriptor. The
+ * session takes fd over in any case, and closes it when the message is sent or the connection ends. An answer goes out
+ * when the client has read all that came before, and the client cannot ask again earlier. So a client that does not
+ * read holds no more than one descriptor of a STATE and one of a COLUMN in the session, and one in its socket; and one
+ * of a DONE for each other rank of its job. Gives what session_send returns. */
 int session_send_fd(struct session *session, uint64_t client, const struct wire_message *msg, int fd);
 /* session_send_error sends an error in the same way, and cuts a text that is too long. fatal: the connection is closed
  * once the client has read the error and left, or after SESSION_LINGER_MS; the client's leases last until then. */

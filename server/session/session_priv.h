@@ -40,9 +40,9 @@ enum conn_phase {
 struct out_message {
     STAILQ_ENTRY(out_message) next;
     size_t len_bytes;
-    int fd;             /* goes along; -1: none */
-    bool owns_fd;       /* fd is closed with the message; otherwise it is the arena's */
-    bool answers_state; /* the message is a STATE */
+    int fd;              /* goes along; -1: none */
+    bool owns_fd;        /* fd is closed with the message; otherwise it is the arena's */
+    enum wire_type type; /* the message's */
     uint8_t data[];
 };
 
@@ -81,17 +81,33 @@ struct conn_outbox {
 
 /* A request that the owner answers. */
 struct conn_question {
-    bool open;    /* its answer is still to come (a STATE_GET: to be sent) */
+    bool open;    /* its answer is still to come (a STATE_GET's and a COLUMN_GET's: to be sent) */
     uint32_t seq; /* the number that the answer carries */
 };
+
+enum conn_question_kind { CONN_CLASSES, CONN_STATE, CONN_COLUMN, CONN_QUESTIONS };
 
 /* A client's requests that are not answered completely. */
 struct conn_asked {
     bool begun, over; /* begun: a NEXT of `epoch` came; over: that epoch's LAST batch was sent */
     uint32_t epoch;
-    uint32_t credits;                    /* batches of that epoch that are still to be sent */
-    struct conn_question classes, state; /* CLASSES_GET and STATE_GET; open ones have different numbers */
+    uint32_t credits;                               /* batches of that epoch that are still to be sent */
+    struct conn_question questions[CONN_QUESTIONS]; /* open ones have different numbers */
 };
+
+/* conn_question_of returns the question that a type of message asks or answers; CONN_QUESTIONS: it does neither. */
+static inline enum conn_question_kind conn_question_of(enum wire_type type)
+{
+    switch (type) {
+    case WIRE_CLASSES_GET:
+    case WIRE_CLASSES: return CONN_CLASSES;
+    case WIRE_STATE_GET:
+    case WIRE_STATE: return CONN_STATE;
+    case WIRE_COLUMN_GET:
+    case WIRE_COLUMN: return CONN_COLUMN;
+    default: return CONN_QUESTIONS;
+    }
+}
 
 struct conn {
     uint64_t id; /* immutable: its place in the table in the low 16 bits, a counter above them */

@@ -1,8 +1,7 @@
 """What scripts look for at loader.dataset and loader.sampler: an ImageFolder's attributes, and a sampler's set_epoch.
 
-The daemon tells the number of samples and the classes. Which files there are is found by walking the folder here, in
-the order that torchvision's ImageFolder and the daemon have, or in the index of a packed store; nobody who does not ask
-pays for it.
+The daemon knows which samples there are. Their number and the classes come with the job, and what else is asked for as
+columns (_columns.py); nobody who does not ask pays for it.
 """
 
 import os
@@ -11,54 +10,10 @@ import weakref
 
 import numpy as np
 
-from . import _labels, _list_file, _store_index, _wire
-from .errors import InvalidArgument, SourceChanged
-
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-
+from . import _columns, _labels, _wire
+from .errors import FormatError, InvalidArgument
 
 FLAT_CLASS = "."  # the one class of a folder that has images and no folders
-
-
-class Files:
-    """The files of a folder with one folder a class, or with images alone: their keys, which are paths below the
-    folder, and labels."""
-
-    def __init__(self, root, every_file):
-        self.root = root
-        self.classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir()) or [FLAT_CLASS]
-        self.keys, labels = [], []
-        for label, name in enumerate(self.classes):
-            before = len(self.keys)
-            for folder, _, names in sorted(os.walk(os.path.join(root, name), followlinks=True)):
-                below = os.path.relpath(folder, root)
-                below = "" if below == FLAT_CLASS else below
-                self.keys += [os.path.join(below, file) for file in sorted(names)
-                              if (not file.startswith(".") if every_file else _is_image(file))]
-            labels += [label] * (len(self.keys) - before)
-        self.labels = np.array(labels, np.int64)
-
-    def path(self, index):
-        return os.path.join(self.root, self.keys[index])
-
-
-def _are_shards(root):
-    """Whether a dataset is of tar shards, as the daemon tells."""
-    if not os.path.isdir(root):
-        return "::" in root or "#labels=" in root or any(mark in root for mark in "{*?") or root.endswith(".tar")
-    shards = False
-    with os.scandir(root) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir():
-                return False
-            shards = shards or entry.name.endswith(".tar")
-    return shards
-
-
-def _is_image(name):
-    return name.lower().endswith(EXTENSIONS)
 
 
 class Content:
@@ -68,6 +23,7 @@ class Content:
         self._loader = weakref.ref(loader)  # which has this
         self._asked_labels = asked_labels
         self._files = self._labels = self._index = None
+        self._columns = {}
 
     def _renew(self):
         """Forgets what belongs to another index of the dataset: the daemon's may be a new one after a connection."""
@@ -75,13 +31,31 @@ class Content:
         index = info and (info.fingerprint, info.dataset_samples)
         if index != self._index:
             self._files = self._labels = None
+            self._columns = {}
             self._index = index
 
-    def check(self, with_paths):
+    def check(self, with_paths, columns):
         """Raises what would be raised with the first batch."""
         self.labels()
         if with_paths:
             self.files()
+        for name in columns:
+            self.column(name)
+
+    def column(self, name):
+        """A column of the dataset, in its order: a read-only array, or _columns.Texts."""
+        loader = self._loader()
+        loader._known()
+        self._renew()
+        if name not in self._columns:
+            column = loader._job.column(name)
+            self._renew()
+            if name not in (_columns.NAMES, _columns.ROOT, _columns.CLASSES) and \
+                    len(column) != loader._job.info.dataset_samples:
+                raise FormatError(f"the daemon gave {len(column)} rows of column {name!r}, and the dataset has "
+                                  f"{loader._job.info.dataset_samples} samples")
+            self._columns[name] = column
+        return self._columns[name]
 
     def warn_flat(self, stacklevel):
         """Says that class numbers say nothing: somebody may have given a class's folder in place of the dataset's."""
@@ -92,35 +66,11 @@ class Content:
                           stacklevel=stacklevel)
 
     def files(self):
-        """Raises where they cannot be known here, or are others than the daemon has."""
+        """The samples' names, labels and classes."""
         self._renew()
         if self._files is None:
-            self._files = self._find_files()
+            self._files = _columns.Files(self.column, os.fsdecode(self._loader()._job.asked.dataset))
         return self._files
-
-    def _find_files(self):
-        loader = self._loader()
-        asked, count = loader._job.asked, loader._known().info.dataset_samples
-        root = os.fsdecode(asked.dataset)
-        listed = _list_file.split(root)
-        if listed is None and _are_shards(root):
-            raise InvalidArgument(f"the samples of {root!r} are named by the daemon alone, so samples, targets, "
-                                  "with_paths and labels by name are not known here: with_ids=True gives positions, "
-                                  "and labels= takes an array in their order (shards as listed, members as they lie)")
-        if listed is None and not os.path.isdir(root):
-            raise InvalidArgument(f"the files of dataset {root!r} are not known here: it is no folder of this machine, "
-                                  "but a name of the daemon's configuration. Give the folder's path; with_ids=True "
-                                  "gives positions in any dataset")
-        if listed is not None:
-            files = _list_file.ListFile(*listed)
-        elif os.path.isfile(os.path.join(root, _store_index.NAME)):
-            files = _store_index.StoreIndex(root)
-        else:
-            files = Files(root, asked.flags & _wire.ALL_FILES)
-        if len(files.keys) != count:
-            raise SourceChanged(f"{root} has {len(files.keys)} files now, and the daemon has {count}: files were added "
-                                "or taken away. Make the Loader anew")
-        return files
 
     def labels(self):
         """What labels= says; None where it says nothing."""
@@ -166,6 +116,13 @@ class Dataset:
     @property
     def class_to_idx(self):
         return self._loader.class_to_idx
+
+    @property
+    def columns(self):
+        """What the dataset has for each sample besides its image, by name: the columns of a list, and what members of
+        tar shards say ("txt", "json:KEY"). Numbers are a read-only array of int64 or float64, (samples,) or (samples,
+        width); texts are a sequence of str. In the dataset's order; each is fetched when it is first asked for."""
+        return _columns.Columns(self._loader._content.column)
 
     @property
     def targets(self):

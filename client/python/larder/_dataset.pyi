@@ -1,5 +1,8 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
 
 class Dataset:
     def __init__(self, loader: Any) -> None: ...
@@ -10,6 +13,8 @@ class Dataset:
     def classes(self) -> list[str]: ...
     @property
     def class_to_idx(self) -> dict[str, int]: ...
+    @property
+    def columns(self) -> Mapping[str, npt.NDArray[np.int64] | npt.NDArray[np.float64] | Sequence[str]]: ...
     @property
     def targets(self) -> list[Any]: ...
     @property

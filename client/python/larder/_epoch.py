@@ -191,6 +191,7 @@ class _Batches:
         loader = self._loader
         files = loader._content.files() if loader._with_paths else None
         paths = [files.path(index) for index in indices.tolist()] if files else None
+        columns = [self._of_column(name, indices) for name in loader._columns]
         if loader._torch:
             import torch
             labels, indices = torch.from_numpy(labels), torch.from_numpy(indices.copy())
@@ -199,7 +200,22 @@ class _Batches:
             parts += (indices,)
         if paths is not None:
             parts += (paths,)
+        parts += tuple(columns)
         return Batch(parts, held) if loader._zero_copy else parts
+
+    def _of_column(self, name, indices):
+        """What a column has for the samples of a batch: a list of str, int64, or what is not whole as float32."""
+        column = self._loader._content.column(name)
+        if not isinstance(column, np.ndarray):
+            return [column[index] for index in indices.tolist()]
+        rows = column[indices]
+        if rows.dtype.kind == "f":
+            with np.errstate(over="ignore"):
+                rows = rows.astype(np.float32)
+        if not self._loader._torch:
+            return rows
+        import torch
+        return torch.from_numpy(rows)
 
     def _views(self, session, entries, held):
         layout = session.info.layout

@@ -397,6 +397,17 @@ class Job:
             epoch, base = history.epoch, self._ask(history)
         return _state.of_job(self.asked, self.info, epoch, base, self.schedule)
 
+    def column(self, name):
+        """A column of the dataset, of the daemon that has the job now."""
+        with self.lock:
+            while True:
+                session = self.open()
+                try:
+                    return session.ask_column(name, self.timeout_s)
+                except BaseException as error:
+                    if not (session.torn or self.link.may_return(error)) or not self.goes_on(error):
+                        raise
+
     def _ask(self, history):
         """What all ranks have taken by now."""
         if history.failed:

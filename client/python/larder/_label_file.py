@@ -27,7 +27,8 @@ class Names:
     def __init__(self, files):
         self.root = os.fspath(files.root)
         self.example = files.keys[0] if files.keys else "class/file.jpg"
-        self._index = {key: index for index, key in enumerate(files.keys)}
+        self._index = files.others()
+        self._index.update((key, index) for index, key in enumerate(files.keys))
         self._roots = [root.rstrip("/") + "/" for root in dict.fromkeys((self.root, os.path.realpath(self.root)))]
 
         self.find_key = self._index.get

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ._label_file import LabelFile, Names
-from .errors import InvalidArgument, LarderError, NotFound
+from .errors import InvalidArgument, NotFound
 
 _FLOAT32_WHOLE = 2**24  # up to which float32 holds every whole number
 
@@ -32,16 +32,9 @@ class Labels:
         """The labels of a batch; `files` names a sample that has none."""
         if self.known is not None and not self.known[indices].all():
             index = int(indices[~self.known[indices]][0])
-            raise InvalidArgument(f"labels has none for sample {index}, {_name(files, index)}: add it, or leave it out "
+            raise InvalidArgument(f"labels has none for sample {index}, {files().keys[index]}: add it, or leave it out "
                                   "by subset=")
         return self.values[indices]
-
-
-def _name(files, index):
-    try:
-        return files().keys[index]
-    except LarderError:  # of a packed store
-        return "whose name is not known here"
 
 
 def check(given):
@@ -106,10 +99,7 @@ def _numbers_of_classes(keys, files):
     """The class that each key names; None where one of them names none."""
     if not keys or not all(isinstance(key, str) for key in keys):
         return None
-    try:
-        place = {name: number for number, name in enumerate(files().classes)}
-    except LarderError:  # they may be positions
-        return None
+    place = {name: number for number, name in enumerate(files().classes)}
     return [place[key] for key in keys] if all(key in place for key in keys) else None
 
 

@@ -1,20 +1,14 @@
-"""Lists of files as datasets: the file that stands for a list of paths, and what a list has, read by the daemon's rules
+"""Lists of files as datasets: the file that stands for a list of paths, and what the text of a dataset names
 (cache/source/list.c)."""
 
-import csv
 import hashlib
-import json
 import os
 import stat
 import tempfile
 
-import numpy as np
-
-from .errors import FormatError, InvalidArgument, NotPermitted
+from .errors import InvalidArgument, NotPermitted
 
 ENDINGS = (".csv", ".tsv", ".jsonl")
-_PATHS = ("file_name", "path", "image", "file", "filename", "file_path", "filepath", "img", "image_path", "img_path",
-          "image_name")
 _OF_FOLDER = ("metadata.csv", "metadata.jsonl")
 _MARK = "#labels="
 
@@ -75,55 +69,3 @@ def split(text):
         others = any(not entry.name.startswith(".") and (entry.is_dir() or entry.name.endswith(".tar"))
                      for entry in entries)
     return None if others else (listed, labels)
-
-
-class ListFile:
-    """The files of a list: keys, which are paths below the folder that they have in common, and labels."""
-
-    def __init__(self, path, column):
-        self._path, self._column = os.path.realpath(path), column
-        rows = list(self._objects() if path.lower().endswith(".jsonl") else self._records())
-        folder = os.path.dirname(self._path)
-        paths = [os.path.join(folder, row[0]) for row in rows]
-        paths = ["/" + "/".join(part for part in one.split("/") if part not in ("", ".")) for one in paths]
-        common = os.path.commonpath([os.path.dirname(one) for one in paths])
-        self.root = os.path.realpath(common)
-        self.keys = [one[len(common.rstrip("/")) + 1:] for one in paths]
-        self._number([row[1] for row in rows])
-
-    def path(self, index):
-        return os.path.join(self.root, self.keys[index])
-
-    def _records(self):
-        """(path, label) of each row; a label is a text, a whole number where it is one, or None."""
-        separator = "\t" if self._path.lower().endswith(".tsv") else ","
-        with open(self._path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-            rows = csv.reader(file, delimiter=separator)
-            titles = [title.lower() for title in next(rows, [])]
-            path = next((titles.index(name) for name in _PATHS if name in titles), None)
-            wanted = (self._column if self._column != "none" else "") or "label"
-            label = titles.index(wanted.lower()) if wanted.lower() in titles else None
-            if path is None:
-                raise FormatError(f"{self._path} has no column of paths")
-            for row in filter(None, rows):
-                text = row[label].strip() if label is not None and label < len(row) else ""
-                digits = text[1:] if text[:1] in ("+", "-") else text
-                yield row[path], int(text) if digits.isdecimal() and digits.isascii() else text or None
-
-    def _objects(self):
-        wanted = (self._column if self._column != "none" else "") or "label"
-        with open(self._path, encoding="utf-8-sig", errors="surrogateescape") as file:
-            for line in filter(str.strip, file):
-                row = json.loads(line)
-                yield next(row[name] for name in _PATHS if name in row), row.get(wanted)
-
-    def _number(self, labels):
-        if self._column == "none" or all(label is None for label in labels):
-            self.classes, self.labels = ["unlabelled"], np.zeros(len(labels), np.int64)
-        elif isinstance(labels[0], str):
-            self.classes = sorted(set(labels))
-            place = {name: number for number, name in enumerate(self.classes)}
-            self.labels = np.array([place[label] for label in labels], np.int64)
-        else:
-            self.labels = np.array(labels, np.int64)
-            self.classes = [str(number) for number in range(int(self.labels.max()) + 1)]

@@ -2,6 +2,7 @@
 
 import operator
 import os
+import re
 import warnings
 
 from . import _list_file, _wire, samplers, subset as subset_module
@@ -120,7 +121,19 @@ def labels_of_source(dataset, labels):
         return None
     if _list_file.split(os.fsdecode(dataset)) is not None and not os.path.isfile(os.path.expanduser(labels)):
         return labels
-    return labels if labels in ("cls", "none") or labels.startswith("json:") else None
+    if labels in ("cls", "none") or labels.startswith("json:"):
+        return labels
+    return labels if _is_shards(os.fsdecode(dataset)) and re.fullmatch(r"\w+", labels) and not os.path.isfile(labels) \
+        else None
+
+
+def _is_shards(dataset):
+    """Whether a dataset's text names tar shards; a folder of them is asked by its files."""
+    if not os.path.isdir(dataset):
+        return any(mark in dataset for mark in ("{", "*", "?", "::")) or dataset.endswith(".tar")
+    with os.scandir(dataset) as entries:
+        entries = [entry for entry in entries if not entry.name.startswith(".")]
+        return any(entry.name.endswith(".tar") for entry in entries) and not any(map(os.DirEntry.is_dir, entries))
 
 
 def with_labels(dataset, labels):
@@ -133,17 +146,27 @@ def with_labels(dataset, labels):
     return dataset + b"#labels=" + os.fsencode(labels)
 
 
-def names_of_parts(names, count, zero_copy):
-    """as_dict: one name for each part of a batch."""
+def columns(names):
+    """columns=: names of columns, in order."""
+    names = (names,) if isinstance(names, str) else tuple(names or ())
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) != len(names):
+        raise InvalidArgument(f"columns is {names!r}: give different names of columns, as loader.dataset.columns has "
+                              "them")
+    return names
+
+
+def names_of_parts(names, count, zero_copy, of_columns):
+    """as_dict: one name for each part of a batch; those of columns may be left out, which then have their own."""
     if names is None:
         return None
     if zero_copy:
         raise InvalidArgument("zero_copy gives larder.Batch objects, which are released as a whole: leave as_dict out, "
                               "or leave zero_copy out")
     names = (names,) if isinstance(names, str) else tuple(names)
+    names += of_columns if len(names) == count - len(of_columns) else ()
     if len(names) != count or len(set(names)) != count or not all(isinstance(name, str) for name in names):
         raise InvalidArgument(f"as_dict is {names!r}, and a batch has {count} parts (images, labels, then what "
-                              "with_ids and with_paths add): give each a name of its own")
+                              "with_ids, with_paths and columns add): give each a name of its own")
     return names
 
 

@@ -19,7 +19,7 @@ import weakref
 
 import numpy as np
 
-from . import _record, _wire
+from . import _columns, _record, _wire
 from ._socket import bytes_of, connect, descriptors, file_of, gone, map_arena, no_descriptor
 from ._socket_path import check_path
 from ._version import __version__
@@ -72,8 +72,8 @@ class Session:
         self._came = collections.deque()  # (type, fields) of messages that nobody has looked at
         self._turns = None     # those of the batch that comes next
         self._seq = 0
-        self._question = 0     # the seq of an open STATE_GET or CLASSES_GET
-        self._answer = None    # to it: a token, a page of classes, or the daemon's error
+        self._question = 0     # the seq of an open STATE_GET, CLASSES_GET or COLUMN_GET
+        self._answer = None    # to it: a token, a page of classes, a column, or the daemon's error
         self.done = {}         # by rank: (epoch, the history of another one that has had its share of that)
         self._leaving = False  # closes when the last zero-copy batch is released
         self._over = False     # by interrupt()
@@ -305,9 +305,14 @@ class Session:
         """Waits until the daemon has seen what was sent so far, and has said to others what they are to know of it."""
         self._ask(lambda seq: _wire.classes_get(seq, self.info.n_classes), time.monotonic() + SETTLE_S)
 
-    def _ask(self, request, deadline):
+    def ask_column(self, name, timeout_s):
+        """A column of the dataset by its name, as _columns.read has it; raises NotFound where there is none."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        return self._ask(lambda seq: _wire.column_get(seq, os.fsencode(name)), deadline, f"column {name!r}")
+
+    def _ask(self, request, deadline, what="what the ranks have taken"):
         """The answer to a question. What else comes meanwhile is kept."""
-        self._await_answer(deadline)  # to a question whose asker did not wait
+        self._await_answer(deadline, what)  # to a question whose asker did not wait
         self._answer = None
         question = self._next_seq()
         self.torn = True
@@ -317,14 +322,14 @@ class Session:
             self.torn = False  # it was not sent
             raise
         self._question, self.torn = question, False
-        self._await_answer(deadline)
+        self._await_answer(deadline, what)
         if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer
 
-    def _await_answer(self, deadline):
+    def _await_answer(self, deadline, what):
         while self._question:
-            self._wait(deadline, "what the ranks have taken")
+            self._wait(deadline, what)
             self._take_in()
 
     # ── messages ──
@@ -411,7 +416,7 @@ class Session:
         self.torn = True
         try:
             kind, seq, fields = _wire.decode(bytes(self._receive_into(fds)))
-            if kind in (_wire.STATE, _wire.CLASSES) or (kind == _wire.ERROR and seq and not fields.fatal):
+            if kind in (_wire.STATE, _wire.CLASSES, _wire.COLUMN) or (kind == _wire.ERROR and seq and not fields.fatal):
                 if seq == self._question:  # another one nobody waits for
                     self._answer = self._answer_of(kind, fields, fds)
                     self._question = 0
@@ -430,6 +435,8 @@ class Session:
     def _answer_of(self, kind, fields, fds):
         if kind == _wire.STATE:
             return self._token(fields, fds)
+        if kind == _wire.COLUMN:
+            return self._column(fields, fds)
         return self._error(fields) if kind == _wire.ERROR else fields
 
     def _token(self, fields, fds):
@@ -440,6 +447,13 @@ class Session:
             raise FormatError(f"the daemon at {self.path} sent a state without a descriptor")
         most = _TOKEN_MOST + self._sets * _record.set_bytes(self.info.dataset_samples)
         return bytes_of(self.path, fds[0], fields.n_bytes, most)
+
+    def _column(self, fields, fds):
+        if not fds and self._lost_fds:
+            return no_descriptor(f"the daemon at {self.path} passed a column")
+        if len(fds) != 1:
+            raise FormatError(f"the daemon at {self.path} sent a column without a descriptor")
+        return _columns.read(self.path, fields, fds[0])
 
     def _history(self, fields, fds):
         if len(fds) != 1:

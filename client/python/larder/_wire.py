@@ -14,7 +14,7 @@ from ._version import __version__
 from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
 
 MAGIC = 0x3152444C
-VERSION = 9
+VERSION = 10
 VERSION_OLDEST = 4  # of a daemon whose ERROR is still understood
 REQUEST_MAX = 65536
 REPLY_MAX = 200704
@@ -24,11 +24,14 @@ EPOCHS_MAX = 2**32 - 1  # of a job; what comes after the last one has a number t
 NAME_MAX = 128
 PATH_MAX = 4096
 SPEC_MAX = 24576
+COLUMN_MAX = 1024
+WIDTH_MAX = 65536
+INT64, FLOAT64, TEXT = range(3)  # kinds of columns
 COPIES_MAX = 64
 DRAWS_MAX = 2**32 - 1
 
 (HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
- STATE, DONE) = range(1, 16)
+ STATE, DONE, COLUMN_GET, COLUMN) = range(1, 18)
 
 SHUFFLES = {"dependent": 0, "strict": 1, "none": 2, True: 0, False: 2}
 BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
@@ -51,6 +54,7 @@ _NEXT = struct.Struct("<III")
 _BATCH = struct.Struct("<QIIIIIId")
 _TURNS = struct.Struct("<QI")
 _RELEASE = struct.Struct("<Q")
+_COLUMN = struct.Struct("<IIQQ")
 _ERROR = struct.Struct("<iI")
 _LENGTH = struct.Struct("<I")
 _CLASS = struct.Struct("<H")
@@ -153,6 +157,13 @@ class StateMessage(NamedTuple):
     n_bytes: int  # of the token, in the descriptor that comes with the message
 
 
+class ColumnMessage(NamedTuple):
+    kind: int     # INT64, …
+    width: int    # numbers a row
+    count: int    # rows
+    n_bytes: int  # in the descriptor that comes with the message
+
+
 class ErrorMessage(NamedTuple):
     code: int
     fatal: bool
@@ -204,6 +215,10 @@ def release(batch):
 
 def state_get(seq, epoch, batches, timeout_ms):
     return _message(STATE_GET, seq, _THREE.pack(epoch, batches, timeout_ms))
+
+
+def column_get(seq, name):
+    return _message(COLUMN_GET, seq, _text("a column's name", name, COLUMN_MAX))
 
 
 def bye():
@@ -280,6 +295,15 @@ def _decode_done(body):
     return DoneMessage(*_THREE.unpack_from(body)), _THREE.size
 
 
+def _decode_column(body):
+    kind, width, count, n_bytes = _COLUMN.unpack_from(body)
+    words = count + 1 if kind == TEXT else count * width
+    if kind > TEXT or not 1 <= width <= (1 if kind == TEXT else WIDTH_MAX) or n_bytes < words * 8 or \
+            (kind != TEXT and n_bytes != words * 8):
+        raise FormatError(f"COLUMN: {count} rows of {width} of kind {kind} do not take {n_bytes} bytes")
+    return ColumnMessage(kind, width, count, n_bytes), _COLUMN.size
+
+
 def _decode_error(body):
     code, fatal = _ERROR.unpack_from(body)
     text, end = _take_text(body, _ERROR.size)
@@ -287,7 +311,8 @@ def _decode_error(body):
 
 
 _DECODERS = {WELCOME: _decode_welcome, REGISTERED: _decode_registered, CLASSES: _decode_classes, BATCH: _decode_batch,
-             ERROR: _decode_error, TURNS: _decode_turns, STATE: _decode_state, DONE: _decode_done}
+             ERROR: _decode_error, TURNS: _decode_turns, STATE: _decode_state, DONE: _decode_done,
+             COLUMN: _decode_column}
 
 
 def decode(message):

@@ -24,8 +24,8 @@ from ._job import Job
 from ._own import Own
 from .errors import EpochsOver, InvalidArgument
 
-_PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_with_paths", "_own", "_asked_labels",
-            "_socket", "_timeout_s", "_reconnect_s", "_home_pid", "_given", "_follows_states")
+_PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_with_paths", "_columns", "_own",
+            "_asked_labels", "_socket", "_timeout_s", "_reconnect_s", "_home_pid", "_given", "_follows_states")
 
 
 _TOLD_S = 1.0  # how long what the daemon told of a job is good
@@ -113,14 +113,19 @@ class Loader:
                    up to prefetch + 1 batches may be held at a time, for which the job keeps room whoever else comes
     output         "torch", "numpy", or "auto": torch where it can be imported, and NumPy with zero_copy
     with_ids       yield (images, labels, indices): positions in the dataset's order, as ImageFolder numbers them
-    with_paths     yield the samples' paths too, last: a list of str. A packed store has names in place of files
+    with_paths     yield the samples' paths too, behind those: a list of str. A packed store and tar shards have names
+                   in place of files
+    columns        yield these columns of the dataset too, last, in this order: ["caption"] of a list, ["txt"] or
+                   ["json:caption"] of tar shards. Texts are a list of str, whole numbers int64, others float32, vectors
+                   (B, width). loader.dataset.columns has all of them, for all samples
     labels         in place of class numbers: an array or tensor with a row for each sample in the dataset's order; a
                    mapping from keys ("class/file.jpg"), paths, positions or classes; or the path of a CSV, whose lines
                    are a key, path or position and then one number or several. Whole numbers come as int64, others as
                    float32. Names in place of numbers are classes, numbered in their order: `classes` has them
-                   Of tar shards also "cls", "json:KEY" or "none": which member of a sample has its label; by default
-                   .cls where there are any
-    as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries
+                   Of tar shards also "cls", "json:KEY" (or KEY alone) or "none": which member of a sample has its
+                   label; by default .cls where there are any
+    as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries. Columns have their
+                   own names where none are given for them
     transform      a function of the script's own for each image, which is called with a tensor (an array without
                    torch; with views a tuple of them) and gives what takes its place; larder.split gives one.
                    larder.OnBatch(f): f(images, labels) is called once a batch. It runs here, last of all, for this job
@@ -139,7 +144,7 @@ class Loader:
                  augment="shared", all_files=False, relabel=False, name=None, zero_copy=False, output="auto",
                  with_ids=False, socket=None, timeout=None, pin_memory=False, rank=None, world_size=None, job=None,
                  ordered=False, weight=1.0, state=None, reconnect=60, labels=None, with_paths=False, as_dict=None,
-                 local_world_size=None, transform=None, collate_fn=None, repeat=1, sampler=None,
+                 local_world_size=None, transform=None, collate_fn=None, repeat=1, sampler=None, columns=(),
                  **foreign):
         _options.refuse(foreign)
         if name and job and name != job:
@@ -161,8 +166,9 @@ class Loader:
         self._torch = _options.want_torch(output, self._zero_copy)
         self._pin_memory = bool(pin_memory) and self._torch and _options.can_pin()
         self._with_ids, self._with_paths = bool(with_ids), bool(with_paths)
+        self._columns = _options.columns(columns)
         self._own = Own(transform, collate_fn, self._zero_copy, _options.names_of_parts(
-            as_dict, 2 + self._with_ids + self._with_paths, self._zero_copy))
+            as_dict, 2 + self._with_ids + self._with_paths + len(self._columns), self._zero_copy, self._columns))
         self._asked_labels = _labels.check(labels)
         self._socket = None if socket is None else os.path.abspath(os.path.expanduser(os.fspath(socket)))
         self._timeout_s = None if timeout is None else _options.seconds("timeout", timeout)
@@ -173,7 +179,7 @@ class Loader:
             self._load(state, 4)
         self._job.open()
         try:
-            self._content.check(self._with_paths)
+            self._content.check(self._with_paths, self._columns)
         except BaseException:
             self.close()
             raise

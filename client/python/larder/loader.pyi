@@ -71,6 +71,7 @@ class Loader:
         collate_fn: Callable[[list[Any]], Any] | None = None,
         repeat: SupportsIndex = 1,
         sampler: Weights | Balanced | None = None,
+        columns: str | Iterable[str] = (),
         **foreign: Any,
     ) -> None: ...
     def __len__(self) -> int: ...

@@ -1,5 +1,6 @@
 /* fuzz_list_rows.c: proves that no list makes list_rows read outside it, give a row without a path, or not come to an
- * end. The first byte says which form it has, and whether a column of labels is named. */
+ * end, and that its columns have a row for each of its rows. The first byte says which form it has, and whether a
+ * column of labels is named. */
 #include <string.h>
 
 #include "cache/source/list_rows.h"
@@ -9,10 +10,10 @@
 size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
 {
     static const char *const texts[] = {
-        "\1path,label,more\na/b.jpg,3,x\n\"c \"\"d\"\".jpg\",cat,\"two\nlines\"\r\n,,\n\ne.jpg\n",
+        "\1path,label,more\na/b.jpg,3,1.5\n\"c \"\"d\"\".jpg\",cat,\"two\nlines\"\r\n,,\n\ne.jpg\n",
         "\5\xef\xbb\xbf"
         "breed\tfile_name\nbeagle\tx.png\r\npug\ty.png",
-        "\2{\"path\": \"a.jpg\", \"label\": 7}\n\n{\"image\": \"b\\u00e4.jpg\", \"label\": \"cat\", \"label2\": [1]}\n",
+        "\2{\"path\": \"a.jpg\", \"label\": 7}\n\n{\"image\": \"b\\u00e4.jpg\", \"label\": \"cat\", \"more\": [1]}\n",
         "\6{\"file\": \"a\", \"breed\": -1}\r\n"};
     if (number >= sizeof texts / sizeof *texts)
         return 0;
@@ -22,6 +23,17 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
     return len;
 }
 
+static void finish(struct cells *cells, size_t rows)
+{
+    struct column column;
+    if (cells_finish(cells, &column))
+        return;
+    CHECK(column.count == rows && column.width > 0 && column.words);
+    for (uint64_t i = 0; column.kind == COLUMN_TEXT && i < column.count; i++)
+        CHECK(column.words[i] <= column.words[i + 1]);
+    column_free(&column);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const enum list_form forms[] = {LIST_TSV, LIST_CSV, LIST_JSONL};
@@ -29,15 +41,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct list_row row;
     struct error err;
     bool there = true;
+    struct cells cells = {.bytes_max = 1 << 20}, names = {.bytes_max = 1 << 20};
+    size_t count = 0;
+    int code = 0;
     if (size == 0 ||
         list_rows_begin(forms[(data[0] & 3) % 3], data + 1, size - 1, data[0] & 4 ? "breed" : "", &rows, &err))
         return 0;
-    for (size_t count = 0, before = 0; list_rows_next(rows, &row, &there, &err) == 0 && there; count++) {
+    bool more = list_rows_want(rows, "more") == 0;
+    for (size_t before = 0; !code && list_rows_next(rows, &row, &there, &err) == 0 && there; count++) {
         CHECK(count < size && row.line > before);
         CHECK(*row.path && strlen(row.path) <= size);
         CHECK(!row.label || strlen(row.label) <= size);
         before = row.line;
+        code = more ? list_rows_cell(rows, &cells) : cells_add_none(&cells);
+        code = code ? code : list_rows_names(rows, &names);
     }
     list_rows_end(rows);
+    finish(&cells, cells.count);
+    finish(&names, names.count);
     return 0;
 }

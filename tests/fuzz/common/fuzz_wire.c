@@ -83,6 +83,8 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         {.type = WIRE_TURNS, .turns = {.batch = 42, .count = 2, .turns = turns}},
         {.type = WIRE_STATE_GET, .seq = 4, .state_get = {.epoch = 1, .batches = 3, .timeout_ms = 10000}},
         {.type = WIRE_STATE, .seq = 4, .state = {.n_bytes = 4096}},
+        {.type = WIRE_COLUMN_GET, .seq = 5, .column_get = {.name = text("caption")}},
+        {.type = WIRE_COLUMN, .seq = 5, .column = {WIRE_COLUMN_TEXT, 1, 600, 9000}},
         {.type = WIRE_NEXT, .next = {.epoch = 1, .awaited = 2}},
         {.type = WIRE_NEXT, .version = 5, .next = {.epoch = 1, .credits = 2}},
         {.type = WIRE_REGISTERED, .registered = {.layout = pair, .sample_bytes = 150534}},

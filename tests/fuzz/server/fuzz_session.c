@@ -91,8 +91,8 @@ static void send_raw(struct party *party, bool framed)
  * descriptors. */
 static void send_lawful(struct party *party)
 {
-    static const uint8_t types[] = {WIRE_HELLO, WIRE_REGISTER, WIRE_REGISTER,  WIRE_CLASSES_GET,
-                                    WIRE_NEXT,  WIRE_RELEASE,  WIRE_STATE_GET, WIRE_BYE};
+    static const uint8_t types[] = {WIRE_HELLO,   WIRE_REGISTER,  WIRE_REGISTER, WIRE_CLASSES_GET, WIRE_NEXT,
+                                    WIRE_RELEASE, WIRE_STATE_GET, WIRE_BYE,      WIRE_COLUMN_GET};
     uint8_t which = u8() % sizeof types, a = u8(), b = u8(), buf[256];
     bool with_state = which == 2;
     size_t len;
@@ -113,6 +113,7 @@ static void send_lawful(struct party *party)
         break;
     case WIRE_RELEASE: msg.release.batch = b; break;
     case WIRE_STATE_GET: msg.state_get = (struct wire_state_get){.epoch = b, .batches = a, .timeout_ms = 5}; break;
+    case WIRE_COLUMN_GET: msg.column_get.name = (struct wire_text){.data = "caption", .len_bytes = 1 + a % 7}; break;
     default: break;
     }
     if (wire_encode(&msg, buf, sizeof buf, &len) == 0) /* version 4 has not all of them, and not all are right */

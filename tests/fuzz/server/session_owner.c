@@ -1,4 +1,5 @@
 /* session_owner.c: the owner of fuzz_session. It notes what the session tells it, and answers only what it is asked. */
+#include <string.h>
 #include <unistd.h>
 
 #include "common/check.h"
@@ -33,11 +34,18 @@ static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct s
     party->told = true;
 }
 
+/* Whether a question is open that has this number. */
+static bool is_open(const struct party *party, uint32_t seq)
+{
+    return (party->classes && party->classes_seq == seq) || (party->state && party->state_seq == seq) ||
+           (party->column && party->column_seq == seq);
+}
+
 static void on_classes(void *ctx, uint64_t client, uint32_t seq, uint32_t first)
 {
     (void)first;
     struct party *party = registered(ctx, client);
-    CHECK(!party->classes && !(party->state && party->state_seq == seq));
+    CHECK(!party->classes && !is_open(party, seq));
     party->classes = true;
     party->classes_seq = seq;
 }
@@ -70,9 +78,18 @@ static void on_state_get(void *ctx, uint64_t client, uint32_t seq, const struct 
 {
     (void)get;
     struct party *party = registered(ctx, client);
-    CHECK(!party->state && seq != 0 && party->version > 4 && !(party->classes && party->classes_seq == seq));
+    CHECK(!party->state && seq != 0 && party->version > 4 && !is_open(party, seq));
     party->state = true;
     party->state_seq = seq;
+}
+
+static void on_column_get(void *ctx, uint64_t client, uint32_t seq, const struct wire_text *name)
+{
+    struct party *party = registered(ctx, client);
+    CHECK(!party->column && seq != 0 && party->version > 9 && !is_open(party, seq));
+    CHECK(name->len_bytes > 0 && name->len_bytes <= WIRE_COLUMN_MAX && !memchr(name->data, 0, name->len_bytes));
+    party->column = true;
+    party->column_seq = seq;
 }
 
 static void on_gone(void *ctx, uint64_t client)
@@ -116,6 +133,18 @@ static void answer_state(struct play *play, struct party *party, uint8_t how)
         session_send_fd(play->session, party->id, &msg, dup(play->memory_fd));
 }
 
+static void answer_column(struct play *play, struct party *party, uint8_t how)
+{
+    if (!party->column)
+        return;
+    party->column = false;
+    struct wire_message msg = {.type = WIRE_COLUMN, .seq = party->column_seq, .column = {WIRE_COLUMN_TEXT, 1, 0, 8}};
+    if (how % 4 == 3)
+        session_send_error(play->session, party->id, party->column_seq, LARDER_ENOENT, false, "no such column");
+    else
+        session_send_fd(play->session, party->id, &msg, dup(play->memory_fd));
+}
+
 static void send_batch(struct play *play, struct party *party, uint8_t how)
 {
     static const uint32_t counts[] = {0, 1, 3, WIRE_BATCH_MAX};
@@ -152,16 +181,18 @@ struct session_handlers play_handlers(struct play *play)
                                      .on_next = on_next,
                                      .on_release = on_release,
                                      .on_state_get = on_state_get,
+                                     .on_column_get = on_column_get,
                                      .on_gone = on_gone};
 }
 
 /* The owner may hear late that a client has gone, and answer it all the same. */
 void play_owner(struct play *play, struct party *party, uint8_t what, uint8_t how)
 {
-    switch (what % 6) {
+    switch (what % 7) {
     case 0: answer_registration(play, party, how); break;
     case 1: answer_classes(play, party); break;
     case 2: answer_state(play, party, how); break;
+    case 6: answer_column(play, party, how); break;
     case 3: session_send_error(play->session, party->id, 0, LARDER_EIO, how == 255, "a job's own failure"); break;
     default:
         /* Once in a while more than a client may hold. */

@@ -15,8 +15,8 @@ struct party {
     bool spoke;       /* it has sent something */
     /* what the owner knows */
     bool told, gone, answered, registered;
-    bool begun, over, classes, state;
-    uint32_t epoch, credits, classes_seq, state_seq;
+    bool begun, over, classes, state, column;
+    uint32_t epoch, credits, classes_seq, state_seq, column_seq;
 };
 
 struct play {

@@ -12,7 +12,7 @@ from system import SLOW, larder
 
 MAGIC, RECORD_MAGIC = 0x3152444C, 0x5352444C
 (HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
- STATE) = range(1, 15)
+ STATE, DONE, COLUMN_GET, COLUMN) = range(1, 18)
 DEPENDENT, STRICT, NONE = range(3)
 DROP_LAST, HOLD, HAS_STATE = 1, 32, 64
 REPLY_MAX = 200704
@@ -161,6 +161,7 @@ class Client:
         body = struct.pack("<8IQd", batch_size, prefetch, world_size, rank, epochs, shuffle, bad_policy,
                            flags | (HAS_STATE if fds else 0), seed, 1.0)
         body += struct.pack("<2I", 0, 0) if self.version >= 5 else b""  # all ranks are here
+        body += struct.pack("<2IQ", 0, 0, 0) if self.version >= 9 else b""  # each sample once
         pipeline = pipeline if isinstance(pipeline, dict) else list(pipeline)
         body += (text(name.encode()) + text(dataset.encode()) + text(json.dumps(pipeline).encode()) +
                  text(json.dumps(subset).encode() if subset else b""))

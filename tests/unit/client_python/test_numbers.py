@@ -7,7 +7,7 @@ import numpy as np
 from support import Case, larder, main
 
 from larder import _labels
-from larder._dataset import Files
+from larder._columns import Files
 
 WHOLE, FRACTIONS = np.int64, np.float32
 
@@ -55,7 +55,9 @@ class Labels(Case):
                 self.placed(dict.fromkeys(keys, 1))
 
     def placed(self, given):
-        return _labels.of_dataset(_labels.check(given), 1, lambda: Files(self.folder, False), False)
+        columns = {"__root__": [self.folder], "__path__": [self.folder + "/cat/1.jpg"], "__key__": ["cat/1.jpg"],
+                   "__classes__": ["cat"], "__label__": np.zeros(1, np.int64)}
+        return _labels.of_dataset(_labels.check(given), 1, lambda: Files(columns.get, self.folder), False)
 
 
 class Arguments(Case):

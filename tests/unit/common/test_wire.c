@@ -136,6 +136,11 @@ static void add_requests(void)
     add((struct wire_message){.type = WIRE_STATE_GET});
     add((struct wire_message){.type = WIRE_STATE_GET,
                               .state_get = {.epoch = UINT32_MAX, .batches = 7, .timeout_ms = UINT32_MAX}});
+    add((struct wire_message){.type = WIRE_COLUMN_GET, .column_get = {.name = text_of(1)}});
+    add((struct wire_message){.type = WIRE_COLUMN_GET, .column_get = {.name = text_of(WIRE_COLUMN_MAX)}});
+    add((struct wire_message){.type = WIRE_COLUMN, .column = {WIRE_COLUMN_INT64, 1, 0, 0}});
+    add((struct wire_message){.type = WIRE_COLUMN, .column = {WIRE_COLUMN_FLOAT64, WIRE_WIDTH_MAX, 3, 1572864}});
+    add((struct wire_message){.type = WIRE_COLUMN, .column = {WIRE_COLUMN_TEXT, 1, UINT32_MAX, INT64_MAX}});
     add((struct wire_message){.type = WIRE_BYE});
     add((struct wire_message){.type = WIRE_REGISTER,
                               .version = 4,
@@ -282,6 +287,8 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
     case WIRE_STATE_GET: return SAME(state_get.epoch) && SAME(state_get.batches) && SAME(state_get.timeout_ms);
     case WIRE_STATE: return SAME(state.n_bytes);
     case WIRE_DONE: return SAME(done.epoch) && SAME(done.rank) && SAME(done.n_bytes);
+    case WIRE_COLUMN_GET: return same_text(&a->column_get.name, &b->column_get.name);
+    case WIRE_COLUMN: return SAME(column.kind) && SAME(column.width) && SAME(column.count) && SAME(column.n_bytes);
     }
     return false;
 }
@@ -327,24 +334,24 @@ static void assert_bytes(const struct wire_message *msg, const uint8_t *expected
 static void has_known_bytes(void **state)
 {
     (void)state;
-    uint8_t hello[] = {'L', 'D',  'R',  '1',  9,    0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
+    uint8_t hello[] = {'L', 'D',  'R',  '1',  10,   0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
                        0,   0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
     static const uint8_t batch[] = {
-        'L', 'D',  'R', '1',  9, 0, 8, 0, 0, 0, 0, 0,    80, 0, 0,  0, 8, 7,  6,  5, 4, 3, 2,    1,    9,    0,   0,
-        0,   10,   0,   0,    0, 1, 0, 0, 0, 1, 0, 0,    0,  7, 0,  0, 0, 13, 0,  0, 0, 0, 0,    0,    0,    0,   0,
-        4,   0x40, 0,   0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2,  0, 11, 0, 0, 0,  12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+        'L', 'D',  'R', '1',  10, 0, 8, 0, 0, 0, 0, 0,    80, 0, 0,  0, 8, 7,  6,  5, 4, 3, 2,    1,    9,    0,   0,
+        0,   10,   0,   0,    0,  1, 0, 0, 0, 1, 0, 0,    0,  7, 0,  0, 0, 13, 0,  0, 0, 0, 0,    0,    0,    0,   0,
+        4,   0x40, 0,   0x10, 0,  0, 1, 0, 0, 0, 0, 0x4c, 2,  0, 11, 0, 0, 0,  12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
     static const uint8_t batch_4[] = {
         'L', 'D',  'R', '1', 4, 0, 8, 0, 0, 0,    0, 0, 76, 0, 0, 0, 8,  7, 6, 5, 4,    3,    2,    1,   9, 0,
         0,   0,    10,  0,   0, 0, 1, 0, 0, 0,    1, 0, 0,  0, 7, 0, 0,  0, 0, 0, 0,    0,    0,    0,   4, 0x40,
         0,   0x10, 0,   0,   1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
-    static const uint8_t turn[] = {'L', 'D', 'R', '1', 9, 0, 12, 0, 0, 0, 0, 0, 36, 0, 0, 0, 9, 0,
-                                   0,   0,   0,   0,   0, 0, 1,  0, 0, 0, 4, 0, 0,  0, 8, 0, 0, 0};
-    static const uint8_t get[] = {'L', 'D', 'R', '1', 9, 0, 13, 0, 3, 0, 0, 0, 28, 0,
-                                  0,   0,   1,   0,   0, 0, 2,  0, 0, 0, 4, 0, 0,  0};
-    static const uint8_t next[] = {'L', 'D', 'R', '1', 9, 0, 7, 0, 0, 0, 0, 0, 28, 0,
-                                   0,   0,   9,   0,   0, 0, 2, 0, 0, 0, 3, 0, 0,  0};
+    static const uint8_t turn[] = {'L', 'D', 'R', '1', 10, 0, 12, 0, 0, 0, 0, 0, 36, 0, 0, 0, 9, 0,
+                                   0,   0,   0,   0,   0,  0, 1,  0, 0, 0, 4, 0, 0,  0, 8, 0, 0, 0};
+    static const uint8_t get[] = {'L', 'D', 'R', '1', 10, 0, 13, 0, 3, 0, 0, 0, 28, 0,
+                                  0,   0,   1,   0,   0,  0, 2,  0, 0, 0, 4, 0, 0,  0};
+    static const uint8_t next[] = {'L', 'D', 'R', '1', 10, 0, 7, 0, 0, 0, 0, 0, 28, 0,
+                                   0,   0,   9,   0,   0,  0, 2, 0, 0, 0, 3, 0, 0,  0};
     static const uint8_t next_5[] = {'L', 'D', 'R', '1', 5, 0, 7, 0, 0, 0, 0, 0, 24, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0};
-    static const uint8_t token[] = {'L', 'D', 'R', '1', 9, 0, 14, 0, 3, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0};
+    static const uint8_t token[] = {'L', 'D', 'R', '1', 10, 0, 14, 0, 3, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0};
     struct wire_message msg = {.type = WIRE_HELLO, .seq = 0x01020304, .hello = {.pid = 0x12345678}};
     msg.hello.client = (struct wire_text){.data = "c/0.1!", .len_bytes = 6};
     assert_bytes(&msg, hello, sizeof hello);

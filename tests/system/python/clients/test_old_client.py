@@ -125,7 +125,7 @@ class Versions(Case):
         cases = (((crop,), (6, 4, 3, 0, 0), 72, [(0, 0, 3, 6, 4, 3, 0, 0)]),
                  ((crop, made, {"layout": {"layout": "CHW"}}), (6, 4, 3, 1, 1), 144, [(1, 1, 3, 3, 6, 4, 0, 0)]),
                  ((), (0, 0, 0, 0, 0), max(map(os.path.getsize, files_of(folder))), []))
-        for version in range(4, 9):
+        for version in range(4, 11):
             for pipeline, image, sample_bytes, fields in cases:
                 with self.subTest(version=version, pipeline=pipeline):
                     client = raw.Client(daemon.socket, version)

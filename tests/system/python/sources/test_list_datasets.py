@@ -108,6 +108,21 @@ class Lists(Case):
         with self.loader(self.daemon(), path) as loader:
             self.assertEqual(len(self.samples(loader)), COUNT)
 
+    def test_rewritten(self):
+        """A list that was written anew with as many bytes, and its time set back, is another one too."""
+        daemon = self.daemon()
+        for label in (1, 2):
+            path = self.write("x.csv", "path,label", *(f"{file},{label}" for file in self.files))
+            os.utime(path, (1e9, 1e9))
+            with self.loader(daemon, path) as loader:
+                self.assertEqual({label for _, label in self.samples(loader)}, {label})
+
+    def test_words(self):
+        """Classes may be called as no numbers are."""
+        path = self.write("x.csv", "path,label", f"{self.files[0]},nan", f"{self.files[1]},inf", f"{self.files[2]},0x1")
+        with self.loader(self.daemon(), path) as loader:
+            self.assertEqual(loader.classes, ["0x1", "inf", "nan"])
+
     def test_refused(self):
         """What cannot be used is refused with the line."""
         daemon, file = self.daemon(), self.files[0]

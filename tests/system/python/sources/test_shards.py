@@ -118,8 +118,13 @@ class Shards(Case):
         loader = self.loader(daemon, path, labels=np.arange(20) * 10)
         for _, labels, indices in loader:
             self.assertEqual(labels.tolist(), [index * 10 for index in indices.tolist()])
-        with self.assertRaisesRegex(larder.InvalidArgument, "with_ids=True"):
-            loader.dataset.samples
+        self.assertEqual(loader.dataset.samples, [(f"{path}/{n}.jpg", 10 * n) for n in range(20)])
+        for keys in ("{}", "json.tar/{}", "json.tar/{}.jpg"):
+            loader = self.loader(daemon, path, labels={keys.format(n): n + 1 for n in range(20)})
+            self.assertEqual(loader.dataset.targets, list(range(1, 21)))
+        with self.assertRaisesRegex(larder.NotFound, "is no sample of"):
+            self.loader(daemon, path, labels={f"{n}.png": n for n in range(20)})
+        self.assertEqual(self.loader(daemon, path, labels="kind").classes, ["even", "odd"])
         with self.assertRaisesRegex(larder.InvalidArgument, "it has no nothing"):
             self.loader(daemon, path, labels="json:nothing")
 

@@ -155,7 +155,8 @@ static void test_refusals(void **state)
     assert_refused(below("nowhere/*.tar"), LARDER_ENOENT, "nowhere");
     assert_refused(below("s/x.tar.gz"), LARDER_EINVAL, "gunzip");
     assert_refused(below("s/t-{0..1000000000}.tar"), LARDER_ELIMIT, "1,048,576 shards");
-    assert_refused(below("s#labels=else"), LARDER_EINVAL, "cls, json:KEY or none");
+    assert_refused(below("s#labels=else"), LARDER_EINVAL, "it has no else");
+    assert_refused(below("s#labels=json:"), LARDER_EINVAL, "cls, json:KEY, KEY or none");
     assert_refused(below("s#labels=json:key"), LARDER_EINVAL, "it has no key");
     assert_int_equal(catalog_open_files(the_catalog, below("s"), &none, &err), LARDER_EINVAL);
     tar_block(&tar, 'S', "holes.jpg", 0);

@@ -136,6 +136,7 @@ void sample_status_fill(struct daemon_status *status)
         .settings = {.workers = 4, .loaders = 8, .job_quota = 0.5, .classes = 1},
         .governor = {.preparers = 3, .loaders = 9, .prepare_rate = 1500.5, .load_rate = 0, .moves = 12},
         .history_bytes = 5000000,
+        .columns_bytes = 6000000,
         .steps = {.counts = {[3] = 3, [4] = 1}, .sum_s = 0.005, .longest_s = 0.002},
         .bad_reasons = {NULL, "unreadable", "not_an_image", "corrupt"},
         .n_jobs = 2,

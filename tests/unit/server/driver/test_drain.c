@@ -56,7 +56,7 @@ static int begin(void **state)
                                    .inbox = fixture.inbox,
                                    .drained = drained,
                                    .left = left};
-    if (driver_create(&config, &fixture.driver, &err) || driver_start(fixture.driver, NULL, NULL, &err))
+    if (driver_create(&config, &fixture.driver, &err) || driver_start(fixture.driver, NULL, NULL, NULL, &err))
         fail_msg("%s", err.text);
     *state = &fixture;
     return 0;

@@ -1,0 +1,145 @@
+/* columns.c: the columns of a dataset that somebody has asked for, each in a memfd, so that all jobs have the same
+ * memory. They are kept while the dataset has a user. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cache/catalog/catalog_priv.h"
+#include "common/check.h"
+#include "common/memfd.h"
+#include "common/wire.h"
+
+_Static_assert(COLUMN_WHOLE == (int)WIRE_COLUMN_INT64 && COLUMN_REAL == (int)WIRE_COLUMN_FLOAT64 &&
+                   COLUMN_TEXT == (int)WIRE_COLUMN_TEXT && COLUMN_WIDTH_MAX == WIRE_WIDTH_MAX,
+               "clients are sent columns as they are here");
+
+struct kept_column {
+    struct kept_column *next;
+    char *name;
+    struct dataset_column of; /* its fd is owned */
+};
+
+static atomic_ullong kept_bytes; /* of all datasets; relaxed, for it is only shown */
+
+uint64_t dataset_columns_bytes(void)
+{
+    return atomic_load_explicit(&kept_bytes, memory_order_relaxed);
+}
+
+static void count(struct columns *columns, uint64_t bytes, bool more)
+{
+    columns->bytes += more ? bytes : -bytes;
+    atomic_fetch_add_explicit(&kept_bytes, more ? bytes : -bytes, memory_order_relaxed);
+}
+
+void columns_init(struct columns *columns)
+{
+    CHECK(pthread_mutex_init(&columns->lock, NULL) == 0);
+}
+
+void columns_drop(struct columns *columns)
+{
+    pthread_mutex_lock(&columns->lock);
+    struct kept_column *kept = columns->first;
+    columns->first = NULL;
+    count(columns, columns->bytes, false);
+    pthread_mutex_unlock(&columns->lock);
+    while (kept) {
+        struct kept_column *next = kept->next;
+        close(kept->of.fd);
+        free(kept->name);
+        free(kept);
+        kept = next;
+    }
+}
+
+void columns_destroy(struct columns *columns)
+{
+    columns_drop(columns);
+    pthread_mutex_destroy(&columns->lock);
+}
+
+/* Gives a kept column, with a descriptor that is the caller's. */
+static int give(const struct dataset_column *kept, struct dataset_column *out, struct error *err)
+{
+    int fd = fcntl(kept->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return error_set(err, LARDER_ELIMIT,
+                         "the daemon has no place for one more descriptor: raise its limit on open files (ulimit -n)");
+    *out = *kept;
+    out->fd = fd;
+    return 0;
+}
+
+static const struct kept_column *find_locked(const struct columns *columns, const char *name)
+{
+    const struct kept_column *kept = columns->first;
+    while (kept && strcmp(kept->name, name) != 0)
+        kept = kept->next;
+    return kept;
+}
+
+static int make(const struct source *source, const char *name, uint64_t bytes_max, const struct interrupt *interrupt,
+                struct dataset_column *out, struct error *err)
+{
+    struct column column;
+    int code = source_column(source, name, bytes_max, interrupt, &column, err);
+    if (code)
+        return code;
+    uint64_t words = column_words(&column) * sizeof *column.words;
+    *out = (struct dataset_column){
+        .kind = column.kind, .width = column.width, .count = column.count, .bytes = column_bytes(&column)};
+    const struct iovec parts[] = {{column.words, words}, {column.texts, out->bytes - words}};
+    code = memfd_sealed("larder-column", "a column", parts, 2, &out->fd, err);
+    column_free(&column);
+    return code;
+}
+
+/* Keeps a column that was made, and takes its descriptor over. Another thread may have made the same meanwhile. */
+static int keep(struct columns *columns, const char *name, const struct dataset_column *made,
+                struct dataset_column *out, struct error *err)
+{
+    struct kept_column *fresh = malloc(sizeof *fresh);
+    char *copy = strdup(name);
+    if (!fresh || !copy) {
+        free(fresh);
+        free(copy);
+        close(made->fd);
+        return error_set(err, LARDER_ENOMEM, "out of memory for a column");
+    }
+    *fresh = (struct kept_column){.name = copy, .of = *made};
+    pthread_mutex_lock(&columns->lock);
+    const struct kept_column *kept = find_locked(columns, name);
+    if (!kept) {
+        fresh->next = columns->first;
+        kept = columns->first = fresh;
+        fresh = NULL;
+        count(columns, made->bytes, true);
+    }
+    int code = give(&kept->of, out, err);
+    pthread_mutex_unlock(&columns->lock);
+    if (fresh) {
+        close(fresh->of.fd);
+        free(fresh->name);
+        free(fresh);
+    }
+    return code;
+}
+
+int dataset_column(struct dataset *dataset, const char *name, uint64_t bytes_max, const struct interrupt *interrupt,
+                   struct dataset_column *out, struct error *err)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    struct columns *columns = &dataset->columns;
+    struct dataset_column made;
+    pthread_mutex_lock(&columns->lock);
+    const struct kept_column *kept = find_locked(columns, name);
+    int code = kept ? give(&kept->of, out, err) : 0;
+    uint64_t left = bytes_max - (columns->bytes < bytes_max ? columns->bytes : bytes_max);
+    pthread_mutex_unlock(&columns->lock);
+    if (kept)
+        return code;
+    code = make(dataset->source, name, left, interrupt, &made, err);
+    return code ? code : keep(columns, name, &made, out, err);
+}

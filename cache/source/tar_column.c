@@ -1,0 +1,87 @@
+/* tar_column.c: the columns of tar shards: what the members beside the images say. The shards are read again, for few
+ * ask for their columns, and what is found must be what was indexed. */
+#include <string.h>
+
+#include "cache/file.h"
+#include "cache/source/tar_priv.h"
+
+/* Whether a shard has the samples that were indexed of it, from `first` on. */
+static bool same_samples(const struct index *index, size_t first, const struct index *part)
+{
+    if (part->sample_count > index->sample_count - first)
+        return false;
+    for (size_t i = 0; i < part->sample_count; i++) {
+        const struct index_sample *was = &index->samples[first + i], *is = &part->samples[i];
+        const struct index_place *place = &index->places[first + i];
+        if (was->size != is->size || place->offset != part->places[i].offset ||
+            strcmp(index->strings + was->key, part->strings + is->key) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Appends what the shards have. *met: a sample has a cell. */
+static int gather(const struct tar_walk *walk, const struct index *index, struct cells *cells, bool *met)
+{
+    size_t first = 0;
+    int code = 0;
+    for (size_t i = 0; !code && i < walk->shards.count; first += walk->parts[i++].sample_count) {
+        const struct index *part = &walk->parts[i];
+        if (!same_samples(index, first, part))
+            return LARDER_ECHANGED;
+        for (size_t j = 0; !code && j < part->sample_count; j++) {
+            uint64_t cell = walk->found[i].cells[j];
+            *met |= cell != TAR_NO_CELL;
+            code = cell == TAR_NO_CELL ? cells_add_none(cells)
+                                       : tar_cell_add(walk->column, part->strings + cell, cells);
+        }
+    }
+    return code || first == index->sample_count ? code : LARDER_ECHANGED;
+}
+
+static int read_column(struct tar_walk *walk, const struct source *source, struct cells *cells, struct error *err)
+{
+    struct stat st;
+    size_t len;
+    struct shown shown;
+    bool met = false;
+    int code = tar_labels_parse(tar_text_labels(walk->text, &len), &walk->labels, err);
+    if (!code)
+        code = tar_walk_open(walk, &st, err);
+    if (!code)
+        code = tar_walk_run(walk, st.st_dev, err);
+    if (!code)
+        code = gather(walk, &source->index, cells, &met);
+    if (code == LARDER_ECHANGED)
+        return error_set(err, code, "%s changed since it was indexed: make the Loader anew",
+                         path_shown(walk->text, &shown));
+    return code || met ? code : LARDER_ENOENT;
+}
+
+/* The keys as webdataset has them: members' names up to the first dot behind the last slash. */
+static int add_keys(const struct source *source, struct cells *cells)
+{
+    const struct index *index = &source->index;
+    int code = 0;
+    for (size_t i = 0; !code && i < index->sample_count; i++) {
+        const char *shard = index->strings + index->blobs[index_blob_of(index, i)].path;
+        const char *member = index->strings + index->samples[i].key + strlen(shard) + 1;
+        size_t len = strlen(member), key_len;
+        code = cells_add_text(cells, member, tar_name_split(member, len, &key_len) ? key_len : len);
+    }
+    return code;
+}
+
+int tar_column(const struct source *source, const char *name, const struct interrupt *interrupt, struct cells *cells,
+               struct error *err)
+{
+    struct tar_walk walk = {
+        .interrupt = interrupt, .text = source->index.text, .root = source->index.root, .root_fd = -1, .column = name};
+    if (strcmp(name, COLUMN_KEY) == 0)
+        return add_keys(source, cells);
+    if (strncmp(name, "__", 2) == 0) /* no part is called so, and shards do not say which columns they have */
+        return LARDER_ENOENT;
+    int code = read_column(&walk, source, cells, err);
+    tar_walk_close(&walk);
+    return code;
+}
