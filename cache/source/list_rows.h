@@ -14,12 +14,23 @@ enum list_form { LIST_NONE, LIST_CSV, LIST_TSV, LIST_JSONL };
 #define LIST_FIELD_BYTES_MAX 65536u
 #define LIST_COLUMNS_MAX 4096u
 
+/* Where a sample lies in its file, of a row of a list that has the columns offset and bytes. */
+struct list_place {
+    uint64_t offset, bytes; /* their sum is INT64_MAX at most */
+    bool has_crc32;
+    uint32_t crc32;  /* of its bytes, as zlib's */
+    const char *raw; /* it is pixels of this shape (pixels.h); NULL: a file of some format */
+    const char *key; /* its name in the file; NULL: it has none */
+};
+
 /* One row, as far as it matters. The texts lie in the reader, until the next row is read. */
 struct list_row {
     size_t line; /* in which it begins, from 1 */
     const char *path;
     const char *label; /* NULL: the list has no labels, or the row has none */
     bool named;        /* the label is a name, whatever it looks like */
+    bool placed;       /* it has a place: all rows of a list have one, or none has */
+    struct list_place place;
 };
 
 struct list_rows;

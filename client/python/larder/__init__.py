@@ -20,6 +20,7 @@ _HOMES = {
     **dict.fromkeys(("Classes", "Fraction", "Indices", "List", "Range", "Subset"), "subset"),
     **dict.fromkeys(("Balanced", "Weights"), "samplers"),
     "Parts": "_parts",
+    "index": "_index",
     **dict.fromkeys(("from_torchvision", "split"), "_torchvision"),
     "to_device": "_device",
     "OnBatch": "_own",

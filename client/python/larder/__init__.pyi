@@ -1,5 +1,6 @@
 from . import recipes as recipes
 from ._device import to_device as to_device
+from ._index import index as index
 from ._own import OnBatch as OnBatch
 from ._torchvision import from_torchvision as from_torchvision, split as split
 from ._version import __version__ as __version__
@@ -39,7 +40,7 @@ __all__ = [
     "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "__version__", "Operator", "View",
+    "VersionMismatch", "from_torchvision", "split", "index", "to_device", "OnBatch", "__version__", "Operator", "View",
     "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
     "Resize", "ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "CenterCrop", "CornerCrop", "CenterCropOrPad",

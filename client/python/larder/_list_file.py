@@ -77,8 +77,14 @@ def split(text):
     return None if others else (listed, labels)
 
 
+def _inner(offset, key):
+    """What a sample's key has behind its file's path, as the daemon makes it (cache/source/list_places.c)."""
+    return f"/{key}" if key not in (None, "") else f"/@{int(offset)}"
+
+
 class ListFile:
-    """The files of a list: keys, which are paths below the folder that they have in common, and labels."""
+    """The files of a list: keys, which are paths below the folder that they have in common, and labels. Where a list
+    has places in files, a key is the file's path and the sample's name in it, or @ and its offset."""
 
     def __init__(self, path, column):
         self._path, self._column = os.path.realpath(path), column
@@ -86,16 +92,16 @@ class ListFile:
         folder = os.path.dirname(self._path)
         paths = [os.path.join(folder, row[0]) for row in rows]
         paths = ["/" + "/".join(part for part in one.split("/") if part not in ("", ".")) for one in paths]
-        common = os.path.commonpath([os.path.dirname(one) for one in paths])
+        common = os.path.commonpath({os.path.dirname(one) for one in paths})
         self.root = os.path.realpath(common)
-        self.keys = [one[len(common.rstrip("/")) + 1:] for one in paths]
+        self.keys = [one[len(common.rstrip("/")) + 1:] + row[2] for one, row in zip(paths, rows)]
         self._number([row[1] for row in rows])
 
     def path(self, index):
         return os.path.join(self.root, self.keys[index])
 
     def _records(self):
-        """(path, label) of each row; a label is a text, a whole number where it is one, or None."""
+        """(path, label, name in the file) of each row; a label is a text, a whole number where it is one, or None."""
         separator = "\t" if self._path.lower().endswith(".tsv") else ","
         with open(self._path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
             rows = csv.reader(file, delimiter=separator)
@@ -105,17 +111,23 @@ class ListFile:
             label = titles.index(wanted.lower()) if wanted.lower() in titles else None
             if path is None:
                 raise FormatError(f"{self._path} has no column of paths")
+            place = [titles.index(name) if name in titles else None for name in ("offset", "bytes", "key")]
             for row in filter(None, rows):
                 text = row[label].strip() if label is not None and label < len(row) else ""
                 digits = text[1:] if text[:1] in ("+", "-") else text
-                yield row[path], int(text) if digits.isdecimal() and digits.isascii() else text or None
+                offset, size, key = (row[at] if at is not None and at < len(row) else None for at in place)
+                yield (row[path], int(text) if digits.isdecimal() and digits.isascii() else text or None,
+                       "" if None in place[:2] else _inner(offset, key))
 
     def _objects(self):
         wanted = (self._column if self._column != "none" else "") or "label"
         with open(self._path, encoding="utf-8-sig", errors="surrogateescape") as file:
+            placed = None
             for line in filter(str.strip, file):
                 row = json.loads(line)
-                yield next(row[name] for name in _PATHS if name in row), row.get(wanted)
+                placed = "offset" in row and "bytes" in row if placed is None else placed
+                yield (next(row[name] for name in _PATHS if name in row), row.get(wanted),
+                       _inner(row["offset"], row.get("key")) if placed else "")
 
     def _number(self, labels):
         if self._column == "none" or all(label is None for label in labels):
