@@ -46,6 +46,7 @@ struct index_blob {
     uint64_t size;
     uint64_t device, inode;
     int64_t mtime_ns;
+    int64_t ctime_ns;     /* which a checkpoint has with the samples alone */
     struct pixels pixels; /* what its samples are */
 };
 

@@ -110,6 +110,7 @@ void places_look(int root_fd, struct index *index, size_t number)
         blob->inode = st.st_ino;
         blob->size = (uint64_t)st.st_size;
         blob->mtime_ns = file_mtime_ns(&st);
+        blob->ctime_ns = file_ctime_ns(&st);
     }
 }
 
@@ -146,6 +147,7 @@ void places_settle(struct index *index)
             sample->device = blob->device;
             sample->inode = blob->inode;
             sample->mtime_ns = blob->mtime_ns;
+            sample->ctime_ns = blob->ctime_ns;
             sample->size += head_of(&blob->pixels);
         }
     }

@@ -17,13 +17,10 @@ static const char *const path_names[] = {"file_name", "path", "image",      "fil
                                          "filepath",  "img",  "image_path", "img_path", "image_name"};
 #define PATH_NAMES (sizeof path_names / sizeof *path_names)
 
-/* The columns that matter. */
-enum column { COLUMN_PATH, COLUMN_LABEL, COLUMN_OFFSET, COLUMN_BYTES, COLUMN_CRC32, COLUMN_RAW, COLUMN_KEY, COLUMNS };
-static const char *const column_names[COLUMNS] = {[COLUMN_OFFSET] = "offset",
-                                                  [COLUMN_BYTES] = "bytes",
-                                                  [COLUMN_CRC32] = "crc32",
-                                                  [COLUMN_RAW] = "raw",
-                                                  [COLUMN_KEY] = "key"};
+/* What a row may have that matters, each in a column. */
+enum row_part { ROW_PATH, ROW_LABEL, ROW_OFFSET, ROW_BYTES, ROW_CRC32, ROW_RAW, ROW_KEY, ROW_PARTS };
+static const char *const part_names[ROW_PARTS] = {
+    [ROW_OFFSET] = "offset", [ROW_BYTES] = "bytes", [ROW_CRC32] = "crc32", [ROW_RAW] = "raw", [ROW_KEY] = "key"};
 
 /* A text that grows, which is used again for each field. */
 struct field {
@@ -35,11 +32,11 @@ struct list_rows {
     enum list_form form;
     char separator;
     const char *at, *end;
-    size_t line;               /* of `at`, from 1 */
-    const char *line_at;       /* where that line begins */
-    char *label_name;          /* "": whichever there is */
-    uint32_t columns[COLUMNS]; /* of CSV and TSV: where they stand */
-    struct field fields[COLUMNS], other;
+    size_t line;                 /* of `at`, from 1 */
+    const char *line_at;         /* where that line begins */
+    char *label_name;            /* "": whichever there is */
+    uint32_t columns[ROW_PARTS]; /* of CSV and TSV: where they stand */
+    struct field fields[ROW_PARTS], other;
     bool placed;  /* the list is one of places; of JSON Lines, once the first row is read */
     bool begun;   /* of JSON Lines: the first row is read */
     json_t *json; /* the row that was read last, of JSON Lines */
@@ -153,8 +150,8 @@ static bool is_path_name(const char *name, size_t which)
 static void take_title(struct list_rows *rows, const char *name, uint32_t column)
 {
     const char *label = *rows->label_name ? rows->label_name : "label";
-    for (int i = COLUMN_LABEL; i < COLUMNS; i++) {
-        if (rows->columns[i] == NO_COLUMN && strcasecmp(name, i == COLUMN_LABEL ? label : column_names[i]) == 0)
+    for (int i = ROW_LABEL; i < ROW_PARTS; i++) {
+        if (rows->columns[i] == NO_COLUMN && strcasecmp(name, i == ROW_LABEL ? label : part_names[i]) == 0)
             rows->columns[i] = column;
     }
 }
@@ -173,17 +170,17 @@ static int read_titles(struct list_rows *rows, struct error *err)
         for (size_t i = 0; i < best; i++) {
             if (is_path_name(name, i)) {
                 best = i;
-                rows->columns[COLUMN_PATH] = column;
+                rows->columns[ROW_PATH] = column;
             }
         }
         take_title(rows, name, column);
     }
-    rows->placed = rows->columns[COLUMN_OFFSET] != NO_COLUMN && rows->columns[COLUMN_BYTES] != NO_COLUMN;
+    rows->placed = rows->columns[ROW_OFFSET] != NO_COLUMN && rows->columns[ROW_BYTES] != NO_COLUMN;
     if (best == PATH_NAMES)
         return error_set(err, LARDER_EINVAL,
                          "1:1: no column of paths: the first row must name the columns, and one of "
                          "them file_name, path, image, file or filename");
-    if (*rows->label_name && rows->columns[COLUMN_LABEL] == NO_COLUMN)
+    if (*rows->label_name && rows->columns[ROW_LABEL] == NO_COLUMN)
         return error_set(err, LARDER_EINVAL, "1:1: no column \"%.100s\", which would have the labels",
                          rows->label_name);
     return 0;
@@ -192,7 +189,7 @@ static int read_titles(struct list_rows *rows, struct error *err)
 /* The field that a column is read to: one of several that want it. */
 static struct field *field_of(struct list_rows *rows, uint32_t column)
 {
-    for (int i = 0; i < COLUMNS; i++) {
+    for (int i = 0; i < ROW_PARTS; i++) {
         if (rows->columns[i] == column)
             return &rows->fields[i];
     }
@@ -200,13 +197,13 @@ static struct field *field_of(struct list_rows *rows, uint32_t column)
 }
 
 /* What a row of so many columns has there; NULL: nothing. */
-static const char *text_of(struct list_rows *rows, enum column which, uint32_t columns)
+static const char *text_of(struct list_rows *rows, enum row_part which, uint32_t columns)
 {
     const struct field *field = field_of(rows, rows->columns[which]);
     return rows->columns[which] < columns && field->len ? field->text : NULL;
 }
 
-static int take_number(const struct list_row *row, enum column which, const char *text, uint64_t most, uint64_t *out,
+static int take_number(const struct list_row *row, enum row_part which, const char *text, uint64_t most, uint64_t *out,
                        struct error *err)
 {
     uint64_t value = 0;
@@ -215,25 +212,25 @@ static int take_number(const struct list_row *row, enum column which, const char
         value = value * 10 + (uint64_t)(*at - '0');
     if (!text || !*text || *at || value > most)
         return error_set(err, LARDER_EFORMAT, "%zu:1: its %s is no whole number from 0 to %llu: \"%.40s\"", row->line,
-                         column_names[which], (unsigned long long)most, text ? text : "");
+                         part_names[which], (unsigned long long)most, text ? text : "");
     *out = value;
     return 0;
 }
 
 /* Reads a row's place. The texts are NULL where the row has none. */
-static int take_place(struct list_row *row, const char *const texts[COLUMNS], struct error *err)
+static int take_place(struct list_row *row, const char *const texts[ROW_PARTS], struct error *err)
 {
     struct list_place *place = &row->place;
     uint64_t crc32 = 0;
-    int code = take_number(row, COLUMN_OFFSET, texts[COLUMN_OFFSET], INT64_MAX, &place->offset, err);
+    int code = take_number(row, ROW_OFFSET, texts[ROW_OFFSET], INT64_MAX, &place->offset, err);
     if (!code)
-        code = take_number(row, COLUMN_BYTES, texts[COLUMN_BYTES], INT64_MAX - place->offset, &place->bytes, err);
-    place->has_crc32 = texts[COLUMN_CRC32];
+        code = take_number(row, ROW_BYTES, texts[ROW_BYTES], INT64_MAX - place->offset, &place->bytes, err);
+    place->has_crc32 = texts[ROW_CRC32];
     if (!code && place->has_crc32)
-        code = take_number(row, COLUMN_CRC32, texts[COLUMN_CRC32], UINT32_MAX, &crc32, err);
+        code = take_number(row, ROW_CRC32, texts[ROW_CRC32], UINT32_MAX, &crc32, err);
     place->crc32 = (uint32_t)crc32;
-    place->raw = texts[COLUMN_RAW];
-    place->key = texts[COLUMN_KEY];
+    place->raw = texts[ROW_RAW];
+    place->key = texts[ROW_KEY];
     row->placed = true;
     return code;
 }
@@ -253,11 +250,11 @@ static int next_fields(struct list_rows *rows, struct list_row *row, bool *there
         if (code)
             return code;
     }
-    const char *texts[COLUMNS];
-    for (int i = 0; i < COLUMNS; i++)
-        texts[i] = text_of(rows, (enum column)i, column);
-    row->path = texts[COLUMN_PATH];
-    row->label = texts[COLUMN_LABEL];
+    const char *texts[ROW_PARTS];
+    for (int i = 0; i < ROW_PARTS; i++)
+        texts[i] = text_of(rows, (enum row_part)i, column);
+    row->path = texts[ROW_PATH];
+    row->label = texts[ROW_LABEL];
     if (!row->path)
         return error_set(err, LARDER_EFORMAT, "%zu:1: the row has no path", row->line);
     return rows->placed ? take_place(row, texts, err) : 0;
@@ -274,7 +271,7 @@ static const json_t *path_of(const json_t *json)
 }
 
 /* Writes a whole number to a column's field. */
-static int put_integer(struct list_rows *rows, enum column which, const json_t *value, const char **out,
+static int put_integer(struct list_rows *rows, enum row_part which, const json_t *value, const char **out,
                        struct error *err)
 {
     struct field *field = &rows->fields[which];
@@ -300,29 +297,29 @@ static int take_label(struct list_rows *rows, const json_t *value, struct list_r
     }
     if (!json_is_integer(value))
         return error_set(err, LARDER_EFORMAT, "%zu:1: its label is neither a whole number nor a text", row->line);
-    return put_integer(rows, COLUMN_LABEL, value, &row->label, err);
+    return put_integer(rows, ROW_LABEL, value, &row->label, err);
 }
 
 /* Reads an object's place. Numbers may be texts, as some programs write large ones. */
 static int take_object_place(struct list_rows *rows, struct list_row *row, struct error *err)
 {
-    const char *texts[COLUMNS] = {NULL};
+    const char *texts[ROW_PARTS] = {NULL};
     if (!rows->begun)
-        rows->placed = json_object_get(rows->json, column_names[COLUMN_OFFSET]) &&
-                       json_object_get(rows->json, column_names[COLUMN_BYTES]);
+        rows->placed = json_object_get(rows->json, part_names[ROW_OFFSET]) &&
+                       json_object_get(rows->json, part_names[ROW_BYTES]);
     rows->begun = true;
     if (!rows->placed)
         return 0;
-    for (int i = COLUMN_OFFSET; i < COLUMNS; i++) {
-        const json_t *value = json_object_get(rows->json, column_names[i]);
+    for (int i = ROW_OFFSET; i < ROW_PARTS; i++) {
+        const json_t *value = json_object_get(rows->json, part_names[i]);
         int code = 0;
         if (json_is_string(value))
             texts[i] = json_string_length(value) ? json_string_value(value) : NULL;
         else if (json_is_integer(value))
-            code = put_integer(rows, (enum column)i, value, &texts[i], err);
+            code = put_integer(rows, (enum row_part)i, value, &texts[i], err);
         else if (value && !json_is_null(value))
             return error_set(err, LARDER_EFORMAT, "%zu:1: its %s is neither a whole number nor a text", row->line,
-                             column_names[i]);
+                             part_names[i]);
         if (code)
             return code;
     }
@@ -379,7 +376,7 @@ int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes,
     }
     rows->form = form;
     rows->separator = form == LIST_TSV ? '\t' : ',';
-    for (int i = 0; i < COLUMNS; i++)
+    for (int i = 0; i < ROW_PARTS; i++)
         rows->columns[i] = NO_COLUMN;
     rows->line = 1;
     rows->at = rows->line_at = (const char *)bytes;
@@ -404,7 +401,7 @@ void list_rows_end(struct list_rows *rows)
     if (!rows)
         return;
     json_decref(rows->json);
-    for (int i = 0; i < COLUMNS; i++)
+    for (int i = 0; i < ROW_PARTS; i++)
         free(rows->fields[i].text);
     free(rows->other.text);
     free(rows->label_name);

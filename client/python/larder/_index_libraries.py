@@ -100,7 +100,7 @@ def lmdbs(paths, image, label):
     lmdb = library("lmdb")
     for path in paths:
         file = os.path.realpath(_lmdb_file(path))
-        others = 0
+        images = others = 0
         try:
             with lmdb.open(path, subdir=os.path.isdir(path), readonly=True, lock=False) as environment, \
                     environment.begin(buffers=True) as transaction, open(file, "rb") as held:
@@ -109,14 +109,15 @@ def lmdbs(paths, image, label):
                     if not is_image(value):
                         others += 1
                         continue
+                    images += 1
                     at = _address(value) - start
                     if not 0 <= at <= size - len(value) or os.pread(held.fileno(), 12, at) != bytes(value[:12]):
                         raise Fail(f"{file} was written to while it was indexed")
                     yield Place(file, at, len(value), key=bytes(key).decode("utf-8", "surrogateescape"))
         except lmdb.Error as why:
             raise Fail(f"{file}: {why}") from None
-        if others and others > 16:
-            raise Refused(f"{file} has {others} values that are no encoded images, as of pickles")
+        if others and not images:
+            raise Refused(f"{file} has {others} values, and none is an image file: pickles, perhaps")
 
 
 def _address(value):
