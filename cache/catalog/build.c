@@ -163,7 +163,7 @@ static bool load_checkpoint(struct builder *builder, const struct source_kind *k
         return false;
     }
     bool settled, moved = kind->restore(source);
-    if (!kind->unchanged(source, wish->interrupt, &settled)) {
+    if (!source->kind->unchanged(source, wish->interrupt, &settled)) {
         if (!interrupt_is_set(wish->interrupt))
             log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", text);
         source_free(&source);

@@ -123,11 +123,13 @@ void dataset_version(const struct dataset *dataset, struct dataset_version *out)
 
 /* What a dataset is made of. */
 struct dataset_look {
-    const char *kind;     /* "class folders", "a list of files", "tar shards", "a packed store" */
+    const char *kind; /* "class folders", "a list of files" or "of places in files", "tar shards", "a packed store" */
     uint32_t unreachable; /* samples that could not be reached when it was indexed, or are damaged */
     uint32_t shards;      /* files that hold several samples each; 0: it has none, or is a store */
     uint64_t shard_bytes;
-    bool mixed; /* with shards: neighbours have labels of all kinds, and a chunk is a run of them */
+    bool places;   /* the shards are files that a list names */
+    bool in_order; /* with shards: samples that follow each other lie behind each other */
+    bool mixed;    /* with shards: neighbours have labels of all kinds, and a chunk is a run of them */
 };
 void dataset_look(const struct dataset *dataset, struct dataset_look *out);
 

@@ -2,7 +2,7 @@
  *
  * Little-endian and sealed (sealed.h); the payload: u64 string bytes, u32 classes, folders, samples, blobs, u64[2] the
  * version's content; the strings (the source's text and the root's path first); u64 a class; 48 bytes a folder; 56
- * bytes a sample; 48 bytes a blob; and if there are blobs 16 bytes a sample. A checkpoint is only ever a shortcut: one
+ * bytes a sample; 64 bytes a blob; and if there are blobs 16 bytes a sample. A checkpoint is only ever a shortcut: one
  * that is missing, damaged, of another version or of another source is made anew. */
 #include <dirent.h>
 #include <fcntl.h>
@@ -22,12 +22,12 @@
 #define COUNTS_BYTES 40
 #define FOLDER_BYTES 48
 #define SAMPLE_BYTES 56
-#define BLOB_BYTES 48
+#define BLOB_BYTES 64
 #define PLACE_BYTES 16
 #define LEFTOVER_S 3600 /* a temporary file this old belongs to nobody any more */
 #define FILE_BYTES_MAX (UINT64_C(1) << 38)
 
-static const struct seal seal = {.magic = "LDRCATLG", .version = 4, .what = "the checkpoint"};
+static const struct seal seal = {.magic = "LDRCATLG", .version = 5, .what = "the checkpoint"};
 
 static int damaged(struct error *err, const char *what)
 {
@@ -87,7 +87,13 @@ static int parse_blobs(const uint8_t *at, struct index *index, struct error *err
                                     .size = get_u64(at + 16),
                                     .device = get_u64(at + 24),
                                     .inode = get_u64(at + 32),
-                                    .mtime_ns = (int64_t)get_u64(at + 40)};
+                                    .mtime_ns = (int64_t)get_u64(at + 40),
+                                    .pixels = {.width = get_u32(at + 48),
+                                               .height = get_u32(at + 52),
+                                               .channels = get_u32(at + 56),
+                                               .planar = get_u32(at + 60) != 0}};
+        if (!pixels_fit(&blob->pixels))
+            return damaged(err, "a blob's pixels have no such shape");
         if (blob->path >= index->strings_len_bytes || !key_is_below(index->strings + blob->path))
             return damaged(err, "a blob lies outside the source");
         if (blob->first < before || blob->first > (i ? index->sample_count : 0))
@@ -96,8 +102,7 @@ static int parse_blobs(const uint8_t *at, struct index *index, struct error *err
     }
     for (size_t i = 0; index->blob_count && i < index->sample_count; i++, at += PLACE_BYTES) {
         index->places[i] = (struct index_place){.offset = get_u64(at), .proof = get_u64(at + 8)};
-        bool lies = !(index->samples[i].flags & INDEX_UNREACHABLE);
-        if (index->places[i].offset > INT64_MAX || (lies && index->places[i].offset < LEAD_BYTES_MAX))
+        if (index->places[i].offset > INT64_MAX)
             return damaged(err, "a sample's place is out of its bounds");
     }
     return 0;
@@ -215,6 +220,8 @@ static void put_records(uint8_t *at, const struct index *index, size_t shift)
         at = put_u64(at, blob->device);
         at = put_u64(at, blob->inode);
         at = put_u64(at, (uint64_t)blob->mtime_ns);
+        at = put_u32(put_u32(at, blob->pixels.width), blob->pixels.height);
+        at = put_u32(put_u32(at, blob->pixels.channels), blob->pixels.planar);
     }
     for (size_t i = 0; index->blob_count && i < index->sample_count; i++)
         at = put_u64(put_u64(at, index->places[i].offset), index->places[i].proof);

@@ -213,6 +213,18 @@ void dataset_packing(const struct dataset *dataset, struct packing *out)
     *out = dataset->source->packing;
 }
 
+/* Whether samples that follow each other lie behind each other, but where a file ends. */
+static bool lies_in_order(const struct source *source)
+{
+    const struct index *index = &source->index;
+    uint64_t breaks = 0;
+    for (uint32_t i = 1; index->blob_count && i < index->sample_count; i++) {
+        struct sample_place before = source->kind->place(source, i - 1), here = source->kind->place(source, i);
+        breaks += here.blob != before.blob || here.offset < before.offset;
+    }
+    return index->blob_count && breaks < index->blob_count;
+}
+
 void dataset_look(const struct dataset *dataset, struct dataset_look *out)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
@@ -223,6 +235,8 @@ void dataset_look(const struct dataset *dataset, struct dataset_look *out)
         out->unreachable += (dataset->samples[i].flags & INDEX_UNREACHABLE) != 0;
     for (size_t i = 0; i < index->blob_count; i++)
         out->shard_bytes += index->blobs[i].size;
+    out->places = source->kind->head_bytes;
+    out->in_order = lies_in_order(source);
     out->mixed = index->blob_count && runs_mixed(index, source->chunking.chunk_size);
 }
 
@@ -253,8 +267,12 @@ void dataset_lasting_id(const struct dataset *dataset, uint32_t index, uint64_t 
     const struct index_sample *sample = sample_at(dataset, index);
     bool hashed = dataset->source->hashes;
     const char *root = dataset_path(dataset), *key = hashed ? "" : dataset_key(dataset, index);
+    const struct index_place *places = dataset->source->index.places;
     uint64_t words[] = {XXH3_64bits(root, strlen(root)), sample->size, (uint64_t)sample->mtime_ns,
-                        hashed ? sample->device : 0, hashed ? sample->inode : 0};
+                        hashed   ? sample->device
+                        : places ? places[index].offset
+                                 : 0,
+                        hashed ? sample->inode : 0};
     XXH128_hash_t hash = XXH3_128bits_withSeed(key, strlen(key), XXH3_64bits(words, sizeof words));
     out[0] = hash.low64;
     out[1] = hash.high64;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cache/source/identity.h"
+#include "cache/source/pixels.h"
 
 #define DATASET_SAMPLES_MAX INT32_MAX /* the most samples of one dataset */
 
@@ -38,13 +39,15 @@ struct index_folder {
  * its time proves nothing, and its listing is compared instead. */
 #define FOLDER_FRESH 1u
 
-/* A file in which several samples lie, as it was found: a shard. */
+/* A file in which several samples lie, as it was found: a shard, or one that a list of places names. */
 struct index_blob {
     uint64_t path;  /* offset of its path below the root */
     uint64_t first; /* index of the first sample that lies in it, or behind it */
     uint64_t size;
     uint64_t device, inode;
     int64_t mtime_ns;
+    int64_t ctime_ns;     /* which a checkpoint has with the samples alone */
+    struct pixels pixels; /* what its samples are */
 };
 
 /* Where a sample begins in its blob, and what proves that bytes are its own: that is its kind's. */

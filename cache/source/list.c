@@ -1,4 +1,4 @@
-/* list.c: a list of files, a kind of source. See list.h.
+/* list.c: lists of files, and of places in files, two kinds of source. See list.h.
  *
  * The samples are the rows, in their order. A path is absolute, or lies below the list's folder. The source's root is
  * the folder that all files have in common, and a sample's key is its path below that. The files are known as those of
@@ -18,9 +18,11 @@
 #include <xxhash.h>
 
 #include "cache/file.h"
+#include "cache/source/blobs.h"
 #include "cache/source/crew.h"
 #include "cache/source/files.h"
 #include "cache/source/labels.h"
+#include "cache/source/list_places.h"
 #include "cache/source/list_rows.h"
 #include "cache/source/tar_text.h"
 #include "common/clock.h"
@@ -50,6 +52,7 @@ struct list {
     struct index *index;
     struct label *labels; /* one a sample */
     size_t label_cap;
+    struct identity_table files; /* of a list of places */
     int root_fd;
 };
 
@@ -220,6 +223,18 @@ static int take_label(struct list *list, const struct list_row *row, struct labe
     return 0;
 }
 
+/* Gives a sample its key, and its place if it has one. */
+static int add_key(struct list *list, const struct list_row *row, const char *path, uint64_t *key, struct error *err)
+{
+    struct error why;
+    if (!row->placed)
+        return index_text(list->index, path, NULL, key)
+                   ? row_error(list, row, LARDER_ENOMEM, "out of memory while indexing", err)
+                   : 0;
+    int code = places_add(list->index, &list->files, path, row, key, &why);
+    return code ? row_error(list, row, code, why.text, err) : 0;
+}
+
 /* The key of a sample is its absolute path, until the common folder is known. */
 static int add_row(struct list *list, const struct list_row *row, struct error *err)
 {
@@ -237,15 +252,16 @@ static int add_row(struct list *list, const struct list_row *row, struct error *
     if (!code)
         code = array_grow((void **)&list->labels, index->sample_count, &list->label_cap, sizeof label,
                           DATASET_SAMPLES_MAX);
-    if (!code)
-        code = index_text(index, path, NULL, &key);
     if (code)
         return row_error(list, row, code,
                          code == LARDER_ELIMIT ? "more rows than one dataset may have of samples"
                                                : "out of memory while indexing",
                          err);
+    code = add_key(list, row, path, &key, err);
+    if (code)
+        return code;
     list->labels[index->sample_count] = label;
-    index->samples[index->sample_count++] = (struct index_sample){.key = key};
+    index->samples[index->sample_count++] = (struct index_sample){.key = key, .size = row->place.bytes};
     return 0;
 }
 
@@ -278,14 +294,20 @@ static int read_rows(struct list *list, const uint8_t *bytes, size_t len_bytes, 
 
 /* ── files ── */
 
+/* The absolute path of a file that the list names. */
+static const char *file_path(const struct index *index, size_t number)
+{
+    return index->strings + (index->blob_count ? index->blobs[number].path : index->samples[number].key);
+}
+
 /* Finds the folder that all files have in common, and makes the keys paths below it. */
 static int find_root(struct list *list, struct error *err)
 {
     struct index *index = list->index;
-    const char *first = index->strings + index->samples[0].key;
-    size_t len = (size_t)(strrchr(first, '/') - first);
-    for (size_t i = 1; i < index->sample_count; i++) {
-        const char *path = index->strings + index->samples[i].key;
+    const char *first = file_path(index, 0);
+    size_t len = (size_t)(strrchr(first, '/') - first), files = index->blob_count;
+    for (size_t i = 1; i < (files ? files : index->sample_count); i++) {
+        const char *path = file_path(index, i);
         size_t same = 0;
         while (same < len && path[same] == first[same])
             same++;
@@ -305,6 +327,8 @@ static int find_root(struct list *list, struct error *err)
     free(root);
     for (size_t i = 0; i < index->sample_count; i++)
         index->samples[i].key += len + 1;
+    for (size_t i = 0; i < files; i++)
+        index->blobs[i].path += len + 1;
     return index->root ? 0 : list_error(list, LARDER_ENOMEM, "out of memory while indexing", err);
 }
 
@@ -312,12 +336,16 @@ static int look(void *context, void *own, size_t slice, struct error *err)
 {
     struct list *list = context;
     struct index *index = list->index;
-    size_t end = (slice + 1) * SLICE < index->sample_count ? (slice + 1) * SLICE : index->sample_count;
+    size_t count = index->blob_count ? index->blob_count : index->sample_count;
+    size_t end = (slice + 1) * SLICE < count ? (slice + 1) * SLICE : count;
     (void)own;
     for (size_t i = slice * SLICE; i < end; i++) {
         if (interrupt_is_set(list->interrupt))
             return file_interrupted(list->path, err);
-        file_look(list->root_fd, index, i);
+        if (index->blob_count)
+            places_look(list->root_fd, index, i);
+        else
+            file_look(list->root_fd, index, i);
     }
     return 0;
 }
@@ -343,17 +371,24 @@ static int look_at_files(struct list *list, uint64_t hash, const struct stat *st
     list->root_fd = open(index->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (list->root_fd < 0 || fstat(list->root_fd, &root))
         return error_set(err, errno_code(errno), "%s: cannot open the folder: %s", index->root, strerror(errno));
+    size_t files = index->blob_count ? index->blob_count : index->sample_count;
     const struct crew_work work = {
-        .count = (index->sample_count + SLICE - 1) / SLICE, .context = list, .one = look, .device = root.st_dev};
+        .count = (files + SLICE - 1) / SLICE, .context = list, .one = look, .device = root.st_dev};
     struct index_folder itself = {
         .device = st->st_dev, .inode = st->st_ino, .mtime_ns = file_mtime_ns(st), .listing = hash};
     int code = add_folder(list, (struct index_folder){.device = root.st_dev, .inode = root.st_ino}, "", err);
     if (!code)
         code = add_folder(list, itself, "list", err);
-    return code ? code : crew_run(&work, err);
+    if (!code)
+        code = crew_run(&work, err);
+    if (!code && index->blob_count)
+        places_settle(index);
+    return code;
 }
 
-/* ── the kind ── */
+/* ── the kinds ── */
+
+static const struct source_kind places_kind;
 
 static void note_seen(struct listed *source, const struct stat *st)
 {
@@ -380,6 +415,8 @@ static bool is_seen(const struct listed *source, const struct stat *st)
 static void complete(struct source *source)
 {
     const struct index_folder *root = &source->index.folders[0];
+    if (source->index.blob_count)
+        source->kind = &places_kind;
     files_note_reachable(&source->index);
     source->medium = (struct medium){.root = source->index.root, .device = root->device, .inode = root->inode};
 }
@@ -429,6 +466,7 @@ static int index_list(const struct source_wish *wish, struct source *source, str
         close(list.root_fd);
     free(list.path);
     free(list.labels);
+    identity_table_free(&list.files);
     if (!code)
         complete(source);
     return code;
@@ -437,6 +475,8 @@ static int index_list(const struct source_wish *wish, struct source *source, str
 static bool restore(struct source *source)
 {
     bool moved = source->index.folder_count == 2 && index_follow_mount(&source->index);
+    if (source->index.blob_count)
+        places_restored(&source->index);
     complete(source);
     return moved;
 }
@@ -465,7 +505,9 @@ static bool same_list(struct listed *source, const struct interrupt *interrupt)
 static bool unchanged(struct source *source, const struct interrupt *interrupt, bool *settled)
 {
     *settled = false;
-    return same_list((struct listed *)source, interrupt) && files_unchanged(&source->index, interrupt);
+    return same_list((struct listed *)source, interrupt) &&
+           (source->index.blob_count ? places_unchanged(source, interrupt)
+                                     : files_unchanged(&source->index, interrupt));
 }
 
 /* ── columns ── */
@@ -541,5 +583,25 @@ const struct source_kind list_kind = {
     .read = files_read,
     .hash = files_hash,
     .identity = files_identity,
+    .column = column,
+};
+
+/* No text is of this kind: the list says whether its rows are places. */
+static const struct source_kind places_kind = {
+    .name = "a list of places in files",
+    .bytes = sizeof(struct listed),
+    .is = is_list,
+    .index = index_list,
+    .restore = restore,
+    .unchanged = unchanged,
+    .read = ranges_read,
+    .hash = ranges_hash,
+    .identity = places_identity,
+    .place = places_place,
+    .blob_name = blobs_name,
+    .head_bytes = places_head_bytes,
+    .check = places_check,
+    .is_blob = blobs_is,
+    .failed = places_failed,
     .column = column,
 };

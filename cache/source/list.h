@@ -1,5 +1,6 @@
-/* list.h: a list of files, a kind of source: a CSV, TSV or JSON Lines file whose rows have a path each, and a label or
- * not; or a folder that has such a file, called metadata, and no other folders. */
+/* list.h: lists, a kind of source: a CSV, TSV or JSON Lines file whose rows have a path each, and a label or not; or a
+ * folder that has such a file, called metadata, and no other folders. A row is a file, or with the columns offset and
+ * bytes a place in one (list_places.h). */
 #ifndef LARDER_CACHE_SOURCE_LIST_H
 #define LARDER_CACHE_SOURCE_LIST_H
 

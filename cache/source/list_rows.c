@@ -17,6 +17,11 @@ static const char *const path_names[] = {"file_name", "path", "image",      "fil
                                          "filepath",  "img",  "image_path", "img_path", "image_name"};
 #define PATH_NAMES (sizeof path_names / sizeof *path_names)
 
+/* What a row may have that matters, each in a column; the last is the one that list_rows_want chose. */
+enum row_part { ROW_PATH, ROW_LABEL, ROW_OFFSET, ROW_BYTES, ROW_CRC32, ROW_RAW, ROW_KEY, ROW_WANTED, ROW_PARTS };
+static const char *const part_names[ROW_WANTED] = {
+    [ROW_OFFSET] = "offset", [ROW_BYTES] = "bytes", [ROW_CRC32] = "crc32", [ROW_RAW] = "raw", [ROW_KEY] = "key"};
+
 /* A text that grows, which is used again for each field. */
 struct field {
     char *text;
@@ -27,15 +32,16 @@ struct list_rows {
     enum list_form form;
     char separator;
     const char *at, *end;
-    size_t line;          /* of `at`, from 1 */
-    const char *line_at;  /* where that line begins */
-    char *label_name;     /* "": whichever there is */
-    uint32_t path, label; /* columns of CSV and TSV */
-    struct field path_field, label_field, wanted_field, other;
+    size_t line;                 /* of `at`, from 1 */
+    const char *line_at;         /* where that line begins */
+    char *label_name;            /* "": whichever there is */
+    uint32_t columns[ROW_PARTS]; /* of CSV and TSV: where they stand */
+    struct field fields[ROW_PARTS], other;
+    bool placed;         /* the list is one of places; of JSON Lines, once the first row is read */
+    bool begun;          /* of JSON Lines: the first row is read */
     json_t *json;        /* the row that was read last, of JSON Lines */
     struct cells titles; /* of CSV and TSV */
     char *wanted_name;   /* the chosen column's; NULL: none is */
-    uint32_t wanted;     /* its number, of CSV and TSV */
     bool has_wanted;     /* the row that was read last has it */
     bool met;
     json_t *named; /* an object with the columns that list_rows_names has appended; NULL: none yet */
@@ -146,11 +152,19 @@ static bool is_path_name(const char *name, size_t which)
     return strcasecmp(name, path_names[which]) == 0;
 }
 
+static void take_title(struct list_rows *rows, const char *name, uint32_t column)
+{
+    const char *label = *rows->label_name ? rows->label_name : "label";
+    for (int i = ROW_LABEL; i < ROW_WANTED; i++) {
+        if (rows->columns[i] == NO_COLUMN && strcasecmp(name, i == ROW_LABEL ? label : part_names[i]) == 0)
+            rows->columns[i] = column;
+    }
+}
+
 /* Reads the first row: which columns there are. */
 static int read_titles(struct list_rows *rows, struct error *err)
 {
     size_t best = PATH_NAMES;
-    const char *wanted = *rows->label_name ? rows->label_name : "label";
     bool last = false;
     for (uint32_t column = 0; !last; column++) {
         int code = column < LIST_COLUMNS_MAX ? read_field(rows, &rows->other, &last, err)
@@ -163,20 +177,69 @@ static int read_titles(struct list_rows *rows, struct error *err)
         for (size_t i = 0; i < best; i++) {
             if (is_path_name(name, i)) {
                 best = i;
-                rows->path = column;
+                rows->columns[ROW_PATH] = column;
             }
         }
-        if (rows->label == NO_COLUMN && strcasecmp(name, wanted) == 0)
-            rows->label = column;
+        take_title(rows, name, column);
     }
+    rows->placed = rows->columns[ROW_OFFSET] != NO_COLUMN && rows->columns[ROW_BYTES] != NO_COLUMN;
     if (best == PATH_NAMES)
         return error_set(err, LARDER_EINVAL,
                          "1:1: no column of paths: the first row must name the columns, and one of "
                          "them file_name, path, image, file or filename");
-    if (*rows->label_name && rows->label == NO_COLUMN)
+    if (*rows->label_name && rows->columns[ROW_LABEL] == NO_COLUMN)
         return error_set(err, LARDER_EINVAL, "1:1: no column \"%.100s\", which would have the labels",
                          rows->label_name);
     return 0;
+}
+
+/* The field that a column is read to: one of several that want it. */
+static struct field *field_of(struct list_rows *rows, uint32_t column)
+{
+    for (int i = 0; i < ROW_PARTS; i++) {
+        if (rows->columns[i] == column)
+            return &rows->fields[i];
+    }
+    return &rows->other;
+}
+
+/* What a row of so many columns has there; NULL: nothing. */
+static const char *text_of(struct list_rows *rows, enum row_part which, uint32_t columns)
+{
+    const struct field *field = field_of(rows, rows->columns[which]);
+    return rows->columns[which] < columns && field->len ? field->text : NULL;
+}
+
+static int take_number(const struct list_row *row, enum row_part which, const char *text, uint64_t most, uint64_t *out,
+                       struct error *err)
+{
+    uint64_t value = 0;
+    const char *at = text ? text : "";
+    for (; *at >= '0' && *at <= '9' && value <= most / 10; at++)
+        value = value * 10 + (uint64_t)(*at - '0');
+    if (!text || !*text || *at || value > most)
+        return error_set(err, LARDER_EFORMAT, "%zu:1: its %s is no whole number from 0 to %llu: \"%.40s\"", row->line,
+                         part_names[which], (unsigned long long)most, text ? text : "");
+    *out = value;
+    return 0;
+}
+
+/* Reads a row's place. The texts are NULL where the row has none. */
+static int take_place(struct list_row *row, const char *const texts[ROW_PARTS], struct error *err)
+{
+    struct list_place *place = &row->place;
+    uint64_t crc32 = 0;
+    int code = take_number(row, ROW_OFFSET, texts[ROW_OFFSET], INT64_MAX, &place->offset, err);
+    if (!code)
+        code = take_number(row, ROW_BYTES, texts[ROW_BYTES], INT64_MAX - place->offset, &place->bytes, err);
+    place->has_crc32 = texts[ROW_CRC32];
+    if (!code && place->has_crc32)
+        code = take_number(row, ROW_CRC32, texts[ROW_CRC32], UINT32_MAX, &crc32, err);
+    place->crc32 = (uint32_t)crc32;
+    place->raw = texts[ROW_RAW];
+    place->key = texts[ROW_KEY];
+    row->placed = true;
+    return code;
 }
 
 static int next_fields(struct list_rows *rows, struct list_row *row, bool *there, struct error *err)
@@ -190,21 +253,19 @@ static int next_fields(struct list_rows *rows, struct list_row *row, bool *there
     bool last = false;
     uint32_t column = 0;
     for (; !last; column++) {
-        struct field *field = column == rows->path     ? &rows->path_field
-                              : column == rows->label  ? &rows->label_field
-                              : column == rows->wanted ? &rows->wanted_field
-                                                       : &rows->other;
-        int code = read_field(rows, field, &last, err);
+        int code = read_field(rows, field_of(rows, column), &last, err);
         if (code)
             return code;
     }
-    if (column <= rows->path || !rows->path_field.len)
+    const char *texts[ROW_PARTS];
+    for (int i = 0; i < ROW_PARTS; i++)
+        texts[i] = text_of(rows, (enum row_part)i, column);
+    row->path = texts[ROW_PATH];
+    row->label = texts[ROW_LABEL];
+    if (!row->path)
         return error_set(err, LARDER_EFORMAT, "%zu:1: the row has no path", row->line);
-    row->path = rows->path_field.text;
-    if (column > rows->label && rows->label_field.len)
-        row->label = rows->label_field.text;
-    rows->has_wanted = column > rows->wanted;
-    return 0;
+    rows->has_wanted = column > rows->columns[ROW_WANTED];
+    return rows->placed ? take_place(row, texts, err) : 0;
 }
 
 /* ── JSON Lines ── */
@@ -215,6 +276,22 @@ static const json_t *path_of(const json_t *json)
     for (size_t i = 0; !found && i < PATH_NAMES; i++)
         found = json_object_get(json, path_names[i]);
     return found;
+}
+
+/* Writes a whole number to a column's field. */
+static int put_integer(struct list_rows *rows, enum row_part which, const json_t *value, const char **out,
+                       struct error *err)
+{
+    struct field *field = &rows->fields[which];
+    char digits[32];
+    int len = snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(value));
+    field->len = 0;
+    for (int i = 0; i < len; i++) {
+        if (put(rows, field, digits[i], err))
+            return LARDER_ENOMEM;
+    }
+    *out = field->text;
+    return 0;
 }
 
 static int take_label(struct list_rows *rows, const json_t *value, struct list_row *row, struct error *err)
@@ -228,15 +305,33 @@ static int take_label(struct list_rows *rows, const json_t *value, struct list_r
     }
     if (!json_is_integer(value))
         return error_set(err, LARDER_EFORMAT, "%zu:1: its label is neither a whole number nor a text", row->line);
-    char digits[32];
-    int len = snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(value));
-    rows->label_field.len = 0;
-    for (int i = 0; i < len; i++) {
-        if (put(rows, &rows->label_field, digits[i], err))
-            return LARDER_ENOMEM;
+    return put_integer(rows, ROW_LABEL, value, &row->label, err);
+}
+
+/* Reads an object's place. Numbers may be texts, as some programs write large ones. */
+static int take_object_place(struct list_rows *rows, struct list_row *row, struct error *err)
+{
+    const char *texts[ROW_PARTS] = {NULL};
+    if (!rows->begun)
+        rows->placed = json_object_get(rows->json, part_names[ROW_OFFSET]) &&
+                       json_object_get(rows->json, part_names[ROW_BYTES]);
+    rows->begun = true;
+    if (!rows->placed)
+        return 0;
+    for (int i = ROW_OFFSET; i < ROW_WANTED; i++) {
+        const json_t *value = json_object_get(rows->json, part_names[i]);
+        int code = 0;
+        if (json_is_string(value))
+            texts[i] = json_string_length(value) ? json_string_value(value) : NULL;
+        else if (json_is_integer(value))
+            code = put_integer(rows, (enum row_part)i, value, &texts[i], err);
+        else if (value && !json_is_null(value))
+            return error_set(err, LARDER_EFORMAT, "%zu:1: its %s is neither a whole number nor a text", row->line,
+                             part_names[i]);
+        if (code)
+            return code;
     }
-    row->label = rows->label_field.text;
-    return 0;
+    return take_place(row, texts, err);
 }
 
 static int next_object(struct list_rows *rows, struct list_row *row, bool *there, struct error *err)
@@ -269,6 +364,9 @@ static int next_object(struct list_rows *rows, struct list_row *row, bool *there
                          row->line);
     row->path = json_string_value(path);
     rows->met |= rows->wanted_name && json_object_get(rows->json, rows->wanted_name);
+    int code = take_object_place(rows, row, err);
+    if (code)
+        return code;
     return take_label(rows, json_object_get(rows->json, *rows->label_name ? rows->label_name : "label"), row, err);
 }
 
@@ -291,7 +389,7 @@ int list_rows_want(struct list_rows *rows, const char *name)
     for (uint32_t i = 0; i < rows->titles.count; i++) {
         const char *text = title(rows, i, &title_len);
         if (title_len == len && memcmp(text, name, len) == 0) {
-            rows->wanted = i;
+            rows->columns[ROW_WANTED] = i;
             rows->met = true;
             return 0;
         }
@@ -299,13 +397,11 @@ int list_rows_want(struct list_rows *rows, const char *name)
     return rows->form == LIST_JSONL ? 0 : LARDER_ENOENT;
 }
 
-int list_rows_cell(const struct list_rows *rows, struct cells *cells)
+int list_rows_cell(struct list_rows *rows, struct cells *cells)
 {
-    const struct field *field = rows->wanted == rows->path    ? &rows->path_field
-                                : rows->wanted == rows->label ? &rows->label_field
-                                                              : &rows->wanted_field;
     if (rows->form == LIST_JSONL)
         return cells_add_json(cells, json_object_get(rows->json, rows->wanted_name));
+    const struct field *field = field_of(rows, rows->columns[ROW_WANTED]);
     return rows->has_wanted ? cells_add(cells, field->text, field->len) : cells_add_none(cells);
 }
 
@@ -352,8 +448,9 @@ int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes,
     }
     rows->form = form;
     rows->separator = form == LIST_TSV ? '\t' : ',';
-    rows->path = rows->label = rows->wanted = NO_COLUMN;
     rows->titles.bytes_max = UINT64_MAX;
+    for (int i = 0; i < ROW_PARTS; i++)
+        rows->columns[i] = NO_COLUMN;
     rows->line = 1;
     rows->at = rows->line_at = (const char *)bytes;
     rows->end = rows->at + len_bytes;
@@ -380,9 +477,8 @@ void list_rows_end(struct list_rows *rows)
     json_decref(rows->named);
     cells_free(&rows->titles);
     free(rows->wanted_name);
-    free(rows->wanted_field.text);
-    free(rows->path_field.text);
-    free(rows->label_field.text);
+    for (int i = 0; i < ROW_PARTS; i++)
+        free(rows->fields[i].text);
     free(rows->other.text);
     free(rows->label_name);
     free(rows);

@@ -15,12 +15,23 @@ enum list_form { LIST_NONE, LIST_CSV, LIST_TSV, LIST_JSONL };
 #define LIST_FIELD_BYTES_MAX 65536u
 #define LIST_COLUMNS_MAX 4096u
 
+/* Where a sample lies in its file, of a row of a list that has the columns offset and bytes. */
+struct list_place {
+    uint64_t offset, bytes; /* their sum is INT64_MAX at most */
+    bool has_crc32;
+    uint32_t crc32;  /* of its bytes, as zlib's */
+    const char *raw; /* it is pixels of this shape (pixels.h); NULL: a file of some format */
+    const char *key; /* its name in the file; NULL: it has none */
+};
+
 /* One row, as far as it matters. The texts lie in the reader, until the next row is read. */
 struct list_row {
     size_t line; /* in which it begins, from 1 */
     const char *path;
     const char *label; /* NULL: the list has no labels, or the row has none */
     bool named;        /* the label is a name, whatever it looks like */
+    bool placed;       /* it has a place: all rows of a list have one, or none has */
+    struct list_place place;
 };
 
 struct list_rows;
@@ -40,7 +51,7 @@ void list_rows_end(struct list_rows *rows); /* accepts NULL */
  * of JSON Lines that shows at the end, by list_rows_met. LARDER_ENOMEM. */
 int list_rows_want(struct list_rows *rows, const char *name);
 /* list_rows_cell appends what the row read last has in the chosen column. It fails as cells_add does. */
-int list_rows_cell(const struct list_rows *rows, struct cells *cells);
+int list_rows_cell(struct list_rows *rows, struct cells *cells);
 bool list_rows_met(const struct list_rows *rows); /* whether a row so far had the chosen column */
 /* list_rows_names appends the names of those columns that it has not appended before: of CSV and TSV at the first call,
  * of JSON Lines after each row. It fails as cells_add does. */

@@ -40,12 +40,21 @@ static void fail(const struct source *source, struct sample_read *read, int why)
     source->kind->failed(source, read->index, why, &read->err);
 }
 
+/* What the blob has of a sample: its length, and where it belongs. */
+static uint64_t stored_bytes(const struct source *source, const struct sample_read *read, uint8_t **to)
+{
+    uint32_t head = source->kind->head_bytes ? source->kind->head_bytes(source, read->index) : 0;
+    *to = (uint8_t *)read->buf + head;
+    return source->index.samples[read->index].size - head;
+}
+
 static void read_one(const struct source *source, struct sample_read *read, void *lead, int fd)
 {
     uint64_t offset = read->place.offset;
     uint32_t before = source->kind->lead_bytes;
-    if ((before && file_read_at(fd, lead, before, offset - before)) ||
-        file_read_at(fd, read->buf, source->index.samples[read->index].size, offset))
+    uint8_t *to;
+    uint64_t size = stored_bytes(source, read, &to);
+    if ((before && file_read_at(fd, lead, before, offset - before)) || file_read_at(fd, to, size, offset))
         fail(source, read, errno); /* 0 is READ_ENDS */
     else
         source->kind->check(source, read->index, lead, read->buf, &read->err);
@@ -77,7 +86,8 @@ static void finish_run(struct run *run, int fd)
 static bool extend_run(struct run *run, const struct sample_read *read)
 {
     uint32_t lead = run->source->kind->lead_bytes;
-    uint64_t offset = read->place.offset - lead, size = run->source->index.samples[read->index].size;
+    uint8_t *to;
+    uint64_t offset = read->place.offset - lead, size = stored_bytes(run->source, read, &to);
     uint64_t end = run->offset + run->len_bytes;
     if (run->count == 0) {
         run->offset = end = offset;
@@ -93,7 +103,7 @@ static bool extend_run(struct run *run, const struct sample_read *read)
     if (lead)
         run->parts[run->part_count++] = (struct iovec){.iov_base = run->leads[run->count], .iov_len = lead};
     if (size)
-        run->parts[run->part_count++] = (struct iovec){.iov_base = read->buf, .iov_len = size};
+        run->parts[run->part_count++] = (struct iovec){.iov_base = to, .iov_len = size};
     run->len_bytes = offset + lead + size - run->offset;
     run->count++;
     return true;
@@ -121,6 +131,10 @@ static uint32_t order_reads(const struct source *source, struct sample_read *rea
             continue;
         }
         read->place = source->kind->place(source, read->index);
+        if (read->place.offset < source->kind->lead_bytes) {
+            fail(source, read, READ_CHANGED);
+            continue;
+        }
         order[kept++] = (uint16_t)i;
     }
     qsort_r(order, kept, sizeof *order, compare_places, reads);

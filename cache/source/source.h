@@ -85,8 +85,11 @@ struct source_kind {
     const char *(*blob_name)(const struct source *source, uint32_t blob, char buf[BLOB_NAME_MAX]);
     /* So many bytes in front of a sample are read with it, for check alone; at most LEAD_BYTES_MAX. */
     uint32_t lead_bytes;
-    /* Says whether bytes that came for a sample are the sample's, with an error that names it where they are not. */
-    int (*check)(const struct source *source, uint32_t index, const void *lead, const void *bytes, struct error *err);
+    /* Returns how many of a sample's first bytes its blob does not have: check writes them. NULL: none. Pure. */
+    uint32_t (*head_bytes)(const struct source *source, uint32_t index);
+    /* Says whether bytes that came for a sample are the sample's, with an error that names it where they are not. It
+     * may make them what the sample is delivered as. */
+    int (*check)(const struct source *source, uint32_t index, const void *lead, void *bytes, struct error *err);
     /* Says of an open blob whether it is the one that was indexed: it is asked when samples have been read. NULL: check
      * finds that out. */
     bool (*is_blob)(const struct source *source, uint32_t blob, int fd);

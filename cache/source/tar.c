@@ -12,12 +12,11 @@
 #include <unistd.h>
 
 #include "cache/file.h"
+#include "cache/source/blobs.h"
 #include "cache/source/crew.h"
 #include "cache/source/files.h"
 #include "cache/source/tar_priv.h"
 #include "common/log.h"
-
-#define WHOSE_SHARD UINT64_C(0x746172) /* so that no member has the identity of a file or of a store's sample */
 
 /* ── what it is ── */
 
@@ -181,24 +180,6 @@ static bool restore(struct source *source)
 
 /* ── whether it is as it was ── */
 
-static const char *blob_path(const struct source *source, uint32_t blob)
-{
-    return source->index.strings + source->index.blobs[blob].path;
-}
-
-static bool same_file(const struct source *source, uint32_t number, const struct stat *st)
-{
-    const struct index_blob *blob = &source->index.blobs[number];
-    return (uint64_t)st->st_size == blob->size && file_mtime_ns(st) == blob->mtime_ns &&
-           (st->st_ino == blob->inode || !medium_inodes_last(source->index.root));
-}
-
-static bool is_blob(const struct source *source, uint32_t blob, int fd)
-{
-    struct stat st;
-    return fstat(fd, &st) == 0 && same_file(source, blob, &st);
-}
-
 static bool unchanged(struct source *source, const struct interrupt *interrupt, bool *settled)
 {
     const struct index *index = &source->index;
@@ -211,8 +192,8 @@ static bool unchanged(struct source *source, const struct interrupt *interrupt, 
     bool same = tar_shards_find(index->text, index->root, &shards, &problem) == 0 && shards.count == index->blob_count;
     for (uint32_t i = 0; same && i < shards.count; i++) {
         struct stat st;
-        same = !interrupt_is_set(interrupt) && strcmp(shards.names[i], blob_path(source, i)) == 0 &&
-               fstatat(root_fd, shards.names[i], &st, 0) == 0 && same_file(source, i, &st);
+        same = !interrupt_is_set(interrupt) && strcmp(shards.names[i], blobs_name(source, i, NULL)) == 0 &&
+               fstatat(root_fd, shards.names[i], &st, 0) == 0 && blob_same(source, i, &st);
     }
     tar_shards_free(&shards);
     close(root_fd);
@@ -226,63 +207,32 @@ static struct sample_place place(const struct source *source, uint32_t index)
     return (struct sample_place){index_blob_of(&source->index, index), source->index.places[index].offset};
 }
 
-static const char *blob_name(const struct source *source, uint32_t blob, char buf[BLOB_NAME_MAX])
-{
-    (void)buf;
-    return blob_path(source, blob);
-}
-
-static int sample_error(const struct source *source, uint32_t index, int code, const char *what, struct error *err)
-{
-    struct shown root, key;
-    uint64_t offset = source->index.places[index].offset;
-    if (code == LARDER_ECHANGED)
-        atomic_store((atomic_bool *)&source->changed, true); /* the one part of a const source that changes */
-    return error_set(err, code, "%s/%s, at byte %llu of the shard: %s", path_shown(source->index.root, &root),
-                     path_shown(source->index.strings + source->index.samples[index].key, &key),
-                     (unsigned long long)offset, what);
-}
-
-static int check(const struct source *source, uint32_t index, const void *lead, const void *bytes, struct error *err)
+static int check(const struct source *source, uint32_t index, const void *lead, void *bytes, struct error *err)
 {
     const struct index_sample *sample = &source->index.samples[index];
     uint64_t proof = source->index.places[index].proof;
     (void)bytes;
-    const char *shard = blob_path(source, index_blob_of(&source->index, index));
+    const char *shard = blobs_name(source, index_blob_of(&source->index, index), NULL);
     const char *name = source->index.strings + sample->key + strlen(shard) + 1;
     if (proof ? tar_proof(lead) == proof : tar_header_fits(lead, name, sample->size))
         return 0;
-    return sample_error(source, index, LARDER_ECHANGED,
-                        proof ? "another member stands there than when the shard was indexed; open the dataset again"
-                              : "it is not what the .idx says: make that anew, or remove it",
-                        err);
+    return blob_error(source, index, "shard", LARDER_ECHANGED,
+                      proof ? "another member stands there than when the shard was indexed; open the dataset again"
+                            : "it is not what the .idx says: make that anew, or remove it",
+                      err);
 }
 
 static int failed(const struct source *source, uint32_t index, int why, struct error *err)
 {
-    char what[160];
     if (why == READ_UNREACHED)
-        return sample_error(source, index, LARDER_EFORMAT,
-                            tar_fault_text((enum tar_fault)source->index.places[index].proof), err);
-    if (why == READ_AWAY)
-        return sample_error(source, index, LARDER_EIO, "what the shard lies in is not there", err);
-    if (why == READ_CHANGED || why == READ_ENDS)
-        return sample_error(source, index, LARDER_ECHANGED,
-                            "the shard changed since it was indexed; open the dataset "
-                            "again",
-                            err);
-    if (why == ENOENT || why == ENOTDIR)
-        atomic_store((atomic_bool *)&source->changed, true);
-    errno = why;
-    snprintf(what, sizeof what, "cannot read the shard: %m");
-    return sample_error(source, index, why == EISDIR ? LARDER_EFORMAT : errno_code(why), what, err);
+        return blob_error(source, index, "shard", LARDER_EFORMAT,
+                          tar_fault_text((enum tar_fault)source->index.places[index].proof), err);
+    return blob_failed(source, index, "shard", why, err);
 }
 
 static struct identity identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
 {
-    const struct index_blob *blob = &source->index.blobs[index_blob_of(&source->index, index)];
-    const uint64_t whose[3] = {WHOSE_SHARD, source->index.places[index].offset, blob->size};
-    return index_identity(&source->index.samples[index], apart, whose, seed);
+    return blob_identity(source, index, index_blob_of(&source->index, index), apart, seed);
 }
 
 const struct source_kind tar_kind = {
@@ -296,10 +246,10 @@ const struct source_kind tar_kind = {
     .hash = ranges_hash,
     .identity = identity,
     .place = place,
-    .blob_name = blob_name,
+    .blob_name = blobs_name,
     .lead_bytes = TAR_BLOCK_BYTES,
     .check = check,
-    .is_blob = is_blob,
+    .is_blob = blobs_is,
     .failed = failed,
     .column = tar_column,
 };

@@ -61,7 +61,7 @@ static int wrong_bytes(const struct source *source, uint32_t index, const char *
     return segment_error(source, index, LARDER_EFORMAT, what, err);
 }
 
-int store_check(const struct source *source, uint32_t index, const void *lead, const void *bytes, struct error *err)
+int store_check(const struct source *source, uint32_t index, const void *lead, void *bytes, struct error *err)
 {
     (void)lead;
     XXH128_hash_t hash = XXH3_128bits(bytes, source->index.samples[index].size);

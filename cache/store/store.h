@@ -34,7 +34,7 @@ static inline const struct store *store_of(const struct source *source)
 bool store_unchanged(struct source *source, const struct interrupt *interrupt, bool *settled);
 struct sample_place store_place(const struct source *source, uint32_t index);
 const char *store_blob_name(const struct source *source, uint32_t blob, char buf[BLOB_NAME_MAX]);
-int store_check(const struct source *source, uint32_t index, const void *lead, const void *bytes, struct error *err);
+int store_check(const struct source *source, uint32_t index, const void *lead, void *bytes, struct error *err);
 int store_failed(const struct source *source, uint32_t index, int why, struct error *err);
 struct identity store_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed);
 

@@ -310,8 +310,13 @@ static int plain_region(void *state, const struct decoding *image, struct rect r
         uint8_t *to = image_row(out, y);
         if (!colors_exist(plain, plain->pixels + plain->stride * row, rect))
             return decode_fail(fault, BAD_CORRUPT, "BMP: a pixel has a color that the palette does not have");
+        const uint8_t *from = plain->pixels + plain->stride * row;
+        if (plain->form == PLAIN_RGB8 && plain->most == 255) { /* as pixels of lists of places come */
+            memcpy(to, from + (size_t)rect.x * IMAGE_CHANNELS, (size_t)rect.width * IMAGE_CHANNELS);
+            continue;
+        }
         for (uint32_t x = 0; x < rect.width; x++, to += IMAGE_CHANNELS)
-            pixel(plain, plain->pixels + plain->stride * row, (size_t)rect.x + x, levels, to);
+            pixel(plain, from, (size_t)rect.x + x, levels, to);
     }
     return 0;
 }

@@ -21,6 +21,7 @@ _HOMES = {
     **dict.fromkeys(("Balanced", "Weights"), "samplers"),
     "Mix": "_mix",
     "Parts": "_parts",
+    "index": "_index",
     **dict.fromkeys(("from_torchvision", "split"), "_torchvision"),
     "to_device": "_device",
     "OnBatch": "_own",

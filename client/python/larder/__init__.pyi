@@ -1,5 +1,6 @@
 from . import importers as importers, recipes as recipes
 from ._device import to_device as to_device
+from ._index import index as index
 from ._own import OnBatch as OnBatch
 from ._pack import pack as pack
 from ._torchvision import from_torchvision as from_torchvision, split as split
@@ -42,7 +43,7 @@ __all__ = [
     "Parts", "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-    "VersionMismatch", "from_torchvision", "split", "to_device", "OnBatch", "Writer", "pack", "__version__",
+    "VersionMismatch", "from_torchvision", "split", "index", "to_device", "OnBatch", "Writer", "pack", "__version__",
     "Operator", "View",
     "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)

@@ -18,7 +18,7 @@ _VERSION = 1
 _NOT_HERE = {"zero_copy": "a batch's rows are copied together",
              "epochs": "the parts' passes do not end with its epochs"}
 # Of no part alone.
-_WHOLE = {"batch_size", "collate_fn", "as_dict", "pin_memory", "with_ids", "with_paths", *_NOT_HERE}
+_WHOLE = {"batch_size", "collate_fn", "as_dict", "pin_memory", "with_ids", "with_paths", "columns", *_NOT_HERE}
 _LABELS = (None, "own", "names", "offset")
 
 
@@ -52,8 +52,8 @@ class Mix:
     """
 
     def __init__(self, parts, pipeline=None, batch_size=64, *, samples=None, labels=None, seed=0, transform=None,
-                 collate_fn=None, as_dict=None, pin_memory=False, with_ids=False, with_paths=False, name=None,
-                 state=None, **options):
+                 collate_fn=None, as_dict=None, pin_memory=False, with_ids=False, with_paths=False, columns=(),
+                 name=None, state=None, **options):
         for what in _NOT_HERE.keys() & options.keys():
             raise InvalidArgument(f"a larder.Mix has no {what}=: {_NOT_HERE[what]}. Leave it out")
         if labels not in _LABELS:
@@ -63,8 +63,9 @@ class Mix:
         self._batch_size = _options.whole("batch_size", batch_size, 1, _wire.BATCH_MAX)
         self.rows = dict(zip(sources, _rows(weights, self._batch_size)))
         self._seed = _options.whole("seed", seed, 0, 2**64 - 1)
-        self._own = Own(transform, collate_fn, False,
-                        _options.names_of_parts(as_dict, 2 + bool(with_ids) + bool(with_paths), False))
+        columns = _options.columns(columns)
+        self._own = Own(transform, collate_fn, False, _options.names_of_parts(
+            as_dict, 2 + bool(with_ids) + bool(with_paths) + len(columns), False, columns))
         self._with_ids, self._with_paths = bool(with_ids), bool(with_paths)
         self._epoch, self._start = 0, 0  # that the next iteration begins with: the epoch, and its batches that are over
         self._now = None                 # the iterator made last
@@ -72,7 +73,7 @@ class Mix:
         self._counts = {"samples": 0, "batches": 0}
         self.last_parts = self.last_indices = self.last_ids = None
         options = {"pipeline": pipeline, "seed": self._seed, "with_paths": self._with_paths, **options,
-                   "with_ids": True, "epochs": _wire.EPOCHS_MAX}
+                   "columns": columns, "with_ids": True, "epochs": _wire.EPOCHS_MAX}
         self._parts = []
         try:
             for key, source in sources.items():
@@ -179,10 +180,7 @@ class Mix:
         places = np.split(order, np.cumsum(sizes)[:-1])
         labels = [part.renumbered(came[1]) for part, came in zip(self._parts, batches)]
         made = [_joined([came[0] for came in batches], places, self._pin_memory), _joined(labels, places)]
-        if self._with_ids:
-            made.append(_joined([came[2] for came in batches], places))
-        if self._with_paths:
-            made.append(_joined([came[-1] for came in batches], places))
+        made += [_joined(list(pieces), places) for pieces in list(zip(*batches))[2 if self._with_ids else 3:]]
         given = self._own(tuple(made))
         self.last_parts = _joined([np.full(size, at) for at, size in enumerate(sizes)], places)
         self.last_ids, self.last_indices = (_joined([came[at] for came in self._came], places) for at in (1, 2))
@@ -336,7 +334,7 @@ def _taken_over(key, loader, rows, options):
                               "and give collate_fn or as_dict to the Mix")
     state = loader.__getstate__()
     state["job"].update(batch_size=rows, epochs=options["epochs"])
-    state.update(_with_ids=True, _with_paths=options["with_paths"], _pin_memory=False)
+    state.update(_with_ids=True, _with_paths=options["with_paths"], _columns=options["columns"], _pin_memory=False)
     loader.close()
     other = Loader.__new__(Loader)
     other.__setstate__(state)
@@ -390,7 +388,7 @@ def _joined(pieces, places, pinned=False):
     first, total = pieces[0], sum(map(len, places))
     if isinstance(first, tuple):
         return tuple(_joined(list(view), places, pinned) for view in zip(*pieces))
-    if isinstance(first, list):
+    if any(isinstance(piece, list) for piece in pieces):
         rows = [None] * total
         for piece, at in zip(pieces, places):
             for row, place in zip(piece, at.tolist()):

@@ -32,6 +32,7 @@ class Mix:
         pin_memory: bool = False,
         with_ids: bool = False,
         with_paths: bool = False,
+        columns: str | Iterable[str] = (),
         name: str | None = None,
         state: dict[str, Any] | None = None,
         **options: Any,

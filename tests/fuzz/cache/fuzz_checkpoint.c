@@ -30,6 +30,8 @@ static void add_blobs(struct index *index)
     for (; index->blob_count < 2; index->blob_count++) {
         struct index_blob *blob = &index->blobs[index->blob_count];
         *blob = (struct index_blob){.first = index->blob_count * index->sample_count / 2, .size = 10240, .inode = 3};
+        if (index->blob_count)
+            blob->pixels = (struct pixels){.width = 4, .height = 5, .channels = 3, .planar = true};
         CHECK(index_text(index, "shard.tar", NULL, &blob->path) == 0);
     }
     for (size_t i = 0; i < index->sample_count; i++)
@@ -82,7 +84,7 @@ static bool sample_lies(const struct index *index, size_t i)
     uint32_t blob = index_blob_of(index, i);
     const char *path = index->strings + index->blobs[blob].path;
     return blob < index->blob_count && index->blobs[blob].first <= i && path[0] && path[0] != '/' &&
-           (index->samples[i].flags & INDEX_UNREACHABLE || index->places[i].offset >= 512);
+           index->places[i].offset <= INT64_MAX && pixels_fit(&index->blobs[blob].pixels);
 }
 
 static void check_index(const struct index *index)

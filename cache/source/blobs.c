@@ -1,0 +1,68 @@
+/* blobs.c: samples that lie in files with others. See blobs.h. */
+#include "cache/source/blobs.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "cache/file.h"
+
+#define WHOSE_BLOB UINT64_C(0x746172) /* so that no such sample has the identity of a file or of a store's sample */
+
+const char *blobs_name(const struct source *source, uint32_t blob, char buf[BLOB_NAME_MAX])
+{
+    (void)buf;
+    return source->index.strings + source->index.blobs[blob].path;
+}
+
+bool blob_same(const struct source *source, uint32_t number, const struct stat *st)
+{
+    const struct index_blob *blob = &source->index.blobs[number];
+    return (uint64_t)st->st_size == blob->size && file_mtime_ns(st) == blob->mtime_ns &&
+           (st->st_ino == blob->inode || !medium_inodes_last(source->index.root));
+}
+
+bool blobs_is(const struct source *source, uint32_t blob, int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && blob_same(source, blob, &st);
+}
+
+/* The same bytes, taken for pixels of another shape, are another image. */
+static uint64_t whose_shape(const struct pixels *pixels)
+{
+    return (uint64_t)pixels->width << 34 | (uint64_t)pixels->channels << 32 | (uint64_t)pixels->planar << 31;
+}
+
+struct identity blob_identity(const struct source *source, uint32_t index, uint32_t number, uint64_t apart,
+                              uint64_t seed)
+{
+    const struct index_blob *blob = &source->index.blobs[number];
+    const uint64_t whose[3] = {WHOSE_BLOB + whose_shape(&blob->pixels), source->index.places[index].offset, blob->size};
+    return index_identity(&source->index.samples[index], apart, whose, seed);
+}
+
+int blob_error(const struct source *source, uint32_t index, const char *of, int code, const char *what,
+               struct error *err)
+{
+    struct shown root, key;
+    if (code == LARDER_ECHANGED)
+        atomic_store((atomic_bool *)&source->changed, true); /* the one part of a const source that changes */
+    return error_set(err, code, "%s/%s, at byte %llu of the %s: %s", path_shown(source->index.root, &root),
+                     path_shown(source->index.strings + source->index.samples[index].key, &key),
+                     (unsigned long long)source->index.places[index].offset, of, what);
+}
+
+int blob_failed(const struct source *source, uint32_t index, const char *of, int why, struct error *err)
+{
+    char what[160];
+    if (why == READ_AWAY)
+        return blob_error(source, index, of, LARDER_EIO, "the folder that it lies in is not there", err);
+    if (why == READ_CHANGED || why == READ_ENDS)
+        return blob_error(source, index, of, LARDER_ECHANGED,
+                          "the file changed since it was indexed; open the dataset again", err);
+    if (why == ENOENT || why == ENOTDIR)
+        atomic_store((atomic_bool *)&source->changed, true);
+    errno = why;
+    snprintf(what, sizeof what, "cannot read the file: %m");
+    return blob_error(source, index, of, why == EISDIR ? LARDER_EFORMAT : errno_code(why), what, err);
+}

@@ -1,0 +1,170 @@
+"""larder.index: writes a list of places of what others have packed, so that a Loader trains on it without a copy."""
+
+import csv
+import os
+import tempfile
+import zlib
+from glob import glob
+
+from . import _index_files, _index_libraries, _index_pixels
+from ._places import Fail, Refused
+from .errors import FormatError, InvalidArgument, NotFound
+
+# How each container is told, and read: is(paths) of what a source's text stands for, places(paths, choice).
+_FORMATS = {
+    "mds": (_index_files.is_mds, _index_files.mds),
+    "zip": (_index_files.is_zip, _index_files.zips),
+    "tfrecord": (_index_files.is_tfrecord, _index_files.tfrecords),
+    "parquet": (_index_libraries.is_parquet, _index_libraries.parquet),
+    "lmdb": (_index_libraries.is_lmdb, _index_libraries.lmdbs),
+    "hdf5": (_index_libraries.is_hdf5, _index_libraries.hdf5),
+    "npy": (_index_pixels.is_npy, _index_pixels.npy),
+    "mnist": (_index_pixels.is_mnist, _index_pixels.mnist),
+    "cifar": (_index_pixels.is_cifar, _index_pixels.cifar),
+}
+_COLUMNS = ("path", "offset", "bytes", "crc32", "raw", "key", "label", "class")
+
+
+def index(source, destination, *, format=None, image=None, label=None, crc32=True):
+    """Writes a list of the images in what others have packed, and returns how many there are. The list is a dataset:
+    larder.Loader(destination, ...) trains on the images where they are, without a copy.
+
+    source       a file, a folder, a glob such as "/data/train-*.tfrecord", or a list of files
+    destination  the list, a .csv
+    format       "zip" (stored), "mds" (Mosaic's, not compressed), "tfrecord" (of tf.Example), "parquet" (images in
+                 pages that are not compressed), "lmdb", "hdf5" (contiguous), "npy", "cifar" (10 or 100, binary or
+                 Python's) or "mnist" (idx); None: what it looks like
+    image        what has the images: a column (mds, parquet), a feature (tfrecord), or a dataset (hdf5). None: the one
+                 that there is, or that is called image, images, image/encoded, jpg, png, x or data
+    label        what has the labels: likewise, or of npy a second file. None: the one called label, labels, y, or as
+                 each container has it, if there is one. A list or array, one a sample, is written as it is
+    crc32        also write the CRC-32 of each image, which the daemon compares at every read. All images are read
+                 once for that. False: only the file's size and time tell the daemon that it changed
+
+    Labels are the column "label", and names of classes the column "class", where the container has them.
+
+    Raises InvalidArgument for what cannot be trained on where it is (compressed, for one), and says what to do: packing
+    it once (larder.pack). NotFound; FormatError: a file is damaged. The list is there whole, or as it was before.
+    """
+    destination = os.path.abspath(os.fspath(destination))
+    if not destination.lower().endswith(".csv"):
+        raise InvalidArgument(f"larder.index writes a list, and {destination!r} does not end in .csv")
+    paths = _paths(source)
+    try:
+        _, places = _FORMATS[format or _format(paths, source)]
+    except KeyError:
+        raise InvalidArgument(f"format={format!r} is none of {', '.join(sorted(_FORMATS))}") from None
+    named = label is None or isinstance(label, (str, os.PathLike))
+    try:
+        rows = places(paths, image, os.fspath(label) if named and label is not None else None)
+        return _write(_labelled(rows, None if named else label), destination, crc32)
+    except Refused as why:
+        what = f"{why.instead}, or pack it once" if why.instead else "Pack it once"
+        raise InvalidArgument(f"{why}. {what}: larder.pack({_shown(source)}, \"NAME.store\")") from None
+    except Fail as why:
+        raise FormatError(str(why)) from None
+
+
+def _shown(source):
+    return repr(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else "SOURCE"
+
+
+def _paths(source):
+    """The files and folders that a source stands for; at least one, all of them there."""
+    if not isinstance(source, (str, os.PathLike)):
+        paths = [os.path.abspath(os.path.expanduser(os.fspath(path))) for path in source]
+    else:
+        text = os.path.abspath(os.path.expanduser(os.fspath(source)))
+        paths = [text] if os.path.exists(text) else sorted(glob(text))
+    if not paths:
+        raise NotFound(f"{source!r}: there is no such file or folder")
+    for path in paths:
+        if not os.path.exists(path):
+            raise NotFound(f"{path}: there is no such file or folder")
+    return [os.path.realpath(path) for path in paths]
+
+
+def _format(paths, source):
+    found = next((name for name, (looks, _) in _FORMATS.items() if looks(paths)), None)
+    if found is None:
+        raise InvalidArgument(f"{source!r} is nothing that larder.index knows: it takes {', '.join(sorted(_FORMATS))}. "
+                              "Folders of images, lists and tar shards need no index: give them to larder.Loader. What "
+                              "else there is can be packed: larder.pack")
+    return found
+
+
+def _labelled(rows, labels):
+    """The rows, with labels that the caller gives."""
+    if labels is None:
+        yield from rows
+        return
+    labels = [one.item() if hasattr(one, "item") else one for one in labels]
+    count = 0
+    for row in rows:
+        if count < len(labels):
+            row = row._replace(label=labels[count])
+        count += 1
+        yield row
+    if count != len(labels):
+        raise InvalidArgument(f"label has {len(labels)} rows, and there are {count} images: give one for each")
+
+
+def _write(rows, destination, crc32):
+    """Writes all rows, or leaves what was there."""
+    folder = os.path.dirname(destination)
+    descriptor, path = tempfile.mkstemp(dir=folder, suffix=".csv")
+    try:
+        with open(descriptor, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+            count = _write_rows(csv.writer(file, lineterminator="\n"), rows, os.path.realpath(folder), crc32)
+            if not count:
+                raise InvalidArgument(f"{destination} would be empty: no image was found")
+            os.fchmod(file.fileno(), 0o644)
+        os.replace(path, destination)
+    except BaseException:
+        os.unlink(path)
+        raise
+    return count
+
+
+def _write_rows(writer, rows, folder, crc32):
+    columns, count = None, 0
+    with _Files() as files:
+        for row in rows:
+            if crc32 and row.crc32 is None:
+                row = row._replace(crc32=files.crc32(row))
+            values = row._asdict()
+            values["path"] = os.path.relpath(row.path, folder) if row.path.startswith(folder.rstrip("/") + "/") \
+                else row.path
+            values["class"] = values.pop("class_")
+            if columns is None:
+                columns = [name for name in _COLUMNS if values[name] is not None]
+                writer.writerow(columns)
+            writer.writerow([values[name] for name in columns])
+            count += 1
+    return count
+
+
+class _Files:
+    """The file that was read last, open."""
+
+    def __init__(self):
+        self._path, self._file = None, None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._file:
+            self._file.close()
+
+    def crc32(self, row):
+        if row.path != self._path:
+            self.__exit__()
+            self._path, self._file = row.path, open(row.path, "rb", buffering=0)
+        crc, at, end = 0, row.offset, row.offset + row.bytes
+        while at < end:
+            piece = os.pread(self._file.fileno(), min(end - at, 1 << 22), at)
+            if not piece:
+                raise Fail(f"{row.path} ends at byte {at}, within an image")
+            crc, at = zlib.crc32(piece, crc), at + len(piece)
+        return crc
