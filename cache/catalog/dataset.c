@@ -223,7 +223,7 @@ void dataset_look(const struct dataset *dataset, struct dataset_look *out)
         out->unreachable += (dataset->samples[i].flags & INDEX_UNREACHABLE) != 0;
     for (size_t i = 0; i < index->blob_count; i++)
         out->shard_bytes += index->blobs[i].size;
-    out->mixed = index->blob_count && runs_mixed(index, source->chunking.chunk_size);
+    out->mixed = runs_suit(index, source->chunking.chunk_size);
 }
 
 sample_id dataset_id(const struct dataset *dataset, uint32_t index)
