@@ -12,11 +12,6 @@
 #define CLIENT_NAME "c/" LARDER_VERSION
 #define CLASSES_MAX (UINT32_C(1) << 22)
 
-static struct wire_text text_of(const char *value)
-{
-    return (struct wire_text){.data = value, .len_bytes = value ? (uint32_t)strlen(value) : 0};
-}
-
 /* ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 int join_ask(struct larder_loader *loader, struct wire_message *msg, int passed_fd, uint64_t deadline_ns, uint32_t *seq)

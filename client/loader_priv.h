@@ -20,6 +20,7 @@
 
 #include <larder/larder.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "client/connection_priv.h"
@@ -102,9 +103,10 @@ struct loader_link {
 /* The question STATE_GET. */
 struct loader_question {
     uint32_t seq;
-    bool open;     /* its answer is still to come */
-    bool given_up; /* nobody waits for its answer any more */
-    bool answered; /* its answer is here: the token, or what went wrong */
+    bool open;                    /* its answer is still to come */
+    bool given_up;                /* nobody waits for its answer any more */
+    bool answered;                /* its answer is here: the token or column, or what went wrong */
+    struct larder_column *column; /* the answer to larder_column_open, which takes it as soon as it is here */
     struct error answer;
 };
 
@@ -151,6 +153,11 @@ int loader_break(struct larder_loader *loader);
 
 /* loader_destroy frees everything, however far larder_open got. */
 void loader_destroy(struct larder_loader *loader);
+
+static inline struct wire_text text_of(const char *value) /* borrowed; NULL: empty */
+{
+    return (struct wire_text){.data = value, .len_bytes = value ? (uint32_t)strlen(value) : 0};
+}
 
 /* ── options.c ── */
 
@@ -227,6 +234,22 @@ int loader_release(struct larder_loader *loader, uint64_t number);
 /* receive_one waits for one message and deals with it: batches line up, the answer to a question goes there. 0 also
  * when the link went down. LARDER_ETIMEOUT; anything else is for good. */
 int receive_one(struct larder_loader *loader, uint64_t deadline_ns);
+
+/* ── question.c ── */
+
+/* question_ask has the daemon answer a question, and waits for that, timeout_ms at most (below 0: for ever): a column
+ * by its name, which question.column has then; NULL: what all ranks have taken, of which token_answer makes the state.
+ * The link is mended as often as it may be. It fails as link_mend does, with LARDER_ETIMEOUT, and with what the daemon
+ * says in the answer's place. */
+int question_ask(struct larder_loader *loader, const char *column, int64_t timeout_ms);
+/* question_over sees to batches again after a question, whatever came of that. */
+void question_over(struct larder_loader *loader);
+
+/* ── column.c ── */
+
+/* column_answer makes a column of what came with COLUMN, and closes the descriptor. The question then has its answer.
+ */
+void column_answer(struct larder_loader *loader, const struct wire_column *msg, int fd);
 
 /* ── waiting.c ── */
 

@@ -154,6 +154,10 @@ static int on_message(struct larder_loader *loader, const struct wire_message *m
         token_answer(loader, &msg->state, fd);
         return 0;
     }
+    if (msg->type == WIRE_COLUMN && loader->question.open && msg->seq == loader->question.seq) {
+        column_answer(loader, &msg->column, fd);
+        return 0;
+    }
     if (msg->type == WIRE_DONE && fd >= 0)
         return token_done(loader, &msg->done, fd);
     if (fd >= 0) {

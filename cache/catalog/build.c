@@ -178,14 +178,13 @@ static bool load_checkpoint(struct builder *builder, const struct source_kind *k
 /* Whether a source's chunks are to be of samples that lie behind each other, which one read brings. */
 static bool suits_runs(const struct source *source, uint32_t size)
 {
-    if (source->index.blob_count == 0)
-        return false;
-    bool mixed = runs_mixed(&source->index, size);
-    if (!mixed)
-        log_info_limited("msg=\"samples of a class lie together, so a chunk's are read one by one: write the shards "
-                         "anew, shuffled, or use larder pack\" source=\"%s\"",
-                         source->index.text);
-    return mixed;
+    bool suits = runs_suit(&source->index, size);
+    if (!suits && source->index.blob_count)
+        log_info_limited(
+            "msg=\"samples of a class lie together, or are said to, so a chunk's are read one by one: write the shards "
+            "anew, shuffled, or use larder pack\" source=\"%s\"",
+            source->index.text);
+    return suits;
 }
 
 /* Gives a source whose container has no chunks some. */

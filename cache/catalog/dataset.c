@@ -237,7 +237,7 @@ void dataset_look(const struct dataset *dataset, struct dataset_look *out)
         out->shard_bytes += index->blobs[i].size;
     out->places = source->kind->head_bytes;
     out->in_order = lies_in_order(source);
-    out->mixed = index->blob_count && runs_mixed(index, source->chunking.chunk_size);
+    out->mixed = runs_suit(index, source->chunking.chunk_size);
 }
 
 sample_id dataset_id(const struct dataset *dataset, uint32_t index)

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "cache/source/tar_text.h"
 #include "common/check.h"
 #include "common/larder_err.h"
 #include "common/random.h"
@@ -45,6 +46,11 @@ bool runs_mixed(const struct index *index, uint32_t run)
     }
     free(counting.seen);
     return (double)in_runs >= RUNS_MIXED * (double)in_draws;
+}
+
+bool runs_suit(const struct index *index, uint32_t run)
+{
+    return index->blob_count && !tar_text_unmixed(index->text) && runs_mixed(index, run);
 }
 
 /* ── the chunks ── */

@@ -9,6 +9,9 @@
  * have at least RUNS_MIXED of the labels that as many random ones have. */
 #define RUNS_MIXED .8
 bool runs_mixed(const struct index *index, uint32_t run);
+/* runs_suit says whether a source's chunks are to be runs: it has blobs, and its samples are mixed, and not said to be
+ * otherwise (tar_text_unmixed). */
+bool runs_suit(const struct index *index, uint32_t run);
 /* runs_shuffle cuts each blob's samples into runs of chunk_size, and shuffles the runs with the seed. Each makes a
  * chunk; the last ones of the blobs, which are shorter, make chunks together, behind the others. The caller frees what
  * *out holds by chunking_free. LARDER_ENOMEM. */

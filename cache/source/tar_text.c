@@ -15,6 +15,7 @@
 #include "cache/source/index.h"
 
 #define LABELS "#labels="
+#define UNMIXED "#mixed=no"
 #define SPECIAL "{*?"
 #define BETWEEN "::"
 
@@ -41,16 +42,31 @@ bool tar_text_is(const char *text)
 {
     size_t len;
     return strpbrk(text, SPECIAL) || strstr(text, BETWEEN) || *tar_text_labels(text, &len) || ends_with(text, ".tar") ||
-           is_packed(text);
+           is_packed(text) || tar_text_unmixed(text);
 }
 
-const char *tar_text_labels(const char *text, size_t *len)
+/* The labels behind a text, and the length before them, with UNMIXED or not. */
+static const char *split_labels(const char *text, size_t *len)
 {
     const char *labels = NULL;
     for (const char *at = text; (at = strstr(at, LABELS)); at++)
         labels = at;
     *len = labels ? (size_t)(labels - text) : strlen(text);
     return labels ? labels + strlen(LABELS) : "";
+}
+
+bool tar_text_unmixed(const char *text)
+{
+    size_t len, mark = strlen(UNMIXED);
+    split_labels(text, &len);
+    return len > mark && memcmp(text + len - mark, UNMIXED, mark) == 0;
+}
+
+const char *tar_text_labels(const char *text, size_t *len)
+{
+    const char *labels = split_labels(text, len);
+    *len -= tar_text_unmixed(text) ? strlen(UNMIXED) : 0;
+    return labels;
 }
 
 /* The length of a piece, up to the next "::" or the labels. */
@@ -114,6 +130,8 @@ int tar_text_resolve(const char *text, char **out, struct error *err)
             break;
         fputs(BETWEEN, stream);
     }
+    if (stream && tar_text_unmixed(text))
+        fputs(UNMIXED, stream);
     if (stream && *labels)
         fprintf(stream, LABELS "%s", labels);
     if (stream && fclose(stream) && !code)

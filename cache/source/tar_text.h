@@ -21,8 +21,11 @@ int tar_text_resolve(const char *text, char **out, struct error *err);
 /* tar_text_root gives the root of a resolved text, which the caller frees; NULL: no memory. It blocks: the text may be
  * a folder. */
 char *tar_text_root(const char *text);
-/* tar_text_labels returns what stands behind "#labels=", and *len of what stands before; "": nothing. Pure. */
+/* tar_text_labels returns what stands behind "#labels=", and *len of what names the shards; "": nothing. Pure. */
 const char *tar_text_labels(const char *text, size_t *len);
+/* tar_text_unmixed says whether "#mixed=no" stands behind what names the shards, before "#labels=": samples that lie
+ * behind each other are not to be read together. Pure. */
+bool tar_text_unmixed(const char *text);
 
 /* tar_folder_is says whether a folder is one of shards: it has some, and no other folders, hidden ones apart. It fails
  * as listing a folder does. */

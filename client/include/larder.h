@@ -271,6 +271,36 @@ LARDER_API int larder_batch_sample(const struct larder_batch *batch, uint32_t po
  * world_size more than 64 times. LARDER_ENOMEM. */
 LARDER_API int larder_state(struct larder_loader *loader, int64_t timeout_ms, const void **state, size_t *state_bytes);
 
+/* A column of the dataset: what it has for each sample besides its image, in the dataset's order (larder_sample.index).
+ * All memory is read-only, shared with the other programs of the dataset, and valid until larder_column_free. */
+enum larder_column_kind { LARDER_COLUMN_INT64 = 0, LARDER_COLUMN_FLOAT64 = 1, LARDER_COLUMN_TEXT = 2 };
+
+struct larder_column {
+    uint32_t kind;  /* enum larder_column_kind */
+    uint32_t width; /* numbers a sample: more than 1 of vectors; 1 of texts */
+    uint64_t count; /* samples of the dataset */
+    /* Of the column's kind, the others are NULL. Numbers of sample i begin at [i × width]; a number that is missing is
+     * NaN. The text of sample i is the bytes from text + offsets[i] to text + offsets[i + 1], UTF-8 as a rule, and no
+     * NUL behind them; offsets has count + 1 elements. */
+    const int64_t *int64;
+    const double *float64;
+    const uint64_t *offsets;
+    const char *text;
+};
+
+/* larder_column_open gives a column by its name: "__label__", "__key__" and "__path__" of every dataset; columns of a
+ * list by their names; of tar shards "txt" and other parts, and "json:KEY". The daemon makes it when it is first asked
+ * for, which may take as long as indexing; this waits up to timeout_ms (negative: for ever). It may be called at any
+ * time between larder_open and larder_close. The program frees *out by larder_column_free, before or after
+ * larder_close.
+ *
+ * LARDER_ENOENT: the dataset has no such column. LARDER_ECHANGED: the list or the shards changed since they were
+ * indexed. LARDER_ELIMIT: it is larger than the daemon's limits.columns. LARDER_ETIMEOUT: ask again. LARDER_EINVAL,
+ * LARDER_EFORMAT, LARDER_ENOMEM, LARDER_EIO, LARDER_EGONE. */
+LARDER_API int larder_column_open(struct larder_loader *loader, const char *name, int64_t timeout_ms,
+                                  struct larder_column **out);
+LARDER_API void larder_column_free(struct larder_column **column); /* accepts a pointer to NULL; sets it to NULL */
+
 /* larder_batch_copy writes all samples one after the other to dst, of several views with what lies between them.
  * LARDER_ELIMIT when cap_bytes does not suffice.
  * Another failure says that a living daemon has closed the connection. Then the program must not use the contents of

@@ -88,6 +88,7 @@ class Files:
     def __init__(self, column, given):
         self._column = column
         self._real = column(ROOT)[0].rstrip("/")
+        given = given.partition("#")[0] if not os.path.isdir(given) else given  # #labels=, #mixed=
         real = os.path.realpath(given).rstrip("/") if os.path.isdir(given) else None
         below = real is not None and (self._real + "/").startswith(real + "/")
         self.root = given.rstrip("/") + self._real[len(real):] if below else self._real

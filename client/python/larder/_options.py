@@ -136,8 +136,12 @@ def _is_shards(dataset):
         return any(entry.name.endswith(".tar") for entry in entries) and not any(map(os.DirEntry.is_dir, entries))
 
 
-def with_labels(dataset, labels):
-    """The dataset's text with what labels_of_source gives of labels."""
+def with_labels(dataset, labels, mixed=True):
+    """The dataset's text with what labels_of_source gives of labels, and where neighbours in shards are not mixed."""
+    if not mixed and not _is_shards(os.fsdecode(dataset)):
+        raise InvalidArgument(f"mixed=False says that neighbours in tar shards are alike, and {os.fsdecode(dataset)!r} "
+                              "names none: leave it out")
+    dataset += b"" if mixed else b"#mixed=no"
     if labels is None:
         return dataset
     if not dataset.startswith(b"/"):

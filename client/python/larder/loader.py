@@ -124,6 +124,8 @@ class Loader:
                    float32. Names in place of numbers are classes, numbered in their order: `classes` has them
                    Of tar shards also "cls", "json:KEY" (or KEY alone) or "none": which member of a sample has its
                    label; by default .cls where there are any
+    mixed          False: neighbours in tar shards are alike in what matters, though their labels do not show it. Then
+                   samples are read one by one, and a chunk has some of everywhere
     as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries. Columns have their
                    own names where none are given for them
     transform      a function of the script's own for each image, which is called with a tensor (an array without
@@ -145,7 +147,7 @@ class Loader:
                  with_ids=False, socket=None, timeout=None, pin_memory=False, rank=None, world_size=None, job=None,
                  ordered=False, weight=1.0, state=None, reconnect=60, labels=None, with_paths=False, as_dict=None,
                  local_world_size=None, transform=None, collate_fn=None, repeat=1, sampler=None, columns=(),
-                 **foreign):
+                 mixed=True, **foreign):
         _options.refuse(foreign)
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
@@ -158,7 +160,7 @@ class Loader:
         of_source = _options.labels_of_source(asked.dataset, labels)
         labels = None if of_source else labels
         samplers.check_labels(sampler, labels)
-        asked = asked._replace(dataset=_options.with_labels(asked.dataset, of_source),
+        asked = asked._replace(dataset=_options.with_labels(asked.dataset, of_source, mixed),
                                flags=asked.flags | (_wire.ORDERED if ordered else 0) |
                                (_wire.HOLD if zero_copy else 0) |
                                (0 if labels is None else _wire.OWN_LABELS))

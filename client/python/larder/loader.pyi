@@ -72,6 +72,7 @@ class Loader:
         repeat: SupportsIndex = 1,
         sampler: Weights | Balanced | None = None,
         columns: str | Iterable[str] = (),
+        mixed: bool = True,
         **foreign: Any,
     ) -> None: ...
     def __len__(self) -> int: ...

@@ -286,6 +286,50 @@ static void gives_files_as_they_are(void **state)
     larder_close(&loader);
 }
 
+/* A column's rows are those of the samples, before, in and after an epoch; names that it has not are refused; what the
+ * program has outlives the loader. */
+static void gives_columns(void **state)
+{
+    (void)state;
+    struct larder_loader *loader = open_loader(3, LARDER_SHUFFLE_DEPENDENT);
+    struct larder_column *labels = NULL, *keys = NULL, *none = NULL;
+    struct larder_batch *batch = NULL;
+    uint8_t seen[SAMPLES] = {0};
+    assert_int_equal(larder_column_open(loader, "__label__", NEXT_TIMEOUT_MS, &labels), 0);
+    assert_int_equal(labels->kind, LARDER_COLUMN_INT64);
+    assert_int_equal(labels->width, 1);
+    assert_int_equal(labels->count, SAMPLES);
+    assert_null(labels->text);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(next(loader, &batch), 0);
+    assert_int_equal(larder_column_open(loader, "__key__", -1, &keys), 0);
+    assert_int_equal(larder_column_open(loader, "caption", -1, &none), LARDER_ENOENT);
+    assert_non_null(strstr(larder_last_error(loader), "has no column \"caption\""));
+    assert_int_equal(larder_column_open(loader, "", -1, &none), LARDER_EINVAL);
+    do {
+        count_batch(loader, batch, seen);
+        for (uint32_t i = 0; i < larder_batch_count(batch); i++) {
+            struct larder_sample sample;
+            char key[64];
+            larder_batch_sample(batch, i, &sample);
+            assert_int_equal(labels->int64[sample.index], sample.label);
+            int len = snprintf(key, sizeof key, "%s/%05u.jpg", larder_class_name(loader, sample.label),
+                               sample.index % (SAMPLES / CLASSES) * CLASSES + (uint32_t)sample.label);
+            assert_int_equal(keys->offsets[sample.index + 1] - keys->offsets[sample.index], len);
+            assert_memory_equal(keys->text + keys->offsets[sample.index], key, len);
+        }
+        assert_int_equal(larder_batch_release(&batch), 0);
+    } while (next(loader, &batch) == 0);
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        assert_int_equal(seen[i], 1);
+    larder_close(&loader);
+    assert_int_equal(labels->int64[SAMPLES - 1], CLASSES - 1);
+    larder_column_free(&labels);
+    larder_column_free(&keys);
+    larder_column_free(&none);
+    assert_null(labels);
+}
+
 /* The daemon's refusals reach the program as the daemon wrote them. */
 static void hands_refusals_through(void **state)
 {
@@ -402,6 +446,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(keeps_order, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(gives_views, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(gives_files_as_they_are, start_daemon, stop_daemon),
+        cmocka_unit_test_setup_teardown(gives_columns, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(hands_refusals_through, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(survives_kill, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(keeps_what_a_cancelled_job_holds, start_daemon, stop_daemon),

@@ -25,6 +25,7 @@ def samples():
     yield fake.message(fake.ERROR, 4, struct.pack("<iI", -4, 1) + fake.text("kein Ordner: ü".encode()))
     yield fake.message(fake.TURNS, 0, struct.pack("<QI4I", 1, 2, 0, 7, 5, _wire.TURN_NONE))
     yield fake.message(fake.STATE, 5, struct.pack("<I", 300))
+    yield fake.message(_wire.COLUMN, 6, struct.pack("<IIQQ", 2, 1, 25, 300))
 
 
 def defined(name, prefix):
@@ -42,7 +43,8 @@ class Wire(Case):
         stated = defined("wire.h", "WIRE_")
         for name in ("MAGIC", "VERSION", "VERSION_OLDEST", "REQUEST_MAX", "REPLY_MAX", "BATCH_MAX", "CREDITS_MAX",
                      "NAME_MAX", "PATH_MAX", "SPEC_MAX", "HELLO", "WELCOME", "REGISTER", "REGISTERED", "CLASSES_GET",
-                     "CLASSES", "NEXT", "BATCH", "RELEASE", "ERROR", "BYE", "TURNS", "STATE_GET", "STATE", "DROP_LAST",
+                     "CLASSES", "NEXT", "BATCH", "RELEASE", "ERROR", "BYE", "TURNS", "STATE_GET", "STATE", "COLUMN_GET",
+                     "COLUMN", "COLUMN_MAX", "WIDTH_MAX", "DROP_LAST",
                      "RELABEL", "PRIVATE_AUGMENT", "ORDERED", "ALL_FILES", "HOLD", "WITH_STATE", "AHEAD"):
             self.assertEqual(getattr(_wire, name), stated[name], name)
         self.assertEqual(_wire.ENTRY.itemsize, stated["ENTRY_BYTES"])
@@ -58,13 +60,13 @@ class Wire(Case):
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
-                         bytes.fromhex("4c445231 0900 0100 01000000 1a000000 02010000 02000000") + b"py")
+                         bytes.fromhex("4c445231 0a00 0100 01000000 1a000000 02010000 02000000") + b"py")
         self.assertEqual(_wire.next_batches(3, 2),
-                         bytes.fromhex("4c445231 0900 0700 00000000 1c000000 03000000 02000000 ffffffff"))
+                         bytes.fromhex("4c445231 0a00 0700 00000000 1c000000 03000000 02000000 ffffffff"))
         self.assertEqual(_wire.next_batches(3, 0, 2),
-                         bytes.fromhex("4c445231 0900 0700 00000000 1c000000 03000000 00000000 02000000"))
-        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0900 0900 00000000 18000000 0500000000000000"))
-        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0900 0b00 00000000 10000000"))
+                         bytes.fromhex("4c445231 0a00 0700 00000000 1c000000 03000000 00000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0a00 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0a00 0b00 00000000 10000000"))
         job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, 1, 3, 0, b"n", b"/d", b"[]", b"", b"", b"")
         packed = _wire.register(2, job)
         self.assertEqual(packed[16:88], struct.pack("<8IQd4IQ", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, 1, 3, 0))
@@ -78,11 +80,13 @@ class Wire(Case):
         flags, = struct.unpack_from("<I", _wire.register(2, job._replace(weights=b"x")), 16 + 28)
         self.assertEqual(flags, 1 | 1024)
         self.assertEqual(_wire.state_get(9, 3, 17, 10000), bytes.fromhex(
-            "4c445231 0900 0d00 09000000 1c000000 03000000 11000000 10270000"))
+            "4c445231 0a00 0d00 09000000 1c000000 03000000 11000000 10270000"))
+        self.assertEqual(_wire.column_get(9, b"txt"), bytes.fromhex("4c445231 0a00 1000 09000000 17000000 03000000") +
+                         b"txt")
 
     def test_replies_are_read(self):
         """Every kind of reply comes back with the values it was packed from."""
-        welcome, registered, classes, batch, error, turns, state = (_wire.decode(data)[2] for data in samples())
+        welcome, registered, classes, batch, error, turns, state, column = (_wire.decode(data)[2] for data in samples())
         self.assertEqual(welcome, (1 << 20, 42, 8192))
         self.assertEqual((registered.held_max, registered.sample_bytes, registered.fingerprint, registered.name),
                          (4, 72, (8, 9), "me"))
@@ -96,6 +100,14 @@ class Wire(Case):
         self.assertEqual((error.code, error.fatal, error.text), (-4, True, "kein Ordner: ü"))
         self.assertEqual((turns.batch, turns.turns.tolist()), (1, [(0, 7), (5, _wire.TURN_NONE)]))
         self.assertEqual(state.n_bytes, 300)
+        self.assertEqual(column, (_wire.TEXT, 1, 25, 300))
+
+    def test_columns_that_cannot_be(self):
+        """Kinds, widths and lengths that do not fit each other are refused."""
+        for numbers in ((3, 1, 2, 16), (0, 0, 2, 0), (0, 65537, 1, 524296), (0, 2, 2, 24), (1, 1, 2, 24), (2, 2, 2, 24),
+                        (2, 1, 2, 16), (0, 1, 2**63, 16)):
+            with self.assertRaises(larder.FormatError, msg=numbers):
+                _wire.decode(fake.message(_wire.COLUMN, 6, struct.pack("<IIQQ", *numbers)))
 
     def test_layouts_are_read(self):
         """Fields come by name, type, dims and place, as many as there may be; without any, samples are bytes."""

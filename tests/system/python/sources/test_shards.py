@@ -128,6 +128,18 @@ class Shards(Case):
         with self.assertRaisesRegex(larder.InvalidArgument, "it has no nothing"):
             self.loader(daemon, path, labels="json:nothing")
 
+    def test_mixed(self):
+        """mixed=False is for shards alone, whatever names them, and does not change their samples."""
+        daemon = self.daemon()
+        want = self.epoch(self.loader(daemon, self.text, pipeline=RESIZE))
+        for text in (self.text, self.shards):
+            for labels in (None, "cls"):
+                loader = self.loader(daemon, text, pipeline=RESIZE, mixed=False, labels=labels)
+                self.assertEqual(self.epoch(loader), want)
+                self.assertEqual(loader.dataset.samples[0][0], self.path(0) + f"/{self.order[0]:05}.jpg")
+        with self.assertRaisesRegex(larder.InvalidArgument, "names none"):
+            self.loader(daemon, self.tree, mixed=False)
+
     def change(self):
         """Rewrites three shards: in place, by exchange, and to a shorter one."""
         self.write(0, lambda data: bytes(reversed(data)))

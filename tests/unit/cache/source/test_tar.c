@@ -335,11 +335,13 @@ static void test_changed(void **state)
     }
 }
 
-/* A chunk is a run of neighbours where labels are mixed, and of single samples where a class lies together. */
+/* A chunk is a run of neighbours where labels are mixed, and of single samples where a class lies together, or where
+ * samples are said not to be mixed. */
 static void test_chunks(void **state)
 {
     (void)state;
-    for (int mixed = 0; mixed < 2; mixed++) {
+    for (int mixed = 0; mixed < 3; mixed++) {
+        static const char *const texts[] = {"sorted.tar", "mixed.tar", "mixed.tar#mixed=no#labels=cls"};
         struct tar_made tar = {0};
         char cls[8];
         for (unsigned i = 0; i < 640; i++) {
@@ -347,7 +349,7 @@ static void test_chunks(void **state)
             add_sample(&tar, i, cls);
         }
         tar_write(&tar, below(mixed ? "mixed.tar" : "sorted.tar"));
-        struct dataset *dataset = open_text(below(mixed ? "mixed.tar" : "sorted.tar"));
+        struct dataset *dataset = open_text(below(texts[mixed]));
         uint32_t count, neighbours = 0;
         for (uint32_t chunk = 0; chunk < dataset_chunk_count(dataset); chunk++) {
             const uint32_t *members = dataset_chunk_members(dataset, chunk, &count);
@@ -355,7 +357,7 @@ static void test_chunks(void **state)
             for (uint32_t i = 1; i < count; i++)
                 neighbours += members[i] == members[i - 1] + 1;
         }
-        if (mixed)
+        if (mixed == 1)
             assert_int_equal(neighbours, 63 * 10);
         else
             assert_true(neighbours < 64);
