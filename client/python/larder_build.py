@@ -107,11 +107,15 @@ def _libraries():
     return "" if _is_pure() else os.environ.get("LARDER_WHEEL_LIBRARIES", "")
 
 
-def _platform():
+def _machine():
     if not _libraries():
-        return "linux_" + os.uname().machine
+        return os.uname().machine
     with open(os.path.join(_libraries(), "machine"), encoding="utf-8") as file:
-        return f"{PORTABLE}_{file.read().strip()}"
+        return file.read().strip()
+
+
+def _platform():
+    return f"{PORTABLE if _libraries() else 'linux'}_{_machine()}"
 
 
 def _made(folder):
@@ -129,7 +133,10 @@ def _source_tree():
 
 
 def _run(command, what):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    except FileNotFoundError:
+        raise SystemExit(f"larder: {what}: there is no {command[0]}") from None
     if done.returncode:
         raise SystemExit(f"larder: {what}:\n{done.stdout[-6000:]}\n"
                          "LARDER_WHEEL=pure makes a wheel of the Python package alone.")
@@ -137,7 +144,7 @@ def _run(command, what):
 
 
 def _compile(source, build):
-    """Both programs, stripped: the toolchain of the wheel's libraries has the linker do that."""
+    """Both programs, stripped."""
     portable = ["-DLARDER_BUNDLED=ON", f"-DCMAKE_TOOLCHAIN_FILE={os.path.abspath(_libraries())}/toolchain.cmake"]
     _run(["cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DLARDER_TESTS=OFF",
           *(portable if _libraries() else [])],
@@ -145,9 +152,15 @@ def _compile(source, build):
     _run(["cmake", "--build", build, "--parallel", os.environ.get("LARDER_BUILD_JOBS") or str(os.cpu_count() or 1),
           "--target", "larderd", "larder_cli"], "the daemon cannot be built")
     programs = [os.path.join(build, "bin", name) for name in PROGRAMS]
-    if not _libraries():
-        _run(["strip", *programs], "the programs cannot be stripped")
+    _strip(*programs)
     return programs
+
+
+def _strip(*words):
+    """With the binutils of the machine that the files are for; Debian's for another one have its name before theirs."""
+    machine = _machine()
+    _run(["strip" if machine == os.uname().machine else f"{machine}-linux-gnu-strip", *words],
+         f"{words[-1]} cannot be stripped")
 
 
 def _add_programs(root, programs):
@@ -182,6 +195,7 @@ def _bundle(root, libraries):
         to = os.path.join(folder, name)
         shutil.copy(os.path.join(libraries, "root", "opt", "larderd", "lib", name), to)
         os.chmod(to, 0o644)
+        _strip("--strip-unneeded", to)
         _set_rpath(to, "$ORIGIN")
     for name in PROGRAMS:
         _set_rpath(os.path.join(root, "larder", "bin", name), "$ORIGIN/../../larderd.libs")
