@@ -28,7 +28,7 @@ static double part(double some, double all)
 static void print_head(void)
 {
     cells_left(stdout, "JOB", NAME_COLUMNS);
-    puts("  STATE        BEGAN                       LASTED   EPOCHS     SAMPLES  PER SEC  WAITED  OTHERS    BAD");
+    puts("  STATE        BEGAN                       LASTED   EPOCHS     SAMPLES  PER SEC  WAITED  SHARED    BAD");
 }
 
 static void print_job(const json_t *job)
@@ -108,7 +108,7 @@ static void print_curve(const json_t *history, const json_t *job)
     if (first >= end)
         return;
     size_t each = (end - first + ROWS_MAX - 1) / ROWS_MAX;
-    puts("  FROM       PER SEC   WAITS      FOR  OTHERS");
+    puts("  FROM       PER SEC   WAITS      FOR  SHARED");
     for (size_t i = first; i < end; i += each) {
         struct stretch sum = stretch_of(job, i, i + each < end ? i + each : end);
         if (sum.known > 0)

@@ -7,9 +7,9 @@
  *   jobs[]   the latest last: id (another for each job), name, state ("running", "ended", "cancelled", "failed", or
  *            "interrupted": the daemon ended before it), begun_s, ended_s (of a running one: when it was last seen),
  *            seconds (from begin to end), delivered, shared, prepared, bad, epochs_done (with a part), epochs (0: no
- *            end), ranks, stall_s {cause: seconds of all ranks}, waited (part of its time, 0 to 1). Of those that were
- *            here in these steps also arrays as above: per_s, waits (parts), others (what part of its samples was
- *            prepared for other jobs), and if the job was asked for by name, causes {cause: parts}
+ *            end), ranks, stall_s {cause: seconds of all ranks}, waited (part of its time, 0 to 1). Of the latest 64
+ *            that were here in these steps also arrays as above: per_s, waits (parts), others (what part of its
+ *            samples was prepared for other jobs), and if the job was asked for by name, causes {cause: parts}
  *   gave[]   [id, id, samples]: what the first job prepared (0: a job that was gone) and the second got, in the last
  *            gave_s seconds, the most first
  *   events[] the latest last: time_s, kind, job (its id; 0: none), text */
