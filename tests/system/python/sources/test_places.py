@@ -326,7 +326,8 @@ class Places(Case):
             larder.index(self.at("py"), self.at("list.csv"))
         self.assertFalse(os.path.exists(path))
         random = np.random.default_rng(5)
-        for name in ("t.tfrecord", "x.zip", "x.npy", os.path.join("mds", "shard.00000.mds")):
+        for name in ("t.tfrecord", "x.zip", "x.npy", os.path.join("mds", "shard.00000.mds"),
+                     os.path.join("mds", "index.json")):
             sound = self.bytes_of(self.at(name))
             source = self.at("mds") if name.startswith("mds") else self.at(name)
             for _ in range(60):
@@ -339,6 +340,8 @@ class Places(Case):
                     larder.index(source, self.at("list.csv"))
                 except larder.LarderError:
                     pass
+            with open(self.at(name), "wb") as file:
+                file.write(sound)
 
 
 if __name__ == "__main__":
