@@ -297,6 +297,8 @@ class Places(Case):
                             ("py", "not as they are"), ("nothing", "no such file"), ("empty", "larder.index knows")):
             with self.subTest(name), self.assertRaisesRegex(larder.LarderError, words):
                 larder.index(self.at(name), listed)
+        with self.assertRaisesRegex(larder.InvalidArgument, "not a folder.*larder.index"):
+            self.loader(self.daemon(), self.at("x.zip"))
         with self.assertRaisesRegex(larder.InvalidArgument, "does not end in .csv"):
             larder.index(self.at("x.zip"), self.at("list.txt"))
         with self.assertRaisesRegex(larder.InvalidArgument, "1 rows, and there are 30 images"):
