@@ -301,7 +301,8 @@ static int resolve(const char *path, char **out, struct error *err)
         return tar_text_resolve(path, out, err);
     if (there && S_ISREG(st.st_mode))
         return error_set(err, LARDER_EINVAL,
-                         "%s: not a folder: give a folder with one folder a class inside, or tar shards, NAME.tar",
+                         "%s: not a folder: give a folder with one folder a class inside, tar shards, NAME.tar, or of "
+                         "images inside another file the list that Python's larder.index writes",
                          path_shown(path, &shown));
     if (there)
         return error_set(err, LARDER_EINVAL, "%s: not a folder: give a folder with one folder a class inside",

@@ -127,9 +127,9 @@ struct dataset_look {
     uint32_t unreachable; /* samples that could not be reached when it was indexed, or are damaged */
     uint32_t shards;      /* files that hold several samples each; 0: it has none, or is a store */
     uint64_t shard_bytes;
-    bool places;   /* the shards are files that a list names */
-    bool in_order; /* with shards: samples that follow each other lie behind each other */
-    bool mixed;    /* with shards: neighbours have labels of all kinds, and a chunk is a run of them */
+    const char *shard; /* what they are: "shard", or "file", which a list names */
+    bool in_order;     /* with shards: samples that follow each other lie behind each other */
+    bool mixed;        /* with shards: neighbours have labels of all kinds, and a chunk is a run of them */
 };
 void dataset_look(const struct dataset *dataset, struct dataset_look *out);
 

@@ -235,7 +235,7 @@ void dataset_look(const struct dataset *dataset, struct dataset_look *out)
         out->unreachable += (dataset->samples[i].flags & INDEX_UNREACHABLE) != 0;
     for (size_t i = 0; i < index->blob_count; i++)
         out->shard_bytes += index->blobs[i].size;
-    out->places = source->kind->head_bytes;
+    out->shard = source->kind->blob;
     out->in_order = lies_in_order(source);
     out->mixed = runs_suit(index, source->chunking.chunk_size);
 }

@@ -41,28 +41,27 @@ struct identity blob_identity(const struct source *source, uint32_t index, uint3
     return index_identity(&source->index.samples[index], apart, whose, seed);
 }
 
-int blob_error(const struct source *source, uint32_t index, const char *of, int code, const char *what,
-               struct error *err)
+int blob_error(const struct source *source, uint32_t index, int code, const char *what, struct error *err)
 {
     struct shown root, key;
     if (code == LARDER_ECHANGED)
         atomic_store((atomic_bool *)&source->changed, true); /* the one part of a const source that changes */
     return error_set(err, code, "%s/%s, at byte %llu of the %s: %s", path_shown(source->index.root, &root),
                      path_shown(source->index.strings + source->index.samples[index].key, &key),
-                     (unsigned long long)source->index.places[index].offset, of, what);
+                     (unsigned long long)source->index.places[index].offset, source->kind->blob, what);
 }
 
-int blob_failed(const struct source *source, uint32_t index, const char *of, int why, struct error *err)
+int blob_failed(const struct source *source, uint32_t index, int why, struct error *err)
 {
     char what[160];
     if (why == READ_AWAY)
-        return blob_error(source, index, of, LARDER_EIO, "the folder that it lies in is not there", err);
+        return blob_error(source, index, LARDER_EIO, "the folder that it lies in is not there", err);
     if (why == READ_CHANGED || why == READ_ENDS)
-        return blob_error(source, index, of, LARDER_ECHANGED,
+        return blob_error(source, index, LARDER_ECHANGED,
                           "the file changed since it was indexed; open the dataset again", err);
     if (why == ENOENT || why == ENOTDIR)
         atomic_store((atomic_bool *)&source->changed, true);
     errno = why;
     snprintf(what, sizeof what, "cannot read the file: %m");
-    return blob_error(source, index, of, why == EISDIR ? LARDER_EFORMAT : errno_code(why), what, err);
+    return blob_error(source, index, why == EISDIR ? LARDER_EFORMAT : errno_code(why), what, err);
 }

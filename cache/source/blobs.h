@@ -14,12 +14,11 @@ bool blob_same(const struct source *source, uint32_t blob, const struct stat *st
  * that are the same range of the same file have the same one. Pure. */
 struct identity blob_identity(const struct source *source, uint32_t index, uint32_t blob, uint64_t apart,
                               uint64_t seed);
-/* blob_error says what is wrong with a sample, where it lies, and of what ("shard"). LARDER_ECHANGED also marks the
+/* blob_error says what is wrong with a sample, and where it lies. LARDER_ECHANGED also marks the
  * source as changed. It returns the code. */
-int blob_error(const struct source *source, uint32_t index, const char *of, int code, const char *what,
-               struct error *err);
+int blob_error(const struct source *source, uint32_t index, int code, const char *what, struct error *err);
 /* blob_failed does what a kind's `failed` does, but for READ_UNREACHED. */
-int blob_failed(const struct source *source, uint32_t index, const char *of, int why, struct error *err);
+int blob_failed(const struct source *source, uint32_t index, int why, struct error *err);
 
 /* Functions of a source_kind. */
 const char *blobs_name(const struct source *source, uint32_t blob, char buf[BLOB_NAME_MAX]);

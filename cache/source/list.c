@@ -598,6 +598,7 @@ static const struct source_kind places_kind = {
     .hash = ranges_hash,
     .identity = places_identity,
     .place = places_place,
+    .blob = "file",
     .blob_name = blobs_name,
     .head_bytes = places_head_bytes,
     .check = places_check,

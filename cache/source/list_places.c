@@ -216,11 +216,11 @@ int places_check(const struct source *source, uint32_t index, const void *lead, 
     memcpy(to, pnm, head);
     if (proof & PROOF_CRC &&
         libdeflate_crc32(0, to + head, source->index.samples[index].size - head) != (uint32_t)proof)
-        return blob_error(source, index, "file", LARDER_EFORMAT,
+        return blob_error(source, index, LARDER_EFORMAT,
                           "its CRC-32 is not the one that the list has: it is damaged, or the list is of another file",
                           err);
     return pixels->channels && pixels_settle(pixels, to + head)
-               ? blob_error(source, index, "file", LARDER_ENOMEM, "out of memory", err)
+               ? blob_error(source, index, LARDER_ENOMEM, "out of memory", err)
                : 0;
 }
 
@@ -229,17 +229,16 @@ int places_failed(const struct source *source, uint32_t index, int why, struct e
     uint32_t reason = (uint32_t)source->index.places[index].proof;
     char what[160];
     if (why != READ_UNREACHED)
-        return blob_failed(source, index, "file", why, err);
+        return blob_failed(source, index, why, err);
     if (reason == WHY_ENDS)
-        return blob_error(source, index, "file", LARDER_EFORMAT, "the file ends before it does", err);
+        return blob_error(source, index, LARDER_EFORMAT, "the file ends before it does", err);
     if (reason == WHY_NOT_REGULAR)
-        return blob_error(source, index, "file", LARDER_EFORMAT, "not a regular file", err);
+        return blob_error(source, index, LARDER_EFORMAT, "not a regular file", err);
     if (reason == WHY_DAMAGED)
-        return blob_error(source, index, "file", LARDER_EFORMAT, "the kept index is damaged; open the dataset again",
-                          err);
+        return blob_error(source, index, LARDER_EFORMAT, "the kept index is damaged; open the dataset again", err);
     errno = (int)reason;
     snprintf(what, sizeof what, "the file could not be reached when it was indexed: %m");
-    return blob_error(source, index, "file", errno_code((int)reason), what, err);
+    return blob_error(source, index, errno_code((int)reason), what, err);
 }
 
 struct identity places_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)

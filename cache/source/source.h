@@ -80,6 +80,7 @@ struct source_kind {
 
     /* What ranges_read asks; NULL where the kind reads otherwise. */
 
+    const char *blob; /* what a blob is, as messages say it; NULL: no message names one */
     struct sample_place (*place)(const struct source *source, uint32_t index); /* pure */
     /* Returns a blob's name for medium_open, which it may write to buf. Pure. */
     const char *(*blob_name)(const struct source *source, uint32_t blob, char buf[BLOB_NAME_MAX]);

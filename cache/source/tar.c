@@ -216,7 +216,7 @@ static int check(const struct source *source, uint32_t index, const void *lead, 
     const char *name = source->index.strings + sample->key + strlen(shard) + 1;
     if (proof ? tar_proof(lead) == proof : tar_header_fits(lead, name, sample->size))
         return 0;
-    return blob_error(source, index, "shard", LARDER_ECHANGED,
+    return blob_error(source, index, LARDER_ECHANGED,
                       proof ? "another member stands there than when the shard was indexed; open the dataset again"
                             : "it is not what the .idx says: make that anew, or remove it",
                       err);
@@ -225,9 +225,9 @@ static int check(const struct source *source, uint32_t index, const void *lead, 
 static int failed(const struct source *source, uint32_t index, int why, struct error *err)
 {
     if (why == READ_UNREACHED)
-        return blob_error(source, index, "shard", LARDER_EFORMAT,
+        return blob_error(source, index, LARDER_EFORMAT,
                           tar_fault_text((enum tar_fault)source->index.places[index].proof), err);
-    return blob_failed(source, index, "shard", why, err);
+    return blob_failed(source, index, why, err);
 }
 
 static struct identity identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
@@ -246,6 +246,7 @@ const struct source_kind tar_kind = {
     .hash = ranges_hash,
     .identity = identity,
     .place = place,
+    .blob = "shard",
     .blob_name = blobs_name,
     .lead_bytes = TAR_BLOCK_BYTES,
     .check = check,

@@ -44,14 +44,19 @@ static void print_classes(const struct dataset *dataset)
     puts(count > CLASSES_SHOWN ? ", ..." : "");
 }
 
+static bool is_tar(const struct dataset_look *look)
+{
+    return look->shards && strcmp(look->shard, "shard") == 0;
+}
+
 static void print_reading(const struct dataset *dataset, const struct dataset_look *look, bool packed)
 {
     uint32_t chunk = dataset_chunk_size(dataset);
     if (look->shards && !look->mixed)
         printf("reading  sorted by class: each sample is a read of its own. Write the %s anew, shuffled, or use\n"
                "         larder pack\n",
-               look->places ? "files" : "shards");
-    else if (look->places && !look->in_order)
+               is_tar(look) ? "shards" : "files");
+    else if (look->shards && !look->in_order)
         printf("reading  mixed, but the list is not in the order of the files: each sample is a read of its own. Sort\n"
                "         the list by path and offset\n");
     else if (look->shards || packed)
@@ -73,9 +78,9 @@ static void print_look(const struct dataset *dataset)
            (double)sizes.sum / 1e3 / dataset_count(dataset), (double)sizes.least / 1e3, (double)sizes.most / 1e3);
     if (look.shards) {
         double factor = sizes.sum ? (double)look.shard_bytes / (double)sizes.sum : 1;
-        printf("%-8s %u, of %.1f MB in all, %.2f times what the images take\n", look.places ? "files" : "shards",
+        printf("%-8s %u, of %.1f MB in all, %.2f times what the images take\n", is_tar(&look) ? "shards" : "files",
                look.shards, (double)look.shard_bytes / 1e6, factor);
-        if (factor >= SHARDS_TOO_LARGE && !look.places)
+        if (factor >= SHARDS_TOO_LARGE && is_tar(&look))
             puts("         tar is a poor home for small images: larder pack makes a smaller store of them");
     }
     print_classes(dataset);

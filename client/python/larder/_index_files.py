@@ -25,8 +25,8 @@ def zips(paths, image, label):
         try:
             with zipfile.ZipFile(path) as archive:
                 members = [member for member in archive.infolist() if member.filename.lower().endswith(IMAGES)]
-        except zipfile.BadZipFile as why:
-            raise Fail(f"{path}: {why}") from None
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as why:
+            raise Fail(f"{path} is no sound zip: {why}") from None
         yield from _members(path, sorted(members, key=lambda member: member.header_offset))
 
 
@@ -40,7 +40,7 @@ def _members(path, members):
                 how = "encrypted" if member.flag_bits & 1 else "compressed"
                 raise Refused(f"{path} has {member.filename!r} {how}, so no range of the archive is the image",
                               "Images do not become smaller by that: make the archive with zip -0")
-            file.seek(member.header_offset)
+            file.seek(max(member.header_offset, 0))
             header = file.read(_LOCAL.size)
             if len(header) < _LOCAL.size or header[:4] != b"PK\3\4":
                 raise Fail(f"{path} has no member at byte {member.header_offset}, where {member.filename!r} should be")
@@ -65,23 +65,34 @@ def mds(paths, image, label):
     """The samples of a folder of MDS shards: u32 samples, u32 offsets, and at each of these the lengths of the columns
     that have no fixed one, and the columns."""
     for folder in paths:
-        with open(os.path.join(folder, "index.json"), encoding="utf-8") as file:
-            try:
-                shards = json.load(file)["shards"]
-            except (ValueError, KeyError, TypeError):
-                raise Fail(f"{folder}/index.json is not the index of MDS shards") from None
-        for shard in shards:
-            if shard.get("format") != "mds":
-                raise InvalidArgument(f"{folder} has shards of format {shard.get('format')!r}, and not mds")
-            path = os.path.join(folder, shard["raw_data"]["basename"])
+        for name, compression, columns in _mds_index(os.path.join(folder, "index.json")):
+            path = os.path.join(folder, name)
             if not os.path.isfile(path):
-                raise Refused(f"{path} is not there" + (f", its shard is compressed ({shard['compression']})"
-                                                        if shard.get("compression") else ""))
-            yield from _mds_shard(path, shard, image, label)
+                raise Refused(f"{path} is not there" + (f", its shard is compressed ({compression})" if compression
+                                                        else ""))
+            yield from _mds_shard(path, columns, image, label)
 
 
-def _mds_shard(path, shard, image, label):
-    names, kinds, sizes = shard["column_names"], shard["column_encodings"], shard["column_sizes"]
+def _mds_index(path):
+    """The name, the compression and the columns of each shard; these are names, encodings and sizes."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            shards = json.load(file)["shards"]
+        for shard in shards:
+            if shard["format"] != "mds":
+                raise InvalidArgument(f"{path} has shards of format {shard['format']!r}, and not mds")
+            name, columns = shard["raw_data"]["basename"], (shard["column_names"], shard["column_encodings"],
+                                                            shard["column_sizes"])
+            if not isinstance(name, str) or "/" in name or len(set(map(len, columns))) != 1 or \
+                    not all(size is None or size >= 0 for size in columns[2]):
+                raise TypeError
+            yield name, shard.get("compression"), columns
+    except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError):
+        raise Fail(f"{path} is not the index of MDS shards") from None
+
+
+def _mds_shard(path, columns, image, label):
+    names, kinds, sizes = columns
     image = chosen(path, "column", image, names, (*IMAGE_NAMES, *(name for name, kind in zip(names, kinds)
                                                                   if kind in _MDS_IMAGES)))
     label = chosen(path, "column", label, names, LABEL_NAMES)
@@ -93,11 +104,11 @@ def _mds_shard(path, shard, image, label):
             count, = struct.unpack_from("<I", data)
             offsets = struct.unpack_from(f"<{count + 1}I", data, 4)
             for number in range(count):
-                columns = _mds_columns(data, offsets[number], names, sizes)
-                if max(at + size for at, size in columns.values()) > len(data):
+                lie = _mds_columns(data, offsets[number], names, sizes)
+                if max(at + size for at, size in lie.values()) > len(data):
                     raise struct.error
-                value = _mds_label(data, *columns[label], kinds[names.index(label)]) if label else None
-                yield _mds_image(path, data, *columns[image], kind)._replace(key=str(number), label=value)
+                value = _mds_label(data, *lie[label], kinds[names.index(label)]) if label else None
+                yield _mds_image(path, data, *lie[image], kind)._replace(key=str(number), label=value)
         except struct.error:
             raise Fail(f"{path} ends where its index says that samples are") from None
 
@@ -168,10 +179,10 @@ def tfrecords(paths, image, label):
                 if at > len(data):
                     raise Fail(f"{path} ends within a record, at byte {start - _RECORD.size}")
                 try:
-                    features = dict(_features(data, start, start + length))
-                except (IndexError, ValueError):
+                    place = _example(path, data, dict(_features(data, start, start + length)), image, label)
+                except (IndexError, TypeError, _NoMessage):
                     raise Fail(f"{path} has no tf.Example at byte {start}") from None
-                yield _example(path, data, features, image, label)._replace(key=str(number))
+                yield place._replace(key=str(number))
                 number += 1
 
 
@@ -190,10 +201,14 @@ def _example(path, data, features, image, label):
 def _feature_value(data, kind, at, end):
     if kind == "bytes":
         return bytes(data[at:end]).decode("utf-8", "surrogateescape")
-    if kind != "int64":
+    if kind != "int64" or at >= end:
         raise InvalidArgument("a feature of labels is neither whole numbers nor texts: name another by label=")
     number, _ = _varint(data, at)
-    return number - (1 << 64) if number >> 63 else number
+    return number - (1 << 64) if number >> 63 == 1 else number
+
+
+class _NoMessage(Exception):
+    """Bytes that are no message of Protocol Buffers."""
 
 
 # Protocol Buffers, as far as tf.Example needs them: fields of a message, each (number, value, where it ends), where the
@@ -206,9 +221,9 @@ def _varint(data, at):
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
         if byte < 128:
-            return value, at
+            return value & (1 << 64) - 1, at
         if shift > 63:
-            raise ValueError
+            raise _NoMessage
 
 
 def _fields(data, at, end):
@@ -225,9 +240,9 @@ def _fields(data, at, end):
             value = at
             at += 8 if kind == 1 else 4
         else:
-            raise ValueError
+            raise _NoMessage
         if at > end:
-            raise ValueError
+            raise _NoMessage
         yield tag >> 3, value
 
 

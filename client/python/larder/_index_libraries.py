@@ -18,26 +18,30 @@ def is_parquet(paths):
 def parquet(paths, image, label):
     """The images of a column of bytes, or of the Hub's struct of bytes and path. Pyarrow reads the values; each is then
     found in its column's bytes, which are those of the file where nothing is compressed."""
-    reader = library("pyarrow.parquet", "pyarrow")
+    reader, arrow = library("pyarrow.parquet", "pyarrow"), library("pyarrow")
     for path in paths:
         try:
-            file = reader.ParquetFile(path)
-        except library("pyarrow").ArrowInvalid as why:
+            yield from _parquet_file(path, reader, image, label)
+        except (arrow.ArrowException, OSError) as why:
             raise Fail(f"{path}: {why}") from None
-        with file, mapped(path) as data:
-            names = file.schema_arrow.names
-            column = chosen(path, "column", image, names, IMAGE_NAMES)
-            of_label = chosen(path, "column", label, names, LABEL_NAMES)
-            if column is None:
-                raise InvalidArgument(f"{path} has no column that is called image, or the like: name it by image= "
-                                      f"(there are {', '.join(map(repr, names))})")
-            classes = _hub_classes(file.schema_arrow, of_label)
-            number = 0
-            for group in range(file.num_row_groups):
-                for at, size, value in _parquet_group(path, file, data, group, column, of_label):
-                    yield Place(path, at, size, key=str(number), label=value,
-                                class_=classes[value] if classes and isinstance(value, int) else None)
-                    number += 1
+
+
+def _parquet_file(path, reader, image, label):
+    with reader.ParquetFile(path) as file, mapped(path) as data:
+        names = file.schema_arrow.names
+        column = chosen(path, "column", image, names, IMAGE_NAMES)
+        of_label = chosen(path, "column", label, names, LABEL_NAMES)
+        if column is None:
+            raise InvalidArgument(f"{path} has no column that is called image, or the like: name it by image= "
+                                  f"(there are {', '.join(map(repr, names))})")
+        classes = _hub_classes(file.schema_arrow, of_label)
+        number = 0
+        for group in range(file.num_row_groups):
+            for at, size, value in _parquet_group(path, file, data, group, column, of_label):
+                yield Place(path, at, size, key=str(number), label=value,
+                            class_=classes[value] if classes and isinstance(value, int) and
+                            0 <= value < len(classes) else None)
+                number += 1
 
 
 def _hub_classes(schema, label):
@@ -149,25 +153,28 @@ def hdf5(paths, image, label):
     h5py = library("h5py")
     for path in paths:
         try:
-            file = h5py.File(path, "r")
-        except OSError as why:
+            yield from _hdf5_file(path, h5py, image, label)
+        except (OSError, RuntimeError, KeyError) as why:
             raise Fail(f"{path}: {why}") from None
-        with file:
-            names = []
-            file.visititems(lambda name, held: names.append(name) if isinstance(held, h5py.Dataset) else None)
-            name = chosen(path, "dataset", image, names, IMAGE_NAMES)
-            if name is None:
-                raise InvalidArgument(f"{path} has no dataset that is called images, or the like: name it by image= "
-                                      f"(there are {', '.join(map(repr, names))})")
-            held = file[name]
-            offset = held.id.get_offset() if held.chunks is None and not held.is_virtual else None
-            if held.dtype != "uint8" or held.ndim not in (3, 4):
-                raise Refused(f"{path} has in {name!r} {held.dtype} of shape {held.shape}, and pixels are uint8 of "
-                              "(N, H, W), (N, H, W, C) or (N, C, H, W)")
-            if offset is None or held.external:
-                raise Refused(f"{path} has {name!r} in chunks, compressed, or elsewhere, so no range of it is an image")
-            of_label = chosen(path, "dataset", label, names, LABEL_NAMES)
-            labels = None if of_label is None else file[of_label][...].reshape(-1)
-            if labels is not None and labels.dtype.kind not in "iu":
-                raise InvalidArgument(f"{path} has no whole numbers in {of_label!r}: name another by label=")
-            yield from rows_of(path, offset, held.shape, labels)
+
+
+def _hdf5_file(path, h5py, image, label):
+    with h5py.File(path, "r") as file:
+        names = []
+        file.visititems(lambda name, held: names.append(name) if isinstance(held, h5py.Dataset) else None)
+        name = chosen(path, "dataset", image, names, IMAGE_NAMES)
+        if name is None:
+            raise InvalidArgument(f"{path} has no dataset that is called images, or the like: name it by image= "
+                                  f"(there are {', '.join(map(repr, names))})")
+        held = file[name]
+        offset = held.id.get_offset() if held.chunks is None and not held.is_virtual else None
+        if held.dtype != "uint8" or held.ndim not in (3, 4):
+            raise Refused(f"{path} has in {name!r} {held.dtype} of shape {held.shape}, and pixels are uint8 of "
+                          "(N, H, W), (N, H, W, C) or (N, C, H, W)")
+        if offset is None or held.external:
+            raise Refused(f"{path} has {name!r} in chunks, compressed, or elsewhere, so no range of it is an image")
+        of_label = chosen(path, "dataset", label, names, LABEL_NAMES)
+        labels = None if of_label is None else file[of_label][...].reshape(-1)
+        if labels is not None and labels.dtype.kind not in "iu":
+            raise InvalidArgument(f"{path} has no whole numbers in {of_label!r}: name another by label=")
+        yield from rows_of(path, offset, held.shape, labels)

@@ -3,6 +3,7 @@
 import os
 import pickle
 import struct
+import warnings
 
 import numpy as np
 
@@ -229,7 +230,8 @@ class _Plain(pickle.Unpickler):
 
 def _load(path):
     """What a pickle of CIFAR has: a dict, whose keys are bytes."""
-    with open(path, "rb") as file:
+    with open(path, "rb") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy's, of how it was pickled long ago
         try:
             held = _Plain(file, encoding="bytes").load()
         except Exception as why:  # pickle says that any may come

@@ -297,6 +297,8 @@ class Places(Case):
                             ("py", "not as they are"), ("nothing", "no such file"), ("empty", "larder.index knows")):
             with self.subTest(name), self.assertRaisesRegex(larder.LarderError, words):
                 larder.index(self.at(name), listed)
+        with self.assertRaisesRegex(larder.InvalidArgument, "not a folder.*larder.index"):
+            self.loader(self.daemon(), self.at("x.zip"))
         with self.assertRaisesRegex(larder.InvalidArgument, "does not end in .csv"):
             larder.index(self.at("x.zip"), self.at("list.txt"))
         with self.assertRaisesRegex(larder.InvalidArgument, "1 rows, and there are 30 images"):
@@ -326,7 +328,8 @@ class Places(Case):
             larder.index(self.at("py"), self.at("list.csv"))
         self.assertFalse(os.path.exists(path))
         random = np.random.default_rng(5)
-        for name in ("t.tfrecord", "x.zip", "x.npy", os.path.join("mds", "shard.00000.mds")):
+        for name in ("t.tfrecord", "x.zip", "x.npy", os.path.join("mds", "shard.00000.mds"),
+                     os.path.join("mds", "index.json")):
             sound = self.bytes_of(self.at(name))
             source = self.at("mds") if name.startswith("mds") else self.at(name)
             for _ in range(60):
@@ -339,6 +342,8 @@ class Places(Case):
                     larder.index(source, self.at("list.csv"))
                 except larder.LarderError:
                     pass
+            with open(self.at(name), "wb") as file:
+                file.write(sound)
 
 
 if __name__ == "__main__":
