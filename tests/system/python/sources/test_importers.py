@@ -15,7 +15,7 @@ import above  # noqa: F401
 import numpy as np
 from system import BIN, Case, larder, main
 
-from larder import importers
+from larder import _log, importers
 
 COUNT = 50
 
@@ -245,6 +245,7 @@ class Imported(Case):
             child = os.fork()
             if child == 0:
                 parent = os.getpid()
+                _log._HOLD_BYTES = 1  # each sample is in the log at once
                 larder.pack(Deadly(self.want, after), self.store, workers=1, quiet=True)
                 os._exit(0)
             self.assertEqual(os.waitpid(child, 0)[1], signal.SIGKILL)
@@ -274,6 +275,7 @@ class Imported(Case):
             larder.pack([{"a": b"x"}], self.path("x.store"), quiet=True)
         with self.assertRaisesRegex(larder.InvalidArgument, "no sample"):
             larder.pack([], self.path("y.store"), quiet=True)
+        self.assertFalse(os.path.exists(self.path("y.store.log")))
         with self.assertRaisesRegex(larder.LarderError, "larder pack .* failed: .*cannot open"):
             larder.pack(self.path("nothing"), self.path("z.store"), quiet=True)
 
