@@ -40,8 +40,11 @@ def encode(image, form, quality):
                                   "or an array (H, W), (H, W, 3) or (H, W, 4) of uint8")
         image = Image.fromarray(array)
     out = io.BytesIO()
-    more = {"png": {"compress_level": 1}, "webp": {"lossless": True}, "jpeg": {"quality": quality}}[form]
-    image.save(out, form, **more)
+    more = {"png": {"compress_level": 1}, "webp": {"lossless": True, "exact": True}, "jpeg": {"quality": quality}}[form]
+    try:
+        image.save(out, form, **more)
+    except OSError as error:
+        raise InvalidArgument(f"an image of mode {image.mode} as {form}: {error}") from None
     return out.getvalue()
 
 
