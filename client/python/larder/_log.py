@@ -125,7 +125,7 @@ def _sync_folder(path):
 class Log:
     """What one writer has written, and goes on to write. `done`: its whole samples, at first those of earlier runs."""
 
-    def __init__(self, folder, writer, classes, shard_bytes, waits=False):
+    def __init__(self, folder, writer, classes, shard_bytes):
         self._folder, self._writer, self._shard_bytes = folder, writer, shard_bytes
         names = b"".join(name.encode() + b"\n" for name in classes or ())
         self._classes = header(CLASSES, len(names)) + padded(names) if names else b""
@@ -138,7 +138,7 @@ class Log:
         self.whole = False  # an earlier run ended it, as far as is known: it has shards, and none is open
         try:
             os.makedirs(folder, exist_ok=True)
-            self._lock(waits)
+            self._lock()
             self._go_on()
         except OSError as error:
             self.leave()
@@ -149,12 +149,12 @@ class Log:
 
     # ── where an earlier run stopped ──
 
-    def _lock(self, waits):
+    def _lock(self):
         path = os.path.join(self._folder, f"{self._writer:06}{STATE}")
         while True:
             self._state = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
-                fcntl.flock(self._state, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+                fcntl.flock(self._state, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Busy(f"{self._folder}: writer {self._writer} is at work there: give each process a number of "
                            "its own, writer=") from None
@@ -188,8 +188,6 @@ class Log:
                 os.ftruncate(fd, end)
                 os.lseek(fd, end, os.SEEK_SET)
                 self._fd, fd, self._size, self._path, self._first = fd, -1, end, path, first
-                if not end and self._classes:
-                    self._write(self._classes)
                 self._sync()
         finally:
             if fd >= 0:
@@ -247,6 +245,8 @@ class Log:
                 return
             if self._fd < 0:
                 self._begin()
+            if self._size == 0:
+                self._write(self._classes)
             self._write(b"".join(self._pieces))
             self._pieces.clear()
             self._held, self._flushed = 0, self.done
@@ -266,7 +266,6 @@ class Log:
             while left:
                 left = left[os.write(self._fd, left):]
         except OSError:
-            os.ftruncate(self._fd, self._size)
             os.lseek(self._fd, self._size, os.SEEK_SET)
             raise
         self._size += len(data)
@@ -278,8 +277,6 @@ class Log:
         self._size = 0
         self._sync()
         _sync_folder(self._folder)
-        if self._classes:
-            self._write(self._classes)
 
     def _sync(self):
         os.fsync(self._fd)

@@ -1,5 +1,7 @@
 """larder.pack: packs what the daemon reads itself, and what importers read, into a store."""
 
+import contextlib
+import fcntl
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -9,9 +11,9 @@ import sys
 import time
 import traceback
 
-from . import errors, importers
+from . import _list_file, errors, importers
 from ._command import run_pack
-from ._log import shards
+from ._log import ENDING, OPEN, shards
 from .errors import InvalidArgument, LarderError
 from .writer import Writer, log_of
 
@@ -24,10 +26,10 @@ _PIECES_MAX = 10 ** 6
 def pack(source, destination=None, *, workers=8, image=None, label=None, labels=None, classes=None, encode="png",
          quality=95, quiet=False, **options):
     """Packs a dataset into the store `destination`, and prints how far it is. Stopped in any way, by kill -9 too, the
-    same call goes on where it was, and the store has the same samples in the same order.
+    same call goes on where it was, and the store has the same samples in the same order. A store that is there stays.
 
     source is one of these:
-      what a Loader takes: class folders, a list of files, tar shards, a store;
+      what a Loader takes: class folders, a list of files or of paths, tar shards, a store;
       Parquet files with encoded images, by path, folder, glob or list; a Dataset of the library `datasets`;
       a folder of MosaicML's MDS, .tar.gz and the like, .zip, an .h5 file;
       a torch Dataset, or anything that has len() and [index], or can be gone through: (image, label) each;
@@ -50,29 +52,67 @@ def pack(source, destination=None, *, workers=8, image=None, label=None, labels=
     if importer is None:
         if image is not None or label is not None or classes is not None:
             raise InvalidArgument(f"{source}: image=, label= and classes= are for sources that are no images in files")
-        text = os.path.expanduser(os.fspath(source))
+        several = isinstance(source, (list, tuple))
+        text = _list_file.made_of(source) if several else os.path.expanduser(os.fspath(source))
         run_pack([f"{text}#labels={labels}" if labels else text, destination], options, quiet)
         return
-    if not os.path.exists(os.path.join(destination, "index.larder")) and \
-            not os.path.exists(os.path.join(destination, "unfinished.larder")):
-        _import(importer, destination, max(1, min(workers, len(importer.pieces))), classes or importer.classes,
-                (encode, quality), quiet)
-    labels = getattr(importer, "labels", None)
-    if labels:
-        run_pack([f"{log_of(destination)}#labels={labels}", destination], options, quiet)
-        shutil.rmtree(log_of(destination))
-    else:
-        run_pack([destination], options, quiet)
+    with _Alone(destination, quiet):
+        done = _has(destination, "index.larder")
+        if not done:
+            _check_about(importer, destination)
+        if not done and not _has(destination, "unfinished.larder"):
+            _import(importer, destination, max(1, min(workers, len(importer.pieces))), classes or importer.classes,
+                    (encode, quality), quiet)
+        labels = getattr(importer, "labels", None)
+        if not labels:
+            run_pack([destination], options, quiet)
+            return
+        if not done:
+            run_pack([f"{log_of(destination)}#labels={labels}", destination], options, quiet)
+        shutil.rmtree(log_of(destination), ignore_errors=True)
+
+
+def _has(destination, name):
+    return os.path.exists(os.path.join(destination, name))
+
+
+class _Alone:
+    """Holds the lock of a destination's log, unless a store is there. The processes that read have it too: those of a
+    run that was killed end with their next sample, and are waited for."""
+
+    def __init__(self, destination, quiet):
+        self._destination, self._folder, self._quiet = destination, log_of(destination), quiet
+        self._fd = -1
+
+    def __enter__(self):
+        while not _has(self._destination, "index.larder"):
+            os.makedirs(self._folder, exist_ok=True)
+            self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not self._quiet:
+                    print(f"waiting for another process that packs into {self._destination}", file=sys.stderr)
+                fcntl.flock(self._fd, fcntl.LOCK_EX)
+            try:
+                if os.path.samestat(os.stat(self._folder), os.fstat(self._fd)):
+                    return
+            except FileNotFoundError:
+                pass
+            self.__exit__()  # it has packed the log, and removed it
+
+    def __exit__(self, *_):
+        if self._fd < 0:
+            return
+        with contextlib.suppress(OSError):
+            os.rmdir(self._folder)  # where nothing has come into it
+        os.close(self._fd)
+        self._fd = -1
 
 
 def _import(importer, destination, workers, classes, encoding, quiet):
     """Writes all pieces into the log, each as a writer of its own: the log is the same however many processes wrote,
     and what is whole is not done again."""
-    if not importer.pieces:
-        raise InvalidArgument("the source has no sample")
-    if len(importer.pieces) > _PIECES_MAX:
-        raise InvalidArgument(f"{len(importer.pieces)} pieces: at most {_PIECES_MAX}")
-    _check_about(importer, destination)
     context = multiprocessing.get_context("fork")  # the source may be anything, and need not be picklable
     job = _Job(context, importer, destination, classes, encoding, workers)
     started = [context.Process(target=job.work, args=(number,), daemon=True) for number in range(workers)]
@@ -87,12 +127,16 @@ def _import(importer, destination, workers, classes, encoding, quiet):
 
 
 def _check_about(importer, destination):
+    """Raises where there is nothing to pack, or where the log is of something else."""
+    if not importer.pieces:
+        raise InvalidArgument("the source has no sample")
+    if len(importer.pieces) > _PIECES_MAX:
+        raise InvalidArgument(f"{len(importer.pieces)} pieces: at most {_PIECES_MAX}")
     files = [(path, os.path.getsize(path), os.stat(path).st_mtime_ns) for path in getattr(importer, "files", [])]
     about = json.dumps({"is": type(importer).__name__, "samples": importer.count, "pieces": len(importer.pieces),
                         "columns": [getattr(importer, name, None) for name in ("image", "label", "labels")],
                         "files": files})
     folder = log_of(destination)
-    os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, _ABOUT)
     try:
         with open(path, encoding="utf-8") as file:
@@ -105,12 +149,6 @@ def _check_about(importer, destination):
         with open(path + ".new", "w", encoding="utf-8") as file:
             file.write(about)
         os.replace(path + ".new", path)
-
-
-class _PieceWriter(Writer):
-    """A piece is one shard. Who comes while a process that was killed has not quite ended waits for that."""
-
-    _waits = True
 
 
 class _Job:
@@ -150,8 +188,8 @@ class _Job:
 
     def _write(self, piece, number):
         form, quality = self._encoding
-        writer = _PieceWriter(self._destination, self._classes, writer=piece, encode=form, quality=quality,
-                              shard_bytes=1 << 62)
+        writer = Writer(self._destination, self._classes, writer=piece, encode=form, quality=quality,
+                        shard_bytes=1 << 62)  # a piece is one shard
         done, last = writer.done, None
         self.kept[number] += done
         if writer.whole:
@@ -174,7 +212,7 @@ class _Job:
         path = os.path.join(self._folder, f"{piece:06}-{0:012}.tar")
         if os.path.exists(path):
             return
-        own = f"{path}.{os.getpid()}"
+        own = path + OPEN[len(ENDING):]
         try:
             with self.importer.open(self.pieces[piece]) as packed, open(own, "wb") as file:
                 while data := packed.read(_COPY_BYTES):

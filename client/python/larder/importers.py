@@ -410,6 +410,8 @@ def importer_of(source, image=None, label=None, labels=None):
         return source
     if isinstance(source, (str, os.PathLike)):
         return _importer_of_path(os.fspath(source), image, label, labels)
+    if isinstance(source, (list, tuple)) and source and all(isinstance(path, (str, os.PathLike)) for path in source):
+        return _of_files(source, os.fspath(source[0]), image, label, labels)
     if type(source).__module__.split(".")[0] == "datasets":
         return HuggingFace(source, image, label)
     return Samples(source, image, label)
@@ -423,17 +425,17 @@ def _importer_of_path(text, image, label, labels):
             return Mds(path, image, label)
         with os.scandir(path) as entries:
             inside = [] if any(entry.is_dir() for entry in entries) else os.listdir(path)
-        for endings, make in (((".parquet",), lambda: Parquet(path, image, label)), (TARS, lambda: Tar(path, labels)),
-                              ((".zip",), lambda: Zip(path))):
-            if any(entry.endswith(endings) for entry in inside):
-                return make()
-        return None
-    if name.endswith(".parquet"):
-        return Parquet(path, image, label)
-    if name.endswith(TARS):
-        return Tar(path, labels)
-    if name.endswith(".zip"):
-        return Zip(path)
+        ending = next((entry for entry in sorted(inside) if entry.endswith((".parquet", ".zip", *TARS))), "")
+        return _of_files(path, ending, image, label, labels)
     if re.search(r"\.(h5|hdf5|he5)$", name):
         return Hdf5(path, image, label)
-    return None
+    return _of_files(path, name, image, label, labels)
+
+
+def _of_files(source, name, image, label, labels):
+    """The importer of a file, several, a folder or a glob of them, by the name of one."""
+    if name.endswith(".parquet"):
+        return Parquet(source, image, label)
+    if name.endswith(TARS):
+        return Tar(source, labels)
+    return Zip(source) if name.endswith(".zip") else None

@@ -40,8 +40,11 @@ def encode(image, form, quality):
                                   "or an array (H, W), (H, W, 3) or (H, W, 4) of uint8")
         image = Image.fromarray(array)
     out = io.BytesIO()
-    more = {"png": {"compress_level": 1}, "webp": {"lossless": True}, "jpeg": {"quality": quality}}[form]
-    image.save(out, form, **more)
+    more = {"png": {"compress_level": 1}, "webp": {"lossless": True, "exact": True}, "jpeg": {"quality": quality}}[form]
+    try:
+        image.save(out, form, **more)
+    except OSError as error:
+        raise InvalidArgument(f"an image of mode {image.mode} as {form}: {error}") from None
     return out.getvalue()
 
 
@@ -67,8 +70,6 @@ class Writer:
 
     InvalidArgument: a store is there already, other classes. Busy: another process has the number. IOFailure."""
 
-    _waits = False  # for another process that has its number
-
     def __init__(self, destination, classes=None, *, writer=None, encode="png", quality=95, shard_bytes=SHARD_BYTES,
                  quiet=True, **options):
         self.destination = os.path.abspath(os.path.expanduser(os.fspath(destination)))
@@ -85,7 +86,7 @@ class Writer:
         self._form, self._quality, self._quiet, self._options = encode, quality, quiet, options
         self._packs = writer is None
         check_destination(self.destination)
-        self._log = Log(log_of(self.destination), writer or 0, self.classes, shard_bytes, self._waits)
+        self._log = Log(log_of(self.destination), writer or 0, self.classes, shard_bytes)
 
     def __repr__(self):
         return f"Writer({self.destination!r}, done={self.done})"

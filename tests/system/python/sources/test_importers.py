@@ -15,7 +15,7 @@ import above  # noqa: F401
 import numpy as np
 from system import BIN, Case, larder, main
 
-from larder import importers
+from larder import _log, importers
 
 COUNT = 50
 
@@ -89,6 +89,18 @@ class Imported(Case):
         larder.pack(({"img": data, "label": f"class {label}"} for data, label in self.want), self.store, quiet=True)
         self.check(["class 0", "class 1", "class 2"])
 
+    def test_paths(self):
+        """A list of paths, as a Loader takes it."""
+        paths = []
+        os.mkdir(self.path("images"))
+        for number, (data, _) in enumerate(self.want):
+            paths.append(self.path(f"images/{number:03}.pgm"))
+            with open(paths[-1], "wb") as file:
+                file.write(data)
+        self.want = [(data, 0) for data, _ in reversed(self.want)]
+        larder.pack(paths[::-1], self.store, quiet=True)
+        self.check(["unlabelled"])
+
     def test_zip(self):
         """Deflated and stored members, in ImageFolder's order; a folder of zips."""
         os.mkdir(self.path("zips"))
@@ -98,7 +110,10 @@ class Imported(Case):
                 (one if number % 2 else two).writestr(f"set/train/class{label}/{number:03}.v1.pgm", data)
             one.writestr("__MACOSX/set/train/._000.pgm", b"x")
             one.writestr("set/readme.txt", b"x")
+        larder.pack([self.path("zips/a.zip"), self.path("zips/b.zip")], self.path("list.store"), quiet=True)
         larder.pack(self.path("zips"), self.store, quiet=True)
+        for name in ("list.store", "made.store"):
+            self.assertEqual(len(os.listdir(self.path(name))), 2)
         self.want.sort(key=lambda sample: sample[1])
         self.check(["class0", "class1", "class2"])
 
@@ -245,6 +260,7 @@ class Imported(Case):
             child = os.fork()
             if child == 0:
                 parent = os.getpid()
+                _log._HOLD_BYTES = 1  # each sample is in the log at once
                 larder.pack(Deadly(self.want, after), self.store, workers=1, quiet=True)
                 os._exit(0)
             self.assertEqual(os.waitpid(child, 0)[1], signal.SIGKILL)
@@ -274,6 +290,7 @@ class Imported(Case):
             larder.pack([{"a": b"x"}], self.path("x.store"), quiet=True)
         with self.assertRaisesRegex(larder.InvalidArgument, "no sample"):
             larder.pack([], self.path("y.store"), quiet=True)
+        self.assertFalse(os.path.exists(self.path("y.store.log")))
         with self.assertRaisesRegex(larder.LarderError, "larder pack .* failed: .*cannot open"):
             larder.pack(self.path("nothing"), self.path("z.store"), quiet=True)
 
