@@ -89,7 +89,8 @@ class Site(unittest.TestCase):
             if done.returncode == 77:
                 self.skipTest(done.stdout)
             self.assertEqual(done.returncode, 0, done.stdout)
-            self.assertIn("larder_open", text_of(folder, "site", "search", "search_index.json"))
+            self.assertIn("larder_open", text_of(folder, "site", "search", "data.js"))
+            self.assertNotIn("Worker", text_of(folder, "site", "search", "main.js"))
             for path, _, names in os.walk(os.path.join(folder, "site")):
                 for name in names:
                     if name.endswith(".html"):

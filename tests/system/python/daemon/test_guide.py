@@ -199,6 +199,15 @@ class Guide(Case):
                         body = textwrap.dedent(body).replace(", …)", ")").strip()
                         ast.parse(f"def {body.removeprefix('larder.')}: pass" if ", *, " in body else body)
 
+    def test_length(self):
+        """The guide has ten pages that one can read in half an hour; the README and the glossary are short."""
+        pages = [page for page in PAGES if page.startswith(GUIDE)]
+        self.assertEqual(len(pages), 10)
+        self.assertLessEqual(sum(len(text_of(page).split()) for page in pages), 7000)
+        self.assertLessEqual(len(text_of("README.md").split()), 900)
+        words = re.findall(r"^\| \*\*", text_of("docs", "reference", "glossary.md"), re.MULTILINE)
+        self.assertLessEqual(len(words), 30)
+
     def test_texts(self):
         """Every text that the guide explains is one that Larder says."""
         explained = re.findall(r"^\| `([^`]+)` \|", text_of("docs", "reference", "messages.md"), re.MULTILINE)
