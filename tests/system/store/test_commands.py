@@ -214,7 +214,7 @@ class Commands(Case):
 
     def test_wrong_use(self):
         """Wrong usage is exit status 2 and says what is possible; what cannot be packed is 1, and leaves nothing."""
-        for arguments in (("pack",), ("pack", "a"), ("pack", "a", "b", "c"), ("pack", "a", "b", "--chunk-size", "0"),
+        for arguments in (("pack",), ("pack", "a", "b", "c"), ("pack", "a", "b", "--chunk-size", "0"),
                           ("pack", "a", "b", "--seed", "-1"), ("pack", "a", "b", "--threads", "999"),
                           ("pack", "a", "b", "--nonsense"), ("verify",), ("verify", "a", "b"),
                           ("verify", "a", "--nonsense")):
