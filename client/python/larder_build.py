@@ -32,6 +32,9 @@ from setuptools.build_meta import (  # noqa: F401 - the hooks that stay as they 
     prepare_metadata_for_build_wheel)
 
 PORTABLE = "manylinux_2_28"  # the C library of configs/wheel/libraries
+# Where the programs find the libraries. They are linked with it: patchelf only makes it hold before LD_LIBRARY_PATH. If
+# it made room for it, larder would crash on aarch64.
+RPATH = "$ORIGIN/../../larderd.libs"
 LICENCE = "Apache-2.0"
 PROGRAMS = ("larder", "larderd")
 PARTS = ("CMakeLists.txt", "LICENSE", "README.md", "CHANGES.md", "common", "sampler", "cache", "preprocess", "server",
@@ -145,7 +148,8 @@ def _run(command, what):
 
 def _compile(source, build):
     """Both programs, stripped."""
-    portable = ["-DLARDER_BUNDLED=ON", f"-DCMAKE_TOOLCHAIN_FILE={os.path.abspath(_libraries())}/toolchain.cmake"]
+    portable = ["-DLARDER_BUNDLED=ON", f"-DCMAKE_TOOLCHAIN_FILE={os.path.abspath(_libraries())}/toolchain.cmake",
+                f"-DCMAKE_INSTALL_RPATH={RPATH}", "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON"]
     _run(["cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DLARDER_TESTS=OFF",
           *(portable if _libraries() else [])],
          "the daemon cannot be configured: docs/reference/install.md has what it needs")
@@ -198,7 +202,7 @@ def _bundle(root, libraries):
         _strip("--strip-unneeded", to)
         _set_rpath(to, "$ORIGIN")
     for name in PROGRAMS:
-        _set_rpath(os.path.join(root, "larder", "bin", name), "$ORIGIN/../../larderd.libs")
+        _set_rpath(os.path.join(root, "larder", "bin", name), RPATH)
     licences = os.path.join(root, _info(root), "licenses")
     for part in parts:
         for text in part["texts"]:
