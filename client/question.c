@@ -3,7 +3,7 @@
 #include "client/loader_priv.h"
 #include "common/clock.h"
 
-#define ANSWER_GRACE_MS 5000 /* time that a daemon may answer later than its time-out */
+#define ANSWER_GRACE_MS 5000 /* time that a daemon may answer a STATE_GET later than its time-out */
 
 static int send_question(struct larder_loader *loader, const char *column, uint64_t deadline_ns)
 {
@@ -37,7 +37,7 @@ static int wait_for_answer(struct larder_loader *loader, uint64_t deadline_ns)
 int question_ask(struct larder_loader *loader, const char *column, int64_t timeout_ms)
 {
     struct loader_question *question = &loader->question;
-    uint64_t deadline_ns = deadline_after(timeout_ms), grace_ns = ANSWER_GRACE_MS * CLOCK_NS_PER_MS;
+    uint64_t deadline_ns = deadline_after(timeout_ms), grace_ns = column ? 0 : ANSWER_GRACE_MS * CLOCK_NS_PER_MS;
     uint64_t answer_ns = deadline_ns < DEADLINE_NONE - grace_ns ? deadline_ns + grace_ns : DEADLINE_NONE;
     int rc;
     do {

@@ -218,7 +218,7 @@ def keeps(seeds):
                result["decoded"] / 80000, 0, 1.04)
         for memory in (0.5, 0.9) if len(seeds) > 1 else (0.5,):
             text = scenario("loading-25", seed).replace("encoded: 0.25", f"encoded: {memory}")
-            for row in orders(text):
+            for row in orders(text)[:-1]:  # but for runs of sorted shards, which mix no classes
                 what = f"memory {memory}, order of {row['order']}, seed {seed}"
                 expect(what + ": positions' chi-square", row["position_chi_square"], 0.95, 1.05)
                 expect(what + ": position against that in the epoch before", row["position_echo"], -0.03, 0.03)
@@ -285,14 +285,16 @@ def orders(text):
 
 def order(seeds):
     """An order spreads samples over an epoch as a full shuffle does: no position is favoured at any width, none depends
-    on the epoch before, and batches mix classes as drawn at random. Of two jobs half an epoch apart, which can share
+    on the epoch before, and batches mix classes as drawn at random, runs of shards that were shuffled too; of shards
+    that are sorted by class runs do not. Of two jobs half an epoch apart, which can share
     only as far as positions depend on each other, no more than that dependence is there."""
     for seed in seeds:
         for row in orders(scenario("loading-10", seed)):
             what = f"order of {row['order']}, seed {seed}"
             expect(what + ": positions' chi-square over its degrees of freedom", row["position_chi_square"], 0.95, 1.05)
             expect(what + ": position against that in the epoch before", row["position_echo"], -0.03, 0.03)
-            expect(what + ": classes' chi-square in a batch over that of a full shuffle", row["class_mix"], 0.9, 1.1)
+            most = (0.9, 1.1) if row["order"] != "runs of sorted shards" else (1.5, 99)
+            expect(what + ": classes' chi-square in a batch over that of a full shuffle", row["class_mix"], *most)
         for percent, most in ((25, 0.25), (10, 0.45)) if len(seeds) > 1 else ():
             for row in orders(pair(percent, seed, start=0.5)):
                 if row["order"] in ("full shuffle", "redirect off", "width 32"):

@@ -13,6 +13,7 @@ from .errors import FormatError, IOFailure, NotFound
 
 NAMES, KEY, PATH, ROOT = "__columns__", "__key__", "__path__", "__root__"  # cache/source/column.h
 LABEL, CLASSES = "__label__", "__classes__"
+_AT_ONCE = 65536  # texts that are made together
 _GET_SEALS, _SEALED = 1034, 0x1 | 0x2 | 0x4 | 0x8
 
 
@@ -27,11 +28,26 @@ class Texts(Sequence):
 
     def __getitem__(self, index):
         if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
+            at = range(*index.indices(len(self)))
+            return self._some(at.start, at.stop) if at.step == 1 else [self[one] for one in at]
         at = range(len(self))[index]
-        begin, end = self._offsets[at:at + 2].tolist()
-        first = self._offsets.nbytes  # behind these the texts begin
-        return self._memory[first + begin:first + end].decode("utf-8", "surrogateescape")
+        return self._some(at, at + 1)[0]
+
+    def __iter__(self):
+        for at in range(0, len(self), _AT_ONCE):
+            yield from self[at:at + _AT_ONCE]
+
+    def _some(self, begin, end):
+        if begin >= end:
+            return []
+        offsets = self._offsets[begin:end + 1]
+        first = self._offsets.nbytes + int(offsets[0])  # behind the offsets the texts begin
+        texts = self._memory[first:self._offsets.nbytes + int(offsets[-1])]
+        offsets = (offsets - offsets[0]).tolist()
+        if texts.isascii():
+            texts = texts.decode()
+            return [texts[at:to] for at, to in zip(offsets, offsets[1:])]
+        return [texts[at:to].decode("utf-8", "surrogateescape") for at, to in zip(offsets, offsets[1:])]
 
     def __repr__(self):
         return f"<{len(self)} texts>"
@@ -98,11 +114,16 @@ class Files:
     def path(self, index):
         return self.root + self._paths[index][len(self._real):]
 
+    def paths(self):
+        """Of all samples."""
+        root, first = self.root, len(self._real)
+        return [root + path[first:] for path in self._paths]
+
     @property
     def keys(self):
         if self._keys is None:
             first = len(self._real) + 1
-            self._keys = [path[first:] for path in self._paths[:]]
+            self._keys = [path[first:] for path in self._paths]
         return self._keys
 
     def others(self):
@@ -112,7 +133,7 @@ class Files:
         if not len(others) or others[0] == self.keys[0]:
             return {}
         found, twice = {}, set()
-        for index, (key, path) in enumerate(zip(others[:], self.keys)):
+        for index, (key, path) in enumerate(zip(others, self.keys)):
             twice.update([key] if key in found else ())
             found[key] = index
             found.setdefault(path[:path.rfind(f"/{key}.") + 1] + key, index)

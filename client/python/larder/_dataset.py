@@ -137,8 +137,7 @@ class Dataset:
     @property
     def samples(self):
         """(path, label) of each sample."""
-        files = self._loader._content.files()
-        return [(files.path(index), label) for index, label in enumerate(self.targets)]
+        return list(zip(self._loader._content.files().paths(), self.targets))
 
     imgs = samples
 

@@ -3,7 +3,9 @@
  * The scenario has jobs on all samples; their epochs are the statistic's size. Samples are taken to be sorted by
  * class, as in a folder, and lie in shuffled chunks, as in a store. For every width, for no redirection, and for a
  * full shuffle (shuffle `strict`: a permutation an epoch) the same is measured, so that the last tells what chance
- * does. */
+ * does. At half a chunk's width the same is measured for chunks that are runs of tar shards: of such as were shuffled
+ * when they were written, and of such as are sorted by class, of which the catalog makes no runs (cache/source/runs.h).
+ */
 #include "tests/bench/virtual/order.h"
 
 #include <math.h>
@@ -173,6 +175,13 @@ static int measure_all(const struct sharing_scenario *given, json_t *rows)
         if (widths[i] <= scenario->chunk)
             status = measure(scenario, name, rows);
     }
+    scenario->width = ENGINE_REDIRECT_HALF;
+    scenario->chunks = SHARING_SHARDS;
+    if (!status)
+        status = measure(scenario, "runs of shards", rows);
+    scenario->chunks = SHARING_SORTED_SHARDS;
+    if (!status)
+        status = measure(scenario, "runs of sorted shards", rows);
     free(scenario);
     return status;
 }

@@ -36,8 +36,13 @@ struct sharing_job {
     enum shuffle_mode shuffle;
 };
 
+/* What makes a chunk: the samples of a store's, which a shuffle of all dealt; or a run of a tar shard's, which were
+ * shuffled when they were written, or are sorted by class. */
+enum sharing_chunks { SHARING_STORE, SHARING_SHARDS, SHARING_SORTED_SHARDS };
+
 struct sharing_scenario {
     uint32_t samples, chunk;
+    enum sharing_chunks chunks;
     uint32_t nodes;           /* `larder_bench cluster`; else 1 */
     bool apart;               /* the nodes do not know of each other */
     double prepared, encoded; /* parts of the samples that fit into a node's memory */

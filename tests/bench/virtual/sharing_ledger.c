@@ -3,18 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/source/runs.h"
 #include "common/check.h"
 #include "common/random.h"
 #include "server/cluster/deal.h"
 #include "tests/bench/virtual/sharing_priv.h"
 
-enum { KEY_PLACES = 1, KEY_VIEW = 2 };
+enum { KEY_PLACES = 1, KEY_VIEW = 2, SHARD_SAMPLES = 1000 };
 
-/* ── chunks: a seeded shuffle, as a chunk store makes it ── */
+/* ── chunks ── */
 
-static void place_samples(struct sharing_bench *bench)
+static uint32_t *shuffled(const struct sharing_scenario *scenario)
 {
-    const struct sharing_scenario *scenario = bench->scenario;
     uint32_t *order = xcalloc(scenario->samples, sizeof *order);
     struct rng rng;
     random_seed_keys(&rng, scenario->seed, KEY_PLACES, 0, 0);
@@ -25,6 +25,36 @@ static void place_samples(struct sharing_bench *bench)
         order[j] = order[i - 1];
         order[i - 1] = swap;
     }
+    return order;
+}
+
+/* As the catalog makes chunks of tar shards: samples lie in shards in this order, which becomes that of the chunks. */
+static void deal_runs(const struct sharing_scenario *scenario, uint32_t *order)
+{
+    uint32_t count = scenario->samples, n_shards = (count + SHARD_SAMPLES - 1) / SHARD_SAMPLES;
+    struct index index = {.sample_count = count, .blob_count = n_shards};
+    uint32_t *lie = xcalloc(count, sizeof *lie);
+    struct chunking chunking;
+    index.blobs = xcalloc(n_shards, sizeof *index.blobs);
+    for (uint32_t i = 0; i < n_shards; i++)
+        index.blobs[i].first = (uint64_t)i * SHARD_SAMPLES;
+    memcpy(lie, order, count * sizeof *lie);
+    CHECK(runs_shuffle(&index, scenario->chunk, scenario->seed, &chunking) == 0);
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = lie[chunking.members[i]];
+    chunking_free(&chunking);
+    free(index.blobs);
+    free(lie);
+}
+
+static void place_samples(struct sharing_bench *bench)
+{
+    const struct sharing_scenario *scenario = bench->scenario;
+    uint32_t *order = shuffled(scenario);
+    for (uint32_t i = 0; scenario->chunks == SHARING_SORTED_SHARDS && i < scenario->samples; i++)
+        order[i] = i;
+    if (scenario->chunks != SHARING_STORE)
+        deal_runs(scenario, order);
     bench->chunk_of = xcalloc(scenario->samples, sizeof *bench->chunk_of);
     bench->slot_of = xcalloc(scenario->samples, sizeof *bench->slot_of);
     bench->loaded_at = xcalloc(scenario->samples, sizeof *bench->loaded_at);

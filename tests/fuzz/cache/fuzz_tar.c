@@ -1,6 +1,6 @@
 /* fuzz_tar.c: proves that no bytes of a shard make tar_shard_read read outside them, give a sample that does not lie in
- * the shard, or not come back. Blocks that look like headers get checksums that fit, or all mutations would end
- * there. */
+ * the shard or a cell of a column that is none, or not come back. Blocks that look like headers get checksums that fit,
+ * or all mutations would end there. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include "tests/unit/cache/source/tar_maker.h"
 
 static const char *const labels[] = {"", "cls", "json:k", "none"};
+static const char *const columns[] = {NULL, "cls", "json:k", "png"};
 
 size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
 {
@@ -34,7 +35,7 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
     tar_file(&tar, "k/b.cls", "8");
     tar_zeros(&tar, 2);
     CHECK(tar.len + 1 <= cap);
-    buf[0] = (uint8_t)number;
+    buf[0] = (uint8_t)(number | number << 4);
     memcpy(buf + 1, tar.bytes, tar.len);
     free(tar.bytes);
     return tar.len + 1;
@@ -54,7 +55,26 @@ static void check_part(const struct index *index, const struct tar_found *found,
     }
 }
 
-static void read_shard(const uint8_t *data, size_t size, const char *wanted)
+/* Each sample has a cell of the column that is read, or none, and its text lies in the strings. */
+static void check_cells(const char *column, const struct index *index, const struct tar_found *found)
+{
+    struct cells cells = {.bytes_max = 1 << 20};
+    struct column made;
+    int code = 0;
+    for (size_t i = 0; !code && i < index->sample_count; i++) {
+        uint64_t cell = found->cells[i];
+        CHECK(cell == TAR_NO_CELL || cell + strlen(index->strings + cell) < index->strings_len_bytes);
+        code = cell == TAR_NO_CELL ? cells_add_none(&cells) : tar_cell_add(column, index->strings + cell, &cells);
+    }
+    if (code || cells_finish(&cells, &made)) {
+        cells_free(&cells);
+        return;
+    }
+    CHECK(made.count == index->sample_count);
+    column_free(&made);
+}
+
+static void read_shard(const uint8_t *data, size_t size, const char *wanted, const char *column)
 {
     char name[16];
     char *names[] = {name};
@@ -67,6 +87,7 @@ static void read_shard(const uint8_t *data, size_t size, const char *wanted)
     CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
     snprintf(name, sizeof name, "%d", fd);
     struct tar_walk walk = {.text = "/shards",
+                            .column = column,
                             .root = "/proc/self/fd",
                             .root_fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
                             .shards = {names, 1, 1},
@@ -76,6 +97,8 @@ static void read_shard(const uint8_t *data, size_t size, const char *wanted)
     int code = tar_shard_read(&walk, &reader, 0, &err);
     CHECK(code == 0 || code == LARDER_EINVAL);
     check_part(&part, &found, size);
+    if (column)
+        check_cells(column, &part, &found);
     if (code == 0 && part.sample_count &&
         tar_labels_apply(&walk.labels, found.classes, found.labels, &part, &err) == 0) {
         for (size_t i = 0; i < part.sample_count; i++)
@@ -83,6 +106,7 @@ static void read_shard(const uint8_t *data, size_t size, const char *wanted)
     }
     free(found.labels);
     free(found.classes);
+    free(found.cells);
     tar_reader_free(&reader);
     part.root = part.text = NULL;
     index_free(&part);
@@ -100,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (memcmp(copy + at + 257, "ustar", 5) == 0)
             tar_sign(copy + at);
     }
-    read_shard(copy + 1, size - 1, labels[copy[0] / 4 % 4]);
+    read_shard(copy + 1, size - 1, labels[copy[0] / 4 % 4], columns[copy[0] / 16 % 4]);
     free(copy);
     return 0;
 }
