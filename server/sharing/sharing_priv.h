@@ -111,7 +111,6 @@ void sharing_wants_job_ended(struct sharing *sharing, const struct sharing_ancho
 bool sharing_wants_hear(struct sharing *sharing, const struct peering_event *event);
 void sharing_wants_go_on(struct sharing *sharing);
 uint64_t sharing_wants_alarm(const struct sharing *sharing);
-uint32_t sharing_wants_count(const struct sharing *sharing, uint32_t job);
 /* sharing_anchor.c: has homes give to a job that was lone, from now on */
 void sharing_anchor_spread(struct sharing *sharing, uint32_t job);
 /* sharing_guest.c */

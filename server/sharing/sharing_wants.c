@@ -59,12 +59,6 @@ void sharing_wants_job_ended(struct sharing *sharing, const struct sharing_ancho
     wants_end(&sharing->wants, anchor->training);
 }
 
-uint32_t sharing_wants_count(const struct sharing *sharing, uint32_t job)
-{
-    const struct sharing_anchor *anchor = &sharing->anchors[job];
-    return wants_count(&sharing->wants, anchor->training, anchor->preparation, clock_now_ns());
-}
-
 bool sharing_wants_hear(struct sharing *sharing, const struct peering_event *event)
 {
     const struct peer_attach *attach = &event->message.attach;
@@ -100,6 +94,7 @@ static void tell(struct sharing *sharing, uint32_t job)
     uint64_t fingerprint[2];
     dataset_fingerprint(reg->found.dataset, fingerprint);
     memcpy(message.attach.fingerprint, fingerprint, sizeof message.attach.fingerprint);
+    dataset_version(reg->found.dataset, &message.attach.version);
     memcpy(message.attach.anchor, sharing->peers.self, sizeof message.attach.anchor);
     struct idset *none = NULL;
     uint8_t *view = NULL;

@@ -32,6 +32,8 @@ enum fleet_spoil {
     FLEET_SPOIL_ASKED,  /* struct guests_event: a request that arrives */
     FLEET_SPOIL_ANSWER, /* struct merge_event: an answer that arrives */
     FLEET_SPOIL_GIVEN,  /* struct fleet_given: an answer with samples that a home gives */
+    FLEET_SPOIL_AWAY,   /* struct idset: what homes are to give from now on; left out: the engine has it back */
+    FLEET_SPOIL_FAMILY, /* uint64_t: a guest's family */
 };
 
 /* What the user decides, and what it is shown. Those that are NULL do nothing, and nothing takes time. */

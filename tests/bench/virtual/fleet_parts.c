@@ -128,6 +128,9 @@ void fleet_spread(struct fleet *fleet, uint32_t number)
     play_event(play, (struct engine_event){.type = ENGINE_AWAY,
                                            .away = {job->job, anchor_epoch(job->anchor), homes, &moved}});
     idset_destroy(homes);
+    if (moved && spoils(fleet, FLEET_SPOIL_AWAY, moved))
+        play_event(play,
+                   (struct engine_event){.type = ENGINE_BACK, .back = {job->job, anchor_epoch(job->anchor), moved}});
     if (moved)
         anchor_away(job->anchor, fleet->now_ns, moved);
     fleet_settle(fleet);
@@ -285,6 +288,7 @@ void fleet_asked(struct fleet_node *node, struct fleet_message *message)
         CHECK(idset_copy(message->ids, &node->attaching) == 0);
         node->attaching_pipeline = message->pipeline;
         node->attaching_family = message->family;
+        spoils(node->fleet, FLEET_SPOIL_FAMILY, &node->attaching_family);
         message->ids = NULL;
     }
     const struct fleet_hooks *hooks = &node->fleet->config.hooks;

@@ -68,6 +68,9 @@ enum cluster_spoil {
     SPOIL_DEAL,  /* deals what is another epoch's */
     SPOIL_ORDER, /* draws too much of what is elsewhere */
     SPOIL_HOMES, /* draws too much of some homes */
+    SPOIL_AWAY,  /* asks nobody for half of what homes are to give from now on */
+    SPOIL_BOTH,  /* goes on drawing here what homes are to give from now on */
+    SPOIL_KIN,   /* takes each guest of a training for a training */
     SPOIL_ALL
 };
 

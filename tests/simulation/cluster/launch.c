@@ -23,13 +23,13 @@ static void make_deal(struct cluster *cluster, const struct idset *view)
     CHECK(deal_create(ids, chunk_of, count, cluster->n_chunks, &cluster->launch.deal) == 0);
 }
 
-/* A quarter of the runs with room for it have one. Its first trainer is like the others' last; it has a key of its own,
+/* Half of the runs with room for it have one. Its first trainer is like the others' last; it has a key of its own,
  * so that all else is as without it. */
 void launch_begin(struct cluster *cluster)
 {
     struct rng rng;
     random_seed_keys(&rng, cluster->seed, KEY_LAUNCH, 0, 0);
-    if (cluster->tight || random_below(&rng, 4))
+    if (cluster->tight || random_below(&rng, 2))
         return;
     const struct trainer like = cluster->trainers[cluster->n_trainers - 1];
     cluster->launch.ranks = 2 + (uint32_t)random_below(&rng, cluster->n_nodes - 1);
@@ -50,7 +50,7 @@ void launch_begin(struct cluster *cluster)
         CHECK(idset_copy(like.view, &trainer->view) == 0);
     }
     cluster->launch.lone = random_below(&rng, 2);
-    cluster->launch.turn_ns = random_below(&rng, 2) ? 3 * CLUSTER_S + random_below(&rng, 10 * CLUSTER_S) : UINT64_MAX;
+    cluster->launch.turn_ns = random_below(&rng, 4) ? 4 * CLUSTER_S + random_below(&rng, 4 * CLUSTER_S) : UINT64_MAX;
     make_deal(cluster, like.view);
 }
 
