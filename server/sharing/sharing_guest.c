@@ -195,9 +195,8 @@ void sharing_guests_asked(struct sharing *sharing, const struct peering_event *a
     const struct peer_message *message = &asked->message;
     struct guests_event event = {.request = asked->number};
     bool known = true;
-    if (message->type == PEER_ATTACH && sharing_wants_hear(sharing, asked))
-        return;
     if (message->type == PEER_ATTACH) {
+        sharing_wants_hear(sharing, &message->attach);
         known = attach(message, &event);
     } else if (message->type == PEER_NEXT) {
         const struct peer_next *next = &message->next;

@@ -104,11 +104,10 @@ bool sharing_has_anchors(const struct sharing *sharing);
 void sharing_anchors_hear(struct sharing *sharing, const struct sharing_sent *sent, const struct peering_event *event);
 uint64_t sharing_anchors_alarm(const struct sharing *sharing);
 /* sharing_wants.c. sharing_wants_job fills in what the job wants, and returns whether it is lone to begin with.
- * sharing_wants_job_ended forgets it. sharing_wants_hear takes an ATTACH; true: it was only about wants, and has its
- * answer. */
+ * sharing_wants_job_ended forgets it. sharing_wants_hear notes what an ATTACH tells of its job. */
 bool sharing_wants_job(struct sharing *sharing, const struct registration *reg, struct sharing_anchor *anchor);
 void sharing_wants_job_ended(struct sharing *sharing, const struct sharing_anchor *anchor);
-bool sharing_wants_hear(struct sharing *sharing, const struct peering_event *event);
+void sharing_wants_hear(struct sharing *sharing, const struct peer_attach *attach);
 void sharing_wants_go_on(struct sharing *sharing);
 uint64_t sharing_wants_alarm(const struct sharing *sharing);
 /* sharing_anchor.c: has homes give to a job that was lone, from now on */

@@ -1,5 +1,5 @@
 /* sharing_wants.c: whether homes give samples to a training with ranks at several nodes. Nodes tell each other what
- * their jobs want, with an ATTACH for no samples. */
+ * their jobs want, with an ATTACH for no samples, which is refused. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -59,23 +59,16 @@ void sharing_wants_job_ended(struct sharing *sharing, const struct sharing_ancho
     wants_end(&sharing->wants, anchor->training);
 }
 
-bool sharing_wants_hear(struct sharing *sharing, const struct peering_event *event)
+void sharing_wants_hear(struct sharing *sharing, const struct peer_attach *attach)
 {
-    const struct peer_attach *attach = &event->message.attach;
     uint64_t fingerprint[2];
     memcpy(fingerprint, attach->fingerprint, sizeof fingerprint);
     uint64_t preparation = preparation_of(fingerprint, attach->pipeline_hash, attach->prep_id);
     if (attach->family && wants_hear(&sharing->wants, attach->family, preparation, clock_now_ns()))
         sharing->review = true;
-    if (!attach->family || attach->job)
-        return false;
-    struct peer_message message = {.type = PEER_ATTACHED};
-    message.attached.count = wants_count(&sharing->wants, attach->family, preparation, clock_now_ns());
-    peering_answer(sharing->peering, event->number, &message, NULL, 0);
-    return true;
 }
 
-/* tell tells the other nodes what the job wants. An ATTACH of job 0 is about no samples. */
+/* tell tells the other nodes what the job wants. No job's guests have the key of job 0. */
 static void tell(struct sharing *sharing, uint32_t job)
 {
     struct sharing_anchor *anchor = &sharing->anchors[job];
