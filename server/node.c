@@ -24,9 +24,14 @@ static uint64_t prepares(void)
 
 void node_describe(const struct config *config, struct sharing_node *out)
 {
+    static const enum sharing_spread spreads[] = {[CONFIG_SPREAD_AUTO] = SHARING_SPREAD_AUTO,
+                                                  [CONFIG_SPREAD_ALWAYS] = SHARING_SPREAD_ALWAYS,
+                                                  [CONFIG_SPREAD_NEVER] = SHARING_SPREAD_NEVER};
     XXH128_canonical_t id;
     XXH128_canonicalFromHash(&id, XXH3_128bits(config->cluster_node, strlen(config->cluster_node)));
     *out = (struct sharing_node){.prep_id = prepares(),
+                                 .spread = spreads[config->cluster_spread],
+                                 .secure = config->cluster_security == CONFIG_SECURITY_BUNDLE,
                                  .leased = config->cluster_discovery == CONFIG_DISCOVERY_ETCD,
                                  .lease_ns = config->cluster_lease_s * CLOCK_NS_PER_S};
     memcpy(out->id, id.digest, sizeof out->id);

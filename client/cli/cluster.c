@@ -99,7 +99,7 @@ static void print_nodes(const json_t *nodes, FILE *out)
 
 static void print_jobs(const json_t *jobs, FILE *out)
 {
-    static const struct heads heads = {"JOB", "", {"RECEIVED", "REFUSED", "MOVED", "BACK"}};
+    static const struct heads heads = {"JOB", "  PREPARED", {"RECEIVED", "REFUSED", "MOVED", "BACK"}};
     static const char *const keys[] = {"received", "refused", "moved", "back", NULL};
     char buf[CELL_BYTES];
     const json_t *job;
@@ -110,7 +110,8 @@ static void print_jobs(const json_t *jobs, FILE *out)
     print_heads(&heads, out);
     json_array_foreach((json_t *)jobs, i, job) {
         print_counts(cells_printable(json_object_get(job, "name"), NAME_COLUMNS, buf), job, keys, out);
-        fputc('\n', out);
+        fprintf(out, "  %s, %s wanting it\n", json_is_true(json_object_get(job, "homes")) ? "by homes" : "here",
+                cells_count(cells_field(job, "trainings"), buf));
     }
 }
 

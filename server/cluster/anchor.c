@@ -11,8 +11,7 @@ struct anchor {
     sample_id *ids;
     uint32_t *chunk_of;
     uint32_t count;
-    struct idset *had; /* samples received of had_epoch; NULL: none */
-    uint32_t had_epoch;
+    bool lone, spread; /* spread: homes are asked in this epoch */
 
     struct map *map; /* the map for the view numbered `changes`; NULL: all chunks are at home here */
     uint64_t changes;
@@ -41,9 +40,8 @@ int anchor_create(const struct anchor_desc *desc, struct anchor **out)
     anchor->changes = UINT64_MAX;
     anchor->ids = malloc((desc->count + (size_t)1) * sizeof *anchor->ids);
     anchor->chunk_of = malloc((desc->count + (size_t)1) * sizeof *anchor->chunk_of);
-    anchor->had_epoch = desc->had_epoch;
-    int code = desc->had ? idset_copy(desc->had, &anchor->had) : 0;
-    if (code || !anchor->ids || !anchor->chunk_of) {
+    anchor->lone = desc->lone;
+    if (!anchor->ids || !anchor->chunk_of) {
         anchor_destroy(anchor);
         return LARDER_ENOMEM;
     }
@@ -66,7 +64,6 @@ void anchor_destroy(struct anchor *anchor)
     merge_destroy(anchor->merge);
     map_destroy(anchor->map);
     idset_destroy(anchor->moved);
-    idset_destroy(anchor->had);
     free(anchor->actions);
     free(anchor->ids);
     free(anchor->chunk_of);
@@ -218,9 +215,10 @@ static int split_add(struct split *split, uint32_t number, sample_id id)
     return code;
 }
 
-static int split_epoch(struct anchor *anchor, uint32_t epoch, struct split *split)
+/* split_view sorts the samples with homes elsewhere by their givers. `there` has all of them; those in `gone` are not
+ * asked for. */
+static int split_view(struct anchor *anchor, const struct idset *gone, struct split *split, struct idset *there)
 {
-    const struct idset *had = epoch == anchor->had_epoch ? anchor->had : NULL;
     int code = see_view(anchor);
     if (code || !anchor->map)
         return code;
@@ -231,7 +229,10 @@ static int split_epoch(struct anchor *anchor, uint32_t epoch, struct split *spli
         givers[chunk] = giver(anchor, chunk, PEER_UNKNOWN);
     for (uint32_t i = 0; !code && i < anchor->count; i++) {
         uint32_t number = givers[anchor->chunk_of[i]];
-        if (number != PEER_SELF && !(had && idset_contains(had, anchor->ids[i])))
+        if (number == PEER_SELF)
+            continue;
+        idset_add(there, anchor->ids[i]);
+        if (!(gone && idset_contains(gone, anchor->ids[i])))
             code = split_add(split, number, anchor->ids[i]);
     }
     free(givers);
@@ -261,38 +262,75 @@ static void end_epoch(struct anchor *anchor, const struct split *next)
     anchor->moved = NULL;
 }
 
-static int begin_epoch(struct anchor *anchor, struct split *split, struct idset *all)
+/* put_parts asks the homes for their parts, which become the merge's. */
+static void put_parts(struct anchor *anchor, struct split *split)
 {
-    int code = idset_create(&anchor->moved);
-    code = code ? code : merge_create(anchor->term, &anchor->merge);
-    for (uint32_t number = 0; !code && number < MAP_NODES_MAX; number++) {
+    for (uint32_t number = 0; number < MAP_NODES_MAX; number++) {
         if (!split->by[number])
             continue;
         anchor->elsewhere = true;
-        idset_add_all(all, split->by[number]);
         step(anchor, (struct merge_event){.type = MERGE_PART, .part = {number, split->by[number]}});
         split->by[number] = NULL;
     }
+}
+
+static int begin_epoch(struct anchor *anchor, struct split *split)
+{
+    int code = idset_create(&anchor->moved);
+    code = code ? code : merge_create(anchor->term, &anchor->merge);
+    if (!code)
+        put_parts(anchor, split);
     return code;
 }
 
-int anchor_elsewhere(const void *ctx, uint32_t epoch, struct idset **out)
+int anchor_elsewhere(const void *ctx, uint32_t epoch, const struct idset *gone, struct idset **out)
 {
     struct anchor *anchor = (struct anchor *)ctx;
     struct split split = {0};
-    struct idset *all = NULL;
-    int code = idset_create(&all);
-    code = code ? code : split_epoch(anchor, epoch, &split);
+    struct idset *there = NULL;
+    int code = idset_create(&there);
+    anchor->spread = !anchor->lone;
+    if (!code && anchor->spread)
+        code = split_view(anchor, gone, &split, there);
     if (!code) {
         end_epoch(anchor, &split);
         anchor->epoch = epoch;
-        code = begin_epoch(anchor, &split, all);
+        code = begin_epoch(anchor, &split);
     }
     split_free(&split);
     if (code)
-        idset_destroy(all);
+        idset_destroy(there);
     else
-        *out = all;
+        *out = there;
+    return code;
+}
+
+void anchor_set_lone(struct anchor *anchor, bool lone)
+{
+    anchor->lone = lone;
+}
+
+bool anchor_is_lone(const struct anchor *anchor)
+{
+    return !anchor->spread;
+}
+
+uint32_t anchor_epoch(const struct anchor *anchor)
+{
+    return anchor->epoch;
+}
+
+int anchor_homes(struct anchor *anchor, struct idset **out)
+{
+    struct split split = {0};
+    int code = idset_create(out);
+    if (!code)
+        code = split_view(anchor, NULL, &split, *out);
+    split_free(&split);
+    if (code) {
+        idset_destroy(*out);
+        *out = NULL;
+    }
     return code;
 }
 
@@ -304,6 +342,20 @@ static uint32_t chunk_at(const struct anchor *anchor, sample_id id)
         *(anchor->ids[middle] <= id ? &low : &high) = middle;
     }
     return anchor->chunk_of[low];
+}
+
+/* split_left sorts samples that are left by their givers; those that this node gives go to PEER_SELF. */
+static int split_left(struct anchor *anchor, const struct idset *left, struct split *split)
+{
+    uint64_t count = idset_count(left);
+    sample_id *ids = malloc((count + 1) * sizeof *ids);
+    int code = ids ? see_view(anchor) : LARDER_ENOMEM;
+    if (!code)
+        idset_to_array(left, ids);
+    for (uint64_t i = 0; !code && i < count; i++)
+        code = split_add(split, giver(anchor, chunk_at(anchor, ids[i]), PEER_UNKNOWN), ids[i]);
+    free(ids);
+    return code;
 }
 
 static int split_moved(struct anchor *anchor, const struct merge_action *from, struct split *split)
@@ -350,6 +402,25 @@ static void move(struct anchor *anchor, const struct merge_action *from)
         step(anchor, (struct merge_event){.type = MERGE_PART, .part = {number, split.by[number]}});
     }
     step(anchor, (struct merge_event){.type = MERGE_MOVED, .request = request});
+}
+
+static void see_time(struct anchor *anchor, uint64_t now_ns);
+
+void anchor_away(struct anchor *anchor, uint64_t now_ns, struct idset *moved)
+{
+    struct split split = {0};
+    see_time(anchor, now_ns);
+    anchor->spread = true;
+    if (!anchor->merge || split_left(anchor, moved, &split)) {
+        split_free(&split);
+        back(anchor, moved);
+        return;
+    }
+    idset_destroy(moved);
+    if (split.by[PEER_SELF])
+        back(anchor, split.by[PEER_SELF]);
+    split.by[PEER_SELF] = NULL;
+    put_parts(anchor, &split);
 }
 
 /* ── events ── */

@@ -3,7 +3,11 @@
  *
  * When an epoch begins, each chunk is assigned to the first of its nodes in the map that is asked (peers.h). Samples
  * assigned to other nodes are elsewhere, and a merge gets them from there. If a node fails to give some, the chunk's
- * next node is asked. If that one fails too, they are drawn here: this node can always do the work alone. */
+ * next node is asked. If that one fails too, they are drawn here: this node can always do the work alone.
+ *
+ * The samples of a job whose ranks are at several nodes are dealt to them anew in each epoch. An anchor asks homes only
+ * for those that its own ranks get. While nobody else wants what such a job does, there is nothing to share: the job is
+ * `lone`, and its anchor asks nobody. When that changes in the middle of an epoch, the homes get what is left of it. */
 #ifndef LARDER_SERVER_CLUSTER_ANCHOR_H
 #define LARDER_SERVER_CLUSTER_ANCHOR_H
 
@@ -18,9 +22,7 @@ struct anchor_desc {
     uint32_t n_chunks; /* chunks of the dataset */
     uint32_t bound;    /* bound of the map, percent */
     bool resumed;      /* the job existed before this daemon: other nodes may have had guests of it */
-    /* Samples of the epoch had_epoch that the job received before: nobody is asked for them. NULL: none. */
-    const struct idset *had;
-    uint32_t had_epoch;
+    bool lone;
     /* The samples of the job's view, ascending, and the chunk of each. */
     const sample_id *ids;
     const uint32_t *chunk_of;
@@ -71,9 +73,18 @@ struct anchor;
 int anchor_create(const struct anchor_desc *desc, struct anchor **out);
 void anchor_destroy(struct anchor *anchor);
 
-/* anchor_elsewhere begins an epoch, and makes a new set of the samples that are elsewhere in it. It is the function
- * `elsewhere` of the job's engine_homes, whose `map` is the anchor. The present time is that of the last event. */
-int anchor_elsewhere(const void *anchor, uint32_t epoch, struct idset **out);
+/* anchor_elsewhere begins an epoch, and makes a new set of the samples that have homes elsewhere. It asks for those of
+ * them that are not in `gone`. It is the function `elsewhere` of the job's engine_homes, whose `map` is the anchor. The
+ * present time is that of the last event. */
+int anchor_elsewhere(const void *anchor, uint32_t epoch, const struct idset *gone, struct idset **out);
+/* anchor_set_lone says whether the job is lone from its next epoch on, anchor_is_lone whether it is in this one. */
+void anchor_set_lone(struct anchor *anchor, bool lone);
+bool anchor_is_lone(const struct anchor *anchor);
+/* When the job is lone no more, anchor_homes makes a new set of the samples that have homes elsewhere, for ENGINE_AWAY.
+ * LARDER_ENOMEM. anchor_away asks for the samples that the engine has moved then, which become the anchor's. */
+int anchor_homes(struct anchor *anchor, struct idset **out);
+void anchor_away(struct anchor *anchor, uint64_t now_ns, struct idset *moved);
+uint32_t anchor_epoch(const struct anchor *anchor);
 /* anchor_expect reports an EXPECT; the next anchor_step asks for the sample. Call it before the engine hears of any
  * arrival, because an arrival may change what the engine expects. */
 void anchor_expect(struct anchor *anchor, uint64_t now_ns, uint32_t task, sample_id id, uint64_t ahead);

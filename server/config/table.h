@@ -110,6 +110,9 @@ SETTING(CHOICE, cluster_security, "cluster", "security", "bundle", "bundle|none"
         "reaches cluster.listen can ask for samples.")
 SETTING(PATH, cluster_bundle, "cluster", "bundle", "none", "absolute path or none", 0, 4095,
         "This node's certificates and key, for security: bundle. `larder cluster keygen` makes it.")
+SETTING(CHOICE, cluster_spread, "cluster", "spread", "auto", "auto|always|never", 0, 1,
+        "Whether other nodes give samples to trainings with ranks on several nodes. auto: while another training wants "
+        "the same preparation, and preparing costs more than the transport.")
 SETTING(BOOL, cluster_insecure, "cluster", "insecure", "false", "true or false", 0, 1,
         "Allows security: none on an address that other machines reach.")
 SETTING(COUNT, cluster_lease_s, "cluster", "lease", "15", "seconds", 2, 3600,

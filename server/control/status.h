@@ -185,6 +185,8 @@ struct status_shared {
 struct status_share {
     char name[ENGINE_NAME_MAX];
     struct status_shared samples;
+    bool homes;                /* Homes give to it in this epoch; else it is prepared here alone. */
+    uint32_t trainings;        /* that want the same, itself included */
     struct status_part *parts; /* malloc'ed, the status's own */
     size_t n_parts;
 };

@@ -327,6 +327,8 @@ static json_t *share_json(const struct status_share *share, bool *failed)
     json_t *row = json_object(), *parts = json_array();
     put(row, "name", text_json(share->name), failed);
     put_shared(row, &share->samples, failed);
+    put(row, "homes", json_boolean(share->homes), failed);
+    put(row, "trainings", count(share->trainings), failed);
     for (size_t i = 0; i < share->n_parts; i++) {
         const struct status_part *from = &share->parts[i];
         json_t *part = json_object();

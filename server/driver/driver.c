@@ -299,7 +299,7 @@ static void *run(void *arg)
 
 /* ── life ── */
 
-/* Both are sharing_host's. */
+/* All are sharing_host's. */
 static struct sharing_job sharing_job(const void *ctx, uint32_t place)
 {
     const struct driver *driver = ctx;
@@ -311,6 +311,12 @@ static void sharing_step(void *driver, const struct engine_event *event)
     driver_step(driver, event, 1);
 }
 
+static double sharing_prepare_s(const void *ctx, uint32_t place)
+{
+    const struct driver *driver = ctx;
+    return engine_prepare_s(driver->engine, place);
+}
+
 int driver_create(const struct driver_config *config, struct driver **out, struct error *err)
 {
     struct driver *driver = xcalloc(1, sizeof *driver);
@@ -319,8 +325,12 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
     int code = engine_create(&config->engine, &driver->engine, err);
     if (!code)
         code = governor_live_create(config->workers, config->reads, &driver->governor, err);
-    struct sharing_host host = {
-        .ctx = driver, .job = sharing_job, .step = sharing_step, .arena = config->arena, .boot = config->boot};
+    struct sharing_host host = {.ctx = driver,
+                                .job = sharing_job,
+                                .step = sharing_step,
+                                .prepare_s = sharing_prepare_s,
+                                .arena = config->arena,
+                                .boot = config->boot};
     if (!code && config->node && sharing_create(config->node, &host, &driver->sharing))
         code = error_set(err, LARDER_ENOMEM, "no memory to share with other nodes");
     if (code) {

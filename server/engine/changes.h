@@ -15,12 +15,13 @@
 #include "server/engine/env.h"
 
 enum change_kind {
-    CHANGE_WANTS,         /* the job began or ended an epoch: it wants other samples of `pipeline` */
-    CHANGE_RENEWED,       /* the job may get the pipeline's instances again that it had */
-    CHANGE_AGAIN,         /* the job will not want the pipeline's instances again after all */
-    CHANGE_FORGOTTEN,     /* the job ends: what it had is forgotten */
-    CHANGE_INHERITED_ALL, /* the job counts as having had all of the pipeline's instances */
-    CHANGE_INHERITED,     /* the job counts as having had the pipeline's instances that `other` had */
+    CHANGE_WANTS,   /* the job began or ended an epoch: it wants other samples of `pipeline` */
+    CHANGE_RENEWED, /* the job, whose bit of `had` is `other`, may get the pipeline's instances again */
+    CHANGE_AGAIN,   /* the job will not want the pipeline's instances again after all */
+    /* Of these, `job` is a bit of `had`. */
+    CHANGE_FORGOTTEN,     /* the last job with the bit ends: what it had is forgotten */
+    CHANGE_INHERITED_ALL, /* the bit's jobs count as having had all of the pipeline's instances */
+    CHANGE_INHERITED,     /* they count as having had the pipeline's instances that have the bit `other` */
     CHANGE_PIPELINE_GONE, /* the pipeline's number will mean another one */
     CHANGE_USES           /* samples are used next at other times */
 };

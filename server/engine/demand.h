@@ -7,7 +7,7 @@
 #ifndef LARDER_SERVER_ENGINE_DEMAND_H
 #define LARDER_SERVER_ENGINE_DEMAND_H
 
-#include "server/engine/job.h"
+#include "server/engine/family.h"
 
 #define PIPELINE_GONE UINT32_MAX /* no job has this pipeline: its number already means another one */
 
@@ -17,7 +17,7 @@
 #define DEMAND_NOW 2u
 #define DEMAND_AGAIN 1u
 
-/* A sample prepared in one way, and the jobs that have planned or received it. */
+/* A sample prepared in one way, and the jobs that have planned or received it, by their bits (family.h). */
 struct form {
     sample_id id;
     uint32_t pipeline; /* the caller's number, or PIPELINE_GONE */
@@ -30,11 +30,11 @@ static inline bool demand_suits(const struct jobs *jobs, uint32_t no, const stru
 {
     const struct job *job = job_at(jobs, no);
     return form->pipeline == job->terms.pipeline && form->variant == job->progress.variant &&
-           !jobset_has(&form->had, no);
+           !jobset_has(&form->had, job->kin.had);
 }
 
-/* demand_takers fills in the running jobs that are redirected, at most max of them, and returns their number. The limit
- * bounds the work on a chunk. */
+/* demand_takers fills in the running jobs that are redirected, at most max of them, and returns their number. Of a
+ * family it takes one, which stands for all. The limit bounds the work on a chunk. */
 uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max);
 /* demand_apart tells how far apart in their epochs those takers are for which `stocked` is set: 0 in step, 1 half an
  * epoch. */
@@ -52,7 +52,8 @@ uint32_t demand_count(const struct jobs *jobs, const struct form *form, struct j
 uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id, struct jobset *wanted);
 /* demand_job_rate returns the samples per nanosecond that the job received since it came. */
 double demand_job_rate(const struct jobs *jobs, const struct job *job);
-/* demand_draw_rate counts only the samples that this engine drew: those that other nodes gave use no memory here. */
+/* demand_draw_rate counts only the samples that this engine drew, for all of the job's family: those that other nodes
+ * gave use no memory here. */
 double demand_draw_rate(const struct jobs *jobs, const struct job *job);
 
 #endif

@@ -183,6 +183,11 @@ static void handle(struct engine *engine, const struct engine_event *event)
             jobs_fail(engine, event->back.job, FAILURE_OTHER, LARDER_ENOMEM,
                       "no memory to draw here what another node does not give: free memory, or lower the budgets");
         break;
+    case ENGINE_AWAY:
+        CHECK(event->away.job < JOBS_MAX);
+        if (plan_on_away(&engine->plan, event))
+            residents_keep(&engine->residents, quota_ahead_encoded_bytes(&engine->quota));
+        break;
     case ENGINE_PIPELINE_GONE: residents_forget_pipeline(&engine->residents, event->pipeline_gone.pipeline); break;
     case ENGINE_PLACE: residents_place_some(&engine->residents, event->place); break;
     case ENGINE_SAMPLES_GONE:

@@ -241,6 +241,9 @@ struct engine_share {
     uint64_t delivered; /* repeats included */
 };
 
+/* engine_prepare_s returns the seconds of one core that preparing one of the job's samples takes, as measured; 0: not
+ * measured yet. */
+double engine_prepare_s(const struct engine *engine, uint32_t job);
 /* engine_share counts the samples of a job that is there. Each of the epoch is here, elsewhere, pinned or delivered,
  * but for bad ones. Its work is linear in what is planned. It is for the simulator, as engine_check is. */
 void engine_share(const struct engine *engine, uint32_t job, struct engine_share *out);

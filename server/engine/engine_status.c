@@ -144,6 +144,12 @@ size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct 
     return count;
 }
 
+double engine_prepare_s(const struct engine *engine, uint32_t no)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    return job_at(&engine->jobs, no)->turns.cost_s;
+}
+
 int engine_copy_left(const struct engine *engine, uint32_t no, char name[ENGINE_NAME_MAX], struct sampler_left *out)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);

@@ -226,9 +226,10 @@ struct engine_part {
  * parts. This engine draws and prepares one. The other is elsewhere: other nodes draw and prepare it for the job, in an
  * order of their own. */
 struct engine_homes {
-    /* Makes a new set with the samples of these ranks' share that are elsewhere when the epoch begins. NULL: none are.
+    /* Makes a new set with the samples of the view that have homes elsewhere when the epoch begins. NULL: none have.
+     * Those in `gone` are given by nobody in this epoch: other nodes' ranks get them, or they were received before.
      * `map` is borrowed until the job ends. LARDER_ENOMEM. The job must be dependent and not raw. */
-    int (*elsewhere)(const void *map, uint32_t epoch, struct idset **out);
+    int (*elsewhere)(const void *map, uint32_t epoch, const struct idset *gone, struct idset **out);
     const void *map;
 };
 
@@ -278,6 +279,10 @@ struct engine_job_desc {
     struct engine_homes homes; /* taken from the first rank, as is `inherits` */
     enum engine_inherits inherits;
     uint32_t predecessor;
+    /* Jobs of one family, dataset, pipeline and variant are parts of one training, whose ranks are at several nodes. No
+     * two of them want the same sample in an epoch. What one had counts as had by all, and inherits nothing else. For
+     * reads and stocks they are one job. 0: none. */
+    uint64_t family;
     double weight; /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; 0 is 1 */
     bool ordered;  /* batches keep the planned order */
     /* What the ranks received of an epoch before the job was made; NULL: the job begins with a whole epoch. */
@@ -329,6 +334,9 @@ enum engine_event_type {
     /* Places samples before the job that uses them is added. JOB_ADD places those that are left, so a PLACE only makes
      * its step shorter. It does nothing when there is no memory. */
     ENGINE_PLACE,
+    /* The job's samples with these homes are elsewhere from now on, but for those that are planned or received. It does
+     * nothing unless the job is in that epoch, and nothing is elsewhere yet. */
+    ENGINE_AWAY,
 };
 
 /* The outcome of a LOAD. */
@@ -392,6 +400,11 @@ struct engine_event {
             uint32_t job, epoch;
             const struct idset *ids; /* borrowed for the step */
         } back;
+        struct {
+            uint32_t job, epoch;
+            const struct idset *ids; /* samples of the view; borrowed for the step */
+            struct idset **moved;    /* set to a new set of those that are elsewhere now; NULL: nothing has changed */
+        } away;
         struct {
             uint64_t bytes; /* bytes reserved now, counted from the start of the arena */
             bool refused;   /* fewer than were asked for, because there is no memory */

@@ -9,8 +9,13 @@ enum { MEAN_OF = 256 /* samples whose sizes give the mean of all */ };
 
 uint32_t job_free_place(const struct jobs *jobs)
 {
+    struct jobset taken = {{0}};
     uint32_t no = 0;
-    while (no < JOBS_MAX && job_at(jobs, no)->state != JOB_FREE)
+    for (const struct job *job = jobs_first(jobs); job; job = jobs_after(jobs, job)) {
+        jobset_add(&taken, job->no);
+        jobset_add(&taken, job->kin.had);
+    }
+    while (no < JOBS_MAX && jobset_has(&taken, no))
         no++;
     return no;
 }

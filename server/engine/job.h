@@ -43,6 +43,7 @@ struct job_terms {
     uint32_t world_size;
     struct engine_part part;
     struct engine_homes homes;
+    uint64_t family;
     enum shuffle_mode shuffle;
     uint64_t seed;
     bool ordered; /* Batches keep the planned order. */
@@ -101,8 +102,8 @@ struct job_progress {
     /* For a multiset that need not have all of the view: the ids that this epoch has. The job owns it. */
     struct idset *support;
     struct idset *away; /* For a dependent part: the view less this epoch's share. The job owns it. */
-    /* For a job with homes. elsewhere: samples of this epoch that other nodes have still to give. here: samples that
-     * this engine draws, as of the epoch's start; NULL: no epoch has begun. The job owns both. */
+    /* For a job with homes. elsewhere: samples of this epoch that other nodes have still to give. here: samples of the
+     * view that have their homes here; NULL: no epoch has begun. The job owns both. */
     struct idset *elsewhere, *here;
     /* Batches of each rank in that base, and its key. When the epoch was begun whole: 0, and the key is not valid. */
     uint32_t base_batches;
@@ -138,6 +139,11 @@ struct job_turns {
     double pace_ns; /* The mean of the pace_ns of its ranks, of those that are known; 0 when none is known. */
 };
 
+/* The job among its family (family.h): the next member, and the bit that stands for it in `had`. Owner: family. */
+struct job_kin {
+    uint32_t next, had;
+};
+
 /* The job's totals since it came. */
 struct job_tallies {
     uint64_t came_ns;
@@ -159,6 +165,7 @@ struct job {
     struct job_source source;
     struct job_turns turns;
     struct job_tallies tallies;
+    struct job_kin kin;
     /* What its ranks received of an epoch before the job was made. While it is not NULL the job is restoring: nothing
      * is drawn before all of its ranks are there. NULL once the epoch has begun. The job owns it. */
     struct resume *resume;
@@ -205,7 +212,7 @@ static inline uint32_t job_epochs(const struct job *job)
     return job->terms.epochs ? job->terms.epochs : ENGINE_EPOCHS_MAX;
 }
 
-/* job_free_place returns the lowest number that no job has; JOBS_MAX when all are taken. */
+/* job_free_place returns the lowest number that no job has, here or in `had`; JOBS_MAX when all are taken. */
 uint32_t job_free_place(const struct jobs *jobs);
 /* job_in_step tells whether the job has several ranks, here or at other nodes. They train in step, so they have equal
  * shares whatever happens. */
@@ -226,7 +233,7 @@ static inline uint32_t job_all_ranks(const struct job *job)
     return job->terms.part.world_size ? job->terms.part.world_size : job->terms.world_size;
 }
 
-/* job_drawn returns the samples that this engine draws for the job: its view, less what is elsewhere. */
+/* job_drawn returns the samples that this engine draws for the job: its view, less what has homes elsewhere. */
 static inline const struct idset *job_drawn(const struct job *job)
 {
     return job->progress.here ? job->progress.here : job->terms.view;

@@ -7,6 +7,7 @@
 #include "server/engine/chunks.h"
 #include "server/engine/encoded.h"
 #include "server/engine/engine_priv.h"
+#include "server/engine/family.h"
 #include "server/engine/job.h"
 #include "server/engine/jobs.h"
 #include "server/engine/outbox.h"
@@ -87,6 +88,8 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .terms.world_size = part_ranks(desc),
                         .terms.part = desc->part,
                         .terms.homes = desc->homes,
+                        .terms.family = desc->family,
+                        .kin = {no, no},
                         .terms.shuffle = desc->sampled.shuffle,
                         .terms.seed = desc->sampled.seed,
                         .terms.ordered = desc->ordered || desc->sampled.shuffle != SHUFFLE_DEPENDENT,
@@ -227,6 +230,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
         return;
     }
     job_begin(engine, no);
+    family_join(&engine->jobs, job_at(&engine->jobs, no));
     residents_inherit(&engine->residents, job_at(&engine->jobs, no), desc);
     jobs_answer(engine, no, desc, false);
 }

@@ -63,6 +63,9 @@ bool plan_expects(const struct plan *plan, const struct entry *entry);
 /* plan_on_arrived takes the event ARRIVED, plan_on_back the event BACK; LARDER_ENOMEM: nothing has come back. */
 void plan_on_arrived(struct plan *plan, const struct engine_event *event);
 int plan_on_back(struct plan *plan, const struct engine_event *event);
+/* plan_on_away takes the event AWAY. It returns whether other samples than before are drawn here. Without memory it
+ * does nothing. */
+bool plan_on_away(struct plan *plan, const struct engine_event *event);
 
 /* plan_restore.c */
 /* plan_restore is called just after the epoch was begun whole, before it declares wants. It moves the epoch on to where

@@ -7,31 +7,43 @@
  * change places: whatever the nodes give, and however often, each sample has one place. */
 #include "common/check.h"
 #include "server/engine/plan.h"
+#include "server/engine/resume.h"
 
 /* begin_both takes out of either sampler what is in the other. */
-static int begin_both(struct plan *plan, const struct job *job, struct idset **here)
+static int begin_both(struct plan *plan, const struct job *job)
 {
-    int code = idset_difference(job->terms.view, job->progress.elsewhere, here);
+    struct idset *rest = NULL;
+    int code = idset_difference(job->terms.view, job->progress.elsewhere, &rest);
     if (!code)
-        code = sampler_take_all(plan->env->elsewhere, job->no, *here);
+        code = sampler_take_all(plan->env->elsewhere, job->no, rest);
     if (!code)
         code = sampler_take_all(plan->env->sampler, job->no, job->progress.elsewhere);
+    idset_destroy(rest);
     return code;
 }
 
-int plan_elsewhere_begin(struct plan *plan, struct job *job, bool *changed)
+/* find_gone makes the set of the samples that nobody gives in this epoch: other nodes' ranks get them, or ranks here
+ * had them before the job was made. */
+static int find_gone(const struct job *job, struct idset **out)
 {
-    const struct engine_homes *homes = &job->terms.homes;
-    *changed = false;
-    if (!homes->elsewhere)
-        return 0;
-    idset_destroy(job->progress.elsewhere);
-    job->progress.elsewhere = NULL;
+    const struct resume *resume = job->resume && job->resume->epoch == job->progress.epoch ? job->resume : NULL;
+    int code = job->progress.away ? idset_copy(job->progress.away, out) : idset_create(out);
+    if (!code && resume && resume->base)
+        idset_add_all(*out, resume->base);
+    for (uint32_t rank = 0; !code && resume && rank < resume->world_size; rank++) {
+        const struct resume_rank *told = &resume->ranks[rank];
+        if (told->told && told->epoch == resume->epoch && told->turns)
+            idset_add_all(*out, told->turns);
+    }
+    return code;
+}
+
+/* see_homes takes note of which samples of the view have homes elsewhere; *changed tells whether that differs from
+ * before. */
+static int see_homes(struct job *job, const struct idset *there, bool *changed)
+{
     struct idset *here = NULL;
-    sampler_start_epoch(plan->env->elsewhere, job->no, 0);
-    int code = homes->elsewhere(homes->map, job->progress.epoch, &job->progress.elsewhere);
-    if (!code)
-        code = begin_both(plan, job, &here);
+    int code = idset_difference(job->terms.view, there, &here);
     *changed = !code && (!job->progress.here || !idset_equal(job->progress.here, here));
     if (*changed) {
         idset_destroy(job->progress.here);
@@ -39,6 +51,30 @@ int plan_elsewhere_begin(struct plan *plan, struct job *job, bool *changed)
     } else {
         idset_destroy(here);
     }
+    return code;
+}
+
+int plan_elsewhere_begin(struct plan *plan, struct job *job, bool *changed)
+{
+    const struct engine_homes *homes = &job->terms.homes;
+    struct idset *gone = NULL, *there = NULL;
+    *changed = false;
+    if (!homes->elsewhere)
+        return 0;
+    idset_destroy(job->progress.elsewhere);
+    job->progress.elsewhere = NULL;
+    sampler_start_epoch(plan->env->elsewhere, job->no, 0);
+    int code = find_gone(job, &gone);
+    if (!code)
+        code = homes->elsewhere(homes->map, job->progress.epoch, gone, &there);
+    if (!code)
+        code = idset_difference(there, gone, &job->progress.elsewhere);
+    if (!code)
+        code = begin_both(plan, job);
+    if (!code)
+        code = see_homes(job, there, changed);
+    idset_destroy(gone);
+    idset_destroy(there);
     return code;
 }
 
@@ -196,8 +232,9 @@ struct coming_back {
     const struct job *job;
 };
 
-static void come_back(const struct coming_back *back, sample_id id)
+static void come_back(void *context, sample_id id)
 {
+    const struct coming_back *back = context;
     struct idset *elsewhere = back->job->progress.elsewhere;
     struct sampler *sampler = back->plan->env->elsewhere;
     if (!idset_contains(elsewhere, id))
@@ -209,12 +246,24 @@ static void come_back(const struct coming_back *back, sample_id id)
     }
 }
 
-static void visit_back(void *context, uint32_t page, const uint64_t *words)
+/* A visit of each sample of a set. */
+struct visit_each {
+    sampler_visit *visit;
+    void *context;
+};
+
+static void visit_page(void *context, uint32_t page, const uint64_t *words)
 {
+    const struct visit_each *each = context;
     for (uint32_t word = 0; word < IDSET_PAGE_WORDS; word++) {
         for (uint64_t bits = words[word]; bits; bits &= bits - 1)
-            come_back(context, (page * IDSET_PAGE_WORDS + word) * 64 + (uint32_t)__builtin_ctzll(bits));
+            each->visit(each->context, (page * IDSET_PAGE_WORDS + word) * 64 + (uint32_t)__builtin_ctzll(bits));
     }
+}
+
+static int each_of(const struct idset *ids, sampler_visit *visit, void *context)
+{
+    return idset_each_page(ids, visit_page, &(struct visit_each){visit, context});
 }
 
 int plan_on_back(struct plan *plan, const struct engine_event *event)
@@ -223,5 +272,54 @@ int plan_on_back(struct plan *plan, const struct engine_event *event)
     struct coming_back back = {plan, job};
     if (job->state != JOB_RUNNING || job->progress.epoch != event->back.epoch || !job->progress.elsewhere)
         return 0;
-    return idset_each_page(event->back.ids, visit_back, &back);
+    return each_of(event->back.ids, come_back, &back);
+}
+
+/* ── from here to homes elsewhere ── */
+
+/* The samples of a set that the job has left here. */
+struct leaving {
+    const struct plan *plan;
+    uint32_t job;
+    struct idset *left;
+};
+
+static void visit_left(void *context, sample_id id)
+{
+    struct leaving *leaving = context;
+    if (sampler_wants(leaving->plan->env->sampler, leaving->job, id))
+        idset_add(leaving->left, id);
+}
+
+static void move_away(void *context, sample_id id)
+{
+    const struct leaving *leaving = context;
+    const struct plan *plan = leaving->plan;
+    sampler_put_back(plan->env->elsewhere, leaving->job, id);
+    residents_left(plan->residents, leaving->job, id);
+    encoded_drop_if_idle(plan->encoded, id);
+}
+
+bool plan_on_away(struct plan *plan, const struct engine_event *event)
+{
+    struct job *job = job_at(plan->jobs, event->away.job);
+    struct leaving leaving = {plan, job->no, NULL};
+    bool changed = false;
+    *event->away.moved = NULL;
+    if (job->state != JOB_RUNNING || job->progress.epoch != event->away.epoch || !job->progress.elsewhere ||
+        idset_count(job->progress.elsewhere) > 0 || idset_create(&leaving.left))
+        return false;
+    int code = each_of(event->away.ids, visit_left, &leaving);
+    if (!code)
+        code = see_homes(job, event->away.ids, &changed);
+    if (!code)
+        code = sampler_take_all(plan->env->sampler, job->no, leaving.left);
+    if (code) {
+        idset_destroy(leaving.left);
+        return changed;
+    }
+    idset_add_all(job->progress.elsewhere, leaving.left);
+    each_of(leaving.left, move_away, &leaving);
+    *event->away.moved = leaving.left;
+    return changed;
 }

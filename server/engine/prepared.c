@@ -117,18 +117,27 @@ void prepared_unpin(struct prepared *prepared, uint32_t index)
         prepared_free(prepared, index);
 }
 
+static bool shares_had(const struct prepared *prepared, uint32_t job, uint32_t member)
+{
+    return job_at(prepared->jobs, member)->kin.had == job_at(prepared->jobs, job)->kin.had;
+}
+
 void prepared_mark_had(struct prepared *prepared, uint32_t job, uint32_t index)
 {
     prepared_settle(prepared, index);
-    prepared_left(prepared, index, job);
-    jobset_add(&prepared->instances[index].form.had, job);
+    FAMILY_EACH(prepared->jobs, job_at(prepared->jobs, job), member)
+    if (shares_had(prepared, job, member))
+        prepared_left(prepared, index, member);
+    jobset_add(&prepared->instances[index].form.had, job_at(prepared->jobs, job)->kin.had);
 }
 
 void prepared_clear_had(struct prepared *prepared, uint32_t job, uint32_t index)
 {
     prepared_settle(prepared, index);
-    jobset_remove(&prepared->instances[index].form.had, job);
-    prepared_back(prepared, index, job);
+    jobset_remove(&prepared->instances[index].form.had, job_at(prepared->jobs, job)->kin.had);
+    FAMILY_EACH(prepared->jobs, job_at(prepared->jobs, job), member)
+    if (shares_had(prepared, job, member))
+        prepared_back(prepared, index, member);
 }
 
 uint32_t prepared_find(struct prepared *prepared, uint32_t job, sample_id id)

@@ -100,7 +100,7 @@ static void follow_one(struct prepared *prepared, uint32_t index, const struct c
     switch (change->kind) {
     case CHANGE_WANTS: count_job(prepared, instance, change->job, want); break;
     case CHANGE_RENEWED:
-        jobset_remove(&form->had, change->job);
+        jobset_remove(&form->had, change->other);
         prepared_set_alone(prepared, index);
         count_job(prepared, instance, change->job, want);
         *want = (*want & ~DEMAND_AGAIN) | demand_again(prepared->jobs, form);

@@ -177,7 +177,8 @@ void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue 
         const struct leased *sample = &lease->samples[i];
         sample_id id = queues->prepared->instances[sample->instance].form.id;
         queue_reserve_add(back, (struct allotted){id, sample->turn, sample->number});
-        prepared_clear_had(queues->prepared, job, sample->instance);
+        if (!job_at(queues->jobs, job)->terms.family) /* a family's node may have it from its guest */
+            prepared_clear_had(queues->prepared, job, sample->instance);
     }
     queue->epoch.planned -= lease->count;
     queue->epoch.delivered -= lease->count;

@@ -84,26 +84,31 @@ void residents_uses_changed(struct residents *residents)
 /* change_viewed has the instances of the job's samples follow the change, or adds a line. */
 static void change_viewed(struct residents *residents, const struct job *job, enum change_kind kind)
 {
-    struct change change = {kind, .job = job->no, .pipeline = job->terms.pipeline};
+    struct change change = {kind, .job = job->no, .pipeline = job->terms.pipeline, .other = job->kin.had};
     if (residents_few(residents, job->shape.view_samples))
         sampler_each_viewed(residents->env->sampler, job->no, visit_instances, &(struct visit){residents, change});
     else
         residents_change(residents, &change);
 }
 
-/* The job is IDLE and wants nothing, so no want changes. */
+/* The job is IDLE and wants nothing, so no want changes. Its family knows what was had better. */
 void residents_inherit(struct residents *residents, struct job *job, const struct engine_job_desc *desc)
 {
-    if (desc->inherits)
-        residents_change(residents, &(struct change){desc->inherits == ENGINE_INHERITS_ALL ? CHANGE_INHERITED_ALL
-                                                                                           : CHANGE_INHERITED,
-                                                     job->no, job->terms.pipeline, desc->predecessor});
+    bool all = desc->inherits == ENGINE_INHERITS_ALL;
+    if (desc->inherits && !family_is_known(job))
+        residents_change(residents, &(struct change){all ? CHANGE_INHERITED_ALL : CHANGE_INHERITED, job->kin.had,
+                                                     job->terms.pipeline,
+                                                     all ? 0 : job_at(residents->jobs, desc->predecessor)->kin.had});
 }
 
 void residents_forget_job(struct residents *residents, struct job *job)
 {
+    bool last = family_leave(residents->jobs, job);
     job->progress.began = false;
-    change_viewed(residents, job, CHANGE_FORGOTTEN);
+    if (!job->terms.family)
+        change_viewed(residents, job, CHANGE_FORGOTTEN);
+    else if (last) /* other members had other samples than its own */
+        residents_change(residents, &(struct change){CHANGE_FORGOTTEN, job->kin.had, job->terms.pipeline, 0});
     if (job->terms.repeatable)
         change_viewed(residents, job, CHANGE_AGAIN);
 }

@@ -53,8 +53,8 @@ void residents_job_failed(struct residents *residents, struct job *job);
 /* residents_inherit marks the instances that the job inherits as had (engine_inherits). It is called when the job has
  * come. */
 void residents_inherit(struct residents *residents, struct job *job, const struct engine_job_desc *desc);
-/* residents_forget_job takes the job out of `had` of all instances, because its number will be another job's. It will
- * want nothing again. */
+/* residents_forget_job takes the job out of its family. If it is the last with its bit of `had`, it takes the bit out
+ * of all instances, because it will be another job's. The job will want nothing again. */
 void residents_forget_job(struct residents *residents, struct job *job);
 
 /* residents_sweep.c */

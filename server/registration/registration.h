@@ -72,6 +72,7 @@ struct registration_guest {
     uint64_t fingerprint[2];        /* the dataset's at the other node */
     struct dataset_version version; /* the dataset's at the other node */
     struct guests_key key;          /* the job */
+    uint64_t family;                /* of engine_job_desc */
     bool all;                       /* guests.h, resolve */
     uint32_t predecessor;
 };

@@ -6,6 +6,7 @@
  *   sharing_note.c     notes what a step of the engine means to the cluster
  *   sharing_anchor.c   samples of this node's jobs that other nodes give
  *   sharing_guest.c    other nodes' jobs, to which this one gives samples
+ *   sharing_wants.c    whether homes give to trainings over several nodes
  *   sharing_status.c   what the status says of it
  *
  * All of it runs in the engine's thread. A daemon that is in no cluster has no `struct sharing`: the functions accept
@@ -22,11 +23,16 @@
 
 struct sharing;
 
+/* Whether homes give to trainings over several nodes: when it pays (wants.h), always or never. */
+enum sharing_spread { SHARING_SPREAD_AUTO, SHARING_SPREAD_ALWAYS, SHARING_SPREAD_NEVER };
+
 /* This daemon as a node of a cluster. */
 struct sharing_node {
     uint8_t id[16];
     uint64_t prep_id; /* equal where prepared samples are */
-    bool leased;      /* the list of nodes has leases, of lease_ns */
+    enum sharing_spread spread;
+    bool secure; /* nodes talk over TLS */
+    bool leased; /* the list of nodes has leases, of lease_ns */
     uint64_t lease_ns;
 };
 
@@ -42,6 +48,7 @@ struct sharing_host {
     struct sharing_job (*job)(const void *ctx, uint32_t place);
     /* steps the engine with one event and carries out its actions, which may call the functions below */
     void (*step)(void *ctx, const struct engine_event *event);
+    double (*prepare_s)(const void *ctx, uint32_t place); /* see engine_prepare_s */
     struct arena *arena; /* borrowed: samples of other nodes go there, and come from there */
     uint64_t boot;       /* see driver_config */
 };

@@ -79,6 +79,13 @@ static int indices_of(const struct dataset *dataset, const struct idset *ids, ui
     return code;
 }
 
+/* part_weight: the guests of a training have its weight together. */
+static double part_weight(struct sharing_job job)
+{
+    double weight = job.weight / sharing_members(job.reg);
+    return weight < JOB_WEIGHT_MIN ? JOB_WEIGHT_MIN : weight;
+}
+
 static void send_attach(struct sharing *sharing, uint32_t job, const struct anchor_action *action)
 {
     const struct registration *reg = job_of(sharing, job).reg;
@@ -100,9 +107,10 @@ static void send_attach(struct sharing *sharing, uint32_t job, const struct anch
                                               .seed = reg->asked.seed,
                                               .form = PEER_PREPARED,
                                               .shuffle = SHUFFLE_DEPENDENT,
-                                              .weight = job_of(sharing, job).weight,
+                                              .weight = part_weight(job_of(sharing, job)),
                                               .predecessor = action->attach.predecessor,
-                                              .members = 1}};
+                                              .family = sharing->anchors[job].training,
+                                              .members = sharing_members(reg)}};
     uint64_t fingerprint[2];
     dataset_fingerprint(reg->found.dataset, fingerprint);
     memcpy(message.attach.fingerprint, fingerprint, sizeof message.attach.fingerprint);
@@ -176,6 +184,21 @@ static void back(struct sharing *sharing, uint32_t job, const struct anchor_acti
     struct engine_event event = {.type = ENGINE_BACK, .back = {job, action->epoch, action->back}};
     step(sharing, &event);
     idset_destroy(action->back);
+}
+
+void sharing_anchor_spread(struct sharing *sharing, uint32_t job)
+{
+    struct anchor *anchor = sharing->anchors[job].anchor;
+    struct idset *homes = NULL, *moved = NULL;
+    if (anchor_homes(anchor, &homes))
+        return; /* from the next epoch on */
+    struct engine_event event = {.type = ENGINE_AWAY, .away = {job, anchor_epoch(anchor), homes, &moved}};
+    step(sharing, &event);
+    idset_destroy(homes);
+    if (moved && sharing->anchors[job].anchor == anchor)
+        anchor_away(anchor, clock_now_ns(), moved);
+    else
+        idset_destroy(moved);
 }
 
 static bool carry_out_all(struct sharing *sharing, uint32_t job)

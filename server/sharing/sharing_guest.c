@@ -36,6 +36,7 @@ static void resolve(void *ctx, const struct guests_action *action)
     struct registration *reg = registration_create(GUEST_CLIENT | ++sharing->numbers, 0, &peer, &wire, -1);
     struct error err;
     reg->guest.number = action->guest;
+    reg->guest.family = attach->members > 1 ? attach->family : 0;
     reg->guest.all = action->resolve.all;
     reg->guest.predecessor = action->resolve.predecessor;
     memcpy(reg->guest.fingerprint, attach->fingerprint, sizeof reg->guest.fingerprint);
@@ -195,6 +196,7 @@ void sharing_guests_asked(struct sharing *sharing, const struct peering_event *a
     struct guests_event event = {.request = asked->number};
     bool known = true;
     if (message->type == PEER_ATTACH) {
+        sharing_wants_hear(sharing, &message->attach);
         known = attach(message, &event);
     } else if (message->type == PEER_NEXT) {
         const struct peer_next *next = &message->next;

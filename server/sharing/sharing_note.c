@@ -19,13 +19,12 @@ static bool fits(const struct registration *reg)
 }
 
 /* may_share tells whether other nodes may give samples to the job: it shares its instances with any other of its
- * pipeline, in an order of the daemon's choice, and all its ranks are here. A merge of several nodes' orders
- * deals each sample once. */
+ * pipeline, in an order of the daemon's choice. A merge of several nodes' orders deals each sample once. */
 static bool may_share(const struct registration *reg)
 {
     const uint32_t alone = WIRE_PRIVATE_AUGMENT | WIRE_ORDERED;
-    return reg->guest.number == 0 && reg->asked.shuffle == SHUFFLE_DEPENDENT && reg->asked.all_ranks == 0 &&
-           !reg->found.multiset && (reg->asked.flags & alone) == 0 && fits(reg) &&
+    return reg->guest.number == 0 && reg->asked.shuffle == SHUFFLE_DEPENDENT && !reg->found.multiset &&
+           (reg->asked.flags & alone) == 0 && fits(reg) &&
            strlen(pipeline_canonical(reg->found.pipeline)) <= PEER_PIPELINE_MAX &&
            strlen(dataset_text(reg->found.dataset)) <= PEER_PATH_MAX;
 }
@@ -34,16 +33,16 @@ void sharing_anchor(struct sharing *sharing, const struct registration *reg, str
 {
     if (!sharing || !sharing->peering || !may_share(reg))
         return;
-    const struct engine_resume *resume = reg->found.restore ? &reg->found.restore->engine : NULL;
+    struct sharing_anchor adding = {.serial = ++sharing->serials};
     uint32_t count = reg->found.selection->view.count;
     sample_id *ids = malloc((count + (size_t)1) * sizeof *ids);
     uint32_t *chunk_of = malloc((count + (size_t)1) * sizeof *chunk_of);
     struct anchor_desc anchor = {.peers = &sharing->peers,
                                  .n_chunks = dataset_chunk_count(reg->found.dataset),
                                  .bound = MAP_BOUND,
-                                 .resumed = reg->found.restore != NULL,
-                                 .had = resume ? resume->base : NULL,
-                                 .had_epoch = resume ? resume->epoch : 0,
+                                 /* another node's anchor may have been given instances that this one gets later */
+                                 .resumed = reg->found.restore != NULL || reg->asked.all_ranks,
+                                 .lone = sharing_wants_job(sharing, reg, &adding),
                                  .ids = ids,
                                  .chunk_of = chunk_of,
                                  .count = count};
@@ -55,11 +54,16 @@ void sharing_anchor(struct sharing *sharing, const struct registration *reg, str
         for (uint32_t i = 0; i < count; i++)
             chunk_of[i] = reg->found.selection->places[i].chunk;
     }
-    CHECK(!sharing->adding);
-    if (ids && chunk_of && anchor_create(&anchor, &sharing->adding) == 0)
-        desc->homes = (struct engine_homes){anchor_elsewhere, sharing->adding};
-    else
+    CHECK(!sharing->adding.anchor);
+    if (ids && chunk_of && anchor_create(&anchor, &adding.anchor) == 0) {
+        sharing->adding = adding;
+        desc->homes = (struct engine_homes){anchor_elsewhere, adding.anchor};
+        desc->family = adding.nodes ? adding.training : 0;
+        if (adding.nodes && reg->found.restore)
+            desc->inherits = ENGINE_INHERITS_ALL;
+    } else {
         log_warn_limited("msg=\"no memory to share this job's samples with other nodes\" job=\"%s\"", reg->name);
+    }
     free(ids);
     free(chunk_of);
 }
@@ -72,9 +76,9 @@ void sharing_job_added(struct sharing *sharing, const struct engine_action *acti
         home_note(&sharing->home, (struct guests_event){.type = GUESTS_ADDED,
                                                         .guest = reg->guest.number,
                                                         .added = {action->job, action->job_added.held_max}});
-    } else if (sharing->adding) {
-        sharing->anchors[action->job] = (struct sharing_anchor){sharing->adding, ++sharing->serials};
-        sharing->adding = NULL;
+    } else if (sharing->adding.anchor) {
+        sharing->anchors[action->job] = sharing->adding;
+        sharing->adding = (struct sharing_anchor){0};
     }
 }
 
@@ -82,8 +86,8 @@ void sharing_job_refused(struct sharing *sharing, const struct registration *reg
 {
     if (!sharing)
         return;
-    anchor_destroy(sharing->adding);
-    sharing->adding = NULL;
+    anchor_destroy(sharing->adding.anchor);
+    sharing->adding = (struct sharing_anchor){0};
     if (reg->guest.number)
         sharing_guest_refused(sharing, reg, code);
 }
@@ -104,7 +108,9 @@ void sharing_job_ended(struct sharing *sharing, uint32_t job)
                      (unsigned long long)counts.moved, (unsigned long long)counts.back);
     sharing->ended = xgrow(sharing->ended, sizeof *sharing->ended, &sharing->ended_cap, sharing->n_ended + 1);
     sharing->ended[sharing->n_ended++] = *anchor;
+    struct sharing_anchor ended = *anchor;
     *anchor = (struct sharing_anchor){0};
+    sharing_wants_job_ended(sharing, &ended);
 }
 
 void sharing_expect(struct sharing *sharing, const struct engine_action *action)
@@ -147,6 +153,7 @@ void sharing_guest_desc(const struct registration *reg, struct engine_job_desc *
 {
     desc->hold = GUESTS_HOLD;
     desc->bad_unlimited = true;
+    desc->family = reg->guest.family;
     desc->inherits = ENGINE_INHERITS_NOTHING;
     if (reg->guest.all)
         desc->inherits = ENGINE_INHERITS_ALL;

@@ -10,7 +10,7 @@ struct sharing_sent *sharing_send(struct sharing *sharing, const struct sharing_
         return NULL;
     if (sent->type == PEER_PROBE)
         sharing->counts.probes++;
-    else
+    else if (sent->type != PEER_ATTACH || sent->serial) /* an ATTACH of no anchor only tells of wants */
         sharing->counts.requests++;
     sharing->sent = xgrow(sharing->sent, sizeof *sharing->sent, &sharing->sent_cap, sharing->n_sent + 1);
     struct sharing_sent *put = &sharing->sent[sharing->n_sent++];

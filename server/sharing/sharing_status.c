@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/clock.h"
 #include "server/sharing/sharing_priv.h"
 
 _Static_assert(STATUS_NODE_ID_BYTES == PEER_NODE_BYTES, "the status names nodes by their ids");
@@ -75,6 +76,9 @@ static void put_jobs(const struct sharing *sharing, struct status_cluster *out)
         struct status_share *share = &out->jobs[out->n_jobs++];
         snprintf(share->name, sizeof share->name, "%s", job_of(sharing, job).reg->name);
         share->samples = shared_of(anchor);
+        share->homes = !anchor_is_lone(anchor);
+        share->trainings = wants_count(&sharing->wants, sharing->anchors[job].training,
+                                       sharing->anchors[job].preparation, clock_now_ns());
         add(&out->samples, share->samples);
         put_parts(sharing, anchor, share);
     }

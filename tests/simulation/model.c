@@ -110,6 +110,7 @@ void model_event(struct model *model, uint64_t now_ns, const struct engine_event
     case ENGINE_RESERVED: model_on_reserved(model, event); break;
     case ENGINE_ARRIVED: /* no job has homes */
     case ENGINE_BACK:
+    case ENGINE_AWAY:
     case ENGINE_SHRINK:
     case ENGINE_PLACE:
     case ENGINE_HALT:

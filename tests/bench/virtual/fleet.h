@@ -32,6 +32,8 @@ enum fleet_spoil {
     FLEET_SPOIL_ASKED,  /* struct guests_event: a request that arrives */
     FLEET_SPOIL_ANSWER, /* struct merge_event: an answer that arrives */
     FLEET_SPOIL_GIVEN,  /* struct fleet_given: an answer with samples that a home gives */
+    FLEET_SPOIL_AWAY,   /* struct idset: what homes are to give from now on; left out: the engine has it back */
+    FLEET_SPOIL_FAMILY, /* uint64_t: a guest's family */
 };
 
 /* What the user decides, and what it is shown. Those that are NULL do nothing, and nothing takes time. */
@@ -74,7 +76,9 @@ struct fleet_job_desc {
     uint32_t batch, prefetch, epochs, pipeline;
     uint64_t seed;
     const struct engine_resume *resume; /* borrowed for the call; NULL: it begins with whole epochs */
-    struct engine_part part; /* Of a job with ranks at several nodes, the one here. Such a job has no homes. */
+    struct engine_part part;            /* of a job with ranks at several nodes, the one here */
+    uint64_t family;                    /* the same for all of them; else 0 */
+    bool lone;                          /* nobody else wants what it does: homes give nothing until fleet_spread */
 };
 
 /* Of the whole fleet, since it was made. */
@@ -100,6 +104,11 @@ void fleet_gone(struct fleet *fleet, uint32_t job);
 /* fleet_next asks for batches, all of which are released when they are delivered. They come in this call or in a
  * fleet_until. */
 void fleet_next(struct fleet *fleet, uint32_t job, uint32_t epoch, uint32_t credits);
+
+/* fleet_spread has homes give to a job that was lone, from now on. fleet_set_lone says what it is from its next epoch
+ * on. */
+void fleet_spread(struct fleet *fleet, uint32_t job);
+void fleet_set_lone(struct fleet *fleet, uint32_t job, bool lone);
 
 /* fleet_until takes all nodes through everything that happens until until_ns. fleet_now returns the present time. */
 void fleet_until(struct fleet *fleet, uint64_t until_ns);

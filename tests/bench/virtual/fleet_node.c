@@ -148,20 +148,17 @@ static int add(struct fleet_node *node, struct engine_job_desc *desc, const stru
     return job == UINT32_MAX ? node->play.refused : 0;
 }
 
-/* make_anchor: a job that has ranks at other nodes too is anchored with nothing. */
 static struct anchor *make_anchor(struct fleet_node *node, const struct fleet_job_desc *job)
 {
     const struct fleet_config *config = &node->fleet->config;
-    const struct engine_resume *resume = job->resume;
-    uint64_t all = idset_count(job->view), count = job->part.world_size ? 0 : all;
-    sample_id *ids = xcalloc(all + 1, sizeof *ids);
-    uint32_t *chunk_of = xcalloc(all + 1, sizeof *chunk_of);
+    uint64_t count = idset_count(job->view);
+    sample_id *ids = xcalloc(count + 1, sizeof *ids);
+    uint32_t *chunk_of = xcalloc(count + 1, sizeof *chunk_of);
     struct anchor_desc desc = {.peers = &node->peers,
                                .n_chunks = config->n_chunks,
                                .bound = MAP_BOUND,
-                               .resumed = resume != NULL,
-                               .had = resume ? resume->base : NULL,
-                               .had_epoch = resume ? resume->epoch : 0,
+                               .resumed = job->resume != NULL || job->family,
+                               .lone = job->lone,
                                .ids = ids,
                                .chunk_of = chunk_of,
                                .count = (uint32_t)count};
@@ -202,15 +199,18 @@ int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_j
                                    .epochs = job->epochs,
                                    .sampled.seed = job->seed,
                                    .part = job->part,
+                                   .homes = {anchor_elsewhere, anchor},
+                                   .family = job->family,
+                                   .inherits = job->part.world_size && job->resume ? ENGINE_INHERITS_ALL
+                                                                                   : ENGINE_INHERITS_NOTHING,
                                    .resume = job->resume};
-    if (job->part.world_size == 0)
-        desc.homes = (struct engine_homes){anchor_elsewhere, anchor};
     struct fleet_job *added = &node->fleet->jobs[number];
     *added = (struct fleet_job){.there = true,
                                 .serial = ++node->fleet->job_serials,
                                 .node = node->no,
                                 .pipeline = job->pipeline,
                                 .view = job->view,
+                                .family = job->family,
                                 .anchor = anchor};
     int code = add(node, &desc, job->view);
     if (code && end_guests(node)) /* jobs of this node come first */
@@ -233,6 +233,7 @@ void fleet_add_guest(struct fleet_node *node, const struct guests_action *action
                                    .batch_size = GUESTS_BATCH,
                                    .prefetch = GUESTS_PREFETCH,
                                    .hold = GUESTS_HOLD,
+                                   .family = node->attaching_family,
                                    .inherits = ENGINE_INHERITS_NOTHING};
     if (action->resolve.all)
         desc.inherits = ENGINE_INHERITS_ALL;

@@ -25,6 +25,7 @@ static void send_attach(struct fleet *fleet, struct fleet_job *job, struct ancho
     fleet_id(node->no, ask->attach.key.anchor);
     message->ids = action->attach.ids;
     message->pipeline = job->pipeline;
+    message->family = job->family;
     struct fleet_sent *sent = fleet_request(node, message, MERGE_ANSWER_MS);
     sent->request = action->request;
     sent->job = (uint32_t)(job - fleet->jobs);
@@ -115,6 +116,30 @@ static void back(struct fleet *fleet, const struct fleet_job *job, const struct 
     play_event(&fleet->nodes[job->node].play,
                (struct engine_event){.type = ENGINE_BACK, .back = {job->job, action->epoch, action->back}});
     idset_destroy(action->back);
+}
+
+void fleet_spread(struct fleet *fleet, uint32_t number)
+{
+    struct fleet_job *job = &fleet->jobs[number];
+    struct play *play = &fleet->nodes[job->node].play;
+    struct idset *homes = NULL, *moved = NULL;
+    CHECK(job->there && anchor_homes(job->anchor, &homes) == 0);
+    anchor_set_lone(job->anchor, false);
+    play_event(play, (struct engine_event){.type = ENGINE_AWAY,
+                                           .away = {job->job, anchor_epoch(job->anchor), homes, &moved}});
+    idset_destroy(homes);
+    if (moved && spoils(fleet, FLEET_SPOIL_AWAY, moved))
+        play_event(play,
+                   (struct engine_event){.type = ENGINE_BACK, .back = {job->job, anchor_epoch(job->anchor), moved}});
+    if (moved)
+        anchor_away(job->anchor, fleet->now_ns, moved);
+    fleet_settle(fleet);
+}
+
+void fleet_set_lone(struct fleet *fleet, uint32_t number, bool lone)
+{
+    CHECK(fleet->jobs[number].there);
+    anchor_set_lone(fleet->jobs[number].anchor, lone);
 }
 
 static void leave_out(const struct anchor_action *action)
@@ -262,6 +287,8 @@ void fleet_asked(struct fleet_node *node, struct fleet_message *message)
         event.attach.part = message->ids;
         CHECK(idset_copy(message->ids, &node->attaching) == 0);
         node->attaching_pipeline = message->pipeline;
+        node->attaching_family = message->family;
+        spoils(node->fleet, FLEET_SPOIL_FAMILY, &node->attaching_family);
         message->ids = NULL;
     }
     const struct fleet_hooks *hooks = &node->fleet->config.hooks;

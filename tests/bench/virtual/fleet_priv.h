@@ -25,6 +25,7 @@ struct fleet_message {
     struct guests_event ask;
     struct idset *ids; /* ATTACH */
     uint32_t pipeline;
+    uint64_t family;
     enum guests_answer answer;
     uint64_t guest, seq;
     bool last;
@@ -70,6 +71,7 @@ struct fleet_node {
     bool guest_at[JOBS_MAX]; /* the engine's job is a guest's */
     struct idset *attaching; /* the part of the ATTACH at hand, and its pipeline */
     uint32_t attaching_pipeline;
+    uint64_t attaching_family;
     struct fleet_expect *expects;
     size_t n_expects, expects_cap;
     struct fleet_message **waiting; /* while it stands still */
@@ -83,6 +85,7 @@ struct fleet_job {
     uint64_t serial;
     uint32_t node, job, pipeline; /* job: the engine's number */
     const struct idset *view;
+    uint64_t family;
     struct anchor *anchor;
 };
 

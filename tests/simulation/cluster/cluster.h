@@ -68,6 +68,9 @@ enum cluster_spoil {
     SPOIL_DEAL,  /* deals what is another epoch's */
     SPOIL_ORDER, /* draws too much of what is elsewhere */
     SPOIL_HOMES, /* draws too much of some homes */
+    SPOIL_AWAY,  /* asks nobody for half of what homes are to give from now on */
+    SPOIL_BOTH,  /* goes on drawing here what homes are to give from now on */
+    SPOIL_KIN,   /* takes each guest of a training for a training */
     SPOIL_ALL
 };
 
@@ -105,9 +108,11 @@ struct uniform {
 
 struct cluster;
 
-/* A job whose ranks are at several nodes, a trainer each. Its epochs are dealt, and it has no homes. */
+/* A job whose ranks are at several nodes, a trainer each. Its epochs are dealt. */
 struct launch {
     struct deal *deal;
+    bool lone;                                                   /* it begins alone, and is in company from */
+    uint64_t turn_ns;                                            /* this time on; UINT64_MAX: never */
     uint32_t ranks;                                              /* 0: there is none */
     struct idset *shares[CLUSTER_NODES_MAX][CLUSTER_EPOCHS_MAX]; /* NULL: not dealt yet */
 };
@@ -198,11 +203,15 @@ void spoil_begin(struct cluster *cluster);
 void spoil_end(void);
 bool spoil_deed(void *ctx, enum fleet_spoil what, void *thing);
 
-/* launch.c: the job whose ranks are at several nodes. launch_share returns a trainer's share of its present epoch.
- * NULL: the trainer has none, or the epoch has not begun. */
+/* launch.c: the job whose ranks are at several nodes. launch_desc fills in what its rank's job is described by.
+ * launch_share returns a trainer's share of its present epoch. NULL: the trainer has none, or the epoch has not
+ * begun. */
 void launch_begin(struct cluster *cluster);
-struct engine_part launch_part(const struct cluster *cluster, struct trainer *trainer);
+void launch_desc(const struct cluster *cluster, struct trainer *trainer, struct fleet_job_desc *desc);
 const struct idset *launch_share(const struct cluster *cluster, const struct trainer *trainer);
+bool launch_waits(const struct cluster *cluster, const struct trainer *trainer); /* for ranks that have had less */
+uint64_t launch_alarm(const struct cluster *cluster);
+void launch_happens(struct cluster *cluster); /* what is due */
 uint32_t launch_samples(const struct cluster *cluster,
                         const struct trainer *trainer); /* of an epoch, without repeats */
 void launch_end(struct cluster *cluster);

@@ -1,9 +1,9 @@
-/* launch.c: a job whose ranks are at several nodes. Each epoch's samples are dealt to the nodes, and none of them asks
- * another: what one has is no other's. */
+/* launch.c: a job whose ranks are at several nodes. Each epoch's samples are dealt to the nodes: what one has is no
+ * other's. Homes give them from the beginning, from some time on, or never. */
 #include "common/check.h"
 #include "tests/simulation/cluster/cluster.h"
 
-enum { KEY_LAUNCH = 9 };
+enum { KEY_LAUNCH = 9, FAMILY_LAUNCH = 77 };
 
 static struct trainer *trainer_of(struct cluster *cluster, uint32_t rank)
 {
@@ -23,13 +23,13 @@ static void make_deal(struct cluster *cluster, const struct idset *view)
     CHECK(deal_create(ids, chunk_of, count, cluster->n_chunks, &cluster->launch.deal) == 0);
 }
 
-/* A quarter of the runs with room for it have one. Its first trainer is like the others' last; it has a key of its own,
+/* Half of the runs with room for it have one. Its first trainer is like the others' last; it has a key of its own,
  * so that all else is as without it. */
 void launch_begin(struct cluster *cluster)
 {
     struct rng rng;
     random_seed_keys(&rng, cluster->seed, KEY_LAUNCH, 0, 0);
-    if (cluster->tight || random_below(&rng, 4))
+    if (cluster->tight || random_below(&rng, 2))
         return;
     const struct trainer like = cluster->trainers[cluster->n_trainers - 1];
     cluster->launch.ranks = 2 + (uint32_t)random_below(&rng, cluster->n_nodes - 1);
@@ -49,6 +49,8 @@ void launch_begin(struct cluster *cluster)
                                     .n_view = like.n_view};
         CHECK(idset_copy(like.view, &trainer->view) == 0);
     }
+    cluster->launch.lone = random_below(&rng, 2);
+    cluster->launch.turn_ns = random_below(&rng, 4) ? 4 * CLUSTER_S + random_below(&rng, 4 * CLUSTER_S) : UINT64_MAX;
     make_deal(cluster, like.view);
 }
 
@@ -96,12 +98,45 @@ static int share(const void *ctx, uint32_t epoch, struct idset **out)
     return 0;
 }
 
-struct engine_part launch_part(const struct cluster *cluster, struct trainer *trainer)
+void launch_desc(const struct cluster *cluster, struct trainer *trainer, struct fleet_job_desc *desc)
 {
-    return (struct engine_part){.world_size = cluster->launch.ranks,
-                                .first = trainer->launched.rank,
-                                .share = share,
-                                .deal = &trainer->launched};
+    desc->part = (struct engine_part){.world_size = cluster->launch.ranks,
+                                      .first = trainer->launched.rank,
+                                      .share = share,
+                                      .deal = &trainer->launched};
+    desc->family = FAMILY_LAUNCH;
+    desc->lone = cluster->launch.lone;
+}
+
+/* Ranks train in step. */
+bool launch_waits(const struct cluster *cluster, const struct trainer *trainer)
+{
+    for (uint32_t i = 0; trainer->dealt && i < cluster->n_trainers; i++) {
+        const struct trainer *other = &cluster->trainers[i];
+        bool behind = other->epoch < trainer->epoch ||
+                      (other->epoch == trainer->epoch && other->batches < trainer->batches);
+        if (other->dealt && behind)
+            return true;
+    }
+    return false;
+}
+
+uint64_t launch_alarm(const struct cluster *cluster)
+{
+    return cluster->launch.lone ? cluster->launch.turn_ns : UINT64_MAX;
+}
+
+void launch_happens(struct cluster *cluster)
+{
+    struct launch *launch = &cluster->launch;
+    if (launch_alarm(cluster) > fleet_now(cluster->fleet))
+        return;
+    launch->lone = false;
+    for (uint32_t rank = 0; rank < launch->ranks; rank++) {
+        const struct trainer *trainer = trainer_of(cluster, rank);
+        if (trainer->job != UINT32_MAX && fleet_lives(cluster->fleet, trainer->node))
+            fleet_spread(cluster->fleet, trainer->job);
+    }
 }
 
 const struct idset *launch_share(const struct cluster *cluster, const struct trainer *trainer)

@@ -100,7 +100,8 @@ static void had(struct cluster *cluster, struct trainer *trainer, sample_id id, 
 static void take(struct cluster *cluster, struct trainer *trainer, const struct engine_entry *entry, uint64_t instance)
 {
     sample_id id = entry->id;
-    uint64_t bit = UINT64_C(1) << (trainer - cluster->trainers);
+    /* The ranks of the job over several nodes are one. */
+    uint64_t bit = UINT64_C(1) << (trainer->dealt ? CLUSTER_JOBS_MAX : trainer - cluster->trainers);
     size_t before = cluster->had_cap;
     if (fleet_instance_sample(cluster->fleet, instance) != id)
         cluster_break(cluster, RULE_BYTES, "a job got the pixels of sample %u for sample %u",

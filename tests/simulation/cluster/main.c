@@ -10,17 +10,18 @@
 #define ALARM_ODDS 1e-6 /* that a chi-square of UNIFORM_FREEDOM degrees of freedom is above UNIFORM_MOST */
 #define UNIFORM_MOST 58.3
 
-/* Each wrong deed, the rule that must find it in some run, and whether each run in which it was done must show it. Of
- * the others half. */
+/* Each wrong deed, the rule that must find it in some run, and how many of 100 runs in which it was done must show it.
+ * A training of one epoch cannot show that its guests are no family. */
 static const struct {
     const char *name;
     enum cluster_rule rule;
-    bool always;
-} spoils[SPOIL_ALL] = {{"none", RULE_NONE, false},     {"taken", RULE_SHARE, true},     {"acked", RULE_SEQ, false},
-                       {"bytes", RULE_BYTES, true},    {"back", RULE_SHARE, true},      {"part", RULE_SHARE, true},
-                       {"keys", RULE_ETCD, true},      {"terms", RULE_INSTANCE, false}, {"other", RULE_SEQ, true},
-                       {"last", RULE_SHARE, true},     {"stay", RULE_LEFT, false},      {"deal", RULE_DEAL, true},
-                       {"order", RULE_UNIFORM, false}, {"homes", RULE_UNIFORM, false}};
+    uint32_t least;
+} spoils[SPOIL_ALL] = {{"none", RULE_NONE, 50},     {"taken", RULE_SHARE, 100},   {"acked", RULE_SEQ, 50},
+                       {"bytes", RULE_BYTES, 100},  {"back", RULE_SHARE, 100},    {"part", RULE_SHARE, 100},
+                       {"keys", RULE_ETCD, 100},    {"terms", RULE_INSTANCE, 50}, {"other", RULE_SEQ, 100},
+                       {"last", RULE_SHARE, 100},   {"stay", RULE_LEFT, 50},      {"deal", RULE_DEAL, 100},
+                       {"order", RULE_UNIFORM, 50}, {"homes", RULE_UNIFORM, 50},  {"away", RULE_SHARE, 100},
+                       {"both", RULE_SHARE, 100},   {"kin", RULE_INSTANCE, 10}};
 
 struct options {
     uint64_t first, last;
@@ -131,7 +132,7 @@ static bool tell_found(const struct options *options, const struct sums *sums)
             printf(", by rule %d in %llu", rule, (unsigned long long)sums->found_by[rule]);
     }
     printf("\n");
-    uint64_t least = spoils[options->spoil].always ? sums->spoiled : (sums->spoiled + 1) / 2;
+    uint64_t least = (sums->spoiled * spoils[options->spoil].least + 99) / 100;
     return sums->found_by[spoils[options->spoil].rule] > 0 && sums->found >= least;
 }
 

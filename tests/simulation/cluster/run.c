@@ -186,7 +186,7 @@ static void join(struct cluster *cluster, struct trainer *trainer)
                                   .pipeline = trainer->pipeline,
                                   .seed = trainer->seed};
     if (trainer->dealt)
-        desc.part = launch_part(cluster, trainer);
+        launch_desc(cluster, trainer, &desc);
     if (trainer->epoch || trainer->n_had) {
         had = had_set(cluster, trainer);
         if (trainer->dealt)
@@ -217,7 +217,7 @@ static void train(struct cluster *cluster, struct trainer *trainer)
         fleet_gone(cluster->fleet, trainer->job);
         trainer->job = UINT32_MAX;
     }
-    if (!trains(cluster, trainer) || trainer->asked || trainer->next_ns > now_ns)
+    if (!trains(cluster, trainer) || trainer->asked || trainer->next_ns > now_ns || launch_waits(cluster, trainer))
         return;
     if (trainer->job == UINT32_MAX)
         join(cluster, trainer);
@@ -267,16 +267,17 @@ static uint64_t least(uint64_t a, uint64_t b)
 static void advance(struct cluster *cluster, uint64_t until_ns)
 {
     uint64_t at = least(least(until_ns, fleet_alarm(cluster->fleet)),
-                        least(etcd_alarm(cluster), faults_alarm(cluster)));
+                        least(least(etcd_alarm(cluster), faults_alarm(cluster)), launch_alarm(cluster)));
     for (uint32_t i = 0; i < cluster->n_trainers; i++) {
         const struct trainer *trainer = &cluster->trainers[i];
-        if (trains(cluster, trainer) && !trainer->asked)
+        if (trains(cluster, trainer) && !trainer->asked && !launch_waits(cluster, trainer))
             at = least(at, trainer->next_ns);
     }
     uint64_t now_ns = fleet_now(cluster->fleet);
     fleet_until(cluster->fleet, at > now_ns ? at : now_ns);
     faults_happen(cluster);
     etcd_happens(cluster);
+    launch_happens(cluster);
     for (uint32_t i = 0; i < cluster->n_trainers; i++)
         train(cluster, &cluster->trainers[i]);
     shares_check(cluster); /* first: it says more than that a job stands still */

@@ -70,6 +70,7 @@ void spoil_end(void)
 
 /* ── others ── */
 
+/* Half of a set is left out. */
 static void spoil_back(struct cluster *cluster, struct idset *back)
 {
     for (sample_id id = 0; id < cluster->n_samples; id++) {
@@ -127,12 +128,33 @@ static void spoil_given(struct cluster *cluster, struct fleet_given *given)
     cluster->spoiled = true;
 }
 
+static bool spoil_away(struct cluster *cluster, struct idset *moved)
+{
+    bool both = cluster->spoil == SPOIL_BOTH && idset_count(moved) > 0;
+    if (cluster->spoil == SPOIL_AWAY)
+        spoil_back(cluster, moved);
+    cluster->spoiled = cluster->spoiled || both;
+    return both;
+}
+
+static void spoil_family(struct cluster *cluster, uint64_t *family)
+{
+    if (cluster->spoil != SPOIL_KIN || !*family)
+        return;
+    *family = 0;
+    cluster->spoiled = true;
+}
+
 bool spoil_deed(void *ctx, enum fleet_spoil what, void *thing)
 {
     struct cluster *cluster = ctx;
     bool *set = thing;
     if (what == FLEET_SPOIL_ACTION)
         return spoil_action(cluster, thing);
+    if (what == FLEET_SPOIL_AWAY)
+        return spoil_away(cluster, thing);
+    if (what == FLEET_SPOIL_FAMILY)
+        spoil_family(cluster, thing);
     if (what == FLEET_SPOIL_ANSWER)
         spoil_answer(cluster, thing);
     if (what == FLEET_SPOIL_GIVEN)

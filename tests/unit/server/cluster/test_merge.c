@@ -88,10 +88,10 @@ static bool odds(struct world *world, uint32_t percent)
     return random_below(&world->rng, 100) < percent;
 }
 
-static int elsewhere(const void *map, uint32_t epoch, struct idset **out)
+static int elsewhere(const void *map, uint32_t epoch, const struct idset *gone, struct idset **out)
 {
     const struct world *world = map;
-    (void)epoch;
+    (void)epoch, (void)gone;
     int code = idset_create(out);
     for (sample_id id = 0; !code && id < world->run->samples; id++)
         if (world->home[id] != HERE)

@@ -177,6 +177,8 @@ void sample_status_join(struct daemon_status *status)
     struct status_share *share = &cluster->jobs[0];
     *share = (struct status_share){.name = "train-a",
                                    .samples = {.received = 30000, .refused = 4, .moved = 50, .back = 6},
+                                   .homes = true,
+                                   .trainings = 2,
                                    .parts = xcalloc(1, sizeof *share->parts),
                                    .n_parts = 1};
     share->parts[0] = (struct status_part){.left = 1200, .asked = 64, .waiting = 8, .open = true};

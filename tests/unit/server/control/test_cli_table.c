@@ -86,8 +86,10 @@ static const char expected_cluster[] = "cluster  lab, this node is node-1, its i
                                        "node-3                             UP           no  -\n"
                                        "…3a3a3a3a3a3a3a3a3a3a3a3         LOST           no  -\n"
                                        "\n"
-                                       "JOB                          RECEIVED      REFUSED        MOVED         BACK\n"
-                                       "train-a                        30,000            4           50            6\n"
+                                       "JOB                          RECEIVED      REFUSED        MOVED         BACK"
+                                       "  PREPARED\n"
+                                       "train-a                        30,000            4           50            6"
+                                       "  by homes, 2 wanting it\n"
                                        "\n"
                                        "STILL TO COME FROM               LEFT        ASKED      WAITING  TO\n"
                                        "node-2                          1,200           64            8  train-a\n";

@@ -53,10 +53,10 @@ static bool elsewhere_now(const struct world *world, sample_id id)
     return world->home[id] != HERE && !world->gone[world->home[id]];
 }
 
-static int elsewhere(const void *map, uint32_t epoch, struct idset **out)
+static int elsewhere(const void *map, uint32_t epoch, const struct idset *gone, struct idset **out)
 {
     const struct world *world = map;
-    (void)epoch;
+    (void)epoch, (void)gone;
     int code = idset_create(out);
     for (sample_id id = 0; !code && id < world->run->samples; id++)
         if (world->home[id] != HERE)
