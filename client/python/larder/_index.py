@@ -8,7 +8,7 @@ from glob import glob
 
 from . import _index_files, _index_libraries, _index_pixels
 from ._places import Fail, Refused
-from .errors import FormatError, InvalidArgument, NotFound
+from .errors import FormatError, InvalidArgument, IOFailure, NotFound
 
 # How each container is told, and read: is(paths) of what a source's text stands for, places(paths, choice).
 _FORMATS = {
@@ -44,7 +44,8 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
     Labels are the column "label", and names of classes the column "class", where the container has them.
 
     Raises InvalidArgument for what cannot be trained on where it is (compressed, for one), and says what to do: packing
-    it once (larder.pack). NotFound; FormatError: a file is damaged. The list is there whole, or as it was before.
+    it once (larder.pack). NotFound; FormatError: a file is damaged; IOFailure: one cannot be read or written. The list
+    is there whole, or as it was before.
     """
     destination = os.path.abspath(os.fspath(destination))
     if not destination.lower().endswith(".csv"):
@@ -63,6 +64,8 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
         raise InvalidArgument(f"{why}. {what}: larder.pack({_shown(source)}, \"NAME.store\")") from None
     except Fail as why:
         raise FormatError(str(why)) from None
+    except OSError as why:
+        raise IOFailure(f"{why.filename or _shown(source)}: {why.strerror}") from None
 
 
 def _shown(source):

@@ -297,6 +297,10 @@ class Places(Case):
                             ("py", "not as they are"), ("nothing", "no such file"), ("empty", "larder.index knows")):
             with self.subTest(name), self.assertRaisesRegex(larder.LarderError, words):
                 larder.index(self.at(name), listed)
+        with self.assertRaisesRegex(larder.IOFailure, "Is a directory"):
+            larder.index(self.at("empty"), listed, format="zip")
+        with self.assertRaisesRegex(larder.IOFailure, "no/list.csv|No such file"):
+            larder.index(self.at("float.npy"), self.at("no", "list.csv"))
         with self.assertRaisesRegex(larder.InvalidArgument, "not a folder.*larder.index"):
             self.loader(self.daemon(), self.at("x.zip"))
         with self.assertRaisesRegex(larder.InvalidArgument, "does not end in .csv"):
