@@ -50,13 +50,12 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
     destination = os.path.abspath(os.fspath(destination))
     if not destination.lower().endswith(".csv"):
         raise InvalidArgument(f"larder.index writes a list, and {destination!r} does not end in .csv")
+    if format not in (None, *_FORMATS):
+        raise InvalidArgument(f"format={format!r} is none of {', '.join(sorted(_FORMATS))}")
     paths = _paths(source)
-    try:
-        _, places = _FORMATS[format or _format(paths, source)]
-    except KeyError:
-        raise InvalidArgument(f"format={format!r} is none of {', '.join(sorted(_FORMATS))}") from None
     named = label is None or isinstance(label, (str, os.PathLike))
     try:
+        _, places = _FORMATS[format or _format(paths, source)]
         rows = places(paths, image, os.fspath(label) if named and label is not None else None)
         return _write(_labelled(rows, None if named else label), destination, crc32)
     except Refused as why:
