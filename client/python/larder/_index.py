@@ -8,7 +8,7 @@ from glob import glob
 
 from . import _index_files, _index_libraries, _index_pixels
 from ._places import Fail, Refused
-from .errors import FormatError, InvalidArgument, NotFound
+from .errors import FormatError, InvalidArgument, IOFailure, NotFound
 
 # How each container is told, and read: is(paths) of what a source's text stands for, places(paths, choice).
 _FORMATS = {
@@ -44,18 +44,18 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
     Labels are the column "label", and names of classes the column "class", where the container has them.
 
     Raises InvalidArgument for what cannot be trained on where it is (compressed, for one), and says what to do: packing
-    it once (larder.pack). NotFound; FormatError: a file is damaged. The list is there whole, or as it was before.
+    it once (larder.pack). NotFound; FormatError: a file is damaged; IOFailure: one cannot be read or written. The list
+    is there whole, or as it was before.
     """
     destination = os.path.abspath(os.fspath(destination))
     if not destination.lower().endswith(".csv"):
         raise InvalidArgument(f"larder.index writes a list, and {destination!r} does not end in .csv")
+    if format not in (None, *_FORMATS):
+        raise InvalidArgument(f"format={format!r} is none of {', '.join(sorted(_FORMATS))}")
     paths = _paths(source)
-    try:
-        _, places = _FORMATS[format or _format(paths, source)]
-    except KeyError:
-        raise InvalidArgument(f"format={format!r} is none of {', '.join(sorted(_FORMATS))}") from None
     named = label is None or isinstance(label, (str, os.PathLike))
     try:
+        _, places = _FORMATS[format or _format(paths, source)]
         rows = places(paths, image, os.fspath(label) if named and label is not None else None)
         return _write(_labelled(rows, None if named else label), destination, crc32)
     except Refused as why:
@@ -63,6 +63,8 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
         raise InvalidArgument(f"{why}. {what}: larder.pack({_shown(source)}, \"NAME.store\")") from None
     except Fail as why:
         raise FormatError(str(why)) from None
+    except OSError as why:
+        raise IOFailure(f"{why.filename or _shown(source)}: {why.strerror}") from None
 
 
 def _shown(source):

@@ -154,10 +154,12 @@ _RECORD = struct.Struct("<QI")  # length, and its CRC
 
 def is_tfrecord(paths):
     """A first record that is whole, and begins with the features of a tf.Example."""
+    if not all(map(os.path.isfile, paths)):
+        return False
     for path in paths:
         start = first_bytes(path, _RECORD.size + 1)
         if len(start) <= _RECORD.size or start[_RECORD.size:] != b"\n":
-            return len(paths) > 0 and "tfrecord" in os.path.basename(path).lower()
+            return "tfrecord" in os.path.basename(path).lower()
         length, _ = _RECORD.unpack_from(start)
         if _RECORD.size + length + 4 > os.path.getsize(path):
             return False

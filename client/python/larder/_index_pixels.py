@@ -26,7 +26,10 @@ def npy(paths, image, label):
         shape, offset = _npy_header(path)
         labels = None
         if label is not None:
-            labels = np.load(os.path.expanduser(label), allow_pickle=False)
+            try:
+                labels = np.load(os.path.expanduser(label), allow_pickle=False)
+            except ValueError as why:
+                raise Fail(f"{label}: {why}") from None
             if labels.ndim != 1 or labels.dtype.kind not in "iu":
                 raise InvalidArgument(f"{label} has no whole number a row")
         yield from rows_of(path, offset, shape, labels)

@@ -297,6 +297,15 @@ class Places(Case):
                             ("py", "not as they are"), ("nothing", "no such file"), ("empty", "larder.index knows")):
             with self.subTest(name), self.assertRaisesRegex(larder.LarderError, words):
                 larder.index(self.at(name), listed)
+        with self.assertRaisesRegex(larder.InvalidArgument, "format='rar' is none of cifar, hdf5"):
+            larder.index(self.at("empty"), listed, format="rar")
+        with self.assertRaisesRegex(larder.FormatError, "objects.npy"):
+            np.save(self.at("sound.npy"), self.pixels)
+            larder.index(self.at("sound.npy"), listed, label=self.at("objects.npy"))
+        with self.assertRaisesRegex(larder.IOFailure, "Is a directory"):
+            larder.index(self.at("empty"), listed, format="zip")
+        with self.assertRaisesRegex(larder.IOFailure, "no/list.csv|No such file"):
+            larder.index(self.at("float.npy"), self.at("no", "list.csv"))
         with self.assertRaisesRegex(larder.InvalidArgument, "not a folder.*larder.index"):
             self.loader(self.daemon(), self.at("x.zip"))
         with self.assertRaisesRegex(larder.InvalidArgument, "does not end in .csv"):
