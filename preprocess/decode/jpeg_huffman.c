@@ -34,7 +34,7 @@ bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *v
     memcpy(code->values, values, sizeof code->values);
     for (uint32_t length = 1; length <= HUFFMAN_LONGEST; length++, bits <<= 1) {
         uint32_t end = bits + counts[length];
-        if (end > 1u << length || used + counts[length] > sizeof code->values)
+        if (end >= 1u << length || used + counts[length] > sizeof code->values)
             return false;
         code->offset[length] = (int32_t)used - (int32_t)bits;
         code->limit[length] = end << (HUFFMAN_LONGEST - length);

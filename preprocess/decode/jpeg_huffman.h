@@ -27,7 +27,7 @@ struct huffman {
 
 /* huffman_build makes a code from a DHT segment's counts by length (counts[1] to counts[16]) and 256 values. A code
  * that was made from the same before stays as it is, which is much faster; one that was never made is all zeros. False:
- * it is no code, or (dc) not one for DC coefficients. */
+ * it is no code, it has a code of ones alone, which libjpeg refuses too, or (dc) it is not one for DC coefficients. */
 bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *values, bool dc);
 
 /* Entropy-coded bytes between two markers, each 0xff in them followed by a stuffed 0. */

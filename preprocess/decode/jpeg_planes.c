@@ -1,4 +1,4 @@
-/* jpeg_planes.c: libjpeg reads the coefficients. It reports errors by calling error_exit, which jumps back to
+/* jpeg_planes.c: libjpeg reads the header. It reports errors by calling error_exit, which jumps back to
  * jpeg_planes_make. A warning is an error here. */
 #include "preprocess/decode/jpeg_planes.h"
 
@@ -13,6 +13,7 @@
 
 #include "common/little_endian.h"
 #include "preprocess/decode/jpeg_rows.h"
+#include "preprocess/decode/jpeg_whole.h"
 
 #define SAMPLED_MAX 1024 /* blocks of a table that it is fitted to */
 #define FIRST_BYTES ((size_t)64 << 10)
@@ -215,7 +216,9 @@ static bool make_body(struct make *make, const uint8_t *jpeg, size_t len_bytes)
     if (from->progressive_mode || !jpeg_rows_fit(from) || (from->num_components != 1 && from->num_components != 3) ||
         from->restart_interval == 0 || from->restart_interval > PLANES_INTERVAL_MAX || header_bytes == 0)
         return false;
-    jvirt_barray_ptr *coefficients = jpeg_read_coefficients(from);
+    jvirt_barray_ptr *coefficients = jpeg_whole_read(from, NULL);
+    if (!coefficients)
+        return false;
     uint32_t mcu_width = DCTSIZE * (uint32_t)from->max_h_samp_factor;
     make->per_row = (from->image_width + mcu_width - 1) / mcu_width;
     make->n_rows = from->total_iMCU_rows;
@@ -224,7 +227,6 @@ static bool make_body(struct make *make, const uint8_t *jpeg, size_t len_bytes)
     fit_tables(make, coefficients);
     put_head(make, jpeg, header_bytes);
     put_segments(make, coefficients);
-    jpeg_finish_decompress(from);
     return true;
 }
 
@@ -250,40 +252,4 @@ uint8_t *jpeg_planes_make(const uint8_t *jpeg, size_t len_bytes, size_t *new_byt
         free(make->sampled[t]);
     free(make);
     return made;
-}
-
-/* ── restoring ──────────────────────────────────────────────────────────────────────────────────────────────────── */
-
-/* Arrays for all coefficients, as jpeg_read_coefficients would give them. */
-static jvirt_barray_ptr *take_arrays(struct jpeg_decompress_struct *from)
-{
-    jvirt_barray_ptr *arrays = from->mem->alloc_small((j_common_ptr)from, JPOOL_IMAGE,
-                                                      sizeof *arrays * (size_t)from->num_components);
-    for (int i = 0; i < from->num_components; i++) {
-        const jpeg_component_info *component = &from->comp_info[i];
-        JDIMENSION wide = (JDIMENSION)component->h_samp_factor, high = (JDIMENSION)component->v_samp_factor;
-        arrays[i] = from->mem->request_virt_barray((j_common_ptr)from, JPOOL_IMAGE, TRUE,
-                                                   (component->width_in_blocks + wide - 1) / wide * wide,
-                                                   (component->height_in_blocks + high - 1) / high * high, high);
-    }
-    from->mem->realize_virt_arrays((j_common_ptr)from);
-    return arrays;
-}
-
-jvirt_barray_ptr *jpeg_planes_coefficients(struct jpeg_decompress_struct *from, const struct planes_file *file)
-{
-    struct jpeg_rows *rows = from->mem->alloc_large((j_common_ptr)from, JPOOL_IMAGE, sizeof *rows);
-    if (!jpeg_rows_fit(from) || !jpeg_rows_begin_planes(rows, from, file))
-        return NULL;
-    jvirt_barray_ptr *arrays = take_arrays(from);
-    for (uint32_t row = 0; row < rows->n_rows; row++) {
-        for (int i = 0; i < from->num_components; i++) {
-            JDIMENSION high = (JDIMENSION)from->comp_info[i].v_samp_factor;
-            jpeg_rows_place(rows, i,
-                            from->mem->access_virt_barray((j_common_ptr)from, arrays[i], row * high, high, TRUE));
-        }
-        if (!jpeg_rows_load(rows, row))
-            return NULL;
-    }
-    return arrays;
 }

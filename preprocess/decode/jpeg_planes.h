@@ -26,9 +26,4 @@ bool jpeg_planes_is(const uint8_t *bytes, size_t len_bytes);
  * no memory. */
 uint8_t *jpeg_planes_make(const uint8_t *jpeg, size_t len_bytes, size_t *new_bytes);
 
-/* jpeg_planes_coefficients reads all coefficients of a file whose header `from` has read, into arrays as those of
- * jpeg_read_coefficients. jpeg_rewrite makes a JPEG of them again. NULL: they are damaged. Other errors leave
- * through from's error_exit. */
-jvirt_barray_ptr *jpeg_planes_coefficients(struct jpeg_decompress_struct *from, const struct planes_file *file);
-
 #endif

@@ -1,5 +1,6 @@
-/* jpeg_rewrite.c: libjpeg reads the coefficients and writes them. It reports errors by calling error_exit, which jumps
- * back to jpeg_rewrite. A warning is an error here, because it means that coefficients are missing or made up. */
+/* jpeg_rewrite.c: libjpeg writes the coefficients, and reads those that jpeg_whole.h cannot. It reports errors by
+ * calling error_exit, which jumps back to jpeg_rewrite. A warning is an error here, because it means that coefficients
+ * are missing or made up. */
 #include "preprocess/decode/jpeg_rewrite.h"
 
 #include <setjmp.h>
@@ -13,6 +14,7 @@
 #include "preprocess/decode/exif.h"
 #include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_sink.h"
+#include "preprocess/decode/jpeg_whole.h"
 
 #define PIXELS_MAX ((uint64_t)200000000) /* coefficients are kept whole: up to six bytes a pixel */
 #define SCANS_MAX 100
@@ -28,6 +30,7 @@ struct rewrite {
     struct jpeg_sink made;
     struct planes_file planes; /* the input, unless it is a JPEG */
     bool from_planes;
+    bool by_rows; /* libjpeg did not read the coefficients */
 };
 
 static _Noreturn void error_exit(j_common_ptr cinfo)
@@ -90,6 +93,24 @@ static uint32_t mcus_across(const struct jpeg_decompress_struct *from)
     return (from->image_width + width - 1) / width;
 }
 
+/* Reads the header, and all coefficients: as fast as possible, or, where that cannot be, as libjpeg does. */
+static jvirt_barray_ptr *read_all(struct rewrite *rewrite, const uint8_t *bytes, size_t len_bytes)
+{
+    struct jpeg_decompress_struct *from = &rewrite->from;
+    jpeg_mem_src(from, bytes, len_bytes);
+    jpeg_read_header(from, TRUE);
+    if (!can_rewrite(from))
+        return NULL;
+    jvirt_barray_ptr *coefficients = jpeg_whole_read(from, rewrite->from_planes ? &rewrite->planes : NULL);
+    rewrite->by_rows = coefficients != NULL;
+    if (coefficients || rewrite->from_planes)
+        return coefficients;
+    jpeg_abort_decompress(from);
+    jpeg_mem_src(from, bytes, len_bytes);
+    jpeg_read_header(from, TRUE);
+    return jpeg_read_coefficients(from);
+}
+
 static bool rewrite_body(struct rewrite *rewrite, const uint8_t *bytes, size_t len_bytes, uint32_t wanted)
 {
     struct jpeg_decompress_struct *from = &rewrite->from;
@@ -97,13 +118,8 @@ static bool rewrite_body(struct rewrite *rewrite, const uint8_t *bytes, size_t l
     jpeg_create_decompress(from);
     jpeg_create_compress(to);
     from->progress = &rewrite->progress;
-    jpeg_mem_src(from, bytes, len_bytes);
     jpeg_save_markers(from, EXIF_MARKER, MARKER_BYTES_MAX);
-    jpeg_read_header(from, TRUE);
-    if (!can_rewrite(from))
-        return false;
-    jvirt_barray_ptr *coefficients = rewrite->from_planes ? jpeg_planes_coefficients(from, &rewrite->planes)
-                                                          : jpeg_read_coefficients(from);
+    jvirt_barray_ptr *coefficients = read_all(rewrite, bytes, len_bytes);
     if (!coefficients || !is_complete(from))
         return false;
     jpeg_copy_critical_parameters(from, to);
@@ -113,7 +129,7 @@ static bool rewrite_body(struct rewrite *rewrite, const uint8_t *bytes, size_t l
     jpeg_write_coefficients(to, coefficients);
     copy_exif(rewrite);
     jpeg_finish_compress(to);
-    if (!rewrite->from_planes)
+    if (!rewrite->by_rows)
         jpeg_finish_decompress(from);
     return true;
 }

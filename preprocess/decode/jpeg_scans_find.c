@@ -25,18 +25,6 @@ bool jpeg_scans_fit(const struct jpeg_decompress_struct *cinfo)
 
 /* ── codes ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* As libjpeg says: no code consists of ones. */
-static bool is_code(const struct jpeg_scans_code *code)
-{
-    uint32_t end = 0;
-    for (uint32_t length = 1; length <= HUFFMAN_LONGEST; length++) {
-        end = end * 2 + code->counts[length];
-        if (end >= 1u << length)
-            return false;
-    }
-    return code->defined;
-}
-
 static bool read_codes(struct jpeg_scans *scans, struct segment segment)
 {
     const uint8_t *at = segment.bytes, *end = at + segment.len_bytes;
@@ -76,7 +64,7 @@ static const struct huffman *make_code(struct jpeg_scans *scans, struct jpeg_dec
                                        uint32_t index)
 {
     struct jpeg_scans_code *code = &scans->codes[ac][index % NUM_HUFF_TBLS];
-    if (index >= NUM_HUFF_TBLS || !is_code(code))
+    if (index >= NUM_HUFF_TBLS || !code->defined)
         return NULL;
     if (!code->made) {
         code->made = cinfo->mem->alloc_large((j_common_ptr)cinfo, JPOOL_IMAGE, sizeof *code->made);

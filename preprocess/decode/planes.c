@@ -10,6 +10,12 @@ const uint8_t planes_natural[PLANES_PLACES] = {0,  1,  8,  16, 9,  2,  3,  10, 1
                                                35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
                                                58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
+const _Alignas(64) uint16_t planes_zigzag[PLANES_PLACES] = {
+    0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16, 26, 29, 42, 3,  8,  12, 17, 25, 30,
+    41, 43, 9,  11, 18, 24, 31, 40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38,
+    46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36, 48, 49, 57, 58, 62, 63};
+
+planes_extract_fn *planes_extract = planes_extract_portable;
 static planes_read_fn *read_mcus = planes_read_portable;
 
 static planes_read_fn *available(enum planes_simd simd)
@@ -29,6 +35,11 @@ bool planes_use(enum planes_simd simd)
     if (!wanted)
         return false;
     read_mcus = wanted;
+    planes_extract = planes_extract_portable;
+#if defined(__x86_64__)
+    if (simd != PLANES_PORTABLE)
+        planes_extract = planes_extract_bmi2;
+#endif
     return true;
 }
 
@@ -55,10 +66,14 @@ bool planes_done(const struct planes_segment *segment)
 
 void planes_complete(struct planes_class *kind)
 {
+    uint32_t blank = 0;
     memset(kind->low, 0, sizeof kind->low);
     kind->low[0] = 1;
     for (uint32_t place = 0; place < PLANES_PLACES; place++) {
         kind->units[place] = (uint8_t)(1u << kind->shifts[place]);
+        kind->narrow[place] = (uint8_t)kind->shifts[place];
+        blank += place ? kind->shifts[place] + 1u : 0;
+        kind->blank[place] = (uint16_t)blank;
         for (uint32_t i = 0; i < kind->shifts[place]; i++)
             kind->low[i] |= UINT64_C(1) << place;
     }

@@ -48,6 +48,8 @@ struct planes_class {
     uint32_t dc_shift, last_shift;
     uint16_t shifts[PLANES_PLACES]; /* place 0 has 0 */
     uint8_t units[PLANES_PLACES];   /* 1 << shift */
+    uint8_t narrow[PLANES_PLACES];  /* the shifts once more */
+    uint16_t blank[PLANES_PLACES];  /* bits of places 1 to this one, if all their coefficients are zero */
 };
 
 struct planes_table {

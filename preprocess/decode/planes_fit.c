@@ -11,10 +11,11 @@
 uint32_t planes_measure(const int16_t *block, uint8_t *lengths)
 {
     uint32_t last = 0;
-    for (uint32_t place = 0; place < PLANES_PLACES; place++) {
-        lengths[place] = (uint8_t)planes_length(planes_magnitude(block[planes_natural[place]]));
-        if (lengths[place])
-            last = place;
+    memset(lengths, 0, PLANES_PLACES);
+    for (uint64_t left = planes_nonzero(block); left; left &= left - 1) {
+        uint32_t at = (uint32_t)__builtin_ctzll(left), place = planes_zigzag[at];
+        lengths[place] = (uint8_t)planes_length(planes_magnitude(block[at]));
+        last = place > last ? place : last;
     }
     return last;
 }
@@ -31,13 +32,32 @@ static uint32_t cost_of_last(uint32_t shift, uint32_t last)
     return (last >> shift) + 1 + shift;
 }
 
+/* What the first `count` coefficients, or some zeros more, take beyond the bits of zeros. */
+static uint32_t count_extra(const uint8_t *lengths, const uint8_t *shifts, uint32_t count)
+{
+    uint32_t bits = 0;
+#ifdef __SSE2__
+    const __m128i ones = _mm_set1_epi8(1), zeros = _mm_setzero_si128();
+    for (uint32_t i = 0; i < count; i += 16) {
+        __m128i length = _mm_loadu_si128((const __m128i *)(lengths + i));
+        __m128i above = _mm_subs_epu8(length, _mm_loadu_si128((const __m128i *)(shifts + i)));
+        __m128i all = _mm_add_epi8(_mm_add_epi8(above, _mm_subs_epu8(above, ones)), _mm_min_epu8(length, ones));
+        __m128i sums = _mm_sad_epu8(all, zeros);
+        bits += (uint32_t)_mm_cvtsi128_si32(sums) + (uint32_t)_mm_extract_epi16(sums, 4);
+    }
+#else
+    for (uint32_t i = 0; i < count; i++)
+        bits += cost(lengths[i], shifts[i]) - shifts[i] - 1;
+#endif
+    return bits;
+}
+
+/* Of a class that is complete. Behind the last place all lengths are 0. */
 static uint32_t cost_of_block(const struct planes_class *kind, const uint8_t *lengths, uint32_t last)
 {
-    uint32_t bits = cost(lengths[0], kind->dc_shift) + cost_of_last(kind->last_shift, last);
-    for (uint32_t place = 1; place <= last; place++)
-        bits += cost(lengths[place], kind->shifts[place]);
-    bits -= last > 0 && kind->shifts[last] == 0;
-    return bits;
+    uint32_t bits = count_extra(lengths, kind->narrow, last + 1) - (cost(lengths[0], 0) - 1);
+    bits += cost(lengths[0], kind->dc_shift) + cost_of_last(kind->last_shift, last) + kind->blank[last];
+    return bits - (last > 0 && kind->shifts[last] == 0);
 }
 
 uint32_t planes_best_class(const struct planes_table *table, const uint8_t *lengths, uint32_t last)
@@ -109,6 +129,19 @@ static void fit_class(struct planes_class *kind, uint32_t c, const struct measur
     kind->last_shift = best_last_shift(c, blocks, n_blocks);
     for (uint32_t place = 1; place < PLANES_PLACES; place++)
         kind->shifts[place] = (uint16_t)best_shift(counts[place], PLANES_SHIFT_MAX);
+    planes_complete(kind);
+}
+
+/* Puts each block into the class that is best for it. False: all of them were there. */
+static bool classify(const struct planes_table *table, struct measured *blocks, size_t n_blocks)
+{
+    bool changed = false;
+    for (size_t i = 0; i < n_blocks; i++) {
+        uint32_t kind = planes_best_class(table, blocks[i].lengths, blocks[i].last);
+        changed = changed || kind != blocks[i].kind;
+        blocks[i].kind = kind;
+    }
+    return changed;
 }
 
 bool planes_fit(struct planes_table *table, const int16_t (*blocks)[PLANES_PLACES], size_t n)
@@ -127,14 +160,12 @@ bool planes_fit(struct planes_table *table, const int16_t (*blocks)[PLANES_PLACE
     qsort(measured, n, sizeof *measured, by_sum);
     for (size_t i = 0; i < n; i++)
         measured[i].kind = (uint32_t)(i * PLANES_CLASSES / n);
-    for (uint32_t round = 0; round < FIT_ROUNDS; round++) {
-        for (uint32_t c = 0; c < PLANES_CLASSES; c++)
+    bool changed = true;
+    for (uint32_t round = 0; changed && round < FIT_ROUNDS; round++) {
+        changed = round == 0 || classify(table, measured, n);
+        for (uint32_t c = 0; changed && c < PLANES_CLASSES; c++)
             fit_class(&table->classes[c], c, measured, n);
-        for (size_t i = 0; i < n; i++)
-            measured[i].kind = planes_best_class(table, measured[i].lengths, measured[i].last);
     }
     free(measured);
-    for (uint32_t c = 0; c < PLANES_CLASSES; c++)
-        planes_complete(&table->classes[c]);
     return true;
 }

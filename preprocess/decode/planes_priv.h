@@ -4,17 +4,28 @@
 
 #include <endian.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
+#include "common/little_endian.h"
 #include "preprocess/decode/planes.h"
 
 #define PLANES_INLINE inline __attribute__((always_inline))
 
 /* The places of a zigzag in a block. */
 extern const uint8_t planes_natural[PLANES_PLACES];
+/* And the place that each of a block has in the zigzag. */
+extern const uint16_t planes_zigzag[PLANES_PLACES];
 
 typedef bool planes_read_fn(struct planes_segment *segment, const struct planes_mcu *mcu, uint32_t skip,
                             uint32_t column, uint32_t count);
 planes_read_fn planes_read_portable, planes_read_avx2, planes_read_avx512;
+
+/* Takes the bits that a mask names, and puts them side by side: a plane's field. The version that planes_use chose. */
+typedef uint64_t planes_extract_fn(uint64_t bits, uint64_t mask);
+planes_extract_fn planes_extract_portable, planes_extract_bmi2;
+extern planes_extract_fn *planes_extract;
 
 /* planes_complete fills in what follows from a class's shifts. */
 void planes_complete(struct planes_class *kind);
@@ -22,6 +33,33 @@ void planes_complete(struct planes_class *kind);
 uint32_t planes_measure(const int16_t *block, uint8_t *lengths);
 /* planes_best_class returns the class with which such a block takes the fewest bits. */
 uint32_t planes_best_class(const struct planes_table *table, const uint8_t *lengths, uint32_t last);
+
+/* planes_gather makes a mask of one bit of each of 64 bytes. */
+static PLANES_INLINE uint64_t planes_gather(const uint8_t bytes[PLANES_PLACES], uint32_t bit)
+{
+    uint64_t mask = 0;
+#ifdef __SSE2__
+    for (uint32_t i = 0; i < PLANES_PLACES; i += 16) {
+        __m128i here = _mm_loadu_si128((const __m128i *)(bytes + i));
+        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_slli_epi16(here, (int)(7 - bit))) << i;
+    }
+#else
+    for (uint32_t i = 0; i < PLANES_PLACES; i += 8) {
+        uint64_t bits = get_u64(bytes + i) >> bit & UINT64_C(0x0101010101010101);
+        mask |= bits * UINT64_C(0x0102040810204080) >> 56 << i; /* the product has them side by side */
+    }
+#endif
+    return mask;
+}
+
+/* planes_nonzero says which coefficients of a block, in natural order, are not zero. */
+static inline uint64_t planes_nonzero(const int16_t *block)
+{
+    uint8_t nonzero[PLANES_PLACES];
+    for (uint32_t i = 0; i < PLANES_PLACES; i++)
+        nonzero[i] = block[i] != 0;
+    return planes_gather(nonzero, 0);
+}
 
 static inline uint32_t planes_length(uint32_t value)
 {

@@ -1,5 +1,6 @@
-/* planes_x86.c: pdep puts bits to their places, and a block's 64 magnitudes are made together: with AVX2 and BMI2
- * (Haswell, Zen 3 and later) in two registers, with AVX-512 in one, which also puts them in order. */
+/* planes_x86.c: pdep puts bits to their places, and pext takes them from there. A block's 64 magnitudes are made
+ * together: with AVX2 and BMI2 (Haswell, Zen 3 and later) in two registers, with AVX-512 in one, which also puts them
+ * in order. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -8,15 +9,14 @@
 #define AVX2 __attribute__((target("bmi,bmi2,popcnt,avx2")))
 #define AVX512 __attribute__((target("bmi,bmi2,popcnt,avx2,avx512f,avx512bw,avx512vl")))
 
-/* The place in the zigzag of each coefficient of a block. */
-static const _Alignas(64) uint16_t places[PLANES_PLACES] = {
-    0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16, 26, 29, 42, 3,  8,  12, 17, 25, 30,
-    41, 43, 9,  11, 18, 24, 31, 40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38,
-    46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36, 48, 49, 57, 58, 62, 63};
-
 AVX2 static PLANES_INLINE uint64_t deposit(uint64_t bits, uint64_t mask)
 {
     return _pdep_u64(bits, mask);
+}
+
+AVX2 uint64_t planes_extract_bmi2(uint64_t bits, uint64_t mask)
+{
+    return _pext_u64(bits, mask);
 }
 
 /* If no u is longer than usual, a magnitude has seven bits at most. So it is a signed byte. */
@@ -92,8 +92,9 @@ AVX512 static PLANES_INLINE void put_words(const struct planes_sorted *sorted, c
     __m512i zero = _mm512_setzero_si512();
     values[0] = _mm512_mask_sub_epi16(values[0], (__mmask32)sorted->negative, zero, values[0]);
     values[1] = _mm512_mask_sub_epi16(values[1], (__mmask32)(sorted->negative >> 32), zero, values[1]);
-    _mm512_storeu_si512(block, _mm512_permutex2var_epi16(values[0], _mm512_load_si512(places), values[1]));
-    _mm512_storeu_si512(block + 32, _mm512_permutex2var_epi16(values[0], _mm512_load_si512(places + 32), values[1]));
+    _mm512_storeu_si512(block, _mm512_permutex2var_epi16(values[0], _mm512_load_si512(planes_zigzag), values[1]));
+    _mm512_storeu_si512(block + 32,
+                        _mm512_permutex2var_epi16(values[0], _mm512_load_si512(planes_zigzag + 32), values[1]));
 }
 
 AVX512 static PLANES_INLINE void put_bytes(const struct planes_sorted *sorted, const struct planes_class *kind,
@@ -109,8 +110,8 @@ AVX512 static PLANES_INLINE void put_bytes(const struct planes_sorted *sorted, c
     values = _mm512_mask_sub_epi8(values, sorted->negative, _mm512_setzero_si512(), values);
     __m512i low = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(values));
     __m512i high = _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(values, 1));
-    _mm512_storeu_si512(block, _mm512_permutex2var_epi16(low, _mm512_load_si512(places), high));
-    _mm512_storeu_si512(block + 32, _mm512_permutex2var_epi16(low, _mm512_load_si512(places + 32), high));
+    _mm512_storeu_si512(block, _mm512_permutex2var_epi16(low, _mm512_load_si512(planes_zigzag), high));
+    _mm512_storeu_si512(block + 32, _mm512_permutex2var_epi16(low, _mm512_load_si512(planes_zigzag + 32), high));
 }
 
 AVX512 static PLANES_INLINE void put_avx512(const struct planes_sorted *sorted, const struct planes_class *kind,

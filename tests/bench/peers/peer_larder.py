@@ -40,6 +40,9 @@ STORES = {"rows": "--restart-rows", "planes": "--planes"}
 
 
 def store_of(spec, store):
+    """The store's path. "folder" is the folder as it is."""
+    if store == "folder":
+        return spec.folder
     return os.path.join(spec.data, store + ".store")
 
 
@@ -64,7 +67,7 @@ def server(spec):
 
 
 def loader(spec, store="rows", **crop):
-    """store: one of STORES; crop: what else RandomResizedCrop is told."""
+    """store: one of STORES, or "folder"; crop: what else RandomResizedCrop is told."""
     import job
 
     sys.path.insert(0, os.path.join(SOURCE, "client", "python"))

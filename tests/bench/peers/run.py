@@ -22,8 +22,9 @@ import job
 import measure
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PEERS = ("larder", "larder_planes", "larder_no_antialias", "larder_dct", "torchvision", "torchvision_v2", "dali",
-         "ffcv", "ffcv_raw", "tfdata", "tfdata_antialias", "tfservice", "tfservice_shared", "tensorsocket", "spdl")
+PEERS = ("larder", "larder_planes", "larder_folder", "larder_no_antialias", "larder_dct", "torchvision",
+         "torchvision_v2", "dali", "ffcv", "ffcv_raw", "tfdata", "tfdata_antialias", "tfservice", "tfservice_shared",
+         "tensorsocket", "spdl")
 
 
 class Failed(Exception):

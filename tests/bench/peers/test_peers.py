@@ -23,7 +23,7 @@ import plot  # noqa: E402
 import table  # noqa: E402
 
 PYTHON = os.environ.get("LARDER_PEERS_PYTHON", sys.executable)
-OURS = ("larder", "larder_planes", "larder_no_antialias", "larder_dct")
+OURS = ("larder", "larder_planes", "larder_folder", "larder_no_antialias", "larder_dct")
 SURE = OURS + ("torchvision", "torchvision_v2")  # they lose nothing; of the others it is measured
 BUSY = "import time\nwhile time.process_time() < {}: pass\n"
 

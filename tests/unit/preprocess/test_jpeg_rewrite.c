@@ -188,6 +188,34 @@ static size_t put(uint8_t *to, const void *bytes, size_t len)
     return len;
 }
 
+/* Proves: what libjpeg reads and our own reader leaves to it is rewritten all the same: fill bytes before a marker, and
+ * a segment behind the scan. */
+static void test_odd_ends(void **state)
+{
+    (void)state;
+    static const struct jpeg_form form = {3, 2, 2, false, 80, 0, 0};
+    static const char *const ends[] = {"\xff\xff\xff\xd9", "\xff\xfe\0\4hi\xff\xd9"};
+    static const size_t lengths[] = {4, 8};
+    uint8_t *pixels = picture(97, 61, 3, 1);
+    struct encoded jpeg = encode_jpeg(pixels, 97, 61, &form), expected = rewritten(&jpeg, 4);
+    assert_non_null(expected.data);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct encoded odd = {malloc(jpeg.len_bytes + lengths[i]), jpeg.len_bytes - 2 + lengths[i]};
+        assert_non_null(odd.data);
+        memcpy(odd.data, jpeg.data, jpeg.len_bytes);
+        memcpy(odd.data + jpeg.len_bytes - 2, ends[i], lengths[i]);
+        struct encoded made = rewritten(&odd, 4);
+        assert_non_null(made.data);
+        assert_int_equal(made.len_bytes, expected.len_bytes);
+        assert_memory_equal(made.data, expected.data, made.len_bytes);
+        encoded_free(&made);
+        encoded_free(&odd);
+    }
+    encoded_free(&expected);
+    encoded_free(&jpeg);
+    free(pixels);
+}
+
 /* Proves: where libjpeg gives up after much was written (Exif's segment, then a coefficient that no encoder takes), the
  * original is kept and memory is freed once. */
 static void test_given_up(void **state)
@@ -219,7 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal),       cmocka_unit_test(test_exif),     cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_orientation), cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_orientation), cmocka_unit_test(test_odd_ends), cmocka_unit_test(test_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

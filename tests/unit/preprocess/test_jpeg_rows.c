@@ -207,16 +207,18 @@ static void test_lies(void **state)
     free(pixels);
 }
 
-/* Proves: a code that is none, or not one for DC coefficients, is refused. */
+/* Proves: a code that is none, that has one of ones alone, or that is not one for DC coefficients, is refused. */
 static void test_codes(void **state)
 {
     (void)state;
     struct huffman *code = xcalloc(1, sizeof *code);
-    uint8_t counts[17] = {0, 1, 1, 2}, values[256] = {0, 1, 2, 3};
+    uint8_t counts[17] = {0, 1, 1, 1}, values[256] = {0, 1, 2, 3};
     assert_true(huffman_build(code, counts, values, true));
     counts[3] = 3;
     assert_false(huffman_build(code, counts, values, true));
     counts[3] = 2;
+    assert_false(huffman_build(code, counts, values, true));
+    counts[3] = 1, counts[16] = 1;
     values[3] = 0x10;
     assert_false(huffman_build(code, counts, values, true));
     assert_true(huffman_build(code, counts, values, false));
@@ -226,14 +228,64 @@ static void test_codes(void **state)
     free(code);
 }
 
+static jmp_buf back;
+
+static _Noreturn void jump_back(j_common_ptr cinfo)
+{
+    (void)cinfo;
+    longjmp(back, 1);
+}
+
+static bool libjpeg_reads(const struct encoded *jpeg)
+{
+    struct jpeg_decompress_struct cinfo;
+    struct jpeg_error_mgr errors;
+    cinfo.err = jpeg_std_error(&errors);
+    errors.error_exit = jump_back;
+    jpeg_create_decompress(&cinfo);
+    bool reads = setjmp(back) == 0;
+    if (reads) {
+        jpeg_mem_src(&cinfo, jpeg->data, jpeg->len_bytes);
+        jpeg_read_header(&cinfo, TRUE);
+        jpeg_start_decompress(&cinfo);
+    }
+    jpeg_destroy_decompress(&cinfo);
+    return reads;
+}
+
+/* Proves: a JPEG with a code of ones alone is refused, as libjpeg refuses it. */
+static void test_ones(void **state)
+{
+    (void)state;
+    uint8_t *pixels = picture(64, 48, 1, 2);
+    struct encoded jpeg = encode_jpeg(pixels, 64, 48, &forms[6]);
+    size_t at = 0, codes = 0;
+    while (memcmp(jpeg.data + at, "\xff\xc4", 2) != 0)
+        at++;
+    size_t counts = at + 4; /* less one: of the first table's codes by length */
+    for (size_t length = 1; length <= 16; length++)
+        codes += jpeg.data[counts + length];
+    struct encoded ones = splice(&jpeg, counts + 17 + codes, 0, "\13", 1);
+    assert_int_equal(ones.data[counts + 9], 1); /* the longest code, of eight ones and a zero */
+    ones.data[at + 3]++;
+    ones.data[counts + 9]++;
+    uint32_t n_rows;
+    assert_true(libjpeg_reads(&jpeg) && read_all(&jpeg, &n_rows) == 6);
+    assert_false(libjpeg_reads(&ones));
+    assert_int_equal(read_all(&ones, &n_rows), 0);
+    encoded_free(&ones);
+    encoded_free(&jpeg);
+    free(pixels);
+}
+
 /* Proves: a code made again is what it was the first time, whatever was made in between: another code, the same for
  * coefficients of the other kind, or none. */
 static void test_codes_again(void **state)
 {
     (void)state;
     struct huffman *code = xcalloc(1, sizeof *code), *first = xcalloc(1, sizeof *first);
-    const uint8_t counts[17] = {0, 1, 1, 2}, other_counts[17] = {0, 0, 3}, wrong[17] = {0, 3};
-    const uint8_t values[256] = {0, 1, 2, 3}, other_values[256] = {0, 1, 2, 4};
+    const uint8_t counts[17] = {0, 1, 1, 1}, other_counts[17] = {0, 0, 3}, wrong[17] = {0, 3};
+    const uint8_t values[256] = {0, 1, 2}, other_values[256] = {0, 1, 4};
     assert_true(huffman_build(first, counts, values, true));
     for (int between = 0; between < 5; between++) {
         assert_true(huffman_build(code, counts, values, true));
@@ -258,10 +310,8 @@ static void test_codes_again(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_coefficients),
-        cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_codes),
-        cmocka_unit_test(test_codes_again),
+        cmocka_unit_test(test_coefficients), cmocka_unit_test(test_lies), cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_codes_again),  cmocka_unit_test(test_ones),
     };
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 10);
