@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #include "cache/catalog/catalog_priv.h"
-#include "cache/source/list.h"
+#include "cache/source/list_text.h"
 #include "cache/source/tar_text.h"
 #include "common/check.h"
 

@@ -5,7 +5,6 @@
  * a tree are, so a tree and a list that have the same file share it. */
 #include "cache/source/list.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -24,13 +23,13 @@
 #include "cache/source/labels.h"
 #include "cache/source/list_places.h"
 #include "cache/source/list_rows.h"
+#include "cache/source/list_text.h"
 #include "cache/source/tar_text.h"
 #include "common/clock.h"
 #include "common/larder_err.h"
 
 #define LIST_BYTES_MAX (UINT64_C(1) << 32)
-#define LABELS_MARK "#labels=" /* as of tar_text.h */
-#define SLICE 4096             /* samples that a thread looks at in one go */
+#define SLICE 4096 /* samples that a thread looks at in one go */
 /* A file that was changed in the last moments may be changed again without its time showing it (tree_folder.c). */
 #define FRESH_NS (2 * CLOCK_NS_PER_S)
 
@@ -58,93 +57,10 @@ struct list {
 
 /* ── texts ── */
 
-bool list_text_is(const char *text)
-{
-    size_t len;
-    tar_text_labels(text, &len);
-    char *path = strndup(text, len);
-    bool is = path && list_form_of(path) != LIST_NONE;
-    free(path);
-    return is;
-}
-
-int list_text_resolve(const char *text, char **out, struct error *err)
-{
-    size_t len;
-    struct shown shown;
-    const char *labels = tar_text_labels(text, &len);
-    char *path = strndup(text, len), *real = path ? realpath(path, NULL) : NULL;
-    int code = 0;
-    if (!real)
-        code = error_set(err, path ? errno_code(errno) : LARDER_ENOMEM, "%s: cannot open the list: %s",
-                         path_shown(text, &shown), strerror(errno));
-    else if (asprintf(out, *labels ? "%s" LABELS_MARK "%s" : "%s", real, labels) < 0)
-        code = error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
-    free(path);
-    free(real);
-    return code;
-}
-
-static bool has_folders(const char *path)
-{
-    DIR *dir = opendir(path);
-    const struct dirent *entry;
-    struct stat st;
-    bool has = false;
-    while (dir && !has && (entry = readdir(dir))) {
-        if (*entry->d_name == '.')
-            continue;
-        bool unknown = entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK;
-        has = unknown ? fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode)
-                      : entry->d_type == DT_DIR;
-    }
-    if (dir)
-        closedir(dir);
-    return has;
-}
-
-/* A folder's list, which the caller frees; NULL: it has none. */
-static char *list_in(const char *folder)
-{
-    static const char *const names[] = {"metadata.csv", "metadata.jsonl"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = NULL;
-        struct stat st;
-        if (asprintf(&path, "%s/%s", folder, names[i]) < 0)
-            return NULL;
-        if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
-            return path;
-        free(path);
-    }
-    return NULL;
-}
-
-/* The path of a text's list, which the caller frees; NULL: it names none. */
-static char *list_path(const char *text)
-{
-    size_t len;
-    struct stat st;
-    tar_text_labels(text, &len);
-    char *path = strndup(text, len);
-    if (path && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        char *list = list_in(path);
-        if (list && (has_folders(path) || tar_folder_is(path))) {
-            free(list);
-            list = NULL;
-        }
-        free(path);
-        return list;
-    }
-    if (path && list_form_of(path) != LIST_NONE)
-        return path;
-    free(path);
-    return NULL;
-}
-
 static void find_list(void *context)
 {
     const char **text = context;
-    char *path = list_path(*text);
+    char *path = list_text_path(*text);
     *text = path ? *text : NULL;
     free(path);
 }
@@ -454,7 +370,7 @@ static int index_list(const struct source_wish *wish, struct source *source, str
 {
     size_t len;
     struct list list = {.interrupt = wish->interrupt,
-                        .path = list_path(wish->text),
+                        .path = list_text_path(wish->text),
                         .label = tar_text_labels(wish->text, &len),
                         .source = (struct listed *)source,
                         .index = &source->index,
@@ -485,7 +401,7 @@ static bool restore(struct source *source)
 static bool same_list(struct listed *source, const struct interrupt *interrupt)
 {
     const struct index *index = &source->source.index;
-    struct list list = {.interrupt = interrupt, .path = index->folder_count == 2 ? list_path(index->text) : NULL};
+    struct list list = {.interrupt = interrupt, .path = index->folder_count == 2 ? list_text_path(index->text) : NULL};
     uint8_t *bytes = NULL;
     size_t len_bytes;
     struct stat st;
@@ -556,7 +472,7 @@ static int column(const struct source *source, const char *name, const struct in
                   struct error *err)
 {
     const struct index *index = &source->index;
-    struct list list = {.interrupt = interrupt, .path = list_path(index->text), .index = (struct index *)index};
+    struct list list = {.interrupt = interrupt, .path = list_text_path(index->text), .index = (struct index *)index};
     uint8_t *bytes = NULL;
     size_t len_bytes;
     struct stat st;

@@ -8,10 +8,4 @@
 
 extern const struct source_kind list_kind;
 
-/* list_text_is says whether a text names a list: "/data/train.csv", "/data/train.csv#labels=breed". Pure. */
-bool list_text_is(const char *text);
-/* list_text_resolve gives the text with the links of the list's path resolved, which the caller frees. It blocks. It
- * fails as opening the list does. */
-int list_text_resolve(const char *text, char **out, struct error *err);
-
 #endif

@@ -1,0 +1,18 @@
+/* list_text.h: the texts that name lists: a file of that ending, or a folder with such a file called metadata, with
+ * "#labels=" and the column of the labels at the end or not. */
+#ifndef LARDER_CACHE_SOURCE_LIST_TEXT_H
+#define LARDER_CACHE_SOURCE_LIST_TEXT_H
+
+#include <stdbool.h>
+
+#include "common/error.h"
+
+/* list_text_is says whether a text names a list: "/data/train.csv", "/data/train.csv#labels=breed". Pure. */
+bool list_text_is(const char *text);
+/* list_text_resolve gives the text with the links of the list's path resolved, which the caller frees. It blocks. It
+ * fails as opening the list does. */
+int list_text_resolve(const char *text, char **out, struct error *err);
+/* list_text_path gives the path of a text's list, which the caller frees; NULL: it names none. It blocks. */
+char *list_text_path(const char *text);
+
+#endif
