@@ -6,26 +6,10 @@ uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max)
 {
     uint32_t count = 0;
     for (uint32_t job = 0; job < jobs->end && count < max; job++) {
-        if (job_at(jobs, job)->state == JOB_RUNNING && job_at(jobs, job)->terms.redirected &&
-            family_head(jobs, job_at(jobs, job)) == job)
+        if (job_at(jobs, job)->state == JOB_RUNNING && job_at(jobs, job)->terms.redirected)
             takers[count++] = job;
     }
     return count;
-}
-
-/* left_of returns the part of the epoch that the job's family has left. */
-static double left_of(const struct jobs *jobs, const struct job *job)
-{
-    uint64_t left = 0, samples = 0;
-    FAMILY_EACH(jobs, job, no)
-    {
-        const struct job *member = job_at(jobs, no);
-        if (member->state != JOB_RUNNING)
-            continue;
-        left += job_left(jobs->env, member);
-        samples += member->shape.epoch_samples;
-    }
-    return (double)left / (double)(samples ? samples : 1);
 }
 
 /* Only takers with a stock in the group count: the others take no part of memory there. An epoch is a circle: one job's
@@ -36,7 +20,9 @@ double demand_apart(const struct jobs *jobs, const uint32_t *takers, uint32_t co
     for (uint32_t i = 0; i < count; i++) {
         if (!stocked[i])
             continue;
-        double left = left_of(jobs, job_at(jobs, takers[i]));
+        const struct job *job = job_at(jobs, takers[i]);
+        double left = (double)job_left(jobs->env, job) /
+                      (double)(job->shape.epoch_samples ? job->shape.epoch_samples : 1);
         first = first < 0 ? left : first;
         double ahead = left < first ? first - left : left - first, distance = ahead < 0.5 ? ahead * 2 : 2 - ahead * 2;
         apart = distance > apart ? distance : apart;
@@ -96,18 +82,10 @@ double demand_job_rate(const struct jobs *jobs, const struct job *job)
     return (double)job->tallies.samples_delivered / (double)(jobs->env->now_ns - job->tallies.came_ns + 1);
 }
 
-static double own_rate(const struct jobs *jobs, const struct job *job)
+double demand_draw_rate(const struct jobs *jobs, const struct job *job)
 {
     double rate = demand_job_rate(jobs, job);
     if (!job->progress.here || rate == 0)
         return rate;
     return rate * (double)idset_count(job->progress.here) / (double)job->shape.view_samples;
-}
-
-double demand_draw_rate(const struct jobs *jobs, const struct job *job)
-{
-    double rate = 0;
-    FAMILY_EACH(jobs, job, member)
-    rate += job_at(jobs, member)->state == JOB_RUNNING || member == job->no ? own_rate(jobs, job_at(jobs, member)) : 0;
-    return rate;
 }

@@ -33,8 +33,8 @@ static inline bool demand_suits(const struct jobs *jobs, uint32_t no, const stru
            !jobset_has(&form->had, job->kin.had);
 }
 
-/* demand_takers fills in the running jobs that are redirected, at most max of them, and returns their number. Of a
- * family it takes one, which stands for all. The limit bounds the work on a chunk. */
+/* demand_takers fills in the running jobs that are redirected, at most max of them, and returns their number. The limit
+ * bounds the work on a chunk. */
 uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max);
 /* demand_apart tells how far apart in their epochs those takers are for which `stocked` is set: 0 in step, 1 half an
  * epoch. */
@@ -52,8 +52,7 @@ uint32_t demand_count(const struct jobs *jobs, const struct form *form, struct j
 uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id, struct jobset *wanted);
 /* demand_job_rate returns the samples per nanosecond that the job received since it came. */
 double demand_job_rate(const struct jobs *jobs, const struct job *job);
-/* demand_draw_rate counts only the samples that this engine drew, for all of the job's family: those that other nodes
- * gave use no memory here. */
+/* demand_draw_rate counts only the samples that this engine drew: those that other nodes gave use no memory here. */
 double demand_draw_rate(const struct jobs *jobs, const struct job *job);
 
 #endif

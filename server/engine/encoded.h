@@ -284,8 +284,8 @@ bool encoded_room_ahead(const struct encoded_store *store, const struct group *g
 void encoded_read_ahead_again(struct encoded_store *store);
 
 /* encoded_stock.c */
-/* encoded_needs_bytes returns the job of this one's family that the sample's bytes would serve; ENGINE_NONE: none. */
-uint32_t encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id);
+/* encoded_needs_bytes tells whether the sample's bytes would serve the job. */
+bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id);
 /* encoded_measure_shortage fills in store->shortage for the group. */
 void encoded_measure_shortage(struct encoded_store *store, const struct group *group);
 /* encoded_measure_whole finds out whose stocks a read of the chunk for the job may fill whole, after

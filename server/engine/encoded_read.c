@@ -78,12 +78,9 @@ uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *
     for (uint32_t slot = 0; slot < chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         for (uint32_t i = 0; id != SAMPLE_NONE && i < n_takers; i++) {
-            uint32_t job = encoded_sample(store, id)->encoded != ENGINE_NONE ||
-                                   !may_read(store, takers[i], chunk_samples)
-                               ? ENGINE_NONE
-                               : encoded_needs_bytes(store, takers[i], id);
-            if (job != ENGINE_NONE)
-                return job;
+            if (may_read(store, takers[i], chunk_samples) && encoded_sample(store, id)->encoded == ENGINE_NONE &&
+                encoded_needs_bytes(store, takers[i], id))
+                return takers[i];
         }
     }
     return ENGINE_NONE;

@@ -8,26 +8,26 @@
 #include "server/engine/encoded_figures.h"
 
 /* The bytes are of no use when they could not be read last time, or when a form that the job may get is READY. */
-uint32_t encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id)
+bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id)
 {
     const struct sample *sample = samples_at(&store->env->samples, id);
-    uint32_t member = sample->encoded.failed ? ENGINE_NONE : family_wants(store->jobs, job, id);
+    if (sample->encoded.failed || !sampler_wants(store->env->sampler, job, id))
+        return false;
     /* This is the usual case; the function is called for each sample that a read may bring. */
-    if (member == ENGINE_NONE || sample->prepared.instances == ENGINE_NONE)
-        return member;
-    uint32_t instance = prepared_find(store->prepared, member, id);
-    bool ready = instance != ENGINE_NONE && store->prepared->instances[instance].state == INSTANCE_READY;
-    return ready ? ENGINE_NONE : member;
+    if (sample->prepared.instances == ENGINE_NONE)
+        return true;
+    uint32_t instance = prepared_find(store->prepared, job, id);
+    return instance == ENGINE_NONE || store->prepared->instances[instance].state != INSTANCE_READY;
 }
 
 /* stock_of returns the job's stock in the fiber. Samples that were read in the dataset's order do not count. */
 static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32_t fiber)
 {
+    const struct sampler *sampler = store->env->sampler;
     uint32_t stock = 0;
     for (uint32_t index = store->chunks->fibers[fiber].encoded.head; index != ENGINE_NONE;
          index = store->encodeds[index].in_fiber.next)
-        stock += !store->encodeds[index].in_order &&
-                 family_wants(store->jobs, job, store->encodeds[index].id) != ENGINE_NONE;
+        stock += !store->encodeds[index].in_order && sampler_wants(sampler, job, store->encodeds[index].id);
     return stock;
 }
 
@@ -109,7 +109,7 @@ static uint32_t count_needs(const struct encoded_store *store, const struct chun
     for (uint32_t slot = 0; slot < store->chunks->groups[chunk->group].chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         count += id != SAMPLE_NONE && encoded_sample(store, id)->encoded == ENGINE_NONE &&
-                 encoded_needs_bytes(store, job, id) != ENGINE_NONE;
+                 encoded_needs_bytes(store, job, id);
     }
     return count;
 }
@@ -123,7 +123,6 @@ static uint32_t count_needs(const struct encoded_store *store, const struct chun
 void encoded_measure_whole(struct encoded_store *store, const struct chunk *chunk, uint32_t job)
 {
     struct shortage *room = &store->shortage;
-    uint32_t head = family_head(store->jobs, job_at(store->jobs, job));
     bool shared = false;
     memset(room->whole, 0, sizeof room->whole);
     if (!store->env->config.home)
@@ -131,13 +130,13 @@ void encoded_measure_whole(struct encoded_store *store, const struct chunk *chun
     double rate = demand_draw_rate(store->jobs, job_at(store->jobs, job));
     for (uint32_t i = 0; i < room->n_takers; i++) {
         const struct job *taker = job_at(store->jobs, room->takers[i]);
-        uint32_t needs = taker->no == head ? 0 : count_needs(store, chunk, taker->no);
+        uint32_t needs = taker->no == job ? 0 : count_needs(store, chunk, taker->no);
         shared = shared || needs > 0;
         room->whole[i] = needs > 0 && needs < (1 - READ_PART) * taker->shape.chunk_samples &&
                          demand_draw_rate(store->jobs, taker) >= rate * (1 - ALIKE);
     }
     for (uint32_t i = 0; i < room->n_takers; i++)
-        room->whole[i] = room->whole[i] || (shared && room->takers[i] == head);
+        room->whole[i] = room->whole[i] || (shared && room->takers[i] == job);
 }
 
 /* A read would bring the samples for which some taker has room, and would answer the wants of all takers that have
@@ -157,7 +156,7 @@ struct fill encoded_fill(const struct encoded_store *store, const struct chunk *
             continue;
         uint32_t wants = 0;
         for (uint32_t i = 0; i < room->n_takers; i++) {
-            if (left[i] && most[i] && encoded_needs_bytes(store, room->takers[i], id) != ENGINE_NONE) {
+            if (left[i] && most[i] && encoded_needs_bytes(store, room->takers[i], id)) {
                 left[i]--;
                 most[i]--;
                 wants++;
@@ -173,7 +172,7 @@ uint32_t encoded_count_wants(const struct encoded_store *store, sample_id id)
 {
     uint32_t wants = 0;
     for (uint32_t i = 0; i < store->shortage.n_takers; i++)
-        wants += encoded_needs_bytes(store, store->shortage.takers[i], id) != ENGINE_NONE;
+        wants += encoded_needs_bytes(store, store->shortage.takers[i], id);
     return wants;
 }
 
@@ -184,7 +183,7 @@ static bool lacks(const struct encoded_store *store, const struct shortage *room
     for (uint32_t i = 0; i < room->n_takers; i++) {
         uint32_t job = room->takers[i], fiber = chunks_fiber_no(store->chunks, id);
         uint32_t most = room->whole[i] ? max : share;
-        if (room->most[i] && encoded_needs_bytes(store, job, id) != ENGINE_NONE &&
+        if (room->most[i] && encoded_needs_bytes(store, job, id) &&
             (store->chunks->fibers[fiber].n_encoded < most || stock_of(store, job, fiber) < most))
             return true;
     }
@@ -199,7 +198,7 @@ bool encoded_lacks(const struct encoded_store *store, const struct shortage *roo
 void encoded_count_brought(const struct encoded_store *store, struct shortage *room, sample_id id)
 {
     for (uint32_t i = 0; i < room->n_takers; i++)
-        room->most[i] -= room->most[i] && encoded_needs_bytes(store, room->takers[i], id) != ENGINE_NONE;
+        room->most[i] -= room->most[i] && encoded_needs_bytes(store, room->takers[i], id);
 }
 
 /* Eviction fills a taker's stock up to an even share, or whole. The victim must not be wanted by more jobs than the

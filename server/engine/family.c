@@ -36,25 +36,3 @@ bool family_is_known(const struct job *job)
 {
     return job->kin.next != job->no;
 }
-
-uint32_t family_head(const struct jobs *jobs, const struct job *job)
-{
-    uint32_t head = ENGINE_NONE;
-    FAMILY_EACH(jobs, job, member)
-    {
-        if (member < head && job_at(jobs, member)->state == JOB_RUNNING && job_at(jobs, member)->terms.redirected)
-            head = member;
-    }
-    return head == ENGINE_NONE ? job->no : head;
-}
-
-uint32_t family_wants(const struct jobs *jobs, uint32_t no, sample_id id)
-{
-    FAMILY_EACH(jobs, job_at(jobs, no), member)
-    {
-        if ((member == no || job_at(jobs, member)->state == JOB_RUNNING) &&
-            sampler_wants(jobs->env->sampler, member, id))
-            return member;
-    }
-    return ENGINE_NONE;
-}

@@ -65,7 +65,7 @@ static void load_for_later(struct tasks *tasks, uint32_t job, sample_id first, c
     for (uint32_t slot = 0; slot < tasks->chunks->groups[chunk->group].chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         if (id == SAMPLE_NONE || encoded_sample(tasks->encoded, id)->encoded != ENGINE_NONE ||
-            (!is_waited_for(tasks, id) && encoded_needs_bytes(tasks->encoded, job, id) == ENGINE_NONE))
+            (!is_waited_for(tasks, id) && !encoded_needs_bytes(tasks->encoded, job, id)))
             continue;
         uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
         if (bytes == ENGINE_NOT_THERE || tasks->encoded->loading == tasks->env->config.inflight_loads ||
