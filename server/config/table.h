@@ -110,7 +110,7 @@ SETTING(CHOICE, cluster_security, "cluster", "security", "bundle", "bundle|none"
         "reaches cluster.listen can ask for samples.")
 SETTING(PATH, cluster_bundle, "cluster", "bundle", "none", "absolute path or none", 0, 4095,
         "This node's certificates and key, for security: bundle. `larder cluster keygen` makes it.")
-SETTING(CHOICE, cluster_spread, "cluster", "spread", "auto", "auto|always|never", 0, 1,
+SETTING(CHOICE, cluster_spread, "cluster", "spread", "auto", "auto|always|never", 0, 2,
         "Whether other nodes give samples to trainings with ranks on several nodes. auto: while another training wants "
         "the same preparation, and preparing costs more than the transport.")
 SETTING(BOOL, cluster_insecure, "cluster", "insecure", "false", "true or false", 0, 1,

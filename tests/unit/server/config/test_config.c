@@ -113,6 +113,7 @@ static const char everything[] = "# a comment\n"
                                  "  security: none\n"
                                  "  bundle: /etc/larder/cluster.pem\n"
                                  "  insecure: true\n"
+                                 "  spread: never\n"
                                  "  lease: 4\n"
                                  "storage:\n"
                                  "  - {path: \"/nvme/my class\", size: 800GiB, threads: 9}\n"
@@ -185,6 +186,7 @@ static void assert_everything(const struct config *config)
     assert_string_equal(config->cluster_bundle, "/etc/larder/cluster.pem");
     assert_true(config->cluster_insecure);
     assert_int_equal(config->cluster_lease_s, 4);
+    assert_int_equal(config->cluster_spread, CONFIG_SPREAD_NEVER);
     assert_int_equal(config->n_datasets, 2);
     const struct config_dataset *cats = config_dataset_find(config, "cats-1");
     assert_non_null(cats);
@@ -212,7 +214,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 54);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 55);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }

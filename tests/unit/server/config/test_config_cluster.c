@@ -98,7 +98,7 @@ static const struct {
     {"cluster:\n  advertize: a:1\n", "f.yaml:2:3: cluster.advertize: no such setting: did you mean cluster.advertise?"},
     {"cluster:\n  zzz: 1\n",
      "f.yaml:2:3: cluster.zzz: no such setting: `cluster` has name, node, discovery, etcd, nodes, listen, advertise, "
-     "security, bundle, insecure, lease"},
+     "security, bundle, spread, insecure, lease"},
     /* names */
     {"cluster: {name: a/b}\n",
      "f.yaml:1:17: cluster.name: 'a/b' is not a name: write 1 to 64 letters, digits, - _ or ."},
