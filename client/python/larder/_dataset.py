@@ -10,10 +10,11 @@ import weakref
 
 import numpy as np
 
-from . import _columns, _labels, _wire
-from .errors import FormatError, InvalidArgument
+from . import _columns, _labels, _options, _wire
+from .errors import FormatError, InvalidArgument, NotFound
 
 FLAT_CLASS = "."  # the one class of a folder that has images and no folders
+UNLABELLED = "unlabelled"  # the one class of shards without labels (cache/source/labels.c)
 
 
 class Content:
@@ -48,7 +49,13 @@ class Content:
         loader._known()
         self._renew()
         if name not in self._columns:
-            column = loader._job.column(name)
+            try:
+                column = loader._job.column(name)
+            except NotFound as why:
+                if name == _columns.NAMES:
+                    raise
+                names = ", ".join(map(repr, self.column(_columns.NAMES)))
+                raise NotFound(f"{why}" + (f". It has {names}" if names else "")) from None
             self._renew()
             if name not in (_columns.NAMES, _columns.ROOT, _columns.CLASSES) and \
                     len(column) != loader._job.info.dataset_samples:
@@ -60,10 +67,15 @@ class Content:
     def warn_flat(self, stacklevel):
         """Says that class numbers say nothing: somebody may have given a class's folder in place of the dataset's."""
         loader = self._loader()
-        if self._asked_labels is None and loader._known().classes == [FLAT_CLASS]:
-            warnings.warn(f"{os.fsdecode(loader._job.asked.dataset)} has images and no class folders: every label is "
-                          "0. Give labels=, or the folder above it if this is one class of several",
-                          stacklevel=stacklevel)
+        dataset, classes = os.fsdecode(loader._job.asked.dataset), loader._known().classes
+        if self._asked_labels is not None:
+            return
+        if classes == [FLAT_CLASS]:
+            warnings.warn(f"{dataset} has images and no class folders: every label is 0. Give labels=, or the folder "
+                          "above it if this is one class of several", stacklevel=stacklevel)
+        elif classes == [UNLABELLED] and "#labels=" not in dataset and _options.is_shards(dataset):
+            warnings.warn(f"{dataset} has shards without .cls members: every label is 0. Give labels=\"json:KEY\" or "
+                          "labels of your own, or labels=\"none\" if there are none", stacklevel=stacklevel)
 
     def files(self):
         """The samples' names, labels and classes."""

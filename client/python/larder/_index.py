@@ -22,6 +22,7 @@ _FORMATS = {
     "mnist": (_index_pixels.is_mnist, _index_pixels.mnist),
     "cifar": (_index_pixels.is_cifar, _index_pixels.cifar),
 }
+_PACKED = ("mds", "zip", "parquet", "hdf5")  # what larder.pack reads as it is
 _COLUMNS = ("path", "offset", "bytes", "crc32", "raw", "key", "label", "class")
 
 
@@ -55,12 +56,14 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
     paths = _paths(source)
     named = label is None or isinstance(label, (str, os.PathLike))
     try:
-        _, places = _FORMATS[format or _format(paths, source)]
+        format = format or _format(paths, source)
+        _, places = _FORMATS[format]
         rows = places(paths, image, os.fspath(label) if named and label is not None else None)
         return _write(_labelled(rows, None if named else label), destination, crc32)
     except Refused as why:
-        what = f"{why.instead}, or pack it once" if why.instead else "Pack it once"
-        raise InvalidArgument(f"{why}. {what}: larder.pack({_shown(source)}, \"NAME.store\")") from None
+        what, packed = ("it", _shown(source)) if format in _PACKED else ("a Dataset that reads it", "DATASET")
+        what = f"{why.instead}, or pack {what} once" if why.instead else f"Pack {what} once"
+        raise InvalidArgument(f"{why}. {what}: larder.pack({packed}, \"NAME.store\")") from None
     except Fail as why:
         raise FormatError(str(why)) from None
     except OSError as why:

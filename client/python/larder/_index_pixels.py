@@ -199,7 +199,8 @@ def _cifar_pickle(path, coarse):
         block = np.ascontiguousarray(data).tobytes()
         at = file.find(block)
     if at < 0:
-        raise Refused(f"{path} has its pixels not as they are, so no range of it is an image")
+        raise Refused(f"{path} has its pixels not as they are, so no range of it is an image: Python 3 wrote it with a "
+                      "protocol of pickle below 3", "Write it with pickle.dump(…, protocol=4)")
     names = _names_of_pickle(path, b"coarse_label_names" if coarse else b"fine_label_names")
     for number, label in enumerate(labels):
         yield Place(path, at + number * _PIXELS, _PIXELS, raw=_RAW, key=str(number), label=int(label),

@@ -349,6 +349,7 @@ def _number(parts, labels):
             part.numbers = np.arange(len(classes[at])) + sum(map(len, classes[:at]))
         return [f"{part.key}/{name}" for part, own in zip(parts, classes) for name in own]
     if labels == "names":
+        _check_names(parts, classes)
         names = sorted({name for own in classes for name in own}, key=os.fsencode)
         number = {name: at for at, name in enumerate(names)}
         for part, own in zip(parts, classes):
@@ -361,6 +362,17 @@ def _number(parts, labels):
                                   "labels=\"offset\" puts each part's classes behind those before it, "
                                   "labels=\"own\" leaves the numbers as they are")
     return classes[0]
+
+
+def _check_names(parts, classes):
+    """Refuses numbers beside names: none would be equal, though they may mean the same."""
+    of_numbers = [all(name.isdecimal() for name in own) for own in classes]
+    if len(set(of_numbers)) > 1:
+        number, name = parts[of_numbers.index(True)].key, parts[of_numbers.index(False)].key
+        raise InvalidArgument(f"labels=\"names\": the classes of {number!r} are numbers, and those of {name!r} are "
+                              f"names, so none are equal. Give {number!r} names, as {{\"dataset\": …, \"labels\": "
+                              "\"class\"} does with the column class of a list that larder.index wrote; or "
+                              "labels=\"offset\" or \"own\"")
 
 
 def _check(state, loaders):

@@ -123,11 +123,11 @@ def labels_of_source(dataset, labels):
         return labels
     if labels in ("cls", "none") or labels.startswith("json:"):
         return labels
-    return labels if _is_shards(os.fsdecode(dataset)) and re.fullmatch(r"\w+", labels) and not os.path.isfile(labels) \
+    return labels if is_shards(os.fsdecode(dataset)) and re.fullmatch(r"\w+", labels) and not os.path.isfile(labels) \
         else None
 
 
-def _is_shards(dataset):
+def is_shards(dataset):
     """Whether a dataset's text names tar shards; a folder of them is asked by its files."""
     if not os.path.isdir(dataset):
         return any(mark in dataset for mark in ("{", "*", "?", "::")) or dataset.endswith(".tar")
@@ -138,7 +138,7 @@ def _is_shards(dataset):
 
 def with_labels(dataset, labels, mixed=True):
     """The dataset's text with what labels_of_source gives of labels, and where neighbours in shards are not mixed."""
-    if not mixed and not _is_shards(os.fsdecode(dataset)):
+    if not mixed and not is_shards(os.fsdecode(dataset)):
         raise InvalidArgument(f"mixed=False says that neighbours in tar shards are alike, and {os.fsdecode(dataset)!r} "
                               "names none: leave it out")
     dataset += b"" if mixed else b"#mixed=no"

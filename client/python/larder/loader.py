@@ -186,7 +186,7 @@ class Loader:
             self.close()
             raise
         self._warn_empty(3)
-        self._content.warn_flat(4)
+        self._content.warn_flat(3)
 
     def _reset(self, asked, schedule):
         self._job = Job(asked, self._given, self._socket, self._timeout_s, self._reconnect_s, self._home_pid, schedule)

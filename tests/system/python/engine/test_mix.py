@@ -170,6 +170,8 @@ class Alone(Mixing):
         parts = {key: (folder, 1) for key, folder in folders.items()}
         with self.assertRaisesRegex(larder.InvalidArgument, "parts 'a' and 'b' have different classes"):
             self.mix(daemon, parts)
+        with self.assertRaisesRegex(larder.InvalidArgument, "of 'n' are numbers.*\"class\"} does"):
+            self.mix(daemon, {"a": (folders["a"], 1), "n": (self.numbered(), 1)}, labels="names")
         names = {key: sorted(os.listdir(folder)) for key, folder in folders.items()}
         for how, classes in (("names", sorted({*names["a"], *names["b"]})),
                              ("offset", [f"{key}/{name}" for key in folders for name in names[key]]),
@@ -181,6 +183,14 @@ class Alone(Mixing):
                         key, name = "ab"[part], os.path.basename(os.path.dirname(path))
                         wanted = {"names": name, "offset": f"{key}/{name}"}.get(how)
                         self.assertEqual(classes[label] if wanted else names[key][label], wanted or name)
+
+    def numbered(self):
+        """A dataset whose classes are called 0 and 1."""
+        folder = os.path.join(self.folder, "numbered")
+        os.mkdir(folder)
+        for number, name in enumerate(sorted(os.listdir(self.trees["a"]))[:2]):
+            os.symlink(os.path.join(self.trees["a"], name), os.path.join(folder, str(number)))
+        return folder
 
     def test_sources(self):
         """A part may be a dictionary of a Loader's arguments, or a Loader, which the Mix takes over."""

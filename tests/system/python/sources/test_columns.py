@@ -131,7 +131,9 @@ class Columns(ColumnsCase):
                              [[[n]] * (n % 3) for n in range(COUNT)])
             for _, _, indices, vectors in loader:
                 self.assertEqual(vectors.tolist(), np.float32([[n, n / 3] for n in indices]).tolist())
-        for name in ("nothing", "", 3, ["caption", "caption"]):
+        with self.assertRaisesRegex(larder.NotFound, "no column \"nothing\". It has 'file_name', 'label', 'c"):
+            self.loader(daemon, self.csv(), columns=["nothing"])
+        for name in ("", 3, ["caption", "caption"]):
             with self.subTest(name), self.assertRaises(larder.LarderError):
                 self.loader(daemon, self.csv(), columns=name if name == ["caption", "caption"] else [name])
 

@@ -7,6 +7,7 @@ import random
 import subprocess
 import tarfile
 import tempfile
+import warnings
 
 import above  # noqa: F401
 import numpy as np
@@ -110,7 +111,12 @@ class Shards(Case):
                 add(tar, f"{position}.json", b'{"kind": "%s"}' % (b"odd" if position % 2 else b"even"))
         daemon = self.daemon()
         path = os.path.join(self.folder, "json.tar")
-        loader = self.loader(daemon, path, labels="json:kind")
+        with self.assertWarnsRegex(UserWarning, "json.tar has shards without .cls members: every label is 0"):
+            self.loader(daemon, path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(self.loader(daemon, path, labels="none").classes, ["unlabelled"])
+            loader = self.loader(daemon, path, labels="json:kind")
         self.assertEqual(loader.classes, ["even", "odd"])
         for _, labels, indices in loader:
             self.assertEqual(labels.tolist(), [index % 2 for index in indices.tolist()])
