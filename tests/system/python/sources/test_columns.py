@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import shutil
 import struct
 import subprocess
 import tarfile
@@ -232,6 +233,16 @@ class Columns(ColumnsCase):
             with self.assertRaisesRegex(larder.SourceChanged, "list.csv: it changed since it was indexed"):
                 loader.dataset.columns["number"]
             self.assertEqual(len(loader.dataset.samples), COUNT)  # the daemon knows what it indexed
+        shards = self.shards()
+        with self.loader(daemon, shards, 16, CROP) as loader:
+            shutil.copytree(shards, shards + "2")
+            shutil.rmtree(shards)
+            os.rename(shards + "2", shards)  # the same sizes, names and times, of other files
+            with open(os.path.join(shards, "train-1.tar"), "r+b") as file:
+                file.seek(-1, os.SEEK_END)
+                file.write(b"\0")
+            with self.assertRaisesRegex(larder.SourceChanged, "changed since it was indexed"):
+                loader.dataset.columns["txt"]
         self.captions = ["x" * 30000] * COUNT
         with self.loader(daemon, self.csv(), 16, CROP) as loader:
             with self.assertRaisesRegex(larder.LimitReached, "more than the 1048576 bytes of limits.columns"):
