@@ -56,6 +56,7 @@ struct kept_column;
 struct columns {
     pthread_mutex_t lock; /* guards the fields below */
     struct kept_column *first;
+    uint32_t kept; /* how many */
     uint64_t bytes;
 };
 void columns_init(struct columns *columns);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cache/catalog/catalog_priv.h"
@@ -11,8 +12,11 @@
 #include "common/wire.h"
 
 _Static_assert(COLUMN_WHOLE == (int)WIRE_COLUMN_INT64 && COLUMN_REAL == (int)WIRE_COLUMN_FLOAT64 &&
-                   COLUMN_TEXT == (int)WIRE_COLUMN_TEXT && COLUMN_WIDTH_MAX == WIRE_WIDTH_MAX,
+                   COLUMN_TEXT == (int)WIRE_COLUMN_TEXT && COLUMN_WIDTH_MAX == WIRE_WIDTH_MAX &&
+                   COLUMN_NAME_MAX == WIRE_COLUMN_MAX,
                "clients are sent columns as they are here");
+
+#define KEPT_MAX 4096 /* columns of one dataset; each has a descriptor, and what a memfd takes of the kernel's memory */
 
 struct kept_column {
     struct kept_column *next;
@@ -43,6 +47,7 @@ void columns_drop(struct columns *columns)
     pthread_mutex_lock(&columns->lock);
     struct kept_column *kept = columns->first;
     columns->first = NULL;
+    columns->kept = 0;
     count(columns, columns->bytes, false);
     pthread_mutex_unlock(&columns->lock);
     while (kept) {
@@ -60,13 +65,26 @@ void columns_destroy(struct columns *columns)
     pthread_mutex_destroy(&columns->lock);
 }
 
+/* Takes a new descriptor for a column, unless it stands in the upper half of those that the daemon may have: a new one
+ * is the lowest that is free, so half of them are taken then, and the rest is for clients and files. */
+static int settle(int fd, struct error *err)
+{
+    struct rlimit most;
+    if (fd >= 0 && getrlimit(RLIMIT_NOFILE, &most) == 0 && (rlim_t)fd < most.rlim_cur / 2)
+        return 0;
+    if (fd >= 0)
+        close(fd);
+    return error_set(err, LARDER_ELIMIT,
+                     "the daemon has no place for one more descriptor: raise its limit on open files (ulimit -n)");
+}
+
 /* Gives a kept column, with a descriptor that is the caller's. */
 static int give(const struct dataset_column *kept, struct dataset_column *out, struct error *err)
 {
     int fd = fcntl(kept->fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        return error_set(err, LARDER_ELIMIT,
-                         "the daemon has no place for one more descriptor: raise its limit on open files (ulimit -n)");
+    int code = settle(fd, err);
+    if (code)
+        return code;
     *out = *kept;
     out->fd = fd;
     return 0;
@@ -93,7 +111,7 @@ static int make(const struct source *source, const char *name, uint64_t bytes_ma
     const struct iovec parts[] = {{column.words, words}, {column.texts, out->bytes - words}};
     code = memfd_sealed("larder-column", "a column", parts, 2, &out->fd, err);
     column_free(&column);
-    return code;
+    return code ? code : settle(out->fd, err);
 }
 
 /* Keeps a column that was made, and takes its descriptor over. Another thread may have made the same meanwhile. */
@@ -114,6 +132,7 @@ static int keep(struct columns *columns, const char *name, const struct dataset_
     if (!kept) {
         fresh->next = columns->first;
         kept = columns->first = fresh;
+        columns->kept++;
         fresh = NULL;
         count(columns, made->bytes, true);
     }
@@ -137,9 +156,12 @@ int dataset_column(struct dataset *dataset, const char *name, uint64_t bytes_max
     const struct kept_column *kept = find_locked(columns, name);
     int code = kept ? give(&kept->of, out, err) : 0;
     uint64_t left = bytes_max - (columns->bytes < bytes_max ? columns->bytes : bytes_max);
+    bool full = columns->kept >= KEPT_MAX;
     pthread_mutex_unlock(&columns->lock);
     if (kept)
         return code;
+    if (full)
+        return error_set(err, LARDER_ELIMIT, "%d columns of the dataset are in use already: ask for fewer", KEPT_MAX);
     code = make(dataset->source, name, left, interrupt, &made, err);
     return code ? code : keep(columns, name, &made, out, err);
 }

@@ -11,7 +11,7 @@
 /* blob_same says whether what stat told is the file that was indexed. It may block. */
 bool blob_same(const struct source *source, uint32_t blob, const struct stat *st);
 /* blob_identity is that of a sample which lies in a blob, at its place in it. Samples of shards and of lists of places
- * that are the same range of the same file have the same one. Pure. */
+ * that are the same range of the same file have the same one, if the list has no CRC-32 of it. Pure. */
 struct identity blob_identity(const struct source *source, uint32_t index, uint32_t blob, uint64_t apart,
                               uint64_t seed);
 /* blob_error says what is wrong with a sample, and where it lies. LARDER_ECHANGED also marks the

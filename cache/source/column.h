@@ -12,6 +12,7 @@
 #include "common/error.h"
 
 #define COLUMN_WIDTH_MAX 65536u /* the longest vector */
+#define COLUMN_NAME_MAX 1024u   /* bytes of a name that a column can be asked for by */
 
 /* The columns of every source. Others are called as its container calls them. */
 #define COLUMN_NAMES "__columns__"   /* the names of those others, as far as the container tells; a row for each */

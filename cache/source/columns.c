@@ -134,6 +134,7 @@ int source_column(const struct source *source, const char *name, uint64_t bytes_
     }
     if (!code)
         return 0;
-    say_why(&call, code);
+    if (!*own.text)
+        say_why(&call, code);
     return error_set(err, code, "%s", own.text);
 }

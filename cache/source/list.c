@@ -439,6 +439,9 @@ static int read_cells(const struct list *list, struct list_rows *rows, bool name
     int code = list_rows_next(rows, &row, &there, &why);
     for (; !code && there; count++) {
         code = names ? list_rows_names(rows, cells) : list_rows_cell(rows, cells);
+        if (code == LARDER_ELIMIT && names)
+            return list_error(list, code, "its columns are more than 4,096, or more than limits.columns lets list",
+                              err);
         if (code)
             return code;
         if (interrupt_is_set(list->interrupt))

@@ -241,7 +241,11 @@ int places_failed(const struct source *source, uint32_t index, int why, struct e
     return blob_error(source, index, errno_code((int)reason), what, err);
 }
 
+/* Of one place, what has a CRC-32 and what has none or another are two samples: what was read for one list proves
+ * nothing to another. */
 struct identity places_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
 {
-    return blob_identity(source, index, blob_of(&source->index, index), apart, seed);
+    uint64_t proof = source->index.places[index].proof;
+    uint64_t crc32 = proof & PROOF_CRC ? PROOF_CRC | (uint32_t)proof : 0;
+    return blob_identity(source, index, blob_of(&source->index, index), apart, seed + crc32);
 }

@@ -410,20 +410,42 @@ bool list_rows_met(const struct list_rows *rows)
     return rows->met;
 }
 
-int list_rows_names(struct list_rows *rows, struct cells *names)
+/* Whether a column can be asked for by its name; of several with one name that is the first. */
+static bool is_askable(const struct list_rows *rows, uint32_t number)
+{
+    size_t len, other_len;
+    const char *text = title(rows, number, &len);
+    bool is = len > 0 && len <= COLUMN_NAME_MAX;
+    for (uint32_t i = 0; is && i < number; i++) {
+        const char *other = title(rows, i, &other_len);
+        is = other_len != len || memcmp(other, text, len) != 0;
+    }
+    return is;
+}
+
+static int add_titles(struct list_rows *rows, struct cells *names)
 {
     int code = 0;
+    for (uint32_t i = 0; !code && i < rows->titles.count; i++) {
+        size_t len;
+        const char *text = title(rows, i, &len);
+        if (is_askable(rows, i))
+            code = cells_add_text(names, text, len);
+    }
+    return code;
+}
+
+int list_rows_names(struct list_rows *rows, struct cells *names)
+{
     const char *name;
     json_t *value;
-    if (!rows->named && !(rows->named = json_object()))
-        return LARDER_ENOMEM;
-    for (; !code && rows->form != LIST_JSONL && names->count < rows->titles.count;) {
-        size_t len;
-        const char *text = title(rows, names->count, &len);
-        code = cells_add_text(names, text, len);
+    int code = 0;
+    if (!rows->named) {
+        rows->named = json_object();
+        code = rows->named ? add_titles(rows, names) : LARDER_ENOMEM;
     }
     json_object_foreach(rows->json, name, value) {
-        if (code || json_object_get(rows->named, name))
+        if (code || !*name || strlen(name) > COLUMN_NAME_MAX || json_object_get(rows->named, name))
             continue;
         if (json_object_size(rows->named) == LIST_COLUMNS_MAX)
             return LARDER_ELIMIT;

@@ -54,7 +54,9 @@ int list_rows_want(struct list_rows *rows, const char *name);
 int list_rows_cell(struct list_rows *rows, struct cells *cells);
 bool list_rows_met(const struct list_rows *rows); /* whether a row so far had the chosen column */
 /* list_rows_names appends the names of those columns that it has not appended before: of CSV and TSV at the first call,
- * of JSON Lines after each row. It fails as cells_add does. */
+ * of JSON Lines after each row. A name that no column can be asked for by is left out: an empty one, as pandas writes
+ * for its row numbers, one past COLUMN_NAME_MAX, and one that another column before it has. It fails as cells_add does,
+ * and with LARDER_ELIMIT of more than LIST_COLUMNS_MAX columns. */
 int list_rows_names(struct list_rows *rows, struct cells *names);
 
 #endif

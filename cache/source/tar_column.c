@@ -39,6 +39,13 @@ static int gather(const struct tar_walk *walk, const struct index *index, struct
     return code || first == index->sample_count ? code : LARDER_ECHANGED;
 }
 
+/* Asked after the shards were read: what was read is of the files that were indexed if these are there still. */
+static bool is_same(const struct source *source, const struct interrupt *interrupt)
+{
+    bool settled;
+    return source->kind->unchanged((struct source *)source, interrupt, &settled); /* of shards it only looks */
+}
+
 static int read_column(struct tar_walk *walk, const struct source *source, struct cells *cells, struct error *err)
 {
     struct stat st;
@@ -52,6 +59,8 @@ static int read_column(struct tar_walk *walk, const struct source *source, struc
         code = tar_walk_run(walk, st.st_dev, err);
     if (!code)
         code = gather(walk, &source->index, cells, &met);
+    if (!code && !is_same(source, walk->interrupt))
+        code = LARDER_ECHANGED;
     if (code == LARDER_ECHANGED)
         return error_set(err, code, "%s changed since it was indexed: make the Loader anew",
                          path_shown(walk->text, &shown));

@@ -133,6 +133,7 @@ class Log:
         self._fd = self._state = -1
         self._size = self._synced = self._flushed = self._first = 0
         self._last = None  # key
+        self._process = os.getpid()
         self._made = {}  # members of labels
         self.done = 0
         self.whole = False  # an earlier run ended it, as far as is known: it has shards, and none is open
@@ -186,7 +187,6 @@ class Log:
             self.whole = not is_open
             if is_open:
                 os.ftruncate(fd, end)
-                os.lseek(fd, end, os.SEEK_SET)
                 self._fd, fd, self._size, self._path, self._first = fd, -1, end, path, first
                 self._sync()
         finally:
@@ -202,8 +202,10 @@ class Log:
     # ── samples ──
 
     def add(self, data, label, key):
-        """A sample: the image's bytes, its label as text or None, and its key or None: its number."""
-        size = len(data)
+        """A sample: the image's bytes, its label as text or None, and its key or None: its number. Where it cannot be
+        written, it is not in the log, and may be given again."""
+        self._check_process()
+        size, before, last = len(data), len(self._pieces), self._last
         if key is None:
             stem, ending = b"%012d" % (self.done,), None
         else:
@@ -224,7 +226,24 @@ class Log:
         self.done += 1
         self._held += size + 3 * BLOCK
         if self._held >= _HOLD_BYTES or time.monotonic() >= self._due:
-            self.flush()
+            try:
+                self.flush()
+            except BaseException:
+                if self._flushed < self.done:
+                    self.done -= 1
+                    self._last = last
+                    del pieces[before:]
+                raise
+
+    @property
+    def is_own(self):
+        """Not so in a process that was forked: it has the same open file, and would write over its parent's bytes."""
+        return os.getpid() == self._process
+
+    def _check_process(self):
+        if not self.is_own:
+            raise InvalidArgument(f"{self._folder}: this Writer belongs to process {self._process}: make one in each "
+                                  "process, with a number of its own, writer=")
 
     def _bad_key(self, key):
         shown = key[:200].decode(errors="replace")
@@ -238,6 +257,7 @@ class Log:
 
     def flush(self, sync=False):
         """Writes all samples, so that no kill costs them; with `sync`, onto the disk."""
+        self._check_process()
         try:
             if not self._pieces:
                 if sync and self._fd >= 0 and self._synced < self._size:
@@ -248,7 +268,7 @@ class Log:
             if self._size == 0:
                 self._write(self._classes)
             self._write(b"".join(self._pieces))
-            self._pieces.clear()
+            self._pieces = []
             self._held, self._flushed = 0, self.done
             if sync or self._size - self._synced >= _SYNC_BYTES or time.monotonic() - self._synced_s >= _SYNC_S:
                 self._sync()
@@ -260,15 +280,12 @@ class Log:
         self._due = time.monotonic() + _HOLD_S
 
     def _write(self, data):
-        """All or nothing, as far as the disk allows."""
-        left = memoryview(data)
-        try:
-            while left:
-                left = left[os.write(self._fd, left):]
-        except OSError:
-            os.lseek(self._fd, self._size, os.SEEK_SET)
-            raise
-        self._size += len(data)
+        """All or nothing, as far as the disk allows: what an error or a Ctrl-C has cut is written over."""
+        end, left = self._size + len(data), memoryview(data)
+        os.lseek(self._fd, self._size, os.SEEK_SET)
+        while left:
+            left = left[os.write(self._fd, left):]
+        self._size = end
 
     def _begin(self):
         self._first = self._flushed

@@ -23,7 +23,7 @@ from . import _columns, _record, _wire
 from ._socket import bytes_of, connect, descriptors, file_of, gone, map_arena, no_descriptor
 from ._socket_path import check_path
 from ._version import __version__
-from .errors import DaemonGone, FormatError, IOFailure, LarderError, Timeout, VersionMismatch, from_code
+from .errors import DaemonGone, FormatError, IOFailure, LarderError, NotFound, Timeout, VersionMismatch, from_code
 
 HANDSHAKE_S = 30
 _POLL_MOST_S = 10**6      # that poll() can be told to wait
@@ -308,7 +308,14 @@ class Session:
     def ask_column(self, name, timeout_s):
         """A column of the dataset by its name, as _columns.read has it; raises NotFound where there is none."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        return self._ask(lambda seq: _wire.column_get(seq, os.fsencode(name)), deadline, f"column {name!r}")
+        try:
+            asked = os.fsencode(name)
+        except UnicodeEncodeError:
+            asked = b""
+        if not 0 < len(asked) <= _wire.COLUMN_MAX or b"\0" in asked:
+            raise NotFound(f"no column is called {name[:100]!r}: a name has 1 to {_wire.COLUMN_MAX} bytes, and no zero "
+                           "byte")
+        return self._ask(lambda seq: _wire.column_get(seq, asked), deadline, f"column {name!r}")
 
     def _ask(self, request, deadline, what="what the ranks have taken"):
         """The answer to a question. What else comes meanwhile is kept."""

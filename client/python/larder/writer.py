@@ -109,7 +109,8 @@ class Writer:
     def write(self, image, label=None, key=None):
         """Writes a sample. image: encoded bytes, which are kept as they are, whatever they are; an image of Pillow; an
         array (H, W), (H, W, 3) or (H, W, 4) of uint8. label: a whole number from 0 on, or a name; all samples have one,
-        or none. key: a path as of a file below a folder, "cat/0001.jpg" or "cat/0001"; None: the sample's number."""
+        or none. key: a path as of a file below a folder, "cat/0001.jpg" or "cat/0001"; None: the sample's number.
+        After an IOFailure `done` says whether the sample is there."""
         if type(image) is not bytes:
             image = bytes(image) if isinstance(image, (bytearray, memoryview)) else encode(image, self._form,
                                                                                            self._quality)
@@ -151,7 +152,7 @@ class Writer:
 
     def _text_of_name(self, name):
         if self.classes is None:
-            if not name or len(name.encode()) > 255 or not name.isprintable() or name.strip().lstrip("+-").isdigit():
+            if not name or not name.isprintable() or len(name.encode()) > 255 or name.strip().lstrip("+-").isdigit():
                 raise InvalidArgument(f"label {name!r}: a name has 1 to 255 printable bytes and is no number")
             return name.encode()
         number = self._numbers.get(name)
@@ -181,14 +182,19 @@ class Writer:
             self.close()
             return
         try:
-            self._log.flush(sync=True)
+            if self._log.is_own:
+                self._log.flush(sync=True)
         finally:
             self._log.leave()
+
+    def __reduce__(self):
+        raise InvalidArgument(f"{self.destination}: a Writer cannot be pickled: make one in each process, with a "
+                              "number of its own, writer=")
 
 
 class _Closed:
     def __init__(self, done):
-        self.done, self.whole = done, True
+        self.done, self.whole, self.is_own = done, True, True
 
     def add(self, *_):
         raise InvalidArgument("the Writer is closed")

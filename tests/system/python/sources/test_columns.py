@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import shutil
 import struct
 import subprocess
 import tarfile
@@ -137,6 +138,48 @@ class Columns(ColumnsCase):
             with self.subTest(name), self.assertRaises(larder.LarderError):
                 self.loader(daemon, self.csv(), columns=name if name == ["caption", "caption"] else [name])
 
+    def test_names(self):
+        """Each name that is listed is a column's: not the empty one that pandas writes, nor one twice; a name that no
+        column can have is a KeyError, and costs the connection nothing."""
+        path, daemon = os.path.join(self.folder, "list.csv"), self.daemon()
+        with open(path, "w") as file:
+            print("", "path", "n", "n", "x" * 1025, "y" * 1024, sep=",", file=file)
+            print(0, self.files[0], 1, 2, 3, 4, sep=",", file=file)
+        with self.loader(daemon, path, 16, CROP) as loader:
+            columns = loader.dataset.columns
+            self.assertEqual(list(columns), ["path", "n", "y" * 1024])
+            self.assertEqual([list(columns[name]) for name in columns], [[self.files[0]], [1], [4]])
+            session = loader._job.open()
+            for name in ("", "x" * 1025, "a\0", "\ud800", "\udc80"):
+                self.assertNotIn(name, columns)
+            self.assertIs(loader._job.open(), session)
+        with open(path[:-3] + "jsonl", "w") as file:
+            json.dump({"path": self.files[0], **{f"c{n}": n for n in range(5000)}}, file)
+        with self.loader(daemon, path[:-3] + "jsonl", 16, CROP) as loader:
+            self.assertEqual(loader.dataset.columns["c4999"].tolist(), [4999])
+            with self.assertRaisesRegex(larder.LimitReached, "list.jsonl: its columns are more than 4,096"):
+                list(loader.dataset.columns)
+
+    def test_descriptors(self):
+        """Columns take half of the daemon's descriptors at most: the other half is for clients and files."""
+        path = os.path.join(self.folder, "list.csv")
+        with open(path, "w") as file:
+            print("path", *(f"c{n}" for n in range(100)), sep=",", file=file)
+            for name in self.files:
+                print(name, *range(100), sep=",", file=file)
+        daemon = self.daemon(before=("/bin/sh", "-c", 'ulimit -n 100; exec "$@"', "sh"))
+        with self.loader(daemon, path, 16, CROP) as loader:
+            for n in range(100):
+                try:
+                    loader.dataset.columns[f"c{n}"]
+                except larder.LimitReached as error:
+                    self.assertIn("ulimit -n", str(error))
+                    break
+            self.assertTrue(10 < n < 50, n)
+            self.whole(loader, COUNT)
+            with self.loader(daemon, self.tree, 16, CROP) as other:
+                self.whole(other, COUNT)
+
     def test_shards(self):
         """Parts of shards, and words of their .json; a sample that lacks one has none."""
         order = [*range(0, COUNT, 2), *range(1, COUNT, 2)]
@@ -192,6 +235,16 @@ class Columns(ColumnsCase):
             with self.assertRaisesRegex(larder.SourceChanged, "list.csv: it changed since it was indexed"):
                 loader.dataset.columns["number"]
             self.assertEqual(len(loader.dataset.samples), COUNT)  # the daemon knows what it indexed
+        shards = self.shards()
+        with self.loader(daemon, shards, 16, CROP) as loader:
+            shutil.copytree(shards, shards + "2")
+            shutil.rmtree(shards)
+            os.rename(shards + "2", shards)  # the same sizes, names and times, of other files
+            with open(os.path.join(shards, "train-1.tar"), "r+b") as file:
+                file.seek(-1, os.SEEK_END)
+                file.write(b"\0")
+            with self.assertRaisesRegex(larder.SourceChanged, "changed since it was indexed"):
+                loader.dataset.columns["txt"]
         self.captions = ["x" * 30000] * COUNT
         with self.loader(daemon, self.csv(), 16, CROP) as loader:
             with self.assertRaisesRegex(larder.LimitReached, "more than the 1048576 bytes of limits.columns"):

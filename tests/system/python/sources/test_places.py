@@ -269,6 +269,22 @@ class Places(Case):
             for _, _, indices, paths in loader:
                 self.assertEqual(paths, [self.at("x.tar", f"{n:04}.jpg") for n in indices])
 
+    def test_not_proved_by_another(self):
+        """A list whose CRC-32 is not that of the bytes does not get what another list, which has none, has had made of
+        them."""
+        with open(self.at("pixels"), "wb") as file:
+            file.write(bytes(range(48)) * 40)
+        for name, crc in (("none", ""), ("wrong", "1")):
+            with open(self.at(name + ".csv"), "w") as file:
+                print("path,offset,bytes,raw,crc32", file=file)
+                for n in range(40):
+                    print("pixels", n * 48, 48, "4x4x3", crc if n == 7 else "", sep=",", file=file)
+        daemon = self.daemon()
+        for name, count in (("none", 40), ("wrong", 39)):
+            with self.loader(daemon, self.at(name + ".csv"), pipeline=WHOLE, bad_samples="skip") as loader:
+                positions = sorted(index for _, _, indices in loader for index in indices.tolist())
+            self.assertEqual(positions, [n for n in range(40) if count == 40 or n != 7])
+
     def test_refused(self):
         """What is compressed, or no images, is refused with what to do, and the list stays as it was."""
         listed = self.at("list.csv")

@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -258,6 +259,55 @@ class Written(Case):
             os.write = real
         writer.write(image(2), 2, "bird/0002")
         writer.close()
+        self.assertEqual(samples_of(self.log), self.want[:3])
+
+    def test_failed_again(self):
+        """A sample whose write() fails, or is interrupted with its bytes half or all written, is not in the log: given
+        again, it is there once."""
+        for failure, part in ((OSError(28, "No space left on device"), 2), (KeyboardInterrupt(), 2),
+                              (KeyboardInterrupt(), 1)):
+            writer = larder.Writer(self.store, CLASSES, writer=0)
+            writer.write(image(0), 0, "bird/0000")
+            writer._log._due = 0  # the next one writes
+            real = os.write
+
+            def fail(fd, data):
+                real(fd, data[:len(data) // part])
+                raise failure
+
+            os.write = fail
+            try:
+                with self.assertRaises((larder.IOFailure, KeyboardInterrupt)):
+                    writer.write(image(1), 1, "bird/0001")
+            finally:
+                os.write = real
+            self.assertEqual(writer.done, 1)
+            writer.write(image(1), 1, "bird/0001")
+            writer.close()
+            self.assertEqual(samples_of(self.log), self.want[:2])
+            shutil.rmtree(self.log)
+
+    def test_forked(self):
+        """A process that was forked leaves its parent's Writer alone, however it ends; a Writer is not pickled."""
+        with larder.Writer(self.store, CLASSES, writer=0) as writer:
+            for number in range(3):
+                writer.write(image(number), number, f"bird/{number:04}")
+            for what in (writer.flush, writer.close, lambda: writer.write(image(9), 1)):
+                child = os.fork()
+                if child == 0:
+                    try:
+                        what()
+                    except larder.InvalidArgument as error:
+                        os._exit(3 if "belongs to process" in str(error) else 2)
+                    os._exit(1)
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 3)
+            child = os.fork()
+            if child == 0:
+                writer.__exit__(SystemExit, SystemExit(), None)
+                os._exit(0)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            with self.assertRaisesRegex(larder.InvalidArgument, "pickled"):
+                pickle.dumps(writer)
         self.assertEqual(samples_of(self.log), self.want[:3])
 
     def test_pixels(self):
