@@ -301,10 +301,47 @@ static bool lacks_quota(const struct measured *m, const struct explain_facts *fa
            quota < facts->machine_now.cores && m->busy_cores >= IDLE_CORES * quota;
 }
 
+/* ── where samples are prepared ────────────────────────────────────────────────────────────────────────────────── */
+
+static const json_t *share_of(const json_t *status, const json_t *job)
+{
+    const char *name = json_string_value(json_object_get(job, "name"));
+    const json_t *rows = cells_at(status, "cluster", "jobs", NULL), *row;
+    size_t i;
+    json_array_foreach((json_t *)rows, i, row) {
+        const char *of = json_string_value(json_object_get(row, "name"));
+        if (name && of && strcmp(name, of) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+/* say_where says why homes give, or do not: by the job's row of the cluster's status. */
+static void say_where(const struct measured *m, const json_t *row, struct explanation *out)
+{
+    const char *spread = json_string_value(json_object_get(row, "spread"));
+    bool homes = json_is_true(json_object_get(row, "homes"));
+    double trainings = cells_field(row, "trainings");
+    char name[CELL_BYTES], why[128];
+    if (!spread)
+        return; /* all of its ranks are here, or a daemon of an earlier release does not say */
+    if (strcmp(spread, "auto") != 0)
+        SAY(why, "because cluster.spread is %s", spread);
+    else if (trainings > 1 && homes)
+        SAY(why, "because %.0f trainings of the cluster want the same", trainings);
+    else if (trainings > 1)
+        SAY(why, "because sending them costs more than %.0f trainings save by sharing", trainings);
+    else
+        SAY(why, "%s no other training of the cluster wants the same", homes ? "until its epoch ends:" : "because");
+    SAY(out->where, "The samples of %s %s, %s", name_of(m->job, name),
+        homes ? "come from their chunks' homes" : "are prepared at its ranks' own nodes", why);
+}
+
 void cli_explain(const struct explain_facts *facts, const json_t *job, struct explanation *out)
 {
     struct measured m = measure(facts, job);
     *out = (struct explanation){.waits = m.waits};
+    say_where(&m, share_of(facts->now, job), out);
     if (json_is_true(json_object_get(job, "waits_for_source")))
         say_storage(&m, out);
     else if (m.waits >= WAITS && strcmp(m.worst, "rank") == 0)

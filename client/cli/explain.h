@@ -13,13 +13,16 @@ struct explain_facts {
 };
 
 /* cause: "training" (it does not wait for Larder), "source", "cores", "quota", "memory", "rank", "storage" (it does not
- * answer), "idle" (its script asks for nothing). waits: the fraction of the time that its clients stood still. */
+ * answer), "idle" (its script asks for nothing). waits: the fraction of the time that its clients stood still.
+ * where: of a job whose ranks are at several nodes, a sentence that says which of them prepare its samples, and why; of
+ * other jobs "". */
 struct explanation {
     const char *cause;
     double waits;
     char why[512];    /* the cause of its waits */
     char change[512]; /* the change that would help most */
     char figure[512]; /* the figures behind that */
+    char where[512];
 };
 
 /* cli_explain judges the job, one of facts->now. */

@@ -51,8 +51,10 @@
  *             of another), back (samples asked of others, and then drawn here), jobs[]
  *   cluster.nodes[]  id, name and url (null: not known; a node of a list is known by its address), state ("UP",
  *             "LEAVING", "LOST", "UNKNOWN": listed, and not heard of), self, asked (this node asks it for samples now)
- *   cluster.jobs[]   those to which other nodes may give: name, received, refused, moved, back, parts[], which others
- *             have still to give: {node (its id), left, asked, waiting (samples), open (that node has said yes)}
+ *   cluster.jobs[]   those to which other nodes may give: name, received, refused, moved, back, homes (others give
+ *             now), trainings (that want the same), spread (cluster.spread, if other nodes have ranks of the job; else
+ *             null), parts[], which others have still to give: {node (its id), left, asked, waiting (samples), open
+ *             (that node has said yes)}
  *
  * pid, client, dataset and pipeline are null where the daemon does not know them. */
 #ifndef LARDER_SERVER_CONTROL_STATUS_H
@@ -187,6 +189,7 @@ struct status_share {
     struct status_shared samples;
     bool homes;                /* Homes give to it in this epoch; else it is prepared here alone. */
     uint32_t trainings;        /* that want the same, itself included */
+    const char *spread;        /* static: cluster.spread, if its ranks are at several nodes; else NULL */
     struct status_part *parts; /* malloc'ed, the status's own */
     size_t n_parts;
 };

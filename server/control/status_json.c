@@ -329,6 +329,7 @@ static json_t *share_json(const struct status_share *share, bool *failed)
     put_shared(row, &share->samples, failed);
     put(row, "homes", json_boolean(share->homes), failed);
     put(row, "trainings", count(share->trainings), failed);
+    put(row, "spread", share->spread ? text_json(share->spread) : json_null(), failed);
     for (size_t i = 0; i < share->n_parts; i++) {
         const struct status_part *from = &share->parts[i];
         json_t *part = json_object();

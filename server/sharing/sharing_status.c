@@ -63,6 +63,9 @@ static void put_parts(const struct sharing *sharing, const struct anchor *anchor
     }
 }
 
+static const char *const spread_names[] = {
+    [SHARING_SPREAD_AUTO] = "auto", [SHARING_SPREAD_ALWAYS] = "always", [SHARING_SPREAD_NEVER] = "never"};
+
 static void put_jobs(const struct sharing *sharing, struct status_cluster *out)
 {
     out->jobs = xcalloc(JOBS_MAX, sizeof *out->jobs);
@@ -79,6 +82,7 @@ static void put_jobs(const struct sharing *sharing, struct status_cluster *out)
         share->homes = !anchor_is_lone(anchor);
         share->trainings = wants_count(&sharing->wants, sharing->anchors[job].training,
                                        sharing->anchors[job].preparation, clock_now_ns());
+        share->spread = sharing->anchors[job].nodes ? spread_names[sharing->spread] : NULL;
         add(&out->samples, share->samples);
         put_parts(sharing, anchor, share);
     }

@@ -12,12 +12,22 @@
 
 _Static_assert(SHARING_NODES_MAX == FLEET_NODES_MAX && SHARING_JOBS_MAX <= FLEET_JOBS_MAX, "a scenario fits");
 
+struct cluster_bench;
+
+/* A rank of a training at several nodes. */
+struct cluster_rank {
+    const struct cluster_bench *bench;
+    const struct sharing_player *player;
+};
+
 struct cluster_bench {
     struct sharing_bench ledger;
     struct fleet *fleet;
     struct chunk_slot *places;
     uint32_t number[SHARING_JOBS_MAX], asked[SHARING_JOBS_MAX]; /* in the fleet; batches of the epoch */
     struct sharing_player *of[FLEET_JOBS_MAX];
+    struct cluster_rank rank[SHARING_JOBS_MAX];
+    bool lone[SHARING_JOBS_MAX]; /* a part of a training that shares with no other one */
     struct order *orders;
 };
 
@@ -72,11 +82,23 @@ uint64_t cluster_least_slots(const struct sharing_scenario *scenario)
     return (uint64_t)scenario->n_jobs * (scenario->batch + GUESTS_BATCH) * (scenario->prefetch + 8ull);
 }
 
+/* node_least_slots: of trainings with ranks, a node has some, and is asked for samples by all others. */
+static uint64_t node_least_slots(const struct sharing_scenario *scenario)
+{
+    uint64_t slots = 0, guest = (uint64_t)GUESTS_BATCH * GUESTS_HOLD;
+    bool ranks = false;
+    for (uint32_t i = 0; i < scenario->n_jobs; i++) {
+        ranks = ranks || scenario->jobs[i].ranks > 1;
+        slots += scenario->jobs[i].node == 0 ? (uint64_t)scenario->batch * (scenario->prefetch + 2ull) : guest;
+    }
+    return ranks ? slots : cluster_least_slots(scenario);
+}
+
 static int make_fleet(struct cluster_bench *bench, struct error *err)
 {
     const struct sharing_scenario *scenario = bench->ledger.scenario;
     uint64_t slots = (uint64_t)llround(scenario->prepared * scenario->samples);
-    uint64_t least = cluster_least_slots(scenario);
+    uint64_t least = node_least_slots(scenario);
     uint64_t encoded = (uint64_t)llround(scenario->encoded * scenario->samples);
     struct fleet_config config = {.n_nodes = scenario->nodes,
                                   .engine = {.seed = scenario->seed,
@@ -99,6 +121,41 @@ static int make_fleet(struct cluster_bench *bench, struct error *err)
     return code;
 }
 
+/* ── trainings with ranks ── */
+
+static int share(const void *ctx, uint32_t epoch, struct idset **out)
+{
+    const struct cluster_rank *rank = ctx;
+    return sharing_share(&rank->bench->ledger, rank->player->desc, epoch, out);
+}
+
+/* shares tells whether another training wants what the job does. */
+static bool shares(const struct cluster_bench *bench, const struct sharing_job *job)
+{
+    for (uint32_t i = 0; i < bench->ledger.scenario->n_jobs; i++) {
+        const struct sharing_player *other = &bench->ledger.players[i];
+        if (other->running && other->desc->training != job->training && other->desc->pipeline == job->pipeline)
+            return true;
+    }
+    return false;
+}
+
+/* review has homes give to parts of trainings as daemons do (`cluster.spread: auto`), when jobs have come or gone. */
+static void review(struct cluster_bench *bench)
+{
+    for (uint32_t i = 0; i < bench->ledger.scenario->n_jobs; i++) {
+        const struct sharing_player *player = &bench->ledger.players[i];
+        bool lone = !shares(bench, player->desc);
+        if (!player->running || player->desc->ranks <= 1 || lone == bench->lone[i])
+            continue;
+        bench->lone[i] = lone;
+        if (lone)
+            fleet_set_lone(bench->fleet, bench->number[i], true);
+        else
+            fleet_spread(bench->fleet, bench->number[i]);
+    }
+}
+
 static void join(struct cluster_bench *bench, uint32_t number)
 {
     const struct sharing_scenario *scenario = bench->ledger.scenario;
@@ -110,6 +167,15 @@ static void join(struct cluster_bench *bench, uint32_t number)
                                   .epochs = player->desc->epochs,
                                   .pipeline = player->desc->pipeline,
                                   .seed = scenario->seed + number};
+    if (player->desc->ranks > 1) {
+        bench->rank[number] = (struct cluster_rank){bench, player};
+        desc.part = (struct engine_part){.world_size = player->desc->ranks,
+                                         .first = player->desc->of_rank,
+                                         .share = share,
+                                         .deal = &bench->rank[number]};
+        desc.family = player->desc->training + 1;
+        desc.lone = bench->lone[number] = !shares(bench, player->desc);
+    }
     bench->number[number] = fleet_add(bench->fleet, &desc);
     if (bench->number[number] == UINT32_MAX) {
         fprintf(stderr, "larder_bench cluster: job %u does not fit into its node\n", number);
@@ -139,6 +205,7 @@ static bool consume(struct cluster_bench *bench)
         if (player->ended_epoch) {
             player->ended_epoch = false;
             player->epoch++;
+            sharing_epoch_begins(&bench->ledger, player);
             player->loaded = bench->ledger.loaded;
             bench->asked[i] = 0;
         }
@@ -151,28 +218,35 @@ static bool consume(struct cluster_bench *bench)
 
 static void leave_done(struct cluster_bench *bench)
 {
+    bool any = false;
     for (uint32_t i = 0; i < bench->ledger.scenario->n_jobs; i++) {
         struct sharing_player *player = &bench->ledger.players[i];
         if (player->running && player->ended_epoch && player->epoch + 1 == player->desc->epochs) {
             fleet_gone(bench->fleet, bench->number[i]);
             player->running = false;
-            player->done = true;
+            player->done = any = true;
         }
     }
+    if (any)
+        review(bench);
 }
 
 static bool step(struct cluster_bench *bench, uint64_t now)
 {
     const struct sharing_scenario *scenario = bench->ledger.scenario;
-    bool more = false;
+    bool more = false, joined = false;
     for (uint32_t i = 0; i < scenario->n_jobs; i++) {
         struct sharing_player *player = &bench->ledger.players[i];
-        if (!player->running && !player->done && (double)now >= player->desc->start * scenario->samples)
+        if (!player->running && !player->done && (double)now >= player->desc->start * scenario->samples) {
             join(bench, i);
+            joined = true;
+        }
         more |= !player->done;
         if (player->running)
             player->due += player->desc->rate;
     }
+    if (joined)
+        review(bench);
     while (consume(bench))
         leave_done(bench);
     fleet_until(bench->fleet, fleet_now(bench->fleet) + CLUSTER_STEP_NS);

@@ -10,7 +10,7 @@
 
 enum {
     FLEET_NODES_MAX = 64,
-    FLEET_JOBS_MAX = 64,
+    FLEET_JOBS_MAX = 256,
     FLEET_SLOT_BYTES = 64,
 };
 #define FLEET_NO_INSTANCE UINT64_MAX
@@ -105,7 +105,7 @@ void fleet_gone(struct fleet *fleet, uint32_t job);
  * fleet_until. */
 void fleet_next(struct fleet *fleet, uint32_t job, uint32_t epoch, uint32_t credits);
 
-/* fleet_spread has homes give to a job that was lone, from now on. fleet_set_lone says what it is from its next epoch
+/* fleet_spread has homes give to a job, from now on if it was lone. fleet_set_lone says what it is from its next epoch
  * on. */
 void fleet_spread(struct fleet *fleet, uint32_t job);
 void fleet_set_lone(struct fleet *fleet, uint32_t job, bool lone);

@@ -123,8 +123,11 @@ void fleet_spread(struct fleet *fleet, uint32_t number)
     struct fleet_job *job = &fleet->jobs[number];
     struct play *play = &fleet->nodes[job->node].play;
     struct idset *homes = NULL, *moved = NULL;
-    CHECK(job->there && anchor_homes(job->anchor, &homes) == 0);
+    CHECK(job->there);
     anchor_set_lone(job->anchor, false);
+    if (!anchor_is_lone(job->anchor))
+        return;
+    CHECK(anchor_homes(job->anchor, &homes) == 0);
     play_event(play, (struct engine_event){.type = ENGINE_AWAY,
                                            .away = {job->job, anchor_epoch(job->anchor), homes, &moved}});
     idset_destroy(homes);

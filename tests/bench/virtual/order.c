@@ -190,7 +190,7 @@ bool orders_fit(const struct sharing_scenario *scenario)
 {
     bool all = scenario->samples > BATCH;
     for (uint32_t job = 0; job < scenario->n_jobs; job++)
-        all = all && scenario->jobs[job].view == SHARING_ALL;
+        all = all && scenario->jobs[job].view == SHARING_ALL && scenario->jobs[job].ranks <= 1;
     return all;
 }
 

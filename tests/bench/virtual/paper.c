@@ -64,7 +64,8 @@ static struct sharing_scenario *scenario_of(const struct larder_row *row)
                                           .prefetch = PREFETCH,
                                           .n_jobs = setup.nodes};
     for (uint32_t i = 0; i < scenario->n_jobs; i++)
-        scenario->jobs[i] = (struct sharing_job){.rate = 1,
+        scenario->jobs[i] = (struct sharing_job){.training = i,
+                                                 .rate = 1,
                                                  .epochs = 1,
                                                  .node = i,
                                                  .view = row->dealt ? SHARING_DEALT : SHARING_ALL,

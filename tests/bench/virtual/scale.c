@@ -144,7 +144,8 @@ static double prepared(uint32_t samples, double part, double encoded)
                                          .prefetch = 1,
                                          .n_jobs = SHARERS};
     for (uint32_t i = 0; i < SHARERS; i++)
-        scenario.jobs[i] = (struct sharing_job){.start = 0.3 * i * part,
+        scenario.jobs[i] = (struct sharing_job){.training = i,
+                                                .start = 0.3 * i * part,
                                                 .rate = 1,
                                                 .epochs = SHARED_EPOCHS,
                                                 .view = SHARING_FRACTION,

@@ -79,6 +79,8 @@ static int job_key(struct bench_reader *reader, const char *key, const struct do
         COUNT(value, key, 1, 1000, job->epochs);
     if (strcmp(key, "node") == 0)
         COUNT(value, key, 0, SHARING_NODES_MAX - 1, job->node);
+    if (strcmp(key, "ranks") == 0)
+        COUNT(value, key, 1, SHARING_NODES_MAX, job->ranks);
     if (strcmp(key, "pipeline") == 0)
         return bench_name(reader, value, key, &job->pipeline);
     if (strcmp(key, "shuffle") == 0) {
@@ -94,19 +96,31 @@ static int job_key(struct bench_reader *reader, const char *key, const struct do
     return bench_mapping(reader, value, key, view_key, job);
 }
 
+static void add_ranks(const struct sharing_job *training, struct sharing_scenario *out)
+{
+    for (uint32_t rank = 0; rank < training->ranks; rank++) {
+        struct sharing_job *job = &out->jobs[out->n_jobs++];
+        *job = *training;
+        job->of_rank = rank;
+        job->rate /= training->ranks;
+    }
+}
+
 static int read_jobs(struct bench_reader *reader, const struct doc_node *node, struct sharing_scenario *out)
 {
     if (node->kind != DOC_SEQUENCE || node->n_children == 0)
         return bench_fail(reader, node, "jobs", "must be a list of at least one job");
-    if (node->n_children > SHARING_JOBS_MAX)
-        return bench_fail(reader, node, "jobs", "there are too many");
     for (uint32_t i = 0; i < node->n_children; i++) {
-        struct sharing_job *job = &out->jobs[out->n_jobs++];
-        *job = (struct sharing_job){.rate = 1, .epochs = 1, .view = SHARING_ALL, .node = UINT32_MAX};
-        int code = bench_mapping(reader, node->children[i], "jobs", job_key, job);
+        struct sharing_job job = {
+            .rate = 1, .epochs = 1, .view = SHARING_ALL, .node = UINT32_MAX, .training = i, .ranks = 1};
+        int code = bench_mapping(reader, node->children[i], "jobs", job_key, &job);
         if (code)
             return code;
+        if (i == SHARING_TRAININGS_MAX || out->n_jobs + job.ranks > SHARING_JOBS_MAX)
+            return bench_fail(reader, node, "jobs", "there are too many");
+        add_ranks(&job, out);
     }
+    out->n_trainings = (uint32_t)node->n_children;
     return 0;
 }
 
@@ -175,6 +189,8 @@ static int check_jobs(struct bench_reader *reader, const struct doc_node *root, 
             return bench_fail(reader, root, "jobs", "a range goes past the samples");
         if (out->jobs[i].node != UINT32_MAX && out->jobs[i].node >= out->nodes)
             return bench_fail(reader, root, "jobs", "there is no such node");
+        if (out->jobs[i].ranks > 1 && (out->jobs[i].ranks > out->nodes || out->jobs[i].view != SHARING_ALL))
+            return bench_fail(reader, root, "jobs", "ranks are at a node each, and on all samples");
         if (out->nodes > 1 && (out->jobs[i].own_shuffle || out->shuffle != SHUFFLE_DEPENDENT))
             return bench_fail(reader, root, "jobs", "jobs on several nodes are dependent");
     }
@@ -197,8 +213,11 @@ int sharing_read(const char *path, bool cluster, struct sharing_scenario *out, s
     int code = bench_document(&reader, top_key, check_jobs, &scenario);
     if (!code && !cluster && scenario.nodes > 1)
         code = error_set(err, LARDER_EINVAL, "%s: several nodes are for `larder_bench cluster`", path);
-    for (uint32_t i = 0; i < scenario.n_jobs; i++)
-        scenario.jobs[i].node = scenario.jobs[i].node == UINT32_MAX ? i % scenario.nodes : scenario.jobs[i].node;
+    for (uint32_t i = 0; i < scenario.n_jobs; i++) {
+        struct sharing_job *job = &scenario.jobs[i];
+        uint32_t first = job->node == UINT32_MAX ? job->training : job->node;
+        job->node = (first + job->of_rank) % scenario.nodes;
+    }
     if (!code)
         *out = scenario;
     return code;

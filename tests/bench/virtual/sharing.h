@@ -14,7 +14,8 @@
 #include "common/types.h"
 #include "server/engine/engine.h"
 
-#define SHARING_JOBS_MAX 64
+#define SHARING_JOBS_MAX 256
+#define SHARING_TRAININGS_MAX 64
 #define SHARING_NODES_MAX 64
 #define SHARING_SAMPLES_MAX 20000000u
 
@@ -30,7 +31,10 @@ struct sharing_job {
     uint32_t first, end; /* SHARING_RANGE */
     /* SHARING_DEALT: what this rank of a job on several nodes gets in its first epoch (deal.h) */
     uint32_t rank, world_size;
-    uint32_t node;     /* `larder_bench cluster`: where it trains */
+    uint32_t node; /* `larder_bench cluster`: where it trains */
+    /* A training whose `ranks` are at as many nodes, and are dealt the samples anew in each epoch, is as many jobs in a
+     * row. Each has the training's number, its own rank, and its part of the training's rate. ranks 1: all are here. */
+    uint32_t training, ranks, of_rank;
     uint32_t pipeline; /* its number; equal names have equal numbers */
     bool own_shuffle;  /* `shuffle` is the job's own; else the scenario's holds */
     enum shuffle_mode shuffle;
@@ -52,7 +56,7 @@ struct sharing_scenario {
     uint32_t width;
     uint32_t batch, prefetch; /* of every job */
     struct sharing_job jobs[SHARING_JOBS_MAX];
-    uint32_t n_jobs;
+    uint32_t n_jobs, n_trainings;
 };
 
 /* sharing_read reads a scenario file, strictly, with file:line:column in errors. cluster: one of `larder_bench

@@ -66,20 +66,42 @@ static void place_samples(struct sharing_bench *bench)
     free(order);
 }
 
+static void make_deal(struct sharing_bench *bench)
+{
+    uint32_t samples = bench->scenario->samples;
+    sample_id *ids = xcalloc(samples, sizeof *ids);
+    for (uint32_t id = 0; id < samples; id++)
+        ids[id] = id;
+    CHECK(deal_create(ids, bench->chunk_of, samples, bench->n_chunks, &bench->deal) == 0);
+    free(ids);
+}
+
 static struct idset *dealt_view(const struct sharing_bench *bench, const struct sharing_job *job)
 {
     struct deal_ranks ranks = {.world_size = job->world_size, .first = job->rank, .n_ranks = 1};
-    uint32_t samples = bench->scenario->samples;
-    sample_id *ids = xcalloc(samples, sizeof *ids);
     struct idset *view;
-    struct deal *deal;
-    for (uint32_t id = 0; id < samples; id++)
-        ids[id] = id;
-    CHECK(deal_create(ids, bench->chunk_of, samples, bench->n_chunks, &deal) == 0);
-    CHECK(deal_share(deal, bench->scenario->seed, 0, &ranks, &view) == 0);
-    deal_destroy(deal);
-    free(ids);
+    CHECK(deal_share(bench->deal, bench->scenario->seed, 0, &ranks, &view) == 0);
     return view;
+}
+
+int sharing_share(const struct sharing_bench *bench, const struct sharing_job *job, uint32_t epoch, struct idset **out)
+{
+    struct deal_ranks ranks = {.world_size = job->ranks, .first = job->of_rank, .n_ranks = 1};
+    return deal_share(bench->deal, bench->scenario->seed + job->training, epoch, &ranks, out);
+}
+
+void sharing_epoch_begins(struct sharing_bench *bench, struct sharing_player *player)
+{
+    if (player->desc->ranks > 1) {
+        idset_destroy(player->share);
+        CHECK(sharing_share(bench, player->desc, player->epoch, &player->share) == 0);
+    } else if (player->epoch) {
+        return;
+    }
+    const struct idset *share = player->share ? player->share : player->view;
+    memset(player->spread.in_chunk, 0, bench->n_chunks * sizeof *player->spread.in_chunk);
+    for (uint32_t id = 0; id < bench->scenario->samples; id++)
+        player->spread.in_chunk[bench->chunk_of[id]] += idset_contains(share, id);
 }
 
 static void make_view(struct sharing_bench *bench, struct sharing_player *player)
@@ -105,9 +127,6 @@ static void make_view(struct sharing_bench *bench, struct sharing_player *player
             }
         }
     }
-    player->view_count = idset_count(player->view);
-    for (uint32_t id = 0; id < samples; id++)
-        player->spread.in_chunk[bench->chunk_of[id]] += idset_contains(player->view, id);
 }
 
 static void player_create(struct sharing_bench *bench, uint32_t number)
@@ -118,11 +137,14 @@ static void player_create(struct sharing_bench *bench, uint32_t number)
     player->got = xcalloc(samples, sizeof *player->got);
     spread_create(&player->spread, bench->n_chunks);
     make_view(bench, player);
+    player->view_count = idset_count(player->view);
+    sharing_epoch_begins(bench, player);
 }
 
 void sharing_begin(struct sharing_bench *bench)
 {
     place_samples(bench);
+    make_deal(bench);
     for (uint32_t i = 0; i < bench->scenario->n_jobs; i++)
         player_create(bench, i);
 }
@@ -132,9 +154,11 @@ void sharing_end(struct sharing_bench *bench)
     for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
         struct sharing_player *player = &bench->players[i];
         idset_destroy(player->view);
+        idset_destroy(player->share);
         free(player->got);
         spread_free(&player->spread);
     }
+    deal_destroy(bench->deal);
     free(bench->chunk_of);
     free(bench->slot_of);
     free(bench->loaded_at);
@@ -145,7 +169,7 @@ void sharing_end(struct sharing_bench *bench)
 
 void sharing_takes(struct sharing_bench *bench, struct sharing_player *player, sample_id id, uint64_t instance)
 {
-    uint64_t bit = UINT64_C(1) << (player - bench->players);
+    uint64_t bit = UINT64_C(1) << player->desc->training;
     CHECK(instance < bench->instances);
     player->tally.repeats += (bench->had[instance] & bit) != 0;
     bench->had[instance] |= bit;
@@ -164,13 +188,14 @@ void sharing_takes(struct sharing_bench *bench, struct sharing_player *player, s
 
 void sharing_epoch_done(struct sharing_bench *bench, struct sharing_player *player)
 {
+    const struct idset *share = player->share ? player->share : player->view;
     for (uint32_t id = 0; id < bench->scenario->samples; id++) {
-        bool in_view = idset_contains(player->view, id);
-        player->tally.missing += in_view && player->got[id] == 0;
-        player->tally.duplicates += player->got[id] > in_view ? player->got[id] - in_view : 0;
+        bool wanted = idset_contains(share, id);
+        player->tally.missing += wanted && player->got[id] == 0;
+        player->tally.duplicates += player->got[id] > wanted ? player->got[id] - wanted : 0;
     }
     memset(player->got, 0, bench->scenario->samples);
-    spread_epoch_done(&player->spread, bench->n_chunks, (double)player->view_count);
+    spread_epoch_done(&player->spread, bench->n_chunks, (double)idset_count(share));
     player->position = 0;
     player->ended_epoch = true;
 }

@@ -24,6 +24,7 @@ struct sharing_tally {
 struct sharing_player {
     const struct sharing_job *desc;
     struct idset *view;
+    struct idset *share; /* of the view, in this epoch; NULL: all of it */
     uint64_t view_count;
     bool running, done, ended_epoch;
     uint32_t place, epoch;
@@ -45,7 +46,8 @@ struct sharing_bench {
     uint64_t *loaded_at;          /* by sample: how many had been loaded when it was, itself included */
     uint32_t n_chunks;
     struct sharing_slot *slots;
-    uint64_t *had; /* by instance: the jobs that had it */
+    uint64_t *had;     /* by instance: the trainings that had it */
+    struct deal *deal; /* of all samples */
     size_t had_cap;
     sharing_got got;
     void *got_ctx;
@@ -60,6 +62,10 @@ void sharing_end(struct sharing_bench *bench);
 /* sharing_takes counts a sample that the player gets, and sharing_epoch_done ends its epoch. */
 void sharing_takes(struct sharing_bench *bench, struct sharing_player *player, sample_id id, uint64_t instance);
 void sharing_epoch_done(struct sharing_bench *bench, struct sharing_player *player);
+/* sharing_epoch_begins sets what the player is to get in its present epoch. */
+void sharing_epoch_begins(struct sharing_bench *bench, struct sharing_player *player);
+/* sharing_share makes a new set of what a rank of a training gets in an epoch. The result is as deal_share's. */
+int sharing_share(const struct sharing_bench *bench, const struct sharing_job *job, uint32_t epoch, struct idset **out);
 /* sharing_works counts a node's LOAD or PREPARE for a player; NULL: for another one's. */
 void sharing_works(struct sharing_bench *bench, uint32_t node, struct sharing_player *player,
                    const struct engine_action *action);

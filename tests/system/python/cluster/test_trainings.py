@@ -46,6 +46,8 @@ class Trainings(ClusterCase):
         self.assertTrue(system.until(lambda: all(row == (True, 2) for node in self.nodes
                                                  for row in self.shared(node).values()), 60))
         self.assertIn("by homes, 2 wanting it", self.larder(self.nodes[0], "cluster", "status"))
+        told = self.larder(self.nodes[0], "explain", next(iter(self.shared(self.nodes[0]))), "--interval", ".2")
+        self.assertIn("come from their chunks' homes, because 2 trainings of the cluster want the same.", told)
         for scripts in trainings:
             self.exact(scripts)
         if system.QUIET:

@@ -179,6 +179,7 @@ void sample_status_join(struct daemon_status *status)
                                    .samples = {.received = 30000, .refused = 4, .moved = 50, .back = 6},
                                    .homes = true,
                                    .trainings = 2,
+                                   .spread = "auto",
                                    .parts = xcalloc(1, sizeof *share->parts),
                                    .n_parts = 1};
     share->parts[0] = (struct status_part){.left = 1200, .asked = 64, .waiting = 8, .open = true};

@@ -296,6 +296,49 @@ static void names_ranks(void **state)
 }
 
 /* A status with nothing in it, and one of another daemon, are explained too. */
+/* Where the samples of a job over several nodes are prepared is said, and why; of other jobs nothing. */
+static void says_where(void **state)
+{
+    static const struct {
+        const char *spread, *where;
+        int homes, trainings;
+    } cases[] = {
+        {NULL, "", 1, 3},
+        {"auto", "The samples of a come from their chunks' homes, because 3 trainings of the cluster want the same", 1,
+         3},
+        {"auto",
+         "The samples of a come from their chunks' homes, until its epoch ends: no other training of the cluster wants "
+         "the same",
+         1, 1},
+        {"auto",
+         "The samples of a are prepared at its ranks' own nodes, because no other training of the cluster wants the "
+         "same",
+         0, 1},
+        {"auto",
+         "The samples of a are prepared at its ranks' own nodes, because sending them costs more than 3 trainings save "
+         "by sharing",
+         0, 3},
+        {"always", "The samples of a come from their chunks' homes, because cluster.spread is always", 1, 1},
+        {"never", "The samples of a are prepared at its ranks' own nodes, because cluster.spread is never", 0, 3},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct made made = {NORMAL, .prepare_s = 0.1};
+        struct explain_facts facts = {.before = status_at(&made, 0)};
+        struct explanation told;
+        json_t *now = status_at(&made, 1);
+        json_object_set_new(now, "cluster",
+                            json_pack("{s:[{s:s,s:s?,s:b,s:i},{s:s,s:s,s:b,s:i}]}", "jobs", "name", "a", "spread",
+                                      cases[i].spread, "homes", cases[i].homes, "trainings", cases[i].trainings, "name",
+                                      "b", "spread", "auto", "homes", !cases[i].homes, "trainings", 7));
+        facts.now = now;
+        cli_explain(&facts, cli_find_job(now, "a"), &told);
+        assert_string_equal(told.where, cases[i].where);
+        json_decref((json_t *)facts.before);
+        json_decref(now);
+    }
+}
+
 static void takes_anything(void **state)
 {
     (void)state;
@@ -504,13 +547,10 @@ static void reads_machines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_causes),
-        cmocka_unit_test(names_ranks),
-        cmocka_unit_test(takes_anything),
-        cmocka_unit_test(doctor_finds),
-        cmocka_unit_test(doctor_counts_classes),
-        cmocka_unit_test(advises_what_helps),
-        cmocka_unit_test(doctor_advises_what_helps),
+        cmocka_unit_test(names_causes),       cmocka_unit_test(names_ranks),
+        cmocka_unit_test(says_where),         cmocka_unit_test(takes_anything),
+        cmocka_unit_test(doctor_finds),       cmocka_unit_test(doctor_counts_classes),
+        cmocka_unit_test(advises_what_helps), cmocka_unit_test(doctor_advises_what_helps),
         cmocka_unit_test(reads_machines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,7 +95,7 @@ static const char expected_cluster[] =
     "\"guests\":3,\"requests\":900,\"probes\":70,\"given\":12000,\"received\":34000,\"refused\":5,\"moved\":60,"
     "\"back\":7,\"jobs\":["
     "{\"name\":\"train-a\",\"received\":30000,\"refused\":4,\"moved\":50,\"back\":6,"
-    "\"homes\":true,\"trainings\":2,\"parts\":["
+    "\"homes\":true,\"trainings\":2,\"spread\":\"auto\",\"parts\":["
     "{\"node\":\"a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1\",\"left\":1200,\"asked\":64,\"waiting\":8,\"open\":true}]}]}}";
 
 /* A daemon in a cluster says so, behind all else. */
