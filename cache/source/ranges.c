@@ -3,6 +3,7 @@
  * its own cost the sample, and never reach anybody. Any thread. */
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@
 #define DROP_BYTES (32u << 10)
 #define PARTS_MAX 512
 #define LEADS_MAX 64
+#define HASHED_AT_ONCE (64u << 10)
+#define HASHED_WHOLE_MAX (32u << 20) /* the largest sample that is held to be hashed */
 #define RUN_BYTES_MAX (1u << 20) /* A longer request gains nothing, and whoever has little time waits for its end. */
 
 _Static_assert(PARTS_MAX <= IOV_MAX, "one system call takes all parts");
@@ -205,10 +208,63 @@ uint32_t ranges_read(const struct source *source, struct sample_read *reads, uin
     return count_failed(reads, count, order + at, kept - at);
 }
 
+/* hash_stored hashes a sample as it lies in its open blob, piece by piece. It returns 0, or why that failed, as for
+ * source_kind's failed: READ_ENDS is 0 too, so *whole says whether it came to the end. */
+static int hash_stored(int fd, uint64_t offset, uint64_t len_bytes, const struct interrupt *interrupt,
+                       XXH3_state_t *state, bool *whole)
+{
+    uint8_t piece[HASHED_AT_ONCE];
+    *whole = false;
+    for (uint64_t at = 0, part; at < len_bytes; at += part) {
+        part = len_bytes - at < sizeof piece ? len_bytes - at : sizeof piece;
+        if (interrupt_is_set(interrupt))
+            return EINTR;
+        if (file_read_at(fd, piece, part, offset + at))
+            return errno;
+        XXH3_128bits_update(state, piece, part);
+    }
+    *whole = true;
+    return 0;
+}
+
+/* hash_large hashes a sample that is too large to be held: as it is stored, and unchecked. */
+static int hash_large(const struct source *source, uint32_t index, const struct interrupt *interrupt,
+                      struct identity *out, struct error *err)
+{
+    struct sample_read read = {.index = index, .place = source->kind->place(source, index)};
+    struct open_blob blob = {.fd = -1};
+    XXH3_state_t *state = XXH3_createState();
+    uint8_t *unused;
+    bool whole = false;
+    if (!state)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    XXH3_128bits_reset(state);
+    open_next(&blob, source, read.place.blob);
+    int why = blob.fd < 0 ? blob.why
+                          : hash_stored(blob.fd, read.place.offset, stored_bytes(source, &read, &unused), interrupt,
+                                        state, &whole);
+    if (whole && source->kind->is_blob && !source->kind->is_blob(source, read.place.blob, blob.fd)) {
+        whole = false;
+        why = READ_CHANGED;
+    }
+    XXH128_hash_t hash = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    if (blob.fd >= 0)
+        close(blob.fd);
+    if (interrupt_is_set(interrupt))
+        return error_set(err, LARDER_EGONE, "nobody wants it any more");
+    if (!whole)
+        return source->kind->failed(source, index, why, err);
+    *out = (struct identity){.low = hash.low64, .high = hash.high64};
+    return 0;
+}
+
 int ranges_hash(const struct source *source, uint32_t index, const struct interrupt *interrupt, struct identity *out,
                 struct error *err)
 {
     uint64_t size = source->index.samples[index].size;
+    if (size > HASHED_WHOLE_MAX)
+        return hash_large(source, index, interrupt, out, err);
     struct sample_read read = {.index = index, .buf = malloc(size + 1)};
     int code = 0;
     if (interrupt_is_set(interrupt))

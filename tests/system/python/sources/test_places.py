@@ -285,6 +285,20 @@ class Places(Case):
                 positions = sorted(index for _, _, indices in loader for index in indices.tolist())
             self.assertEqual(positions, [n for n in range(40) if count == 40 or n != 7])
 
+    def test_huge(self):
+        """A row of 1 TiB is a bad sample, and is never held: neither for a job, nor to tell the list's version."""
+        with open(self.at("sparse"), "wb") as file:
+            os.truncate(file.fileno(), 1 << 40)
+        with open(self.at("list.csv"), "w") as file:
+            print("path,offset,bytes", file=file)
+            print("sparse", 0, 1 << 40, sep=",", file=file)
+        daemon = self.daemon()
+        with self.loader(daemon, self.at("list.csv"), pipeline=WHOLE) as loader, \
+                self.assertRaisesRegex(larder.BadSample, "too_large"):
+            list(loader)
+        self.assertEqual(daemon.stop(), 0)
+        self.assertNotIn("out of memory", daemon.log())
+
     def test_refused(self):
         """What is compressed, or no images, is refused with what to do, and the list stays as it was."""
         listed = self.at("list.csv")
