@@ -44,6 +44,7 @@ class Mix:
                 whatever they mean there
     name        of the jobs, with "-" and the part's name behind it
     with_ids    the third part of a batch are the rows' positions, each in its own dataset
+    columns     those that all parts have; whole numbers of one part are float32 where those of another are
     transform, collate_fn, as_dict, pin_memory     work on the whole batch
 
     Of the batch given last `last_parts` has which part each row is of (0, 1, … in the order of `parts`), last_indices
@@ -180,7 +181,7 @@ class Mix:
         places = np.split(order, np.cumsum(sizes)[:-1])
         labels = [part.renumbered(came[1]) for part, came in zip(self._parts, batches)]
         made = [_joined([came[0] for came in batches], places, self._pin_memory), _joined(labels, places)]
-        made += [_joined(list(pieces), places) for pieces in list(zip(*batches))[2 if self._with_ids else 3:]]
+        made += [_joined(_of_one_type(pieces), places) for pieces in list(zip(*batches))[2 if self._with_ids else 3:]]
         given = self._own(tuple(made))
         self.last_parts = _joined([np.full(size, at) for at, size in enumerate(sizes)], places)
         self.last_ids, self.last_indices = (_joined([came[at] for came in self._came], places) for at in (1, 2))
@@ -395,6 +396,13 @@ def _check(state, loaders):
 
 # ── rows ──
 
+def _of_one_type(pieces):
+    """A column's pieces: whole numbers of one part become float32, as those of another are."""
+    if any(isinstance(piece, list) for piece in pieces) or len({piece.dtype for piece in pieces}) == 1:
+        return pieces
+    return [piece.astype(np.float32) if isinstance(piece, np.ndarray) else piece.float() for piece in pieces]
+
+
 def _joined(pieces, places, pinned=False):
     """What the parts have of a batch, in one: row i of piece p becomes row places[p][i]."""
     first, total = pieces[0], sum(map(len, places))
@@ -409,8 +417,8 @@ def _joined(pieces, places, pinned=False):
     for piece in pieces:
         if piece.shape[1:] != first.shape[1:] or piece.dtype != first.dtype:
             shapes = [f"{each.dtype} of {tuple(each.shape[1:])}" for each in (first, piece)]
-            raise InvalidArgument(f"the parts' samples are {' and '.join(shapes)}, which make no batch: give them "
-                                  "pipelines of one size")
+            raise InvalidArgument(f"the parts have {' and '.join(shapes)}, which make no batch: give them pipelines of "
+                                  "one size, and columns of one width")
     if isinstance(first, np.ndarray):
         made = np.empty((total, *first.shape[1:]), first.dtype)
         _put(made, pieces, places)

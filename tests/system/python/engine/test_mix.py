@@ -158,6 +158,28 @@ class Alone(Mixing):
                 self.assertTrue((images.permute(0, 2, 3, 1).numpy() == same).all())
                 self.assertEqual(labels.tolist(), numbers.tolist())
 
+    def listed(self, key, score):
+        """A list of the part's files, each with its name as a caption, and a score."""
+        path = os.path.join(self.folder, f"{key}.csv")
+        files = sorted(os.path.join(folder, name) for folder, _, names in os.walk(self.trees[key]) for name in names)
+        with open(path, "w") as file:
+            file.write("path,label,caption,score\n")
+            file.writelines(f"{name},{at % 3},{os.path.basename(name)},{score}\n" for at, name in enumerate(files))
+        return path
+
+    def test_columns(self):
+        """Columns come with their rows, last; whole numbers of one part are float32 where another's are not whole."""
+        daemon = self.daemon()
+        parts = {"a": (self.listed("a", 3), .5), "b": (self.listed("b", 2.5), .5)}
+        with self.mix(daemon, parts, with_paths=True, columns=["caption", "score"]) as mix:
+            _, _, _, paths, captions, scores = next(iter(mix))
+            self.assertEqual(captions, [os.path.basename(path) for path in paths])
+            self.assertEqual(scores.dtype, np.float32)
+            self.assertEqual(scores.tolist(), [2.5 if part else 3 for part in mix.last_parts])
+        taken = self.loader(daemon, parts["a"][0], batch_size=3)
+        with self.mix(daemon, {"a": (taken, 1)}, columns="caption", as_dict=("x", "y", "at")) as mix:
+            self.assertEqual(list(next(iter(mix))), ["x", "y", "at", "caption"])
+
     def test_labels(self):
         """Parts with other classes are refused unless labels says what they mean: by name, behind each other, or each
         its own."""
