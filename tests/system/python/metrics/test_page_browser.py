@@ -88,7 +88,7 @@ class InBrowser(Case):
             self.assertEqual(browser.value("document.querySelectorAll('#queues > li').length"), 1)
         for picture in ("#queues li figure", "#threads"):
             self.assertTrue(browser.comes(f"[...document.querySelectorAll('{picture} path')]"
-                                          ".some(path => path.getAttribute('d').length > 10)"), self.seen())
+                                          ".some(path => (path.getAttribute('d') || '').length > 10)"), self.seen())
         self.tree_is_drawn()
         self.nodes_are_shown()
         lines = [f"time={time} level=warn msg={message}" for time, message in ("1x", "2y", "3x")]
@@ -136,7 +136,8 @@ class InBrowser(Case):
         browser = self.browser
         self.assertEqual(self.script(self.server, dataset=tree(600), pipeline=PIPELINE, batch_size=10, epochs=1,
                                      name="trial-that-ended").wait(), 0)
-        lines = "[...document.querySelectorAll('#curves path.line')].filter(p => p.getAttribute('d').length > 4).length"
+        lines = ("[...document.querySelectorAll('#curves path.line')]"
+                 ".filter(path => (path.getAttribute('d') || '').length > 4).length")
         self.assertTrue(browser.comes(lines + " >= 6"), self.seen())
         for _ in range(2):
             self.shows("#saved-words", "text.startsWith('On their own, the jobs would have read')")
