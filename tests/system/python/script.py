@@ -40,10 +40,10 @@ def main():
         while loader.epoch < epochs:  # a rank that comes back does not begin with the first
             epoch = loader.epoch
             for batch in loader:
+                if hold:
+                    kept = [*kept, batch][-hold:]  # before it is told: who hears of it may kill this script
                 print(json.dumps({"time": time.monotonic(), "epoch": epoch, "indices": batch[2].tolist(),
                                   "wait_s": loader.stats()["wait_s"]}), flush=True)
-                if hold:
-                    kept = [*kept, batch][-hold:]
                 del batch
                 if not burst or loader.stats()["batches"] % burst == 0:
                     time.sleep(step_s or 0)
