@@ -30,6 +30,25 @@ static struct sample_layout pair_layout(void)
 }
 
 /* Each message, and after them those of version 4. */
+/* The message of that number, and behind all of them the first ones as a client of version 4 has them. 0: none. */
+static size_t encode_seed(const struct wire_message *messages, size_t count, size_t index, uint8_t *buf, size_t cap)
+{
+    const size_t count_4 = WIRE_BYE;
+    size_t len = 0;
+    if (index >= count + count_4)
+        return 0;
+    struct wire_message msg = messages[index < count ? index : index - count];
+    if (index >= count)
+        msg.version = 4;
+    if (msg.version == 4 && msg.type == WIRE_REGISTER) {
+        msg.reg.flags &= WIRE_REGISTER_FLAGS_ALL_4;
+        msg.reg.sampler = WIRE_ONCE;
+        msg.reg.draws = 0;
+    }
+    CHECK(wire_encode(&msg, buf, cap, &len) == 0);
+    return len;
+}
+
 size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
 {
     uint8_t turns[2 * WIRE_TURN_BYTES];
@@ -90,20 +109,7 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         {.type = WIRE_REGISTERED, .registered = {.layout = pair, .sample_bytes = 150534}},
         {.type = WIRE_REGISTERED, .version = 7, .registered = {.layout = photos, .sample_bytes = 150528}},
     };
-    const size_t count = sizeof messages / sizeof *messages, count_4 = WIRE_BYE;
-    size_t len = 0;
-    if (index >= count + count_4)
-        return 0;
-    struct wire_message msg = messages[index < count ? index : index - count];
-    if (index >= count)
-        msg.version = 4;
-    if (msg.version == 4 && msg.type == WIRE_REGISTER) {
-        msg.reg.flags &= WIRE_REGISTER_FLAGS_ALL_4;
-        msg.reg.sampler = WIRE_ONCE;
-        msg.reg.draws = 0;
-    }
-    CHECK(wire_encode(&msg, buf, cap, &len) == 0);
-    return len;
+    return encode_seed(messages, sizeof messages / sizeof *messages, index, buf, cap);
 }
 
 /* The texts and entries borrowed from the datagram are all read, so that a sanitizer sees one that reaches outside. */

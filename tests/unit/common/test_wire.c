@@ -75,10 +75,8 @@ static struct wire_message registered(uint16_t version, struct sample_layout lay
                                                 .name = {.data = "me", .len_bytes = 2}}};
 }
 
-static void add_requests(void)
+static void add_registers(void)
 {
-    add((struct wire_message){.type = WIRE_HELLO});
-    add((struct wire_message){.type = WIRE_HELLO, .hello = {.pid = UINT32_MAX, .client = text_of(WIRE_CLIENT_MAX)}});
     add((struct wire_message){.type = WIRE_REGISTER,
                               .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1}});
     add((struct wire_message){.type = WIRE_REGISTER,
@@ -125,6 +123,21 @@ static void add_requests(void)
                                       .flags = WIRE_REGISTER_FLAGS_ALL_8,
                                       .weight = 1,
                                       .name = text_of(3)}});
+    add((struct wire_message){.type = WIRE_REGISTER,
+                              .version = 4,
+                              .reg = {.batch_size = 1,
+                                      .prefetch = 1,
+                                      .world_size = 1,
+                                      .flags = WIRE_REGISTER_FLAGS_ALL_4,
+                                      .weight = 1,
+                                      .name = text_of(3)}});
+}
+
+static void add_requests(void)
+{
+    add((struct wire_message){.type = WIRE_HELLO});
+    add((struct wire_message){.type = WIRE_HELLO, .hello = {.pid = UINT32_MAX, .client = text_of(WIRE_CLIENT_MAX)}});
+    add_registers();
     add((struct wire_message){.type = WIRE_CLASSES_GET, .classes_get = {.first = UINT32_MAX}});
     add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = 0, .credits = 1}});
     add((struct wire_message){.type = WIRE_NEXT, .version = 5, .next = {.epoch = 7, .credits = 2}});
@@ -142,14 +155,6 @@ static void add_requests(void)
     add((struct wire_message){.type = WIRE_COLUMN, .column = {WIRE_COLUMN_FLOAT64, WIRE_WIDTH_MAX, 3, 1572864}});
     add((struct wire_message){.type = WIRE_COLUMN, .column = {WIRE_COLUMN_TEXT, 1, UINT32_MAX, INT64_MAX}});
     add((struct wire_message){.type = WIRE_BYE});
-    add((struct wire_message){.type = WIRE_REGISTER,
-                              .version = 4,
-                              .reg = {.batch_size = 1,
-                                      .prefetch = 1,
-                                      .world_size = 1,
-                                      .flags = WIRE_REGISTER_FLAGS_ALL_4,
-                                      .weight = 1,
-                                      .name = text_of(3)}});
     add((struct wire_message){.type = WIRE_BYE, .version = 4});
 }
 
