@@ -46,6 +46,17 @@ static void set_time(const char *name, time_t seconds)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
+/* The times of all files of a tree: `seconds` and the file's number. Two trees that are written within one tick of the
+ * kernel's clock have the same times, so a test that wants others sets them. */
+static void set_times(const char *tree, time_t seconds)
+{
+    char path[PATH_BYTES];
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s/c%d/%02d.jpg", tree, i % CLASSES, i);
+        set_time(path, seconds + i);
+    }
+}
+
 /* A copy with other times agrees, and one with the same times; files of the same names and sizes with other bytes do
  * not, whatever their times. */
 static void test_copies(void **state)
@@ -54,18 +65,14 @@ static void test_copies(void **state)
     make_tree("here", 'a');
     make_tree("copy", 'a');
     make_tree("other", 'b');
+    set_times("copy", 2000000);
     struct dataset_version here = version_of("here"), copy = version_of("copy"), other = version_of("other");
     assert_false(dataset_version_same_times(&here, &copy));
     assert_true(dataset_version_agrees(&here, &copy));
     assert_false(dataset_version_agrees(&here, &other));
-    char path[PATH_BYTES];
-    for (int i = 0; i < FILES; i++) {
-        static const char *const trees[] = {"here", "copy", "other"};
-        for (int t = 0; t < 3; t++) {
-            snprintf(path, sizeof path, "%s/c%d/%02d.jpg", trees[t], i % CLASSES, i);
-            set_time(path, 1000000 + i);
-        }
-    }
+    set_times("here", 1000000);
+    set_times("copy", 1000000);
+    set_times("other", 1000000);
     here = version_of("here");
     copy = version_of("copy");
     other = version_of("other");
@@ -95,11 +102,7 @@ static void test_checkpoint(void **state)
 {
     (void)state;
     make_tree("t", 'a');
-    char path[PATH_BYTES];
-    for (int i = 0; i < FILES; i++) {
-        snprintf(path, sizeof path, "t/c%d/%02d.jpg", i % CLASSES, i);
-        set_time(path, 1000000);
-    }
+    set_times("t", 1000000);
     struct dataset_version versions[2];
     for (int start = 0; start < 2; start++) {
         struct catalog *catalog = catalog_start();
@@ -109,10 +112,7 @@ static void test_checkpoint(void **state)
         dataset_unref(&dataset);
         catalog_destroy(catalog);
         make_tree("t", 'b');
-        for (int i = 0; i < FILES; i++) {
-            snprintf(path, sizeof path, "t/c%d/%02d.jpg", i % CLASSES, i);
-            set_time(path, 1000000);
-        }
+        set_times("t", 1000000);
     }
     assert_true(dataset_version_has_content(&versions[0]));
     assert_memory_equal(&versions[0], &versions[1], sizeof versions[0]);
