@@ -1,5 +1,6 @@
 """What the tests of the Python package share."""
 
+import contextlib
 import os
 import shutil
 import sys
@@ -20,6 +21,8 @@ except ImportError:
 import larder  # noqa: E402
 from fake_daemon import FakeDaemon, pixels  # noqa: E402
 
+SHORT_S = 0.1
+
 
 def until(what, limit_s=60):
     """Waits until what() is true, for what another thread or process does."""
@@ -29,6 +32,18 @@ def until(what, limit_s=60):
             return False
         time.sleep(0.005)
     return True
+
+
+@contextlib.contextmanager
+def impatient(loader, timeout_s=SHORT_S):
+    """Within it the loader waits this long for what does not come. A short timeout= from the start would hold for its
+    registration and its first batches too, which come late on a busy machine."""
+    before = loader._timeout_s
+    loader._timeout_s = loader._job.timeout_s = timeout_s
+    try:
+        yield
+    finally:
+        loader._timeout_s = loader._job.timeout_s = before
 
 
 class Case(unittest.TestCase):

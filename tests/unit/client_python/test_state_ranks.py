@@ -5,7 +5,7 @@ import json
 import random
 import threading
 
-from support import larder, main, until
+from support import impatient, larder, main, until
 from test_state import SEED, States, indices_of
 
 
@@ -107,15 +107,16 @@ class Ranks(States):
         """When the daemon says nothing the client gives up by itself, and the answer that comes late is not taken for
         that of the next question."""
         daemon = self.daemon(n_samples=96)
-        loaders = self.ranks(2, prefetch=1, timeout=0.05)
+        loaders = self.ranks(2, prefetch=1)
         first, second = [iter(loader) for loader in loaders]
         next(first)
         next(first)
         late = larder._session.STATE_LATE_S
         larder._session.STATE_LATE_S = 0
         try:
-            with self.assertRaisesRegex(larder.Timeout, "what the ranks have taken did not come"):
-                loaders[0].state_dict()
+            with impatient(loaders[0]):
+                with self.assertRaisesRegex(larder.Timeout, "what the ranks have taken did not come"):
+                    loaders[0].state_dict()
         finally:
             larder._session.STATE_LATE_S = late
         taken = indices_of([next(second), next(second)])

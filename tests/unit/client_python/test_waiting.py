@@ -4,7 +4,7 @@ each NEXT said."""
 import select
 
 import fake_daemon as fake
-from support import Case, larder, main, until
+from support import Case, impatient, larder, main, until
 
 
 class Waiting(Case):
@@ -24,9 +24,10 @@ class Waiting(Case):
         self.assertTrue(until(lambda: len([entry for entry in daemon.log if entry[0] == "next"]) >= count))
         return [entry[2:] for entry in daemon.log if entry[0] == "next"]
 
-    def stands(self, batches):
-        with self.assertRaises(larder.Timeout):
-            next(batches)
+    def stands(self, loader, batches):
+        with impatient(loader):
+            with self.assertRaises(larder.Timeout):
+                next(batches)
 
     def test_batches_that_are_there(self):
         """Whose next batch is there says nothing more than its requests, whether it copies or keeps what it got."""
@@ -48,23 +49,23 @@ class Waiting(Case):
     def test_a_request_says_it(self):
         """A script that copies asks when it wants the next batch: its request has how many it waits for, and no message
         is there besides."""
-        daemon, loader, batches = self.begin(1, timeout=1)
+        daemon, loader, batches = self.begin(1)
         self.there(loader)
         next(batches)
-        self.stands(batches)
-        self.stands(batches)
+        self.stands(loader, batches)
+        self.stands(loader, batches)
         self.assertEqual(self.said(daemon, 2), [(2, fake.AHEAD), (1, 2)])
 
     def test_nothing_to_ask_for(self):
         """A script that keeps as many batches as leave no room to ask for more says that it stands still, once for a
         batch."""
-        daemon, loader, batches = self.begin(2, held_max=3, timeout=1, zero_copy=True)
+        daemon, loader, batches = self.begin(2, held_max=3, zero_copy=True)
         kept = []
         for _ in range(2):
             self.there(loader)
             kept.append(next(batches))  # the second with one more asked for
-        self.stands(batches)
-        self.stands(batches)
+        self.stands(loader, batches)
+        self.stands(loader, batches)
         self.assertEqual(self.said(daemon, 3), [(2, fake.AHEAD), (1, 2), (0, 1)])
         for batch in kept:
             batch.release()
