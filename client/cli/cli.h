@@ -20,6 +20,10 @@ enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CL
  * status, only when that failed. */
 int cli_exec(char **argv);
 
+/* cli_exec_compare becomes `python3 -m larder.compare` with the words of argv, which are those of `larder plan` and
+ * have --compare among them. It returns as cli_exec does. */
+int cli_exec_compare(char **argv);
+
 /* cli_say prints what was done: as_json, which it takes over, when json is true, else the text. It returns the exit
  * status. */
 int cli_say(bool json, json_t *as_json, const char *format, ...) __attribute__((format(printf, 3, 4)));

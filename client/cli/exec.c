@@ -1,22 +1,51 @@
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
 
+#define PATH_BYTES 4096
+
+static char name[] = "larderd";
+
+/* beside writes the path of the larderd beside this program, or nothing. */
+static bool beside(char path[PATH_BYTES])
+{
+    ssize_t len = readlink("/proc/self/exe", path, PATH_BYTES - sizeof name);
+    if (len <= 0)
+        return false;
+    path[len] = '\0';
+    char *slash = strrchr(path, '/');
+    strcpy(slash ? slash + 1 : path, name);
+    return true;
+}
+
+int cli_exec_compare(char **argv)
+{
+    static char python[] = "python3", module_option[] = "-m", module[] = "larder.compare";
+    char path[PATH_BYTES];
+    char *before[] = {python, module_option, module}; /* in place of this program's name, plan and --compare */
+    size_t at = 2;
+    while (strcmp(argv[at], "--compare") != 0)
+        at++;
+    memmove(argv + 3, argv + 2, (at - 2) * sizeof *argv);
+    memcpy(argv, before, sizeof before);
+    if (beside(path) && access(path, X_OK) == 0)
+        setenv("LARDERD", path, 0);
+    execvp(python, argv);
+    fprintf(stderr, "larder plan --compare: cannot run python3: %s\n", strerror(errno));
+    return CLI_FAILED;
+}
+
 int cli_exec(char **argv)
 {
-    static char name[] = "larderd";
-    char path[4096];
+    char path[PATH_BYTES];
     argv[0] = name;
-    ssize_t len = readlink("/proc/self/exe", path, sizeof path - sizeof name);
-    if (len > 0) {
-        path[len] = '\0';
-        char *slash = strrchr(path, '/');
-        strcpy(slash ? slash + 1 : path, name);
+    if (beside(path))
         execv(path, argv);
-    }
     execvp(name, argv);
     fprintf(stderr, "larder: cannot run larderd, neither beside larder nor from PATH: %s\n", strerror(errno));
     return CLI_FAILED;

@@ -28,7 +28,7 @@ static double part(double some, double all)
 static void print_head(void)
 {
     cells_left(stdout, "JOB", NAME_COLUMNS);
-    puts("  STATE        BEGAN                       LASTED   EPOCHS     SAMPLES  PER SEC  WAITED  SHARED    BAD");
+    puts("  STATE        BEGAN                       LASTED   EPOCHS     SAMPLES  PER SEC  WAITED  SHARING    BAD");
 }
 
 static void print_job(const json_t *job)
@@ -47,7 +47,7 @@ static void print_job(const json_t *job)
     snprintf(buf, sizeof buf, "%.0f%%", 100 * cells_field(job, "waited"));
     cells_right(stdout, buf, 6);
     snprintf(buf, sizeof buf, "%.0f%%", 100 * part(cells_field(job, "shared"), delivered));
-    cells_right(stdout, buf, 6);
+    cells_right(stdout, buf, 7);
     cells_right(stdout, cells_count(cells_field(job, "bad"), buf), 5);
     putchar('\n');
 }
@@ -90,7 +90,7 @@ static void print_stretch(double time_s, const struct stretch *sum)
     cells_right(stdout, buf, 6);
     cells_right(stdout, all >= WAITS ? causes[worst] : "-", 7);
     snprintf(buf, sizeof buf, "%.0f%%", 100 * part(sum->shared_per_s, sum->per_s));
-    cells_right(stdout, buf, 6);
+    cells_right(stdout, buf, 7);
     putchar('\n');
 }
 
@@ -108,7 +108,7 @@ static void print_curve(const json_t *history, const json_t *job)
     if (first >= end)
         return;
     size_t each = (end - first + ROWS_MAX - 1) / ROWS_MAX;
-    puts("  FROM       PER SEC   WAITS      FOR  SHARED");
+    puts("  FROM       PER SEC   WAITS      FOR  SHARING");
     for (size_t i = first; i < end; i += each) {
         struct stretch sum = stretch_of(job, i, i + each < end ? i + each : end);
         if (sum.known > 0)

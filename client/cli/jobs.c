@@ -101,8 +101,8 @@ void cli_jobs_print(const json_t *status, const json_t *before, bool color, FILE
     static const struct {
         const char *text;
         size_t width;
-    } heads[] = {{"RANKS", 5}, {"EPOCH", 7}, {"DONE", 5},   {"LEFT", 12}, {"PER SEC", 8},
-                 {"WAITS", 6}, {"FOR", 7},   {"SHARED", 7}, {"BAD", 5}};
+    } heads[] = {{"RANKS", 5}, {"EPOCH", 7}, {"DONE", 5},    {"LEFT", 12}, {"PER SEC", 8},
+                 {"WAITS", 6}, {"FOR", 7},   {"SHARING", 7}, {"BAD", 5}};
     const json_t *jobs = json_object_get(status, "jobs"), *job;
     double elapsed_s = cli_elapsed_s(status, before);
     size_t i;

@@ -135,6 +135,13 @@ static bool is_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+static bool has(char *const *words, const char *wanted)
+{
+    while (*words && strcmp(*words, wanted) != 0)
+        words++;
+    return *words;
+}
+
 int main(int argc, char **argv)
 {
     struct cli_line line;
@@ -157,5 +164,7 @@ int main(int argc, char **argv)
     int wrong = cli_line_read(commands, n_commands, argv, &line, &rest);
     if (wrong)
         return wrong;
-    return line.command->run ? line.command->run(&line) : cli_exec(rest);
+    if (line.command->run)
+        return line.command->run(&line);
+    return strcmp(line.command->name, "plan") == 0 && has(rest, "--compare") ? cli_exec_compare(rest) : cli_exec(rest);
 }

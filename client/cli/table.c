@@ -151,8 +151,8 @@ static const json_t *same_job(const json_t *before, const json_t *job)
 }
 
 /* The columns after the name, and what they take with the gaps before them. The dataset gets what is left. */
-enum { EPOCH = 6, DONE = 4, OF = 9, RATE = 7, WAITED = 5, READY = 5, HELD = 4, SHARED = 6, BAD = 4, CELLS = 9 };
-#define NUMBERS_COLUMNS (EPOCH + DONE + OF + RATE + WAITED + READY + HELD + SHARED + BAD + 2 * CELLS)
+enum { EPOCH = 6, DONE = 4, OF = 9, RATE = 7, WAITED = 5, READY = 5, HELD = 4, SHARING = 7, BAD = 4, CELLS = 9 };
+#define NUMBERS_COLUMNS (EPOCH + DONE + OF + RATE + WAITED + READY + HELD + SHARING + BAD + 2 * CELLS)
 
 static void print_progress(const json_t *job, FILE *out)
 {
@@ -185,7 +185,7 @@ static void print_job(const json_t *job, const json_t *before, double elapsed_s,
     snprintf(buf, sizeof buf, "%.0f", queues.leased);
     cells_right(out, buf, HELD);
     snprintf(buf, sizeof buf, "%.0f%%", delivered > 0 ? 100 * cells_field(job, "shared") / delivered : 0);
-    cells_right(out, buf, SHARED);
+    cells_right(out, buf, SHARING);
     cells_right(out, cells_count(cells_field(job, "bad_samples"), buf), BAD);
     size_t left = TABLE_COLUMNS - NUMBERS_COLUMNS - 2 - name_columns;
     fprintf(out, "  %s\n", cells_printable(json_object_get(job, "dataset"), left, buf));
@@ -196,8 +196,8 @@ static void print_heads(size_t name_columns, FILE *out)
     static const struct {
         const char *text;
         size_t width;
-    } heads[CELLS] = {{"EPOCH", EPOCH}, {"DONE", DONE}, {"SAMPLES", OF},    {"PER SEC", RATE}, {"WAITS", WAITED},
-                      {"READY", READY}, {"HELD", HELD}, {"SHARED", SHARED}, {"BAD", BAD}};
+    } heads[CELLS] = {{"EPOCH", EPOCH}, {"DONE", DONE}, {"SAMPLES", OF},      {"PER SEC", RATE}, {"WAITS", WAITED},
+                      {"READY", READY}, {"HELD", HELD}, {"SHARING", SHARING}, {"BAD", BAD}};
     cells_left(out, "JOB", name_columns);
     for (size_t i = 0; i < CELLS; i++)
         cells_right(out, heads[i].text, heads[i].width);

@@ -43,7 +43,8 @@ LEFT_OUT = re.compile(r"client/python/(?!larder/_version\.py)|(.*/)?__pycache__/
 EARLIEST = 315532800  # zip files know no time before 1980
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# `larder` and `larderd` in PATH. They do not import the package, which would import NumPy.
+# `larder` and `larderd` in PATH. They do not import the package, which would import NumPy. `larder plan --compare` runs
+# this Python.
 SCRIPT = """#!python
 import importlib.util
 import os
@@ -51,6 +52,7 @@ import sys
 
 folder = importlib.util.find_spec("larder").submodule_search_locations[0]
 program = os.path.join(folder, "bin", "{name}")
+os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", os.defpath)
 os.execv(program, [program] + sys.argv[1:])
 """
 

@@ -25,7 +25,10 @@ static const char plan_usage[] =
     "  --storage FOLDER  of the disk where a storage class would lie: it is measured; default: 500 MB/s are assumed\n"
     "  --config FILE     larderd's configuration; default: what larderd takes without one\n"
     "  --warm            leave the files in the page cache where they are there: they will be in training too\n"
-    "  --json            instead of a text\n";
+    "  --json            instead of a text\n"
+    "\n"
+    "larder plan FOLDER --compare measures torch's DataLoader and Larder with the images of FOLDER, and says both. It\n"
+    "needs the Python package, torch and torchvision, and has options of its own: larder plan --compare --help\n";
 
 static bool wrong(const char *option, const char *text, const char *wanted)
 {

@@ -1,6 +1,6 @@
 """What several trainings cost with torch's DataLoader, and with one larderd, on this machine and these images.
 
-    python3 -m larder.compare FOLDER [--jobs 4] [--epochs 2] [--images 1000] [--compose MODULE:NAME] [--json]
+    larder plan FOLDER --compare [--jobs 4] [--epochs 2] [--images 1000] [--compose MODULE:NAME] [--json]
 
 Both read the same images with the same transforms, and do nothing with the batches. The DataLoader is torch's with two
 worker processes over torchvision's ImageFolder. Larder is a daemon of its own, which ends with this program, with one
@@ -25,7 +25,7 @@ PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def main(words=None):
-    parser = argparse.ArgumentParser(prog="python3 -m larder.compare", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="larder plan --compare", description=__doc__.splitlines()[0])
     parser.add_argument("folder", help="one folder a class, as torchvision's ImageFolder reads it")
     parser.add_argument("--jobs", type=int, default=4, help="trainings side by side, 1 to 64 (4)")
     parser.add_argument("--epochs", type=int, default=2, help="of each (2)")

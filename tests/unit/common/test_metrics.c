@@ -59,17 +59,16 @@ static void has_sound_table(void **state)
 static void groups_values(void **state)
 {
     (void)state;
-    metrics_put(metrics, METRIC_JOB_WAIT, 0.25, (const char *const[]){"b", "0"});
+    metrics_put(metrics, METRIC_JOB_BATCHES, 0.25, (const char *const[]){"b", "0"});
     metrics_put(metrics, METRIC_JOBS, 2, NULL);
-    metrics_put(metrics, METRIC_JOB_WAIT, 1e300, (const char *const[]){"a", "1"});
-    assert_rendered(
-        "# HELP larder_jobs Registered jobs.\n"
-        "# TYPE larder_jobs gauge\n"
-        "larder_jobs 2\n"
-        "# HELP larder_job_wait_seconds_total Time a queue's client had asked for a batch and none was ready.\n"
-        "# TYPE larder_job_wait_seconds_total counter\n"
-        "larder_job_wait_seconds_total{job=\"b\",rank=\"0\"} 0.25\n"
-        "larder_job_wait_seconds_total{job=\"a\",rank=\"1\"} 1.0000000000000001e+300\n");
+    metrics_put(metrics, METRIC_JOB_BATCHES, 1e300, (const char *const[]){"a", "1"});
+    assert_rendered("# HELP larder_jobs Registered jobs.\n"
+                    "# TYPE larder_jobs gauge\n"
+                    "larder_jobs 2\n"
+                    "# HELP larder_job_batches_delivered_total Batches delivered to a job's queue.\n"
+                    "# TYPE larder_job_batches_delivered_total counter\n"
+                    "larder_job_batches_delivered_total{job=\"b\",rank=\"0\"} 0.25\n"
+                    "larder_job_batches_delivered_total{job=\"a\",rank=\"1\"} 1.0000000000000001e+300\n");
 }
 
 /* A job's name may hold anything: quotes, backslashes and line breaks are escaped, and what is not UTF-8 is
@@ -90,7 +89,7 @@ static void escapes_labels(void **state)
         {"\xed\xa0\x80", "???"},      /* a surrogate */
         {"\xf4\x90\x80\x80", "????"}, /* beyond U+10FFFF */
     };
-    char wanted[2048] = "# HELP larder_job_epoch The epoch a job is in, from 0.\n# TYPE larder_job_epoch gauge\n";
+    char wanted[2048] = "# HELP larder_job_epoch The epoch that a job is in, from 0.\n# TYPE larder_job_epoch gauge\n";
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t len = strlen(wanted);
         metrics_put(metrics, METRIC_JOB_EPOCH, (double)i, &names[i][0]);

@@ -1,8 +1,9 @@
-"""`python3 -m larder.compare` trains on both sides what it says, counts what they cost, and says what jobs save.
+"""`larder plan --compare` trains on both sides what it says, counts what they cost, and says what jobs save.
 Figures of time are not held against anything: only counts, and what follows from them."""
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -18,9 +19,15 @@ from larder import compare  # noqa: E402
 
 class Compare(Case):
     def compared(self, *words, path=PACKAGE):
-        return subprocess.run([sys.executable, "-B", "-m", "larder.compare", tree(60), *words], text=True,
-                              env=dict(os.environ, PYTHONPATH=path, LARDERD=os.path.join(BIN, "larderd"),
-                                       PYTHONDONTWRITEBYTECODE="1"), cwd=self.folder,
+        python = os.path.join(self.folder, "python3")
+        if not os.path.lexists(python):
+            with open(python, "w", encoding="utf-8") as file:
+                file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -B "$@"\n')
+            os.chmod(python, 0o755)
+        env = {name: value for name, value in os.environ.items() if name != "LARDERD"}
+        env.update(PYTHONPATH=path, PATH=self.folder + os.pathsep + os.environ["PATH"])
+        return subprocess.run([os.path.join(BIN, "larder"), "plan", tree(60), "--compare", *words], text=True,
+                              env=env, cwd=self.folder,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300 * SLOW)
 
     def test_counts(self):

@@ -99,18 +99,6 @@ class Dashboards(Case):
                 self.assertLessEqual(set(re.findall(r"\{\{\s*(\w+)\s*\}\}", legend)), known, panel["title"])
         self.assertEqual(sorted(types - named[GUIDE]), [])
 
-    def test_table(self):
-        """The guide has each metric of the daemon's table, with the labels that it has there, and no other."""
-        table, guide = {}, {}
-        for entry in re.split(r"^METRIC\(", text_of(os.path.join(SOURCE, "common", "metrics_table.h")),
-                              flags=re.MULTILINE)[1:]:
-            texts = re.findall(r'"((?:[^"\\]|\\.)*)"', re.sub(r'"\s*"', "", entry))
-            table[texts[0]] = texts[2:]
-        for names, labels in re.findall(r"^\| (`larder_[^|]+) \|([^|]*)\|", text_of(GUIDE), re.MULTILINE):
-            guide.update({name: re.findall(r"`(\w+)`", labels) for name in re.findall(r"`(\w+)`", names)})
-        self.assertGreater(len(table), 80)
-        self.assertEqual(guide, table)
-
     def test_dashboard_is_whole(self):
         """Panels have numbers of their own, a title, a source to be chosen, and a place that no other has; each query
         is limited to the chosen daemons."""

@@ -58,7 +58,7 @@ class History(Case):
         return False
 
     def shares(self):
-        """What `larder jobs` has under SHARED."""
+        """What `larder jobs` has under SHARING."""
         return re.findall(r" (\d+)% +0$", self.larder("jobs").stdout, re.MULTILINE)
 
     def kinds(self, history, job):
@@ -126,9 +126,9 @@ class History(Case):
         for giver, taker, samples in self.history()["gave"]:
             self.assertTrue(giver in {0, *ids.values()} and taker in ids.values() and giver != taker and samples > 0)
         lines = self.larder("history", "a").stdout.splitlines()
-        self.assertEqual(lines[0].split(), "JOB STATE BEGAN LASTED EPOCHS SAMPLES PER SEC WAITED SHARED BAD".split())
+        self.assertEqual(lines[0].split(), "JOB STATE BEGAN LASTED EPOCHS SAMPLES PER SEC WAITED SHARING BAD".split())
         self.assertRegex(lines[1], r"^a +running +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} ")
-        self.assertEqual(lines[2].split(), "FROM PER SEC WAITS FOR SHARED".split())
+        self.assertEqual(lines[2].split(), "FROM PER SEC WAITS FOR SHARING".split())
         self.assertRegex(lines[-1], r"^  \d\d:\d\d:\d\d  came$")
         self.assertGreater(self.server.status()["memory"]["history"]["budget_bytes"], 1 << 20)
         self.assertLess(self.server.status()["memory"]["history"]["budget_bytes"], 16 << 20)
