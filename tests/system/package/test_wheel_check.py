@@ -98,6 +98,19 @@ class Check(unittest.TestCase):
         self.assertIn("BUNDLED.json does not list larderd.libs/libextra.so.2", told)
         self.assertIn("BUNDLED.json lists libgone.so.3, which is not in the wheel", told)
 
+    def test_mathematics(self):
+        """A daemon that has some of the functions it computes with from the compiler is named, and which they are."""
+        name = NAME.replace("2_28", "2_40")
+        functions = ("cos", "exp", "log", "pow", "sin")
+        code = "".join(f"double {function}(double);\n" for function in functions)
+        code += "float expf(float);\ndouble shared(double x) {"
+        rest = " return " + " + ".join(f"{function}(x)" for function in functions) + "; }"
+        words = ("-fno-builtin", "-Wl,--no-as-needed", "-lm")
+        self.files["larder/bin/larderd"] = self.compile(code + "x += expf(x);" + rest, *words)
+        self.assertEqual(self.faults(name), [])
+        self.files["larder/bin/larderd"] = self.compile(code + rest, *words)
+        self.assertEqual(self.faults(name), ["larder/bin/larderd computes expf itself, not with the C library"])
+
     def test_licences(self):
         """A licence that may not be there, an LGPL part without a library of its own, and one that the metadata does
         not name are told."""

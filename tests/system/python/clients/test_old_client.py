@@ -1,9 +1,9 @@
-"""Clients of older releases with this daemon: each gets what it asked for. Of version 4 with that release's package,
-of later versions with a client of raw bytes. And a client of a release to come, which this daemon does not know: it is
-told so.
+"""Clients of older releases with this daemon: each gets what it asked for. Of version 4, and of the version before
+this one, with the packages of those days; of all versions with a client of raw bytes. And a client of a release to
+come, which this daemon does not know: it is told so.
 
-larder-wire4.zip holds that release's package: `git archive RELEASE client/python/larder`, with the package's folder at
-the root of the zip, so that a Python whose path has the zip imports it.
+larder-wireN.zip holds what a script imports of the package that spoke version N, with the package's folder at the root
+of the zip, so that a Python whose path has the zip imports it.
 """
 
 import os
@@ -18,7 +18,7 @@ import raw
 import system
 from system import HERE, PACKAGE, SLOW, Case, files_of, main, tree, until
 
-OLD = os.path.join(HERE, "larder-wire4.zip")
+OLD, LAST = (os.path.join(HERE, f"larder-wire{version}.zip") for version in (4, 9))
 
 
 class OldClient(Case):
@@ -30,18 +30,20 @@ class OldClient(Case):
         for script in scripts:
             self.assertEqual(script.wait(), 0, (script.end, script.errors))
 
-    def test_it_is_the_old_one(self):
-        """The zip's package is imported, and speaks version 4."""
+    def test_they_are_the_old_ones(self):
+        """The zips' packages are imported, and speak versions 4 and 9."""
         code = "from larder import _wire; print(_wire.__file__, _wire.VERSION)"
-        out = subprocess.run([sys.executable, "-B", "-c", code], env=dict(os.environ, PYTHONPATH=OLD),
-                             stdout=subprocess.PIPE, check=True, text=True).stdout
-        self.assertEqual(out.split(), [os.path.join(OLD, "larder", "_wire.py"), "4"])
+        for package, version in ((OLD, "4"), (LAST, "9")):
+            out = subprocess.run([sys.executable, "-B", "-c", code], env=dict(os.environ, PYTHONPATH=package),
+                                 stdout=subprocess.PIPE, check=True, text=True).stdout
+            self.assertEqual(out.split(), [os.path.join(package, "larder", "_wire.py"), version])
 
     def test_epochs(self):
         """Two epochs, copied and as zero-copy views, beside a client of this release: each sample comes once in
         each epoch."""
         daemon, folder = self.daemon(), tree(203)
         scripts = [self.old(daemon, folder), self.old(daemon, folder, hold=2, prefetch=3),
+                   self.old(daemon, folder, hold=2, prefetch=3, package=LAST),
                    self.script(daemon, dataset=folder, pipeline=system.PIPELINE, batch_size=16, epochs=2)]
         self.finish(*scripts)
         for script in scripts:
@@ -52,17 +54,20 @@ class OldClient(Case):
         daemon, folder = self.daemon(), tree(203)
         part = self.old(daemon, folder, subset={"range": [20, 90]})
         strict = self.old(daemon, folder, shuffle="strict", seed=3)
+        last = self.old(daemon, folder, shuffle="strict", seed=3, package=LAST)
         new = self.script(daemon, dataset=folder, pipeline=system.PIPELINE, batch_size=16, epochs=2, shuffle="strict",
                           seed=3)
-        self.finish(part, strict, new)
+        self.finish(part, strict, last, new)
         self.assertEqual(part.epochs(), [list(range(20, 90))] * 2)
-        self.assertEqual([batch[1:] for batch in strict.batches], [batch[1:] for batch in new.batches])
+        for script in (strict, last):
+            self.assertEqual([batch[1:] for batch in script.batches], [batch[1:] for batch in new.batches])
 
     def test_ranks(self):
-        """Three ranks, the last of this release, share each epoch: every sample once, and a repeat to fill up."""
+        """Three ranks, each of another release, share each epoch: every sample once, and a repeat to fill up."""
         daemon, folder = self.daemon(), tree(203)
         options = {"name": "train", "world_size": 3}
-        scripts = [self.old(daemon, folder, rank=0, **options), self.old(daemon, folder, rank=1, **options),
+        scripts = [self.old(daemon, folder, rank=0, **options),
+                   self.old(daemon, folder, rank=1, package=LAST, **options),
                    self.script(daemon, dataset=folder, pipeline=system.PIPELINE, batch_size=16, epochs=2, rank=2,
                                timeout=60 * SLOW, **options)]
         self.finish(*scripts)
