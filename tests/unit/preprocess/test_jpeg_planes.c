@@ -122,6 +122,29 @@ static void test_made_of_any(void **state)
     }
 }
 
+/* Proves: the same of a JPEG whose blocks outside of the image are not what libjpeg would write there. */
+static void test_cut(void **state)
+{
+    (void)state;
+    uint8_t *pixels = picture(64, 48, 3, 1);
+    struct encoded jpeg = encode_jpeg(pixels, 64, 48, &(struct jpeg_form){3, 2, 2, false, 90, 0, 0});
+    size_t at = 2;
+    while (jpeg.data[at + 1] != 0xc0)
+        at += 2 + ((size_t)jpeg.data[at + 2] << 8 | jpeg.data[at + 3]);
+    jpeg.data[at + 6] -= 9; /* the height, which leaves the number of MCUs as it is, and so does the width */
+    jpeg.data[at + 8] -= 12;
+    struct encoded marked = rewrite(&jpeg), planes = make_planes(&jpeg), again = make_planes(&marked);
+    assert_non_null(planes.data);
+    assert_int_equal(planes.len_bytes, again.len_bytes);
+    assert_memory_equal(planes.data, again.data, again.len_bytes);
+    compare(&jpeg, &planes, center_crop(52, 39), "cut");
+    encoded_free(&again);
+    encoded_free(&planes);
+    encoded_free(&marked);
+    encoded_free(&jpeg);
+    free(pixels);
+}
+
 /* Proves: what cannot be in planes is said to be so: CMYK, no JPEG, a part of one. */
 static void test_refused(void **state)
 {
@@ -198,10 +221,8 @@ int main(int argc, char **argv)
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_made_of_any),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_forms),   cmocka_unit_test(test_made_of_any), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_damaged),
     };
     return cmocka_run_group_tests(tests, prepare_begin, prepare_end);
 }
