@@ -61,6 +61,12 @@ the command line tool, the C library with its headers and the Python package.")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "python3 (>= 3.9), python3-numpy")
+if(LARDER_CURL_LOADED) # no program is linked with it, so dpkg-shlibdeps does not see it
+    file(REAL_PATH ${LARDER_CURL_LOADED} library)
+    execute_process(COMMAND dpkg-query -S ${library} OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCH "^[^:]+" curl_package "${said}")
+    string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", ${curl_package} (>= 7.87)")
+endif()
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${configs}/debian/conffiles ${configs}/debian/postinst ${configs}/debian/prerm
     ${configs}/debian/postrm)

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 #include "common/check.h"
-#include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rewrite.h"
 
 int command_file_read(const char *path, struct command_file *out, struct error *err)
@@ -106,15 +105,8 @@ static uint8_t *mark(const struct command_file *file, uint32_t interval, size_t 
 
 static uint8_t *in_planes(const struct command_file *file, uint32_t interval, size_t *new_bytes)
 {
-    size_t marked_bytes = 0;
-    uint8_t *marked = mark(file, interval, &marked_bytes);
-    uint8_t *planes = marked ? jpeg_planes_make(marked, marked_bytes, new_bytes) : NULL;
-    if (!planes) {
-        *new_bytes = marked_bytes;
-        return marked;
-    }
-    free(marked);
-    return planes;
+    uint8_t *planes = jpeg_rewrite_in_planes(file->data, file->len_bytes, new_bytes);
+    return planes ? planes : mark(file, interval, new_bytes);
 }
 
 struct command_files command_files_mark(const struct command_files *files, uint32_t interval)

@@ -29,7 +29,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *arg)
         return refuse(call, LARDER_ELIMIT);
     if (call->take) {
         long status = 0;
-        curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+        curl.easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
         int rc = call->take(call->arg, (int)status, data, len_bytes);
         if (rc)
             return refuse(call, rc);
@@ -63,22 +63,22 @@ static int check_url(const struct net_request *request, struct error *err)
 
 static bool set_tls(CURL *easy, const struct net_tls *tls)
 {
-    bool ok = curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3) == CURLE_OK &&
-              curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK &&
-              curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, tls->check_names ? 2L : 0L) == CURLE_OK &&
-              curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca) == CURLE_OK;
+    bool ok = curl.easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3) == CURLE_OK &&
+              curl.easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK &&
+              curl.easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, tls->check_names ? 2L : 0L) == CURLE_OK &&
+              curl.easy_setopt(easy, CURLOPT_CAINFO, tls->ca) == CURLE_OK;
     /* The machine's own folder of authorities would be believed as well. Libraries without such a folder refuse the
      * option, which is as good. */
-    curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    curl.easy_setopt(easy, CURLOPT_CAPATH, NULL);
     if (ok && tls->cert)
-        ok = curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->cert) == CURLE_OK &&
-             curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key) == CURLE_OK;
+        ok = curl.easy_setopt(easy, CURLOPT_SSLCERT, tls->cert) == CURLE_OK &&
+             curl.easy_setopt(easy, CURLOPT_SSLKEY, tls->key) == CURLE_OK;
     return ok;
 }
 
 static bool add_header(struct call *call, const char *line)
 {
-    struct curl_slist *longer = curl_slist_append(call->headers, line);
+    struct curl_slist *longer = curl.slist_append(call->headers, line);
     if (longer)
         call->headers = longer;
     return longer != NULL;
@@ -90,44 +90,44 @@ static bool set_headers(struct call *call, const struct net_request *request)
     bool ok = add_header(call, "Expect:") && add_header(call, "Accept:");
     for (size_t i = 0; ok && i < NET_HEADERS_MAX && request->headers[i]; i++)
         ok = add_header(call, request->headers[i]);
-    return ok && curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers) == CURLE_OK;
+    return ok && curl.easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers) == CURLE_OK;
 }
 
 static bool set_body(CURL *easy, const struct net_request *request)
 {
     if (!request->body)
-        return curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L) == CURLE_OK;
-    return curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_bytes) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body) == CURLE_OK;
+        return curl.easy_setopt(easy, CURLOPT_HTTPGET, 1L) == CURLE_OK;
+    return curl.easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_bytes) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_POSTFIELDS, request->body) == CURLE_OK;
 }
 
 /* QUICK_EXIT: a request that ends while its name is looked up leaves the lookup alone, else all would wait for it. */
 static bool set_connection(CURL *easy, const struct net_request *request)
 {
     long connect_ms = request->connect_ms ? (long)request->connect_ms : CONNECT_MS;
-    return curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_NOPROXY, "*") == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, request->fresh ? 1L : 0L) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_ms) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, BUFFER_BYTES) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_EVERY_S) == CURLE_OK;
+    return curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_NOPROXY, "*") == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_FRESH_CONNECT, request->fresh ? 1L : 0L) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_ms) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_BUFFERSIZE, BUFFER_BYTES) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_EVERY_S) == CURLE_OK;
 }
 
 static bool set_callbacks(struct call *call)
 {
     CURL *easy = call->easy;
-    return curl_easy_setopt(easy, CURLOPT_PRIVATE, call) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->why) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_WRITEDATA, call) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_HEADERDATA, call) == CURLE_OK;
+    return curl.easy_setopt(easy, CURLOPT_PRIVATE, call) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, call->why) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_WRITEDATA, call) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
+           curl.easy_setopt(easy, CURLOPT_HEADERDATA, call) == CURLE_OK;
 }
 
 int call_create(const struct net_request *request, uint64_t now_ns, struct call **out, struct error *err)
@@ -137,7 +137,7 @@ int call_create(const struct net_request *request, uint64_t now_ns, struct call 
         return rc;
     struct call *call = xcalloc(1, sizeof *call);
     *call = (struct call){.url = xstrdup(request->url),
-                          .easy = curl_easy_init(),
+                          .easy = curl.easy_init(),
                           .done = request->done,
                           .take = request->take,
                           .arg = request->arg,
@@ -153,7 +153,7 @@ int call_create(const struct net_request *request, uint64_t now_ns, struct call 
         call_destroy(call);
         return error_set(err, LARDER_ENOMEM, "%s: libcurl has no memory for a request", request->url);
     }
-    CURLcode url = curl_easy_setopt(call->easy, CURLOPT_URL, request->url);
+    CURLcode url = curl.easy_setopt(call->easy, CURLOPT_URL, request->url);
     if (url != CURLE_OK || (request->tls && !set_tls(call->easy, request->tls))) {
         call_destroy(call);
         return error_set(err, LARDER_EINVAL, "%s: libcurl cannot do TLS 1.3, or refuses the URL", request->url);
@@ -165,8 +165,8 @@ int call_create(const struct net_request *request, uint64_t now_ns, struct call 
 void call_destroy(struct call *call)
 {
     if (call->easy)
-        curl_easy_cleanup(call->easy);
-    curl_slist_free_all(call->headers);
+        curl.easy_cleanup(call->easy);
+    curl.slist_free_all(call->headers);
     free(call->url);
     free(call);
 }
@@ -176,8 +176,8 @@ uint64_t call_look(struct call *call, uint64_t now_ns)
     if (!call->easy || call->stall_ns == 0)
         return call->deadline_ns;
     curl_off_t up = 0, down = 0;
-    curl_easy_getinfo(call->easy, CURLINFO_SIZE_UPLOAD_T, &up);
-    curl_easy_getinfo(call->easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
+    curl.easy_getinfo(call->easy, CURLINFO_SIZE_UPLOAD_T, &up);
+    curl.easy_getinfo(call->easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
     uint64_t bytes = (uint64_t)up + (uint64_t)down + call->header_bytes;
     if (bytes != call->moved_bytes) {
         call->moved_bytes = bytes;
@@ -192,7 +192,7 @@ void call_finish(struct call *call, int code, const char *text)
     char full[ERROR_TEXT_MAX];
     long status = 0;
     if (call->easy)
-        curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+        curl.easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
     snprintf(full, sizeof full, "%s: %s", call->url ? call->url : "an alarm", text ? text : larder_err_name(code));
     struct net_result result = {code, (int)status, call->len_bytes, full};
     call->done(call->arg, &result);

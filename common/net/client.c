@@ -31,12 +31,6 @@ struct net_client {
     struct call_list calls; /* the thread's own */
 };
 
-/* Initialising libcurl is once for a process, and never undone: other libraries of the process may use it. */
-static void init_curl(void)
-{
-    CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
-}
-
 /* Alarms are counted apart: a client that is full of requests can still wait for its time to ask again. */
 static uint32_t *count_of(struct net_client *client, const struct call *call)
 {
@@ -47,7 +41,7 @@ static void forget(struct net_client *client, struct call *call)
 {
     TAILQ_REMOVE(&client->calls, call, link);
     if (call->easy)
-        curl_multi_remove_handle(client->multi, call->easy);
+        curl.multi_remove_handle(client->multi, call->easy);
     pthread_mutex_lock(&client->lock);
     (*count_of(client, call))--;
     pthread_mutex_unlock(&client->lock);
@@ -67,7 +61,7 @@ static void adopt(struct net_client *client, struct call_list *arrived)
     while ((call = TAILQ_FIRST(arrived))) {
         TAILQ_REMOVE(arrived, call, link);
         TAILQ_INSERT_TAIL(&client->calls, call, link);
-        if (call->easy && curl_multi_add_handle(client->multi, call->easy) != CURLM_OK)
+        if (call->easy && curl.multi_add_handle(client->multi, call->easy) != CURLM_OK)
             finish(client, call, LARDER_ENOMEM, "libcurl has no memory for a request");
     }
 }
@@ -106,13 +100,13 @@ static void take_results(struct net_client *client)
 {
     CURLMsg *message;
     int left;
-    while ((message = curl_multi_info_read(client->multi, &left))) {
+    while ((message = curl.multi_info_read(client->multi, &left))) {
         if (message->msg != CURLMSG_DONE)
             continue;
         CURLcode result = message->data.result; /* libcurl owns the message: it goes with the handle */
         struct call *call = NULL;
-        CHECK(curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call) == CURLE_OK && call);
-        finish(client, call, call_code(call, result), call->why[0] ? call->why : curl_easy_strerror(result));
+        CHECK(curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call) == CURLE_OK && call);
+        finish(client, call, call_code(call, result), call->why[0] ? call->why : curl.easy_strerror(result));
     }
 }
 
@@ -151,10 +145,10 @@ static void *run(void *arg)
     struct net_client *client = arg;
     int running;
     while (take_orders(client)) {
-        CHECK(curl_multi_perform(client->multi, &running) == CURLM_OK);
+        CHECK(curl.multi_perform(client->multi, &running) == CURLM_OK);
         take_results(client);
         int ms = wait_ms(look_at_all(client));
-        CHECK(curl_multi_poll(client->multi, NULL, 0, ms, NULL) == CURLM_OK);
+        CHECK(curl.multi_poll(client->multi, NULL, 0, ms, NULL) == CURLM_OK);
     }
     struct call *call;
     while ((call = TAILQ_FIRST(&client->calls)))
@@ -177,7 +171,7 @@ static int order(struct net_client *client, struct call *call, uint64_t *ticket)
     }
     pthread_mutex_unlock(&client->lock);
     if (rc == 0)
-        curl_multi_wakeup(client->multi);
+        curl.multi_wakeup(client->multi);
     else
         call_destroy(call);
     return rc;
@@ -215,32 +209,32 @@ void net_cancel(struct net_client *client, uint64_t ticket)
     client->cancels = xgrow(client->cancels, sizeof *client->cancels, &client->cancels_cap, client->n_cancels + 1);
     client->cancels[client->n_cancels++] = ticket;
     pthread_mutex_unlock(&client->lock);
-    curl_multi_wakeup(client->multi);
+    curl.multi_wakeup(client->multi);
 }
 
 /* ── life ── */
 
 int net_client_start(uint32_t peer_connections, struct net_client **out, struct error *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, init_curl);
+    int rc = net_curl_load(err);
+    if (rc)
+        return rc;
     struct net_client *client = xcalloc(1, sizeof *client);
     client->magic = CLIENT_MAGIC;
     TAILQ_INIT(&client->arrived);
     TAILQ_INIT(&client->calls);
     pthread_mutex_init(&client->lock, NULL);
-    client->multi = curl_multi_init();
-    int rc = 0;
+    client->multi = curl.multi_init();
     if (!client->multi ||
-        curl_multi_setopt(client->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)peer_connections) != CURLM_OK ||
-        curl_multi_setopt(client->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, CONNECTIONS_MAX) != CURLM_OK ||
-        curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, CONNECTIONS_MAX) != CURLM_OK)
+        curl.multi_setopt(client->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)peer_connections) != CURLM_OK ||
+        curl.multi_setopt(client->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, CONNECTIONS_MAX) != CURLM_OK ||
+        curl.multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, CONNECTIONS_MAX) != CURLM_OK)
         rc = error_set(err, LARDER_ENOMEM, "libcurl has no memory for a client");
     else if (thread_start(&client->thread, "network", run, client) != 0)
         rc = error_set(err, LARDER_ELIMIT, "no thread for the network's client: raise the limit of threads");
     if (rc) {
         if (client->multi)
-            curl_multi_cleanup(client->multi);
+            curl.multi_cleanup(client->multi);
         pthread_mutex_destroy(&client->lock);
         free(client);
         return rc;
@@ -257,9 +251,9 @@ void net_client_stop(struct net_client *client)
     pthread_mutex_lock(&client->lock);
     client->stopping = true;
     pthread_mutex_unlock(&client->lock);
-    curl_multi_wakeup(client->multi);
+    curl.multi_wakeup(client->multi);
     pthread_join(client->thread, NULL);
-    curl_multi_cleanup(client->multi);
+    curl.multi_cleanup(client->multi);
     pthread_mutex_destroy(&client->lock);
     free(client->cancels);
     client->magic = 0;

@@ -1,4 +1,4 @@
-/* client.h: asks other machines over HTTP/1.1, plain or over TLS 1.3. The only place that knows libcurl.
+/* client.h: asks other machines over HTTP/1.1, plain or over TLS 1.3.
  *
  * A client is one thread, in which libcurl moves the bytes of all requests. Any thread may submit and cancel; neither
  * waits for the network. Every request that was accepted ends with exactly one call of its `done`.
@@ -62,7 +62,7 @@ struct net_request {
 struct net_client;
 
 /* net_client_start starts a client with at most peer_connections connections to one host and port. net_client_stop ends
- * it. LARDER_ENOMEM, LARDER_ELIMIT (no thread). */
+ * it. LARDER_ENOENT: libcurl is not installed. LARDER_ENOMEM, LARDER_ELIMIT (no thread). */
 int net_client_start(uint32_t peer_connections, struct net_client **out, struct error *err);
 /* net_client_stop ends all requests with LARDER_EEND, then the thread, and frees the client. When it returns no
  * callback runs any more, and none will. Accepts NULL. */

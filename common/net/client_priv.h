@@ -2,10 +2,10 @@
 #ifndef LARDER_COMMON_NET_CLIENT_PRIV_H
 #define LARDER_COMMON_NET_CLIENT_PRIV_H
 
-#include <curl/curl.h>
 #include <sys/queue.h>
 
 #include "common/net/client.h"
+#include "common/net/curl.h"
 
 /* A request, or an alarm, which has no easy handle. The thread that submits makes it; from then on it is the client's
  * thread's. */

@@ -5,7 +5,8 @@
  * libjpeg reads that, and makes the pixels. The rows of MCUs are cut into segments of a few MCUs, each of which can be
  * read by itself. Their lengths stand in front of them, so a rectangle's segments are found without a search.
  *
- * No other program reads this, so it is only a store's, and jpeg_rewrite gives the JPEG back. */
+ * No other program reads this, so it is only a store's. jpeg_rewrite_in_planes makes one, and
+ * jpeg_rewrite gives the JPEG back. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_PLANES_H
 #define LARDER_PREPROCESS_DECODE_JPEG_PLANES_H
 
@@ -18,12 +19,22 @@
 
 #include "preprocess/decode/planes_file.h"
 
-/* jpeg_planes_is says whether bytes begin as jpeg_planes_make writes them. */
+/* jpeg_planes_is says whether bytes begin as jpeg_planes_write writes them. */
 bool jpeg_planes_is(const uint8_t *bytes, size_t len_bytes);
 
-/* jpeg_planes_make returns new bytes, which the caller frees, and their length, for a JPEG that jpeg_rewrite or
- * jpeg_write made with restart markers. The same JPEG gives the same bytes. NULL: it cannot be written so, or there is
- * no memory. */
-uint8_t *jpeg_planes_make(const uint8_t *jpeg, size_t len_bytes, size_t *new_bytes);
+/* What is written. The caller frees the bytes, after an error too. */
+struct jpeg_planes {
+    uint8_t *bytes;
+    size_t len_bytes, cap_bytes;
+};
+
+/* jpeg_planes_fit says whether a JPEG, whose header was read, has components that planes are for. */
+bool jpeg_planes_fit(const struct jpeg_decompress_struct *from);
+/* jpeg_planes_write writes coefficients, as those of jpeg_read_coefficients, in segments of PLANES_INTERVAL_MAX MCUs,
+ * or of a row if it has fewer. The blocks outside of the image are changed to what libjpeg writes of them. `header` is,
+ * from SOI to SOS, that of the JPEG with a restart marker after each segment that libjpeg would write. A coefficient
+ * that is too large for a baseline JPEG, and other errors, leave through from's error_exit. */
+void jpeg_planes_write(struct jpeg_decompress_struct *from, jvirt_barray_ptr *coefficients, const uint8_t *header,
+                       size_t header_bytes, struct jpeg_planes *made);
 
 #endif

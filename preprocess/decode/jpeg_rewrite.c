@@ -1,6 +1,6 @@
-/* jpeg_rewrite.c: libjpeg writes the coefficients, and reads those that jpeg_whole.h cannot. It reports errors by
- * calling error_exit, which jumps back to jpeg_rewrite. A warning is an error here, because it means that coefficients
- * are missing or made up. */
+/* jpeg_rewrite.c: libjpeg writes the coefficients, or no more than the header if planes are written, and reads those
+ * that jpeg_whole.h cannot. It reports errors by calling error_exit, which jumps back to `finish`. A warning is an
+ * error here, because it means that coefficients are missing or made up. */
 #include "preprocess/decode/jpeg_rewrite.h"
 
 #include <setjmp.h>
@@ -27,7 +27,10 @@ struct rewrite {
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf back;
-    struct jpeg_sink made;
+    jmp_buf header_written;
+    struct jpeg_sink made;        /* a JPEG, or the header of one in planes */
+    struct jpeg_planes in_planes; /* what is made, if to_planes is set */
+    bool to_planes;
     struct planes_file planes; /* the input, unless it is a JPEG */
     bool from_planes;
     bool by_rows; /* libjpeg did not read the coefficients */
@@ -45,10 +48,14 @@ static void emit_message(j_common_ptr cinfo, int level)
         error_exit(cinfo);
 }
 
-static void watch_scans(j_common_ptr cinfo)
+/* libjpeg calls this before it reads or writes a row of MCUs. */
+static void watch(j_common_ptr cinfo)
 {
+    struct rewrite *rewrite = cinfo->client_data;
     if (cinfo->is_decompressor && ((j_decompress_ptr)cinfo)->input_scan_number > SCANS_MAX)
         error_exit(cinfo);
+    if (!cinfo->is_decompressor && rewrite->to_planes)
+        longjmp(rewrite->header_written, 1);
 }
 
 static bool can_rewrite(const struct jpeg_decompress_struct *from)
@@ -81,12 +88,6 @@ static void copy_exif(struct rewrite *rewrite)
     }
 }
 
-/* libjpeg finds segments where others do not look: after the first scan, or after a marker that has no length. */
-static bool is_as_upright(const struct rewrite *rewrite, const uint8_t *bytes, size_t len_bytes)
-{
-    return exif_orientation(rewrite->made.bytes, rewrite->made.len_bytes) == exif_orientation(bytes, len_bytes);
-}
-
 static uint32_t mcus_across(const struct jpeg_decompress_struct *from)
 {
     uint32_t width = DCTSIZE * (uint32_t)(from->num_components == 1 ? 1 : from->max_h_samp_factor);
@@ -111,6 +112,27 @@ static jvirt_barray_ptr *read_all(struct rewrite *rewrite, const uint8_t *bytes,
     return jpeg_read_coefficients(from);
 }
 
+static void write_jpeg(struct rewrite *rewrite, jvirt_barray_ptr *coefficients)
+{
+    jpeg_write_coefficients(&rewrite->to, coefficients);
+    copy_exif(rewrite);
+    jpeg_finish_compress(&rewrite->to);
+    if (!rewrite->by_rows)
+        jpeg_finish_decompress(&rewrite->from);
+}
+
+static void write_in_planes(struct rewrite *rewrite, jvirt_barray_ptr *coefficients)
+{
+    rewrite->to.optimize_coding = FALSE;
+    rewrite->to.progress = &rewrite->progress;
+    if (setjmp(rewrite->header_written) == 0)
+        write_jpeg(rewrite, coefficients);
+    size_t header_bytes = (size_t)(rewrite->made.manager.next_output_byte - rewrite->made.bytes);
+    jpeg_planes_write(&rewrite->from, coefficients, rewrite->made.bytes, header_bytes, &rewrite->in_planes);
+    if (!rewrite->by_rows)
+        jpeg_finish_decompress(&rewrite->from);
+}
+
 static bool rewrite_body(struct rewrite *rewrite, const uint8_t *bytes, size_t len_bytes, uint32_t wanted)
 {
     struct jpeg_decompress_struct *from = &rewrite->from;
@@ -120,21 +142,21 @@ static bool rewrite_body(struct rewrite *rewrite, const uint8_t *bytes, size_t l
     from->progress = &rewrite->progress;
     jpeg_save_markers(from, EXIF_MARKER, MARKER_BYTES_MAX);
     jvirt_barray_ptr *coefficients = read_all(rewrite, bytes, len_bytes);
-    if (!coefficients || !is_complete(from))
+    if (!coefficients || !is_complete(from) || (rewrite->to_planes && !jpeg_planes_fit(from)))
         return false;
     jpeg_copy_critical_parameters(from, to);
     to->optimize_coding = TRUE;
     to->restart_interval = wanted < mcus_across(from) ? wanted : mcus_across(from);
     jpeg_sink_begin(&rewrite->made, to);
-    jpeg_write_coefficients(to, coefficients);
-    copy_exif(rewrite);
-    jpeg_finish_compress(to);
-    if (!rewrite->by_rows)
-        jpeg_finish_decompress(from);
+    if (rewrite->to_planes)
+        write_in_planes(rewrite, coefficients);
+    else
+        write_jpeg(rewrite, coefficients);
     return true;
 }
 
-/* Frees rewrite. */
+/* Frees rewrite. Returns what it made, if that is good. The orientation is looked at because libjpeg finds segments
+ * where others do not look: after the first scan, or after a marker that has no length. */
 static uint8_t *finish(struct rewrite *rewrite, const uint8_t *bytes, size_t len_bytes, uint32_t wanted,
                        size_t *new_bytes)
 {
@@ -142,35 +164,48 @@ static uint8_t *finish(struct rewrite *rewrite, const uint8_t *bytes, size_t len
     rewrite->from.client_data = rewrite->to.client_data = rewrite;
     rewrite->errors.error_exit = error_exit;
     rewrite->errors.emit_message = emit_message;
-    rewrite->progress.progress_monitor = watch_scans;
+    rewrite->progress.progress_monitor = watch;
     bool good = setjmp(rewrite->back) == 0 && rewrite_body(rewrite, bytes, len_bytes, wanted);
     jpeg_destroy_compress(&rewrite->to);
     jpeg_destroy_decompress(&rewrite->from);
-    uint8_t *made = rewrite->made.bytes;
-    good = good && is_as_upright(rewrite, bytes, len_bytes);
-    if (good) {
-        *new_bytes = rewrite->made.len_bytes;
-    } else {
-        free(made);
-        made = NULL;
-    }
+    uint8_t *made = rewrite->to_planes ? rewrite->in_planes.bytes : rewrite->made.bytes;
+    size_t made_bytes = rewrite->to_planes ? rewrite->in_planes.len_bytes : rewrite->made.len_bytes;
+    if (rewrite->to_planes)
+        free(rewrite->made.bytes);
     free(rewrite);
+    if (!good || exif_orientation(made, made_bytes) != exif_orientation(bytes, len_bytes)) {
+        free(made);
+        return NULL;
+    }
+    *new_bytes = made_bytes;
     return made;
+}
+
+static bool is_jpeg(const uint8_t *bytes, size_t len_bytes)
+{
+    static const uint8_t start[] = {0xff, 0xd8, 0xff};
+    return len_bytes >= sizeof start && memcmp(bytes, start, sizeof start) == 0;
 }
 
 uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, size_t *new_bytes)
 {
-    static const uint8_t start[] = {0xff, 0xd8, 0xff};
     struct planes_file planes = {0};
     bool from_planes = planes_file_open(&planes, bytes, len_bytes);
     const uint8_t *jpeg = from_planes ? planes.header : bytes;
     size_t jpeg_bytes = from_planes ? planes.header_bytes : len_bytes;
-    if (jpeg_bytes < sizeof start || memcmp(jpeg, start, sizeof start) != 0)
-        return NULL;
-    struct rewrite *rewrite = calloc(1, sizeof *rewrite);
+    struct rewrite *rewrite = is_jpeg(jpeg, jpeg_bytes) ? calloc(1, sizeof *rewrite) : NULL;
     if (!rewrite)
         return NULL;
     rewrite->planes = planes;
     rewrite->from_planes = from_planes;
     return finish(rewrite, jpeg, jpeg_bytes, wanted, new_bytes);
+}
+
+uint8_t *jpeg_rewrite_in_planes(const uint8_t *jpeg, size_t len_bytes, size_t *new_bytes)
+{
+    struct rewrite *rewrite = is_jpeg(jpeg, len_bytes) ? calloc(1, sizeof *rewrite) : NULL;
+    if (!rewrite)
+        return NULL;
+    rewrite->to_planes = true;
+    return finish(rewrite, jpeg, len_bytes, PLANES_INTERVAL_MAX, new_bytes);
 }

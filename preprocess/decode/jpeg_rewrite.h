@@ -19,5 +19,9 @@
  * one or three components, incomplete, damaged or too large; libjpeg finds another orientation than exif.h; or memory
  * ran out. */
 uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, size_t *new_bytes);
+/* jpeg_rewrite_in_planes returns the same JPEG in planes, in segments of PLANES_INTERVAL_MAX MCUs, or of a row if it
+ * has fewer. jpeg_rewrite makes of them what it would make of these bytes. NULL: as above, or planes are not for such
+ * components. */
+uint8_t *jpeg_rewrite_in_planes(const uint8_t *jpeg, size_t len_bytes, size_t *new_bytes);
 
 #endif

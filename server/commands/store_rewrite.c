@@ -11,11 +11,23 @@ _Static_assert(STORE_SIDE_MAX <= SHRINK_SIDE_MAX, "whatever a store allows can b
 /* Larger images than a daemon's default allows: once they are shrunk it takes them. */
 static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max = 100};
 
-/* Writes a JPEG that was given restart rows in planes. If that is impossible, it stays as it is. */
+/* Gives a JPEG restart rows, or writes it in planes. If that is impossible, nothing is made of it. */
+static void make_rows(const struct store_options *options, const uint8_t *bytes, size_t len_bytes,
+                      struct store_made *made)
+{
+    made->bytes = options->planes ? jpeg_rewrite_in_planes(bytes, len_bytes, &made->len_bytes) : NULL;
+    made->form |= made->bytes ? STORE_FORM_PLANES : STORE_FORM_RESTART_ROWS;
+    if (!made->bytes)
+        made->bytes = jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, &made->len_bytes);
+    if (!made->bytes)
+        made->form = 0;
+}
+
+/* What was shrunk has restart rows. */
 static void make_planes(struct store_made *made)
 {
     size_t len_bytes;
-    uint8_t *planes = jpeg_planes_make(made->bytes, made->len_bytes, &len_bytes);
+    uint8_t *planes = jpeg_rewrite_in_planes(made->bytes, made->len_bytes, &len_bytes);
     if (!planes)
         return;
     free(made->bytes);
@@ -60,16 +72,13 @@ static int rewrite(const struct store_options *options, const uint8_t *bytes, si
     }
     made->bytes = shrunk.bytes;
     made->len_bytes = shrunk.len_bytes;
-    made->form = shrunk.outcome == SHRUNK_MADE ? STORE_FORM_SHRUNK : 0;
-    if (shrunk.outcome == SHRUNK_NOT && options->planes && jpeg_planes_is(bytes, len_bytes))
-        return 0;
-    if (shrunk.outcome == SHRUNK_NOT && options->restart_rows)
-        made->bytes = jpeg_rewrite(bytes, len_bytes, JPEG_REWRITE_MCUS, &made->len_bytes);
-    if (!made->bytes || !options->restart_rows)
-        return 0;
-    made->form |= STORE_FORM_RESTART_ROWS;
-    if (options->planes)
-        make_planes(made);
+    if (shrunk.outcome == SHRUNK_MADE) {
+        made->form = STORE_FORM_SHRUNK | (options->restart_rows ? STORE_FORM_RESTART_ROWS : 0);
+        if (options->restart_rows && options->planes)
+            make_planes(made);
+    } else if (options->restart_rows && !(options->planes && jpeg_planes_is(bytes, len_bytes))) {
+        make_rows(options, bytes, len_bytes, made);
+    }
     return 0;
 }
 

@@ -109,12 +109,9 @@ static const uint8_t bmp[] = {'B', 'M', 0,        0,        0, 0, 0, 0, 0, 0, 62
 
 static void put_in_planes(struct encoded *jpeg)
 {
-    struct encoded marked = {0}, planes = {0};
-    marked.data = jpeg_rewrite(jpeg->data, jpeg->len_bytes, 2, &marked.len_bytes);
-    CHECK(marked.data);
-    planes.data = jpeg_planes_make(marked.data, marked.len_bytes, &planes.len_bytes);
+    struct encoded planes = {0};
+    planes.data = jpeg_rewrite_in_planes(jpeg->data, jpeg->len_bytes, &planes.len_bytes);
     CHECK(planes.data);
-    encoded_free(&marked);
     encoded_free(jpeg);
     *jpeg = planes;
 }
@@ -185,11 +182,10 @@ static void make(const uint8_t *data, size_t size, uint64_t key, uint8_t *dst[N_
     CHECK(rc == 0 || (err.code == rc && err.text[0] != '\0'));
 }
 
-static void check_rewritten(const uint8_t *data, size_t size, uint64_t key, const enum bad_reason first[N_PIPELINES])
+/* Frees what was made, which may be NULL. */
+static void check_made(uint8_t *made, size_t made_bytes, uint64_t key, const enum bad_reason first[N_PIPELINES])
 {
     enum bad_reason reasons[N_PIPELINES];
-    size_t made_bytes;
-    uint8_t *made = jpeg_rewrite(data, size, 2, &made_bytes);
     if (!made)
         return;
     make(made, made_bytes, key, results[1], reasons);
@@ -198,6 +194,20 @@ static void check_rewritten(const uint8_t *data, size_t size, uint64_t key, cons
         CHECK(first[i] || memcmp(results[0][i], results[1][i], pipeline_layout(pipelines[i])->bytes) == 0);
     }
     free(made);
+}
+
+/* Planes of the bytes are those of the JPEG with restart rows. */
+static void check_rewritten(const uint8_t *data, size_t size, uint64_t key, const enum bad_reason first[N_PIPELINES])
+{
+    size_t planes_bytes = 0, rows_bytes = 0, again_bytes = 0;
+    uint8_t *planes = jpeg_rewrite_in_planes(data, size, &planes_bytes);
+    uint8_t *rows = jpeg_rewrite(data, size, 2, &rows_bytes);
+    uint8_t *again = rows ? jpeg_rewrite_in_planes(rows, rows_bytes, &again_bytes) : NULL;
+    if (!jpeg_planes_is(data, size))
+        CHECK(planes_bytes == again_bytes && (!planes || (again && memcmp(planes, again, again_bytes) == 0)));
+    free(again);
+    check_made(planes, planes_bytes, key, first);
+    check_made(rows, rows_bytes, key, first);
 }
 
 static void check_shrunk(const uint8_t *data, size_t size, uint64_t key)

@@ -12,7 +12,6 @@
 
 #include "common/check.h"
 #include "prepare_fixture.h"
-#include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rewrite.h"
 
 enum { WIDTH = 150, HEIGHT = 110 };
@@ -166,13 +165,13 @@ static void test_planes(void **state)
     (void)state;
     uint8_t *pixels = picture(WIDTH, HEIGHT, 3, 5);
     struct encoded plain = encode_jpeg(pixels, WIDTH, HEIGHT, &(struct jpeg_form){3, 2, 2, false, 80, -4, 0}), whole;
-    whole.data = jpeg_planes_make(plain.data, plain.len_bytes, &whole.len_bytes);
+    whole.data = jpeg_rewrite_in_planes(plain.data, plain.len_bytes, &whole.len_bytes);
     assert_non_null(whole.data);
     int counts[OUTCOMES] = {0};
     for (int which = 0; !counts[NOT_REACHED]; which++) {
         struct encoded planes = {0}, back = {0}, again = {0};
         left = which;
-        planes.data = jpeg_planes_make(plain.data, plain.len_bytes, &planes.len_bytes);
+        planes.data = jpeg_rewrite_in_planes(plain.data, plain.len_bytes, &planes.len_bytes);
         back.data = jpeg_rewrite(whole.data, whole.len_bytes, 4, &back.len_bytes);
         bool reached = left < 0;
         left = -1;

@@ -23,7 +23,7 @@ static struct encoded rewrite(const struct encoded *jpeg)
 static struct encoded make_planes(const struct encoded *jpeg)
 {
     struct encoded made = {0};
-    made.data = jpeg_planes_make(jpeg->data, jpeg->len_bytes, &made.len_bytes);
+    made.data = jpeg_rewrite_in_planes(jpeg->data, jpeg->len_bytes, &made.len_bytes);
     return made;
 }
 
@@ -94,31 +94,69 @@ static void test_forms(void **state)
     }
 }
 
-/* Proves: what cannot be in planes is said to be so: without restart markers, with too many MCUs between them, CMYK,
- * progressive, no JPEG, half of one. */
+/* Proves: whatever a JPEG is, with restart markers or progressive, the planes made of it are those made of what it is
+ * with restart rows; and of planes none are made. */
+static void test_made_of_any(void **state)
+{
+    (void)state;
+    static const struct jpeg_form any[] = {{3, 2, 2, false, 80, 0, 0},  {3, 2, 1, true, 70, 0, 6},
+                                           {3, 1, 2, false, 80, 1, 0},  {3, 4, 2, true, 90, 0, 0},
+                                           {3, 2, 2, false, 80, -3, 3}, {1, 1, 1, true, 80, 0, 0}};
+    static const uint32_t sizes[][2] = {{97, 131}, {1, 1}, {33, 8}, {160, 120}};
+    for (size_t i = 0; i < sizeof any / sizeof *any; i++) {
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            uint32_t width = sizes[s][0], height = sizes[s][1];
+            uint8_t *pixels = picture(width, height, (unsigned)any[i].components, i + s);
+            struct encoded jpeg = encode_jpeg(pixels, width, height, &any[i]), marked = rewrite(&jpeg);
+            struct encoded planes = make_planes(&jpeg), again = make_planes(&marked);
+            assert_non_null(planes.data);
+            assert_int_equal(planes.len_bytes, again.len_bytes);
+            assert_memory_equal(planes.data, again.data, again.len_bytes);
+            assert_null(make_planes(&planes).data);
+            encoded_free(&again);
+            encoded_free(&planes);
+            encoded_free(&marked);
+            encoded_free(&jpeg);
+            free(pixels);
+        }
+    }
+}
+
+/* Proves: the same of a JPEG whose blocks outside of the image are not what libjpeg would write there. */
+static void test_cut(void **state)
+{
+    (void)state;
+    uint8_t *pixels = picture(64, 48, 3, 1);
+    struct encoded jpeg = encode_jpeg(pixels, 64, 48, &(struct jpeg_form){3, 2, 2, false, 90, 0, 0});
+    size_t at = 2;
+    while (jpeg.data[at + 1] != 0xc0)
+        at += 2 + ((size_t)jpeg.data[at + 2] << 8 | jpeg.data[at + 3]);
+    jpeg.data[at + 6] -= 9; /* the height, which leaves the number of MCUs as it is, and so does the width */
+    jpeg.data[at + 8] -= 12;
+    struct encoded marked = rewrite(&jpeg), planes = make_planes(&jpeg), again = make_planes(&marked);
+    assert_non_null(planes.data);
+    assert_int_equal(planes.len_bytes, again.len_bytes);
+    assert_memory_equal(planes.data, again.data, again.len_bytes);
+    compare(&jpeg, &planes, center_crop(52, 39), "cut");
+    encoded_free(&again);
+    encoded_free(&planes);
+    encoded_free(&marked);
+    encoded_free(&jpeg);
+    free(pixels);
+}
+
+/* Proves: what cannot be in planes is said to be so: CMYK, no JPEG, a part of one. */
 static void test_refused(void **state)
 {
     (void)state;
     uint8_t *pixels = picture(160, 120, 4, 1);
-    static const struct jpeg_form refused[] = {{3, 2, 2, false, 80, 0, 0},
-                                               {3, 1, 1, false, 80, 1, 0},
-                                               {4, 1, 1, false, 80, -4, 0},
-                                               {3, 2, 2, true, 80, -4, 0}};
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        struct encoded jpeg = encode_jpeg(pixels, 160, 120, &refused[i]), planes = make_planes(&jpeg);
-        assert_null(planes.data);
-        encoded_free(&jpeg);
-    }
-    struct encoded jpeg = encode_jpeg(pixels, 160, 120, &(struct jpeg_form){3, 2, 2, false, 80, -4, 0}), planes;
-    for (size_t bytes = 0; bytes < jpeg.len_bytes; bytes += 1 + bytes / 16) {
-        planes = make_planes(&(struct encoded){jpeg.data, bytes});
-        assert_null(planes.data);
-    }
-    planes = make_planes(&jpeg);
-    assert_non_null(planes.data);
-    assert_null(make_planes(&planes).data);
-    encoded_free(&planes);
+    struct encoded cmyk = encode_jpeg(pixels, 160, 120, &(struct jpeg_form){4, 1, 1, false, 80, -4, 0});
+    assert_null(make_planes(&cmyk).data);
+    struct encoded jpeg = encode_jpeg(pixels, 160, 120, &(struct jpeg_form){3, 2, 2, false, 80, -4, 0});
+    for (size_t bytes = 0; bytes < jpeg.len_bytes; bytes += 1 + bytes / 16)
+        assert_null(make_planes(&(struct encoded){jpeg.data, bytes}).data);
     encoded_free(&jpeg);
+    encoded_free(&cmyk);
     free(pixels);
 }
 
@@ -183,9 +221,8 @@ int main(int argc, char **argv)
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_forms),   cmocka_unit_test(test_made_of_any), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_damaged),
     };
     return cmocka_run_group_tests(tests, prepare_begin, prepare_end);
 }

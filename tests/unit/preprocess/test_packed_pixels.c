@@ -12,7 +12,6 @@
 #include "common/check.h"
 #include "prepare_fixture.h"
 #include "preprocess/command_files.h"
-#include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rewrite.h"
 
 #define IMAGES_BYTES_MAX ((uint64_t)4 << 30)
@@ -83,7 +82,7 @@ static bool compare(const struct encoded *plain, uint64_t image, const char *nam
     }
     counts->rewritten++;
     struct encoded planes = {0};
-    planes.data = jpeg_planes_make(packed.data, packed.len_bytes, &planes.len_bytes);
+    planes.data = jpeg_rewrite_in_planes(plain->data, plain->len_bytes, &planes.len_bytes);
     counts->in_planes += planes.data != NULL;
     for (size_t p = 0; p < sizeof pipelines / sizeof *pipelines; p++) {
         for (unsigned draw = 0; draw < (pipelines[p].random ? draws : 1); draw++) {
