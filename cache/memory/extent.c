@@ -1,6 +1,7 @@
 #include "cache/memory/extent.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/check.h"
 
@@ -309,8 +310,12 @@ void extents_check(const struct extents *extents)
         prev = index;
     }
     CHECK(offset == extents->bytes && used == extents->used_bytes);
+    uint32_t none[SUBS];
+    memset(none, 0xff, sizeof none); /* EXTENT_NONE */
     for (unsigned class = 0; class < CLASSES; ++class) {
-        for (unsigned sub = 0; sub < SUBS; sub++) {
+        bool empty = memcmp(extents->lists[class], none, sizeof none) == 0;
+        CHECK(!empty || extents->sub_map[class] == 0);
+        for (unsigned sub = 0; sub < SUBS && !empty; sub++) {
             uint32_t head = extents->lists[class][sub];
             CHECK((head != EXTENT_NONE) == ((extents->sub_map[class] >> sub & 1) != 0));
             for (uint32_t index = head; index != EXTENT_NONE; index = extents->blocks[index].free_next) {

@@ -12,6 +12,20 @@ static void check_slots(const struct engine *engine, const struct job *job)
                      : job->zone_slots == 0 || goes_on || job->state == JOB_FAILED);
 }
 
+/* The samples that are in a chunk are those of chunks.placed. */
+static void check_placed(const struct chunks *chunks)
+{
+    uint64_t placed = 0, count = idset_count(chunks->placed);
+    sample_id *ids = xcalloc(count ? count : 1, sizeof *ids);
+    idset_to_array(chunks->placed, ids);
+    for (uint64_t i = 0; i < count; i++)
+        CHECK(ids[i] < chunks->env->samples.ids && chunks_place(chunks, ids[i])->chunk != ENGINE_NONE);
+    for (uint64_t id = 0; id < chunks->env->samples.ids; id++)
+        placed += chunks_place(chunks, (sample_id)id)->chunk != ENGINE_NONE;
+    CHECK(placed == count);
+    free(ids);
+}
+
 void engine_check(const struct engine *engine)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
@@ -26,13 +40,7 @@ void engine_check(const struct engine *engine)
         check_slots(engine, job_at(&engine->jobs, no));
         quota += job_at(&engine->jobs, no)->quota.bytes;
     }
-    uint64_t placed = 0;
-    for (uint64_t id = 0; id < engine->env.samples.ids; id++) {
-        bool is_placed = chunks_place(&engine->chunks, (sample_id)id)->chunk != ENGINE_NONE;
-        CHECK(!is_placed || idset_contains(engine->chunks.placed, (sample_id)id));
-        placed += is_placed;
-    }
-    CHECK(placed == idset_count(engine->chunks.placed));
+    check_placed(&engine->chunks);
     CHECK(quota == engine->quota.promised_bytes && quota <= engine->env.config.arena_bytes);
     CHECK(engine->tasks.n_results == 0);
     uint64_t delivered = 0;

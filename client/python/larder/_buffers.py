@@ -1,11 +1,13 @@
-"""Where batches live in this process: buffers that return to a pool when nobody looks at them any more, and views
+"""Where batches live in this process: buffers that are filled again when nobody looks at them any more, and views
 into the daemon's arena that give their slots back then.
 
-Both hang an owner below the arrays that are handed out (`ndarray.base`), which every view, slice and tensor made from
-them keeps alive; the owner's finaliser knows that the last one has gone. A fresh buffer for each batch would be
-simpler, but the kernel zeroes every page of it first: a batch of 256 images of 224 x 224 took 15 ms with fresh buffers
-and 9 ms with these.
+Every view, slice and tensor made from an array keeps what lies below it alive (`ndarray.base`). A buffer's count of
+references tells whether there is any. Below views of the arena lies an owner, which keeps the batch's lease. A fresh
+buffer for each batch would be simpler, but the kernel zeroes every page of it first: a batch of 256 images of 224 x 224
+took 15 ms with fresh buffers and 9 ms with these.
 """
+
+import sys
 
 import numpy as np
 
@@ -13,39 +15,40 @@ import numpy as np
 class _Owner:
     """The memory below an array: numpy.asarray makes the array, and the array keeps the owner."""
 
-    __slots__ = ("__array_interface__", "memory", "finish", "__weakref__")
+    __slots__ = ("__array_interface__", "memory")
 
-    def __init__(self, memory, address, shape, dtype, strides, read_only, finish):
+    def __init__(self, memory, address, shape, dtype, strides, read_only):
         self.memory = memory
-        self.finish = finish
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": np.dtype(dtype).str, "strides": strides,
                                     "data": (address, read_only)}
 
-    def __del__(self):
-        finish = getattr(self, "finish", None)
-        if finish is not None:
-            finish(self.memory)
+
+def _references(buffers, place):
+    return sys.getrefcount(buffers[place])
+
+
+# References to a buffer that only a list has. 0: this Python does not count them for certain at every moment.
+_UNUSED = _references([np.empty(0)], 0) if getattr(sys, "_is_gil_enabled", lambda: True)() else 0
 
 
 class Pool:
-    """Buffers of one size. A list's append and pop are atomic, so finalisers may run in any thread."""
+    """Buffers of one size. What nobody else has, no other thread can make a view of: whoever calls holds the Loader's
+    lock."""
 
     def __init__(self, capacity, keep):
         self.capacity = capacity
         self._keep = keep
-        self._free = []
+        self._buffers = []
 
-    def array(self, shape, dtype):
-        """An uninitialised array that nothing else looks at, of at most `capacity` bytes."""
-        try:
-            raw = self._free.pop()
-        except IndexError:
-            raw = np.empty(self.capacity, np.uint8)
-        return np.asarray(_Owner(raw, raw.ctypes.data, shape, dtype, None, False, self._give_back))
-
-    def _give_back(self, raw):
-        if len(self._free) < self._keep:
-            self._free.append(raw)
+    def bytes(self, length):
+        """An uninitialised array of so many bytes, `capacity` at most, that nothing else looks at."""
+        for place in range(len(self._buffers)):
+            if _references(self._buffers, place) == _UNUSED:
+                return self._buffers[place][:length]
+        buffer = np.empty(self.capacity, np.uint8)
+        if len(self._buffers) < self._keep:
+            self._buffers.append(buffer)
+        return buffer[:length]
 
 
 class Held:
@@ -77,7 +80,7 @@ class _View:
         if 0 in shape:
             return np.empty(shape, dtype)
         address = self._memory[1].ctypes.data + offset
-        return np.asarray(_Owner(self._memory, address, shape, dtype, strides, self._read_only, None))
+        return np.asarray(_Owner(self._memory, address, shape, dtype, strides, self._read_only))
 
 
 def views(session, entries, held, for_torch=False, field=0):
@@ -107,21 +110,42 @@ def views(session, entries, held, for_torch=False, field=0):
 
 _RUN = 8          # slots, from which on one strided copy takes less time than one for each …
 _LARGE = 1 << 16  # … unless they are of so many bytes
+_FEW = 24         # slots, up to which one copy for each takes less time than to gather them …
+_SMALL = 1 << 12  # … and their bytes, up to which gathering takes less, though it copies twice
+_ALIGN = 64       # of slots in the arena
 
 
 def copy_slots(arena, offsets, length, out):
-    """Copies slots of `length` bytes at `offsets` (int64) one behind the other into `out`; many that are evenly spaced
-    in one go."""
-    if length >= _LARGE:
+    """Copies slots of `length` bytes at `offsets` (int64) one behind the other into `out`; small ones, and many that
+    are evenly spaced, in one go."""
+    few = _FEW if length <= _SMALL else _RUN
+    if length >= _LARGE or offsets.size < few:
         _copy_each(arena, offsets.tolist(), length, out)
-        return
-    steps = np.diff(offsets)
+    elif length > _SMALL or not _gather(arena, offsets, length, out):
+        _copy_runs(arena, offsets, length, out)
+
+
+def _gather(arena, offsets, length, out):
+    """Copies slots that all begin at multiples of _ALIGN behind the first one. False: they do not."""
+    begin = int(offsets[0]) % _ALIGN
+    places = offsets - begin
+    if int(np.bitwise_or.reduce(places)) % _ALIGN:
+        return False
+    rows = (arena.size - begin - length) // _ALIGN + 1
+    slots = np.ndarray((rows, length), np.uint8, arena, begin, (_ALIGN, 1))  # which overlap
+    out[:offsets.size * length].reshape(-1, length)[...] = slots[places // _ALIGN]
+    return True
+
+
+def _copy_runs(arena, offsets, length, out):
+    steps = offsets[1:] - offsets[:-1]
     apart = steps[steps >= length]
-    step = int(apart.min()) if apart.size else length
-    edges = np.concatenate(([0], np.flatnonzero(steps != step) + 1, [offsets.size]))
+    step = int(np.minimum.reduce(apart)) if apart.size else length
+    edges = [0, *((steps != step).nonzero()[0] + 1).tolist(), offsets.size]
     places, done = offsets.tolist(), 0
-    for run in np.flatnonzero(np.diff(edges) >= _RUN).tolist():
-        start, end = int(edges[run]), int(edges[run + 1])
+    for start, end in zip(edges, edges[1:]):
+        if end - start < _RUN:
+            continue
         _copy_each(arena, places[done:start], length, out[done * length:])
         slots = np.ndarray((end - start, length), np.uint8, arena, places[start], (step, 1))
         np.copyto(out[start * length:end * length].reshape(-1, length), slots)

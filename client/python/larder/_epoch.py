@@ -84,7 +84,7 @@ class _Batches:
             self._loader._counts["wait_s"] += time.monotonic() - began
 
     def check_live(self):
-        """Raises where no more of the epoch comes."""
+        """Raises where no more of the epoch comes. The job's running(), which follows, looks at the ranks."""
         epoch, job = self._history.epoch, self._job
         if self._pid != os.getpid():
             raise LarderError("this iterator belongs to the process that was forked: begin another with iter(loader)")
@@ -98,7 +98,6 @@ class _Batches:
         if self._history.failed:
             raise DaemonGone(f"the iterator of epoch {epoch} has lost its connection to the daemon at "
                              f"{job.link.path}: iter(loader) begins it again")
-        job.check_ranks()
 
     def at_end(self):
         """Whether the batch given last is the epoch's last. Waits for the next one's message to know: bad samples may
@@ -194,7 +193,8 @@ class _Batches:
         columns = [self._of_column(name, indices) for name in loader._columns]
         if loader._torch:
             import torch
-            labels, indices = torch.from_numpy(labels), torch.from_numpy(indices.copy())
+            labels = torch.from_numpy(labels)
+            indices = torch.from_numpy(indices.copy()) if loader._with_ids else None
         parts = (images, labels)
         if loader._with_ids:
             parts += (indices,)
@@ -254,14 +254,17 @@ class _Batches:
         for field in info.layout:
             shape = entries.size, *field.dims
             tensor = self._pinned(shape, field.dtype) if self._loader._pin_memory else None
+            size = field.bytes
             if tensor is None and buffer is None:
-                buffer = self._loader._pool_of(info).array((entries.size * info.sample_bytes,), np.uint8)
+                buffer = self._loader._pool_of(info).bytes(entries.size * info.sample_bytes)
             if tensor is None:
                 start = entries.size * field.offset
-                array = buffer[start:start + entries.size * field.bytes].view(field.dtype).reshape(shape)
+                place = buffer[start:start + entries.size * size]
+                array = place.view(field.dtype).reshape(shape)
             else:
                 array = tensor.numpy()
-            copy_slots(session.arena, offsets + field.offset, field.bytes, array.reshape(-1).view(np.uint8))
+                place = array.reshape(-1).view(np.uint8)
+            copy_slots(session.arena, offsets + field.offset if field.offset else offsets, size, place)
             made.append(self._given(array, tensor, field))
         return tuple(made) if info.layout.is_views else made[0]
 
@@ -276,7 +279,9 @@ class _Batches:
 
 def _channels_first(tensor, field):
     """What torch has for a batch, an image, or the encoded bytes of one, as they lie in memory."""
-    return tensor.movedim(-1, -3) if field is not None and field.kind == _layout.IMAGE_HWC else tensor
+    if field is None or field.kind != _layout.IMAGE_HWC:
+        return tensor
+    return tensor.permute(0, 3, 1, 2) if tensor.dim() == 4 else tensor.permute(2, 0, 1)
 
 
 class Epoch:

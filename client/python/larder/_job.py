@@ -80,7 +80,7 @@ class Job:
 
     def check_ranks(self):
         """Refuses to go on when this process has become another rank than the one that the job began as."""
-        found, asked = self.given.now(), self.asked
+        found, asked = self.given.still(), self.asked
         if found != (asked.rank, asked.world_size):
             raise InvalidArgument(f"this Loader began as rank {asked.rank} of {asked.world_size}, and this process has "
                                   f"become rank {found[0]} of {found[1]}: samples would come twice or not at all. "

@@ -34,6 +34,7 @@ class Given:
         self.fixed = None if rank is None else _checked(rank, world_size)
         self.here = None if local_world_size is None else whole("local_world_size", local_world_size, 1, 2**32 - 1)
         self.found = None  # what was found last; what is found no more still holds
+        self._variables = 0  # of the environment, when that was looked at last
         self.launch = ""
         self.name = name or ""
         if not isinstance(self.name, str):
@@ -46,6 +47,7 @@ class Given:
     def __setstate__(self, state):
         global _numbered
         self.__dict__.update(state)
+        self._variables = 0
         _numbered = max(_numbered, self.number)  # loaders that this process makes come after those it was given
 
     def now(self):
@@ -55,6 +57,17 @@ class Given:
         found = _from_torch() or _from_environment()
         if found:
             self.found = _checked(*found)
+        return self.found or (0, 1)
+
+    def still(self):
+        """As now(), for what asks at each batch. A launcher that comes late adds variables: they are looked at again
+        when their number has changed."""
+        if self.fixed:
+            return self.fixed
+        variables = len(os.environ)
+        if variables != self._variables or _from_torch():
+            self._variables = variables
+            return self.now()
         return self.found or (0, 1)
 
     def local(self, rank, world_size):

@@ -31,6 +31,13 @@ SETTLE_S = 5          # that a daemon is given to see what was sent
 STATE_LATE_S = 10     # that the daemon's word on a state may come after the time it was given
 _TOKEN_MOST = 1 << 20  # bytes of a token, besides a bit for each sample
 _HISTORY_MOST = 16     # bytes of a history for each sample
+# Flags as plain numbers: an enum's | and & take longer than the call that they are for.
+_QUIETLY = int(socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+_CLOSED_AT_EXEC = int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+_LOST_FDS, _TOO_LONG = int(socket.MSG_CTRUNC), int(socket.MSG_TRUNC)
+_CONTROL_BYTES = socket.CMSG_SPACE(16)
+
+_all, _largest = np.logical_and.reduce, np.maximum.reduce  # without what all() and max() do in Python
 
 _live = weakref.WeakSet()
 
@@ -194,7 +201,7 @@ class Session:
         if sock is None:
             return
         try:
-            sock.send(_wire.next_batches(self.epoch, 0, self.outstanding), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+            sock.send(_wire.next_batches(self.epoch, 0, self.outstanding), _QUIETLY)
         except OSError:
             pass
 
@@ -241,11 +248,15 @@ class Session:
         if batch.entries.size > self._batch_size:
             raise FormatError(f"the daemon at {self.path} sent a batch of {batch.entries.size} where "
                               f"{self._batch_size} is the job's batch size")
-        if self.info.layout and not (length == self.info.sample_bytes).all():
+        if self.info.layout and not _all(length == self.info.sample_bytes):
             raise FormatError(f"the daemon at {self.path} sent a batch whose samples are not of the registered size")
-        room = np.uint64(self.arena.size)
-        # A length beyond the arena makes its difference wrap around; the first comparison has refused it then.
-        if not ((length <= room) & (offset <= room - length)).all():
+        if self.info.layout:
+            inside = int(_largest(offset)) <= self.arena.size - self.info.sample_bytes
+        else:
+            room = np.uint64(self.arena.size)
+            # A length beyond the arena makes its difference wrap around; the first comparison has refused it then.
+            inside = _all((length <= room) & (offset <= room - length))
+        if not inside:
             raise FormatError(f"the daemon at {self.path} sent a batch that reaches beyond its arena")
 
     def _turns_of(self, batch, moved):
@@ -254,7 +265,7 @@ class Session:
             turns = turns.copy()
             turns[moved.turns["position"]] = moved.turns["index"]
             turns = turns[turns != _wire.TURN_NONE]
-        if (turns >= self.info.dataset_samples).any():
+        if turns.size and int(_largest(turns)) >= self.info.dataset_samples:
             raise FormatError(f"the daemon at {self.path} sent a sample beyond the {self.info.dataset_samples} of the "
                               "dataset")
         return turns
@@ -287,7 +298,7 @@ class Session:
         if sock is None or self.pid != os.getpid():
             return
         try:
-            sock.send(_wire.release(batch), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+            sock.send(_wire.release(batch), _QUIETLY)
         except BlockingIOError:
             self._unsent.append(batch)
         except OSError:
@@ -375,9 +386,9 @@ class Session:
             raise gone(self.path)
         try:
             if fds:
-                socket.send_fds(sock, [message], fds, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+                socket.send_fds(sock, [message], fds, _QUIETLY)
             else:
-                sock.send(message, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+                sock.send(message, _QUIETLY)
             return True
         except BlockingIOError:
             return False
@@ -481,18 +492,17 @@ class Session:
         if sock is None:  # a signal's handler has closed it
             raise gone(self.path)
         try:
-            ancillary = socket.CMSG_SPACE(16)
-            size, control, flags, _ = sock.recvmsg_into(
-                [self._inbox], ancillary, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+            size, control, flags, _ = sock.recvmsg_into([self._inbox], _CONTROL_BYTES, _CLOSED_AT_EXEC)
         except BlockingIOError:
             raise Timeout(f"no message from the daemon at {self.path}") from None
         except OSError:
             raise gone(self.path) from None
-        fds += descriptors(control)
-        self._lost_fds = bool(flags & socket.MSG_CTRUNC)  # the kernel drops those for which there is no place
+        if control:
+            fds += descriptors(control)
+        self._lost_fds = bool(flags & _LOST_FDS)  # the kernel drops those for which there is no place
         if size == 0:
             raise gone(self.path)
-        if flags & socket.MSG_TRUNC:
+        if flags & _TOO_LONG:
             raise FormatError(f"the daemon at {self.path} sent a message longer than {_wire.REPLY_MAX} bytes")
         return memoryview(self._inbox)[:size]
 
@@ -521,7 +531,7 @@ class Session:
         """Says goodbye and closes; everything held is the daemon's again."""
         if self.usable:
             try:
-                self._sock.send(_wire.bye(), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+                self._sock.send(_wire.bye(), _QUIETLY)
             except OSError:
                 pass
         self.abandon()

@@ -50,10 +50,10 @@ _REGISTER = struct.Struct("<8IQd4IQ")
 _REGISTERED = struct.Struct("<7I5Q2I4Q")
 _FIELD = struct.Struct("<24s8I")
 _THREE = struct.Struct("<III")
-_NEXT = struct.Struct("<III")
+_NEXT = struct.Struct(_HEADER.format + "III")  # with the header, as all of what is sent for each batch
 _BATCH = struct.Struct("<QIIIIIId")
 _TURNS = struct.Struct("<QI")
-_RELEASE = struct.Struct("<Q")
+_RELEASE = struct.Struct(_HEADER.format + "Q")
 _COLUMN = struct.Struct("<IIQQ")
 _ERROR = struct.Struct("<iI")
 _LENGTH = struct.Struct("<I")
@@ -206,11 +206,11 @@ def classes_get(seq, first):
 
 def next_batches(epoch, credits, awaited=AHEAD):
     """awaited: of how many batches, these included, the script stands still until the next one comes."""
-    return _message(NEXT, 0, _NEXT.pack(epoch, credits, awaited))
+    return _NEXT.pack(MAGIC, VERSION, NEXT, 0, _NEXT.size, epoch, credits, awaited)
 
 
 def release(batch):
-    return _message(RELEASE, 0, _RELEASE.pack(batch))
+    return _RELEASE.pack(MAGIC, VERSION, RELEASE, 0, _RELEASE.size, batch)
 
 
 def state_get(seq, epoch, batches, timeout_ms):

@@ -2,6 +2,7 @@
 
 import os
 import random
+import threading
 import types
 import unittest
 
@@ -59,6 +60,45 @@ class Buffers(unittest.TestCase):
             _buffers.copy_slots(self.arena, offsets, length, out)
             wanted = b"".join(self.arena[offset:offset + length].tobytes() for offset in offsets)
             self.assertEqual(out.tobytes(), wanted, (length, offsets))
+
+    def test_gathers(self):
+        """Small slots that begin at multiples of 64 behind the first one are copied in one go: at the arena's end too,
+        and with room left in the buffer."""
+        for length in (1, 192, 1000, _buffers._SMALL):
+            last = (self.arena.size - length) // 64
+            for begin in (0, 24):
+                places = [self.rng.randrange(last) for _ in range(200)] + [last - (begin > 0), 0]
+                offsets = np.array(places, np.int64) * 64 + begin
+                out = np.zeros((len(offsets) + 1) * length, np.uint8)
+                self.assertTrue(_buffers._gather(self.arena, offsets, length, out))
+                _buffers.copy_slots(self.arena, offsets, length, again := np.zeros_like(out))
+                wanted = b"".join(self.arena[offset:offset + length].tobytes() for offset in offsets)
+                self.assertEqual(out.tobytes(), wanted + bytes(length))
+                self.assertEqual(again.tobytes(), out.tobytes())
+        offsets[5] += 8
+        self.assertFalse(_buffers._gather(self.arena, offsets, length, out))
+
+    def test_pool(self):
+        """A buffer is given again when nobody has a view of it any more, whoever had the last one, and not before."""
+        pool = _buffers.Pool(64, 2)
+        first, second = pool.bytes(64), pool.bytes(24)
+        places = {array.ctypes.data for array in (first, second)}
+        self.assertEqual(len(places), 2)
+        third = pool.bytes(64)  # one more than is kept
+        kept = [first.view(np.float32).reshape(4, 4)[1:]]
+        del first
+        others = [memoryview(second)]
+        del second
+        fourth = pool.bytes(64)
+        self.assertNotIn(fourth.ctypes.data, places)
+        thread = threading.Thread(target=others.pop)
+        thread.start()
+        thread.join()
+        again = pool.bytes(64)
+        self.assertIn(again.ctypes.data, places)
+        del kept
+        self.assertEqual({pool.bytes(64).ctypes.data, again.ctypes.data}, places)
+        del third
 
     def test_bytes(self):
         for length, offsets in self.each_layout():
