@@ -5,9 +5,12 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -25,16 +28,28 @@ static struct {
     struct nodes nodes;
 } world;
 
-/* A port that nobody has at the moment. */
+/* A port that nobody has, and that no test gets as long as this process lives: as free_port of
+ * tests/system/python/system.py. */
 static uint16_t free_port(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    close(fd);
-    return ntohs(address.sin_port);
+    for (unsigned i = 0; i < 12000; i++) {
+        uint16_t port = (uint16_t)(20000 + ((unsigned)getpid() * 7919 + i) % 12000);
+        struct sockaddr_un name = {.sun_family = AF_UNIX};
+        int len = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "larder-test-port-%u", port);
+        int taken = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct sockaddr_in address = {
+            .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        bool is_free = bind(taken, (struct sockaddr *)&name,
+                            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)) == 0 &&
+                       bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+        close(fd);
+        if (is_free)
+            return port;
+        close(taken);
+    }
+    fail_msg("no free port");
+    return 0;
 }
 
 /* PEM files of the folder, for etcd and for the nodes. */

@@ -59,16 +59,24 @@ def until(what, limit_s):
 
 
 def free_port():
-    """A port of 127.0.0.1 that nobody has; below those that the system gives out by itself, or somebody might get it
-    before the daemon does."""
+    """A port of 127.0.0.1 that nobody has, and that no test gets as long as this process lives: it takes a socket that
+    is named after the port. It is below those that the system gives out by itself, or somebody might get it before the
+    daemon does."""
     for port in random.SystemRandom().sample(range(20000, 32000), 200):
-        with socket.socket() as probe:
-            try:
+        taken = socket.socket(socket.AF_UNIX)
+        try:
+            taken.bind(f"\0larder-test-port-{port}")
+            with socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                pass
+        except OSError:
+            taken.close()
+            continue
+        _ports.append(taken)
+        return port
     raise AssertionError("no free port")
+
+
+_ports = []
 
 
 def make_tree(folder, count, classes=10, width=96, height=72, seed=1):

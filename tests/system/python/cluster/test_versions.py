@@ -1,6 +1,7 @@
 """Datasets whose files have the same names and sizes, and other content: nodes, daemons and states never mix two
 versions in one epoch, and what is only a copy, or only touched, goes on."""
 
+import itertools
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from cluster_case import ClusterCase
 from system import Case, files_of, larder, main
 
 COUNT, SHARED = 60, 512
+MADE_S = itertools.count(1_100_000_000, 1000)
 PIPELINE = [{"resize": {"size": [4, 4]}}]
 OLD, NEW = 10, 200
 
@@ -35,10 +37,13 @@ def write(path, index, version):
 
 
 def make(folder, count, version=OLD):
+    """Files with times of their own, long ago: what is written within one tick of the kernel's clock has one time."""
+    made_s = next(MADE_S)
     for index in range(count):
         name = os.path.join(folder, f"c{index * 4 // count}", f"{index:04d}.ppm")
         os.makedirs(os.path.dirname(name), exist_ok=True)
         write(name, index, version)
+        os.utime(name, (made_s + index, made_s + index))
     return folder
 
 

@@ -1,11 +1,12 @@
 """larderd's own life: starting, refusing to start, stopping; with the documented exit status and a helpful text."""
 
+import contextlib
 import os
 import subprocess
 import time
 
 import above  # noqa: F401
-from system import BIN, CONFIG, QUIET, SLOW, Case, files_of, larder, main, tree, until
+from system import BIN, CONFIG, SLOW, Case, files_of, larder, main, tree, until
 
 USAGE, BUSY = 2, 3
 
@@ -87,9 +88,13 @@ class Life(Case):
 
     def test_idle_exit(self):
         """--idle-exit counts from the last client's end, not from the start."""
-        dataset, idle_s = tree(60), 1 if QUIET else 4  # in which the loader must have come
-        daemon = self.daemon(options=("--idle-exit", str(idle_s)))
-        loader = self.loader(daemon, dataset)
+        dataset = tree(60)
+        for idle_s in (1, 4, 16, 64):  # more, where the daemon has left before the loader came
+            daemon = self.daemon(options=("--idle-exit", str(idle_s)))
+            with contextlib.suppress(larder.DaemonGone):
+                loader = self.loader(daemon, dataset, reconnect=0)
+                break
+            self.assertTrue(until(lambda: daemon.process.poll() is not None, 10))
         time.sleep(idle_s + 0.5)
         self.whole(loader, 60)
         self.assertIsNone(daemon.process.poll())
