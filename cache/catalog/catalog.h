@@ -171,6 +171,10 @@ struct dataset_column {
  * LARDER_ENOMEM; LARDER_EIO. */
 int dataset_column(struct dataset *dataset, const char *name, uint64_t bytes_max, const struct interrupt *interrupt,
                    struct dataset_column *out, struct error *err);
+/* dataset_column_names calls `take` with the name of each column that the dataset lists, as it is shown. It fails as
+ * dataset_column does. */
+int dataset_column_names(const struct dataset *dataset, void (*take)(void *context, const char *name), void *context,
+                         struct error *err);
 uint64_t dataset_columns_bytes(void); /* that the columns take which the datasets of this process keep */
 
 /* The samples of a chunk are stored together, or in a plain tree at least read together. Each chunk has

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cache/catalog/catalog_priv.h"
+#include "cache/file.h"
 #include "common/check.h"
 #include "common/memfd.h"
 #include "common/wire.h"
@@ -164,4 +165,24 @@ int dataset_column(struct dataset *dataset, const char *name, uint64_t bytes_max
         return error_set(err, LARDER_ELIMIT, "%d columns of the dataset are in use already: ask for fewer", KEPT_MAX);
     code = make(dataset->source, name, left, interrupt, &made, err);
     return code ? code : keep(columns, name, &made, out, err);
+}
+
+int dataset_column_names(const struct dataset *dataset, void (*take)(void *context, const char *name), void *context,
+                         struct error *err)
+{
+    struct column names;
+    int code = source_column(dataset->source, COLUMN_NAMES, UINT64_MAX, NULL, &names, err);
+    if (code)
+        return code;
+    for (uint64_t i = 0; !code && i < names.count; i++) {
+        struct shown shown;
+        char *name = strndup(names.texts + names.words[i], names.words[i + 1] - names.words[i]);
+        if (name)
+            take(context, path_shown(name, &shown));
+        else
+            code = error_set(err, LARDER_ENOMEM, "out of memory for the names of columns");
+        free(name);
+    }
+    column_free(&names);
+    return code;
 }

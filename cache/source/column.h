@@ -15,7 +15,7 @@
 #define COLUMN_NAME_MAX 1024u   /* bytes of a name that a column can be asked for by */
 
 /* The columns of every source. Others are called as its container calls them. */
-#define COLUMN_NAMES "__columns__"   /* the names of those others, as far as the container tells; a row for each */
+#define COLUMN_NAMES "__columns__"   /* names of those others; of tar shards the first shard's; a row for each */
 #define COLUMN_LABEL "__label__"     /* the samples' labels, which number the classes */
 #define COLUMN_KEY "__key__"         /* their keys; of a tar shard as webdataset has them */
 #define COLUMN_PATH "__path__"       /* absolute; in a shard or a store behind that one's path */

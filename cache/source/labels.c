@@ -119,6 +119,32 @@ static int add_names(const char *lines, size_t count, struct index *index, bool 
     return code;
 }
 
+static int compare_classes(const void *a, const void *b, void *strings)
+{
+    return strcmp((const char *)strings + *(const uint64_t *)a, (const char *)strings + *(const uint64_t *)b);
+}
+
+/* That two classes have one name would make them one for whoever asks by names. */
+static int check_names(const struct index *index, struct error *err)
+{
+    struct shown root, name;
+    size_t count = index->class_count, bytes = count * sizeof *index->classes;
+    uint64_t *sorted = malloc(bytes);
+    int code = 0;
+    if (!sorted)
+        return LARDER_ENOMEM;
+    memcpy(sorted, index->classes, bytes);
+    qsort_r(sorted, count, sizeof *sorted, compare_classes, index->strings);
+    for (size_t i = 1; !code && i < count; i++) {
+        if (compare_classes(&sorted[i - 1], &sorted[i], index->strings) == 0)
+            code = error_set(err, LARDER_EINVAL,
+                             "%s: two classes are called \"%s\" in its __classes__: give each a name of its own",
+                             path_shown(index->root, &root), path_shown(index->strings + sorted[i], &name));
+    }
+    free(sorted);
+    return code;
+}
+
 static int take_numbers(const struct labels_wish *wish, const struct label *found, struct index *index,
                         struct error *err)
 {
@@ -139,7 +165,9 @@ static int take_numbers(const struct labels_wish *wish, const struct label *foun
         snprintf(name, sizeof name, "%" PRId64, i);
         code = add_new_class(index, name);
     }
-    return code ? error_set(err, code, "out of memory for classes") : 0;
+    if (!code && named)
+        code = check_names(index, err);
+    return code && code != LARDER_EINVAL ? error_set(err, code, "out of memory for classes") : code;
 }
 
 struct named {

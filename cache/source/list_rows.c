@@ -334,6 +334,56 @@ static int take_object_place(struct list_rows *rows, struct list_row *row, struc
     return take_place(row, texts, err);
 }
 
+/* Whether the text of a JSON number is that of a whole one beyond 64 bits. */
+static bool is_beyond(const char *text, size_t len)
+{
+    int64_t whole;
+    double real;
+    for (size_t i = 0; i < len; i++) {
+        if (strchr("eE.", text[i]))
+            return false;
+    }
+    return number_of(text, len, &whole, &real) == NUMBER_NONE;
+}
+
+/* Makes a row's whole numbers beyond 64 bits texts, which they are in CSV too: no digit is lost. NULL: no memory. */
+static char *quote_beyond(const char *text, size_t len, size_t *out_len)
+{
+    char *out = malloc(len + len / 8 + 3), *to = out; /* such a number has 19 digits or more, and gets 2 quotes */
+    bool in_text = false;
+    for (size_t i = 0, end; out && i < len; i = end) {
+        end = i + 1;
+        if (in_text && text[i] == '\\' && end < len)
+            end++;
+        else if (text[i] == '"')
+            in_text = !in_text;
+        while (!in_text && strchr("-0123456789", text[i]) && end < len && strchr("-+.eE0123456789", text[end]))
+            end++;
+        bool beyond = end - i > 18 && is_beyond(text + i, end - i);
+        if (beyond)
+            *to++ = '"';
+        memcpy(to, text + i, end - i);
+        to += end - i;
+        if (beyond)
+            *to++ = '"';
+    }
+    *out_len = out ? (size_t)(to - out) : 0;
+    return out;
+}
+
+static json_t *load_object(const char *text, size_t len, json_error_t *why)
+{
+    json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES, why);
+    if (json || json_error_code(why) != json_error_numeric_overflow)
+        return json;
+    size_t quoted_len;
+    char *quoted_text = quote_beyond(text, len, &quoted_len);
+    if (quoted_text)
+        json = json_loadb(quoted_text, quoted_len, JSON_REJECT_DUPLICATES, why);
+    free(quoted_text);
+    return json;
+}
+
 static int next_object(struct list_rows *rows, struct list_row *row, bool *there, struct error *err)
 {
     json_error_t why;
@@ -351,7 +401,7 @@ static int next_object(struct list_rows *rows, struct list_row *row, bool *there
     rows->json = NULL;
     if (!json_is_flat(rows->at, len))
         return error_set(err, LARDER_EFORMAT, "%zu:1: more than %d levels deep", row->line, JSON_DEPTH_MAX);
-    rows->json = json_loadb(rows->at, len, JSON_REJECT_DUPLICATES, &why);
+    rows->json = load_object(rows->at, len, &why);
     if (!rows->json)
         return error_set(err, LARDER_EFORMAT, "%zu:%d: no JSON object: %s", row->line, why.column, why.text);
     rows->at += len;

@@ -1,5 +1,6 @@
 /* tar_cells.c: one sample's cell of a column: a part's text, or a word of its .json. See tar_priv.h. */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,5 +52,25 @@ int tar_cell_add(const char *column, const char *text, struct cells *cells)
     json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
     int code = value ? cells_add_json(cells, value) : LARDER_ENOMEM;
     json_decref(value);
+    return code;
+}
+
+int tar_names_add(const char *part, const uint8_t *bytes, size_t len, struct cells *names)
+{
+    char name[COLUMN_NAME_MAX + 1];
+    const char *key;
+    json_t *value;
+    if (memchr(bytes, 0, len) || strlen(part) > COLUMN_NAME_MAX)
+        return 0;
+    int code = cells_add_text(names, part, strlen(part));
+    if (code || !tar_part_is(part, "json") || !json_is_flat(bytes, len))
+        return code;
+    json_t *json = json_loadb((const char *)bytes, len, 0, NULL);
+    json_object_foreach(json, key, value) {
+        int length = snprintf(name, sizeof name, "json:%s", key);
+        if (!code && *key && length < (int)sizeof name)
+            code = cells_add_text(names, name, (size_t)length);
+    }
+    json_decref(json);
     return code;
 }

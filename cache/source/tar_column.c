@@ -81,6 +81,24 @@ static int add_keys(const struct source *source, struct cells *cells)
     return code;
 }
 
+/* The columns that the first shard has: the others can be taken to have the same, and each shard is a file to read. */
+static int add_names(struct tar_walk *walk, struct cells *cells, struct error *err)
+{
+    struct tar_reader reader = {0};
+    struct stat st;
+    int code = tar_walk_open(walk, &st, err);
+    if (code)
+        return code;
+    struct cells *names = &walk->found[0].names;
+    walk->found[0].parts.bytes_max = names->bytes_max = UINT64_MAX;
+    walk->names = true;
+    code = tar_shard_read(walk, &reader, 0, err);
+    tar_reader_free(&reader);
+    for (size_t i = 0, from = 0; !code && i < names->count; from = names->ends[i++])
+        code = cells_add_text(cells, names->texts + from, names->ends[i] - from);
+    return code;
+}
+
 int tar_column(const struct source *source, const char *name, const struct interrupt *interrupt, struct cells *cells,
                struct error *err)
 {
@@ -88,9 +106,12 @@ int tar_column(const struct source *source, const char *name, const struct inter
         .interrupt = interrupt, .text = source->index.text, .root = source->index.root, .root_fd = -1, .column = name};
     if (strcmp(name, COLUMN_KEY) == 0)
         return add_keys(source, cells);
-    if (strncmp(name, "__", 2) == 0) /* no part is called so, and shards do not say which columns they have */
+    bool names = strcmp(name, COLUMN_NAMES) == 0;
+    if (strncmp(name, "__", 2) == 0 && !names) /* no part is called so */
         return LARDER_ENOENT;
-    int code = read_column(&walk, source, cells, err);
+    if (names)
+        walk.column = NULL;
+    int code = names ? add_names(&walk, cells, err) : read_column(&walk, source, cells, err);
     tar_walk_close(&walk);
     return code;
 }

@@ -51,6 +51,10 @@ int tar_cell_read(const char *column, const uint8_t *bytes, size_t len, struct i
 #define TAR_NO_CELL UINT64_MAX
 /* tar_cell_add appends such a cell's text to a column's cells. It fails as cells_add does. Pure. */
 int tar_cell_add(const char *column, const char *text, struct cells *cells);
+#define TAR_NAMES_MAX 1024u /* parts of which columns are listed */
+/* tar_names_add appends the names of the columns that such a part can be asked for as: none if it is no text. It fails
+ * as cells_add does. Pure. */
+int tar_names_add(const char *part, const uint8_t *bytes, size_t len, struct cells *names);
 
 /* ── tar_shard.c ── */
 
@@ -64,6 +68,7 @@ struct tar_found {
     uint64_t imageless, repeated; /* samples without an image, and those that a repeated part began */
     bool damaged, more;           /* more: another archive follows behind its end */
     bool by_idx;                  /* its .idx was used */
+    struct cells parts, names;    /* with walk->names: the parts that were met, and the columns that they are */
 };
 
 struct tar_walk {
@@ -72,6 +77,7 @@ struct tar_walk {
     int root_fd;
     struct tar_labels labels;
     const char *column; /* that is read; NULL: none */
+    bool names;         /* the names of columns are gathered */
     struct tar_shards shards;
     struct index *parts; /* one a shard; each belongs to the thread that took it, until that has ended */
     struct tar_found *found;

@@ -195,6 +195,32 @@ static bool wants_cell(const struct shard *shard, const char *part)
     return shard->walk->column && tar_cell_want(shard->walk->column, part);
 }
 
+static bool was_met(const struct cells *parts, const char *part)
+{
+    size_t len = strlen(part);
+    for (size_t i = 0, from = 0; i < parts->count; from = parts->ends[i++]) {
+        if (parts->ends[i] - from == len && memcmp(parts->texts + from, part, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Notes which columns a part is, from the first one of its name. */
+static int note_names(struct shard *shard, const char *part, const struct placed *member)
+{
+    struct tar_found *found = shard->found;
+    if (tar_image_rank(part) || found->parts.count == TAR_NAMES_MAX || was_met(&found->parts, part))
+        return 0;
+    int code = cells_add_text(&found->parts, part, strlen(part));
+    if (code || member->size > TAR_LABEL_BYTES_MAX)
+        return code ? limit_error(shard, code) : 0;
+    const uint8_t *bytes = tar_reader_bytes(shard->reader, member->header, TAR_BLOCK_BYTES + (size_t)member->size);
+    if (!bytes)
+        return read_error(shard);
+    code = tar_names_add(part, bytes + TAR_BLOCK_BYTES, (size_t)member->size, &found->names);
+    return code ? limit_error(shard, code) : 0;
+}
+
 /* Gives a member to its sample, which it may begin. */
 static int take_member(struct shard *shard, const struct placed *member)
 {
@@ -229,6 +255,8 @@ static int take_member(struct shard *shard, const struct placed *member)
         sample->proof = member->block ? tar_proof(member->block) : 0;
         memcpy(sample->name, member->name, member->name_len + 1);
     }
+    if (shard->walk->names)
+        return note_names(shard, part, member);
     bool label = wants_label(shard, part), cell = wants_cell(shard, part);
     return label || cell ? read_small(shard, member, label, cell) : 0;
 }

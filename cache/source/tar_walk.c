@@ -61,6 +61,8 @@ void tar_walk_close(struct tar_walk *walk)
             free(walk->found[i].labels);
             free(walk->found[i].cells);
             free(walk->found[i].classes);
+            cells_free(&walk->found[i].parts);
+            cells_free(&walk->found[i].names);
         }
     }
     free(walk->parts);

@@ -12,12 +12,13 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 #define SHARDS_TOO_LARGE 1.5 /* times what the images take */
 #define CLASSES_SHOWN 3
+#define COLUMNS_SHOWN 20
 
-static const char usage[] =
-    "usage: larder look SOURCE\n"
-    "\n"
-    "Says what a dataset is, from class folders, a list, tar shards or a store: its samples, sizes and labels, how it\n"
-    "will be read, and what would make that cheaper. No image is read.\n";
+static const char usage[] = "usage: larder look SOURCE\n"
+                            "\n"
+                            "Says what a dataset is, from class folders, a list, tar shards or a store: its samples, "
+                            "sizes, labels and columns,\n"
+                            "how it will be read, and what would make that cheaper. No image is read.\n";
 
 struct sizes {
     uint64_t sum, least, most;
@@ -44,6 +45,24 @@ static void print_classes(const struct dataset *dataset)
     puts(count > CLASSES_SHOWN ? ", ..." : "");
 }
 
+static void print_column(void *context, const char *name)
+{
+    unsigned *count = context;
+    if ((*count)++ == 0)
+        printf("columns  %s", name);
+    else if (*count <= COLUMNS_SHOWN)
+        printf(", %s", name);
+}
+
+static int print_columns(const struct dataset *dataset, struct error *err)
+{
+    unsigned count = 0;
+    int code = dataset_column_names(dataset, print_column, &count, err);
+    if (count)
+        puts(count > COLUMNS_SHOWN ? ", ..." : "");
+    return code;
+}
+
 static bool is_tar(const struct dataset_look *look)
 {
     return look->shards && strcmp(look->shard, "shard") == 0;
@@ -66,7 +85,7 @@ static void print_reading(const struct dataset *dataset, const struct dataset_lo
                "         64 samples\n");
 }
 
-static void print_look(const struct dataset *dataset)
+static int print_look(const struct dataset *dataset, struct error *err)
 {
     struct dataset_look look;
     struct packing packing;
@@ -84,11 +103,13 @@ static void print_look(const struct dataset *dataset)
             puts("         tar is a poor home for small images: larder pack makes a smaller store of them");
     }
     print_classes(dataset);
+    int code = print_columns(dataset, err);
     print_reading(dataset, &look, packing.packed);
     if (look.unreachable)
         printf(
             "damaged  %u sample%s cannot be read, and will be bad: larderd's log names them when they are asked for\n",
             look.unreachable, look.unreachable == 1 ? "" : "s");
+    return code;
 }
 
 int look_main(int argc, char **argv)
@@ -105,10 +126,10 @@ int look_main(int argc, char **argv)
     int code = catalog_create(NULL, &catalog, &err);
     if (!code)
         code = catalog_open(catalog, argv[1], &dataset, &err);
+    if (!code)
+        code = print_look(dataset, &err);
     if (code)
         fprintf(stderr, "larder look: %s\n", err.text);
-    else
-        print_look(dataset);
     dataset_unref(&dataset);
     catalog_destroy(catalog);
     return code || fflush(stdout) ? EXIT_FAILED : EXIT_DONE;

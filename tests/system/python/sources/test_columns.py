@@ -160,6 +160,52 @@ class Columns(ColumnsCase):
             with self.assertRaisesRegex(larder.LimitReached, "list.jsonl: its columns are more than 4,096"):
                 list(loader.dataset.columns)
 
+    def test_look(self):
+        """larder look names the columns of a list and of shards, a part that is no text not among them; it shows what
+        a terminal can show, and not all of many. Of a tree it says nothing."""
+        def look(source):
+            told = subprocess.run([os.path.join(BIN, "larder"), "look", source], stdout=subprocess.PIPE, text=True,
+                                  check=True).stdout
+            return [line for line in told.splitlines() if line.startswith("columns")]
+
+        self.assertEqual(look(self.tree), [])
+        self.assertEqual(look(self.csv()), ["columns  file_name, label, caption, number, score, lacks"])
+        shards = self.shards()
+        with tarfile.open(f"{shards}/train-0.tar", "a") as tar:
+            for part, data in (("jpg", b""), ("cls", b"0"), ("npy", b"\0\1"), ("\33[31m", b"a text")):
+                add(tar, "x/999." + part, data)
+        self.assertEqual(look(shards), ["columns  cls, json, json:n, json:v, json:kind, txt, ?[31m"])
+        with open(os.path.join(self.folder, "many.csv"), "w") as file:
+            print("path", *(f"c{n}" for n in range(30)), sep=",", file=file)
+            print(self.files[0], *range(30), sep=",", file=file)
+        self.assertTrue(look(file.name)[0].endswith(", c18, ..."))
+
+    def test_beyond_64_bits(self):
+        """Whole numbers beyond 64 bits in JSON Lines make their column one of texts, as in CSV, without a lost digit;
+        other columns of such a row are what they were. As a label, or as a place, one costs a sentence."""
+        path = os.path.join(self.folder, "list.jsonl")
+        hashes = [7, 2**63, -2**63 - 1, 10**40]
+        texts = ['a "quoted" 99999999999999999999', "\\", "{", "-123456789012345678901"]
+
+        def write(**more):
+            with open(path, "w") as file:
+                for n, value in enumerate(hashes):
+                    print(json.dumps({"path": self.files[n], "hash": value, "id": 2**63 - 1 - n, "real": n + 1e20,
+                                      "text": texts[n], "pair": [n, n], **more}), file=file)
+
+        write()
+        daemon = self.daemon()
+        with self.loader(daemon, path, 2, CROP) as loader:
+            columns = loader.dataset.columns
+            self.assertEqual(list(columns["hash"]), [str(value) for value in hashes])
+            self.assertEqual(columns["id"].tolist(), [2**63 - 1 - n for n in range(4)])
+            self.assertEqual(columns["real"].tolist(), [n + 1e20 for n in range(4)])
+            self.assertEqual(list(columns["text"]), texts)
+            self.assertEqual(columns["pair"].tolist(), [[n, n] for n in range(4)])
+        write(offset=2**64, bytes=1)
+        with self.assertRaisesRegex(larder.FormatError, "list.jsonl:1:1: its offset is no whole number from 0 to"):
+            self.loader(daemon, path, 2, CROP)
+
     def test_descriptors(self):
         """Columns take half of the daemon's descriptors at most: the other half is for clients and files."""
         path = os.path.join(self.folder, "list.csv")
@@ -192,7 +238,7 @@ class Columns(ColumnsCase):
             self.assertEqual(columns["json:v"].tolist(), [[n, 0.5] for n in order])
             self.assertEqual(columns["cls"].tolist(), [self.classes.index(self.names[n]) for n in order])
             self.assertNotIn("json:no", columns)
-            self.assertEqual(list(columns), [])
+            self.assertEqual(list(columns), ["cls", "json", "json:n", "json:v", "json:kind", "txt"])
             for _, _, indices, texts, numbers in loader:
                 self.assertEqual(numbers.tolist(), [order[n] for n in indices])
                 self.assertEqual(texts, [self.captions[n] for n in numbers])

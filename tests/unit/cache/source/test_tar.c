@@ -262,6 +262,17 @@ static void test_named_classes(void **state)
     }
 }
 
+/* Two classes of one name are refused. */
+static void test_one_name_twice(void **state)
+{
+    (void)state;
+    struct tar_made tar = {0};
+    tar_file(&tar, "__classes__", "cat\nant\ncat\n");
+    add_sample(&tar, 0, "1");
+    tar_write(&tar, below("s/t-0.tar"));
+    assert_refused(below("s/t-0.tar"), LARDER_EINVAL, "two classes are called \"cat\" in its __classes__");
+}
+
 /* Of a shard that is cut off or damaged, what stands before that is as ever; one sample says where, and why. */
 static void test_damage(void **state)
 {
@@ -470,9 +481,10 @@ static void test_idx(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, catalog_tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_texts),          TEST(test_folders),       TEST(test_refusals),
-                                       TEST(test_labels),         TEST(test_named_classes), TEST(test_damage),
-                                       TEST(test_damaged_header), TEST(test_chunks),        TEST(test_changed),
-                                       TEST(test_checkpoint),     TEST(test_ids),           TEST(test_idx)};
+    const struct CMUnitTest tests[] = {TEST(test_texts),   TEST(test_folders),        TEST(test_refusals),
+                                       TEST(test_labels),  TEST(test_named_classes),  TEST(test_one_name_twice),
+                                       TEST(test_damage),  TEST(test_damaged_header), TEST(test_chunks),
+                                       TEST(test_changed), TEST(test_checkpoint),     TEST(test_ids),
+                                       TEST(test_idx)};
     return cmocka_run_group_tests_name("tar", tests, NULL, NULL);
 }
