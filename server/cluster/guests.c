@@ -14,6 +14,10 @@ int guests_create(const struct guests_config *config, struct guests **out)
     struct guests *guests = calloc(1, sizeof *guests);
     if (!guests)
         return LARDER_ENOMEM;
+    if (!alarms_init(&guests->alarms, GUESTS_MAX)) {
+        free(guests);
+        return LARDER_ENOMEM;
+    }
     guests->config = *config;
     guests->numbers = config->boot << NUMBER_BITS;
     *out = guests;
@@ -26,6 +30,7 @@ void guests_destroy(struct guests *guests)
         return;
     for (int i = 0; i < guests->used; i++)
         guests_free(&guests->all[i]);
+    alarms_free(&guests->alarms);
     idset_destroy(guests->told);
     free(guests->samples);
     free(guests->actions);
@@ -142,6 +147,34 @@ static void lease_over(struct guests *guests, struct guest *guest)
     guest->lease_until_ns = guests->now_ns + GUESTS_THROUGH_LEASES * guests->config.lease_ns;
 }
 
+/* set_alarm finds out when the guest at this place is to be looked at, if nothing comes. */
+static void set_alarm(struct guests *guests, int place)
+{
+    const struct guest *guest = &guests->all[place];
+    uint64_t alarm = ALARMS_NEVER, still_at = guests_still_at(guest);
+    if (guest->number) {
+        alarm = guest->lease_until_ns;
+        alarm = guests->leaving && guests->leave_until_ns < alarm ? guests->leave_until_ns : alarm;
+    }
+    for (int at = 0; at < GUESTS_ASKED_MAX && guest->number; at++) {
+        uint64_t until_ns = guest->asked[at].until_ns < still_at ? guest->asked[at].until_ns : still_at;
+        if (guest->asked[at].seq && until_ns < alarm)
+            alarm = until_ns;
+    }
+    alarms_set(&guests->alarms, (uint32_t)place, alarm);
+}
+
+/* set_alarms sets the alarms of those that the event may have changed. Of most it is one guest. */
+static void set_alarms(struct guests *guests, const struct guest *changed, enum guests_event_type type)
+{
+    if (type == GUESTS_ATTACH || type == GUESTS_LEAVE) {
+        for (int i = 0; i < guests->used; i++)
+            set_alarm(guests, i);
+    } else if (changed) {
+        set_alarm(guests, (int)(changed - guests->all));
+    }
+}
+
 static void on_leave(struct guests *guests)
 {
     if (!guests->leaving)
@@ -149,13 +182,18 @@ static void on_leave(struct guests *guests)
     guests->leaving = true;
 }
 
+/* on_tick looks at the guests whose time has come, in the order of their places. The others have what they could have
+ * since their last event. */
 static void on_tick(struct guests *guests)
 {
     bool left = guests->leaving && guests->now_ns >= guests->leave_until_ns;
+    for (uint32_t place; (place = alarms_take(&guests->alarms, guests->now_ns)) != ALARMS_NONE;)
+        guests->due[place] = true;
     for (int i = 0; i < guests->used; i++) {
         struct guest *guest = &guests->all[i];
-        if (!guest->number)
+        if (!guests->due[i])
             continue;
+        guests->due[i] = false;
         guests->cut += left;
         if (left)
             guests_end(guests, guest, true);
@@ -163,6 +201,7 @@ static void on_tick(struct guests *guests)
             lease_over(guests, guest);
         else
             guests_serve(guests, guest);
+        set_alarm(guests, i);
     }
 }
 
@@ -181,6 +220,7 @@ size_t guests_step(struct guests *guests, const struct guests_event *event, cons
     /* One step answers no more than all requests that wait at one guest, and a tick those of all. */
     size_t most = (size_t)GUESTS_SAMPLES_MAX * GUESTS_ASKED_MAX * (event->type == GUESTS_TICK ? GUESTS_MAX : 1);
     guests->samples = xgrow(guests->samples, sizeof *guests->samples, &guests->samples_cap, most);
+    const struct guest *changed = guests_find(guests, event->guest);
     switch (event->type) {
     case GUESTS_TICK: on_tick(guests); break;
     case GUESTS_ATTACH: guests_on_attach(guests, event); break;
@@ -194,26 +234,12 @@ size_t guests_step(struct guests *guests, const struct guests_event *event, cons
     case GUESTS_ENDED: on_ended(guests, event); break;
     case GUESTS_LEAVE: on_leave(guests); break;
     }
+    set_alarms(guests, changed, event->type);
     *actions = guests->actions;
     return guests->n_actions;
 }
 
 uint64_t guests_alarm(const struct guests *guests)
 {
-    uint64_t alarm = UINT64_MAX;
-    for (int i = 0; i < guests->used; i++) {
-        const struct guest *guest = &guests->all[i];
-        if (!guest->number)
-            continue;
-        alarm = guest->lease_until_ns < alarm ? guest->lease_until_ns : alarm;
-        alarm = guests->leaving && guests->leave_until_ns < alarm ? guests->leave_until_ns : alarm;
-        for (int at = 0; at < GUESTS_ASKED_MAX; at++) {
-            uint64_t still_at = guests_still_at(guest), until_ns = guest->asked[at].until_ns;
-            if (guest->asked[at].seq && until_ns < alarm)
-                alarm = until_ns;
-            if (guest->asked[at].seq && still_at < alarm)
-                alarm = still_at;
-        }
-    }
-    return alarm;
+    return guests->alarms.next_ns;
 }

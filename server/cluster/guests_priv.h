@@ -2,6 +2,7 @@
 #ifndef LARDER_SERVER_CLUSTER_GUESTS_PRIV_H
 #define LARDER_SERVER_CLUSTER_GUESTS_PRIV_H
 
+#include "server/cluster/alarms.h"
 #include "server/cluster/guests.h"
 
 #define NO_BATCH 0
@@ -68,6 +69,8 @@ struct guests {
     uint32_t cut;            /* number of guests that ended so */
     struct guest all[GUESTS_MAX];
     int used;                      /* places from here on are unused */
+    struct alarms alarms;          /* by place: when its guest is to be looked at, if nothing comes */
+    bool due[GUESTS_MAX];          /* by place: that is now; in a TICK alone */
     struct idset *told;            /* ids of an ANSWER of this step */
     struct guests_sample *samples; /* samples of a BATCH of this step */
     size_t samples_cap;

@@ -275,6 +275,7 @@ size_t merge_step(struct merge *merge, const struct merge_event *event, const st
     CHECK(event->now_ns >= merge->now_ns);
     merge->now_ns = event->now_ns;
     merge->n_actions = 0;
+    merge->alarm_stands = false;
     switch (event->type) {
     case MERGE_TICK: tend_all(merge); break;
     case MERGE_PART: on_part(merge, event); break;
@@ -300,6 +301,7 @@ size_t merge_step(struct merge *merge, const struct merge_event *event, const st
 size_t merge_end(struct merge *merge, const struct merge_action **actions)
 {
     merge->n_actions = 0;
+    merge->alarm_stands = false;
     for (size_t i = 0; i < merge->n_parts; i++) {
         struct part *part = merge->parts[i];
         merge_cancel_all(merge, part, &part->waiting);
@@ -313,7 +315,7 @@ size_t merge_end(struct merge *merge, const struct merge_action **actions)
     return merge->n_actions;
 }
 
-uint64_t merge_alarm(const struct merge *merge)
+static uint64_t find_alarm(const struct merge *merge)
 {
     uint64_t alarm = merge->placed ? merge->now_ns : UINT64_MAX;
     for (size_t i = 0; i < merge->n_parts; i++) {
@@ -328,6 +330,14 @@ uint64_t merge_alarm(const struct merge *merge)
         alarm = at < alarm ? at : alarm;
     }
     return alarm;
+}
+
+uint64_t merge_alarm(struct merge *merge)
+{
+    if (!merge->alarm_stands)
+        merge->alarm_ns = find_alarm(merge);
+    merge->alarm_stands = true;
+    return merge->alarm_ns;
 }
 
 uint64_t merge_term(const struct merge *merge)

@@ -144,7 +144,7 @@ size_t merge_end(struct merge *merge, const struct merge_action **actions);
  * about a request that is not under way changes nothing. */
 size_t merge_step(struct merge *merge, const struct merge_event *event, const struct merge_action **actions);
 /* merge_alarm returns the time of the next TICK; UINT64_MAX: never. merge_term returns the highest term so far. */
-uint64_t merge_alarm(const struct merge *merge);
+uint64_t merge_alarm(struct merge *merge);
 uint64_t merge_term(const struct merge *merge);
 
 /* The state of a part, for the status. */

@@ -66,6 +66,8 @@ struct arrival {
 struct merge {
     uint64_t term, requests; /* the last numbers given */
     uint64_t now_ns;
+    uint64_t alarm_ns;    /* of merge_alarm, if nothing has come since then */
+    bool alarm_stands;    /* Nothing has. */
     bool placed;          /* new slots wait, and may be asked for */
     bool closing;         /* all samples left are expected: no further slot will wait */
     uint64_t ahead, left; /* samples of the look-ahead that are elsewhere; samples left in all parts */

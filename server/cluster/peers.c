@@ -18,7 +18,7 @@ static bool in_view(const struct members_view *view, const uint8_t id[MAP_NODE_I
 
 void peers_init(struct peers *peers, const struct map_node *self)
 {
-    *peers = (struct peers){.view = {.n_nodes = 1}};
+    *peers = (struct peers){.view = {.n_nodes = 1}, .probe_at = UINT64_MAX};
     memcpy(peers->self, self->id, sizeof peers->self);
     peers->view.nodes[0] = *self;
 }
@@ -32,6 +32,17 @@ uint32_t peers_number(const struct peers *peers, const uint8_t id[MAP_NODE_ID_BY
             return number;
     }
     return PEER_UNKNOWN;
+}
+
+/* see_circuits finds out when the first peer is to be probed, after a circuit has changed. */
+static void see_circuits(struct peers *peers)
+{
+    peers->probe_at = UINT64_MAX;
+    for (uint32_t number = 0; number < MAP_NODES_MAX; number++) {
+        const struct peer *peer = &peers->all[number];
+        if (peer->known && peer->circuit.state == CIRCUIT_OPEN && peer->circuit.probe_at < peers->probe_at)
+            peers->probe_at = peer->circuit.probe_at;
+    }
 }
 
 /* place gives a free number; when all are taken, that of a node that is in no view any more. There are at most as many
@@ -59,6 +70,7 @@ void peers_see(struct peers *peers, const struct members_view *view)
         *peer = (struct peer){.known = true};
         memcpy(peer->id, view->nodes[i].id, sizeof peer->id);
     }
+    see_circuits(peers);
 }
 
 static struct peer *peer_at(struct peers *peers, uint32_t number)
@@ -71,6 +83,7 @@ void peers_forget(struct peers *peers, const uint8_t id[MAP_NODE_ID_BYTES])
     struct peer *peer = peer_at(peers, peers_number(peers, id));
     if (peer)
         *peer = (struct peer){0};
+    see_circuits(peers);
 }
 
 bool peers_asks(const struct peers *peers, uint32_t number)
@@ -92,6 +105,7 @@ void peers_failed(struct peers *peers, uint32_t number, uint64_t now_ns, bool re
     struct peer *peer = peer_at(peers, number);
     if (peer)
         circuit_failed(&peer->circuit, now_ns, refused);
+    see_circuits(peers);
 }
 
 void peers_probed(struct peers *peers, uint32_t number, uint64_t now_ns, bool answered)
@@ -99,25 +113,22 @@ void peers_probed(struct peers *peers, uint32_t number, uint64_t now_ns, bool an
     struct peer *peer = peer_at(peers, number);
     if (peer)
         circuit_probed(&peer->circuit, now_ns, answered);
+    see_circuits(peers);
 }
 
 uint32_t peers_probe(struct peers *peers, uint64_t now_ns)
 {
-    for (uint32_t number = 0; number < MAP_NODES_MAX; number++) {
+    for (uint32_t number = 0; number < MAP_NODES_MAX && peers->probe_at <= now_ns; number++) {
         struct peer *peer = peer_at(peers, number);
-        if (peer && circuit_probe(&peer->circuit, now_ns))
+        if (peer && circuit_probe(&peer->circuit, now_ns)) {
+            see_circuits(peers);
             return number;
+        }
     }
     return PEER_UNKNOWN;
 }
 
 uint64_t peers_alarm(const struct peers *peers)
 {
-    uint64_t alarm = UINT64_MAX;
-    for (uint32_t number = 0; number < MAP_NODES_MAX; number++) {
-        const struct peer *peer = &peers->all[number];
-        if (peer->known && peer->circuit.state == CIRCUIT_OPEN && peer->circuit.probe_at < alarm)
-            alarm = peer->circuit.probe_at;
-    }
-    return alarm;
+    return peers->probe_at;
 }

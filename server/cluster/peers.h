@@ -22,6 +22,7 @@ struct peers {
     uint8_t self[MAP_NODE_ID_BYTES];
     struct members_view view; /* the present one */
     uint64_t changes;         /* counts changes of the view */
+    uint64_t probe_at;        /* when the first peer is to be probed; UINT64_MAX: none is */
     struct peer all[MAP_NODES_MAX];
 };
 
