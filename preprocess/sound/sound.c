@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "preprocess/sound/ogg.h"
+
 #ifdef LARDER_SOUND
 #include "preprocess/sound/make.h"
 #endif
@@ -15,12 +17,14 @@ static bool begins(const uint8_t *bytes, size_t len, size_t at, const char *text
 }
 
 /* The first packet of the first page says what an Ogg file has; its place follows from the page's table. */
-static bool is_ogg(const uint8_t *bytes, size_t len)
+static bool is_ogg(const uint8_t *bytes, size_t len, const char *packet)
 {
-    if (!begins(bytes, len, 0, "OggS") || len < 28)
-        return false;
-    size_t packet = 27 + (size_t)bytes[26];
-    return begins(bytes, len, packet, "\x01vorbis") || begins(bytes, len, packet, "OpusHead");
+    return begins(bytes, len, 0, "OggS") && len >= 28 && begins(bytes, len, 27 + (size_t)bytes[26], packet);
+}
+
+static bool is_vorbis(const uint8_t *bytes, size_t len)
+{
+    return is_ogg(bytes, len, "\x01vorbis");
 }
 
 /* A frame of layer III, with a bit rate and a sampling rate that exist; or a tag in front of one. */
@@ -36,7 +40,8 @@ bool sound_is(const uint8_t *bytes, size_t len)
 {
     bool wav = (begins(bytes, len, 0, "RIFF") || begins(bytes, len, 0, "RF64")) && begins(bytes, len, 8, "WAVE");
     bool aiff = begins(bytes, len, 0, "FORM") && (begins(bytes, len, 8, "AIFF") || begins(bytes, len, 8, "AIFC"));
-    return wav || aiff || begins(bytes, len, 0, "fLaC") || is_ogg(bytes, len) || is_mp3(bytes, len);
+    return wav || aiff || begins(bytes, len, 0, "fLaC") || is_vorbis(bytes, len) || is_ogg(bytes, len, "OpusHead") ||
+           is_mp3(bytes, len);
 }
 
 int sound_check_built(struct error *err)
@@ -56,6 +61,8 @@ int sound_make(struct scratch *memory, const struct sound_wish *wish, struct dec
     if (!sound_is(wish->bytes, wish->len_bytes))
         return decode_fail(fault, BAD_NOT_AN_IMAGE,
                            "not a sound of a supported format (WAV, FLAC, Ogg with Vorbis or Opus, MP3, AIFF)");
+    if (is_vorbis(wish->bytes, wish->len_bytes) && !ogg_vorbis_is_whole(wish->bytes, wish->len_bytes))
+        return decode_fail(fault, BAD_CORRUPT, "an Ogg file whose headers are damaged or cut short");
 #ifdef LARDER_SOUND
     return sound_decode(memory, wish, fault);
 #else

@@ -258,6 +258,71 @@ class Sounds(Case):
                     np.testing.assert_allclose(got[index], whole[first:first + 6000].T, rtol=0,
                                                atol=0 if exact else 1e-6)
 
+    def test_librispeech(self):
+        """A folder of LibriSpeech as a list: its clips, with words, lengths and speakers, of the whole or of a part."""
+        if not soundfile:
+            self.skipTest("needs soundfile")
+        words, data = {}, {}
+        for speaker, chapter in (("84", "1"), ("84", "2"), ("1272", "7")):
+            folder = os.path.join(self.folder, "LibriSpeech", "dev-clean", speaker, chapter)
+            os.makedirs(folder)
+            with open(os.path.join(folder, f"{speaker}-{chapter}.trans.txt"), "w") as file:
+                for i in range(3):
+                    name = f"{speaker}-{chapter}-{i:04d}"
+                    words[name], data[name] = f"WORDS OF {name}, AND MORE", clip(len(data), 4000 + len(data))
+                    file.write(f"{name} {words[name]}\n")
+                    soundfile.write(os.path.join(folder, name + ".flac"), data[name], RATE)
+        for source in "LibriSpeech", "LibriSpeech/dev-clean":
+            listed = os.path.join(self.folder, "libri.csv")
+            self.assertEqual(larder.index(os.path.join(self.folder, source), listed), 9)
+            with self.loader(self.running, listed, 4, pipeline=MONO, columns=["text", "frames"],
+                             with_paths=True) as loader:
+                seen = {}
+                for clips, labels, _, paths, texts, frames in loader:
+                    for one, label, path, text, n in zip(clips, labels.tolist(), paths, texts, frames.tolist()):
+                        seen[os.path.basename(path)[:-5]] = text, n, label
+                        np.testing.assert_array_equal(one, floats(data[os.path.basename(path)[:-5]][:4000]))
+            self.assertEqual(seen, {name: (words[name], len(data[name]), 1 if name.startswith("84") else 0)
+                                    for name in words})
+
+
+class Arrays(Case):
+    def test_rows_of_tokens(self):
+        """uint16 tokens of one length: rows of a .npy where they lie, and .npy files in a store, each exactly once,
+        going on from a saved state in the middle of an epoch."""
+        daemon = self.daemon(CONFIG)
+        tokens = np.random.default_rng(1).integers(0, 65_536, (100, 64)).astype(np.uint16)
+        np.save(os.path.join(self.folder, "tokens.npy"), tokens)
+        listed, store = os.path.join(self.folder, "tokens.csv"), os.path.join(self.folder, "tokens.store")
+        self.assertEqual(larder.index(os.path.join(self.folder, "tokens.npy"), listed, format="array"), 100)
+        for number, row in enumerate(tokens):
+            folder = os.path.join(self.folder, "rows", f"{number // 50}")
+            os.makedirs(folder, exist_ok=True)
+            np.save(os.path.join(folder, f"{number:03d}.npy"), row)
+        subprocess.run([os.path.join(BIN, "larder"), "pack", "--all-files", os.path.join(self.folder, "rows"), store,
+                        "--quiet"], check=True)
+        pipeline = [larder.Array("uint16", 64)]
+        for source in listed, store:
+            with self.subTest(source=source):
+                seen = []
+                with self.loader(daemon, source, 8, pipeline=pipeline, labels=[0] * 100) as loader:
+                    for number, (rows, _, _) in enumerate(loader):
+                        self.assertEqual((rows.dtype, rows.shape[1:]), (np.uint16, (64,)))
+                        seen += [row.tobytes() for row in rows]
+                        if number == 4:
+                            break
+                    state = loader.state_dict()
+                with self.loader(daemon, source, 8, pipeline=pipeline, labels=[0] * 100) as loader:
+                    loader.load_state_dict(state)
+                    for rows, _, _ in loader:
+                        seen += [row.tobytes() for row in rows]
+                self.assertEqual(sorted(seen), sorted(row.tobytes() for row in tokens))
+        with self.assertRaisesRegex(larder.BadSample, "other_size"):
+            with self.loader(daemon, store, 8, pipeline=[larder.Array("int16", 64)]) as loader:
+                next(iter(loader))
+        with self.assertRaisesRegex(larder.InvalidArgument, "array stands alone"):
+            self.loader(daemon, store, 8, pipeline=[larder.Array("uint16", 64), "to_mono"])
+
 
 if __name__ == "__main__":
     main()
