@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const kind_names[] = {[FIELD_IMAGE_HWC] = "HWC", [FIELD_IMAGE_CHW] = "CHW"};
+static const char *const kind_names[] = {[FIELD_IMAGE_HWC] = "HWC", [FIELD_IMAGE_CHW] = "CHW", [FIELD_ARRAY] = "array"};
 static const char *const dtype_names[] = {
-    [PIXEL_UINT8] = "uint8", [PIXEL_FLOAT16] = "float16", [PIXEL_FLOAT32] = "float32"};
+    [PIXEL_UINT8] = "uint8",   [PIXEL_FLOAT16] = "float16", [PIXEL_FLOAT32] = "float32", [PIXEL_INT16] = "int16",
+    [PIXEL_UINT16] = "uint16", [PIXEL_INT32] = "int32",     [PIXEL_INT64] = "int64",     [PIXEL_FLOAT64] = "float64"};
 
 #define KINDS (sizeof kind_names / sizeof *kind_names)
 #define DTYPES (sizeof dtype_names / sizeof *dtype_names)
@@ -14,7 +15,9 @@ static const char *const dtype_names[] = {
 
 uint32_t pixel_dtype_bytes(enum pixel_dtype dtype)
 {
-    static const uint32_t bytes[DTYPES] = {[PIXEL_UINT8] = 1, [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4};
+    static const uint32_t bytes[DTYPES] = {
+        [PIXEL_UINT8] = 1,  [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4, [PIXEL_INT16] = 2,
+        [PIXEL_UINT16] = 2, [PIXEL_INT32] = 4,   [PIXEL_INT64] = 8,   [PIXEL_FLOAT64] = 8};
     return (size_t)dtype < DTYPES ? bytes[dtype] : 0;
 }
 
@@ -34,6 +37,22 @@ struct sample_layout sample_layout_of_image(const struct image_shape *image)
                     .dims = {dims[0], dims[1], dims[2]}}},
         .bytes = (uint64_t)dims[0] * dims[1] * dims[2] * pixel_dtype_bytes(image->dtype),
     };
+    return layout;
+}
+
+struct sample_layout sample_layout_of_array(const char *name, enum pixel_dtype dtype, uint32_t rank,
+                                            const uint32_t *dims)
+{
+    struct sample_layout layout = {.n = 1, .bytes = pixel_dtype_bytes(dtype)};
+    struct sample_field *field = &layout.fields[0];
+    memcpy(field->name, name, strnlen(name, SAMPLE_NAME_BYTES - 1));
+    field->kind = FIELD_ARRAY;
+    field->dtype = dtype;
+    field->rank = rank;
+    for (uint32_t i = 0; i < rank; i++) {
+        field->dims[i] = dims[i];
+        layout.bytes *= dims[i];
+    }
     return layout;
 }
 
@@ -86,9 +105,16 @@ static int check_array(const struct sample_field *field, struct error *err)
         return error_set(err, LARDER_EINVAL, "field %s is of kind %u, which is unknown", field->name, field->kind);
     if ((size_t)field->dtype >= DTYPES)
         return error_set(err, LARDER_EINVAL, "field %s has dtype %u, which is unknown", field->name, field->dtype);
-    if (field->rank != IMAGE_RANK)
+    bool image = field->kind != FIELD_ARRAY;
+    if (image && field->dtype > PIXEL_FLOAT32)
+        return error_set(err, LARDER_EINVAL, "field %s is an image of %s, which no image is", field->name,
+                         dtype_names[field->dtype]);
+    if (image && field->rank != IMAGE_RANK)
         return error_set(err, LARDER_EINVAL, "field %s is an image with %u dims, not %d", field->name, field->rank,
                          IMAGE_RANK);
+    if (field->rank == 0 || field->rank > SAMPLE_DIMS_MAX)
+        return error_set(err, LARDER_EINVAL, "field %s has %u dims, not 1 to %d", field->name, field->rank,
+                         SAMPLE_DIMS_MAX);
     for (uint32_t i = 0; i < SAMPLE_DIMS_MAX; i++) {
         if ((field->dims[i] != 0) != (i < field->rank))
             return error_set(err, LARDER_EINVAL, "field %s has %u dims, and dim %u is %u", field->name, field->rank, i,

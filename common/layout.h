@@ -1,8 +1,8 @@
 /* layout.h: what a made sample looks like: the fields of its slot in the arena, by name.
  *
- * A field is an array of one type at a place that is the same in every slot. A pipeline of images makes one field, the
- * image. Fields lie one behind the other, and the slot ends where the last one ends. Clients are told the layout when
- * they register (wire.h). Pure; any thread. */
+ * A field is an array of one type at a place that is the same in every slot. A pipeline of images makes one field,
+ * the image; one of sounds, the sound. Fields lie one behind the other, and the slot ends where the last one ends.
+ * Clients are told the layout when they register (wire.h). Pure; any thread. */
 #ifndef LARDER_COMMON_LAYOUT_H
 #define LARDER_COMMON_LAYOUT_H
 
@@ -18,8 +18,9 @@
 #define SAMPLE_NAME_BYTES 24 /* bytes of a field's name: up to 23 characters, and bytes of 0 up to the end */
 #define SAMPLE_LAYOUT_TEXT_MAX 128
 
-/* What the numbers of a field are. An image has three dims, in the order that its kind says. */
-enum field_kind { FIELD_IMAGE_HWC, FIELD_IMAGE_CHW };
+/* What the numbers of a field are. An image has three dims, in the order that its kind says, and numbers of one of the
+ * first three types. An array has any dims and numbers of any type; a sound is one of (channels, frames). */
+enum field_kind { FIELD_IMAGE_HWC, FIELD_IMAGE_CHW, FIELD_ARRAY };
 
 struct sample_field {
     char name[SAMPLE_NAME_BYTES]; /* a lower-case letter, then lower-case letters, digits and '_' */
@@ -49,6 +50,11 @@ uint32_t pixel_dtype_bytes(enum pixel_dtype dtype);
 
 /* sample_layout_of_image returns the layout of samples that are one image, the field "image". It checks nothing. */
 struct sample_layout sample_layout_of_image(const struct image_shape *image);
+
+/* sample_layout_of_array returns the layout of samples that are one array, a field of this name with `rank` dims. It
+ * checks nothing. */
+struct sample_layout sample_layout_of_array(const char *name, enum pixel_dtype dtype, uint32_t rank,
+                                            const uint32_t *dims);
 
 /* sample_layout_image finds the image that samples of this layout are. False: they are something else, or something
  * lies beside it. */

@@ -77,6 +77,9 @@ _Static_assert(JOBS_MAX == 256, "jobset_empty knows four words");
 #define JOB_WEIGHT_MIN 0.01
 #define JOB_WEIGHT_MAX 100.0
 
+/* Which files of a source are its samples, where a folder or a shard has files of several kinds. */
+enum sample_files { FILES_IMAGES, FILES_ALL, FILES_SOUNDS };
+
 enum shuffle_mode { SHUFFLE_DEPENDENT, SHUFFLE_STRICT, SHUFFLE_NONE };
 enum bad_policy { BAD_SKIP, BAD_REPLACE, BAD_ERROR };
 /* Why a sample is bad. */
@@ -92,7 +95,17 @@ enum bad_reason {
     BAD_OTHER_SIZE, /* not the size that all images of the job have */
     BAD_REASONS
 };
-enum pixel_dtype { PIXEL_UINT8, PIXEL_FLOAT16, PIXEL_FLOAT32 };
+/* What numbers are. Images have the first three alone. */
+enum pixel_dtype {
+    PIXEL_UINT8,
+    PIXEL_FLOAT16,
+    PIXEL_FLOAT32,
+    PIXEL_INT16,
+    PIXEL_UINT16,
+    PIXEL_INT32,
+    PIXEL_INT64,
+    PIXEL_FLOAT64
+};
 enum pixel_layout { LAYOUT_HWC, LAYOUT_CHW };
 
 /* An image's size, in pixels. */

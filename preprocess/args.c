@@ -137,6 +137,30 @@ static int read_pair(const struct arg *arg, const json_t *value, struct arg_rang
     return 0;
 }
 
+static int read_dims(const struct arg *arg, const json_t *value, struct arg_dims *out, struct error *err)
+{
+    double list[LIST_MAX];
+    size_t count = get_numbers(arg, value, list, true);
+    if (count == 0)
+        return want_within(arg, value, "an integer, or a list of 1 to 4 integers", err);
+    *out = (struct arg_dims){.n = (uint32_t)count};
+    for (size_t i = 0; i < count; i++)
+        out->dim[i] = (uint32_t)list[i];
+    return 0;
+}
+
+static json_t *write_dims(const struct arg_dims *dims)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; list && i < dims->n; i++) {
+        if (json_array_append_new(list, json_integer(dims->dim[i]))) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
 static int read_color(const struct arg *arg, const json_t *value, struct arg_color *out, struct error *err)
 {
     struct arg_color color = {0};
@@ -224,6 +248,7 @@ static int read_one(const struct arg *arg, const json_t *value, void *place, str
     case ARG_PADDING: return read_padding(arg, value, place, err);
     case ARG_SHEAR: return read_shear(arg, value, place, err);
     case ARG_PAIR: return read_pair(arg, value, place, err);
+    case ARG_DIMS: return read_dims(arg, value, place, err);
     }
     CHECK(!"every type has its case");
 }
@@ -307,6 +332,7 @@ static json_t *write_one(const struct arg *arg, const void *place)
     case ARG_SHEAR:
         return json_pack("[o, o, o, o]", number(range[0].low), number(range[0].high), number(range[1].low),
                          number(range[1].high));
+    case ARG_DIMS: return write_dims(place);
     case ARG_PADDING:
         return json_pack("[i, i, i, i]", (int)pad->left, (int)pad->top, (int)pad->right, (int)pad->bottom);
     }

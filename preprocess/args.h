@@ -34,6 +34,7 @@ enum arg_type {
     ARG_KERNEL,  /* struct arg_size: odd n, or [x, y] both odd */
     ARG_SHEAR,   /* struct arg_range[2], of x and of y: n, [low, high] of x alone, or four numbers; default 0: none */
     ARG_PAIR,    /* struct arg_range: n means [n, n]; or [x, y] in any order */
+    ARG_DIMS,    /* struct arg_dims: n means [n]; or a list of 1 to 4 integers */
 };
 
 struct arg_size {
@@ -48,6 +49,11 @@ struct arg_range {
 struct arg_color {
     double value[3];
     bool random; /* ARG_NOISE */
+};
+
+struct arg_dims {
+    uint32_t n;
+    uint32_t dim[4]; /* those beyond n are 0 */
 };
 
 struct arg_padding {

@@ -132,7 +132,11 @@ static int finish_slowly(const struct pipeline *pipeline, const struct op_plan *
     float *pixels = scratch_take(scratch, n_pixels * IMAGE_CHANNELS * sizeof *pixels);
     if (!pixels)
         return LARDER_ENOMEM;
-    const struct op_shape within = {shape->width, shape->height, IMAGE_CHANNELS, PIXEL_FLOAT32, LAYOUT_HWC};
+    const struct op_shape within = {.width = shape->width,
+                                    .height = shape->height,
+                                    .channels = IMAGE_CHANNELS,
+                                    .dtype = PIXEL_FLOAT32,
+                                    .layout = LAYOUT_HWC};
     store_levels32(&within, image, (const float(*)[256])table, pixels);
     for (; op < pipeline->n_ops; op++) {
         const struct pipeline_op *item = &pipeline->ops[op];

@@ -58,6 +58,12 @@ const char *pipeline_canonical(const struct pipeline *pipeline)
     return pipeline->canonical;
 }
 
+bool pipeline_is_of_sound(const struct pipeline *pipeline)
+{
+    CHECK_MAGIC(pipeline, PIPELINE_MAGIC);
+    return pipeline->subject == OP_SOUND;
+}
+
 bool pipeline_is_random(const struct pipeline *pipeline)
 {
     CHECK_MAGIC(pipeline, PIPELINE_MAGIC);

@@ -52,6 +52,9 @@ const struct sample_layout *pipeline_layout(const struct pipeline *pipeline);
  * same exactly when their normal forms are equal. The text is borrowed and lives with the pipeline. */
 const char *pipeline_canonical(const struct pipeline *pipeline);
 
+/* pipeline_is_of_sound says whether samples are made of sounds, and not of images. */
+bool pipeline_is_of_sound(const struct pipeline *pipeline);
+
 /* pipeline_is_random says whether an operator draws random numbers. Without one, samples do not depend on their key. */
 bool pipeline_is_random(const struct pipeline *pipeline);
 

@@ -6,6 +6,7 @@
 
 #include "common/check.h"
 #include "preprocess/pipeline_priv.h"
+#include "preprocess/sound/sound.h"
 
 /* A group's alternatives begin with the same shape, and must end with the same. If the group may do nothing, they must
  * end with the shape before it. */
@@ -52,6 +53,20 @@ static int follow_group(struct group_shape *at, const struct pipeline_op *op, st
     return rc;
 }
 
+/* refuse_subject says why operator i cannot follow those before it. */
+static int refuse_subject(const struct pipeline *pipeline, uint32_t i, struct error *err)
+{
+    const struct op_kind *kind = pipeline->ops[i].kind, *first = pipeline->ops[0].kind;
+    if (pipeline->subject == OP_ARRAY)
+        return error_set(err, LARDER_EINVAL, "pipeline[%u] %s: array stands alone, for arrays stay as they are", i,
+                         kind->name);
+    return error_set(err, LARDER_EINVAL, "pipeline[%u] %s: it works on %s, and %s before it does not", i, kind->name,
+                     kind->flags & OP_SOUND   ? "sounds"
+                     : kind->flags & OP_ARRAY ? "arrays"
+                                              : "images",
+                     first->name);
+}
+
 /* flow_shape makes *shape, which is the images', that of the samples. */
 static int flow_shape(struct pipeline *pipeline, struct op_shape *shape, struct error *err)
 {
@@ -61,9 +76,12 @@ static int flow_shape(struct pipeline *pipeline, struct op_shape *shape, struct 
         int followed = follow_group(&group, op, shape, err);
         if (followed)
             return error_prefix(err, followed, "pipeline[%u]", i - 1);
+        if ((op->kind->flags & (OP_SOUND | OP_ARRAY)) != pipeline->subject || (op->kind->flags & OP_ARRAY && i))
+            return refuse_subject(pipeline, i, err);
         if (shape->dtype != PIXEL_UINT8 && !(op->kind->flags & OP_FLOAT))
             return error_set(err, LARDER_EINVAL, "pipeline[%u] %s: it works on 8-bit pixels: put it before to_dtype", i,
                              op->kind->name);
+        shape->place = i;
         int rc = op->kind->shape ? op->kind->shape(op->values, shape, err) : 0;
         if (rc)
             return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);
@@ -89,6 +107,21 @@ static int set_shape(struct pipeline *pipeline, const struct op_shape *shape, st
     return 0;
 }
 
+/* set_array is set_shape for a pipeline whose samples are no images. */
+static int set_array(struct pipeline *pipeline, struct op_shape *shape, struct error *err)
+{
+    int rc = 0;
+    if (pipeline->subject == OP_SOUND)
+        rc = sound_check_built(err);
+    if (rc == 0 && pipeline->subject == OP_SOUND)
+        rc = sound_recipe_settle(&shape->sound, &shape->array, err);
+    if (rc)
+        return rc;
+    pipeline->sound = shape->sound;
+    pipeline->layout = shape->array;
+    return 0;
+}
+
 static bool is_known(const struct op_shape *shape)
 {
     return shape->width && shape->height;
@@ -107,7 +140,10 @@ static int find_shape(struct pipeline *pipeline, struct error *err)
 {
     struct op_shape shape = {.channels = IMAGE_CHANNELS};
     struct op_shape closed = {.width = OP_SIZE_MAX, .height = OP_SIZE_MAX, .channels = IMAGE_CHANNELS};
+    pipeline->subject = pipeline->n_ops ? pipeline->ops[0].kind->flags & (OP_SOUND | OP_ARRAY) : 0;
     int rc = flow_shape(pipeline, &shape, err);
+    if (rc == 0 && pipeline->subject)
+        return set_array(pipeline, &shape, err);
     if (rc || pipeline->n_ops == 0) /* none: encoded bytes as they are */
         return rc;
     if (is_known(&shape))

@@ -38,8 +38,10 @@ struct pipeline {
     uint32_t n_groups;
     uint32_t n_ops;
     uint32_t n_pixel_ops; /* the first n_pixel_ops work on 8-bit pixels; finish runs the others */
-    bool open;            /* pipeline_is_open; it has no shape */
-    bool plain;           /* the result is 8-bit RGB, channels last: the last operator can write to the destination */
+    unsigned subject;     /* OP_SOUND, OP_ARRAY; 0: images, or bytes as they are */
+    struct sound_recipe sound;
+    bool open;  /* pipeline_is_open; it has no shape */
+    bool plain; /* the result is 8-bit RGB, channels last: the last operator can write to the destination */
     struct pipeline_op ops[];
 };
 

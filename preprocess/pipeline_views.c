@@ -32,11 +32,12 @@ static int refuse_members(const json_t *object, const char *const *known, const 
     return 0;
 }
 
-/* The field of a sample without views is called image, by which clients tell it from a view. */
+/* The field of a sample without views is called image, sound or array, by which clients tell it from a view. */
 static bool is_name(const char *name)
 {
     size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
-    return name[0] >= 'a' && name[0] <= 'z' && name[len] == 0 && len < SAMPLE_NAME_BYTES && strcmp(name, "image") != 0;
+    return name[0] >= 'a' && name[0] <= 'z' && name[len] == 0 && len < SAMPLE_NAME_BYTES &&
+           strcmp(name, "image") != 0 && strcmp(name, "sound") != 0 && strcmp(name, "array") != 0;
 }
 
 /* name_view names the field of the next view, the i-th of `count` with one list. */
@@ -52,7 +53,7 @@ static int name_view(struct pipeline *pipeline, const char *name, uint32_t i, ui
     if (!is_name(whole))
         return error_set(err, LARDER_EINVAL,
                          "view '%s': a name is a lower-case letter, then lower-case letters, digits and _, up to %d in "
-                         "all, and not image",
+                         "all, and not image, sound or array",
                          whole, SAMPLE_NAME_BYTES - 1);
     for (uint32_t other = 0; other < pipeline->n_views; other++) {
         if (strcmp(pipeline->layout.fields[other].name, whole) == 0)
@@ -86,6 +87,14 @@ static int add_view(struct pipeline *pipeline, const json_t *list, struct error 
         pipeline_unref(&view);
         return error_prefix(err, rc, "view %s", name);
     }
+    if (number && view->subject != pipeline->subject) {
+        pipeline_unref(&view);
+        return error_set(err, LARDER_EINVAL,
+                         "view %s: it is not made of what the views before it are made of: images, "
+                         "sounds or arrays",
+                         name);
+    }
+    pipeline->subject = view->subject;
     view->stream = number * PIPELINE_STREAMS;
     pipeline->open = pipeline->open || view->open;
     pipeline->views[pipeline->n_views++] = view;

@@ -14,6 +14,7 @@
 #include "preprocess/decode/decode.h"
 #include "preprocess/decode/jpeg_progressive.h"
 #include "preprocess/decode/planes.h"
+#include "preprocess/others.h"
 #include "preprocess/outputs.h"
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/scratch.h"
@@ -193,6 +194,14 @@ static uint64_t try_members(struct prepare_scratch *scratch, struct run *run, ui
     return failed;
 }
 
+static int fail_budget(const struct scratch *memory, struct decode_fault *fault)
+{
+    return decode_fail(fault, BAD_TOO_LARGE,
+                       "decoding and preparing it takes more than the %zu MiB that one sample can have of "
+                       "memory.scratch: raise memory.scratch, or leave the file out",
+                       scratch_budget_most(memory->budget) >> 20);
+}
+
 static void make(struct prepare_scratch *scratch, struct run *run, uint64_t members)
 {
     struct decode_fault fault;
@@ -204,10 +213,7 @@ static void make(struct prepare_scratch *scratch, struct run *run, uint64_t memb
         verdict = scratch_wait(run->memory);
     } while (failed && verdict == SCRATCH_AGAIN);
     if (verdict == SCRATCH_NEVER)
-        decode_fail(&fault, BAD_TOO_LARGE,
-                    "decoding and preparing it takes more than the %zu MiB that one image can have of memory.scratch: "
-                    "raise memory.scratch, or leave the file out",
-                    scratch_budget_most(run->memory->budget) >> 20);
+        fail_budget(run->memory, &fault);
     if (!opened || !(members & (members - 1))) {
         fail_images(run, failed, &fault);
         return;
@@ -229,6 +235,35 @@ int prepare_size(struct prepare_scratch *scratch, const void *encoded, size_t le
         return error_set(err, rc, "%s", fault.error.text);
     *out = (struct image_size){.width = whole.width, .height = whole.height};
     return 0;
+}
+
+/* make_others makes an output that is made of no image, or its views, each with a decode of its own. */
+static void make_others(struct prepare_scratch *scratch, const struct run *run, struct prepare_output *output)
+{
+    const struct pipeline *pipeline = output->pipeline;
+    uint64_t clock = scratch->times ? clock_thread_ns() : 0;
+    for (uint32_t i = 0; i < pipeline->layout.n && !output->reason; i++) {
+        const struct pipeline *one = pipeline->n_views ? pipeline->views[i] : pipeline;
+        void *dst = (char *)output->dst + pipeline->layout.fields[i].offset;
+        struct decode_fault fault;
+        enum scratch_verdict verdict;
+        int rc;
+        do { /* if the budget had no room, this is begun again when it has some */
+            fault = (struct decode_fault){0};
+            rc = others_make(run->memory, one, output->key, run->encoded, run->len_bytes, dst, &fault);
+            scratch_reset(run->memory);
+            verdict = scratch_wait(run->memory);
+        } while (rc && verdict == SCRATCH_AGAIN);
+        scratch->counts.decodes += pipeline->subject == OP_SOUND;
+        if (verdict == SCRATCH_NEVER)
+            rc = fail_budget(run->memory, &fault);
+        if (rc) {
+            output->reason = fault.reason;
+            output->err = fault.error;
+        }
+    }
+    if (scratch->times)
+        lap(&scratch->times->decode_ns, &clock);
 }
 
 /* take_images adds the images of an output to the run, which has `count` so far, and returns how many it has then. */
@@ -254,6 +289,10 @@ static void make_all(struct prepare_scratch *scratch, struct run *run, struct pr
         outputs[i].reason = BAD_NONE;
         if (pipeline->layout.n == 0) {
             memcpy(outputs[i].dst, run->encoded, run->len_bytes);
+            continue;
+        }
+        if (pipeline->subject) {
+            make_others(scratch, run, &outputs[i]);
             continue;
         }
         if (count + pipeline->layout.n > RUN_IMAGES_MAX) {

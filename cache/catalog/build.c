@@ -223,7 +223,7 @@ static int index_source(struct builder *builder, const struct source_wish *wish,
     if (code)
         return code;
     if (kind->restore && builder->checkpoint_dir)
-        parts->checkpoint = checkpoint_path(builder->checkpoint_dir, wish->text, wish->every_file);
+        parts->checkpoint = checkpoint_path(builder->checkpoint_dir, wish->text, wish->files);
     if (trust_checkpoint && load_checkpoint(builder, kind, wish, parts))
         return 0;
     code = source_index(kind, wish, &parts->source, err);

@@ -29,7 +29,7 @@ struct caller {
 struct opened {
     struct opened *next;
     char *path;
-    bool every;              /* samples are files of any kind */
+    enum sample_files files; /* its samples */
     struct dataset *dataset; /* the newest; NULL when it is not in memory */
     unsigned users;          /* callers inside catalog_open */
     struct caller *callers;  /* `users` of them */
@@ -164,10 +164,10 @@ void catalog_settle_retired(struct catalog *catalog, const sample_id *ids, uint3
     id_table_settle(catalog->ids, ids, count, forgotten);
 }
 
-static struct opened *find_opened_locked(struct catalog *catalog, const char *path, bool every)
+static struct opened *find_opened_locked(struct catalog *catalog, const char *path, enum sample_files files)
 {
     struct opened *opened = catalog->opened;
-    while (opened && (strcmp(opened->path, path) != 0 || opened->every != every))
+    while (opened && (strcmp(opened->path, path) != 0 || opened->files != files))
         opened = opened->next;
     if (!opened) {
         opened = calloc(1, sizeof *opened);
@@ -178,7 +178,7 @@ static struct opened *find_opened_locked(struct catalog *catalog, const char *pa
             return NULL;
         }
         opened->path = copy;
-        opened->every = every;
+        opened->files = files;
         opened->next = catalog->opened;
         catalog->opened = opened;
     }
@@ -195,7 +195,7 @@ static void build_source_locked(struct catalog *catalog, struct opened *opened)
     opened->building = true;
     atomic_store_explicit(&opened->unwanted.set, false, memory_order_relaxed);
     pthread_mutex_unlock(&catalog->lock);
-    const struct source_wish wish = {opened->path, opened->every, &opened->unwanted};
+    const struct source_wish wish = {opened->path, opened->files, &opened->unwanted};
     int code = builder_refresh(catalog->builder, &wish, old, &fresh, &outcome);
     pthread_mutex_lock(&catalog->lock);
     opened->outcome = outcome;
@@ -260,7 +260,7 @@ static int open_resolved(struct catalog *catalog, const char *path, const struct
 {
     struct caller caller = {.interrupt = wish->interrupt}, **at;
     pthread_mutex_lock(&catalog->lock);
-    struct opened *opened = find_opened_locked(catalog, path, wish->every_file);
+    struct opened *opened = find_opened_locked(catalog, path, wish->files);
     if (!opened) {
         pthread_mutex_unlock(&catalog->lock);
         return error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
@@ -340,5 +340,5 @@ int catalog_open(struct catalog *catalog, const char *path, struct dataset **out
 
 int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
 {
-    return catalog_open_for(catalog, &(struct catalog_wish){.path = path, .every_file = true}, out, err);
+    return catalog_open_for(catalog, &(struct catalog_wish){.path = path, .files = FILES_ALL}, out, err);
 }

@@ -65,12 +65,12 @@ int catalog_open(struct catalog *catalog, const char *path, struct dataset **out
  * they are. A store has the samples that were packed into it. */
 int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
-/* catalog_open_for does the one or the other, by `wish`. It returns LARDER_EGONE soon after the caller's interrupt was
- * set and catalog_interrupted called. Work that several callers wait for goes on while one of them is not
- * interrupted, and those who still want it get it. */
+/* catalog_open_for does the one or the other, by `wish`, or takes a source's sounds as samples. It returns LARDER_EGONE
+ * soon after the caller's interrupt was set and catalog_interrupted called. Work that several callers wait for goes on
+ * while one of them is not interrupted, and those who still want it get it. */
 struct catalog_wish {
     const char *path;                  /* or what tar_text.h describes */
-    bool every_file;                   /* true: as catalog_open_files */
+    enum sample_files files;           /* FILES_ALL: as catalog_open_files */
     const struct interrupt *interrupt; /* lives until the call returns; may be NULL */
 };
 int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err);

@@ -23,7 +23,7 @@ int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, 
 int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_bytes);
 /* checkpoint_path returns the name of the checkpoint of a source's text in dir, which the caller frees; NULL: no
  * memory. */
-char *checkpoint_path(const char *dir, const char *text, bool every_file);
+char *checkpoint_path(const char *dir, const char *text, enum sample_files files);
 /* checkpoint_load reads the checkpoint of a source into an empty index. LARDER_ENOENT when there is none,
  * LARDER_EFORMAT when it is another source's, LARDER_EGONE soon after the interrupt (may be NULL) was set; else it
  * fails as checkpoint_parse does. */

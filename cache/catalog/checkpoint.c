@@ -253,12 +253,13 @@ int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_by
     return 0;
 }
 
-char *checkpoint_path(const char *dir, const char *text, bool every_file)
+char *checkpoint_path(const char *dir, const char *text, enum sample_files files)
 {
     XXH128_hash_t hash = XXH3_128bits(text, strlen(text));
+    static const char *const suffixes[] = {[FILES_IMAGES] = "", [FILES_ALL] = "-files", [FILES_SOUNDS] = "-sounds"};
     char *path = NULL;
     int len = asprintf(&path, "%s/%016llx%016llx%s.catalog", dir, (unsigned long long)hash.high64,
-                       (unsigned long long)hash.low64, every_file ? "-files" : "");
+                       (unsigned long long)hash.low64, suffixes[files]);
     return len < 0 ? NULL : path;
 }
 

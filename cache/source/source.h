@@ -17,6 +17,7 @@
 #include "cache/source/index.h"
 #include "cache/source/samples.h"
 #include "common/interrupt.h"
+#include "common/types.h"
 
 struct source_kind;
 
@@ -33,7 +34,7 @@ struct source {
 
 struct source_wish {
     const char *text; /* an absolute path, links resolved; or one that a kind of its own has resolved: tar_text.h */
-    bool every_file;  /* files of any kind are samples, not images alone */
+    enum sample_files files;
     const struct interrupt *interrupt;
 };
 

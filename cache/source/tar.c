@@ -82,9 +82,11 @@ static int join(struct tar_walk *walk, struct index *index, struct error *err)
         tar_walk_failed(walk, code, err);
     else if (samples == 0)
         code = error_set(err, LARDER_EINVAL,
-                         "%s: no sample with an image in any of its %zu shards: an image is a member called "
-                         "KEY.jpg, .jpeg, .png, .webp, .tif, .tiff, .bmp, .ppm or .pgm, KEY without a dot",
-                         walk->text, count);
+                         "%s: no sample with %s in any of its %zu shards, which is a member called KEY%s, KEY without "
+                         "a dot",
+                         walk->text, walk->files == FILES_SOUNDS ? "a sound" : "an image", count,
+                         walk->files == FILES_SOUNDS ? ".flac, .wav, .ogg, .oga, .opus, .mp3, .aiff, .aif or .aifc"
+                                                     : ".jpg, .jpeg, .png, .webp, .tif, .tiff, .bmp, .ppm or .pgm");
     else
         code = tar_labels_apply(&walk->labels, classes_of(walk), labels, index, err);
     free(labels);
@@ -142,12 +144,12 @@ static void complete(struct source *source)
 static int index_tar(const struct source_wish *wish, struct source *source, struct error *err)
 {
     struct index *index = &source->index;
-    struct tar_walk walk = {.interrupt = wish->interrupt, .text = wish->text, .root_fd = -1};
+    struct tar_walk walk = {.interrupt = wish->interrupt, .text = wish->text, .files = wish->files, .root_fd = -1};
     struct stat st;
     size_t len;
     struct shown shown;
-    if (wish->every_file)
-        return error_set(err, LARDER_EINVAL, "%s: all_files is for folders, of shards the images are read",
+    if (wish->files == FILES_ALL)
+        return error_set(err, LARDER_EINVAL, "%s: all_files is for folders, of shards the images or sounds are read",
                          path_shown(wish->text, &shown));
     index->text = strdup(wish->text);
     index->root = tar_text_root(wish->text);

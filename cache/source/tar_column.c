@@ -99,11 +99,28 @@ static int add_names(struct tar_walk *walk, struct cells *cells, struct error *e
     return code;
 }
 
+/* files_of tells from the names of an index's samples whether they are the images or the sounds of shards. */
+static enum sample_files files_of(const struct index *index)
+{
+    for (size_t i = 0; i < index->sample_count; i++) {
+        const char *name = strrchr(index->strings + index->samples[i].key, '/'), *dot = name ? strchr(name, '.') : NULL;
+        if (dot && tar_part_rank(dot + 1, FILES_IMAGES))
+            return FILES_IMAGES;
+        if (dot && tar_part_rank(dot + 1, FILES_SOUNDS))
+            return FILES_SOUNDS;
+    }
+    return FILES_IMAGES;
+}
+
 int tar_column(const struct source *source, const char *name, const struct interrupt *interrupt, struct cells *cells,
                struct error *err)
 {
-    struct tar_walk walk = {
-        .interrupt = interrupt, .text = source->index.text, .root = source->index.root, .root_fd = -1, .column = name};
+    struct tar_walk walk = {.interrupt = interrupt,
+                            .text = source->index.text,
+                            .root = source->index.root,
+                            .files = files_of(&source->index),
+                            .root_fd = -1,
+                            .column = name};
     if (strcmp(name, COLUMN_KEY) == 0)
         return add_keys(source, cells);
     bool names = strcmp(name, COLUMN_NAMES) == 0;

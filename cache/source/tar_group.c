@@ -5,7 +5,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-static const char *const images[] = {"jpg", "jpeg", "png", "webp", "tif", "tiff", "bmp", "ppm", "pgm"};
+static const char *const images[] = {"jpg", "jpeg", "png", "webp", "tif", "tiff", "bmp", "ppm", "pgm", NULL};
+static const char *const sounds[] = {"flac", "wav", "ogg", "oga", "opus", "mp3", "aiff", "aif", "aifc", NULL};
 
 /* Names that begin with __ and whose first folder, or which themselves, end so, are about the shard. */
 static bool is_about_shard(const char *name, size_t len)
@@ -50,10 +51,11 @@ bool tar_part_is(const char *part, const char *name)
     return *part == *name;
 }
 
-unsigned tar_image_rank(const char *part)
+unsigned tar_part_rank(const char *part, enum sample_files files)
 {
-    for (unsigned i = 0; i < sizeof images / sizeof *images; i++) {
-        if (tar_part_is(part, images[i]))
+    const char *const *names = files == FILES_SOUNDS ? sounds : images;
+    for (unsigned i = 0; names[i]; i++) {
+        if (tar_part_is(part, names[i]))
             return i + 1;
     }
     return 0;

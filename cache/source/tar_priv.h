@@ -74,6 +74,7 @@ struct tar_found {
 struct tar_walk {
     const struct interrupt *interrupt;
     const char *text, *root;
+    enum sample_files files; /* FILES_SOUNDS: sounds are samples, else images */
     int root_fd;
     struct tar_labels labels;
     const char *column; /* that is read; NULL: none */

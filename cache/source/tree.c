@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +17,8 @@
 
 #include "cache/source/crew.h"
 #include "cache/source/tree_priv.h"
+
+#define EXTENSIONS_SHOWN 96
 
 /* ── the root ── */
 
@@ -63,10 +66,18 @@ static int compare_classes(const void *a, const void *b, void *context)
     return text_compare(strings + *(const uint64_t *)a, strings + *(const uint64_t *)b);
 }
 
+/* extensions_shown writes, for the end of an error, by which names samples are known. */
+static const char *extensions_shown(const struct tree *tree, char *out, size_t size)
+{
+    snprintf(out, size, *tree_extensions(tree) ? " (extensions: %s)" : "", tree_extensions(tree));
+    return out;
+}
+
 static int walk_root(struct tree *tree, struct index *index, struct error *err)
 {
     struct root_walk walk = {.tree = tree, .index = index, .err = err};
     struct shown root;
+    char shown[EXTENSIONS_SHOWN];
     int code = index_text(index, "", NULL, &tree->folder.path);
     if (code)
         return tree_limit_error(tree, code, err);
@@ -80,9 +91,11 @@ static int walk_root(struct tree *tree, struct index *index, struct error *err)
         return add_class(&walk, FLAT_CLASS);
     if (index->class_count == 0)
         return error_set(err, LARDER_EINVAL,
-                         "%s: no image and no class folders: expected one folder a class with its images inside, as "
-                         "CLASS/IMAGE.jpg, or images alone (extensions: " EXTENSIONS ")",
-                         path_shown(tree->root, &root));
+                         "%s: no %s and no class folders: expected one folder a class with its %ss inside, as "
+                         "CLASS/%s, or %ss alone%s",
+                         path_shown(tree->root, &root), tree_noun(tree), tree_noun(tree),
+                         tree->files == FILES_SOUNDS ? "CLIP.flac" : "IMAGE.jpg", tree_noun(tree),
+                         extensions_shown(tree, shown, sizeof shown));
     qsort_r(index->classes, index->class_count, sizeof *index->classes, compare_classes, index->strings);
     return 0;
 }
@@ -128,6 +141,7 @@ static int walk_classes(const struct tree *tree, const struct index *index, stru
 static int check_empty(const struct tree *tree, const struct index *index, const struct index *parts, struct error *err)
 {
     char empty[256] = ""; /* the first of them */
+    char extensions[EXTENSIONS_SHOWN];
     size_t count = 0;
     struct shown shown;
     for (size_t label = 0; label < index->class_count; label++) {
@@ -144,15 +158,12 @@ static int check_empty(const struct tree *tree, const struct index *index, const
     if (count == 0)
         return 0;
     path_shown(tree->root, &shown);
-    if (count == index->class_count && tree->every)
-        return error_set(err, LARDER_EINVAL, "%s: no file in any of its %zu class folders", shown.text, count);
+    extensions_shown(tree, extensions, sizeof extensions);
     if (count == index->class_count)
-        return error_set(err, LARDER_EINVAL,
-                         "%s: no image in any of its %zu class folders (extensions: " EXTENSIONS ")", shown.text,
-                         count);
+        return error_set(err, LARDER_EINVAL, "%s: no %s in any of its %zu class folders%s", shown.text, tree_noun(tree),
+                         count, extensions);
     return error_set(err, LARDER_EINVAL, "%.120s: no %s for %zu of %zu classes: %s; remove the empty folders%s",
-                     shown.text, tree->every ? "file" : "image", count, index->class_count, empty,
-                     tree->every ? "" : " (extensions: " EXTENSIONS ")");
+                     shown.text, tree_noun(tree), count, index->class_count, empty, extensions);
 }
 
 static int walk_tree(struct tree *tree, struct index *index, struct error *err)
@@ -184,7 +195,7 @@ static int walk_tree(struct tree *tree, struct index *index, struct error *err)
 static int open_tree(const struct source_wish *wish, struct index *index, struct error *err)
 {
     struct shown shown;
-    struct tree tree = {.interrupt = wish->interrupt, .root = wish->text, .every = wish->every_file};
+    struct tree tree = {.interrupt = wish->interrupt, .root = wish->text, .files = wish->files};
     index->root = strdup(wish->text);
     index->text = strdup(wish->text);
     if (!index->root || !index->text)

@@ -10,11 +10,21 @@ static int lower(char c)
     return c >= 'A' && c <= 'Z' ? c + 32 : c;
 }
 
-static bool has_image_extension(const char *name)
+const char *tree_extensions(const struct tree *tree)
+{
+    return tree->files == FILES_ALL ? "" : tree->files == FILES_SOUNDS ? SOUND_EXTENSIONS : IMAGE_EXTENSIONS;
+}
+
+const char *tree_noun(const struct tree *tree)
+{
+    return tree->files == FILES_ALL ? "file" : tree->files == FILES_SOUNDS ? "sound" : "image";
+}
+
+static bool has_extension(const char *name, const char *extensions)
 {
     const char *dot = strrchr(name, '.');
     size_t len = dot ? strlen(dot) : 0;
-    for (const char *known = EXTENSIONS; len && *known; known += strspn(known, " ")) {
+    for (const char *known = extensions; len && *known; known += strspn(known, " ")) {
         size_t known_len = strcspn(known, " "), same = 0;
         while (same < len && same < known_len && lower(dot[same]) == known[same])
             same++;
@@ -27,7 +37,7 @@ static bool has_image_extension(const char *name)
 
 bool tree_is_sample(const struct tree *tree, const char *name)
 {
-    return tree->every ? *name != '.' : has_image_extension(name);
+    return tree->files == FILES_ALL ? *name != '.' : has_extension(name, tree_extensions(tree));
 }
 
 bool tree_is_folder(int dir_fd, const char *name, unsigned char type, struct stat *st, bool *looked)
@@ -50,7 +60,7 @@ int tree_limit_error(const struct tree *tree, int code, struct error *err)
 {
     struct shown root;
     return error_set(err, code, "%s: %s", path_shown(tree->root, &root),
-                     code == LARDER_ELIMIT ? "more folders or images than one dataset may have"
+                     code == LARDER_ELIMIT ? "more folders or files than one dataset may have"
                                            : "out of memory while indexing");
 }
 

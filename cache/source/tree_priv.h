@@ -11,19 +11,24 @@
 #include "cache/source/tree.h"
 
 #define FLAT_CLASS "." /* the one class of a folder that has images and no folders: its own files */
-#define EXTENSIONS ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
+#define IMAGE_EXTENSIONS ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
+#define SOUND_EXTENSIONS ".wav .wave .flac .ogg .oga .opus .mp3 .aiff .aif .aifc"
 
 /* The tree that is read. Nothing in it changes while threads read its classes. */
 struct tree {
     const struct interrupt *interrupt; /* may be NULL */
     const char *root;                  /* absolute path */
     int root_fd;
-    bool every;                 /* files of any kind are samples, not images alone */
+    enum sample_files files;
     struct index_folder folder; /* the root */
 };
 
 /* tree_entry.c: pure, or one stat. The errors name the tree and the folder below it. */
 
+/* tree_extensions returns the ends of the names that samples have, in lower case; "": any. tree_noun returns what one
+ * sample is called. */
+const char *tree_extensions(const struct tree *tree);
+const char *tree_noun(const struct tree *tree);
 /* tree_is_sample says whether the name of a file is one of a sample's. */
 bool tree_is_sample(const struct tree *tree, const char *name);
 /* tree_is_folder says whether an entry is a folder, links followed; an entry that cannot be looked at is none. *st

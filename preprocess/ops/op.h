@@ -9,6 +9,8 @@
  *   then    either join: becomes part of a geometry (crop, resize, flip),
  *           or apply: makes a new image, or with OP_IN_PLACE changes the image that it gets
  *
+ * An operator that works on sounds, or says that samples are arrays, has a shape alone, which says all that it wants.
+ *
  * Everything here is pure: results depend on arguments, plan and pixels alone. */
 #ifndef LARDER_PREPROCESS_OPS_OP_H
 #define LARDER_PREPROCESS_OPS_OP_H
@@ -20,6 +22,7 @@
 #include "preprocess/geometry.h"
 #include "preprocess/image.h"
 #include "preprocess/scratch.h"
+#include "preprocess/sound/recipe.h"
 
 #define OP_SIZE_MAX 8192 /* the most pixels a side that an operator may make */
 
@@ -29,6 +32,9 @@ struct op_shape {
     uint32_t channels;
     enum pixel_dtype dtype;
     enum pixel_layout layout;
+    uint32_t place;             /* of the operator in the list, from 0; set before shape is called */
+    struct sound_recipe sound;  /* of OP_SOUND */
+    struct sample_layout array; /* of OP_ARRAY */
 };
 
 #define PLAN_REALS 48
@@ -47,6 +53,8 @@ struct op_plan {
 enum op_flags {
     OP_RANDOM = 1,   /* the plan draws random numbers */
     OP_IN_PLACE = 2, /* apply changes `in` and does not use out */
+    OP_SOUND = 8,    /* works on sounds, and on nothing else */
+    OP_ARRAY = 16,   /* stands alone: samples are arrays already */
     OP_FLOAT = 4,    /* may also stand after to_dtype has made the pixels floating point; then level and change run */
 };
 

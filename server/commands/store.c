@@ -203,7 +203,8 @@ static int pack_source(struct pack_arguments *arguments, struct progress_view *v
 {
     struct catalog *catalog = NULL;
     struct dataset *dataset = NULL;
-    const struct catalog_wish wish = {.path = arguments->source, .every_file = arguments->all_files};
+    const struct catalog_wish wish = {.path = arguments->source,
+                                      .files = arguments->all_files ? FILES_ALL : FILES_IMAGES};
     int code = catalog_create(NULL, &catalog, err);
     if (!code)
         code = catalog_open_for(catalog, &wish, &dataset, err);

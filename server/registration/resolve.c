@@ -286,8 +286,12 @@ static int check_roots(const struct config *config, const char *path, const char
 static int open_dataset(struct registration *reg, struct catalog *catalog, const struct config *config,
                         const char *path, struct error *err)
 {
-    struct catalog_wish wish = {
-        .path = path, .every_file = reg->asked.flags & WIRE_ALL_FILES, .interrupt = &reg->unwanted};
+    bool all = reg->asked.flags & WIRE_ALL_FILES, sounds = pipeline_is_of_sound(reg->found.pipeline);
+    struct catalog_wish wish = {.path = path,
+                                .files = all      ? FILES_ALL
+                                         : sounds ? FILES_SOUNDS
+                                                  : FILES_IMAGES,
+                                .interrupt = &reg->unwanted};
     char *folder = NULL;
     int code = config->n_roots ? catalog_folder(path, &folder, err) : 0;
     if (!code && folder)

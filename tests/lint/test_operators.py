@@ -22,7 +22,7 @@ CHANGES = (
     (PACKAGE + "transforms.py", "gaussian_blur: kernel_size | sigma", "gaussian_blur: kernel | sigma"),
     (PACKAGE + "transforms.py", "interpolation max_size antialias", "interpolation antialias max_size"),
     (PACKAGE + "transforms.pyi", "num_ops: int | None", "num_ops: float | None"),
-    (PACKAGE + "__init__.pyi", "Resize as Resize, ", ""),
+    (PACKAGE + "__init__.pyi", "Resample as Resample, ", ""),
     (PACKAGE + "__init__.pyi", '"Resize", ', ""),
 )
 

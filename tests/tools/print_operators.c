@@ -37,6 +37,7 @@ static const char *const stub_types[] = {
     [ARG_KERNEL] = "int | _Numbers",
     [ARG_SHEAR] = "float | _Numbers",
     [ARG_PAIR] = "float | _Numbers",
+    [ARG_DIMS] = "int | _Numbers",
 };
 
 static const char *stub_type(const struct arg *arg)

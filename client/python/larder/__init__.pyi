@@ -21,20 +21,23 @@ from .transforms import Operator as Operator, RandomApply as RandomApply, Random
 from .writer import Writer as Writer
 # operators begin: imports (tests/lint/operators --fix writes these lines from preprocess/ops/)
 from .transforms import (
-    AugMix as AugMix, AutoAugment as AutoAugment, CenterCrop as CenterCrop, CenterCropOrPad as CenterCropOrPad,
-    ColorJitter as ColorJitter, CornerCrop as CornerCrop, ElasticTransform as ElasticTransform, ExactSize as ExactSize,
-    GaussianBlur as GaussianBlur, Grayscale as Grayscale, Layout as Layout, Normalize as Normalize, Pad as Pad,
-    PilGaussianBlur as PilGaussianBlur, RandAugment as RandAugment, RandomAdjustSharpness as RandomAdjustSharpness,
-    RandomAffine as RandomAffine, RandomAutocontrast as RandomAutocontrast,
-    RandomChannelPermutation as RandomChannelPermutation, RandomCrop as RandomCrop, RandomCropOrPad as RandomCropOrPad,
-    RandomEqualize as RandomEqualize, RandomErasing as RandomErasing, RandomGrayscale as RandomGrayscale,
+    Array as Array, AugMix as AugMix, AutoAugment as AutoAugment, CenterCrop as CenterCrop,
+    CenterCropOrPad as CenterCropOrPad, ColorJitter as ColorJitter, CornerCrop as CornerCrop,
+    ElasticTransform as ElasticTransform, ExactSize as ExactSize, GaussianBlur as GaussianBlur, Grayscale as Grayscale,
+    Layout as Layout, Normalize as Normalize, Pad as Pad, PilGaussianBlur as PilGaussianBlur,
+    RandAugment as RandAugment, RandomAdjustSharpness as RandomAdjustSharpness, RandomAffine as RandomAffine,
+    RandomAutocontrast as RandomAutocontrast, RandomChannelPermutation as RandomChannelPermutation,
+    RandomCrop as RandomCrop, RandomCropOrPad as RandomCropOrPad, RandomEqualize as RandomEqualize,
+    RandomErasing as RandomErasing, RandomGain as RandomGain, RandomGrayscale as RandomGrayscale,
     RandomHorizontalFlip as RandomHorizontalFlip, RandomInvert as RandomInvert, RandomPerspective as RandomPerspective,
     RandomPhotometricDistort as RandomPhotometricDistort, RandomPosterize as RandomPosterize,
-    RandomResizedCrop as RandomResizedCrop, RandomRotation as RandomRotation, RandomShortestSize as RandomShortestSize,
-    RandomSolarize as RandomSolarize, RandomVerticalFlip as RandomVerticalFlip, RandomZoomOut as RandomZoomOut,
-    Resize as Resize, ResizeKeepRatio as ResizeKeepRatio, ScaleJitter as ScaleJitter, TimmAugMix as TimmAugMix,
+    RandomResizedCrop as RandomResizedCrop, RandomRotation as RandomRotation, RandomSegment as RandomSegment,
+    RandomShortestSize as RandomShortestSize, RandomSolarize as RandomSolarize,
+    RandomVerticalFlip as RandomVerticalFlip, RandomZoomOut as RandomZoomOut, Resample as Resample, Resize as Resize,
+    ResizeKeepRatio as ResizeKeepRatio, ScaleJitter as ScaleJitter, Segment as Segment, TimmAugMix as TimmAugMix,
     TimmAutoAugment as TimmAutoAugment, TimmRandAugment as TimmRandAugment, TimmRandomErasing as TimmRandomErasing,
-    ToDtype as ToDtype, TrivialAugmentWide as TrivialAugmentWide,
+    ToDtype as ToDtype, ToInt16 as ToInt16, ToMono as ToMono, ToStereo as ToStereo,
+    TrivialAugmentWide as TrivialAugmentWide,
 )
 # operators end
 
@@ -53,6 +56,7 @@ __all__ = [
     "RandomPhotometricDistort", "RandomChannelPermutation", "Grayscale", "RandomGrayscale", "GaussianBlur",
     "PilGaussianBlur", "RandomAdjustSharpness", "RandomInvert", "RandomSolarize", "RandomPosterize", "RandomEqualize",
     "RandomAutocontrast", "RandomErasing", "TimmRandomErasing", "AutoAugment", "TrivialAugmentWide", "RandAugment",
-    "AugMix", "TimmAutoAugment", "TimmRandAugment", "TimmAugMix", "ToDtype", "Normalize", "Layout",
+    "AugMix", "TimmAutoAugment", "TimmRandAugment", "TimmAugMix", "ToDtype", "Normalize", "Layout", "Array",
+    "RandomGain", "RandomSegment", "Resample", "Segment", "ToInt16", "ToMono", "ToStereo",
     # operators end
 ]

@@ -6,7 +6,7 @@ import tempfile
 import zlib
 from glob import glob
 
-from . import _index_files, _index_libraries, _index_pixels
+from . import _index_files, _index_libraries, _index_pixels, _index_sounds
 from ._places import Fail, Refused
 from .errors import FormatError, InvalidArgument, IOFailure, NotFound
 
@@ -21,20 +21,23 @@ _FORMATS = {
     "npy": (_index_pixels.is_npy, _index_pixels.npy),
     "mnist": (_index_pixels.is_mnist, _index_pixels.mnist),
     "cifar": (_index_pixels.is_cifar, _index_pixels.cifar),
+    "librispeech": (_index_sounds.is_librispeech, _index_sounds.librispeech),
+    "array": (_index_pixels.is_array, _index_pixels.arrays),
 }
 _PACKED = ("mds", "zip", "parquet", "hdf5")  # what larder.pack reads as it is
-_COLUMNS = ("path", "offset", "bytes", "crc32", "raw", "key", "label", "class")
+_COLUMNS = ("path", "offset", "bytes", "crc32", "raw", "key", "label", "class", "text", "frames")
 
 
 def index(source, destination, *, format=None, image=None, label=None, crc32=True):
-    """Writes a list of the images in what others have packed, and returns how many there are. The list is a dataset:
-    larder.Loader(destination, ...) trains on the images where they are, without a copy.
+    """Writes a list of the images, clips or arrays in what others have packed, and returns how many there are. The list
+    is a dataset: larder.Loader(destination, ...) trains on them where they are, without a copy.
 
     source       a file, a folder, a glob such as "/data/train-*.tfrecord", or a list of files
     destination  the list, a .csv
     format       "zip" (stored), "mds" (Mosaic's, not compressed), "tfrecord" (of tf.Example), "parquet" (images in
-                 pages that are not compressed), "lmdb", "hdf5" (contiguous), "npy", "cifar" (10 or 100, binary or
-                 Python's) or "mnist" (idx); None: what it looks like
+                 pages that are not compressed), "lmdb", "hdf5" (contiguous), "npy" (of images), "cifar" (10 or 100,
+                 binary or Python's), "mnist" (idx), "librispeech" (clips with their words) or "array" (rows of a .npy
+                 of any type, such as tokens, for larder.Array); None: what it looks like
     image        what has the images: a column (mds, parquet), a feature (tfrecord), or a dataset (hdf5). None: the one
                  that there is, or that is called image, images, image/encoded, jpg, png, x or data
     label        what has the labels: likewise, or of npy a second file. None: the one called label, labels, y, or as
@@ -42,7 +45,9 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
     crc32        also write the CRC-32 of each image, which the daemon compares at every read. All images are read
                  once for that. False: only the file's size and time tell the daemon that it changed
 
-    Labels are the column "label", and names of classes the column "class", where the container has them.
+    Labels are the column "label", and names of classes the column "class", where the container has them. LibriSpeech
+    has the columns "text", its transcripts, and "frames", lengths; its labels are the speakers, numbered in sorted
+    order, whose names are the column "class".
 
     Raises InvalidArgument for what cannot be trained on where it is (compressed, for one), and says what to do: packing
     it once (larder.pack). NotFound; FormatError: a file is damaged; IOFailure: one cannot be read or written. The list
@@ -122,7 +127,7 @@ def _write(rows, destination, crc32):
         with open(descriptor, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
             count = _write_rows(csv.writer(file, lineterminator="\n"), rows, os.path.realpath(folder), crc32)
             if not count:
-                raise InvalidArgument(f"{destination} would be empty: no image was found")
+                raise InvalidArgument(f"{destination} would be empty: no sample was found")
             os.fchmod(file.fileno(), 0o644)
         os.replace(path, destination)
     except BaseException:
@@ -135,7 +140,7 @@ def _write_rows(writer, rows, folder, crc32):
     columns, count = None, 0
     with _Files() as files:
         for row in rows:
-            if crc32 and row.crc32 is None:
+            if crc32 and row.crc32 is None and row.offset is not None:
                 row = row._replace(crc32=files.crc32(row))
             values = row._asdict()
             values["path"] = os.path.relpath(row.path, folder) if row.path.startswith(folder.rstrip("/") + "/") \

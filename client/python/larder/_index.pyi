@@ -3,6 +3,7 @@ from os import PathLike
 from typing import Any, Literal, SupportsInt
 
 def index(source: str | PathLike[str] | Iterable[str | PathLike[str]], destination: str | PathLike[str], *,
-          format: Literal["zip", "mds", "tfrecord", "parquet", "lmdb", "hdf5", "npy", "mnist", "cifar"] | None = None,
+          format: Literal["zip", "mds", "tfrecord", "parquet", "lmdb", "hdf5", "npy", "mnist", "cifar", "librispeech",
+                         "array"] | None = None,
           image: str | None = None, label: str | PathLike[str] | Iterable[SupportsInt | str] | Any | None = None,
           crc32: bool = True) -> int: ...

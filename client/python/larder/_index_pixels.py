@@ -24,18 +24,57 @@ def npy(paths, image, label):
         raise InvalidArgument("label= names the labels of one .npy: of several give a list or array")
     for path in paths:
         shape, offset = _npy_header(path)
-        labels = None
-        if label is not None:
-            try:
-                labels = np.load(os.path.expanduser(label), allow_pickle=False)
-            except ValueError as why:
-                raise Fail(f"{label}: {why}") from None
-            if labels.ndim != 1 or labels.dtype.kind not in "iu":
-                raise InvalidArgument(f"{label} has no whole number a row")
-        yield from rows_of(path, offset, shape, labels)
+        yield from rows_of(path, offset, shape, None if label is None else _npy_labels(label))
+
+
+def _npy_labels(label):
+    try:
+        labels = np.load(os.path.expanduser(label), allow_pickle=False)
+    except ValueError as why:
+        raise Fail(f"{label}: {why}") from None
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise InvalidArgument(f"{label} has no whole number a row")
+    return labels
+
+
+def is_array(paths):
+    """Nothing is taken for one unless format= says so: pixels are arrays too."""
+    del paths
+    return False
+
+
+def arrays(paths, image, label):
+    """The rows of .npy files of any type of one size, as bare numbers; `label` as npy has it."""
+    del image
+    if label is not None and len(paths) != 1:
+        raise InvalidArgument("label= names the labels of one .npy: of several give a list or array")
+    for path in paths:
+        shape, offset, dtype = _npy_array(path)
+        if not shape or dtype.hasobject or dtype.kind not in "biuf" or dtype.byteorder == ">":
+            raise Refused(f"{path} has {dtype} of shape {shape}, and rows are of whole or real numbers, little-endian")
+        size = dtype.itemsize
+        for side in shape[1:]:
+            size *= side
+        labels = None if label is None else _npy_labels(label)
+        if labels is not None and len(labels) != shape[0]:
+            raise InvalidArgument(f"{path} has {shape[0]} rows and {len(labels)} labels")
+        for number in range(shape[0]):
+            yield Place(path, offset + number * size, size, key=str(number),
+                        label=None if labels is None else int(labels[number]))
 
 
 def _npy_header(path):
+    """The shape of an array of images, and where its pixels begin."""
+    shape, offset, dtype = _npy_array(path)
+    if dtype != np.uint8:
+        raise Refused(f"{path} has numbers of {dtype}, and pixels are uint8")
+    if len(shape) not in (3, 4):
+        raise Refused(f"{path} has an array of shape {shape}, and images lie behind each other in one of (N, H, W), "
+                      "(N, H, W, C) or (N, C, H, W)")
+    return shape, offset
+
+
+def _npy_array(path):
     with open(path, "rb") as file:
         try:
             version = np.lib.format.read_magic(file)
@@ -44,17 +83,14 @@ def _npy_header(path):
         except Exception as why:  # numpy's parser of headers raises several, of Python's tokens too
             raise Fail(f"{path} is no sound .npy: {why}") from None
         offset = file.tell()
-    if dtype != np.uint8:
-        raise Refused(f"{path} has numbers of {dtype}, and pixels are uint8")
-    if fortran or len(shape) not in (3, 4):
-        raise Refused(f"{path} has an array of shape {shape}{' in Fortran order' if fortran else ''}, and images lie "
-                      "behind each other in one of (N, H, W), (N, H, W, C) or (N, C, H, W)")
-    size = 1
+    if fortran and len(shape) > 1:
+        raise Refused(f"{path} has an array of shape {shape} in Fortran order, so that its rows do not lie whole in it")
+    size = dtype.itemsize
     for side in shape:
         size *= side
     if offset + size > os.path.getsize(path):
         raise Fail(f"{path} ends before its array does")
-    return shape, offset
+    return shape, offset, dtype
 
 
 # ── MNIST ──

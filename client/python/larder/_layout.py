@@ -1,5 +1,6 @@
 """What a made sample looks like: the fields of its slot in the arena. The Python half of common/layout.c. Pure."""
 
+import math
 import re
 from typing import NamedTuple
 
@@ -10,11 +11,11 @@ from .errors import FormatError
 FIELDS_MAX = 16
 DIMS_MAX = 4
 NAME_BYTES = 24
-DTYPES = ("uint8", "float16", "float32")
-IMAGE_HWC, IMAGE_CHW = KINDS = range(2)
+DTYPES = ("uint8", "float16", "float32", "int16", "uint16", "int32", "int64", "float64")
+IMAGE_HWC, IMAGE_CHW, ARRAY = KINDS = range(3)
 
-_IMAGE_DIMS = 3
-_IMAGE = "image"
+_IMAGE_DIMS, _IMAGE_DTYPES = 3, 3
+_ALONE = "image", "sound", "array" # what the field is called of samples that are no views
 _NAME = re.compile(rb"([a-z][a-z0-9_]{0,22})\0+")
 
 
@@ -28,10 +29,10 @@ class Field(NamedTuple):
 
     @property
     def bytes(self):
-        return np.dtype(self.dtype).itemsize * self.dims[0] * self.dims[1] * self.dims[2]
+        return np.dtype(self.dtype).itemsize * math.prod(self.dims)
 
     def __str__(self):
-        order = "CHW" if self.kind == IMAGE_CHW else "HWC"
+        order = {IMAGE_CHW: "CHW", IMAGE_HWC: "HWC"}.get(self.kind, "array")
         return f"{self.name} {self.dtype} {order} of {'x'.join(map(str, self.dims))}"
 
 
@@ -45,8 +46,8 @@ class Layout(tuple):
 
     @property
     def is_views(self):
-        """Whether samples are views, be it one. Without views the only field is called image."""
-        return len(self) > 0 and self[0].name != _IMAGE
+        """Whether samples are views, be it one. Without views the only field is called image, sound or array."""
+        return len(self) > 0 and self[0].name not in _ALONE
 
 
 def _field(name, kind, dtype, rank, *rest):
@@ -57,8 +58,11 @@ def _field(name, kind, dtype, rank, *rest):
     name = found[1].decode()
     if kind not in KINDS or dtype >= len(DTYPES):
         raise FormatError(f"field {name} of a sample is of kind {kind} and dtype {dtype}, which are not both known")
-    if rank != _IMAGE_DIMS or 0 in dims[:rank] or any(dims[rank:]):
-        raise FormatError(f"field {name} of a sample is an image with {rank} dims, {dims}")
+    image = kind != ARRAY
+    if not 1 <= rank <= DIMS_MAX or 0 in dims[:rank] or any(dims[rank:]) or (image and rank != _IMAGE_DIMS):
+        raise FormatError(f"field {name} of a sample is an {'image' if image else 'array'} with {rank} dims, {dims}")
+    if image and dtype >= _IMAGE_DTYPES:
+        raise FormatError(f"field {name} of a sample is an image of {DTYPES[dtype]}, which no image is")
     return Field(name, kind, DTYPES[dtype], dims[:rank], offset)
 
 

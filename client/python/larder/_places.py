@@ -10,8 +10,9 @@ from .errors import InvalidArgument
 
 IMAGES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
 
-# Where an image lies: raw is the shape of one that is pixels, key its name in the file. None: it has none.
-Place = namedtuple("Place", "path offset bytes crc32 raw key label class_", defaults=(None,) * 5)
+# Where a sample lies: raw is the shape of an image that is pixels, key its name in the file. None: it has none. Without
+# an offset it is the whole file; text and frames are a clip's.
+Place = namedtuple("Place", "path offset bytes crc32 raw key label class_ text frames", defaults=(None,) * 9)
 
 
 class Refused(Exception):

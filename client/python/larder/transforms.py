@@ -187,6 +187,24 @@ _TABLE = {
     "Normalize": ("normalize: mean std | inplace",
                   "Computes `(x - mean) / std` by channel. It stands after `to_dtype`."),
     "Layout": ("layout: layout", "Orders a sample's numbers as `HWC` (as they are without it) or as `CHW`."),
+    "Array": ("array: dtype shape",
+              "Gives samples that are arrays of that type and shape as they are: their bare numbers, little-endian, "
+              "the last axis first, or a `.npy` file. What has another length, type or shape is a bad sample."),
+    "RandomGain": ("random_gain: | min_db max_db p",
+                   "With probability `p` makes a sound louder or softer, by decibels drawn uniformly."),
+    "RandomSegment": ("random_segment: | seconds frames pad",
+                      "Takes a piece of a sound at a random place, and decodes nothing else. Its length is in "
+                      "seconds, or in frames of the result. A clip that is shorter gets zeros at its end; without "
+                      "`pad` it is a bad sample."),
+    "Resample": ("resample: rate",
+                 "Gives a sound that rate, in frames a second (libsoxr, its high quality). A clip that has it stays "
+                 "as it is."),
+    "Segment": ("segment: | seconds frames place pad",
+                "Takes the piece of a sound at its start, or in its middle, as `random_segment` does."),
+    "ToInt16": ("to_int16:", "Gives a sound as `int16`, −32768 … 32767, instead of `float32`, −1 … 1."),
+    "ToMono": ("to_mono:", "Makes one channel of a sound, the mean of all."),
+    "ToStereo": ("to_stereo:",
+                 "Makes two channels of a sound: a single one twice. A clip with more than two is a bad sample."),
     # operators end
     "RandomApply": ("random_apply: transforms | p", "Does a list of operators with probability `p`, and else nothing."),
     "RandomChoice": ("random_choice: transforms | p",

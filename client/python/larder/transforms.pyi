@@ -240,6 +240,33 @@ class Normalize(Operator):
 class Layout(Operator):
     def __init__(self, layout: str) -> None: ...
 
+class Array(Operator):
+    def __init__(self, dtype: Any, shape: int | _Numbers) -> None: ...
+
+class RandomGain(Operator):
+    def __init__(self, min_db: float | None = None, max_db: float | None = None, p: float | None = None) -> None: ...
+
+class RandomSegment(Operator):
+    def __init__(self, seconds: float | None = None, frames: int | None = None, pad: bool | None = None) -> None: ...
+
+class Resample(Operator):
+    def __init__(self, rate: int) -> None: ...
+
+class Segment(Operator):
+    def __init__(
+        self, seconds: float | None = None, frames: int | None = None, place: str | None = None,
+        pad: bool | None = None,
+    ) -> None: ...
+
+class ToInt16(Operator):
+    def __init__(self) -> None: ...
+
+class ToMono(Operator):
+    def __init__(self) -> None: ...
+
+class ToStereo(Operator):
+    def __init__(self) -> None: ...
+
 # operators end
 
 class RandomApply(Operator):

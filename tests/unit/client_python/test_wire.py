@@ -118,6 +118,8 @@ class Wire(Case):
         self.assertEqual({field.dims for field in layout}, {(1, 2, 2)})
         self.assertIn("a_0 uint8 HWC of 1x2x2, b_1 float16 CHW of 1x2x2, c_2", str(layout))
         self.assertEqual(_wire.decode(registered(7))[2].layout, ())
+        sound = _wire.decode(registered(40, fake.field(b"sound", _layout.ARRAY, 3, (2, 10))))[2].layout
+        self.assertEqual((str(sound), sound.is_views), ("sound int16 array of 2x10", False))
         long = b"a" * 23
         found = _wire.decode(registered(1, fake.field(long, 0, 0, (1, 1, 1))))[2].layout
         self.assertEqual(found[0].name, long.decode())
@@ -129,12 +131,15 @@ class Wire(Case):
                 ("is called", 1, fake.field(b"", 0, 0, one)), ("is called", 1, fake.field(b"Mask", 0, 0, one)),
                 ("is called", 1, fake.field(b"2d", 0, 0, one)), ("is called", 1, fake.field(b"a" * 24, 0, 0, one)),
                 ("is called", 1, fake.field(b"a\0b", 0, 0, one)), ("is called", 1, fake.field(b"a-b", 0, 0, one)),
-                ("not both known", 1, fake.field(b"a", 2, 0, one)), ("not both known", 1, fake.field(b"a", 0, 3, one)),
+                ("not both known", 1, fake.field(b"a", 3, 0, one)), ("not both known", 1, fake.field(b"a", 0, 8, one)),
+                ("image of int16", 2, fake.field(b"a", 0, 3, one)),
                 ("with 2 dims", 1, fake.field(b"a", 0, 0, (1, 1))), ("with 0 dims", 1, fake.field(b"a", 0, 0, ())),
                 ("with 4 dims", 1, fake.field(b"a", 0, 0, (1, 1, 1, 1))),
                 ("with 5 dims", 1, fake.field(b"a", 0, 0, one, rank=5)),
                 ("with 3 dims", 1, fake.field(b"a", 0, 0, (1, 1, 1, 1), rank=3)),
                 ("with 3 dims", 1, fake.field(b"a", 0, 0, (1, 0, 1))),
+                ("an array with 0 dims", 2, fake.field(b"a", 2, 3, ())),
+                ("an array with 5 dims", 2, fake.field(b"a", 2, 3, one, rank=5)),
                 ("end at byte 6", 5, image), ("end at byte 6", 7, image),
                 ("begins at byte 5", 8, image, fake.field(b"b", 0, 0, one, 5)),
                 ("begins at byte 7", 9, image, fake.field(b"b", 0, 1, one, 7)),

@@ -122,15 +122,18 @@ static void fields_are_checked(void **state)
     (void)state;
     REFUSED(layout.n = SAMPLE_FIELDS_MAX + 1, "17 fields, more than the 16 allowed");
     REFUSED(layout.n = UINT32_MAX, "more than the 16 allowed");
-    REFUSED(field[1].kind = FIELD_IMAGE_CHW + 1, "field large_2 is of kind 2, which is unknown");
+    REFUSED(field[1].kind = FIELD_ARRAY + 1, "field large_2 is of kind 3, which is unknown");
     REFUSED(field[1].kind = (enum field_kind)UINT32_MAX, "which is unknown");
-    REFUSED(field[1].dtype = PIXEL_FLOAT32 + 1, "field large_2 has dtype 3, which is unknown");
+    REFUSED(field[1].dtype = PIXEL_FLOAT64 + 1, "field large_2 has dtype 8, which is unknown");
+    REFUSED(field[1].dtype = PIXEL_INT16, "field large_2 is an image of int16, which no image is");
     REFUSED(field[1].dtype = (enum pixel_dtype)UINT32_MAX, "which is unknown");
     for (uint32_t rank = 0; rank < 6; rank++) {
         if (rank != 3)
             REFUSED(field[0].rank = rank, "field small is an image with");
     }
     REFUSED(field[0].rank = UINT32_MAX, "field small is an image with");
+    REFUSED((field[0].kind = FIELD_ARRAY, field[0].rank = 5), "field small has 5 dims, not 1 to 4");
+    REFUSED((field[0].kind = FIELD_ARRAY, field[0].rank = 0), "field small has 0 dims, not 1 to 4");
     REFUSED(field[0].dims[0] = 0, "field small has 3 dims, and dim 0 is 0");
     REFUSED(field[0].dims[2] = 0, "dim 2 is 0");
     REFUSED(field[0].dims[3] = 1, "dim 3 is 1");
@@ -181,7 +184,8 @@ static void numbers_have_sizes(void **state)
     assert_int_equal(pixel_dtype_bytes(PIXEL_UINT8), 1);
     assert_int_equal(pixel_dtype_bytes(PIXEL_FLOAT16), 2);
     assert_int_equal(pixel_dtype_bytes(PIXEL_FLOAT32), 4);
-    assert_int_equal(pixel_dtype_bytes(PIXEL_FLOAT32 + 1), 0);
+    assert_int_equal(pixel_dtype_bytes(PIXEL_INT64), 8);
+    assert_int_equal(pixel_dtype_bytes(PIXEL_FLOAT64 + 1), 0);
     assert_int_equal(pixel_dtype_bytes((enum pixel_dtype)UINT32_MAX), 0);
 }
 

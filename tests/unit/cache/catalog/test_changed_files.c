@@ -311,7 +311,7 @@ static void test_checkpoint_of_another_device(void **state)
     assert_int_equal(link(from, to), 0);
     path_below(path, "t");
     path_below(dir, "checkpoints");
-    char *checkpoint = checkpoint_path(dir, path, false);
+    char *checkpoint = checkpoint_path(dir, path, FILES_IMAGES);
     for (int differing = 0; differing < 2; differing++) {
         struct source *source;
         assert_int_equal(source_index(&tree_kind, &(struct source_wish){.text = path}, &source, NULL), 0);

@@ -69,20 +69,31 @@ static void test_many(void **state)
 static void test_images(void **state)
 {
     (void)state;
-    assert_int_equal(tar_image_rank("jpg"), 1);
-    assert_int_equal(tar_image_rank("JPG"), 1);
-    assert_true(tar_image_rank("jpeg") < tar_image_rank("png"));
-    assert_true(tar_image_rank("png") < tar_image_rank("webp"));
-    assert_true(tar_image_rank("webp") < tar_image_rank("pgm"));
-    assert_int_equal(tar_image_rank("seg.png"), 0);
-    assert_int_equal(tar_image_rank("jpg.txt"), 0);
-    assert_int_equal(tar_image_rank("jp"), 0);
-    assert_int_equal(tar_image_rank(""), 0);
+    assert_int_equal(tar_part_rank("jpg", FILES_IMAGES), 1);
+    assert_int_equal(tar_part_rank("JPG", FILES_IMAGES), 1);
+    assert_true(tar_part_rank("jpeg", FILES_IMAGES) < tar_part_rank("png", FILES_IMAGES));
+    assert_true(tar_part_rank("png", FILES_IMAGES) < tar_part_rank("webp", FILES_IMAGES));
+    assert_true(tar_part_rank("webp", FILES_IMAGES) < tar_part_rank("pgm", FILES_IMAGES));
+    assert_int_equal(tar_part_rank("seg.png", FILES_IMAGES), 0);
+    assert_int_equal(tar_part_rank("jpg.txt", FILES_IMAGES), 0);
+    assert_int_equal(tar_part_rank("jp", FILES_IMAGES), 0);
+    assert_int_equal(tar_part_rank("", FILES_IMAGES), 0);
+    assert_int_equal(tar_part_rank("flac", FILES_IMAGES), 0);
+}
+
+/* The sound, where sounds are asked for. */
+static void test_sounds(void **state)
+{
+    (void)state;
+    assert_int_equal(tar_part_rank("flac", FILES_SOUNDS), 1);
+    assert_true(tar_part_rank("WAV", FILES_SOUNDS) < tar_part_rank("mp3", FILES_SOUNDS));
+    assert_int_equal(tar_part_rank("jpg", FILES_SOUNDS), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_groups),
-                                       cmocka_unit_test(test_many), cmocka_unit_test(test_images)};
+                                       cmocka_unit_test(test_many), cmocka_unit_test(test_images),
+                                       cmocka_unit_test(test_sounds)};
     return cmocka_run_group_tests_name("tar_group", tests, NULL, NULL);
 }
