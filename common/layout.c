@@ -4,9 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const kind_names[] = {[FIELD_IMAGE_HWC] = "HWC", [FIELD_IMAGE_CHW] = "CHW"};
-static const char *const dtype_names[] = {
-    [PIXEL_UINT8] = "uint8", [PIXEL_FLOAT16] = "float16", [PIXEL_FLOAT32] = "float32"};
+static const char *const kind_names[] = {[FIELD_IMAGE_HWC] = "HWC", [FIELD_IMAGE_CHW] = "CHW", [FIELD_MASK] = "HW"};
+static const uint32_t kind_ranks[] = {[FIELD_IMAGE_HWC] = 3, [FIELD_IMAGE_CHW] = 3, [FIELD_MASK] = 2};
+static const char *const dtype_names[] = {[PIXEL_UINT8] = "uint8",
+                                          [PIXEL_FLOAT16] = "float16",
+                                          [PIXEL_FLOAT32] = "float32",
+                                          [PIXEL_INT32] = "int32",
+                                          [PIXEL_INT64] = "int64"};
 
 #define KINDS (sizeof kind_names / sizeof *kind_names)
 #define DTYPES (sizeof dtype_names / sizeof *dtype_names)
@@ -14,7 +18,8 @@ static const char *const dtype_names[] = {
 
 uint32_t pixel_dtype_bytes(enum pixel_dtype dtype)
 {
-    static const uint32_t bytes[DTYPES] = {[PIXEL_UINT8] = 1, [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4};
+    static const uint32_t bytes[DTYPES] = {
+        [PIXEL_UINT8] = 1, [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4, [PIXEL_INT32] = 4, [PIXEL_INT64] = 8};
     return (size_t)dtype < DTYPES ? bytes[dtype] : 0;
 }
 
@@ -79,16 +84,25 @@ static bool find_bytes(const struct sample_field *field, uint64_t *out)
     return true;
 }
 
+/* fits_kind says whether numbers of this type can be those of a field: images have no whole numbers but those of 8
+ * bits, and masks nothing else. */
+static bool fits_kind(const struct sample_field *field)
+{
+    bool whole = field->dtype == PIXEL_INT32 || field->dtype == PIXEL_INT64;
+    bool real = field->dtype == PIXEL_FLOAT16 || field->dtype == PIXEL_FLOAT32;
+    return (size_t)field->dtype < DTYPES && !(field->kind == FIELD_MASK ? real : whole);
+}
+
 /* check_array says whether a field is an array that can be. Its name is sound. */
 static int check_array(const struct sample_field *field, struct error *err)
 {
     if ((size_t)field->kind >= KINDS)
         return error_set(err, LARDER_EINVAL, "field %s is of kind %u, which is unknown", field->name, field->kind);
-    if ((size_t)field->dtype >= DTYPES)
+    if (!fits_kind(field))
         return error_set(err, LARDER_EINVAL, "field %s has dtype %u, which is unknown", field->name, field->dtype);
-    if (field->rank != IMAGE_RANK)
-        return error_set(err, LARDER_EINVAL, "field %s is an image with %u dims, not %d", field->name, field->rank,
-                         IMAGE_RANK);
+    if (field->rank != kind_ranks[field->kind])
+        return error_set(err, LARDER_EINVAL, "field %s is %s with %u dims, not %u", field->name,
+                         field->kind == FIELD_MASK ? "a mask" : "an image", field->rank, kind_ranks[field->kind]);
     for (uint32_t i = 0; i < SAMPLE_DIMS_MAX; i++) {
         if ((field->dims[i] != 0) != (i < field->rank))
             return error_set(err, LARDER_EINVAL, "field %s has %u dims, and dim %u is %u", field->name, field->rank, i,

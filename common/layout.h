@@ -18,8 +18,9 @@
 #define SAMPLE_NAME_BYTES 24 /* bytes of a field's name: up to 23 characters, and bytes of 0 up to the end */
 #define SAMPLE_LAYOUT_TEXT_MAX 128
 
-/* What the numbers of a field are. An image has three dims, in the order that its kind says. */
-enum field_kind { FIELD_IMAGE_HWC, FIELD_IMAGE_CHW };
+/* What the numbers of a field are. An image has three dims, in the order that its kind says; a mask has height and
+ * width. */
+enum field_kind { FIELD_IMAGE_HWC, FIELD_IMAGE_CHW, FIELD_MASK };
 
 struct sample_field {
     char name[SAMPLE_NAME_BYTES]; /* a lower-case letter, then lower-case letters, digits and '_' */

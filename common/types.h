@@ -90,7 +90,7 @@ enum bad_reason {
     BAD_OTHER_SIZE, /* not the size that all images of the job have */
     BAD_REASONS
 };
-enum pixel_dtype { PIXEL_UINT8, PIXEL_FLOAT16, PIXEL_FLOAT32 };
+enum pixel_dtype { PIXEL_UINT8, PIXEL_FLOAT16, PIXEL_FLOAT32, PIXEL_INT32, PIXEL_INT64 };
 enum pixel_layout { LAYOUT_HWC, LAYOUT_CHW };
 
 /* An image's size, in pixels. */

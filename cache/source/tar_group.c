@@ -59,6 +59,21 @@ unsigned tar_image_rank(const char *part)
     return 0;
 }
 
+unsigned tar_part_rank(const char *names, const char *part)
+{
+    char lowered[TAR_NAME_MAX + 1];
+    for (unsigned rank = 1; *names; rank++) {
+        size_t len = strcspn(names, ";");
+        for (size_t i = 0; i < len && i < TAR_NAME_MAX; i++)
+            lowered[i] = lower(names[i]);
+        lowered[len < TAR_NAME_MAX ? len : TAR_NAME_MAX] = '\0';
+        if (len && tar_part_is(part, lowered))
+            return rank;
+        names += len + (names[len] == ';');
+    }
+    return 0;
+}
+
 static uint64_t hash_part(const char *part)
 {
     char lowered[TAR_NAME_MAX + 1];

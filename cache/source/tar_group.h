@@ -18,6 +18,8 @@ bool tar_part_is(const char *part, const char *name);
 /* tar_image_rank returns 1 for the part that is taken as image before all others, higher numbers for later ones, and 0
  * for a part that is no image. */
 unsigned tar_image_rank(const char *part);
+/* tar_part_rank does the same where names, with ';' between them, say which parts are looked for. */
+unsigned tar_part_rank(const char *names, const char *part);
 
 /* The sample that is being gathered. Zeroed, there is none yet. */
 struct tar_group {

@@ -69,6 +69,7 @@ struct tar_found {
 struct tar_walk {
     const struct interrupt *interrupt;
     const char *text, *root;
+    const char *part; /* the members that are the samples, as parts_text.h says; NULL: the images */
     int root_fd;
     struct tar_labels labels;
     const char *column; /* that is read; NULL: none */

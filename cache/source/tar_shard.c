@@ -221,7 +221,8 @@ static int take_member(struct shard *shard, const struct placed *member)
         memcpy(sample->name, member->name, member->name_len + 1);
     }
     const char *part = member->name + key_len + 1;
-    unsigned rank = tar_image_rank(part);
+    const char *wanted = shard->walk->part;
+    unsigned rank = wanted ? tar_part_rank(wanted, part) : tar_image_rank(part);
     if (rank && (sample->rank == 0 || rank < sample->rank)) {
         sample->rank = rank;
         sample->header = member->header;

@@ -1,5 +1,6 @@
 """What a made sample looks like: the fields of its slot in the arena. The Python half of common/layout.c. Pure."""
 
+import math
 import re
 from typing import NamedTuple
 
@@ -10,11 +11,13 @@ from .errors import FormatError
 FIELDS_MAX = 16
 DIMS_MAX = 4
 NAME_BYTES = 24
-DTYPES = ("uint8", "float16", "float32")
-IMAGE_HWC, IMAGE_CHW = KINDS = range(2)
+DTYPES = ("uint8", "float16", "float32", "int32", "int64")
+IMAGE_HWC, IMAGE_CHW, MASK = KINDS = range(3)
 
-_IMAGE_DIMS = 3
-_IMAGE = "image"
+_DIMS = {IMAGE_HWC: 3, IMAGE_CHW: 3, MASK: 2}
+_DTYPES = {IMAGE_HWC: DTYPES[:3], IMAGE_CHW: DTYPES[:3], MASK: ("uint8", "int32", "int64")}
+_ORDERS = {IMAGE_HWC: "HWC", IMAGE_CHW: "CHW", MASK: "HW"}
+IMAGE = "image"  # what a field is called that is all of a sample
 _NAME = re.compile(rb"([a-z][a-z0-9_]{0,22})\0+")
 
 
@@ -28,11 +31,10 @@ class Field(NamedTuple):
 
     @property
     def bytes(self):
-        return np.dtype(self.dtype).itemsize * self.dims[0] * self.dims[1] * self.dims[2]
+        return np.dtype(self.dtype).itemsize * math.prod(self.dims)
 
     def __str__(self):
-        order = "CHW" if self.kind == IMAGE_CHW else "HWC"
-        return f"{self.name} {self.dtype} {order} of {'x'.join(map(str, self.dims))}"
+        return f"{self.name} {self.dtype} {_ORDERS[self.kind]} of {'x'.join(map(str, self.dims))}"
 
 
 class Layout(tuple):
@@ -45,8 +47,8 @@ class Layout(tuple):
 
     @property
     def is_views(self):
-        """Whether samples are views, be it one. Without views the only field is called image."""
-        return len(self) > 0 and self[0].name != _IMAGE
+        """Whether samples are several fields, or one view. Without views and parts the only field is called image."""
+        return len(self) > 1 or (len(self) > 0 and self[0].name != IMAGE)
 
 
 def _field(name, kind, dtype, rank, *rest):
@@ -55,10 +57,10 @@ def _field(name, kind, dtype, rank, *rest):
     if not found:
         raise FormatError(f"a field of a sample is called {name!r}")
     name = found[1].decode()
-    if kind not in KINDS or dtype >= len(DTYPES):
+    if kind not in KINDS or dtype >= len(DTYPES) or DTYPES[dtype] not in _DTYPES[kind]:
         raise FormatError(f"field {name} of a sample is of kind {kind} and dtype {dtype}, which are not both known")
-    if rank != _IMAGE_DIMS or 0 in dims[:rank] or any(dims[rank:]):
-        raise FormatError(f"field {name} of a sample is an image with {rank} dims, {dims}")
+    if rank != _DIMS[kind] or 0 in dims[:rank] or any(dims[rank:]):
+        raise FormatError(f"field {name} of a sample is one with {rank} dims, {dims}")
     return Field(name, kind, DTYPES[dtype], dims[:rank], offset)
 
 
