@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const kind_names[] = {[FIELD_IMAGE_HWC] = "HWC", [FIELD_IMAGE_CHW] = "CHW", [FIELD_ARRAY] = "array"};
+static const char *const kind_names[] = {
+    [FIELD_IMAGE_HWC] = "HWC", [FIELD_IMAGE_CHW] = "CHW", [FIELD_ARRAY] = "array", [FIELD_MASK] = "HW"};
 static const char *const dtype_names[] = {
     [PIXEL_UINT8] = "uint8",   [PIXEL_FLOAT16] = "float16", [PIXEL_FLOAT32] = "float32", [PIXEL_INT16] = "int16",
     [PIXEL_UINT16] = "uint16", [PIXEL_INT32] = "int32",     [PIXEL_INT64] = "int64",     [PIXEL_FLOAT64] = "float64"};
+static const uint32_t kind_ranks[] = {[FIELD_IMAGE_HWC] = 3, [FIELD_IMAGE_CHW] = 3, [FIELD_ARRAY] = 0, [FIELD_MASK] = 2};
 
 #define KINDS (sizeof kind_names / sizeof *kind_names)
 #define DTYPES (sizeof dtype_names / sizeof *dtype_names)
@@ -98,20 +100,29 @@ static bool find_bytes(const struct sample_field *field, uint64_t *out)
     return true;
 }
 
+/* fits_kind says whether numbers of this type can be those of a field: images have no whole numbers but those of 8
+ * bits, and masks some of the whole ones alone. */
+static bool fits_kind(const struct sample_field *field)
+{
+    if (field->kind == FIELD_ARRAY)
+        return (size_t)field->dtype < DTYPES;
+    if (field->kind == FIELD_MASK)
+        return field->dtype == PIXEL_UINT8 || field->dtype == PIXEL_INT32 || field->dtype == PIXEL_INT64;
+    return (size_t)field->dtype <= PIXEL_FLOAT32;
+}
+
 /* check_array says whether a field is an array that can be. Its name is sound. */
 static int check_array(const struct sample_field *field, struct error *err)
 {
     if ((size_t)field->kind >= KINDS)
         return error_set(err, LARDER_EINVAL, "field %s is of kind %u, which is unknown", field->name, field->kind);
-    if ((size_t)field->dtype >= DTYPES)
-        return error_set(err, LARDER_EINVAL, "field %s has dtype %u, which is unknown", field->name, field->dtype);
-    bool image = field->kind != FIELD_ARRAY;
-    if (image && field->dtype > PIXEL_FLOAT32)
-        return error_set(err, LARDER_EINVAL, "field %s is an image of %s, which no image is", field->name,
-                         dtype_names[field->dtype]);
-    if (image && field->rank != IMAGE_RANK)
-        return error_set(err, LARDER_EINVAL, "field %s is an image with %u dims, not %d", field->name, field->rank,
-                         IMAGE_RANK);
+    if (!fits_kind(field))
+        return error_set(err, LARDER_EINVAL, "field %s has dtype %u, which is unknown or not for its kind", field->name,
+                         field->dtype);
+    uint32_t rank = kind_ranks[field->kind];
+    if (rank && field->rank != rank)
+        return error_set(err, LARDER_EINVAL, "field %s is %s with %u dims, not %u", field->name,
+                         field->kind == FIELD_MASK ? "a mask" : "an image", field->rank, rank);
     if (field->rank == 0 || field->rank > SAMPLE_DIMS_MAX)
         return error_set(err, LARDER_EINVAL, "field %s has %u dims, not 1 to %d", field->name, field->rank,
                          SAMPLE_DIMS_MAX);

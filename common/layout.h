@@ -19,8 +19,9 @@
 #define SAMPLE_LAYOUT_TEXT_MAX 128
 
 /* What the numbers of a field are. An image has three dims, in the order that its kind says, and numbers of one of the
- * first three types. An array has any dims and numbers of any type; a sound is one of (channels, frames). */
-enum field_kind { FIELD_IMAGE_HWC, FIELD_IMAGE_CHW, FIELD_ARRAY };
+ * first three types. An array has any dims and numbers of any type; a sound is one of (channels, frames). A mask has
+ * height and width. */
+enum field_kind { FIELD_IMAGE_HWC, FIELD_IMAGE_CHW, FIELD_ARRAY, FIELD_MASK };
 
 struct sample_field {
     char name[SAMPLE_NAME_BYTES]; /* a lower-case letter, then lower-case letters, digits and '_' */

@@ -53,7 +53,7 @@
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 10                 /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 11                 /* goes up with every change: layouts leave no room */
 #define WIRE_VERSION_OLDEST 4           /* the oldest that is still understood */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536     /* a client's message, header included */

@@ -116,6 +116,11 @@ static int check_registered(const struct wire_registered *m, uint16_t version, s
     if (version < 8 && m->layout.n && !sample_layout_image(&m->layout, &image))
         return error_set(err, LARDER_EINVAL, "version %u knows samples of one image alone, and these have %u fields",
                          version, m->layout.n);
+    for (uint32_t i = 0; version < 11 && i < m->layout.n; i++) {
+        if (m->layout.fields[i].kind == FIELD_MASK)
+            return error_set(err, LARDER_EINVAL, "version %u knows no masks: field %s", version,
+                             m->layout.fields[i].name);
+    }
     return check_text(err, "name", &m->name, WIRE_NAME_MAX);
 }
 

@@ -60,7 +60,7 @@ bool geometry_resize(struct geometry *geometry, uint32_t width, uint32_t height,
 uint32_t geometry_scaling(const struct geometry *geometry)
 {
     if (!geometry->resized || !geometry->how.dct_scaling || !geometry->how.antialias ||
-        geometry->how.filter == FILTER_NEAREST)
+        geometry->how.filter == FILTER_NEAREST || geometry->how.filter == FILTER_MASK)
         return 1;
     for (uint32_t divisor = GEOMETRY_SCALING_MAX; divisor > 1; divisor /= 2) {
         uint64_t least = (uint64_t)divisor * SCALING_LEFT;

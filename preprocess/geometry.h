@@ -11,7 +11,16 @@
 
 #include "preprocess/image.h"
 
-enum filter { FILTER_NEAREST, FILTER_BILINEAR, FILTER_BICUBIC, FILTER_BOX, FILTER_HAMMING, FILTER_LANCZOS };
+/* FILTER_MASK is nearest as torch's interpolate has it, which masks are resized by. No operator has it as a choice. */
+enum filter {
+    FILTER_NEAREST,
+    FILTER_BILINEAR,
+    FILTER_BICUBIC,
+    FILTER_BOX,
+    FILTER_HAMMING,
+    FILTER_LANCZOS,
+    FILTER_MASK
+};
 
 /* The choices of an `interpolation` argument, in enum filter's order. */
 extern const char *const filter_names[];

@@ -8,6 +8,7 @@
 
 #include "common/check.h"
 #include "preprocess/finish.h"
+#include "preprocess/masks.h"
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/resample.h"
 
@@ -107,7 +108,8 @@ static bool deterministic(const struct pipeline_op *op)
 
 static bool same_step(const struct run *run, size_t a, size_t b, uint32_t op)
 {
-    return op < n_ops(run, a) && op < n_ops(run, b) && deterministic(op_at(run, a, op)) &&
+    bool masks = run->images[a].pipeline->is_mask; /* whose operators may have other arguments than they say */
+    return !masks && op < n_ops(run, a) && op < n_ops(run, b) && deterministic(op_at(run, a, op)) &&
            strcmp(op_at(run, a, op)->canonical, op_at(run, b, op)->canonical) == 0;
 }
 
@@ -148,7 +150,9 @@ static uint64_t make_from(struct run *run, uint64_t members, uint32_t op, const 
         bool alone = !(together & (together - 1));
         const struct run_image *output = &run->images[first];
         int rc = walk(run, first, op, end, alone, &mine);
-        if (rc == 0 && alone && !output->pipeline->plain)
+        if (rc == 0 && output->pipeline->is_mask)
+            mask_store(output->pipeline, &mine.image, output->dst);
+        else if (rc == 0 && alone && !output->pipeline->plain)
             rc = finish(output->pipeline, run->plans[first], &mine.image, output->dst, run->memory);
         if (rc)
             failed |= together;

@@ -31,6 +31,9 @@ struct run {
     struct scratch *memory;
     const void *encoded;
     size_t len_bytes;
+    bool masks;         /* the images are masks, which these bytes are one of */
+    uint32_t mask_bits; /* and a number of it has this many bits */
+    uint32_t count;     /* images that were taken, and are to be made */
     struct run_image images[RUN_IMAGES_MAX];
     struct op_plan *plans[RUN_IMAGES_MAX]; /* per image, one per operator */
 };

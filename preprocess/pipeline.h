@@ -11,6 +11,11 @@
  * The draws of a view are those of its key and of streams that its number among all chooses. So a view makes what its
  * list, `steps` in front, makes alone with the same key and these streams; the first view's are those of a list.
  *
+ * An object with parts is done to several parts of a sample alike (sample_parts.h): an image, and its masks.
+ *   {"parts": {"image": {"kind": "image"}, "mask": {"kind": "mask", "dtype": "int64", "fill": 255}}, "steps": […]}
+ * A sample has a field for each part, of its name. Everything random is drawn once for all of them. A mask's numbers
+ * are moved as torchvision.transforms.v2 moves them: resized by nearest, and no operator of colors changes them.
+ *
  * A parsed pipeline is immutable and reference-counted
  * (atomic); any thread may use it. */
 #ifndef LARDER_PREPROCESS_PIPELINE_H

@@ -26,6 +26,8 @@ int pipeline_parse_open(const char *json, size_t len_bytes, struct pipeline **ou
     else if (!list)
         rc = error_set(err, LARDER_EINVAL, "pipeline: not JSON, at line %d, column %d: %s", where.line, where.column,
                        where.text);
+    else if (json_object_get(list, "parts"))
+        rc = pipeline_parts_parse(list, out, err);
     else if (json_is_object(list))
         rc = pipeline_views_parse(list, out, err);
     else if (!json_is_array(list))
@@ -58,9 +60,11 @@ int pipeline_close(struct pipeline **place, struct image_size size, struct error
     CHECK_MAGIC(open, PIPELINE_MAGIC);
     CHECK(open->open);
     char *json = NULL;
-    const char *begin = open->n_views ? "{\"steps\":[" : "[", *end = open->n_views ? "]" : "";
+    static const char steps[] = "{\"steps\":[";
+    bool parts = open->n_views && open->views[0]->part[0]; /* the normal form begins with the steps */
+    const char *begin = open->n_views ? steps : "[", *end = open->n_views && !parts ? "]" : "";
     int len = asprintf(&json, "%s{\"exact_size\":{\"size\":[%u,%u]}}%s,%s", begin, size.height, size.width, end,
-                       open->canonical + 1);
+                       open->canonical + (parts ? sizeof steps - 1 : 1));
     if (len < 0)
         return error_set(err, LARDER_ENOMEM, "out of memory");
     int rc = pipeline_parse(json, (size_t)len, &closed, err);

@@ -23,9 +23,19 @@ struct pipeline_op {
     double from, to;       /* it happens when the group's draw is in from ≤ draw < to */
     char *group_canonical; /* first operator of a group: the whole group's normal form */
     bool may_skip;         /* first operator of a group: the group may do nothing */
+    bool idle;             /* of a mask's pipeline: it does nothing to masks */
 };
 
-/* A pipeline has operators, or views, which are pipelines with operators. */
+#define MASK_FILLED 255 /* of a pixel of a mask, all three: masks.h */
+
+/* What becomes of a mask's numbers. */
+struct mask_form {
+    enum pixel_dtype dtype; /* PIXEL_UINT8, PIXEL_INT32 or PIXEL_INT64 */
+    bool has_fill;
+    int32_t fill; /* what stands where the image has no pixel; without it, what the operators say */
+};
+
+/* A pipeline has operators, or views, which are pipelines with operators. The parts of a sample are views, too. */
 struct pipeline {
     uint32_t magic;
     atomic_uint refs;      /* unref releases; the last one acquires, then frees */
@@ -40,7 +50,10 @@ struct pipeline {
     uint32_t n_pixel_ops; /* the first n_pixel_ops work on 8-bit pixels; finish runs the others */
     unsigned subject;     /* OP_SOUND, OP_ARRAY; 0: images, or bytes as they are */
     struct sound_recipe sound;
-    bool open;  /* pipeline_is_open; it has no shape */
+    bool open;                    /* pipeline_is_open; it has no shape */
+    char part[SAMPLE_NAME_BYTES]; /* of a part: its name in the sample. Else "": the first part, or all of a sample */
+    bool is_mask;                 /* of a part */
+    struct mask_form mask;
     bool plain; /* the result is 8-bit RGB, channels last: the last operator can write to the destination */
     struct pipeline_op ops[];
 };
@@ -51,6 +64,12 @@ struct pipeline *pipeline_make(uint32_t n_ops);
 int pipeline_list_parse(const json_t *list, struct pipeline **out, struct error *err);
 /* pipeline_views_parse makes one of an object with views. It may be open. */
 int pipeline_views_parse(const json_t *program, struct pipeline **out, struct error *err);
+/* pipeline_parts_parse makes one of an object with parts. It may be open. */
+int pipeline_parts_parse(const json_t *program, struct pipeline **out, struct error *err);
+/* pipeline_lay_out puts the fields of the views, which have names, one behind the other. */
+int pipeline_lay_out(struct pipeline *pipeline, struct error *err);
+/* pipeline_refuse_members refuses an object that has members which are not known; the list of those ends with NULL. */
+int pipeline_refuse_members(const json_t *object, const char *const *known, const char *what, struct error *err);
 /* pipeline_refuse_sizes returns the error of a pipeline that makes samples of different sizes. */
 int pipeline_refuse_sizes(struct error *err);
 

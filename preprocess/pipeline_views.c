@@ -18,7 +18,7 @@ struct reading {
     uint32_t counts[PIPELINE_VIEWS_MAX]; /* of the first of several views with one list: how many; of others 0 */
 };
 
-static int refuse_members(const json_t *object, const char *const *known, const char *what, struct error *err)
+int pipeline_refuse_members(const json_t *object, const char *const *known, const char *what, struct error *err)
 {
     const char *key;
     json_t *value;
@@ -121,7 +121,7 @@ static int add_views(struct reading *reading, size_t index, const json_t *item, 
     if (!json_is_array(own) || (name && !json_is_string(name)))
         return error_set(err, LARDER_EINVAL,
                          "views[%zu]: a view is {\"name\": text, \"count\": number, \"steps\": [operators]}", index);
-    int rc = refuse_members(item, known, "a view", err);
+    int rc = pipeline_refuse_members(item, known, "a view", err);
     if (rc == 0)
         rc = read_count(item, &count, err);
     if (rc)
@@ -142,8 +142,7 @@ static int add_views(struct reading *reading, size_t index, const json_t *item, 
     return rc;
 }
 
-/* lay_out puts the views' images one behind the other. */
-static int lay_out(struct pipeline *pipeline, struct error *err)
+int pipeline_lay_out(struct pipeline *pipeline, struct error *err)
 {
     struct sample_layout *layout = &pipeline->layout;
     uint64_t end = 0;
@@ -156,7 +155,7 @@ static int lay_out(struct pipeline *pipeline, struct error *err)
         layout->fields[i] = field;
         end += pipeline->views[i]->layout.bytes;
         if (end > UINT32_MAX)
-            return error_set(err, LARDER_EINVAL, "the views of a sample take over 4 GiB: make them smaller");
+            return error_set(err, LARDER_EINVAL, "the fields of a sample take over 4 GiB: make them smaller");
     }
     layout->bytes = end;
     CHECK(sample_layout_check(layout, NULL) == 0);
@@ -213,7 +212,7 @@ static int build(struct reading *reading, const json_t *views, struct error *err
     if (rc)
         return rc;
     if (!reading->pipeline->open)
-        rc = lay_out(reading->pipeline, err);
+        rc = pipeline_lay_out(reading->pipeline, err);
     join_unnamed(reading);
     return rc ? rc : write_canonical(reading, err);
 }
@@ -222,7 +221,7 @@ int pipeline_views_parse(const json_t *program, struct pipeline **out, struct er
 {
     static const char *const known[] = {"steps", "views", NULL};
     const json_t *steps = json_object_get(program, "steps"), *views = json_object_get(program, "views");
-    int rc = refuse_members(program, known, "pipeline: an object with views", err);
+    int rc = pipeline_refuse_members(program, known, "pipeline: an object with views", err);
     if (rc)
         return rc;
     if (json_array_size(views) == 0 || (steps && !json_is_array(steps)))

@@ -18,7 +18,7 @@ int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32
     for (uint32_t i = 0; i < pipeline->n_ops; i++) {
         const struct pipeline_op *op = &pipeline->ops[i];
         plans[i] = (struct op_plan){.in_width = width, .in_height = height, .out_width = width, .out_height = height};
-        if (!is_chosen(pipeline, op, key)) {
+        if (op->idle || !is_chosen(pipeline, op, key)) {
             plans[i].skip = true;
             continue;
         }

@@ -11,6 +11,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/sample_parts.h"
 #include "preprocess/decode/decode.h"
 #include "preprocess/decode/jpeg_progressive.h"
 #include "preprocess/decode/planes.h"
@@ -113,8 +114,26 @@ static void fail_plan(struct run *run, int number, struct decode_fault *unfit, i
     const struct run_image *image = &run->images[number];
     unfit->reason = rc == LARDER_EFORMAT ? BAD_OTHER_SIZE : BAD_TOO_SMALL;
     if (image->output->pipeline->n_views)
-        error_prefix(&unfit->error, rc, "view %s", image->output->pipeline->layout.fields[image->field].name);
+        error_prefix(&unfit->error, rc, "%s %s", image->pipeline->part[0] ? "part" : "view",
+                     image->output->pipeline->layout.fields[image->field].name);
     fail_images(run, UINT64_C(1) << number, unfit);
+}
+
+/* check_image refuses an image that cannot go with the other parts of its sample, or that its field has no room for. */
+static int check_image(const struct run *run, const struct run_image *image, uint32_t width, uint32_t height,
+                       struct error *err)
+{
+    struct image_size *size = &image->output->size;
+    uint32_t bits = 8 * pixel_dtype_bytes(image->pipeline->mask.dtype);
+    if (run->masks && run->mask_bits > bits)
+        return error_set(err, LARDER_EFORMAT, "it has %u bits a pixel, which do not fit: give it dtype \"int32\"",
+                         run->mask_bits);
+    if (size->width && (size->width != width || size->height != height))
+        return error_set(err, LARDER_EFORMAT, "it has %u × %u pixels, and the parts before it %u × %u", width, height,
+                         size->width, size->height);
+    if (image->pipeline->part[0])
+        *size = (struct image_size){width, height};
+    return 0;
 }
 
 /* Plans the members; those that cannot be made of an image of this size fail, and are members no more. */
@@ -127,7 +146,9 @@ static int plan_all(struct run *run, uint32_t width, uint32_t height, uint64_t *
         run->plans[i] = scratch_take(run->memory, image->pipeline->n_ops * sizeof *run->plans[i]);
         if (!run->plans[i])
             return decode_fail(fault, BAD_NO_MEMORY, "out of memory");
-        int rc = pipeline_plan(image->pipeline, image->output->key, width, height, run->plans[i], &unfit.error);
+        int rc = check_image(run, image, width, height, &unfit.error);
+        if (rc == 0)
+            rc = pipeline_plan(image->pipeline, image->output->key, width, height, run->plans[i], &unfit.error);
         if (rc) {
             fail_plan(run, i, &unfit, rc);
             *members &= ~(UINT64_C(1) << i);
@@ -184,7 +205,10 @@ static uint64_t try_members(struct prepare_scratch *scratch, struct run *run, ui
     struct rect whole;
     uint64_t clock = scratch->times ? clock_thread_ns() : 0, failed = members;
     *fault = (struct decode_fault){0};
-    *opened = decode_open(scratch->decoder, run->encoded, run->len_bytes, run->memory, &whole, fault) == 0;
+    int rc = run->masks ? decode_open_mask(scratch->decoder, run->encoded, run->len_bytes, run->memory, &whole,
+                                           &run->mask_bits, fault)
+                        : decode_open(scratch->decoder, run->encoded, run->len_bytes, run->memory, &whole, fault);
+    *opened = rc == 0;
     if (scratch->times)
         lap(&scratch->times->open_ns, &clock);
     if (*opened)
@@ -222,13 +246,35 @@ static void make(struct prepare_scratch *scratch, struct run *run, uint64_t memb
         make(scratch, run, failed & -failed);
 }
 
+/* make_taken makes the images that the run has taken. */
+static void make_taken(struct prepare_scratch *scratch, struct run *run)
+{
+    if (run->count)
+        make(scratch, run, UINT64_MAX >> (RUN_IMAGES_MAX - run->count));
+    run->count = 0;
+}
+
+/* find_parts finds the parts of a sample, which is one without a name if it has none. */
+static int find_parts(const void *encoded, size_t len_bytes, struct sample_parts *out, struct error *err)
+{
+    if (sample_parts_are(encoded, len_bytes))
+        return sample_parts_read(encoded, len_bytes, out, err);
+    *out = (struct sample_parts){.n = 1, .parts = {{.bytes = len_bytes}}};
+    return 0;
+}
+
 int prepare_size(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes, struct image_size *out,
                  struct error *err)
 {
     CHECK_MAGIC(scratch, SCRATCH_MAGIC);
     struct decode_fault fault;
     struct rect whole;
-    int rc = decode_open(scratch->decoder, encoded, len_bytes, &scratch->memory, &whole, &fault);
+    struct sample_parts parts;
+    int rc = find_parts(encoded, len_bytes, &parts, err);
+    if (rc)
+        return rc;
+    rc = decode_open(scratch->decoder, (const char *)encoded + parts.parts[0].offset, parts.parts[0].bytes,
+                     &scratch->memory, &whole, &fault);
     decode_close(scratch->decoder);
     scratch_reset(&scratch->memory);
     if (rc)
@@ -266,52 +312,109 @@ static void make_others(struct prepare_scratch *scratch, const struct run *run, 
         lap(&scratch->times->decode_ns, &clock);
 }
 
-/* take_images adds the images of an output to the run, which has `count` so far, and returns how many it has then. */
-static size_t take_images(struct run *run, size_t count, struct prepare_output *output)
+/* ── the parts of a sample ───────────────────────────────────────────────────────────────────────────────────────── */
+
+/* take adds an image to the run, which makes those that it has before it would have too many. */
+static void take(struct prepare_scratch *scratch, struct run *run, const struct run_image *image)
 {
-    const struct pipeline *pipeline = output->pipeline;
-    if (pipeline->n_views == 0)
-        run->images[count++] = (struct run_image){.pipeline = pipeline, .output = output, .dst = output->dst};
-    for (uint32_t i = 0; i < pipeline->n_views; i++)
-        run->images[count++] = (struct run_image){.pipeline = pipeline->views[i],
-                                                  .output = output,
-                                                  .field = i,
-                                                  .dst = (char *)output->dst + pipeline->layout.fields[i].offset};
-    return count;
+    if (run->count == RUN_IMAGES_MAX)
+        make_taken(scratch, run);
+    run->images[run->count++] = *image;
 }
 
-/* make_all makes the outputs, as many at once as a set of images holds. */
-static void make_all(struct prepare_scratch *scratch, struct run *run, struct prepare_output *outputs, size_t n_outputs)
+/* Whether a pipeline without views, or a view, is made of this part, as what it is read now. */
+static bool is_of(const struct pipeline *pipeline, const struct run *run, const struct sample_part *part, bool first)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < n_outputs; i++) {
-        const struct pipeline *pipeline = outputs[i].pipeline;
-        outputs[i].reason = BAD_NONE;
-        if (pipeline->layout.n == 0) {
-            memcpy(outputs[i].dst, run->encoded, run->len_bytes);
-            continue;
-        }
-        if (pipeline->subject) {
-            make_others(scratch, run, &outputs[i]);
-            continue;
-        }
-        if (count + pipeline->layout.n > RUN_IMAGES_MAX) {
-            make(scratch, run, UINT64_MAX >> (RUN_IMAGES_MAX - count));
-            count = 0;
-        }
-        count = take_images(run, count, &outputs[i]);
+    return pipeline->is_mask == run->masks && (pipeline->part[0] ? strcmp(pipeline->part, part->name) == 0 : first);
+}
+
+/* take_images adds the images of an output that are made of a part. Once one of its images failed it needs no more. */
+static void take_images(struct prepare_scratch *scratch, struct run *run, const struct sample_part *part, bool first,
+                        struct prepare_output *output)
+{
+    const struct pipeline *pipeline = output->pipeline;
+    struct run_image image = {.pipeline = pipeline, .output = output, .dst = output->dst};
+    if (pipeline->n_views == 0 && is_of(pipeline, run, part, first))
+        take(scratch, run, &image);
+    for (uint32_t i = 0; i < pipeline->n_views && !output->reason; i++) {
+        image = (struct run_image){.pipeline = pipeline->views[i],
+                                   .output = output,
+                                   .field = i,
+                                   .dst = (char *)output->dst + pipeline->layout.fields[i].offset};
+        if (is_of(image.pipeline, run, part, first))
+            take(scratch, run, &image);
     }
-    if (count)
-        make(scratch, run, UINT64_MAX >> (RUN_IMAGES_MAX - count));
+}
+
+/* find_absent fails an output that wants a part which the sample does not have. */
+static void find_absent(const struct sample_parts *parts, struct prepare_output *output)
+{
+    const struct pipeline *pipeline = output->pipeline;
+    for (uint32_t i = 0; i < pipeline->n_views; i++) {
+        const char *name = pipeline->views[i]->part;
+        bool has = !name[0];
+        for (uint32_t j = 0; j < parts->n; j++)
+            has = has || strcmp(parts->parts[j].name, name) == 0;
+        if (has)
+            continue;
+        output->reason = BAD_NOT_AN_IMAGE;
+        error_set(&output->err, LARDER_EFORMAT, "it has no part called %s: leave it out of the Loader's parts", name);
+        return;
+    }
+}
+
+/* make_parts makes what the outputs have of each part, with one decode of it as an image, and one as a mask. */
+static void make_parts(struct prepare_scratch *scratch, struct run *run, const void *encoded,
+                       const struct sample_parts *parts, struct prepare_output *outputs, size_t n_outputs)
+{
+    for (uint32_t i = 0; i < 2 * parts->n; i++) {
+        const struct sample_part *part = &parts->parts[i / 2];
+        run->masks = i % 2;
+        run->encoded = (const char *)encoded + part->offset;
+        run->len_bytes = part->bytes;
+        for (size_t j = 0; j < n_outputs; j++) {
+            const struct pipeline *pipeline = outputs[j].pipeline;
+            if (outputs[j].reason || pipeline->layout.n == 0)
+                continue;
+            if (!pipeline->subject)
+                take_images(scratch, run, part, i / 2 == 0, &outputs[j]);
+            else if (i == 0)
+                make_others(scratch, run, &outputs[j]);
+        }
+        make_taken(scratch, run);
+    }
+}
+
+static void make_all(struct prepare_scratch *scratch, struct run *run, const void *encoded, size_t len_bytes,
+                     struct prepare_output *outputs, size_t n_outputs)
+{
+    struct sample_parts parts;
+    struct error err;
+    int rc = find_parts(encoded, len_bytes, &parts, &err);
+    for (size_t i = 0; i < n_outputs; i++) {
+        struct prepare_output *output = &outputs[i];
+        output->reason = BAD_NONE;
+        output->size = (struct image_size){0};
+        if (output->pipeline->layout.n == 0) {
+            memcpy(output->dst, encoded, len_bytes);
+        } else if (rc) {
+            output->reason = BAD_CORRUPT;
+            output->err = err;
+        } else {
+            find_absent(&parts, output);
+        }
+    }
+    if (rc == 0)
+        make_parts(scratch, run, encoded, &parts, outputs, n_outputs);
 }
 
 int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,
                    struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err)
 {
     CHECK_MAGIC(scratch, SCRATCH_MAGIC);
-    struct run run = {.memory = &scratch->memory, .encoded = encoded, .len_bytes = len_bytes};
+    struct run run = {.memory = &scratch->memory};
     const struct prepare_output *bad = NULL;
-    make_all(scratch, &run, outputs, n_outputs);
+    make_all(scratch, &run, encoded, len_bytes, outputs, n_outputs);
     for (size_t i = n_outputs; i-- > 0;) {
         if (outputs[i].reason)
             bad = &outputs[i];

@@ -52,6 +52,7 @@ struct prepare_output {
      * name), and the bytes at dst are undefined. */
     enum bad_reason reason;
     struct error err;
+    struct image_size size; /* the maker's own: of its parts so far, in pixels */
 };
 
 /* prepare_sample makes every output that can be made, with one decode if nothing fails, or one for each 64 images where

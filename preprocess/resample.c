@@ -5,6 +5,7 @@
 
 #include "common/check.h"
 #include "common/larder_err.h"
+#include "preprocess/pixels.h"
 #include "preprocess/resample_priv.h"
 #include "preprocess/simd.h"
 
@@ -60,14 +61,15 @@ static double lanczos_filter(double x)
 
 /* Half the width of the filters, in source pixels where nothing shrinks. */
 static const double supports[] = {
-    [FILTER_NEAREST] = 0.5, [FILTER_BILINEAR] = 1.0, [FILTER_BICUBIC] = 2.0,
-    [FILTER_BOX] = 0.5,     [FILTER_HAMMING] = 1.0,  [FILTER_LANCZOS] = 3.0,
+    [FILTER_NEAREST] = 0.5, [FILTER_BILINEAR] = 1.0, [FILTER_BICUBIC] = 2.0, [FILTER_BOX] = 0.5,
+    [FILTER_HAMMING] = 1.0, [FILTER_LANCZOS] = 3.0,  [FILTER_MASK] = 0.5,
 };
 
 static inline double filter_weight(enum filter filter, double x)
 {
     switch (filter) {
-    case FILTER_NEAREST: return 1.0;
+    case FILTER_NEAREST:
+    case FILTER_MASK: return 1.0;
     case FILTER_BILINEAR: return bilinear_filter(x);
     case FILTER_BICUBIC: return bicubic_filter(x);
     case FILTER_BOX: return box_filter(x);
@@ -80,7 +82,7 @@ static inline double filter_weight(enum filter filter, double x)
 /* ── one side of a resize ────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct side {
-    uint32_t in;          /* source pixels */
+    uint32_t in, full;    /* source pixels, and those that they are resized to */
     uint32_t from, count; /* the window */
     enum filter filter;
     bool mirror;
@@ -109,9 +111,18 @@ static struct span nearest_span(struct side *side, uint32_t at)
     return (struct span){pixel < side->in ? pixel : side->in - 1, 1};
 }
 
+/* Torch computes in single precision. */
+static struct span mask_span(const struct side *side, uint32_t at)
+{
+    uint32_t pixel = (uint32_t)floorf((float)at * ((float)side->in / (float)side->full));
+    return (struct span){pixel < side->in ? pixel : side->in - 1, 1};
+}
+
 /* The source pixels under the filter for output `at`. */
 static struct span side_span(struct side *side, uint32_t at)
 {
+    if (side->filter == FILTER_MASK)
+        return mask_span(side, at);
     if (side->filter == FILTER_NEAREST)
         return nearest_span(side, at);
     double center = side->inset + (at + 0.5) * side->scale;
@@ -137,7 +148,8 @@ static void side_weights(const struct side *side, uint32_t at, struct span span,
 
 static struct side make_side(const struct geometry *geometry, double inset, double span, uint32_t full)
 {
-    struct side side = {.filter = geometry->how.filter, .inset = inset, .scale = span / full, .widening = 1.0};
+    struct side side = {
+        .full = full, .filter = geometry->how.filter, .inset = inset, .scale = span / full, .widening = 1.0};
     if (geometry->how.antialias && side.scale > 1.0)
         side.widening = side.scale;
     return side;
@@ -309,6 +321,28 @@ static bool columns_go_first(const struct geometry *geometry)
     return rows_less > 0 && rows_less > 2 * columns_less;
 }
 
+/* take_each copies one source pixel to each of the result, as FILTER_MASK does. `source` begins with what is needed. */
+static int take_each(const struct geometry *geometry, const struct image *source, const struct image *out,
+                     struct scratch *scratch)
+{
+    static const uint8_t none[IMAGE_CHANNELS];
+    struct side sides[] = {side_x(geometry), side_y(geometry)};
+    int32_t *places[2];
+    struct image made = *out;
+    for (int i = 0; i < 2; i++) {
+        struct side *side = &sides[i];
+        uint32_t base = side_needs(side).first;
+        places[i] = scratch_take(scratch, side->count * sizeof *places[i]);
+        if (!places[i])
+            return LARDER_ENOMEM;
+        for (uint32_t at = 0; at < side->count; at++)
+            places[i][side->mirror ? side->count - 1 - at : at] = (int32_t)(side_span(side, side->from + at).first -
+                                                                            base);
+    }
+    pixels_gather(source, places[0], places[1], none, &made);
+    return 0;
+}
+
 int resample(const struct geometry *geometry, const struct image *source, uint32_t x, uint32_t y,
              const struct image *out, struct scratch *scratch)
 {
@@ -320,6 +354,10 @@ int resample(const struct geometry *geometry, const struct image *source, uint32
     if (!geometry->resized) {
         copy(geometry, from, source->stride, out);
         return 0;
+    }
+    if (geometry->how.filter == FILTER_MASK) {
+        struct image begin = {(uint8_t *)from, source->stride, needs.width, needs.height};
+        return take_each(geometry, &begin, out, scratch);
     }
     struct side along_x = side_x(geometry), along_y = side_y(geometry);
     struct passes passes = {.kernel = kernels[simd_selected()],

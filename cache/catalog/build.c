@@ -5,6 +5,7 @@
 
 #include "cache/catalog/catalog_priv.h"
 #include "cache/source/list.h"
+#include "cache/source/parts.h"
 #include "cache/source/runs.h"
 #include "cache/source/tar.h"
 #include "cache/source/tree.h"
@@ -14,7 +15,7 @@
 #include "common/log.h"
 
 /* The kinds of sources: a text is of the first that takes it. */
-static const struct source_kind *const kinds[] = {&store_kind, &list_kind, &tar_kind, &tree_kind};
+static const struct source_kind *const kinds[] = {&parts_kind, &store_kind, &list_kind, &tar_kind, &tree_kind};
 
 struct builder {
     char *checkpoint_dir; /* NULL: keep none */

@@ -9,12 +9,14 @@
  * reference to each source's newest dataset, but only to a few datasets that nobody else uses. */
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cache/catalog/catalog_priv.h"
 #include "cache/source/list_text.h"
+#include "cache/source/parts_text.h"
 #include "cache/source/tar_text.h"
 #include "common/check.h"
 
@@ -195,7 +197,7 @@ static void build_source_locked(struct catalog *catalog, struct opened *opened)
     opened->building = true;
     atomic_store_explicit(&opened->unwanted.set, false, memory_order_relaxed);
     pthread_mutex_unlock(&catalog->lock);
-    const struct source_wish wish = {opened->path, opened->files, &opened->unwanted};
+    const struct source_wish wish = {.text = opened->path, .files = opened->files, .interrupt = &opened->unwanted};
     int code = builder_refresh(catalog->builder, &wish, old, &fresh, &outcome);
     pthread_mutex_lock(&catalog->lock);
     opened->outcome = outcome;
@@ -284,9 +286,8 @@ static int open_resolved(struct catalog *catalog, const char *path, const struct
     return code;
 }
 
-/* resolve gives the text by which a source is known, which the caller frees: a folder's resolved path, or the resolved
- * text of shards. */
-static int resolve(const char *path, char **out, struct error *err)
+/* resolve_whole resolves a text that names no parts. */
+static int resolve_whole(const char *path, char **out, struct error *err)
 {
     struct shown shown;
     struct stat st;
@@ -311,12 +312,33 @@ static int resolve(const char *path, char **out, struct error *err)
                      strerror(errno));
 }
 
+/* resolve gives the text by which a source is known, which the caller frees: a folder's resolved path, or the resolved
+ * text of a list or of shards; with its parts behind it, if it has some. */
+static int resolve(const char *path, char **out, struct error *err)
+{
+    size_t len;
+    struct stat st;
+    const char *parts = parts_text_of(path, &len);
+    if (!parts || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
+        return resolve_whole(path, out, err);
+    char *whole = strndup(path, len), *resolved = NULL;
+    int code = whole ? resolve_whole(whole, &resolved, err) : error_set(err, LARDER_ENOMEM, "out of memory");
+    if (!code && asprintf(out, "%s%s", resolved, path + len) < 0)
+        code = error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
+    free(whole);
+    free(resolved);
+    return code;
+}
+
 int catalog_folder(const char *path, char **out, struct error *err)
 {
     char *text = NULL;
     int code = resolve(path, &text, err);
     if (code)
         return code;
+    size_t len;
+    parts_text_of(text, &len);
+    text[len] = '\0';
     *out = tar_text_root(text);
     free(text);
     return *out ? 0 : error_set(err, LARDER_ENOMEM, "out of memory for a dataset");

@@ -41,6 +41,7 @@ struct listed {
         uint64_t device, inode, size;
         int64_t mtime_ns, ctime_ns;
     } seen;
+    char *part; /* the column of paths; NULL: whichever there is */
 };
 
 struct list {
@@ -143,6 +144,9 @@ static int take_label(struct list *list, const struct list_row *row, struct labe
 static int add_key(struct list *list, const struct list_row *row, const char *path, uint64_t *key, struct error *err)
 {
     struct error why;
+    if (row->placed && list->source->part)
+        return row_error(list, row, LARDER_EINVAL,
+                         "it is a place in a file, by the columns offset and bytes, and parts are whole files", err);
     if (!row->placed)
         return index_text(list->index, path, NULL, key)
                    ? row_error(list, row, LARDER_ENOMEM, "out of memory while indexing", err)
@@ -189,7 +193,7 @@ static int read_rows(struct list *list, const uint8_t *bytes, size_t len_bytes, 
     struct shown shown;
     bool there = true;
     const char *column = strcmp(list->label, "none") ? list->label : "";
-    int code = list_rows_begin(list_form_of(list->path), bytes, len_bytes, column, &rows, &why);
+    int code = list_rows_begin(list_form_of(list->path), bytes, len_bytes, column, list->source->part, &rows, &why);
     while (!code && there) {
         code = list_rows_next(rows, &row, &there, &why);
         if (code || !there)
@@ -376,8 +380,10 @@ static int index_list(const struct source_wish *wish, struct source *source, str
                         .index = &source->index,
                         .root_fd = -1};
     source->index.text = strdup(wish->text);
-    int code = list.path && source->index.text ? read_list(&list, err)
-                                               : error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
+    list.source->part = wish->part ? strdup(wish->part) : NULL;
+    int code = list.path && source->index.text && (!wish->part || list.source->part)
+                   ? read_list(&list, err)
+                   : error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
     if (list.root_fd >= 0)
         close(list.root_fd);
     free(list.path);
@@ -460,7 +466,7 @@ static int column_of(const struct list *list, const uint8_t *bytes, size_t len_b
     struct error why;
     struct shown shown;
     bool names = strcmp(name, COLUMN_NAMES) == 0;
-    int code = list_rows_begin(list_form_of(list->path), bytes, len_bytes, "", &rows, &why);
+    int code = list_rows_begin(list_form_of(list->path), bytes, len_bytes, "", list->source->part, &rows, &why);
     if (code)
         return error_set(err, code, "%s:%s", path_shown(list->path, &shown), why.text);
     code = names ? 0 : list_rows_want(rows, name);
@@ -475,7 +481,10 @@ static int column(const struct source *source, const char *name, const struct in
                   struct error *err)
 {
     const struct index *index = &source->index;
-    struct list list = {.interrupt = interrupt, .path = list_text_path(index->text), .index = (struct index *)index};
+    struct list list = {.interrupt = interrupt,
+                        .path = list_text_path(index->text),
+                        .source = (struct listed *)source,
+                        .index = (struct index *)index};
     uint8_t *bytes = NULL;
     size_t len_bytes;
     struct stat st;
@@ -492,6 +501,11 @@ static int column(const struct source *source, const char *name, const struct in
     return code;
 }
 
+static void destroy(struct source *source)
+{
+    free(((struct listed *)source)->part);
+}
+
 const struct source_kind list_kind = {
     .name = "a list of files",
     .bytes = sizeof(struct listed),
@@ -503,6 +517,7 @@ const struct source_kind list_kind = {
     .hash = files_hash,
     .identity = files_identity,
     .column = column,
+    .destroy = destroy,
 };
 
 /* No text is of this kind: the list says whether its rows are places. */
@@ -524,4 +539,5 @@ static const struct source_kind places_kind = {
     .is_blob = blobs_is,
     .failed = places_failed,
     .column = column,
+    .destroy = destroy,
 };

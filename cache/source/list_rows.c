@@ -35,6 +35,7 @@ struct list_rows {
     size_t line;                 /* of `at`, from 1 */
     const char *line_at;         /* where that line begins */
     char *label_name;            /* "": whichever there is */
+    const char *path_name;       /* NULL: one of path_names */
     uint32_t columns[ROW_PARTS]; /* of CSV and TSV: where they stand */
     struct field fields[ROW_PARTS], other;
     bool placed;         /* the list is one of places; of JSON Lines, once the first row is read */
@@ -147,9 +148,10 @@ static int read_field(struct list_rows *rows, struct field *field, bool *last, s
     return code;
 }
 
-static bool is_path_name(const char *name, size_t which)
+/* Whether a column has the paths; of several that is the one with the lowest `which`. */
+static bool is_path_name(const struct list_rows *rows, const char *name, size_t which)
 {
-    return strcasecmp(name, path_names[which]) == 0;
+    return strcasecmp(name, rows->path_name ? rows->path_name : path_names[which]) == 0;
 }
 
 static void take_title(struct list_rows *rows, const char *name, uint32_t column)
@@ -175,7 +177,7 @@ static int read_titles(struct list_rows *rows, struct error *err)
         if (cells_add_text(&rows->titles, name, strlen(name)))
             return fail(rows, LARDER_ENOMEM, "out of memory", err);
         for (size_t i = 0; i < best; i++) {
-            if (is_path_name(name, i)) {
+            if (is_path_name(rows, name, i)) {
                 best = i;
                 rows->columns[ROW_PATH] = column;
             }
@@ -183,6 +185,8 @@ static int read_titles(struct list_rows *rows, struct error *err)
         take_title(rows, name, column);
     }
     rows->placed = rows->columns[ROW_OFFSET] != NO_COLUMN && rows->columns[ROW_BYTES] != NO_COLUMN;
+    if (best == PATH_NAMES && rows->path_name)
+        return error_set(err, LARDER_EINVAL, "1:1: no column \"%.100s\", which would have paths", rows->path_name);
     if (best == PATH_NAMES)
         return error_set(err, LARDER_EINVAL,
                          "1:1: no column of paths: the first row must name the columns, and one of "
@@ -270,9 +274,11 @@ static int next_fields(struct list_rows *rows, struct list_row *row, bool *there
 
 /* ── JSON Lines ── */
 
-static const json_t *path_of(const json_t *json)
+static const json_t *path_of(const struct list_rows *rows)
 {
-    const json_t *found = NULL;
+    const json_t *json = rows->json, *found = rows->path_name ? json_object_get(json, rows->path_name) : NULL;
+    if (rows->path_name)
+        return found;
     for (size_t i = 0; !found && i < PATH_NAMES; i++)
         found = json_object_get(json, path_names[i]);
     return found;
@@ -405,13 +411,11 @@ static int next_object(struct list_rows *rows, struct list_row *row, bool *there
     if (!rows->json)
         return error_set(err, LARDER_EFORMAT, "%zu:%d: no JSON object: %s", row->line, why.column, why.text);
     rows->at += len;
-    const json_t *path = path_of(rows->json);
+    const json_t *path = path_of(rows);
     if (!json_is_string(path) || !json_string_length(path) ||
         strlen(json_string_value(path)) != json_string_length(path))
-        return error_set(err, LARDER_EFORMAT,
-                         "%zu:1: no path: an object must have it as file_name, path, image, file "
-                         "or filename",
-                         row->line);
+        return error_set(err, LARDER_EFORMAT, "%zu:1: no path: an object must have it as %.100s", row->line,
+                         rows->path_name ? rows->path_name : "file_name, path, image, file or filename");
     row->path = json_string_value(path);
     rows->met |= rows->wanted_name && json_object_get(rows->json, rows->wanted_name);
     int code = take_object_place(rows, row, err);
@@ -507,7 +511,7 @@ int list_rows_names(struct list_rows *rows, struct cells *names)
 
 /* ── both ── */
 
-int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes, const char *label,
+int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes, const char *label, const char *path,
                     struct list_rows **out, struct error *err)
 {
     static const char mark[] = "\xef\xbb\xbf";
@@ -519,6 +523,7 @@ int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes,
         return error_set(err, LARDER_ENOMEM, "1:1: out of memory");
     }
     rows->form = form;
+    rows->path_name = path;
     rows->separator = form == LIST_TSV ? '\t' : ',';
     rows->titles.bytes_max = UINT64_MAX;
     for (int i = 0; i < ROW_PARTS; i++)

@@ -38,10 +38,11 @@ struct list_rows;
 
 /* list_form_of returns the form of a list by the ending of its name, in any case. */
 enum list_form list_form_of(const char *name);
-/* list_rows_begin reads the names of columns. `label` is that of the labels; "": it is "label", if there is one. The
- * bytes must stay until list_rows_end. What it says in err begins with the line and column, and names no file.
+/* list_rows_begin reads the names of columns. `label` is that of the labels; "": it is "label", if there is one. `path`
+ * is that of the paths; NULL: whichever has one of the names that are usual for it. The texts and the bytes must
+ * stay until list_rows_end. What it says in err begins with the line and column, and names no file.
  * LARDER_EFORMAT; LARDER_EINVAL: there is no such column, or none of paths; LARDER_ENOMEM. */
-int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes, const char *label,
+int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes, const char *label, const char *path,
                     struct list_rows **out, struct error *err);
 /* list_rows_next reads the next row; *there: there was one. It fails as list_rows_begin does. */
 int list_rows_next(struct list_rows *rows, struct list_row *row, bool *there, struct error *err);

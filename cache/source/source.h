@@ -34,6 +34,7 @@ struct source {
 
 struct source_wish {
     const char *text; /* an absolute path, links resolved; or one that a kind of its own has resolved: tar_text.h */
+    const char *part; /* which of a sample's parts is wanted, as parts_text.h says; NULL: the image */
     enum sample_files files;
     const struct interrupt *interrupt;
 };

@@ -80,6 +80,9 @@ static int join(struct tar_walk *walk, struct index *index, struct error *err)
     int code = index_join(index, walk->parts, count);
     if (code)
         tar_walk_failed(walk, code, err);
+    else if (samples == 0 && walk->part)
+        code = error_set(err, LARDER_EINVAL, "%s: no member called KEY.%.100s in any of its %zu shards", walk->text,
+                         walk->part, count);
     else if (samples == 0)
         code = error_set(err, LARDER_EINVAL,
                          "%s: no sample with %s in any of its %zu shards, which is a member called KEY%s, KEY without "
@@ -113,7 +116,7 @@ static void tell(const struct tar_walk *walk, const struct index *index)
                              "tar --concatenate\" shard=\"%s/%s\"",
                              walk->root, walk->shards.names[i]);
     }
-    if (imageless)
+    if (imageless && !walk->part)
         log_info_limited("msg=\"samples without an image are left out\" source=\"%s\" samples=%llu", walk->text,
                          imageless);
     if (repeated)
@@ -144,7 +147,11 @@ static void complete(struct source *source)
 static int index_tar(const struct source_wish *wish, struct source *source, struct error *err)
 {
     struct index *index = &source->index;
-    struct tar_walk walk = {.interrupt = wish->interrupt, .text = wish->text, .files = wish->files, .root_fd = -1};
+    struct tar_walk walk = {.interrupt = wish->interrupt,
+                            .text = wish->text,
+                            .part = wish->part,
+                            .files = wish->files,
+                            .root_fd = -1};
     struct stat st;
     size_t len;
     struct shown shown;

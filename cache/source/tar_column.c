@@ -104,9 +104,9 @@ static enum sample_files files_of(const struct index *index)
 {
     for (size_t i = 0; i < index->sample_count; i++) {
         const char *name = strrchr(index->strings + index->samples[i].key, '/'), *dot = name ? strchr(name, '.') : NULL;
-        if (dot && tar_part_rank(dot + 1, FILES_IMAGES))
+        if (dot && tar_kind_rank(dot + 1, FILES_IMAGES))
             return FILES_IMAGES;
-        if (dot && tar_part_rank(dot + 1, FILES_SOUNDS))
+        if (dot && tar_kind_rank(dot + 1, FILES_SOUNDS))
             return FILES_SOUNDS;
     }
     return FILES_IMAGES;

@@ -51,12 +51,27 @@ bool tar_part_is(const char *part, const char *name)
     return *part == *name;
 }
 
-unsigned tar_part_rank(const char *part, enum sample_files files)
+unsigned tar_kind_rank(const char *part, enum sample_files files)
 {
     const char *const *names = files == FILES_SOUNDS ? sounds : images;
     for (unsigned i = 0; names[i]; i++) {
         if (tar_part_is(part, names[i]))
             return i + 1;
+    }
+    return 0;
+}
+
+unsigned tar_part_rank(const char *names, const char *part)
+{
+    char lowered[TAR_NAME_MAX + 1];
+    for (unsigned rank = 1; *names; rank++) {
+        size_t len = strcspn(names, ";");
+        for (size_t i = 0; i < len && i < TAR_NAME_MAX; i++)
+            lowered[i] = lower(names[i]);
+        lowered[len < TAR_NAME_MAX ? len : TAR_NAME_MAX] = '\0';
+        if (len && tar_part_is(part, lowered))
+            return rank;
+        names += len + (names[len] == ';');
     }
     return 0;
 }

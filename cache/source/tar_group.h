@@ -2,7 +2,7 @@
  *
  * A member's key is its name up to the first dot behind the last slash, and the rest is its part, in lower case.
  * Neighbours of one key are a sample, which ends with its shard. A part that comes again begins another sample. The
- * image of a sample, or its sound, is its part with the first of the names in tar_part_rank. */
+ * image of a sample, or its sound, is its part with the first of the names in tar_kind_rank. */
 #ifndef LARDER_CACHE_SOURCE_TAR_GROUP_H
 #define LARDER_CACHE_SOURCE_TAR_GROUP_H
 
@@ -16,9 +16,11 @@
 bool tar_name_split(const char *name, size_t len, size_t *key_len);
 /* tar_part_is says whether a part has that name, which is in lower case. */
 bool tar_part_is(const char *part, const char *name);
-/* tar_part_rank returns 1 for the part that is taken as image before all others, or with FILES_SOUNDS as sound, higher
+/* tar_kind_rank returns 1 for the part that is taken as image before all others, or with FILES_SOUNDS as sound, higher
  * numbers for later ones, and 0 for a part that is none. */
-unsigned tar_part_rank(const char *part, enum sample_files files);
+unsigned tar_kind_rank(const char *part, enum sample_files files);
+/* tar_part_rank does the same where names, with ';' between them, say which parts are looked for. */
+unsigned tar_part_rank(const char *names, const char *part);
 
 /* The sample that is being gathered. Zeroed, there is none yet. */
 struct tar_group {

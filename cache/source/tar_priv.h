@@ -75,6 +75,7 @@ struct tar_walk {
     const struct interrupt *interrupt;
     const char *text, *root;
     enum sample_files files; /* FILES_SOUNDS: sounds are samples, else images */
+    const char *part;        /* the members that are the samples, as parts_text.h says; NULL: what `files` says */
     int root_fd;
     struct tar_labels labels;
     const char *column; /* that is read; NULL: none */

@@ -209,7 +209,7 @@ static bool was_met(const struct cells *parts, const char *part)
 static int note_names(struct shard *shard, const char *part, const struct placed *member)
 {
     struct tar_found *found = shard->found;
-    if (tar_image_rank(part) || found->parts.count == TAR_NAMES_MAX || was_met(&found->parts, part))
+    if (tar_kind_rank(part, shard->walk->files) || found->parts.count == TAR_NAMES_MAX || was_met(&found->parts, part))
         return 0;
     int code = cells_add_text(&found->parts, part, strlen(part));
     if (code || member->size > TAR_LABEL_BYTES_MAX)
@@ -247,7 +247,8 @@ static int take_member(struct shard *shard, const struct placed *member)
         memcpy(sample->name, member->name, member->name_len + 1);
     }
     const char *part = member->name + key_len + 1;
-    unsigned rank = tar_part_rank(part, shard->walk->files);
+    const struct tar_walk *walk = shard->walk;
+    unsigned rank = walk->part ? tar_part_rank(walk->part, part) : tar_kind_rank(part, walk->files);
     if (rank && (sample->rank == 0 || rank < sample->rank)) {
         sample->rank = rank;
         sample->header = member->header;

@@ -51,13 +51,12 @@ void decoder_destroy(struct decoder *decoder)
     free(decoder);
 }
 
-int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch,
-                struct rect *whole, struct decode_fault *fault)
+/* open_any opens what the decoder's image says. */
+static int open_any(struct decoder *decoder, struct rect *whole, struct decode_fault *fault)
 {
+    const uint8_t *bytes = decoder->image.bytes;
+    size_t len_bytes = decoder->image.len_bytes;
     int i = 0;
-    CHECK(!decoder->kind);
-    decoder->image = (struct decoding){
-        .limits = &decoder->limits, .bytes = bytes, .len_bytes = len_bytes, .scratch = scratch};
     if (len_bytes == 0)
         return decode_fail(fault, BAD_NOT_AN_IMAGE, "it is empty");
     while (i < KINDS && !kinds[i]->is(bytes, len_bytes))
@@ -65,11 +64,35 @@ int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, st
     if (i == KINDS)
         return decode_fail(fault, BAD_NOT_AN_IMAGE,
                            "not an image of a supported format (JPEG, PNG, WebP, TIFF, GIF, BMP, binary PNM)");
+    if (decoder->image.values && !kinds[i]->values)
+        return decode_fail(fault, BAD_NOT_AN_IMAGE, "a mask as %s: save it as PNG, which keeps its numbers",
+                           kinds[i]->name);
     decoder->kind = kinds[i];
     decoder->state = decoder->states[i];
     int rc = decoder->kind->open(decoder->state, &decoder->image, fault);
     if (!rc)
         *whole = decoder->image.whole;
+    return rc;
+}
+
+int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch,
+                struct rect *whole, struct decode_fault *fault)
+{
+    CHECK(!decoder->kind);
+    decoder->image = (struct decoding){
+        .limits = &decoder->limits, .bytes = bytes, .len_bytes = len_bytes, .scratch = scratch};
+    return open_any(decoder, whole, fault);
+}
+
+int decode_open_mask(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch,
+                     struct rect *whole, uint32_t *bits, struct decode_fault *fault)
+{
+    CHECK(!decoder->kind);
+    decoder->image = (struct decoding){
+        .limits = &decoder->limits, .bytes = bytes, .len_bytes = len_bytes, .scratch = scratch, .values = true};
+    int rc = open_any(decoder, whole, fault);
+    if (!rc)
+        *bits = decoder->image.value_bits;
     return rc;
 }
 

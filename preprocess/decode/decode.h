@@ -26,6 +26,11 @@ void decoder_destroy(struct decoder *decoder); /* accepts NULL */
 /* decode_open borrows `bytes`, and uses `scratch`, until decode_close. *whole gets the image's size. */
 int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch,
                 struct rect *whole, struct decode_fault *fault);
+/* decode_open_mask opens a mask: decode_region then returns the numbers that its pixels are, the indices of a palette
+ * or levels of grey, as "colors" whose red is the lower 8 bits and whose green the upper ones. *bits gets how many bits
+ * a number has. Only PNG can be read so. */
+int decode_open_mask(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch,
+                     struct rect *whole, uint32_t *bits, struct decode_fault *fault);
 /* decode_scale asks for the image divided by 2, 4 or 8, its size rounded up. It returns the divisor that will be used:
  * this one, or 1. */
 uint32_t decode_scale(struct decoder *decoder, uint32_t divisor);

@@ -22,6 +22,8 @@ struct decoding {
     size_t len_bytes;
     struct scratch *scratch;
     struct rect whole;      /* set by open: the image's size, as it is to be seen */
+    bool values;            /* a mask: of each pixel its number is wanted, and no color */
+    uint32_t value_bits;    /* set by open, where values are wanted: bits of a number */
     uint64_t outside_bytes; /* set by open: the most that the decoder's library takes from malloc for the image; or 0 */
 };
 
@@ -29,6 +31,7 @@ struct decoder_kind {
     const char *name;
     /* Looks at the first bytes, and tells whether the image is for this decoder. Pure. */
     bool (*is)(const uint8_t *bytes, size_t len_bytes);
+    bool values;        /* it can read masks: region's pixels are then the numbers, the lower 8 bits first */
     size_t state_bytes; /* size of the kind's own state, which is zeroed when the thread's decoder is made */
     /* Optional. Makes what the state holds for as long as the thread's decoder lives. LARDER_ENOMEM. destroy frees it.
      */

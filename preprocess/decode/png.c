@@ -37,6 +37,7 @@ struct picture {
     size_t len_bytes, at; /* libpng has read the bytes before `at` */
     uint32_t width, height;
     uint8_t bits, color;
+    bool values;              /* a mask's numbers are wanted */
     bool interlaced, starved; /* starved: libpng was refused memory */
     size_t row_bytes, pixel_bytes;
     char text[TEXT_BYTES]; /* what libpng said last */
@@ -128,8 +129,11 @@ static bool is_png(const uint8_t *bytes, size_t len_bytes)
 static int png_open(void *state, struct decoding *image, struct decode_fault *fault)
 {
     struct picture *picture = state;
-    *picture = (struct picture){
-        .inflater = picture->inflater, .scratch = image->scratch, .bytes = image->bytes, .len_bytes = image->len_bytes};
+    *picture = (struct picture){.inflater = picture->inflater,
+                                .scratch = image->scratch,
+                                .bytes = image->bytes,
+                                .len_bytes = image->len_bytes,
+                                .values = image->values};
     int rc = start_libpng(picture, fault);
     if (rc)
         return rc;
@@ -142,6 +146,11 @@ static int png_open(void *state, struct decoding *image, struct decode_fault *fa
         return decode_fail(fault, BAD_CORRUPT, "PNG: truncated, the last chunk is missing");
     picture->bits = png_get_bit_depth(picture->png, picture->info);
     picture->color = png_get_color_type(picture->png, picture->info);
+    if (picture->values && picture->color != PNG_COLOR_TYPE_PALETTE && picture->color != PNG_COLOR_TYPE_GRAY)
+        return decode_fail(fault, BAD_NOT_AN_IMAGE,
+                           "PNG: its pixels are colors, or have alpha, and a mask has one number a pixel: save it as "
+                           "grey or with a palette");
+    image->value_bits = picture->bits;
     picture->interlaced = png_get_interlace_type(picture->png, picture->info) != PNG_INTERLACE_NONE;
     picture->row_bytes = png_get_rowbytes(picture->png, picture->info);
     size_t pixel_bits = (size_t)picture->bits * png_get_channels(picture->png, picture->info);
@@ -174,6 +183,15 @@ static void make_palette(const struct picture *picture, struct look *look)
     }
 }
 
+/* Each number is its own color. */
+static void look_values(const struct picture *picture, struct look *look)
+{
+    look->kind = picture->bits == 16 ? LOOK_BYTES : LOOK_NUMBERS;
+    memset(look->colors, 0, sizeof look->colors);
+    for (int i = 0; i < LOOK_COLORS; i++)
+        look->colors[i][0] = (uint8_t)i;
+}
+
 static void make_look(const struct picture *picture, struct look *look)
 {
     size_t wide = picture->bits == 16 ? 2 : 1;
@@ -184,7 +202,9 @@ static void make_look(const struct picture *picture, struct look *look)
     look->red = 0; /* the upper byte is the first one */
     look->green = colored ? wide : 0;
     look->blue = colored ? 2 * wide : 0;
-    if (picture->color == PNG_COLOR_TYPE_PALETTE)
+    if (picture->values)
+        look_values(picture, look);
+    else if (picture->color == PNG_COLOR_TYPE_PALETTE)
         make_palette(picture, look);
     else if (look->kind == LOOK_NUMBERS)
         look_greys(look, false);
@@ -198,8 +218,14 @@ static void make_rgb(const struct picture *picture, const struct look *look, con
         look_row(look, row, x, width, out);
         return;
     }
-    for (const uint8_t *in = row + 2 * x, *end = in + 2 * (size_t)width; in < end; in += 2, out += IMAGE_CHANNELS)
+    for (const uint8_t *in = row + 2 * x, *end = in + 2 * (size_t)width; in < end; in += 2, out += IMAGE_CHANNELS) {
         memset(out, in[0] ? 255 : in[1], IMAGE_CHANNELS);
+        if (picture->values) {
+            out[0] = in[1];
+            out[1] = in[0];
+            out[2] = 0;
+        }
+    }
 }
 
 /* ── by libpng ───────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -392,6 +418,7 @@ static void png_destroy(void *state)
 
 const struct decoder_kind decoder_png = {.name = "PNG",
                                          .is = is_png,
+                                         .values = true,
                                          .state_bytes = sizeof(struct picture),
                                          .create = png_create,
                                          .destroy = png_destroy,

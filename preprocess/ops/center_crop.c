@@ -76,6 +76,7 @@ const struct op_kind op_center_crop = {
     .name = "center_crop",
     .python = "CenterCrop",
     .text = "Cuts out the middle. A smaller image is padded with black.",
+    .flags = OP_MASKS,
     .args = args,
     .values_bytes = sizeof(struct values),
     .shape = shape,

@@ -56,6 +56,9 @@ enum op_flags {
     OP_SOUND = 8,    /* works on sounds, and on nothing else */
     OP_ARRAY = 16,   /* stands alone: samples are arrays already */
     OP_FLOAT = 4,    /* may also stand after to_dtype has made the pixels floating point; then level and change run */
+    /* What becomes of the other parts of a sample. An operator without apply moves masks as it moves pixels. */
+    OP_COLORS = 8, /* changes no pixel's place: masks stay as they are */
+    OP_MASKS = 16, /* apply moves pixels and mixes none, by its arguments: so it may move a mask's */
 };
 
 struct op_kind {

@@ -67,6 +67,7 @@ const struct op_kind op_pad = {
     .name = "pad",
     .python = "Pad",
     .text = "Adds a border: one width, `[x, y]`, or `[left, top, right, bottom]`.",
+    .flags = OP_MASKS,
     .args = args,
     .values_bytes = sizeof(struct values),
     .shape = shape,

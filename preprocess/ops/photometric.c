@@ -149,7 +149,7 @@ static int apply_distort(const void *values, const struct op_plan *p, const stru
         .name = #name_,                                          \
         .python = python_,                                       \
         .text = text_,                                           \
-        .flags = OP_RANDOM | OP_IN_PLACE,                        \
+        .flags = OP_RANDOM | OP_IN_PLACE | OP_COLORS,            \
         .args = args_,                                           \
         .values_bytes = sizeof(struct values),                   \
         .plan = plan_,                                           \

@@ -52,7 +52,7 @@ static int plan_chance(const void *values, struct rng *rng, struct op_plan *plan
         .name = #name_,                                                                              \
         .python = python_,                                                                           \
         .text = text_ ", with probability `p`.",                                                     \
-        .flags = OP_RANDOM | OP_IN_PLACE,                                                            \
+        .flags = OP_RANDOM | OP_IN_PLACE | OP_COLORS,                                                \
         .args = args_,                                                                               \
         .values_bytes = sizeof(struct values),                                                       \
         .plan = plan_chance,                                                                         \

@@ -74,7 +74,7 @@ const struct op_kind op_random_zoom_out = {
     .python = "RandomZoomOut",
     .text = "Puts the image at a random place of a canvas of `side_range` times its size, with probability `p`. "
             "A crop or a resize to `[height, width]` follows.",
-    .flags = OP_RANDOM,
+    .flags = OP_RANDOM | OP_MASKS,
     .args = args,
     .values_bytes = sizeof(struct values),
     .shape = shape,

@@ -139,7 +139,7 @@ const struct op_kind op_timm_random_erasing = {
     .python = "TimmRandomErasing",
     .text = "timm's RandomErasing: overwrites `min_count` to `max_count` random rectangles, with 0 (`const`), a random "
             "colour (`rand`) or noise (`pixel`; both after `to_dtype`), with probability `p`.",
-    .flags = OP_RANDOM | OP_IN_PLACE | OP_FLOAT,
+    .flags = OP_RANDOM | OP_IN_PLACE | OP_FLOAT | OP_COLORS,
     .args = args,
     .values_bytes = sizeof(struct values),
     .check = check,

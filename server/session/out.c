@@ -239,12 +239,28 @@ int session_send_error(struct session *session, uint64_t client, uint32_t seq, i
     return rc ? rc : post(session, client, &msg, message);
 }
 
+static bool has_mask(const struct sample_layout *layout)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < layout->n; i++)
+        has = has || layout->fields[i].kind == FIELD_MASK;
+    return has;
+}
+
 /* refusal returns the error that takes the place of an answer which could not be encoded, and its text. */
 static int refusal(const struct wire_message *msg, uint16_t version, int rc, const char **text)
 {
     *text = rc == LARDER_ENOMEM ? "the daemon has no memory for its answer"
                                 : "the daemon could not put its answer into a message";
-    if (msg->type != WIRE_REGISTERED || version >= 8 || msg->registered.layout.n < 2)
+    if (msg->type != WIRE_REGISTERED)
+        return rc;
+    if (version < 11 && has_mask(&msg->registered.layout)) {
+        *text =
+            "samples of this pipeline have masks, which clients of this release do not know: install the release of "
+            "larder that the daemon is of, or leave the masks out";
+        return LARDER_EVERSION;
+    }
+    if (version >= 8 || msg->registered.layout.n < 2)
         return rc;
     *text =
         "samples of this pipeline are several views, which clients of this release do not know: install the release "

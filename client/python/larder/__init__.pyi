@@ -2,6 +2,7 @@ from . import importers as importers, recipes as recipes
 from ._device import to_device as to_device
 from ._index import index as index
 from ._own import OnBatch as OnBatch
+from ._samples import Image as Image, Mask as Mask
 from ._pack import pack as pack
 from ._torchvision import from_torchvision as from_torchvision, split as split
 from ._version import __version__ as __version__
@@ -47,7 +48,7 @@ __all__ = [
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
     "VersionMismatch", "from_torchvision", "split", "index", "to_device", "OnBatch", "Writer", "pack", "__version__",
-    "Operator", "View",
+    "Image", "Mask", "Operator", "View",
     "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
     "Resize", "ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "CenterCrop", "CornerCrop", "CenterCropOrPad",

@@ -68,7 +68,7 @@ class Content:
         """Says that class numbers say nothing: somebody may have given a class's folder in place of the dataset's."""
         loader = self._loader()
         dataset, classes = os.fsdecode(loader._job.asked.dataset), loader._known().classes
-        if self._asked_labels is not None:
+        if self._asked_labels is not None or loader._samples.parts is not None:
             return
         if classes == [FLAT_CLASS]:
             warnings.warn(f"{dataset} has images and no class folders: every label is 0. Give labels=, or the folder "
@@ -76,6 +76,10 @@ class Content:
         elif classes == [UNLABELLED] and "#labels=" not in dataset and _options.is_shards(dataset):
             warnings.warn(f"{dataset} has shards without .cls members: every label is 0. Give labels=\"json:KEY\" or "
                           "labels of your own, or labels=\"none\" if there are none", stacklevel=stacklevel)
+
+    def is_unlabelled(self):
+        """Whether there are no labels: neither the dataset's nor the script's."""
+        return self._asked_labels is None and self._loader()._known().classes == [UNLABELLED]
 
     def files(self):
         """The samples' names, labels and classes."""

@@ -195,6 +195,10 @@ class _Batches:
             import torch
             labels = torch.from_numpy(labels)
             indices = torch.from_numpy(indices.copy()) if loader._with_ids else None
+        if loader._samples.parts is not None and held is None:
+            others = {} if loader._content.is_unlabelled() else {"label": labels}
+            others.update({"index": indices} if loader._with_ids else {}, **({} if paths is None else {"path": paths}))
+            return loader._samples.batch(images, {**others, **dict(zip(loader._columns, columns))})
         parts = (images, labels)
         if loader._with_ids:
             parts += (indices,)
@@ -220,7 +224,13 @@ class _Batches:
     def _views(self, session, entries, held):
         layout = session.info.layout
         made = tuple(self._view(session, entries, held, field) for field in range(len(layout) or 1))
-        return made if layout.is_views else made[0]
+        return self._images(made, layout)
+
+    def _images(self, made, layout):
+        """What stands for the images of a batch: those, a tuple of views, or a dictionary of parts."""
+        if self._loader._samples.parts is not None:
+            return self._loader._samples.gather(made, layout)
+        return tuple(made) if layout.is_views else made[0]
 
     def _view(self, session, entries, held, field):
         images = views(session, entries, held, self._loader._torch, field)
@@ -266,7 +276,7 @@ class _Batches:
                 place = array.reshape(-1).view(np.uint8)
             copy_slots(session.arena, offsets + field.offset if field.offset else offsets, size, place)
             made.append(self._given(array, tensor, field))
-        return tuple(made) if info.layout.is_views else made[0]
+        return self._images(made, info.layout)
 
     def _given(self, array, tensor, field):
         if not self._loader._torch:

@@ -12,10 +12,12 @@ FIELDS_MAX = 16
 DIMS_MAX = 4
 NAME_BYTES = 24
 DTYPES = ("uint8", "float16", "float32", "int16", "uint16", "int32", "int64", "float64")
-IMAGE_HWC, IMAGE_CHW, ARRAY = KINDS = range(3)
+IMAGE_HWC, IMAGE_CHW, ARRAY, MASK = KINDS = range(4)
 
-_IMAGE_DIMS, _IMAGE_DTYPES = 3, 3
-_ALONE = "image", "sound", "array" # what the field is called of samples that are no views
+_DIMS = {IMAGE_HWC: 3, IMAGE_CHW: 3, MASK: 2}
+_DTYPES = {IMAGE_HWC: DTYPES[:3], IMAGE_CHW: DTYPES[:3], ARRAY: DTYPES, MASK: ("uint8", "int32", "int64")}
+_ORDERS = {IMAGE_HWC: "HWC", IMAGE_CHW: "CHW", ARRAY: "array", MASK: "HW"}
+ALONE = "image", "sound", "array"  # what a field is called that is all of a sample
 _NAME = re.compile(rb"([a-z][a-z0-9_]{0,22})\0+")
 
 
@@ -32,8 +34,7 @@ class Field(NamedTuple):
         return np.dtype(self.dtype).itemsize * math.prod(self.dims)
 
     def __str__(self):
-        order = {IMAGE_CHW: "CHW", IMAGE_HWC: "HWC"}.get(self.kind, "array")
-        return f"{self.name} {self.dtype} {order} of {'x'.join(map(str, self.dims))}"
+        return f"{self.name} {self.dtype} {_ORDERS[self.kind]} of {'x'.join(map(str, self.dims))}"
 
 
 class Layout(tuple):
@@ -46,8 +47,8 @@ class Layout(tuple):
 
     @property
     def is_views(self):
-        """Whether samples are views, be it one. Without views the only field is called image, sound or array."""
-        return len(self) > 0 and self[0].name not in _ALONE
+        """Whether samples are several fields, or one view. Without them the only field is called image, sound or array."""
+        return len(self) > 1 or (len(self) > 0 and self[0].name not in ALONE)
 
 
 def _field(name, kind, dtype, rank, *rest):
@@ -56,13 +57,10 @@ def _field(name, kind, dtype, rank, *rest):
     if not found:
         raise FormatError(f"a field of a sample is called {name!r}")
     name = found[1].decode()
-    if kind not in KINDS or dtype >= len(DTYPES):
+    if kind not in KINDS or dtype >= len(DTYPES) or DTYPES[dtype] not in _DTYPES[kind]:
         raise FormatError(f"field {name} of a sample is of kind {kind} and dtype {dtype}, which are not both known")
-    image = kind != ARRAY
-    if not 1 <= rank <= DIMS_MAX or 0 in dims[:rank] or any(dims[rank:]) or (image and rank != _IMAGE_DIMS):
-        raise FormatError(f"field {name} of a sample is an {'image' if image else 'array'} with {rank} dims, {dims}")
-    if image and dtype >= _IMAGE_DTYPES:
-        raise FormatError(f"field {name} of a sample is an image of {DTYPES[dtype]}, which no image is")
+    if not 1 <= rank <= DIMS_MAX or rank != _DIMS.get(kind, rank) or 0 in dims[:rank] or any(dims[rank:]):
+        raise FormatError(f"field {name} of a sample is one with {rank} dims, {dims}")
     return Field(name, kind, DTYPES[dtype], dims[:rank], offset)
 
 

@@ -13,17 +13,11 @@ _OF_FOLDER = ("metadata.csv", "metadata.jsonl")
 _MARK = "#labels="
 
 
-def made_of(paths):
+def made_of(paths, names=None):
     """The path of a list of these files, which is there now: in a folder of this user's, under a name that its content
-    has. So scripts that give the same paths have one dataset."""
-    rows = [b"path\n"]
-    for path in paths:
-        try:
-            path = os.path.abspath(os.path.expanduser(os.fspath(path)))
-        except TypeError:
-            raise InvalidArgument(f"dataset is a list with {path!r} in it, which is no path: give labels by labels="
-                                  ) from None
-        rows.append(b'"' + os.fsencode(path).replace(b'"', b'""') + b'"\n')
+    has. So scripts that give the same paths have one dataset. With names of columns, paths are rows of as many."""
+    rows = [",".join(names or ("path",)).encode() + b"\n"]
+    rows += [b",".join(map(_quoted, row if names else (row,))) + b"\n" for row in paths]
     if len(rows) == 1:
         raise InvalidArgument("dataset is an empty list: give paths of images")
     content = b"".join(rows)
@@ -34,6 +28,15 @@ def made_of(paths):
             os.fchmod(file.fileno(), 0o644)
         os.replace(file.name, target)
     return target
+
+
+def _quoted(path):
+    try:
+        path = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    except TypeError:
+        raise InvalidArgument(f"dataset is a list with {path!r} in it, which is no path: give labels by labels="
+                              ) from None
+    return b'"' + os.fsencode(path).replace(b'"', b'""') + b'"'
 
 
 def _has(path, content):

@@ -36,6 +36,8 @@ class Own:
 
     def __call__(self, parts):
         """What the loop gets of a batch's parts."""
+        if isinstance(parts, dict):
+            return self._of_dict(parts)
         if isinstance(self._transform, OnBatch):
             parts = self._transform.function(*parts)
         elif self._transform is not None:
@@ -43,6 +45,20 @@ class Own:
         if self._collate_fn is not None:
             return self._collate_fn(list(zip(_apart(parts[0]), *parts[1:])))
         return parts if self._as_dict is None else dict(zip(self._as_dict, parts))
+
+
+    def _of_dict(self, batch):
+        """The same where samples have several parts: then functions get dictionaries, too."""
+        if isinstance(self._transform, OnBatch):
+            batch = self._transform.function(batch)
+        if self._collate_fn is None and (self._transform is None or isinstance(self._transform, OnBatch)):
+            return batch
+        samples = [dict(zip(batch, sample)) for sample in zip(*batch.values())]
+        if self._transform is not None and not isinstance(self._transform, OnBatch):
+            samples = [self._transform(sample) for sample in samples]
+        if self._collate_fn is not None:
+            return self._collate_fn(samples)
+        return {name: _together([sample[name] for sample in samples]) for name in samples[0]}
 
 
 def _apart(images):

@@ -4,7 +4,7 @@ A job has one pipeline. So where the pipeline changes, the Loader's job ends wit
 the next. Its name has that epoch's number behind it: of several ranks some may still be in the epoch before.
 """
 
-from . import _options, _views, _wire
+from . import _options, _wire
 from .errors import FormatError, InvalidArgument
 
 
@@ -45,11 +45,11 @@ class Schedule:
         return [[epoch, text.decode()] for epoch, text in self.texts.items()]
 
 
-def from_arguments(pipeline, views, pipelines):
+def from_arguments(pipeline, views, pipelines, samples):
     """What Loader(pipeline=, views=, pipelines=) says; the last is a dictionary from epochs to pipelines, each of which
-    has these views."""
+    has these views, or these parts (_samples.Samples)."""
     if pipelines is None:
-        return Schedule({0: _views.to_json(pipeline, views).encode()})
+        return Schedule({0: samples.program(pipeline, views).encode()})
     if pipeline is not None:
         raise InvalidArgument("pipeline is given and pipelines too: the latter has them all, from epoch 0 on")
     try:
@@ -58,7 +58,7 @@ def from_arguments(pipeline, views, pipelines):
         raise InvalidArgument(f"pipelines is a {type(pipelines).__name__}, and no dictionary from epochs to pipelines: "
                               "{0: small, 10: large}") from None
     texts = {_options.whole("an epoch of pipelines", epoch, 0, _wire.EPOCHS_MAX - 1):
-             _views.to_json(one, views).encode() for epoch, one in pairs}
+             samples.program(one, views).encode() for epoch, one in pairs}
     if 0 not in texts:
         raise InvalidArgument("pipelines has none for epoch 0")
     schedule = Schedule({})

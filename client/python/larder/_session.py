@@ -19,7 +19,7 @@ import weakref
 
 import numpy as np
 
-from . import _columns, _record, _wire
+from . import _columns, _layout, _record, _wire
 from ._socket import bytes_of, connect, descriptors, file_of, gone, map_arena, no_descriptor
 from ._socket_path import check_path
 from ._version import __version__
@@ -132,7 +132,7 @@ class Session:
             if fd >= 0:
                 os.close(fd)
         self._batch_size = job.batch_size
-        self._check_info()
+        self._check_info(b'"parts"' in job.pipeline)
         self.draws = draws_of(job, self.info.n_samples)
         self._sets = _record.SETS_MAX if job.sampler else 1  # that a token may have
         total = self.info.n_classes
@@ -142,11 +142,12 @@ class Session:
                 raise FormatError(f"the daemon at {self.path} sent class names out of order")
             self.classes += page.names
 
-    def _check_info(self):
+    def _check_info(self, parts):
         info = self.info
-        if not info.layout.is_views and (len(info.layout) > 1 or (info.layout and info.layout[0].offset)):
+        one = not parts and len(info.layout) > 0 and info.layout[0].name in _layout.ALONE
+        if one and (len(info.layout) > 1 or info.layout[0].offset):
             raise VersionMismatch(f"the daemon at {self.path} makes samples of several fields ({info.layout}), and "
-                                  "this package knows images alone: install the release of Larder that the daemon has")
+                                  "this package asked for an image: install the release of Larder that the daemon has")
         if info.layout and info.sample_bytes > self.arena.size:
             raise FormatError(f"the daemon at {self.path} says that a sample has {info.sample_bytes} bytes, and its "
                               f"arena has {self.arena.size}")

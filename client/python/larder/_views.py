@@ -23,7 +23,7 @@ def to_json(pipeline, views):
         pipeline, views = None, [View(pipeline, views)]
     if isinstance(views, (str, dict, View)) or not hasattr(views, "__iter__"):
         raise InvalidArgument(f"views is {views!r}, and no list of pipelines, or how many views there are")
-    program = {} if pipeline is None else {"steps": _steps("pipeline", pipeline)}
+    program = {} if pipeline is None else {"steps": steps("pipeline", pipeline)}
     program["views"] = [_view(f"views[{place}]", view) for place, view in enumerate(views)]
     return json.dumps(program)
 
@@ -35,13 +35,13 @@ def _view(what, view):
         raise InvalidArgument(f"{what}: {view.count} views of one list, and a sample has 1 to {_MOST}")
     if isinstance(view.pipeline, (Operator, dict)) or view.pipeline is None:
         raise InvalidArgument(f"{what} is {view.pipeline!r}: a view is a list of operators, as a pipeline is")
-    given = {"steps": _steps(what, view.pipeline)}
+    given = {"steps": steps(what, view.pipeline)}
     if view.count != 1:
         given["count"] = view.count
     return given if view.name is None else {"name": view.name, **given}
 
 
-def _steps(what, pipeline):
+def steps(what, pipeline):
     """A list, as JSON has it: of operators, of JSON text, or of torchvision's transforms."""
     parts = pipeline if isinstance(pipeline, (list, tuple)) else [pipeline]
     try:
@@ -49,11 +49,11 @@ def _steps(what, pipeline):
             pipeline = _torchvision.from_torchvision(pipeline)
         if any(isinstance(part, View) for part in pipeline):
             raise InvalidArgument("it makes several views itself")
-        steps = json.loads(transforms.to_json(pipeline))
+        made = json.loads(transforms.to_json(pipeline))
     except InvalidArgument as error:
         raise InvalidArgument(f"{what}: {error}") from None
     except ValueError as error:
         raise InvalidArgument(f"{what} is no JSON: {error}") from None
-    if not isinstance(steps, list):
-        raise InvalidArgument(f"{what} has views itself")
-    return steps
+    if not isinstance(made, list):
+        raise InvalidArgument(f"{what} has views or parts itself")
+    return made

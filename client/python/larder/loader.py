@@ -16,16 +16,18 @@ import time
 import warnings
 import weakref
 
-from . import _control, _labels, _options, _pipelines, _ranks, _state, _stranger, _trainers, _views, _wire, samplers
+from . import _control, _labels, _options, _pipelines, _ranks, _state, _stranger, _trainers, _wire, samplers
 from ._buffers import Pool
 from ._dataset import BatchSampler, Content, Dataset, Sampler
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
 from ._job import Job
 from ._own import Own
+from ._samples import Samples
 from .errors import EpochsOver, InvalidArgument
 
 _PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_with_paths", "_columns", "_own",
-            "_asked_labels", "_socket", "_timeout_s", "_reconnect_s", "_home_pid", "_given", "_follows_states")
+            "_samples", "_asked_labels", "_socket", "_timeout_s", "_reconnect_s", "_home_pid", "_given",
+            "_follows_states")
 
 
 _TOLD_S = 1.0  # how long what the daemon told of a job is good
@@ -126,6 +128,13 @@ class Loader:
                    label; by default .cls where there are any
     mixed          False: neighbours in tar shards are alike in what matters, though their labels do not show it. Then
                    samples are read one by one, and a chunk has some of everywhere
+    parts          samples of several parts that are made alike, by name: {"image": "images/*.jpg", "mask":
+                   "masks/*.png"} of a folder, whose files go together by what stands for the star; the columns of a
+                   list; endings of members of tar shards. Names that begin with image or mask say what a part is, else
+                   larder.Image(…) and larder.Mask(…, dtype="int64", fill=255) do. Batches are dictionaries then, with
+                   "label" where the dataset has labels, "index", "path" and columns (docs/reference/data.md)
+    as_tuple       names, ("image", "mask") for instance: batches of parts are tuples of these
+    tv_tensors     parts are torchvision's tv_tensors
     as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries. Columns have their
                    own names where none are given for them
     transform      a function of the script's own for each image, which is called with a tensor (an array without
@@ -147,20 +156,22 @@ class Loader:
                  with_ids=False, socket=None, timeout=None, pin_memory=False, rank=None, world_size=None, job=None,
                  ordered=False, weight=1.0, state=None, reconnect=60, labels=None, with_paths=False, as_dict=None,
                  local_world_size=None, transform=None, collate_fn=None, repeat=1, sampler=None, columns=(),
-                 mixed=True, **foreign):
+                 mixed=True, parts=None, as_tuple=None, tv_tensors=False, **foreign):
         _options.refuse(foreign)
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
         self._closed = False
         self._given = _ranks.Given(rank, world_size, name or job, local_world_size)
-        schedule = _pipelines.from_arguments(pipeline, views, pipelines)
+        self._samples = Samples(parts, as_tuple, tv_tensors)
+        dataset = self._samples.dataset(dataset)
+        schedule = _pipelines.from_arguments(pipeline, views, pipelines, self._samples)
         self._follows_states = pipelines is None  # where they have other pipelines
         asked = _options.job(dataset, schedule.at(0), batch_size, drop_last, shuffle, epochs, seed, prefetch,
                              bad_samples, subset, augment, all_files, relabel, weight, repeat, sampler)
         of_source = _options.labels_of_source(asked.dataset, labels)
         labels = None if of_source else labels
         samplers.check_labels(sampler, labels)
-        asked = asked._replace(dataset=_options.with_labels(asked.dataset, of_source, mixed),
+        asked = asked._replace(dataset=self._samples.text(_options.with_labels(asked.dataset, of_source, mixed)),
                                flags=asked.flags | (_wire.ORDERED if ordered else 0) |
                                (_wire.HOLD if zero_copy else 0) |
                                (0 if labels is None else _wire.OWN_LABELS))
@@ -333,7 +344,7 @@ class Loader:
         """Gives the next epoch and all behind it another pipeline, of another size for instance, and views as
         Loader(views=…) does; what was given to the Loader holds no more. The epoch that the loop is in keeps its own.
         States have it."""
-        self._job.schedule.change(self._job.epoch, _views.to_json(pipeline, views).encode())
+        self._job.schedule.change(self._job.epoch, self._samples.program(pipeline, views).encode())
 
     def stats(self):
         """What this loader has given so far: samples, batches, wait_s (the seconds that it waited for batches), and

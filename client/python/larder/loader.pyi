@@ -9,6 +9,7 @@ import numpy.typing as npt
 from ._dataset import BatchSampler, Dataset, Sampler
 from ._epoch import Batch as Batch, Epoch
 from ._own import OnBatch
+from ._samples import Image
 from .samplers import Balanced, Weights
 from .subset import Subset
 from .transforms import Operator, View
@@ -73,6 +74,9 @@ class Loader:
         sampler: Weights | Balanced | None = None,
         columns: str | Iterable[str] = (),
         mixed: bool = True,
+        parts: Mapping[str, str | Image | None] | Iterable[str] | None = None,
+        as_tuple: Iterable[str] | None = None,
+        tv_tensors: bool = False,
         **foreign: Any,
     ) -> None: ...
     def __len__(self) -> int: ...

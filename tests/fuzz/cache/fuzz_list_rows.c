@@ -65,8 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct cells cells = {.bytes_max = 1 << 20}, names = {.bytes_max = 1 << 20};
     size_t count = 0;
     int code = 0;
-    if (size == 0 ||
-        list_rows_begin(forms[(data[0] & 3) % 3], data + 1, size - 1, data[0] & 4 ? "breed" : "", &rows, &err))
+    if (size == 0 || list_rows_begin(forms[(data[0] & 3) % 3], data + 1, size - 1, data[0] & 4 ? "breed" : "",
+                                     data[0] & 8 ? "mask" : NULL, &rows, &err))
         return 0;
     bool more = list_rows_want(rows, "more") == 0;
     for (size_t before = 0; !code && list_rows_next(rows, &row, &there, &err) == 0 && there; count++) {

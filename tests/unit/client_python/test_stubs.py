@@ -102,6 +102,8 @@ class Stubs(Case):
         for name, (_, kind) in stubbed_classes().items():
             if issubclass(kind, BaseException):
                 made[name] = kind("")
+            elif name in ("Image", "Mask"):
+                made[name] = getattr(larder, name)("images/*.png")
             elif name == "OnBatch":
                 made[name] = kind(len)
             elif name == "Writer":

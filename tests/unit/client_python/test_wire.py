@@ -60,13 +60,13 @@ class Wire(Case):
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
-                         bytes.fromhex("4c445231 0a00 0100 01000000 1a000000 02010000 02000000") + b"py")
+                         bytes.fromhex("4c445231 0b00 0100 01000000 1a000000 02010000 02000000") + b"py")
         self.assertEqual(_wire.next_batches(3, 2),
-                         bytes.fromhex("4c445231 0a00 0700 00000000 1c000000 03000000 02000000 ffffffff"))
+                         bytes.fromhex("4c445231 0b00 0700 00000000 1c000000 03000000 02000000 ffffffff"))
         self.assertEqual(_wire.next_batches(3, 0, 2),
-                         bytes.fromhex("4c445231 0a00 0700 00000000 1c000000 03000000 00000000 02000000"))
-        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0a00 0900 00000000 18000000 0500000000000000"))
-        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0a00 0b00 00000000 10000000"))
+                         bytes.fromhex("4c445231 0b00 0700 00000000 1c000000 03000000 00000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0b00 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0b00 0b00 00000000 10000000"))
         job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, 1, 3, 0, b"n", b"/d", b"[]", b"", b"", b"")
         packed = _wire.register(2, job)
         self.assertEqual(packed[16:88], struct.pack("<8IQd4IQ", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, 1, 3, 0))
@@ -80,8 +80,8 @@ class Wire(Case):
         flags, = struct.unpack_from("<I", _wire.register(2, job._replace(weights=b"x")), 16 + 28)
         self.assertEqual(flags, 1 | 1024)
         self.assertEqual(_wire.state_get(9, 3, 17, 10000), bytes.fromhex(
-            "4c445231 0a00 0d00 09000000 1c000000 03000000 11000000 10270000"))
-        self.assertEqual(_wire.column_get(9, b"txt"), bytes.fromhex("4c445231 0a00 1000 09000000 17000000 03000000") +
+            "4c445231 0b00 0d00 09000000 1c000000 03000000 11000000 10270000"))
+        self.assertEqual(_wire.column_get(9, b"txt"), bytes.fromhex("4c445231 0b00 1000 09000000 17000000 03000000") +
                          b"txt")
 
     def test_replies_are_read(self):
@@ -123,6 +123,8 @@ class Wire(Case):
         long = b"a" * 23
         found = _wire.decode(registered(1, fake.field(long, 0, 0, (1, 1, 1))))[2].layout
         self.assertEqual(found[0].name, long.decode())
+        found = _wire.decode(registered(48, fake.field(b"mask", 2, 4, (2, 3))))[2].layout
+        self.assertEqual(str(found), "mask int64 HW of 2x3")
 
     def test_layouts_that_cannot_be(self):
         """Names, kinds, types, dims and places that are not sound are refused, each for itself."""
@@ -131,8 +133,10 @@ class Wire(Case):
                 ("is called", 1, fake.field(b"", 0, 0, one)), ("is called", 1, fake.field(b"Mask", 0, 0, one)),
                 ("is called", 1, fake.field(b"2d", 0, 0, one)), ("is called", 1, fake.field(b"a" * 24, 0, 0, one)),
                 ("is called", 1, fake.field(b"a\0b", 0, 0, one)), ("is called", 1, fake.field(b"a-b", 0, 0, one)),
-                ("not both known", 1, fake.field(b"a", 3, 0, one)), ("not both known", 1, fake.field(b"a", 0, 8, one)),
-                ("image of int16", 2, fake.field(b"a", 0, 3, one)),
+                ("not both known", 1, fake.field(b"a", 4, 0, one)), ("not both known", 1, fake.field(b"a", 0, 8, one)),
+                ("not both known", 2, fake.field(b"a", 0, 3, one)),
+                ("with 3 dims", 1, fake.field(b"a", 3, 0, one)),
+                ("not both known", 2, fake.field(b"a", 3, 1, (1, 1))),
                 ("with 2 dims", 1, fake.field(b"a", 0, 0, (1, 1))), ("with 0 dims", 1, fake.field(b"a", 0, 0, ())),
                 ("with 4 dims", 1, fake.field(b"a", 0, 0, (1, 1, 1, 1))),
                 ("with 5 dims", 1, fake.field(b"a", 0, 0, one, rank=5)),

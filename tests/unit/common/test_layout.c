@@ -122,7 +122,8 @@ static void fields_are_checked(void **state)
     (void)state;
     REFUSED(layout.n = SAMPLE_FIELDS_MAX + 1, "17 fields, more than the 16 allowed");
     REFUSED(layout.n = UINT32_MAX, "more than the 16 allowed");
-    REFUSED(field[1].kind = FIELD_ARRAY + 1, "field large_2 is of kind 3, which is unknown");
+    REFUSED(field[1].kind = FIELD_MASK, "field large_2 has dtype 2, which is unknown");
+    REFUSED(field[1].kind = FIELD_MASK + 1, "field large_2 is of kind 4, which is unknown");
     REFUSED(field[1].kind = (enum field_kind)UINT32_MAX, "which is unknown");
     REFUSED(field[1].dtype = PIXEL_FLOAT64 + 1, "field large_2 has dtype 8, which is unknown");
     REFUSED(field[1].dtype = PIXEL_INT16, "field large_2 is an image of int16, which no image is");
@@ -177,6 +178,25 @@ static void differences_are_seen(void **state)
     assert_false(sample_layout_same(&encoded, &a));
 }
 
+/* A mask has two dims and whole numbers, and an image has no others than those of 8 bits. */
+static void masks_are_checked(void **state)
+{
+    (void)state;
+    struct sample_layout layout = {.n = 1, .fields = {{.name = "mask", .kind = FIELD_MASK, .rank = 2, .dims = {3, 5}}}};
+    for (enum pixel_dtype dtype = PIXEL_UINT8; dtype <= PIXEL_INT64 + 1; dtype++) {
+        bool real = dtype == PIXEL_FLOAT16 || dtype == PIXEL_FLOAT32;
+        layout.fields[0].dtype = dtype;
+        layout.bytes = UINT64_C(15) * pixel_dtype_bytes(dtype);
+        assert_int_equal(sample_layout_check(&layout, NULL) == 0, !real && dtype <= PIXEL_INT64);
+    }
+    char text[SAMPLE_LAYOUT_TEXT_MAX];
+    struct image_shape image;
+    layout.fields[0].dtype = PIXEL_INT32;
+    sample_layout_text(&layout, text);
+    assert_string_equal(text, "mask int32 HW of 3x5");
+    assert_false(sample_layout_image(&layout, &image));
+}
+
 /* Numbers have the size that their name says; one of an unknown type has none. */
 static void numbers_have_sizes(void **state)
 {
@@ -184,6 +204,7 @@ static void numbers_have_sizes(void **state)
     assert_int_equal(pixel_dtype_bytes(PIXEL_UINT8), 1);
     assert_int_equal(pixel_dtype_bytes(PIXEL_FLOAT16), 2);
     assert_int_equal(pixel_dtype_bytes(PIXEL_FLOAT32), 4);
+    assert_int_equal(pixel_dtype_bytes(PIXEL_INT32), 4);
     assert_int_equal(pixel_dtype_bytes(PIXEL_INT64), 8);
     assert_int_equal(pixel_dtype_bytes(PIXEL_FLOAT64 + 1), 0);
     assert_int_equal(pixel_dtype_bytes((enum pixel_dtype)UINT32_MAX), 0);
@@ -217,7 +238,8 @@ int main(void)
         cmocka_unit_test(an_image_is_one_field), cmocka_unit_test(other_layouts_are_no_image),
         cmocka_unit_test(bounds_are_sound),      cmocka_unit_test(names_are_checked),
         cmocka_unit_test(fields_are_checked),    cmocka_unit_test(differences_are_seen),
-        cmocka_unit_test(numbers_have_sizes),    cmocka_unit_test(text_is_cut_off),
+        cmocka_unit_test(masks_are_checked),     cmocka_unit_test(numbers_have_sizes),
+        cmocka_unit_test(text_is_cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -339,24 +339,24 @@ static void assert_bytes(const struct wire_message *msg, const uint8_t *expected
 static void has_known_bytes(void **state)
 {
     (void)state;
-    uint8_t hello[] = {'L', 'D',  'R',  '1',  10,   0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
+    uint8_t hello[] = {'L', 'D',  'R',  '1',  11,   0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
                        0,   0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
     static const uint8_t batch[] = {
-        'L', 'D',  'R', '1',  10, 0, 8, 0, 0, 0, 0, 0,    80, 0, 0,  0, 8, 7,  6,  5, 4, 3, 2,    1,    9,    0,   0,
+        'L', 'D',  'R', '1',  11, 0, 8, 0, 0, 0, 0, 0,    80, 0, 0,  0, 8, 7,  6,  5, 4, 3, 2,    1,    9,    0,   0,
         0,   10,   0,   0,    0,  1, 0, 0, 0, 1, 0, 0,    0,  7, 0,  0, 0, 13, 0,  0, 0, 0, 0,    0,    0,    0,   0,
         4,   0x40, 0,   0x10, 0,  0, 1, 0, 0, 0, 0, 0x4c, 2,  0, 11, 0, 0, 0,  12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
     static const uint8_t batch_4[] = {
         'L', 'D',  'R', '1', 4, 0, 8, 0, 0, 0,    0, 0, 76, 0, 0, 0, 8,  7, 6, 5, 4,    3,    2,    1,   9, 0,
         0,   0,    10,  0,   0, 0, 1, 0, 0, 0,    1, 0, 0,  0, 7, 0, 0,  0, 0, 0, 0,    0,    0,    0,   4, 0x40,
         0,   0x10, 0,   0,   1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
-    static const uint8_t turn[] = {'L', 'D', 'R', '1', 10, 0, 12, 0, 0, 0, 0, 0, 36, 0, 0, 0, 9, 0,
+    static const uint8_t turn[] = {'L', 'D', 'R', '1', 11, 0, 12, 0, 0, 0, 0, 0, 36, 0, 0, 0, 9, 0,
                                    0,   0,   0,   0,   0,  0, 1,  0, 0, 0, 4, 0, 0,  0, 8, 0, 0, 0};
-    static const uint8_t get[] = {'L', 'D', 'R', '1', 10, 0, 13, 0, 3, 0, 0, 0, 28, 0,
+    static const uint8_t get[] = {'L', 'D', 'R', '1', 11, 0, 13, 0, 3, 0, 0, 0, 28, 0,
                                   0,   0,   1,   0,   0,  0, 2,  0, 0, 0, 4, 0, 0,  0};
-    static const uint8_t next[] = {'L', 'D', 'R', '1', 10, 0, 7, 0, 0, 0, 0, 0, 28, 0,
+    static const uint8_t next[] = {'L', 'D', 'R', '1', 11, 0, 7, 0, 0, 0, 0, 0, 28, 0,
                                    0,   0,   9,   0,   0,  0, 2, 0, 0, 0, 3, 0, 0,  0};
     static const uint8_t next_5[] = {'L', 'D', 'R', '1', 5, 0, 7, 0, 0, 0, 0, 0, 24, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0};
-    static const uint8_t token[] = {'L', 'D', 'R', '1', 10, 0, 14, 0, 3, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0};
+    static const uint8_t token[] = {'L', 'D', 'R', '1', 11, 0, 14, 0, 3, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0};
     struct wire_message msg = {.type = WIRE_HELLO, .seq = 0x01020304, .hello = {.pid = 0x12345678}};
     msg.hello.client = (struct wire_text){.data = "c/0.1!", .len_bytes = 6};
     assert_bytes(&msg, hello, sizeof hello);
@@ -477,6 +477,26 @@ static void registered_has_known_bytes(void **state)
     }
 }
 
+/* Masks are sent to no client of a version that does not know them. */
+static void masks_need_version_11(void **state)
+{
+    (void)state;
+    struct sample_layout layout = {
+        .n = 1, .fields = {{.name = "mask", .kind = FIELD_MASK, .rank = 2, .dims = {3, 5}}}, .bytes = 15};
+    for (uint16_t version = 8; version <= WIRE_VERSION; version++) {
+        struct wire_message out, msg = registered(version, layout);
+        struct error err;
+        uint8_t bytes[256];
+        size_t len;
+        int rc = wire_encode(&msg, bytes, sizeof bytes, &len);
+        assert_int_equal(rc, version < 11 ? LARDER_EINVAL : 0);
+        if (rc)
+            continue;
+        assert_int_equal(wire_decode(bytes, len, &out, &err), 0);
+        assert_true(sample_layout_same(&out.registered.layout, &layout));
+    }
+}
+
 /* assert_spoilt changes a number of REGISTERED in one version, and expects that decoding refuses it with a text. */
 static void assert_spoilt(uint16_t version, bool image, size_t at, uint32_t value, const char *text)
 {
@@ -517,7 +537,7 @@ static void refuses_foreign_layouts(void **state)
     assert_spoilt(8, true, fields, UINT32_MAX, "do not fit its fields");
     assert_spoilt(8, true, first, 0x20202020, "field 0 has no name");
     assert_spoilt(8, true, first + 20, 1, "field 0 has no name");
-    assert_spoilt(8, true, numbers, 2, "of kind 2, which is unknown");
+    assert_spoilt(8, true, numbers, 3, "of kind 3, which is unknown");
     assert_spoilt(8, true, numbers + 4, 3, "dtype 3, which is unknown");
     assert_spoilt(8, true, numbers + 8, 4, "an image with 4 dims");
     assert_spoilt(8, true, numbers + 12, UINT32_MAX, "beyond 4 GiB");
@@ -612,6 +632,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goes_round),
         cmocka_unit_test(has_known_bytes),
+        cmocka_unit_test(masks_need_version_11),
         cmocka_unit_test(registered_has_known_bytes),
         cmocka_unit_test(refuses_foreign_layouts),
         cmocka_unit_test(refuses_other_lengths),

@@ -252,7 +252,7 @@ static void test_refused(void **state)
         {"{\"views\": []}", "an object has `views`"},
         {"{\"views\": {}}", "an object has `views`"},
         {"{\"steps\": 1, \"views\": [{\"steps\": []}]}", "an object has `views`"},
-        {"{\"parts\": {}, \"views\": [{\"steps\": []}]}", "no member 'parts'"},
+        {"{\"parts\": {}, \"views\": [{\"steps\": []}]}", "an object with parts has no member 'views'"},
         {"{\"views\": [1]}", "views[0]: a view is"},
         {"{\"views\": [{\"name\": \"a\"}]}", "views[0]: a view is"},
         {VIEW(", \"name\": 1"), "views[0]: a view is"},

@@ -249,7 +249,7 @@ datasets:
                                (dict(views=larder.recipes.MAE), "a view is a list"),
                                (dict(views=[[crop], [larder.Resize]]), r"views\[1\]: pipeline\[0\] is the class"),
                                (dict(views=[[larder.View([crop])]]), r"views\[0\]: it makes several views itself"),
-                               (dict(views=['{"views": []}']), r"views\[0\] has views itself"),
+                               (dict(views=['{"views": []}']), r"views\[0\] has views or parts itself"),
                                (dict(views=["[1"]), r"views\[0\] is no JSON"),
                                (dict(views=[[]]), "view view_0: it has no operators"),
                                (dict(views=[larder.View([crop], 9), larder.View([crop], 8)]), "at most 16 views"),

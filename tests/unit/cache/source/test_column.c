@@ -41,7 +41,7 @@ static const char *column_of(enum list_form form, const char *text, const char *
     struct cells cells = {.bytes_max = 4096};
     struct column column;
     bool there = true, names = strcmp(name, COLUMN_NAMES) == 0;
-    assert_int_equal(list_rows_begin(form, (const uint8_t *)text, strlen(text), "", &rows, &err), 0);
+    assert_int_equal(list_rows_begin(form, (const uint8_t *)text, strlen(text), "", NULL, &rows, &err), 0);
     int code = names ? 0 : list_rows_want(rows, name);
     while (!code && (code = list_rows_next(rows, &row, &there, &err)) == 0 && there)
         code = names ? list_rows_names(rows, &cells) : list_rows_cell(rows, &cells);

@@ -69,25 +69,25 @@ static void test_many(void **state)
 static void test_images(void **state)
 {
     (void)state;
-    assert_int_equal(tar_part_rank("jpg", FILES_IMAGES), 1);
-    assert_int_equal(tar_part_rank("JPG", FILES_IMAGES), 1);
-    assert_true(tar_part_rank("jpeg", FILES_IMAGES) < tar_part_rank("png", FILES_IMAGES));
-    assert_true(tar_part_rank("png", FILES_IMAGES) < tar_part_rank("webp", FILES_IMAGES));
-    assert_true(tar_part_rank("webp", FILES_IMAGES) < tar_part_rank("pgm", FILES_IMAGES));
-    assert_int_equal(tar_part_rank("seg.png", FILES_IMAGES), 0);
-    assert_int_equal(tar_part_rank("jpg.txt", FILES_IMAGES), 0);
-    assert_int_equal(tar_part_rank("jp", FILES_IMAGES), 0);
-    assert_int_equal(tar_part_rank("", FILES_IMAGES), 0);
-    assert_int_equal(tar_part_rank("flac", FILES_IMAGES), 0);
+    assert_int_equal(tar_kind_rank("jpg", FILES_IMAGES), 1);
+    assert_int_equal(tar_kind_rank("JPG", FILES_IMAGES), 1);
+    assert_true(tar_kind_rank("jpeg", FILES_IMAGES) < tar_kind_rank("png", FILES_IMAGES));
+    assert_true(tar_kind_rank("png", FILES_IMAGES) < tar_kind_rank("webp", FILES_IMAGES));
+    assert_true(tar_kind_rank("webp", FILES_IMAGES) < tar_kind_rank("pgm", FILES_IMAGES));
+    assert_int_equal(tar_kind_rank("seg.png", FILES_IMAGES), 0);
+    assert_int_equal(tar_kind_rank("jpg.txt", FILES_IMAGES), 0);
+    assert_int_equal(tar_kind_rank("jp", FILES_IMAGES), 0);
+    assert_int_equal(tar_kind_rank("", FILES_IMAGES), 0);
+    assert_int_equal(tar_kind_rank("flac", FILES_IMAGES), 0);
 }
 
 /* The sound, where sounds are asked for. */
 static void test_sounds(void **state)
 {
     (void)state;
-    assert_int_equal(tar_part_rank("flac", FILES_SOUNDS), 1);
-    assert_true(tar_part_rank("WAV", FILES_SOUNDS) < tar_part_rank("mp3", FILES_SOUNDS));
-    assert_int_equal(tar_part_rank("jpg", FILES_SOUNDS), 0);
+    assert_int_equal(tar_kind_rank("flac", FILES_SOUNDS), 1);
+    assert_true(tar_kind_rank("WAV", FILES_SOUNDS) < tar_kind_rank("mp3", FILES_SOUNDS));
+    assert_int_equal(tar_kind_rank("jpg", FILES_SOUNDS), 0);
 }
 
 int main(void)

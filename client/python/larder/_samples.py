@@ -1,0 +1,139 @@
+"""Samples of several parts: Loader(parts=…), what of it the daemon is told, and batches as dictionaries."""
+
+import json
+import os
+import re
+
+from . import _list_file, _options, _views
+from .errors import InvalidArgument
+
+_DTYPES = ("uint8", "int32", "int64")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,22}")
+_MARK = b"#parts="
+
+
+class Image:
+    """A part of a sample that is an image: larder.Loader(folder, operators, parts={"image": larder.Image("a/*.jpg")}).
+
+    where: of a folder a pattern of files, "images/*.jpg", or several with ";" between them; of a list its column; of
+    tar shards the endings of members, "jpg;png". None: the samples have a part of that name, as those of a store that
+    was packed of such a dataset have."""
+
+    kind = "image"
+
+    def __init__(self, where=None):
+        self.where = where
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.where!r})"
+
+    def form(self):
+        return {"kind": self.kind}
+
+
+class Mask(Image):
+    """A part that has a number for each pixel of the image: a PNG of grey levels or with a palette, whose indices are
+    the numbers. Operators move it as they move the image, and those of colors leave it as it is.
+
+    where: as of an Image. dtype: "uint8", "int32" or "int64". fill: the number where the image has no pixel, such as
+    an index that the loss ignores; by default what the operators' own fill says."""
+
+    kind = "mask"
+
+    def __init__(self, where=None, dtype="uint8", fill=None):
+        super().__init__(where)
+        if dtype not in _DTYPES:
+            raise InvalidArgument(f"dtype of a mask is {dtype!r}, not one of {', '.join(map(repr, _DTYPES))}")
+        self.dtype = dtype
+        self.fill = None if fill is None else _options.whole("fill", fill, *((0, 255) if dtype == "uint8" else
+                                                                              (-2**31, 2**31 - 1)))
+
+    def form(self):
+        return {"kind": self.kind, "dtype": self.dtype, **({} if self.fill is None else {"fill": self.fill})}
+
+
+def _part(name, given):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidArgument(f"parts has {name!r}: a name is a lower-case letter, then lower-case letters, digits and "
+                              "_, up to 23 in all")
+    if not isinstance(given, Image):
+        if given is not None and not isinstance(given, str):
+            raise InvalidArgument(f"parts[{name!r}] is {given!r}: give where it is, or larder.Image or larder.Mask")
+        kind = next((kind for kind in (Image, Mask) if name.startswith(kind.kind)), None)
+        if kind is None:
+            raise InvalidArgument(f"parts[{name!r}]: its name says neither image nor mask: give larder.Image(…) or "
+                                  "larder.Mask(…)")
+        given = kind(given)
+    if given.where is not None and (not given.where or set(given.where) & set("&#")):
+        raise InvalidArgument(f"parts[{name!r}] is {given.where!r}, which is empty, or has & or # in it")
+    return given
+
+
+class Samples:
+    """What Loader(parts=…, as_tuple=…, tv_tensors=…) says. Without parts nothing changes."""
+
+    def __init__(self, parts, as_tuple, tv_tensors):
+        self.parts = None
+        if parts is not None:
+            items = parts.items() if hasattr(parts, "items") else [(name, None) for name in parts]
+            self.parts = {name: _part(name, given) for name, given in items}
+            if not 0 < len(self.parts) <= 16:
+                raise InvalidArgument(f"parts has {len(self.parts)} parts, and a sample has 1 to 16")
+        elif as_tuple is not None or tv_tensors:
+            raise InvalidArgument("as_tuple and tv_tensors are about the parts of a sample: give parts, too")
+        self.as_tuple = None if as_tuple is None else tuple(as_tuple)
+        self.tv_tensors = bool(tv_tensors)
+
+    def program(self, pipeline, views):
+        """The pipeline's text for the daemon."""
+        if self.parts is None:
+            return _views.to_json(pipeline, views)
+        if views is not None:
+            raise InvalidArgument("views makes several images of one, and parts are several already: leave one out")
+        if pipeline is None:
+            raise InvalidArgument("parts need operators, which make them of one size: give a pipeline")
+        return json.dumps({"parts": {name: part.form() for name, part in self.parts.items()},
+                           "steps": _views.steps("pipeline", pipeline)})
+
+    def dataset(self, dataset):
+        """What a Loader was given as dataset; a list of rows becomes the file that has them."""
+        if self.parts is None or not isinstance(dataset, (list, tuple)):
+            return dataset
+        names = tuple(self.parts)
+        rows = [tuple(row[name] for name in names) if hasattr(row, "keys") else tuple(row) for row in dataset]
+        if not all(len(row) == len(names) for row in rows):
+            raise InvalidArgument(f"dataset is a list whose rows have not all {len(names)} paths, one a part: "
+                                  f"{', '.join(names)}")
+        for name, part in self.parts.items():
+            part.where = name
+        return _list_file.made_of(rows, names)
+
+    def text(self, dataset):
+        """The dataset's text with its parts."""
+        named = {name: part.where for name, part in (self.parts or {}).items() if part.where is not None}
+        if not named:
+            return dataset
+        if len(named) != len(self.parts):
+            raise InvalidArgument("parts says of some where they are, and not of others: say it of all, or of none")
+        return dataset + _MARK + os.fsencode("&".join(f"{name}={where}" for name, where in named.items()))
+
+    def gather(self, made, layout):
+        """The fields of a batch, in a tuple, by their names."""
+        if self.tv_tensors:
+            from torchvision import tv_tensors
+            wrap = {"image": tv_tensors.Image, "mask": tv_tensors.Mask}
+            made = [wrap[self.parts[field.name].kind](tensor) for field, tensor in zip(layout, made)]
+        return dict(zip((field.name for field in layout), made))
+
+    def batch(self, fields, others):
+        """What the loop gets: the fields and what else a batch has, by name. A part may not have a name of those."""
+        both = fields.keys() & others.keys()
+        if both:
+            raise InvalidArgument(f"parts and columns have both {', '.join(sorted(both))}: call the part otherwise")
+        whole = {**fields, **others}
+        if self.as_tuple is None:
+            return whole
+        absent = [name for name in self.as_tuple if name not in whole]
+        if absent:
+            raise InvalidArgument(f"as_tuple has {absent[0]!r}, and a batch {', '.join(map(repr, whole))}")
+        return tuple(whole[name] for name in self.as_tuple)
