@@ -1,5 +1,5 @@
-/* scale_jitter, random_shortest_size: resized by a factor of chance, or to one; the shape stays. What comes out has
- * another size from sample to sample, so a crop or a resize follows. */
+/* scale_jitter, random_shortest_size, random_resize: resized by a factor of chance, or to an edge of one; the shape
+ * stays. What comes out has another size from sample to sample, so a crop or a resize follows. */
 #include <math.h>
 
 #include "preprocess/ops/op.h"
@@ -54,6 +54,23 @@ static const struct arg shortest_args[] = {
     {0},
 };
 
+static const struct arg resize_args[] = {
+    {.name = "min_size",
+     .type = ARG_INTEGER,
+     .offset = offsetof(struct values, shortest),
+     .min = 1,
+     .max = OP_SIZE_MAX},
+    {.name = "max_size", .type = ARG_INTEGER, .offset = offsetof(struct values, longest), .min = 1, .max = OP_SIZE_MAX},
+    RESIZING_ARGS,
+    {0},
+};
+
+static int check_resize(void *values, struct error *err)
+{
+    const struct values *v = values;
+    return v->shortest <= v->longest ? 0 : error_set(err, LARDER_EINVAL, "min_size is above max_size");
+}
+
 static int shape(const void *values, struct op_shape *shape, struct error *err)
 {
     (void)values, (void)err;
@@ -96,6 +113,17 @@ static int plan_shortest(const void *values, struct rng *rng, struct op_plan *p,
     return resize_to(p, p->in_width * ratio, p->in_height * ratio, err);
 }
 
+/* The shorter edge becomes one of the sizes from min_size to max_size. */
+static int plan_resize(const void *values, struct rng *rng, struct op_plan *p, struct error *err)
+{
+    const struct values *v = values;
+    double size = v->shortest + (double)random_below(rng, (uint64_t)(v->longest - v->shortest) + 1);
+    bool upright = p->in_height > p->in_width;
+    double longer = size * (upright ? p->in_height : p->in_width) / (upright ? p->in_width : p->in_height);
+    p->real[0] = size;
+    return resize_to(p, upright ? size : longer, upright ? longer : size, err);
+}
+
 static bool join(const void *values, const struct op_plan *p, struct geometry *geometry)
 {
     const struct values *v = values;
@@ -124,5 +152,18 @@ const struct op_kind op_random_shortest_size = {
     .values_bytes = sizeof(struct values),
     .shape = shape,
     .plan = plan_shortest,
+    .join = join,
+};
+
+const struct op_kind op_random_resize = {
+    .name = "random_resize",
+    .python = "RandomResize",
+    .text = "Resizes the shorter edge to a random size from `min_size` to `max_size`. A crop follows.",
+    .flags = OP_RANDOM,
+    .args = resize_args,
+    .values_bytes = sizeof(struct values),
+    .check = check_resize,
+    .shape = shape,
+    .plan = plan_resize,
     .join = join,
 };

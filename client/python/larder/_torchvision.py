@@ -21,13 +21,14 @@ _PIXELS = ("Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomHor
            "Pad", "ColorJitter", "Grayscale", "RandomGrayscale", "GaussianBlur", "RandomRotation", "RandomSolarize",
            "RandomPosterize", "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide", "RandAugment",
            "AutoAugment", "AugMix", "RandomAffine", "RandomPerspective", "ElasticTransform", "RandomAdjustSharpness",
-           "RandomInvert", "RandomPhotometricDistort", "RandomChannelPermutation", "ScaleJitter", "RandomZoomOut")
+           "RandomInvert", "RandomPhotometricDistort", "RandomChannelPermutation", "ScaleJitter", "RandomResize",
+           "RandomZoomOut")
 # What only moves pixels does the same before and after they become floating point.
 _MOVES = ("CenterCrop", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad", "RandomChannelPermutation",
           "RandomZoomOut")
 # What computes levels does the same before and after, but for the rounding to 255 levels.
 _ROUNDS = ("Resize", "RandomResizedCrop", "ColorJitter", "Grayscale", "RandomGrayscale", "GaussianBlur", "ScaleJitter",
-           "RandomInvert")
+           "RandomResize", "RandomInvert")
 _LISTS = ("Compose", "Sequential")
 _NOTHING = ("Identity", "ToPILImage", "ToPureTensor")
 _GROUPS = ("RandomApply", "RandomChoice", "RandomOrder")

@@ -100,6 +100,8 @@ _TABLE = {
     "RandomShortestSize": ("random_shortest_size: min_size | max_size interpolation antialias",
                            "Resizes the shorter edge to `min_size`, or the longer one to `max_size` if that is less "
                            "(0: no limit). `RandomChoice` of several is torchvision's list of sizes."),
+    "RandomResize": ("random_resize: min_size max_size | interpolation antialias",
+                     "Resizes the shorter edge to a random size from `min_size` to `max_size`. A crop follows."),
     "ResizeKeepRatio": ("resize_keep_ratio: size | longest interpolation random_scale_prob random_scale_range "
                         "random_scale_area random_aspect_prob random_aspect_range",
                         "timm's: resizes so that the image covers `size` (with `longest=1`: lies within it). A crop "

@@ -46,6 +46,11 @@ class RandomShortestSize(Operator):
         antialias: bool | None = None,
     ) -> None: ...
 
+class RandomResize(Operator):
+    def __init__(
+        self, min_size: int, max_size: int, interpolation: _Interpolation | None = None, antialias: bool | None = None,
+    ) -> None: ...
+
 class ResizeKeepRatio(Operator):
     def __init__(
         self, size: int | _Numbers, longest: float | None = None, interpolation: _Interpolation | None = None,

@@ -87,6 +87,8 @@ def steps():
     yield "resize", {"resize": {"size": [37, 53]}}, nearest([37, 53])
     yield "resize, larger", {"resize": {"size": [199, 140]}}, nearest([199, 140])
     yield "resize, its filter", {"resize": {"size": [64, 30], "interpolation": "bicubic"}}, nearest([64, 30])
+    yield "random_resize", {"random_resize": {"min_size": 20, "max_size": 99}}, \
+        lambda mask, plan: F.center_crop(F.resize(mask, [int(plan.real[0])], InterpolationMode.NEAREST), [30, 36])
     yield "center_crop", {"center_crop": {"size": [30, 36]}}, lambda mask, plan: F.center_crop(mask, [30, 36])
     yield "center_crop, larger", {"center_crop": {"size": [90, 99]}}, lambda mask, plan: F.center_crop(mask, [90, 99])
     yield "random_resized_crop", {"random_resized_crop": {"size": [45, 37], "scale": [0.05, 1]}}, resized_crop
@@ -128,10 +130,11 @@ def each_operator(probe, table, draws):
         for name, step, function in steps():
             if name.startswith("random_crop") and min(image.size) < 45 or "normalize" in step and number:
                 continue
+            after = [{"center_crop": {"size": [30, 36]}}] if name == "random_resize" else []
             before = [{"exact_size": {"size": [image.height, image.width]}}]
             before += [{"to_dtype": {"dtype": "float32", "scale": True}}] if "normalize" in step else []
             program = {"parts": {"image": {"kind": "image"}, "mask": {"kind": "mask", "dtype": dtype}},
-                       "steps": [*before, step]}
+                       "steps": [*before, step, *after]}
             for draw in range(draws if "random" in name else 1):
                 key = (sum(name.encode()), number, draw)
                 plan = probe.plan(program["steps"], key, *image.size, op=len(before))

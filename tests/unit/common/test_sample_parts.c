@@ -12,7 +12,8 @@
 
 static struct sample_parts two(uint64_t first, uint64_t second)
 {
-    return (struct sample_parts){.n = 2, .parts = {{.name = "image", .bytes = first}, {.name = "mask", .bytes = second}}};
+    return (struct sample_parts){.n = 2,
+                                 .parts = {{.name = "image", .bytes = first}, {.name = "mask", .bytes = second}}};
 }
 
 /* What is written is read again, and each part lies behind the one before it. */
@@ -72,9 +73,9 @@ static void wrong_heads(void **state)
         size_t at;
         const char *bytes;
         size_t count;
-    } cases[] = {{8, "\0", 1},       {8, "\x11", 1},     {8, "\3", 1},
-                 {16, "Image", 5},   {48, "image\0", 6}, {16, "abcdefghijklmnopqrstuvwx", 24},
-                 {40, "\x08", 1},    {40, "\6", 1},      {40, "\xff\xff\xff\xff\xff\xff\xff\xff", 8},
+    } cases[] = {{8, "\0", 1},     {8, "\x11", 1},     {8, "\3", 1},
+                 {16, "Image", 5}, {48, "image\0", 6}, {16, "abcdefghijklmnopqrstuvwx", 24},
+                 {40, "\x08", 1},  {40, "\6", 1},      {40, "\xff\xff\xff\xff\xff\xff\xff\xff", 8},
                  {72, "\x0d", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         memcpy(spoilt, bytes, sizeof bytes);

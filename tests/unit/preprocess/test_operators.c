@@ -472,6 +472,7 @@ static void test_draws(void **state)
         "{\"timm_random_erasing\": {\"max_count\": 8, \"scale\": [0, 1]}}",
         "{\"random_zoom_out\": {\"side_range\": [1, 5]}}",
         "{\"scale_jitter\": {\"target_size\": 40}}",
+        "{\"random_resize\": {\"min_size\": 1, \"max_size\": 40}}",
         "{\"resize_keep_ratio\": {\"size\": 9, \"random_scale_prob\": 1, \"random_aspect_prob\": 1}}",
         "{\"random_crop_or_pad\": {\"size\": [7, 90], \"padding_mode\": \"reflect\"}}",
     };

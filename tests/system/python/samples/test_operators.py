@@ -25,9 +25,10 @@ CONSTANT = {
     "random_aspect_range": [0.9, 1.1]}
 RANGES = {"brightness": [0.8, 1.2], "contrast": [0.8, 1.2], "saturation": [0.8, 1.2], "hue": [-0.1, 0.1]}
 EXCEPT = {"ToDtype": {"scale": True}, "RandomChoice": {"p": [1]}, "RandomPhotometricDistort": RANGES,
+          "RandomResize": {"max_size": 30},
           "TimmAutoAugment": {"policy": "3a"}, "TimmRandAugment": {"transforms": "increasing"}}
 # What comes out of these has no fixed size: a crop follows.
-SIZELESS = ("ScaleJitter", "RandomShortestSize", "ResizeKeepRatio", "RandomZoomOut")
+SIZELESS = ("ScaleJitter", "RandomShortestSize", "RandomResize", "ResizeKeepRatio", "RandomZoomOut")
 FLOAT = ("ToDtype", "Normalize")
 
 
@@ -59,7 +60,7 @@ class Operators(Case):
         daemon = self.daemon()
         for name, kind in operators():
             with self.subTest(operator=name):
-                step = kind(**{key: CONSTANT[key] for key in kind.required})
+                step = kind(**{key: EXCEPT.get(name, {}).get(key, CONSTANT[key]) for key in kind.required})
                 before = [larder.ToDtype("float32", True)] if name == "Normalize" else []
                 after = [larder.CenterCrop(SIDE)] if name in SIZELESS else []
                 pipeline = [larder.Resize([SIDE, SIDE]), *before, step, *after]

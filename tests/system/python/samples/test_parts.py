@@ -1,15 +1,18 @@
 """Samples of several parts: an image and its mask are made alike, wherever they lie, and come together."""
 
 import collections
+import importlib.util
 import os
+import shutil
 import struct
 import subprocess
+import sys
 import tarfile
 import zlib
 
 import above  # noqa: F401
 import numpy as np
-from system import BIN, Case, files_of, larder, main, tree
+from system import BIN, SLOW, SOURCE, Case, files_of, larder, main, tree
 
 COUNT, HEIGHT, WIDTH = 60, 72, 96
 PARTS = {"image": "images/*.jpg", "mask": "masks/*_seg.png"}
@@ -49,8 +52,7 @@ class Parts(Case):
         os.makedirs(os.path.join(self.root, "images"))
         os.makedirs(os.path.join(self.root, "masks"))
         for index, path in enumerate(self.jpegs):
-            os.link(path, self.image(index)) if os.stat(path).st_dev == os.stat(self.root).st_dev else \
-                self.write(self.image(index), open(path, "rb").read())
+            shutil.copyfile(path, self.image(index))
             self.write(self.mask(index), png(numbers_of(index), index % 2))
 
     def image(self, index):
@@ -175,7 +177,8 @@ class Parts(Case):
         with open(self.mask(3), "r+b") as file:
             file.truncate(300)
         self.write(self.mask(4), png(numbers_of(4)[1:]))
-        self.write(self.mask(5), open(self.image(5), "rb").read())
+        with open(self.image(5), "rb") as file:
+            self.write(self.mask(5), file.read())
         with self.parts(daemon) as loader:
             with self.assertWarns(larder.BadSamplesWarning):
                 made = [index for batch in loader for index in batch["index"].tolist()]
@@ -224,6 +227,21 @@ class Parts(Case):
             np.testing.assert_array_equal(np.stack(list(seen["mask"])), batch["mask"])
             np.testing.assert_array_equal(np.stack(list(seen["image"])), batch["image"])
             del seen
+
+    def test_the_example(self):
+        """The example of segmentation trains on all images, each with its mask."""
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("this Python has no torch")
+        for index in range(COUNT):
+            self.write(os.path.join(self.root, "masks", f"p{index:03}.png"), png(numbers_of(index) % 21))
+            os.remove(self.mask(index))
+        daemon = self.daemon()
+        script = os.path.join(SOURCE, "client", "python", "examples", "train_segmentation.py")
+        done = subprocess.run([sys.executable, "-B", script, self.root, "--side", "16"], text=True, timeout=60 * SLOW,
+                              env={**os.environ, "LARDER_SOCKET": daemon.socket, "OMP_NUM_THREADS": "1"},
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count(f"{COUNT} images with masks"), 2, done.stdout)
 
 
 if __name__ == "__main__":
