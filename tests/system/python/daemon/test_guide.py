@@ -35,7 +35,7 @@ metrics: {socket: auto}
 ENDS_DAEMON = ("larder drain", "larder cancel")
 # 4: it found something; 1: nothing of that name, nobody at that address, no cluster; 77: without torchvision
 STATUS = {"larder doctor": (0, 4), "larder poison clear": (0, 1), "larder cluster probe": (0, 1),
-          "larder cluster leave": (0, 1), "PYTHONPATH=client/python python3 -m larder.compare": (0, 77)}
+          "larder cluster leave": (0, 1), "larder plan /data/train --compare": (0, 77)}
 
 
 def text_of(*path):
