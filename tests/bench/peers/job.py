@@ -33,6 +33,7 @@ class Spec:
     ledger: str = ""  # the file to write to
     memory_mib: int = 256  # Larder's arena
     address: str = ""  # of the peer's server, where it has one
+    list: str = "crop"  # what is done behind the crop and the flip: one of the peer's LISTS
 
 
 def files_of(folder):

@@ -14,6 +14,10 @@ BIN = os.environ.get("LARDER_BIN", os.path.join(SOURCE, "build", "bin"))
 
 PACKAGES = ()
 WARM = False
+LISTS = {"crop": lambda larder: [],
+         "jitter": lambda larder: [larder.ColorJitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1)],
+         "blur": lambda larder: [larder.GaussianBlur(kernel_size=23, sigma=(0.1, 2.0))],
+         "rand_augment": lambda larder: [larder.RandAugment()]}
 
 CONFIG = """\
 memory:
@@ -80,7 +84,8 @@ def loader(spec, store="rows", **crop):
 
     def epoch():
         if not opened:
-            pipeline = [larder.RandomResizedCrop(job.SIZE, **crop), larder.RandomHorizontalFlip()]
+            pipeline = [larder.RandomResizedCrop(job.SIZE, **crop), larder.RandomHorizontalFlip(),
+                        *LISTS[spec.list](larder)]
             opened.append(larder.Loader(store_of(spec, store), pipeline, batch_size=job.BATCH, socket=spec.address,
                                         epochs=spec.epochs, with_ids=True, name=f"job-{spec.index}"))
         for images, _, indices in opened[0]:

@@ -12,9 +12,19 @@ def available():
     return f"tensorflow {tf.__version__}", None
 
 
-def image_of(size, antialias):
+def image_of(size, antialias, whole=False):
     """A function from (path, index) to (image, index)."""
     import tensorflow as tf
+
+    def prepared_whole(path, index):
+        """PNG: no part of one can be decoded."""
+        image = tf.io.decode_image(tf.io.read_file(path), channels=3, expand_animations=False)
+        begin, extent, _ = tf.image.sample_distorted_bounding_box(
+            tf.shape(image), tf.zeros([1, 0, 4]), aspect_ratio_range=[3 / 4, 4 / 3], area_range=[0.08, 1.0],
+            min_object_covered=0.0, max_attempts=10, use_image_if_no_bounding_boxes=True)
+        image = tf.image.resize(tf.slice(image, begin, extent), [size, size], antialias=antialias)
+        image = tf.ensure_shape(tf.image.random_flip_left_right(image), [size, size, 3])
+        return tf.cast(image, tf.uint8), index
 
     def prepared(path, index):
         encoded = tf.io.read_file(path)
@@ -27,7 +37,7 @@ def image_of(size, antialias):
         image = tf.image.random_flip_left_right(tf.image.resize(image, [size, size], antialias=antialias))
         return tf.cast(image, tf.uint8), index
 
-    return prepared
+    return prepared_whole if whole else prepared
 
 
 def dataset(spec, antialias=False):
@@ -37,7 +47,8 @@ def dataset(spec, antialias=False):
 
     files = job.files_of(spec.folder)
     samples = tf.data.Dataset.from_tensor_slices((files, list(range(len(files))))).shuffle(len(files))
-    images = samples.map(image_of(job.SIZE, antialias), num_parallel_calls=tf.data.AUTOTUNE)
+    whole = not all(name.lower().endswith((".jpg", ".jpeg")) for name in files)
+    images = samples.map(image_of(job.SIZE, antialias, whole), num_parallel_calls=tf.data.AUTOTUNE)
     return images.batch(job.BATCH)
 
 

@@ -4,6 +4,10 @@ speed: torchvision's own decoder, bilinear with antialiasing."""
 import peer_torchvision
 
 PACKAGES = ("torch", "torchvision")
+LISTS = {"crop": lambda T: [],
+         "jitter": lambda T: [T.ColorJitter(0.4, 0.4, 0.4, 0.1)],
+         "blur": lambda T: [T.GaussianBlur(23, (0.1, 2.0))],
+         "rand_augment": lambda T: [T.RandAugment()]}
 
 
 def available():
@@ -23,15 +27,15 @@ def decode(path):
     return torchvision.io.decode_image(path, mode=torchvision.io.ImageReadMode.RGB)
 
 
-def transform(size):
+def transform(size, name="crop"):
     import torchvision.transforms.v2 as T
 
-    return T.Compose([T.RandomResizedCrop(size, antialias=True), T.RandomHorizontalFlip()])
+    return T.Compose([T.RandomResizedCrop(size, antialias=True), T.RandomHorizontalFlip(), *LISTS[name](T)])
 
 
 def loader(spec):
     import job
 
-    dataset = peer_torchvision.with_indices(transform(job.SIZE), spec.folder, loader=decode)
+    dataset = peer_torchvision.with_indices(transform(job.SIZE, spec.list), spec.folder, loader=decode)
     batches = peer_torchvision.data_loader(dataset, spec, job.BATCH)
     return lambda: iter(batches)

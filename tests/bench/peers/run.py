@@ -73,7 +73,7 @@ def specs_of(peer, cell, options, folder, address):
                      threads=len(os.sched_getaffinity(0)), jobs=len(speeds), index=index,
                      epochs=max(1, int(options.epochs * speed + 0.5)), step_s=cell["step_s"] / speed,
                      ledger=os.path.join(folder, f"ledger-{index}"), address=address or "",
-                     memory_mib=options.memory)
+                     memory_mib=options.memory, list=options.list)
             for index, speed in enumerate(speeds)]
 
 
@@ -156,6 +156,8 @@ def choose(options, results):
     chosen = []
     for peer in options.peers:
         version, reason = ask(peer, options)
+        if version and options.list not in getattr(job.peer_module(peer), "LISTS", ("crop",)):
+            version, reason = None, f"it has no list {options.list}"
         if version:
             results.all["versions"][peer] = version
             results.all["missing"].pop(peer, None)
@@ -204,11 +206,13 @@ def arguments(given=None):
     parser.add_argument("--limit", type=float, default=300,
                         help="seconds that a measurement's start may take, and its epochs: some peers hang")
     parser.add_argument("--peers", type=numbers(str), default=list(PEERS))
+    parser.add_argument("--list", default="crop", help="what is done behind the crop and the flip")
     parser.add_argument("--core", type=int, help="everything on this core")
     options = parser.parse_args(given)
     options.folder, options.data = os.path.abspath(options.folder), os.path.abspath(options.data)
     options.count = len(job.files_of(options.folder))
-    options.cells = [{"name": f"{jobs} job{'s' * (jobs > 1)}", "jobs": jobs, "speeds": None, "step_s": 0}
+    named = "" if options.list == "crop" else f", {options.list}"
+    options.cells = [{"name": f"{jobs} job{'s' * (jobs > 1)}{named}", "jobs": jobs, "speeds": None, "step_s": 0}
                      for jobs in options.jobs]
     if options.speeds:
         options.cells.append({"name": "speeds " + " : ".join(f"{speed:g}" for speed in options.speeds),
