@@ -34,7 +34,7 @@ int drive_create(struct drive *drive, const struct drive_case *what)
         .seed = 1,
         .arena_bytes = ((uint64_t)what->samples / what->part + (uint64_t)what->n_jobs * 4 * DRIVE_BATCH) *
                        DRIVE_SLOT_BYTES,
-        .encoded_bytes = (uint64_t)what->samples * DRIVE_SLOT_BYTES * 2,
+        .encoded_bytes = (uint64_t)what->samples * DRIVE_SLOT_BYTES * (what->reads ? 1 : 20) / 10,
         .inflight_loads = 1024,
         .inflight_prepares = 64,
         .copy_bytes = DRIVE_SLOT_BYTES,

@@ -17,7 +17,8 @@ struct drive_case {
     uint32_t samples; /* of each dataset */
     uint32_t part;    /* the arena holds one sample in so many, beside what n_jobs jobs are sure of */
     uint32_t n_jobs;
-    bool raw; /* Jobs get the bytes as they are. Else a pipeline with random draws prepares them. */
+    bool raw;   /* Jobs get the bytes as they are. Else a pipeline with random draws prepares them. */
+    bool reads; /* There is memory for a tenth of the bytes. Else it is for twice the bytes of all samples. */
 };
 
 struct drive {
@@ -31,8 +32,8 @@ struct drive {
     uint64_t first_ns, last_ns;
 };
 
-/* drive_create makes an engine that has memory for twice the bytes of all samples, encoded. It returns 0, or 1 after it
- * has said on stderr why it cannot. drive_end frees what it made. */
+/* drive_create makes an engine. It returns 0, or 1 after it has said on stderr why it cannot. drive_end frees what
+ * it made. */
 int drive_create(struct drive *drive, const struct drive_case *what);
 void drive_end(struct drive *drive);
 /* drive_add adds job `number` to a dataset: their ids follow each other. Its instances take slot_bytes. It returns the

@@ -30,7 +30,7 @@ static bool measure(const struct kind *kind, uint32_t samples, uint32_t jobs, bo
 {
     uint32_t numbers[MOST_JOBS];
     struct drive drive;
-    if (drive_create(&drive, &(struct drive_case){samples, kind->part, jobs, kind->raw}))
+    if (drive_create(&drive, &(struct drive_case){samples, kind->part, jobs, kind->raw, false}))
         return false;
     for (uint32_t i = 0; i < jobs; i++)
         numbers[i] = drive_add(&drive, 0, i, DRIVE_SLOT_BYTES);

@@ -14,6 +14,7 @@
 #include "common/option.h"
 #include "tests/bench/virtual/drive.h"
 #include "tests/bench/virtual/sharing.h"
+#include "tests/bench/virtual/walls.h"
 
 #define WAIT_NS (1000 * CLOCK_NS_PER_S) /* of virtual time, for a first batch */
 
@@ -162,8 +163,8 @@ static double prepared(uint32_t samples, double part, double encoded)
 
 static bool measure(uint32_t samples)
 {
-    struct drive_case prepared = {samples, 1, ENTERING + 1, false}, again = {samples, 1, 1, true},
-                      encoded = {samples, samples, 1, false}, tenth = {samples, 10, SHARERS, false};
+    struct drive_case prepared = {samples, 1, ENTERING + 1, false, false}, again = {samples, 1, 1, true, false},
+                      encoded = {samples, samples, 1, false, false}, tenth = {samples, 10, SHARERS, false, false};
     printf("  {\"samples\": %u", samples);
     bool good = turns("turn_prepared_ms", &prepared) && turns("turn_again_ms", &again) &&
                 turns("turn_encoded_ms", &encoded) && comes(&tenth) && enter("enter", &prepared, DRIVE_SLOT_BYTES) &&
@@ -205,20 +206,26 @@ static bool read_sizes(const char *text, uint32_t *sizes, size_t *count)
 
 int scale_bench_main(int argc, char **argv)
 {
-    static const struct option options[] = {{"samples", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"samples", required_argument, NULL, 's'}, {"walls", no_argument, NULL, 'w'}, {NULL, 0, NULL, 0}};
     uint32_t sizes[SIZES_MAX] = {10000, 100000, 1000000};
     size_t n_sizes = 3;
-    bool good = true;
+    bool good = true, walls = false;
     optind = 1;
-    for (int c; good && (c = option_next(argc, argv, options, NULL)) != -1;)
-        good = c == 's' && read_sizes(optarg, sizes, &n_sizes);
+    for (int c; good && (c = option_next(argc, argv, options, NULL)) != -1;) {
+        walls = walls || c == 'w';
+        good = c == 'w' || (c == 's' && read_sizes(optarg, sizes, &n_sizes));
+    }
     if (!good || optind != argc) {
         fprintf(stderr,
-                "usage: %s [--samples N,N…]\n"
-                "datasets of so many samples (%d to %d), up to %d of them; default 10000,100000,1000000\n",
+                "usage: %s [--samples N,N…] [--walls]\n"
+                "datasets of so many samples (%d to %d), up to %d of them; default 10000,100000,1000000\n"
+                "--walls: the work for a delivered sample by samples, jobs and nodes, instead of longest steps\n",
                 argv[0], DRIVE_BATCH, DRIVE_SAMPLES_MAX, SIZES_MAX);
         return 2;
     }
+    if (walls)
+        return !walls_bench(sizes, n_sizes);
     printf("[\n");
     for (size_t i = 0; good && i < n_sizes; i++)
         good = measure(sizes[i]);

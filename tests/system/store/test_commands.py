@@ -89,6 +89,17 @@ class Commands(Case):
         self.assertEqual([row["part"] for row in rows if "part" in row], [1, 0.5, 0.2, 0.1, 0.05])
         self.assertLess(rows[2]["prepared_few_bytes"], 0.4)
 
+    def test_bench_walls(self):
+        """There are rows of each size, of jobs and of nodes, and all of them were measured."""
+        result = bench("scale", "--walls", "--samples", "1000,2000")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        rows = json.loads(result.stdout)
+        self.assertEqual([row["samples"] for row in rows if "read_ns" in row], [1000, 2000])
+        self.assertEqual([row["jobs"] for row in rows if "ns" in row and "read_ns" not in row], [1, 16, 64, 256])
+        self.assertEqual([row["nodes"] for row in rows if "us" in row], [1, 16, 32])
+        for row in rows:
+            self.assertGreater(min(row.values()), 0, row)
+
     def test_bench_prepare(self):
         """The parts of a preparation are there with and without restart markers and planes, which make no image
         unreadable."""
