@@ -84,15 +84,18 @@ int larder_field_sized(const struct larder_loader *loader, uint32_t number, stru
     struct image_shape image = {0};
     alone.fields[0].offset = 0;
     sample_layout_image(&alone, &image);
+    uint64_t bytes = pixel_dtype_bytes(field->dtype);
+    for (uint32_t i = 0; i < field->rank; i++)
+        bytes *= field->dims[i];
     struct larder_field made = {
         .name = field->name,
         .height = image.height,
         .width = image.width,
         .channels = image.channels,
-        .dtype = image.dtype,
+        .dtype = field->dtype,
         .layout = image.layout,
         .offset = field->offset,
-        .bytes = sample_layout_of_image(&image).bytes,
+        .bytes = bytes,
     };
     memset(out, 0, size_bytes);
     memcpy(out, &made, size_bytes < sizeof made ? size_bytes : sizeof made);

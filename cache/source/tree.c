@@ -73,11 +73,27 @@ static const char *extensions_shown(const struct tree *tree, char *out, size_t s
     return out;
 }
 
+/* The error of a folder that has nothing in it which could be a sample, or a class. */
+static int none_error(const struct tree *tree, struct error *err)
+{
+    struct shown root;
+    char extensions[EXTENSIONS_SHOWN];
+    path_shown(tree->root, &root);
+    extensions_shown(tree, extensions, sizeof extensions);
+    if (tree->files == FILES_SOUNDS)
+        return error_set(err, LARDER_EINVAL,
+                         "%s: no sound and no class folders: expected one folder a class with its sounds inside, as "
+                         "CLASS/CLIP.flac, or sounds alone%s",
+                         root.text, extensions);
+    return error_set(err, LARDER_EINVAL,
+                     "%s: no image and no class folders: expected one folder a class with its images inside, as "
+                     "CLASS/IMAGE.jpg, or images alone%s",
+                     root.text, extensions);
+}
+
 static int walk_root(struct tree *tree, struct index *index, struct error *err)
 {
     struct root_walk walk = {.tree = tree, .index = index, .err = err};
-    struct shown root;
-    char shown[EXTENSIONS_SHOWN];
     int code = index_text(index, "", NULL, &tree->folder.path);
     if (code)
         return tree_limit_error(tree, code, err);
@@ -90,12 +106,7 @@ static int walk_root(struct tree *tree, struct index *index, struct error *err)
     if (index->class_count == 0 && walk.samples)
         return add_class(&walk, FLAT_CLASS);
     if (index->class_count == 0)
-        return error_set(err, LARDER_EINVAL,
-                         "%s: no %s and no class folders: expected one folder a class with its %ss inside, as "
-                         "CLASS/%s, or %ss alone%s",
-                         path_shown(tree->root, &root), tree_noun(tree), tree_noun(tree),
-                         tree->files == FILES_SOUNDS ? "CLIP.flac" : "IMAGE.jpg", tree_noun(tree),
-                         extensions_shown(tree, shown, sizeof shown));
+        return none_error(tree, err);
     qsort_r(index->classes, index->class_count, sizeof *index->classes, compare_classes, index->strings);
     return 0;
 }

@@ -59,7 +59,17 @@ enum larder_bad {
     LARDER_BAD_ERROR = 2    /* larder_next returns LARDER_ESAMPLE */
 };
 
-enum larder_dtype { LARDER_UINT8 = 0, LARDER_FLOAT16 = 1, LARDER_FLOAT32 = 2 };
+/* Images have the first three. */
+enum larder_dtype {
+    LARDER_UINT8 = 0,
+    LARDER_FLOAT16 = 1,
+    LARDER_FLOAT32 = 2,
+    LARDER_INT16 = 3,
+    LARDER_UINT16 = 4,
+    LARDER_INT32 = 5,
+    LARDER_INT64 = 6,
+    LARDER_FLOAT64 = 7
+};
 enum larder_layout { LARDER_HWC = 0, LARDER_CHW = 1 };
 
 /* larder_options_init fills the options, and the program changes them. Texts are borrowed until larder_open returns. */
@@ -136,11 +146,11 @@ struct larder_info {
 
 /* A field of a prepared sample: its image, or one of its views. */
 struct larder_field {
-    const char *name; /* a view's name, or "image"; valid until larder_close */
-    uint32_t height, width, channels;
-    uint32_t dtype;  /* enum larder_dtype */
-    uint32_t layout; /* enum larder_layout */
-    uint64_t offset; /* byte of the sample at which it begins; the same in all samples */
+    const char *name;                 /* a view's name, "image", "sound" or "array"; valid until larder_close */
+    uint32_t height, width, channels; /* 0: it is no image */
+    uint32_t dtype;                   /* enum larder_dtype */
+    uint32_t layout;                  /* enum larder_layout */
+    uint64_t offset;                  /* byte of the sample at which it begins; the same in all samples */
     uint64_t bytes;
 };
 

@@ -1,5 +1,5 @@
-/* ogg.h: looks at the headers of Ogg files before libsndfile does, which keeps 5.8 kB for ever of each Vorbis file whose
- * headers it cannot read (1.2.0). Pure. */
+/* ogg.h: looks at the headers of Ogg files before libsndfile does. libsndfile 1.2.0 never frees 5.8 kB of each Vorbis
+ * file whose headers it cannot read. Pure. */
 #ifndef LARDER_PREPROCESS_SOUND_OGG_H
 #define LARDER_PREPROCESS_SOUND_OGG_H
 

@@ -1,5 +1,6 @@
 /* fuzz_sound.c: proves that no clip makes preparing crash, hang, or say that it was made where it was not. A random
- * piece of each clip is resampled, and another one is made as it is. What sound_is refuses never reaches the library. */
+ * piece of each clip is resampled, and another one is made as it is. What sound_is refuses never reaches the library.
+ */
 #include <math.h>
 #include <sndfile.h>
 #include <string.h>

@@ -4,13 +4,15 @@ torch run with --long, and only where their packages are."""
 import glob
 import importlib.util
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
+import wave
 
 import above  # noqa: F401
-from system import SLOW, SOURCE, Case, main, tree, until
+from system import BIN, SLOW, SOURCE, Case, main, tree, until
 
 EXAMPLES = os.path.join(SOURCE, "client", "python", "examples")
 SAVED = r"[0-9]+ samples in [0-9]+ batches.*the daemon prepared [0-9]+ and delivered [0-9]+: [0-9]+ saved"
@@ -69,6 +71,24 @@ class Examples(Runs):
         self.need("torch")
         printed = self.python("train_dino.py", "--batch-size", "20")
         self.assertEqual(printed.count("10 views of each image"), 2)
+
+    def test_speech(self):
+        """Two epochs of pieces of sounds."""
+        self.need("torch")
+        folder = os.path.join(self.folder, "clips", "all")
+        os.makedirs(folder)
+        for i in range(24):
+            with wave.open(os.path.join(folder, f"{i}.wav"), "wb") as file:
+                file.setparams((1, 2, 16_000, 0, "NONE", ""))
+                file.writeframes(random.Random(i).randbytes(2 * 8000))
+        daemon = self.daemon()
+        if "libsndfile" not in subprocess.run([os.path.join(BIN, "larderd"), "--version"], check=True,
+                                              stdout=subprocess.PIPE, text=True).stdout:
+            self.skipTest("this larderd was built without sound")
+        printed = self.example([sys.executable, "-B", os.path.join(EXAMPLES, "train_speech.py"),
+                                os.path.dirname(folder), "--seconds", "0.25", "--batch-size", "8"],
+                               self.environment(daemon))
+        self.assertEqual(printed.count("24 pieces of 0.25 s"), 2)
 
     def test_ddp(self):
         """Two ranks that torchrun starts; where this torch's torchrun cannot, by the example itself."""

@@ -83,7 +83,7 @@ class Sounds(Case):
             wav(os.path.join(self.clips, f"{i}.wav"), one)
         with open(os.path.join(self.clips, "text.txt"), "w") as file:
             file.write("words")
-        for more, dtype in ([], np.float32), (["to_int16"], np.int16):
+        for more, dtype in ([], np.float32), ([larder.ToInt16()], np.int16):
             got = self.samples(MONO + more)
             self.assertEqual(sorted(got), list(range(5)))
             for i, one in enumerate(data):
@@ -101,7 +101,7 @@ class Sounds(Case):
         got = self.samples([{"segment": {"frames": 5000}}, "to_mono"])
         np.testing.assert_array_equal(got[0], floats(mono))
         np.testing.assert_allclose(got[1], floats(stereo).mean(axis=0, keepdims=True), atol=1e-7)
-        got = self.samples([{"segment": {"frames": 5000}}, "to_stereo"])
+        got = self.samples([larder.Segment(frames=5000), larder.ToStereo()])
         np.testing.assert_array_equal(got[0], floats(mono).repeat(2, axis=0))
         np.testing.assert_array_equal(got[1], floats(stereo))
 
@@ -127,7 +127,7 @@ class Sounds(Case):
         self.assertEqual(len(starts), 4)
         self.assertGreater(len(set(starts)), 2)
         loud = self.samples([{"segment": {"frames": 1000}}, "to_mono",
-                             {"random_gain": {"min_db": -6, "max_db": 6, "p": 1}}])[6][0]
+                             larder.RandomGain(-6, 6, 1)])[6][0]
         factors = loud[whole[:1000] != 0] / whole[:1000][whole[:1000] != 0]
         self.assertLess(np.ptp(factors), 1e-5)
         self.assertTrue(10 ** (-6 / 20) <= factors[0] <= 10 ** (6 / 20))
