@@ -55,4 +55,8 @@ const char *pipeline_canonical(const struct pipeline *pipeline);
 /* pipeline_is_random says whether an operator draws random numbers. Without one, samples do not depend on their key. */
 bool pipeline_is_random(const struct pipeline *pipeline);
 
+/* pipeline_needs_encoded says whether samples are made of encoded bytes alone, and not of a decoded form too: they are
+ * these bytes, or a decoder may make the image smaller (dct_scaling). */
+bool pipeline_needs_encoded(const struct pipeline *pipeline);
+
 #endif
