@@ -49,6 +49,7 @@ class Plan(Case):
             for _ in zip(*loaders):  # each has a batch in its turn: they are in step on any machine
                 pass
         samples = daemon.status()["samples"]
+        samples["decoded"] += samples["from_decoded"]
         daemon.stop()
         for planned, counted in (("delivered", "delivered"), ("decoded", "decoded"), ("prepared", "prepared"),
                                  ("source_bytes", "loaded_bytes")):
