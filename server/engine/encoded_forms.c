@@ -15,7 +15,8 @@
 enum {
     SHED_FORMS = 64, /* forms that one step drops when they take too much: the caller frees each */
     FORM_RATIO = 4,  /* bytes of a form for each byte as read, before any was measured */
-    FORM_LEAST = 8192
+    FORM_LEAST = 8192,
+    USES_LEAST = 2 /* Making a form takes up to as long as the first preparation that it serves saves. */
 };
 
 /* A grant is so much more than the mean. */
@@ -62,17 +63,17 @@ static bool all_stay(const struct encoded_store *store, const struct job *job)
     return job->terms.repeatable && job->shape.view_samples <= store->env->config.arena_bytes / slot;
 }
 
-/* is_used_again tells whether a preparation of the sample is to be expected after this one. */
-static bool is_used_again(const struct encoded_store *store, sample_id id)
+/* pays tells whether enough preparations of the sample are to be expected after this one. */
+static bool pays(const struct encoded_store *store, sample_id id)
 {
+    uint64_t uses = 0;
     for (const struct job *job = jobs_first(store->jobs); job; job = jobs_after(store->jobs, job)) {
-        bool more = job->state != JOB_FAILED && (!job->progress.began || job->progress.epoch + 1 < job_epochs(job));
-        if (demand_wants_encoded(store->jobs, job->no, id))
-            return true;
-        if (more && !all_stay(store, job) && idset_contains(job_drawn(job), id))
-            return true;
+        uint64_t epochs = job_epochs(job) - (job->progress.began ? job->progress.epoch + (uint64_t)1 : 0);
+        uses += demand_wants_encoded(store->jobs, job->no, id);
+        if (job->state != JOB_FAILED && !all_stay(store, job) && idset_contains(job_drawn(job), id))
+            uses += epochs;
     }
-    return false;
+    return uses >= USES_LEAST;
 }
 
 uint64_t encoded_form_grant(struct encoded_store *store, uint32_t index)
@@ -85,7 +86,7 @@ uint64_t encoded_form_grant(struct encoded_store *store, uint32_t index)
     uint64_t bytes = (uint64_t)((double)encoded->bytes * ratio * GRANT_MORE) + FORM_LEAST;
     bytes = encoded->form_bytes ? encoded->form_bytes : bytes;
     if (forms->extra_bytes + (int64_t)bytes > (int64_t)forms->most_bytes ||
-        store->used_bytes + bytes > encoded_most(store) || !is_used_again(store, encoded->id))
+        store->used_bytes + bytes > encoded_most(store) || !pays(store, encoded->id))
         return 0;
     encoded->granted = bytes;
     set_bytes(store, index, encoded->bytes + bytes);

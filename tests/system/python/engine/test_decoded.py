@@ -83,7 +83,8 @@ class Decoded(Case):
         images = os.path.join(self.folder, "images")
         shutil.copytree(tree(COUNT, width=320, height=240), images)
         daemon = self.ready()
-        before, _ = self.epochs(daemon, images, 2)
+        before, *_ = self.epochs(daemon, images, 3)
+        self.assertGreater(daemon.status()["samples"]["from_decoded"], 0)
         one, other = files_of(images)[0], files_of(images)[1]
         with open(other, "rb") as source, open(one, "wb") as target:
             target.write(source.read())
