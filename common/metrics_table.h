@@ -29,6 +29,8 @@ METRIC(ORIGIN_BYTES, METRIC_COUNTER, "larder_origin_bytes_total",
        "Encoded bytes of the samples that larder_origin_samples_total counts, by the same origins.", "origin")
 METRIC(SAMPLES_DECODED, METRIC_COUNTER, "larder_samples_decoded_total",
        "Images decoded; one decode can make instances for several pipelines.", NULL)
+METRIC(FROM_DECODED, METRIC_COUNTER, "larder_samples_from_decoded_total",
+       "Samples prepared from their decoded form in memory, without a decode.", NULL)
 METRIC(SAMPLES_PREPARED, METRIC_COUNTER, "larder_samples_prepared_total", "Instances prepared, each by one pipeline.",
        NULL)
 METRIC(SAMPLES_DELIVERED, METRIC_COUNTER, "larder_samples_delivered_total", "Samples delivered, over all jobs.", NULL)
@@ -86,6 +88,10 @@ METRIC(ARENA_PINNED, METRIC_GAUGE, "larder_arena_pinned_bytes",
 METRIC(ENCODED_BUDGET, METRIC_GAUGE, "larder_encoded_budget_bytes", "Budget for encoded samples in memory.", NULL)
 METRIC(ENCODED_USED, METRIC_GAUGE, "larder_encoded_used_bytes", "Encoded samples in memory, loads in flight included.",
        NULL)
+METRIC(ENCODED_DECODED, METRIC_GAUGE, "larder_encoded_decoded_bytes",
+       "What decoded forms take of the memory of encoded samples.", NULL)
+METRIC(ENCODED_DECODED_SAMPLES, METRIC_GAUGE, "larder_encoded_decoded_samples",
+       "Samples whose decoded form is in memory.", NULL)
 METRIC(ENCODED_AHEAD, METRIC_GAUGE, "larder_encoded_look_ahead_bytes",
        "Encoded bytes of all that jobs look ahead: above the budget reads wait for room.", NULL)
 METRIC(SCRATCH_BUDGET, METRIC_GAUGE, "larder_scratch_budget_bytes", "Memory that workers decode and augment in.", NULL)

@@ -2,6 +2,7 @@
 #include "preprocess/pipeline.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/check.h"
 #include "preprocess/pipeline_priv.h"
@@ -73,4 +74,26 @@ bool pipeline_is_random(const struct pipeline *pipeline)
     for (uint32_t i = 0; i < pipeline->n_views; i++)
         random = random || pipeline_is_random(pipeline->views[i]);
     return random;
+}
+
+/* may_scale says whether an operator lets the decoder make the image smaller. */
+static bool may_scale(const struct pipeline_op *op)
+{
+    for (const struct arg *arg = op->kind->args; arg && arg->name; arg++) {
+        if (strcmp(arg->name, "dct_scaling") == 0)
+            return *(const bool *)((const char *)op->values + arg->offset);
+    }
+    return false;
+}
+
+bool pipeline_needs_encoded(const struct pipeline *pipeline)
+{
+    CHECK_MAGIC(pipeline, PIPELINE_MAGIC);
+    bool needs = (pipeline->n_views == 0 && pipeline->layout.n == 0) || pipeline->subject || pipeline->part[0] ||
+                 pipeline->is_mask;
+    for (uint32_t i = 0; i < pipeline->n_ops; i++)
+        needs = needs || may_scale(&pipeline->ops[i]);
+    for (uint32_t i = 0; i < pipeline->n_views; i++)
+        needs = needs || pipeline_needs_encoded(pipeline->views[i]);
+    return needs;
 }

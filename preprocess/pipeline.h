@@ -63,4 +63,8 @@ bool pipeline_is_of_sound(const struct pipeline *pipeline);
 /* pipeline_is_random says whether an operator draws random numbers. Without one, samples do not depend on their key. */
 bool pipeline_is_random(const struct pipeline *pipeline);
 
+/* pipeline_needs_encoded says whether samples are made of encoded bytes alone, and not of a decoded form too: they are
+ * these bytes, sounds, arrays or parts, or a decoder may make the image smaller (dct_scaling). */
+bool pipeline_needs_encoded(const struct pipeline *pipeline);
+
 #endif

@@ -165,6 +165,49 @@ static void lap(uint64_t *stage, uint64_t *from)
     *from = now;
 }
 
+/* keep_form decodes the whole image into a form, unless it takes too much. */
+static int keep_form(struct prepare_scratch *scratch, struct run *run, struct decode_fault *fault)
+{
+    struct prepare_keep *keep = run->keep;
+    struct decoded *form;
+    struct rect whole = {.width = run->whole.width, .height = run->whole.height};
+    keep->bytes = decode_form_bytes(scratch->decoder);
+    if (keep->bytes > keep->most_bytes)
+        return 0;
+    int rc = decode_reserve(scratch->decoder, whole, fault);
+    if (rc == 0)
+        rc = decode_form(scratch->decoder, &form, fault);
+    if (rc)
+        return rc;
+    keep->form = form;
+    run->form = form;
+    scratch->counts.decodes++;
+    return 0;
+}
+
+/* read_pixels reads a rectangle's pixels, of the form if there is one or can be made. A form that cannot be made is not
+ * wanted any more. */
+static int read_pixels(struct prepare_scratch *scratch, struct run *run, struct rect needed, uint32_t divisor,
+                       struct image *out, struct decode_fault *fault)
+{
+    int rc = 0;
+    if (run->keep && !run->form && divisor == 1)
+        rc = keep_form(scratch, run, fault);
+    if (rc) {
+        run->keep = NULL;
+        return rc;
+    }
+    if (run->form)
+        return decoded_region(run->form, needed, run->memory, out)
+                   ? decode_fail(fault, BAD_NO_MEMORY, "preparing it takes more memory than is allowed for one image")
+                   : 0;
+    rc = decode_reserve(scratch->decoder, needed, fault);
+    if (rc == 0)
+        rc = decode_region(scratch->decoder, needed, out, fault);
+    scratch->counts.decodes++;
+    return rc;
+}
+
 /* Makes the members with one decode; those that cannot be planned fail. Gives the others that were not made, and
  * why. */
 static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, struct rect whole, uint64_t members,
@@ -174,7 +217,7 @@ static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, 
     uint64_t clock = times ? clock_thread_ns() : 0;
     if (plan_all(run, whole.width, whole.height, &members, fault) || !members)
         return members;
-    uint32_t divisor = outputs_scaling(run, members, whole);
+    uint32_t divisor = run->form ? 1 : outputs_scaling(run, members, whole);
     if (divisor > 1)
         divisor = decode_scale(scratch->decoder, divisor);
     struct rect needed = outputs_needs(run, members, whole, divisor);
@@ -182,10 +225,7 @@ static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, 
         .x = needed.x, .y = needed.y, .width = whole.width, .height = whole.height, .divisor = divisor};
     if (times)
         lap(&times->plan_ns, &clock);
-    int rc = decode_reserve(scratch->decoder, needed, fault);
-    if (rc == 0)
-        rc = decode_region(scratch->decoder, needed, &pixels.image, fault);
-    scratch->counts.decodes++;
+    int rc = read_pixels(scratch, run, needed, divisor, &pixels.image, fault);
     if (times)
         lap(&times->decode_ns, &clock);
     if (rc)
@@ -202,17 +242,19 @@ static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, 
 static uint64_t try_members(struct prepare_scratch *scratch, struct run *run, uint64_t members, bool *opened,
                             struct decode_fault *fault)
 {
-    struct rect whole;
     uint64_t clock = scratch->times ? clock_thread_ns() : 0, failed = members;
     *fault = (struct decode_fault){0};
-    int rc = run->masks ? decode_open_mask(scratch->decoder, run->encoded, run->len_bytes, run->memory, &whole,
-                                           &run->mask_bits, fault)
-                        : decode_open(scratch->decoder, run->encoded, run->len_bytes, run->memory, &whole, fault);
+    int rc = 0;
+    if (run->masks)
+        rc = decode_open_mask(scratch->decoder, run->encoded, run->len_bytes, run->memory, &run->whole, &run->mask_bits,
+                              fault);
+    else if (!run->form)
+        rc = decode_open(scratch->decoder, run->encoded, run->len_bytes, run->memory, &run->whole, fault);
     *opened = rc == 0;
     if (scratch->times)
         lap(&scratch->times->open_ns, &clock);
     if (*opened)
-        failed = make_together(scratch, run, whole, members, fault);
+        failed = make_together(scratch, run, run->whole, members, fault);
     decode_close(scratch->decoder);
     scratch_reset(run->memory);
     return failed;
@@ -232,10 +274,12 @@ static void make(struct prepare_scratch *scratch, struct run *run, uint64_t memb
     bool opened;
     uint64_t failed;
     enum scratch_verdict verdict;
-    do { /* if the budget had no room, this is begun again when it has some */
+    bool kept; /* a form was to be made */
+    do {       /* if the budget had no room, or no form could be made, this is begun again */
+        kept = run->keep;
         failed = try_members(scratch, run, members, &opened, &fault);
         verdict = scratch_wait(run->memory);
-    } while (failed && verdict == SCRATCH_AGAIN);
+    } while (failed && (verdict == SCRATCH_AGAIN || (kept && !run->keep)));
     if (verdict == SCRATCH_NEVER)
         fail_budget(run->memory, &fault);
     if (!opened || !(members & (members - 1))) {
@@ -370,8 +414,14 @@ static void make_parts(struct prepare_scratch *scratch, struct run *run, const v
     for (uint32_t i = 0; i < 2 * parts->n; i++) {
         const struct sample_part *part = &parts->parts[i / 2];
         run->masks = i % 2;
-        run->encoded = (const char *)encoded + part->offset;
-        run->len_bytes = part->bytes;
+        if (i > 0) { /* what stays in memory is the first part, as an image */
+            run->form = NULL;
+            run->keep = NULL;
+        }
+        if (encoded) {
+            run->encoded = (const char *)encoded + part->offset;
+            run->len_bytes = part->bytes;
+        }
         for (size_t j = 0; j < n_outputs; j++) {
             const struct pipeline *pipeline = outputs[j].pipeline;
             if (outputs[j].reason || pipeline->layout.n == 0)
@@ -385,17 +435,19 @@ static void make_parts(struct prepare_scratch *scratch, struct run *run, const v
     }
 }
 
-static void make_all(struct prepare_scratch *scratch, struct run *run, const void *encoded, size_t len_bytes,
-                     struct prepare_output *outputs, size_t n_outputs)
+static void make_all(struct prepare_scratch *scratch, struct run *run, struct prepare_output *outputs, size_t n_outputs)
 {
-    struct sample_parts parts;
+    struct sample_parts parts = {.n = 1}; /* a form is of the first part alone */
     struct error err;
-    int rc = find_parts(encoded, len_bytes, &parts, &err);
+    const void *encoded = run->encoded;
+    size_t len_bytes = run->len_bytes;
+    int rc = encoded ? find_parts(encoded, len_bytes, &parts, &err) : 0;
     for (size_t i = 0; i < n_outputs; i++) {
         struct prepare_output *output = &outputs[i];
         output->reason = BAD_NONE;
         output->size = (struct image_size){0};
         if (output->pipeline->layout.n == 0) {
+            CHECK(encoded);
             memcpy(output->dst, encoded, len_bytes);
         } else if (rc) {
             output->reason = BAD_CORRUPT;
@@ -411,10 +463,27 @@ static void make_all(struct prepare_scratch *scratch, struct run *run, const voi
 int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,
                    struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err)
 {
+    const struct prepare_source source = {.bytes = encoded, .len_bytes = len_bytes};
+    return prepare_image(scratch, &source, outputs, n_outputs, reason, err);
+}
+
+int prepare_image(struct prepare_scratch *scratch, const struct prepare_source *source, struct prepare_output *outputs,
+                  size_t n_outputs, enum bad_reason *reason, struct error *err)
+{
     CHECK_MAGIC(scratch, SCRATCH_MAGIC);
     struct run run = {.memory = &scratch->memory};
+    if (source->decoded) {
+        run.form = source->bytes;
+        run.whole = (struct rect){.width = run.form->width, .height = run.form->height};
+    } else {
+        run.encoded = source->bytes;
+        run.len_bytes = source->len_bytes;
+        run.keep = source->keep;
+    }
+    if (source->keep)
+        source->keep->bytes = 0, source->keep->form = NULL;
     const struct prepare_output *bad = NULL;
-    make_all(scratch, &run, encoded, len_bytes, outputs, n_outputs);
+    make_all(scratch, &run, outputs, n_outputs);
     for (size_t i = n_outputs; i-- > 0;) {
         if (outputs[i].reason)
             bad = &outputs[i];

@@ -3,6 +3,7 @@
 #ifndef LARDER_PREPROCESS_PREPARE_H
 #define LARDER_PREPROCESS_PREPARE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -54,6 +55,29 @@ struct prepare_output {
     struct error err;
     struct image_size size; /* the maker's own: of its parts so far, in pixels */
 };
+
+/* A form of the image that is to stay in memory, which prepare_image makes on the way. */
+struct prepare_keep {
+    size_t most_bytes; /* no form that takes more is made */
+    /* The outcome. bytes: what the form takes; 0: it is not known, because the image cannot be decoded, or was not
+     * opened. form: NULL if it is larger, or could not be made; the caller frees it. */
+    size_t bytes;
+    void *form;
+};
+
+/* What outputs are made of: encoded bytes, or a form that prepare_image has made of them. Outputs have the same bytes
+ * either way. But a form has no encoded bytes, which an output of the empty pipeline needs, and is at full scale, so no
+ * pipeline may be in need of it (pipeline_needs_encoded). Borrowed. */
+struct prepare_source {
+    const void *bytes;
+    size_t len_bytes;
+    bool decoded;              /* bytes are a form */
+    struct prepare_keep *keep; /* NULL: no form is wanted */
+};
+
+/* prepare_image is prepare_sample, of either kind of source, and makes a form on the way. */
+int prepare_image(struct prepare_scratch *scratch, const struct prepare_source *source, struct prepare_output *outputs,
+                  size_t n_outputs, enum bad_reason *reason, struct error *err);
 
 /* prepare_sample makes every output that can be made, with one decode if nothing fails, or one for each 64 images where
  * outputs have more than that, views counted. An output fails for reasons

@@ -167,6 +167,7 @@ static struct engine_config engine_of(const struct daemon *daemon, uint64_t boot
         .room_timeout_ns = ROOM_TIMEOUT_NS,
         .job_quota_bytes = (uint64_t)((double)bytes * config->job_quota_share),
         .encoded_bytes = config->encoded_bytes,
+        .decoded = config->decoded == CONFIG_DECODED_AUTO,
         .instance_bytes = ENGINE_INSTANCE_BYTES,
         .slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes, ENGINE_INSTANCE_BYTES),
         .ahead_window_ns = AHEAD_WINDOW_NS,

@@ -1,6 +1,7 @@
 #include "preprocess/decode/decode.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/check.h"
 #include "preprocess/decode/decoder.h"
@@ -119,6 +120,42 @@ int decode_region(struct decoder *decoder, struct rect rect, struct image *out, 
 {
     CHECK(decoder->kind);
     return decoder->kind->region(decoder->state, &decoder->image, rect, out, fault);
+}
+
+static enum decoded_kind form_of(const struct decoder *decoder)
+{
+    CHECK(decoder->kind);
+    return decoder->kind->form ? decoder->kind->form(decoder->state) : DECODED_RGB;
+}
+
+size_t decode_form_bytes(const struct decoder *decoder)
+{
+    return decoded_bytes(form_of(decoder), decoder->image.whole.width, decoder->image.whole.height);
+}
+
+/* fill_pixels decodes the image into a form that keeps its pixels. */
+static int fill_pixels(struct decoder *decoder, struct decoded *form, struct decode_fault *fault)
+{
+    struct image image;
+    int rc = decode_region(decoder, decoder->image.whole, &image, fault);
+    for (uint32_t y = 0; !rc && y < form->height; y++)
+        memcpy(decoded_plane(form, 0) + form->stride[0] * y, image_row(&image, y), form->stride[0]);
+    return rc;
+}
+
+int decode_form(struct decoder *decoder, struct decoded **out, struct decode_fault *fault)
+{
+    enum decoded_kind kind = form_of(decoder);
+    struct decoded *form = decoded_create(kind, decoder->image.whole.width, decoder->image.whole.height);
+    if (!form)
+        return decode_fail(fault, BAD_NO_MEMORY, "out of memory");
+    int rc = kind == DECODED_RGB ? fill_pixels(decoder, form, fault)
+                                 : decoder->kind->planes(decoder->state, form, fault);
+    if (rc)
+        free(form);
+    else
+        *out = form;
+    return rc;
 }
 
 void decode_close(struct decoder *decoder)

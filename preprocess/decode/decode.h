@@ -3,6 +3,7 @@
  *   decode_open    recognises the format, reads the header, applies the limits
  *   decode_scale   where a smaller image will do: may divide it (JPEG only)
  *   decode_reserve the memory for a rectangle, so that what does not fit is known before the work
+ *   decode_form    in place of decode_region: the whole image, to be kept
  *   decode_region  once: decodes the rectangle (or nothing more than rows above it that the format forces)
  *   decode_close   always, also after a failure
  *
@@ -13,6 +14,7 @@
 #ifndef LARDER_PREPROCESS_DECODE_DECODE_H
 #define LARDER_PREPROCESS_DECODE_DECODE_H
 
+#include "preprocess/decode/decoded.h"
 #include "preprocess/decode/fault.h"
 #include "preprocess/image.h"
 #include "preprocess/limits.h"
@@ -39,6 +41,10 @@ uint32_t decode_scale(struct decoder *decoder, uint32_t divisor);
 int decode_reserve(struct decoder *decoder, struct rect rect, struct decode_fault *fault);
 /* decode_region returns the rectangle's pixels, in scratch memory. Rows may be longer than the rectangle is wide. */
 int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault);
+/* decode_form_bytes returns the bytes that the form of the image takes. decode_form decodes the whole image, which was
+ * not scaled, into a new form. The caller frees it. */
+size_t decode_form_bytes(const struct decoder *decoder);
+int decode_form(struct decoder *decoder, struct decoded **out, struct decode_fault *fault);
 void decode_close(struct decoder *decoder);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "preprocess/decode/decoded.h"
 #include "preprocess/decode/fault.h"
 #include "preprocess/image.h"
 #include "preprocess/limits.h"
@@ -47,6 +48,10 @@ struct decoder_kind {
     /* Decodes the rectangle into scratch memory. It returns 0, or fault's code. */
     int (*region)(void *state, const struct decoding *image, struct rect rect, struct image *out,
                   struct decode_fault *fault);
+    /* Optional, both or neither. form says what form keeps the image that was opened; if it is not DECODED_RGB, planes
+     * fills in the form's planes, in place of region. It returns 0, or fault's code. */
+    enum decoded_kind (*form)(void *state);
+    int (*planes)(void *state, struct decoded *form, struct decode_fault *fault);
     void (*close)(void *state); /* optional: frees what open has made */
 };
 

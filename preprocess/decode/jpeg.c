@@ -25,6 +25,7 @@
 #include "common/check.h"
 #include "preprocess/decode/cmyk.h"
 #include "preprocess/decode/decoder.h"
+#include "preprocess/decode/jpeg_form.h"
 #include "preprocess/decode/jpeg_memory.h"
 #include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rows.h"
@@ -47,11 +48,12 @@ struct jpeg_reader {
     struct decode_fault *fault; /* the fault of the call in progress */
     const uint8_t *bytes;
     size_t len_bytes;
-    struct rect rect;   /* asked for */
-    struct image image; /* and what was made of it; data NULL: no memory was taken yet */
-    bool in_planes;     /* it is no JPEG, but one in planes */
-    bool by_rows;       /* the coefficients come from rows */
-    bool small;         /* and the pixels from planes of colours */
+    struct rect rect;     /* asked for */
+    struct image image;   /* and what was made of it; data NULL: no memory was taken yet */
+    struct decoded *form; /* to be filled in; NULL: the rectangle is wanted */
+    bool in_planes;       /* it is no JPEG, but one in planes */
+    bool by_rows;         /* the coefficients come from rows */
+    bool small;           /* and the pixels from planes of colours */
     struct planes_file planes;
     struct jpeg_rows rows;
 };
@@ -290,7 +292,7 @@ static void start(struct jpeg_reader *reader)
     cinfo->out_color_space = cinfo->num_components == 4 ? JCS_CMYK : JCS_RGB;
     cinfo->dct_method = JDCT_ISLOW;
     cinfo->buffered_image = reader->by_rows;
-    cinfo->raw_data_out = reader->small;
+    cinfo->raw_data_out = reader->small || reader->form;
     cinfo->do_block_smoothing = !reader->by_rows; /* it is for coefficients that are not complete */
     if (!reader->by_rows) {
         jpeg_start_decompress(cinfo);
@@ -388,7 +390,9 @@ static void begin_rows(struct jpeg_reader *reader)
 static void region_body(struct jpeg_reader *reader)
 {
     start(reader);
-    if (reader->small)
+    if (reader->form)
+        jpeg_form_read(&reader->cinfo, reader->form);
+    else if (reader->small)
         read_small(reader);
     else
         read_region(reader);
@@ -415,13 +419,9 @@ static size_t reader_needs(void *state, struct rect rect)
     return bytes;
 }
 
-static int reader_region(void *state, const struct decoding *image, struct rect rect, struct image *out,
-                         struct decode_fault *fault)
+/* Decodes what is wanted. It returns 0, or fault's code. */
+static int read_wanted(struct jpeg_reader *reader, struct decode_fault *fault)
 {
-    struct jpeg_reader *reader = reader_of(state);
-    (void)image;
-    reader->rect = rect;
-    reader->image.data = NULL;
     if (!guarded(reader, fault, begin_rows))
         return fault->error.code;
     if (reader->in_planes && !reader->by_rows)
@@ -431,10 +431,33 @@ static int reader_region(void *state, const struct decoding *image, struct rect 
         reader->by_rows = reader->small = false;
         made = guarded(reader, fault, open_again) && guarded(reader, fault, region_body);
     }
-    if (!made)
-        return fault->error.code;
-    *out = reader->image;
-    return 0;
+    return made ? 0 : fault->error.code;
+}
+
+static int reader_region(void *state, const struct decoding *image, struct rect rect, struct image *out,
+                         struct decode_fault *fault)
+{
+    struct jpeg_reader *reader = reader_of(state);
+    (void)image;
+    reader->rect = rect;
+    reader->image.data = NULL;
+    reader->form = NULL;
+    int rc = read_wanted(reader, fault);
+    if (!rc)
+        *out = reader->image;
+    return rc;
+}
+
+static enum decoded_kind reader_form(void *state)
+{
+    return jpeg_form_kind(&reader_of(state)->cinfo);
+}
+
+static int reader_planes(void *state, struct decoded *form, struct decode_fault *fault)
+{
+    struct jpeg_reader *reader = reader_of(state);
+    reader->form = form;
+    return read_wanted(reader, fault);
 }
 
 static void reader_close(void *state)
@@ -451,4 +474,6 @@ const struct decoder_kind decoder_jpeg = {.name = "JPEG",
                                           .scale = reader_scale,
                                           .needs = reader_needs,
                                           .region = reader_region,
+                                          .form = reader_form,
+                                          .planes = reader_planes,
                                           .close = reader_close};

@@ -61,6 +61,7 @@ enum config_discovery {
     CONFIG_DISCOVERY_ETCD,
 };
 enum config_security { CONFIG_SECURITY_BUNDLE, CONFIG_SECURITY_NONE };
+enum config_decoded { CONFIG_DECODED_AUTO, CONFIG_DECODED_NEVER };
 enum config_spread { CONFIG_SPREAD_AUTO, CONFIG_SPREAD_ALWAYS, CONFIG_SPREAD_NEVER };
 
 /* A text in a list. The list ends with a text that is NULL. */

@@ -28,6 +28,9 @@ SETTING(BYTES, encoded_bytes, "memory", "encoded", "10%", "size or % of memory",
         "Memory for samples as they lie on disk (encoded), loads in flight and the bookkeeping of prepared samples "
         "(256 bytes each) included. When it has room for all that jobs of one pipeline want, each file is read once "
         "for all epochs.")
+SETTING(CHOICE, decoded, "memory", "decoded", "auto", "auto|never", 0, 1,
+        "Whether samples may stand in encoded memory decoded, so that they are not decoded again for each epoch. auto: "
+        "in the part of encoded memory that all wanted samples, as they lie on disk, leave free.")
 SETTING(BYTES, scratch_bytes, "memory", "scratch", "10%", "size or % of memory", CONFIG_SCRATCH_MIN, CONFIG_MEMORY_MAX,
         "Memory that all worker threads together decode and augment in. An image that needs more than is free waits "
         "for others to be done; one that needs more than about three quarters of it counts as a bad sample. 100 "

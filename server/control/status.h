@@ -9,12 +9,14 @@
  *             (monotonic: two snapshots give a rate), rss_bytes, cpu_s, open_fds and max_fds (descriptors; null:
  *             not known), sessions, datasets, threads {role: count}, settings {"threads.workers", "threads.loaders",
  *             "jobs.quota" (0 … 1), "storage" (classes)} (as they are set, or follow from the machine by default)
- *   samples   loaded, loaded_bytes, reads, decoded, prepared, delivered, prepared_per_delivered (null before the
- *             first), redirected {prepared, encoded} (picks that another sample served, by the level that had it),
+ *   samples   loaded, loaded_bytes, reads, decoded, from_decoded (samples prepared from decoded forms), prepared,
+ *             delivered, prepared_per_delivered (null before the first), redirected {prepared, encoded} (picks that
+ *             another sample served, by the level that had it),
  *             delivered_from {prepared, encoded, read} (samples delivered, by where memory had them when they
  *             were planned), bad {reason: count}, prepare_s (seconds that threads have prepared)
  *   memory    arena {budget_bytes, reserved_bytes (memory taken at the moment), used_bytes, pinned_bytes,
- *             quota_bytes}, encoded {budget_bytes, used_bytes, look_ahead_bytes}, scratch {budget_bytes, used_bytes,
+ *             quota_bytes}, encoded {budget_bytes, used_bytes, decoded_bytes, decoded_samples (of which the
+ *             decoded forms are in memory), look_ahead_bytes}, scratch {budget_bytes, used_bytes,
  *             waiting (threads), waits (images)}, evicted {prepared, encoded}, history {budget_bytes} (what the daemon
  *             remembers, at most)
  *   storage   source {samples, bytes} (read from sources), classes[], fastest first: {path, state ("filling", "full",

@@ -70,6 +70,7 @@ static json_t *samples_json(const struct daemon_status *status, bool *failed)
     put(samples, "loaded_bytes", count(counts->loaded_bytes), failed);
     put(samples, "reads", count(counts->reads), failed);
     put(samples, "decoded", count(counts->samples_decoded), failed);
+    put(samples, "from_decoded", count(counts->samples_from_forms), failed);
     put(samples, "prepared", count(counts->instances_prepared), failed);
     put(samples, "delivered", count(delivered), failed);
     put(samples, "prepared_per_delivered",
@@ -101,6 +102,8 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
     put(arena, "quota_bytes", count(totals->arena.quota_bytes), failed);
     put(encoded, "budget_bytes", count(status->encoded_budget_bytes), failed);
     put(encoded, "used_bytes", count(totals->encoded.used_bytes), failed);
+    put(encoded, "decoded_bytes", count(totals->encoded.form_bytes), failed);
+    put(encoded, "decoded_samples", count(totals->encoded.forms), failed);
     put(encoded, "look_ahead_bytes", count(totals->encoded.ahead_bytes), failed);
     put(scratch, "budget_bytes", count(status->scratch.budget_bytes), failed);
     put(scratch, "used_bytes", count(status->scratch.used_bytes), failed);

@@ -46,6 +46,7 @@ static void put_counts(struct metrics *metrics, const struct engine_counts *coun
     put(metrics, METRIC_READS, (double)counts->reads);
     put(metrics, METRIC_LOADED_BYTES, (double)counts->loaded_bytes);
     put(metrics, METRIC_SAMPLES_DECODED, (double)counts->samples_decoded);
+    put(metrics, METRIC_FROM_DECODED, (double)counts->samples_from_forms);
     put(metrics, METRIC_SAMPLES_PREPARED, (double)counts->instances_prepared);
     put(metrics, METRIC_SAMPLES_DELIVERED, (double)counts->samples_delivered);
     for (size_t i = 0; i < BAD_REASONS; i++) {
@@ -71,6 +72,8 @@ static void put_memory(struct metrics *metrics, const struct daemon_status *stat
     put(metrics, METRIC_ARENA_PINNED, (double)totals->arena.pinned_bytes);
     put(metrics, METRIC_ENCODED_BUDGET, (double)status->encoded_budget_bytes);
     put(metrics, METRIC_ENCODED_USED, (double)totals->encoded.used_bytes);
+    put(metrics, METRIC_ENCODED_DECODED, (double)totals->encoded.form_bytes);
+    put(metrics, METRIC_ENCODED_DECODED_SAMPLES, (double)totals->encoded.forms);
     put(metrics, METRIC_ENCODED_AHEAD, (double)totals->encoded.ahead_bytes);
     put(metrics, METRIC_SCRATCH_BUDGET, (double)status->scratch.budget_bytes);
     put(metrics, METRIC_SCRATCH_USED, (double)status->scratch.used_bytes);

@@ -182,6 +182,8 @@ static void prepare(struct driver *driver, const struct engine_action *action)
                                   .id = action->prepare.id,
                                   .encoded = action->prepare.encoded,
                                   .bytes = action->prepare.encoded_bytes,
+                                  .decoded = action->prepare.decoded,
+                                  .form_bytes = action->prepare.form_bytes,
                                   .pipeline = action->prepare.outputs[0].pipeline,
                                   .queue = governor_live_queue(driver->governor, action->job, action->rank),
                                   .n_outputs = action->prepare.n_outputs};

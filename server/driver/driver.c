@@ -167,7 +167,9 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
         OBSERVERS_TELL(driver, on_prepared, &message->prepared.cost);
         *event = (struct engine_event){.type = ENGINE_PREPARED,
                                        .prepared = {.task = message->prepared.task,
-                                                    .core_ns = message->prepared.cost.core_ns}};
+                                                    .core_ns = message->prepared.cost.core_ns,
+                                                    .decoded = message->prepared.decoded,
+                                                    .decoded_bytes = message->prepared.decoded_bytes}};
         memcpy(event->prepared.reasons, message->prepared.reasons, sizeof event->prepared.reasons);
         return true;
     }

@@ -29,6 +29,19 @@ void encoded_fiber_leave(struct encoded_store *store, uint32_t index)
     chunks_group(store->chunks, store->encodeds[index].id)->stock--;
 }
 
+/* forget_form takes an encoded that is freed out of the forms. */
+static void forget_form(struct encoded_store *store, uint32_t index)
+{
+    const struct encoded *encoded = &store->encodeds[index];
+    CHECK(!encoded->granted);
+    if (!encoded->decoded)
+        return;
+    store->forms.extra_bytes -= (int64_t)(encoded->bytes - encoded->read_bytes);
+    store->forms.count--;
+    store->forms.bytes -= encoded->bytes;
+    line_remove(&store->forms.line, LINKS(store->encodeds, in_forms), index);
+}
+
 void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
 {
     struct encoded *encoded = &store->encodeds[index];
@@ -38,6 +51,7 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
     store->env->counts.evicted_encoded += evicted;
     encoded_fiber_leave(store, index);
     encoded_next_remove(store, index);
+    forget_form(store, index);
     store->used_bytes -= encoded->bytes;
     store->kept_bytes -= encoded->kept ? encoded->bytes : 0;
     if (residency_pins(store->residency, index) > 0) /* its load has failed, and pinned it */
@@ -90,11 +104,24 @@ void encoded_drop_handles(const struct encoded_store *store, void (*drop)(void *
             drop(store->encodeds[index].handle);
 }
 
+uint32_t encoded_forms_victim(const struct encoded_store *store)
+{
+    uint32_t index = store->forms.line.head;
+    for (int looked = 0; index != ENGINE_NONE && looked < SETTLE_VICTIMS; looked++) {
+        if (residency_pins(store->residency, index) == 0)
+            return index;
+        index = store->encodeds[index].in_forms.next;
+    }
+    return RESIDENT_NONE;
+}
+
 /* make_room_encoded evicts until `bytes` more fit. It returns false when they do not fit and what is left is pinned. */
 static bool make_room_encoded(struct encoded_store *store, uint64_t bytes)
 {
     while (store->used_bytes + bytes > encoded_most(store)) {
-        uint32_t victim = store->next.known ? encoded_next_victim(store) : encoded_victim(store);
+        uint32_t victim = encoded_forms_victim(store);
+        if (victim == RESIDENT_NONE)
+            victim = store->next.known ? encoded_next_victim(store) : encoded_victim(store);
         if (victim == RESIDENT_NONE)
             return false;
         encoded_free(store, victim, true);
@@ -223,5 +250,6 @@ uint32_t encoded_drop_idle(struct encoded_store *store, uint32_t most)
 
 uint64_t encoded_mean_bytes(const struct encoded_store *store)
 {
-    return store->slab.taken ? store->used_bytes / store->slab.taken : 0;
+    uint64_t as_read = (uint64_t)((int64_t)store->used_bytes - store->forms.extra_bytes);
+    return store->slab.taken ? as_read / store->slab.taken : 0;
 }

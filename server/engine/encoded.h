@@ -47,7 +47,15 @@ struct encoded {
     const void *dataset;
     /* The caller's handle of the bytes, from LOADED to DROP_ENCODED; NULL while LOADING. */
     void *handle;
-    uint64_t bytes; /* its length; it counts in used_bytes from encoded_begin on */
+    uint64_t bytes; /* what it takes, with `granted`; it counts in used_bytes from encoded_begin on */
+    /* Decoded forms. Owner: encoded_forms.c; of `readers`, tasks. */
+    bool decoded;         /* the handle is that of a decoded form */
+    bool formless;        /* no form can be made of it */
+    uint64_t read_bytes;  /* the length of the bytes as they were read; valid while `decoded` */
+    uint64_t form_bytes;  /* what its form takes; 0: not known */
+    uint64_t granted;     /* what a task may take for a form that it makes; 0: none does */
+    uint32_t readers;     /* PREPAREs that are out and read the handle */
+    struct link in_forms; /* its neighbours in the list of forms, if it is decoded */
 };
 
 /* Room in the stocks of a group's fibers; see encoded_read.c. Valid until something is loaded or picked. */
@@ -101,6 +109,18 @@ struct next_uses {
     uint64_t bytes; /* size of the orders; it counts against the budget */
 };
 
+/* The decoded forms; see encoded_forms.c. Owner: encoded_forms.c. */
+struct forms {
+    /* Bytes that forms may take beyond what their samples took as they were read, and that they take, grants
+     * included. */
+    uint64_t most_bytes;
+    int64_t extra_bytes;
+    double ratio;     /* mean of what a form takes, by the sample's bytes as read; 0: not known */
+    struct line line; /* `count` encodeds with forms, the oldest first */
+    uint32_t count;
+    uint64_t bytes; /* of these encodeds */
+};
+
 /* How many samples of a set each chunk has. The next measure mostly asks for the same set. Owner: encoded_keep.c. */
 struct counted {
     struct idset *set;
@@ -132,6 +152,7 @@ struct encoded_store {
     struct idset *kept_of; /* the set from which `kept` was chosen, when chunks.moves was kept_moves */
     uint64_t kept_moves;
     struct next_uses next;
+    struct forms forms;
     /* Returns the number of samples planned for a rank in this epoch; UINT64_MAX when the rank has finished it. It is
      * queue_rank_planned, of a later module. */
     uint64_t (*rank_planned)(const struct job *job, uint32_t rank);
@@ -187,12 +208,15 @@ void encoded_unpin(struct encoded_store *store, uint32_t encoded);
 /* encoded_drop_if_idle drops the sample's encoded if it has no pin, and is either neither wanted nor kept, or known
  * never to be used again. Call it after the jobs whose remaining sets the sample has left have placed their picks. */
 void encoded_drop_if_idle(struct encoded_store *store, sample_id id);
+/* encoded_forms_victim returns an encoded with a form and without pins, to be evicted before all others; RESIDENT_NONE
+ * when there is none. */
+uint32_t encoded_forms_victim(const struct encoded_store *store);
 /* encoded_drop_idle drops up to `most` encodeds for which the same holds, and returns their number. Fewer than `most`
  * means that no settled one is left. */
 uint32_t encoded_drop_idle(struct encoded_store *store, uint32_t most);
 /* encoded_victim returns the encoded that fewest jobs want; RESIDENT_NONE when all have pins. */
 uint32_t encoded_victim(struct encoded_store *store);
-/* encoded_mean_bytes returns the mean length of the encodeds that are there; 0 when there are none. */
+/* encoded_mean_bytes returns the mean length, as read, of the encodeds that are there; 0 when there are none. */
 uint64_t encoded_mean_bytes(const struct encoded_store *store);
 
 /* encoded_wants.c */
@@ -264,6 +288,26 @@ bool encoded_next_is_never(const struct encoded_store *store, uint32_t index);
 bool encoded_next_has_way(struct encoded_store *store, sample_id id);
 void encoded_next_destroy(struct encoded_store *store);
 void encoded_next_check(const struct encoded_store *store); /* CHECKs the heap */
+
+/* encoded_forms.c */
+/* encoded_is_decoded tells whether the sample's form is in memory, in place of its bytes. */
+bool encoded_is_decoded(const struct encoded_store *store, sample_id id);
+/* encoded_handle_bytes returns the length of what the encoded's handle is for. */
+static inline uint64_t encoded_handle_bytes(const struct encoded_store *store, uint32_t encoded)
+{
+    return store->encodeds[encoded].bytes - store->encodeds[encoded].granted;
+}
+
+/* encoded_forms_measure finds out how much memory forms may take. Call it when a job comes or goes. `fits`: memory
+ * holds all that jobs want, as it is read, which is wanted_bytes. */
+void encoded_forms_measure(struct encoded_store *store, bool fits, double wanted_bytes);
+/* encoded_form_grant returns how much a preparation of the encoded, which is about to go out, may take for a form; 0:
+ * it is to make none. Otherwise the caller calls encoded_form_made when the preparation has ended: with the form's
+ * handle, or NULL, and what it takes, or 0. */
+uint64_t encoded_form_grant(struct encoded_store *store, uint32_t encoded);
+void encoded_form_made(struct encoded_store *store, uint32_t encoded, void *form, uint64_t bytes);
+/* encoded_forms_shed evicts some forms, if they take more than they may. */
+void encoded_forms_shed(struct encoded_store *store);
 
 /* encoded_read.c */
 /* encoded_slots returns the slots of a chunk in the order in which a read is to bring them, after

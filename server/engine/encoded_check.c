@@ -39,7 +39,8 @@ static void check_fibers(const struct encoded_store *store)
 void encoded_check(const struct encoded_store *store, const uint32_t *users, bool sweeping)
 {
     uint64_t used = 0, pinned = 0, kept = 0;
-    uint32_t loading = 0;
+    int64_t extra = 0;
+    uint32_t loading = 0, forms = 0;
     for (uint32_t index = 0; index < store->slab.size; index++) {
         const struct encoded *encoded = &store->encodeds[index];
         if (encoded->state == ENCODED_FREE)
@@ -50,6 +51,10 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users, boo
         CHECK(encoded->kept == encoded_keeps(store, encoded->id));
         CHECK(residency_pins(store->residency, index) || residency_want(store->residency, index) || sweeping);
         CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
+        CHECK(!encoded->granted || (encoded->readers > 0 && !encoded->decoded));
+        CHECK(encoded->readers <= users[index]);
+        forms += encoded->decoded;
+        extra += encoded->decoded ? (int64_t)(encoded->bytes - encoded->read_bytes) : (int64_t)encoded->granted;
         loading += encoded->state == ENCODED_LOADING;
         used += encoded->bytes;
         kept += encoded->kept ? encoded->bytes : 0;
@@ -57,6 +62,7 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users, boo
     }
     CHECK(pinned == store->pinned_bytes && kept == store->kept_bytes);
     CHECK(used == store->used_bytes && used <= store->env->config.encoded_bytes);
+    CHECK(extra == store->forms.extra_bytes && forms == store->forms.count);
     CHECK(used <= encoded_most(store) || residency_victim(store->residency) == RESIDENT_NONE);
     encoded_next_check(store);
     check_fibers(store);

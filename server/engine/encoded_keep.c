@@ -367,6 +367,7 @@ void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
         idset_destroy(before);
     }
     encoded_next_measure(store, known);
+    encoded_forms_measure(store, !code && fits, wanted.bytes);
     idset_destroy(wanted.all);
 }
 

@@ -84,6 +84,7 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
         return error_set(err, code, "engine: an arena of %llu bytes cannot be divided, or memory is short",
                          (unsigned long long)config->arena_bytes);
     }
+    engine->encoded.forms.line = LINE_EMPTY;
     prepared_growth_begin(&engine->prepared);
     engine->env.sampler = sampler_create(config->seed);
     engine->env.elsewhere = sampler_create(~config->seed);

@@ -122,6 +122,8 @@ struct engine_counts {
     uint64_t samples_loaded, loaded_bytes, reads;
     uint64_t redirected_prepared, redirected_encoded; /* picks that another sample of their fiber served */
     uint64_t samples_decoded;                         /* tasks that made an instance of pixels */
+    uint64_t samples_from_forms;                      /* tasks that made one of a decoded form instead */
+    uint64_t forms_made;                              /* decoded forms that took the place of encoded bytes */
     uint64_t instances_prepared;
     /* samples that other nodes gave, bad ones included; and those that the job was not to have */
     uint64_t samples_arrived, arrivals_refused;
@@ -145,6 +147,8 @@ struct engine_arena_use {
 /* How much of encoded memory is taken, and how much of it the look-ahead of all jobs would take at once. */
 struct engine_encoded_use {
     uint64_t used_bytes, ahead_bytes;
+    uint64_t form_bytes; /* what decoded forms take of it */
+    uint32_t forms;      /* their number */
 };
 
 /* The engine's counts, and what is there at this moment. */

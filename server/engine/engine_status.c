@@ -18,6 +18,8 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
                                             .pinned_bytes = engine->prepared.pinned_bytes,
                                             .quota_bytes = engine->quota.promised_bytes},
                                   .encoded = {.used_bytes = engine->encoded.used_bytes,
+                                              .form_bytes = engine->encoded.forms.bytes,
+                                              .forms = engine->encoded.forms.count,
                                               .ahead_bytes = quota_ahead_encoded_bytes(&engine->quota)},
                                   .loads_inflight = engine->encoded.loading,
                                   .prepares_inflight = engine->tasks.running + engine->tasks.copies};

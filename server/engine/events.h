@@ -67,6 +67,7 @@ struct engine_config {
     /* A PREPARE that only copies a sample's encoded bytes, at most this many, is a copy: it needs no worker, and does
      * not count in inflight_prepares. 0: there are no copies. */
     uint64_t copy_bytes;
+    bool decoded;            /* Samples may stand in encoded memory in decoded forms. */
     uint32_t redirect_width; /* w, the neighbouring slots of a fiber, or ENGINE_REDIRECT_HALF; 0: no redirection */
     uint32_t redirect_group; /* n, the chunks that share one place in memory; 0: the budgets decide */
     /* If all bytes stay in memory, redirection searches this many samples of a job's view for a prepared one; 0: enough
@@ -256,6 +257,8 @@ struct engine_job_desc {
     /* An instance is as long as its sample's encoded bytes. Then slot_bytes is what an instance takes, rounded by
      * engine_slot_bytes, on the mean over the largest two batches that the job may hold. */
     bool raw;
+    /* An instance can be made of the encoded bytes alone, and not of a decoded form. Raw samples are such. */
+    bool needs_encoded;
     uint32_t batch_size; /* 1 … ENGINE_BATCH_MAX */
     uint32_t prefetch;   /* batches prepared ahead of the client, 1 … ENGINE_PREFETCH_MAX */
     /* Batches that the client wants to hold unreleased at a time, 1 … ENGINE_HOLD_MAX; 0 means ENGINE_ROWS_MIN. As many
@@ -387,6 +390,11 @@ struct engine_event {
             uint32_t task;
             uint8_t reasons[ENGINE_OUTPUTS_MAX]; /* enum bad_reason of each output; 0: the output was made */
             uint64_t core_ns;                    /* a worker's time on a core, for all outputs; 0: not known */
+            /* For a PREPARE with form_bytes: the caller's handle of a decoded form, which the engine gives back in
+             * DROP_ENCODED, and what it takes. NULL: it takes more than that, or there is none; then decoded_bytes is
+             * what it would take, or 0. */
+            void *decoded;
+            uint64_t decoded_bytes;
         } prepared;
         struct {
             uint32_t task; /* the EXPECT's task */
@@ -527,6 +535,9 @@ struct engine_action {
             sample_id id;
             void *encoded; /* The caller's handle of the sample's bytes, valid until the task's PREPARED event. */
             uint64_t encoded_bytes;
+            bool decoded; /* The handle is that of a decoded form, and encoded_bytes what it takes. */
+            /* The caller may make a decoded form that takes at most so much. 0: none is wanted. */
+            uint64_t form_bytes;
             const void *dataset;
             const struct engine_output *outputs; /* valid until the next step */
             uint32_t n_outputs;

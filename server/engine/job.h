@@ -50,8 +50,9 @@ struct job_terms {
     uint32_t pipeline;
     /* Bytes of one prepared instance. For raw samples: the mean over the largest two batches. */
     uint64_t slot_bytes;
-    bool raw;        /* Its instances are the encoded bytes of their samples, and as long. */
-    bool repeatable; /* It may get an instance again, once in each epoch. */
+    bool raw;           /* Its instances are the encoded bytes of their samples, and as long. */
+    bool needs_encoded; /* Its instances cannot be made of decoded forms. */
+    bool repeatable;    /* It may get an instance again, once in each epoch. */
     uint32_t batch_size, epochs;
     uint32_t prefetch, hold;
     bool drop_last;

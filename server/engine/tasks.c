@@ -49,7 +49,7 @@ void tasks_route(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
     uint32_t encoded = encoded_sample(tasks->encoded, task->id)->encoded;
-    if (encoded == ENGINE_NONE) {
+    if (encoded == ENGINE_NONE || (task->needs_encoded && tasks->encoded->encodeds[encoded].decoded)) {
         tasks_to_load(tasks, index, false);
         return;
     }
@@ -66,11 +66,14 @@ void tasks_route(struct tasks *tasks, uint32_t index)
 void tasks_begin(struct tasks *tasks, uint32_t job, uint32_t instance)
 {
     struct instance *made = &tasks->prepared->instances[instance];
+    bool needs_encoded = job_at(tasks->jobs, job)->terms.needs_encoded;
     INSTANCES_OF(tasks->prepared, made->form.id, other) {
         if (other == instance || tasks->prepared->instances[other].state != INSTANCE_MAKING)
             continue;
         struct task *task = &tasks->tasks[tasks->prepared->instances[other].task];
-        if (!tasks_is_out(task) && task->n_outputs < ENGINE_OUTPUTS_MAX) {
+        bool of_form = task->encoded != ENGINE_NONE && tasks->encoded->encodeds[task->encoded].decoded;
+        if (!tasks_is_out(task) && task->n_outputs < ENGINE_OUTPUTS_MAX && !(of_form && needs_encoded)) {
+            task->needs_encoded = task->needs_encoded || needs_encoded;
             made->task = tasks->prepared->instances[other].task;
             task->outputs[task->n_outputs++] = instance;
             tasks_waiter_joined(tasks, made->task, job);
@@ -79,8 +82,12 @@ void tasks_begin(struct tasks *tasks, uint32_t job, uint32_t instance)
     }
     uint32_t index = task_new(tasks);
     struct task *task = &tasks->tasks[index];
-    *task = (struct task){
-        .job = job, .id = made->form.id, .encoded = ENGINE_NONE, .n_outputs = 1, .outputs = {instance}};
+    *task = (struct task){.job = job,
+                          .id = made->form.id,
+                          .encoded = ENGINE_NONE,
+                          .needs_encoded = needs_encoded,
+                          .n_outputs = 1,
+                          .outputs = {instance}};
     made->task = index;
     tasks_route(tasks, index);
 }

@@ -28,8 +28,10 @@ struct task {
     /* tries: how many of its loads failed because of the source, while loads of other samples came. tried: the value of
      * sources.rounds at the last such failure. */
     uint32_t tries, tried;
-    bool copy;        /* It runs as a copy: see engine_config.copy_bytes. */
-    uint64_t cost_ns; /* the expected cost of a running task that is no copy */
+    bool needs_encoded; /* some output cannot be made of a decoded form */
+    bool granted;       /* It is out, and may make a decoded form. */
+    bool copy;          /* It runs as a copy: see engine_config.copy_bytes. */
+    uint64_t cost_ns;   /* the expected cost of a running task that is no copy */
     uint32_t n_outputs;
     /* The instances that it makes, n_outputs of them. Each names this task. */
     uint32_t outputs[ENGINE_OUTPUTS_MAX];
@@ -91,7 +93,7 @@ struct tasks {
 /* tasks_copy_bytes returns the bytes that a copy writes. */
 static inline uint64_t tasks_copy_bytes(const struct tasks *tasks, const struct task *task)
 {
-    return tasks->encoded->encodeds[task->encoded].bytes * task->n_outputs;
+    return encoded_handle_bytes(tasks->encoded, task->encoded) * task->n_outputs;
 }
 
 /* tasks.c */

@@ -17,7 +17,12 @@ static void act_prepare(struct tasks *tasks, uint32_t index)
     action->prepare.task = index;
     action->prepare.id = task->id;
     action->prepare.encoded = tasks->encoded->encodeds[task->encoded].handle;
-    action->prepare.encoded_bytes = tasks->encoded->encodeds[task->encoded].bytes;
+    action->prepare.encoded_bytes = encoded_handle_bytes(tasks->encoded, task->encoded);
+    action->prepare.decoded = tasks->encoded->encodeds[task->encoded].decoded;
+    if (!task->copy)
+        action->prepare.form_bytes = encoded_form_grant(tasks->encoded, task->encoded);
+    task->granted = action->prepare.form_bytes > 0;
+    tasks->encoded->encodeds[task->encoded].readers++;
     action->prepare.dataset = job_at(tasks->jobs, task->job)->terms.dataset;
     action->prepare.n_outputs = task->n_outputs;
     action->prepare.copy = task->copy;
@@ -78,7 +83,7 @@ static uint32_t next_copy(const struct tasks *tasks, uint32_t job)
         return ENGINE_NONE;
     uint32_t index = tasks_next(tasks, job, TASK_PREPARES);
     const struct task *task = &tasks->tasks[index];
-    return tasks->encoded->encodeds[task->encoded].bytes <= tasks->env->config.copy_bytes &&
+    return encoded_handle_bytes(tasks->encoded, task->encoded) <= tasks->env->config.copy_bytes &&
                    !tasks_makes_pixels(tasks, task)
                ? index
                : ENGINE_NONE;
@@ -117,8 +122,15 @@ static bool dispatch_load(struct tasks *tasks, uint32_t job)
 {
     uint32_t index = tasks_next(tasks, job, TASK_LOADS);
     sample_id id = tasks->tasks[index].id;
-    /* A task whose sample is in memory or on its way is not TO_LOAD. */
-    CHECK(encoded_sample(tasks->encoded, id)->encoded == ENGINE_NONE);
+    uint32_t form = encoded_sample(tasks->encoded, id)->encoded;
+    /* A task whose sample is in memory or on its way is not TO_LOAD, unless it needs the bytes and there is a form. */
+    CHECK(form == ENGINE_NONE || (tasks->tasks[index].needs_encoded && encoded_is_decoded(tasks->encoded, id)));
+    if (form != ENGINE_NONE && residency_pins(tasks->encoded->residency, form) > 0) {
+        tasks_turn_hold(tasks, job);
+        return true;
+    }
+    if (form != ENGINE_NONE)
+        encoded_free(tasks->encoded, form, true);
     uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
     CHECK(bytes != ENGINE_NOT_THERE);
     if (bytes > tasks->env->config.encoded_bytes) {
@@ -146,6 +158,7 @@ bool tasks_dispatch(struct tasks *tasks)
     uint32_t job = ENGINE_NONE;
     tasks->ahead_left = false;
     tasks_weigh(tasks);
+    encoded_forms_shed(tasks->encoded);
     encoded_shed(tasks->encoded);
     tasks_probe(tasks);
     tasks->held = (struct jobset){{0}};

@@ -94,10 +94,17 @@ void tasks_on_prepared(struct tasks *tasks, const struct engine_event *event)
     ran(tasks, index);
     const struct task *task = &tasks->tasks[index]; /* the task stays where it is, because no task begins here */
     struct task made = made_part(task, reasons);
+    struct encoded *source = &tasks->encoded->encodeds[task->encoded];
+    bool of_form = source->decoded;
+    CHECK(source->readers > 0 && (task->granted || !event->prepared.decoded));
+    source->readers--;
+    if (task->granted)
+        encoded_form_made(tasks->encoded, task->encoded, event->prepared.decoded, event->prepared.decoded_bytes);
     count_bad(tasks, task, reasons);
     if (made.n_outputs) {
         tasks_measure_prepare(tasks, &made, event->prepared.core_ns);
-        tasks->env->counts.samples_decoded += tasks_makes_pixels(tasks, &made);
+        tasks->env->counts.samples_decoded += !of_form && tasks_makes_pixels(tasks, &made);
+        tasks->env->counts.samples_from_forms += of_form;
     }
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         if (reasons[i])

@@ -40,6 +40,7 @@ struct plan_measured {
     uint32_t files, unreadable, unprepared; /* files of the sample, and those of them that failed */
     uint64_t bytes;                         /* bytes of the files that were read */
     struct plan_curve source, preparing;
+    struct plan_forms forms; /* ratio 0: the pipeline takes none, or none could be made */
     double took_s;
 };
 

@@ -115,26 +115,27 @@ static void describe(const struct plan_arguments *arguments, struct subject *sub
     const struct config *config = subject->config;
     uint64_t work = arguments->jobs * arguments->epochs, most = WORK_MAX / work;
     most = most < PLAYED_MIN ? PLAYED_MIN : most < PLAN_PLAYED_MAX ? most : PLAN_PLAYED_MAX;
-    subject->plan = (struct plan_case){.samples = dataset_count(subject->dataset),
-                                       .chunk = dataset_chunk_size(subject->dataset),
-                                       .slot_bytes = pipeline_layout(subject->pipeline)->bytes,
-                                       .repeatable = !pipeline_is_random(subject->pipeline),
-                                       .source = subject->measured.source,
-                                       .preparing = subject->measured.preparing,
-                                       .workers = (uint32_t)config->workers,
-                                       .loaders = (uint32_t)config->loaders,
-                                       .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF
-                                                             ? PLAN_WIDTH_HALF
-                                                             : (uint32_t)config->redirect_width,
-                                       .quota_share = config->job_quota_share,
-                                       .jobs = (uint32_t)arguments->jobs,
-                                       .epochs = (uint32_t)arguments->epochs,
-                                       .batch = (uint32_t)arguments->batch,
-                                       .prefetch = (uint32_t)arguments->prefetch,
-                                       .step_s = arguments->step_ms / 1e3,
-                                       .apart = arguments->apart,
-                                       .shuffle = arguments->shuffle,
-                                       .seed = 1};
+    subject->plan = (struct plan_case){
+        .samples = dataset_count(subject->dataset),
+        .chunk = dataset_chunk_size(subject->dataset),
+        .slot_bytes = pipeline_layout(subject->pipeline)->bytes,
+        .repeatable = !pipeline_is_random(subject->pipeline),
+        .source = subject->measured.source,
+        .preparing = subject->measured.preparing,
+        .forms = config->decoded == CONFIG_DECODED_AUTO ? subject->measured.forms : (struct plan_forms){0},
+        .workers = (uint32_t)config->workers,
+        .loaders = (uint32_t)config->loaders,
+        .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF ? PLAN_WIDTH_HALF
+                                                                      : (uint32_t)config->redirect_width,
+        .quota_share = config->job_quota_share,
+        .jobs = (uint32_t)arguments->jobs,
+        .epochs = (uint32_t)arguments->epochs,
+        .batch = (uint32_t)arguments->batch,
+        .prefetch = (uint32_t)arguments->prefetch,
+        .step_s = arguments->step_ms / 1e3,
+        .apart = arguments->apart,
+        .shuffle = arguments->shuffle,
+        .seed = 1};
     pick_sizes(subject, (uint32_t)most);
     uint64_t runs = WORK_MAX / (work * subject->plan.played);
     subject->plan.runs = runs < 1 ? 1 : runs < RUNS_MAX ? (uint32_t)runs : RUNS_MAX;

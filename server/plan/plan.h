@@ -34,6 +34,13 @@ struct plan_curve {
 void plan_curve_add(struct plan_curve *curve, double at_once, double per_s);
 double plan_curve_at(const struct plan_curve *curve, double at_once);
 
+/* Decoded forms, on the mean: what a form takes by its file's bytes, and what a preparation takes that makes one, or
+ * that is made of one, by what it takes without. */
+struct plan_forms {
+    double ratio; /* 0: none are made */
+    double making, of_form;
+};
+
 /* The measurements, and the jobs. All fields but `class` are set. */
 struct plan_case {
     uint32_t samples; /* samples of the dataset */
@@ -48,6 +55,7 @@ struct plan_case {
     struct plan_curve source, class;
     double class_writes_per_s;   /* bytes; > 0 where there is a class */
     struct plan_curve preparing; /* at_once: workers */
+    struct plan_forms forms;
     uint32_t workers, loaders;
     uint32_t redirect_width; /* slots of a fiber, or PLAN_WIDTH_HALF; 0: no redirection */
     double quota_share;      /* share of the arena that one job may pin */
@@ -73,6 +81,7 @@ struct plan_setting {
 /* The results of some epochs, for the samples that were played. */
 struct plan_part {
     uint64_t delivered, decoded, prepared;
+    uint64_t from_decoded;              /* made of decoded forms, and not decoded */
     uint64_t source_bytes, class_bytes; /* read */
     double stall_s, train_s;            /* sums over all jobs */
     double took_s;                      /* duration for the first job */

@@ -22,6 +22,7 @@ enum {
     THREADS_MAX = 64, /* most measuring threads */
     /* up to this many threads each round has twice as many; with little memory few reads are under way */
     CLOSE = 4,
+    FORMS = 64, /* samples of which decoded forms are made */
     KEY_FILES = 1
 };
 
@@ -250,6 +251,63 @@ static int measure_preparing(struct bench *bench, struct plan_measured *out, str
                            dataset_path(bench->probe->dataset));
 }
 
+/* measure_form prepares one sample three times, as is, making a form and of the form, and adds what that took. It
+ * returns what the form takes; 0: there is none. */
+static uint64_t measure_form(const struct plan_probe *probe, const struct sample_read *read,
+                             struct prepare_scratch *scratch, struct prepare_output *output, uint64_t took_ns[3])
+{
+    struct prepare_keep keep = {.most_bytes = SIZE_MAX};
+    struct prepare_source source = {.bytes = read->buf, .len_bytes = dataset_size(probe->dataset, read->index)};
+    void *form = NULL;
+    uint64_t times[4] = {clock_thread_ns()}, bytes = 0;
+    enum bad_reason reason;
+    for (int round = 0; round < 3; round++) {
+        source.keep = round == 1 ? &keep : NULL;
+        if (round == 2) {
+            form = keep.form;
+            bytes = keep.bytes;
+            source = (struct prepare_source){.bytes = form, .decoded = true};
+        }
+        if ((round == 2 && !form) || prepare_image(scratch, &source, output, 1, &reason, NULL)) {
+            free(keep.form);
+            return 0;
+        }
+        times[round + 1] = clock_thread_ns();
+    }
+    for (int round = 0; round < 3; round++)
+        took_ns[round] += times[round + 1] - times[round];
+    free(form);
+    return bytes;
+}
+
+/* measure_forms finds out what decoded forms of some samples take and save. The first one is not counted: it takes the
+ * thread's memory. */
+static void measure_forms(const struct bench *bench, struct plan_forms *out)
+{
+    const struct plan_probe *probe = bench->probe;
+    uint64_t took_ns[3] = {0}, encoded_bytes = 0, form_bytes = 0, until_ns = clock_now_ns() + PREPARE_NS / 2;
+    struct prepare_scratch *scratch;
+    if (pipeline_needs_encoded(probe->pipeline) || prepare_scratch_create(&probe->limits, &scratch))
+        return;
+    void *dst = xmalloc(longest_bytes(bench));
+    for (uint32_t number = 0; number <= FORMS && clock_now_ns() < until_ns; number++) {
+        const struct sample_read *read = sample_at(bench, number);
+        struct prepare_output output = {
+            .pipeline = probe->pipeline, .key = {probe->seed, read->index, number}, .dst = dst};
+        uint64_t bytes = measure_form(probe, read, scratch, &output, took_ns);
+        if (number == 0)
+            memset(took_ns, 0, sizeof took_ns);
+        form_bytes += number && bytes ? bytes : 0;
+        encoded_bytes += number && bytes ? dataset_size(probe->dataset, read->index) : 0;
+    }
+    free(dst);
+    prepare_scratch_destroy(scratch);
+    if (encoded_bytes && took_ns[0])
+        *out = (struct plan_forms){.ratio = (double)form_bytes / (double)encoded_bytes,
+                                   .making = (double)took_ns[1] / (double)took_ns[0],
+                                   .of_form = (double)took_ns[2] / (double)took_ns[0]};
+}
+
 int plan_measure(const struct plan_probe *probe, struct plan_measured *out, struct error *err)
 {
     uint64_t began_ns = clock_now_ns();
@@ -260,6 +318,8 @@ int plan_measure(const struct plan_probe *probe, struct plan_measured *out, stru
     int code = measure_reads(&bench, &measured, err);
     if (!code)
         code = measure_preparing(&bench, &measured, err);
+    if (!code)
+        measure_forms(&bench, &measured.forms);
     for (uint32_t i = 0; i < bench.count; i++) {
         measured.files += bench.came[i] ? bench.all[i].count : 0;
         measured.bytes += bench.came[i] ? bench.all[i].bytes : 0;

@@ -28,16 +28,36 @@ _Static_assert(PLAN_BATCH_MAX == ENGINE_BATCH_MAX && PLAN_PREFETCH_MAX == ENGINE
 
 static void start_prepare(struct plan_run *run)
 {
-    const struct plan_task *task = &run->tasks.all[run->tasks.begun++];
-    station_begin(&run->preparers, run->play.now_ns, task->number, task->outputs);
+    const struct plan_forms *forms = &run->plan->forms;
+    const struct plan_task *task = &run->tasks.all[run->tasks.begun];
+    double part = task->of_form ? forms->of_form : task->form_bytes ? forms->making : 1;
+    station_begin(&run->preparers, run->play.now_ns, run->tasks.begun++, part * task->outputs);
+}
+
+/* end_prepare ends the preparation that is over next. */
+static void end_prepare(struct plan_run *run)
+{
+    static char form; /* the handle of every form: the engine never looks at it */
+    const struct plan_task *task = &run->tasks.all[station_end(&run->preparers)];
+    struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = task->number}};
+    if (task->form_bytes) {
+        event.prepared.decoded_bytes = (uint64_t)(run->plan->forms.ratio * (double)run->plan->sizes[task->id]) + 1;
+        event.prepared.decoded = event.prepared.decoded_bytes <= task->form_bytes ? &form : NULL;
+    }
+    play_push(&run->play, event);
 }
 
 static void see_prepare(struct plan_run *run, const struct engine_action *action)
 {
     struct plan_tasks *tasks = &run->tasks;
     tasks->all = xgrow(tasks->all, sizeof *tasks->all, &tasks->cap, tasks->count + 1);
-    tasks->all[tasks->count++] = (struct plan_task){action->prepare.task, action->prepare.n_outputs};
-    plan_part_now(run)->decoded += run->plan->slot_bytes > 0;
+    tasks->all[tasks->count++] = (struct plan_task){.number = action->prepare.task,
+                                                    .outputs = action->prepare.n_outputs,
+                                                    .id = action->prepare.id,
+                                                    .of_form = action->prepare.decoded,
+                                                    .form_bytes = action->prepare.form_bytes};
+    plan_part_now(run)->decoded += run->plan->slot_bytes > 0 && !action->prepare.decoded;
+    plan_part_now(run)->from_decoded += action->prepare.decoded;
     plan_part_now(run)->prepared += action->prepare.n_outputs;
 }
 
@@ -159,6 +179,7 @@ static void join(struct plan_run *run)
         .slot_bytes = slot_bytes(run),
         .repeatable = plan->repeatable,
         .raw = plan->slot_bytes == 0,
+        .needs_encoded = plan->forms.ratio == 0,
         .batch_size = run->batch,
         .prefetch = plan->prefetch,
         .epochs = plan->epochs,
@@ -203,8 +224,7 @@ static bool happen_next(struct plan_run *run)
         return false;
     run->play.now_ns = now_ns;
     if (prepared_ns == now_ns) {
-        play_push(&run->play,
-                  (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = station_end(&run->preparers)}});
+        end_prepare(run);
     } else if (class_ns == now_ns) {
         plan_class_read(run, station_end(&run->class));
     } else if (source_ns == now_ns) {
@@ -259,6 +279,7 @@ static struct engine_config engine_of(const struct plan_run *run, const struct p
                                   .inflight_loads = (plan->workers + plan->loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES *
                                                     READS_SHARES,
                                   .inflight_prepares = plan->workers * TASKS_PER_THREAD,
+                                  .decoded = plan->forms.ratio > 0,
                                   .redirect_width = plan->redirect_width,
                                   .ahead_window_ns = AHEAD_WINDOW_NS,
                                   .sample_bytes = sample_bytes};
@@ -326,6 +347,7 @@ static void divide(struct plan_part *part, uint32_t runs)
 {
     part->delivered /= runs;
     part->decoded /= runs;
+    part->from_decoded /= runs;
     part->prepared /= runs;
     part->source_bytes /= runs;
     part->class_bytes /= runs;

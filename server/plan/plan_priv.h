@@ -33,7 +33,10 @@ struct plan_reads {
 };
 
 struct plan_task {
-    uint32_t number, outputs;
+    uint32_t number, outputs; /* number: the engine's */
+    sample_id id;
+    bool of_form;        /* it is made of a decoded form */
+    uint64_t form_bytes; /* what it may take for a form that it makes; 0: it makes none */
 };
 
 struct plan_tasks {

@@ -10,6 +10,9 @@
 
 enum { STEPS = 4 }; /* steps of memory, up to the whole dataset */
 
+/* Memory for forms is a little more than what they take on the mean. */
+static const double FORMS_MORE = 1.1;
+
 void plan_curve_add(struct plan_curve *curve, double at_once, double per_s)
 {
     double last = curve->count ? curve->at[curve->count - 1].at_once : 0;
@@ -95,6 +98,14 @@ static void add_encoded(struct settings *settings, const struct plan_case *plan,
     for (int step = 1; step <= STEPS; step++) {
         struct plan_setting row = machine->now;
         row.encoded_bytes = encoded_for(plan, row.arena_bytes, (double)step / STEPS);
+        if (row.encoded_bytes > machine->now.encoded_bytes &&
+            row.encoded_bytes + row.arena_bytes <= machine->room_bytes)
+            add(settings, row);
+    }
+    for (int half = 1; plan->forms.ratio > 1 && half <= 2; half++) { /* and for forms of half of them, and of all */
+        struct plan_setting row = machine->now;
+        double forms = (plan->forms.ratio - 1) * FORMS_MORE * (double)plan->dataset_bytes * half / 2;
+        row.encoded_bytes = encoded_for(plan, row.arena_bytes, 1) + (uint64_t)forms;
         if (row.encoded_bytes > machine->now.encoded_bytes &&
             row.encoded_bytes + row.arena_bytes <= machine->room_bytes)
             add(settings, row);

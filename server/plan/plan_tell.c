@@ -50,6 +50,9 @@ static void tell_measured(const struct plan_told *told)
         snprintf(slot, sizeof slot, "%.0f KB", (double)plan->slot_bytes / 1e3);
     printf("  one worker prepares %.0f samples/s, %u together %.0f; a prepared sample takes %s\n",
            plan_curve_at(&plan->preparing, 1), plan->workers, plan_curve_at(&plan->preparing, plan->workers), slot);
+    if (plan->forms.ratio > 0)
+        printf("  a decoded form takes %.1f times its file, and a sample prepared from one %.0f %% of the time\n",
+               plan->forms.ratio, 100 * plan->forms.of_form);
     if (told->storage)
         tell_curve("  reads of the class bring", &plan->class);
     else
@@ -206,12 +209,13 @@ static json_t *json_curve(const struct plan_curve *curve)
 static json_t *json_part(const struct plan_case *plan, const struct plan_part *part)
 {
     struct plan_rates rates = plan_rates(plan, part);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "delivered",
-                     (json_int_t)part->delivered, "decoded", (json_int_t)part->decoded, "prepared",
-                     (json_int_t)part->prepared, "source_bytes", (json_int_t)part->source_bytes, "class_bytes",
-                     (json_int_t)part->class_bytes, "stall_s", part->stall_s, "train_s", part->train_s, "stall",
-                     rates.stall, "source_per_byte", rates.source, "class_per_byte", rates.class, "epoch_s",
-                     rates.epoch_s, "samples_per_s", rates.samples_per_s, "decoded_per_sample", rates.decoded);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "delivered",
+                     (json_int_t)part->delivered, "decoded", (json_int_t)part->decoded, "from_decoded",
+                     (json_int_t)part->from_decoded, "prepared", (json_int_t)part->prepared, "source_bytes",
+                     (json_int_t)part->source_bytes, "class_bytes", (json_int_t)part->class_bytes, "stall_s",
+                     part->stall_s, "train_s", part->train_s, "stall", rates.stall, "source_per_byte", rates.source,
+                     "class_per_byte", rates.class, "epoch_s", rates.epoch_s, "samples_per_s", rates.samples_per_s,
+                     "decoded_per_sample", rates.decoded);
 }
 
 static json_t *json_rows(const struct plan_told *told)
@@ -236,18 +240,20 @@ void plan_tell_json(const struct plan_told *told)
     const struct plan_case *plan = told->plan;
     const struct plan_measured *measured = told->measured;
     struct plan_advice advice = plan_advise(plan, told->rows, told->count);
-    json_t *root = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:f, s:o, s:f, s:f, s:I}, s:o, s:b, s:s?, s:o, s:{s:I, s:s, s:s, "
-        "s:f, s:I}}",
-        "dataset", told->path, "pipeline", told->pipeline, "samples", (json_int_t)plan->samples, "bytes",
-        (json_int_t)plan->dataset_bytes, "played", (json_int_t)plan->played, "measured", "files",
-        (json_int_t)measured->files, "unreadable", (json_int_t)measured->unreadable, "unprepared",
-        (json_int_t)measured->unprepared, "seconds", measured->took_s, "source", json_curve(&plan->source),
-        "prepared_per_s_one", plan_curve_at(&plan->preparing, 1), "prepared_per_s_all",
-        plan_curve_at(&plan->preparing, plan->workers), "slot_bytes", (json_int_t)plan->slot_bytes, "class",
-        json_curve(&plan->class), "class_measured", told->storage != NULL, "refused", told->refused, "rows",
-        json_rows(told), "advice", "row", (json_int_t)advice.row, "limit_now", limits[advice.now], "limit_then",
-        limits[advice.then], "saved", advice.saved, "sparing_row", (json_int_t)advice.sparing);
+    json_t *root = json_pack("{s:s, s:s, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:f, s:o, s:f, s:f, s:f, s:f, s:I}, s:o, "
+                             "s:b, s:s?, s:o, s:{s:I, s:s, s:s, "
+                             "s:f, s:I}}",
+                             "dataset", told->path, "pipeline", told->pipeline, "samples", (json_int_t)plan->samples,
+                             "bytes", (json_int_t)plan->dataset_bytes, "played", (json_int_t)plan->played, "measured",
+                             "files", (json_int_t)measured->files, "unreadable", (json_int_t)measured->unreadable,
+                             "unprepared", (json_int_t)measured->unprepared, "seconds", measured->took_s, "source",
+                             json_curve(&plan->source), "prepared_per_s_one", plan_curve_at(&plan->preparing, 1),
+                             "prepared_per_s_all", plan_curve_at(&plan->preparing, plan->workers),
+                             "form_bytes_per_byte", plan->forms.ratio, "prepared_from_form", plan->forms.of_form,
+                             "slot_bytes", (json_int_t)plan->slot_bytes, "class", json_curve(&plan->class),
+                             "class_measured", told->storage != NULL, "refused", told->refused, "rows", json_rows(told),
+                             "advice", "row", (json_int_t)advice.row, "limit_now", limits[advice.now], "limit_then",
+                             limits[advice.then], "saved", advice.saved, "sparing_row", (json_int_t)advice.sparing);
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
     puts(text ? text : "{}");
     free(text);

@@ -41,6 +41,7 @@ struct reader {
 struct local {
     struct prepare_scratch *scratch;
     struct watch_thread *watched;
+    struct prepare_keep keep;                        /* of the preparation that is running */
     struct worker_prepared held[WORKER_RESULTS_MAX]; /* results that are not told yet */
     /* a reference to each result's dataset: its ids keep their meaning until then */
     struct dataset *datasets[WORKER_RESULTS_MAX];
@@ -305,7 +306,12 @@ static void log_bad_outputs(const struct worker_prepare *task, const struct prep
 static void make(struct local *local, const struct worker_prepare *task, struct prepare_output *outputs, size_t n)
 {
     enum bad_reason first;
-    prepare_sample(local->scratch, task->encoded, task->bytes, outputs, n, &first, NULL);
+    const struct prepare_source source = {.bytes = task->encoded,
+                                          .len_bytes = task->bytes,
+                                          .decoded = task->decoded,
+                                          .keep = task->form_bytes ? &local->keep : NULL};
+    local->keep.most_bytes = task->form_bytes;
+    prepare_image(local->scratch, &source, outputs, n, &first, NULL);
 }
 
 static bool is_encoded(const struct prepare_output *output)
@@ -359,6 +365,7 @@ static void run_prepare(void *ctx, void *opaque, void *data)
                                              .dst = (char *)arena_base(workers->config.arena) + output->offset};
     }
     uint8_t reasons[ENGINE_OUTPUTS_MAX] = {BAD_NONE};
+    local->keep = (struct prepare_keep){0};
     make_watched(local, task, outputs);
     log_bad_outputs(task, outputs);
     for (uint32_t i = 0; i < task->n_outputs; i++)
@@ -368,6 +375,8 @@ static void run_prepare(void *ctx, void *opaque, void *data)
     struct worker_prepared prepared = prepare_end(
         task, reasons,
         (struct worker_cost){.busy = busy, .took_ns = clock_now_ns() - began_ns, .core_ns = local->core_ns - core_ns});
+    prepared.decoded = local->keep.form;
+    prepared.decoded_bytes = local->keep.bytes;
     hold(workers, local, &prepared, task->dataset);
 }
 

@@ -43,8 +43,10 @@ struct worker_prepare {
     sample_id id;
     const void *encoded;
     uint64_t bytes;
-    uint32_t pipeline; /* the engine's number of the first output's pipeline */
-    uint64_t queue;    /* the name of the governor's queue that it is for */
+    bool decoded;        /* `encoded` is a decoded form */
+    uint64_t form_bytes; /* a decoded form that takes at most so much is wanted; 0: none is */
+    uint32_t pipeline;   /* the engine's number of the first output's pipeline */
+    uint64_t queue;      /* the name of the governor's queue that it is for */
     uint32_t n_outputs;
     struct worker_output outputs[ENGINE_OUTPUTS_MAX];
 };
@@ -85,6 +87,8 @@ struct worker_cost {
 struct worker_prepared {
     uint32_t task;
     uint8_t reasons[ENGINE_OUTPUTS_MAX]; /* enum bad_reason of each output; 0: it was made */
+    void *decoded;          /* the form that was wanted, malloc'ed, the receiver's; NULL: it was not made */
+    uint64_t decoded_bytes; /* what it takes, or would take; 0: not known */
     struct worker_cost cost;
 };
 

@@ -307,6 +307,7 @@ void model_settle(struct model *model, const struct engine *engine, uint64_t now
         }
     }
     model->adding_resume = NULL;
+    model_forms_settle(model);
     if (model->adding)
         model_break(model, RULE_JOB, "JOB_ADD of '%s' was not answered", model->adding->name);
     for (uint32_t i = 0; i < model->scenario->n_datasets; i++)

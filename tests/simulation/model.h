@@ -41,6 +41,11 @@ void model_break(struct model *model, enum rule rule, const char *fmt, ...) __at
 
 /* model_make_handle returns what LOADED hands in: the model's, freed with it. */
 void *model_make_handle(struct model *model, sample_id id);
+/* model_make_form makes a form on the way of a PREPARE that is about to end, if one was wanted, and puts it into its
+ * PREPARED. */
+void model_make_form(struct model *model, struct engine_event *event, bool fails);
+/* model_replaced_handle returns the handle that a form of the sample has replaced; NULL when none is in memory. */
+void *model_replaced_handle(const struct model *model, sample_id id);
 /* model_drop_handle: the engine is at its end and gives back what it holds. After that model_ended checks that these
  * were all. */
 void model_drop_handle(void *handle);

@@ -31,6 +31,7 @@ void model_memory_create(struct model *model)
     const struct scenario *sc = model->scenario;
     model->loading = xcalloc(sc->n_samples, sizeof *model->loading);
     model->ready = xcalloc(sc->n_samples, sizeof *model->ready);
+    model->offered = xcalloc(sc->n_samples, sizeof *model->offered);
     uint32_t copies = sc->config.copy_bytes ? ENGINE_COPIES_MAX : 0;
     model->tasks = xcalloc(prepares_max(sc) + copies + 1, sizeof *model->tasks);
     reserve_first(model);
@@ -48,6 +49,7 @@ void model_memory_destroy(struct model *model)
     free(model->handles);
     free(model->loading);
     free(model->ready);
+    free(model->offered);
     free(model->tasks);
     table_free(&model->instances);
     table_free(&model->had);
@@ -82,6 +84,8 @@ void model_memory_crash(struct model *model)
     }
     memset(model->loading, 0, sc->n_samples * sizeof *model->loading);
     memset(model->ready, 0, sc->n_samples * sizeof *model->ready);
+    memset(model->offered, 0, sc->n_samples * sizeof *model->offered);
+    model->n_offered = 0;
     model->n_arena = model->n_tasks = model->n_copies = model->n_loading = 0;
     reserve_first(model);
     model->reserving_bytes = 0;
@@ -299,6 +303,8 @@ void model_on_load(struct model *model, const struct engine_action *action)
 void model_on_drop(struct model *model, const struct engine_action *action)
 {
     struct handle *handle = action->drop.encoded;
+    if (handle && !handle->dropped && model_form_dropped(model, handle))
+        return;
     if (handle == NULL || handle->dropped || model->ready[handle->id] != handle) {
         model_break(model, RULE_ENCODED, "DROP_ENCODED of bytes that are not there (sample %u)",
                     handle ? handle->id : SAMPLE_NONE);
@@ -388,7 +394,8 @@ void model_on_prepare(struct model *model, const struct engine_action *action)
         return;
     model_restore_check_idle(model, action->job, "a PREPARE");
     struct handle *handle = model->ready[id];
-    if (handle == NULL || action->prepare.encoded != handle || action->prepare.encoded_bytes != handle->bytes) {
+    if (handle == NULL || action->prepare.encoded != handle || action->prepare.encoded_bytes != handle->bytes ||
+        action->prepare.decoded != handle->form) {
         model_break(model, RULE_ENCODED, "PREPARE of sample %u with bytes that are not its own", id);
         return;
     }
@@ -405,8 +412,11 @@ void model_on_prepare(struct model *model, const struct engine_action *action)
     *task = (struct running_task){.task = action->prepare.task, .copy = action->prepare.copy, .handle = handle};
     model->n_copies += task->copy;
     handle->running++;
+    model_form_granted(model, task, action);
     for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
         struct made *made = output_made(model, id, &action->prepare.outputs[i]);
+        if (made && handle->form && made->pipeline == model->scenario->raw_pipeline)
+            model_break(model, RULE_BYTES, "a raw instance of sample %u is made of its form", id);
         if (made)
             task->outputs[task->n_outputs++] = made;
     }
@@ -420,6 +430,7 @@ void model_on_prepared(struct model *model, const struct engine_event *event)
     CHECK(at < model->n_tasks);
     struct running_task *task = &model->tasks[at];
     task->handle->running--;
+    model_form_made(model, task, event);
     model->outputs_ended = task->n_outputs;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         struct made *made = task->outputs[i];

@@ -21,6 +21,7 @@ struct made {
 struct handle {
     sample_id id;
     uint64_t bytes;
+    bool form; /* a decoded form, and not the bytes as they were read */
     bool dropped;
     uint32_t running; /* PREPAREs that read it */
     uint32_t ends;    /* times that the engine gave it back at its end */
@@ -30,6 +31,7 @@ struct running_task {
     uint32_t task;
     bool copy;
     struct handle *handle;
+    uint64_t form_bytes; /* what it may take for a form; 0: none is wanted */
     struct made *outputs[ENGINE_OUTPUTS_MAX];
     uint32_t n_outputs;
 };
@@ -194,8 +196,11 @@ struct model {
     } * loads;                          /* by sample id, of the last */
     struct source_book *sources;        /* by dataset */
     uint64_t answers;                   /* loads that were answered */
-    uint32_t *tries;        /* by sample id: times that it was not, and did not come or was given up since */
-    uint64_t *tries_from;   /* answers there were at the first of these */
+    uint32_t *tries;         /* by sample id: times that it was not, and did not come or was given up since */
+    uint64_t *tries_from;    /* answers there were at the first of these */
+    struct handle **offered; /* by sample id: a form that came, until the engine takes it or gives it back; or NULL */
+    uint32_t n_offered;
+    uint64_t forms;         /* forms that the engine has taken */
     struct handle **ready;  /* by sample id: in memory, or NULL */
     uint64_t encoded_bytes; /* loads under way, and handles in memory */
     uint32_t n_loading;
@@ -315,5 +320,14 @@ void model_on_deliver(struct model *model, const struct engine_action *action);
 
 /* model_let_go: the batch at `at` of the n that a client holds is given back; the last takes its place. */
 void model_let_go(struct model *model, struct held_batch *held, uint32_t *n, uint64_t *held_bytes, uint32_t at);
+
+/* model_forms.c */
+/* model_form_granted counts what a PREPARE may take for a form. model_form_made counts the form that its PREPARED
+ * brings. Then the engine has to drop one of the sample's two handles in this step: model_form_dropped returns whether
+ * the handle was one of them, and model_forms_settle checks that none is left to be dropped. */
+void model_form_granted(struct model *model, struct running_task *task, const struct engine_action *action);
+void model_form_made(struct model *model, const struct running_task *task, const struct engine_event *event);
+bool model_form_dropped(struct model *model, struct handle *handle);
+void model_forms_settle(struct model *model);
 
 #endif

@@ -247,7 +247,7 @@ static bool may_change_deliver(struct sabotage *sabotage, const struct client_pl
 }
 
 /* Changes a PREPARE whose outputs are ours by now. */
-static bool may_change_prepare(struct sabotage *sabotage, const struct engine_action *action)
+static bool may_change_prepare(struct sabotage *sabotage, struct engine_action *action)
 {
     struct engine_output *output = sabotage->outputs;
     uint64_t *made = table_at(&sabotage->prepared, (uint64_t)output->pipeline << 32 | action->prepare.id);
@@ -255,6 +255,10 @@ static bool may_change_prepare(struct sabotage *sabotage, const struct engine_ac
     if (output->variant == 0)
         *made = output->instance + 1;
     switch (sabotage->kind) {
+    case SABOTAGE_WRONG_FORM: action->prepare.decoded = !action->prepare.decoded; return true;
+    case SABOTAGE_STALE_FORM:
+        action->prepare.encoded = model_replaced_handle(sabotage->model, action->prepare.id);
+        return action->prepare.encoded != NULL;
     case SABOTAGE_ALIAS_SLOT: return model_held_slot(sabotage->model, &output->offset);
     case SABOTAGE_OUTSIDE_ARENA: output->offset = sabotage->arena_bytes - output->bytes + 1; return true;
     case SABOTAGE_SAME_INSTANCE: output->instance = before - 1; return before > 0;

@@ -50,6 +50,8 @@ enum sabotage_flags {
     KIND(LOSE_RETRY, "lose-retry", R(STUCK), SABOTAGE_OFTEN)                                                  \
     KIND(OUTAGE_AS_BAD, "outage-as-bad", R(EXACTLY_ONCE) | R(BAD) | R(ORDER) | R(TASK), SABOTAGE_OFTEN)       \
     KIND(OTHER_DRAWS, "other-draws", R(EXACTLY_ONCE), SABOTAGE_OFTEN | SABOTAGE_RARE)                         \
+    KIND(STALE_FORM, "stale-form", R(ENCODED), SABOTAGE_RARE)                                                 \
+    KIND(WRONG_FORM, "wrong-form", R(ENCODED), 0)                                                             \
     KIND(RANK_SHARE, "rank-share", R(ORDER), 0)                                                               \
     KIND(RANK_TWICE, "rank-twice", R(INSTANCE), 0)                                                            \
     KIND(RANK_AGAIN, "rank-again", R(EXACTLY_ONCE), SABOTAGE_OFTEN)                                           \

@@ -192,6 +192,17 @@ static void draw_evictions(struct scenario *sc)
     sc->config.evicted_at_once = chance(&rng, 50) ? 0 : (uint32_t)between(&rng, 1, 8);
 }
 
+/* Memory for all samples, and for none to several times as much in forms. */
+static void add_forms(struct scenario *sc)
+{
+    uint64_t all = 0;
+    for (sample_id id = 0; id < sc->n_samples; id++)
+        all += sc->samples[id].bytes;
+    sc->config.decoded = true;
+    if (random_mix64(sc->seed) % 8)
+        sc->config.encoded_bytes += all * (1 + random_mix64(sc->seed + 1) % 5);
+}
+
 struct scenario *scenario_create(uint64_t seed, unsigned kind)
 {
     struct rng rng;
@@ -249,6 +260,8 @@ struct scenario *scenario_create(uint64_t seed, unsigned kind)
         tighten(sc);
     draw_growth(sc);
     draw_evictions(sc);
+    if (kind & SCENARIO_FORMS)
+        add_forms(sc);
     return sc;
 }
 

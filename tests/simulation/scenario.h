@@ -148,6 +148,8 @@ enum scenario_kind {
     SCENARIO_RESTARTS = 2,
     /* Epochs of most dependent jobs are multisets. Not with restarts. */
     SCENARIO_MULTISETS = 4,
+    /* Samples may stand in memory in decoded forms, and memory has room for some. */
+    SCENARIO_FORMS = 8,
 };
 
 /* scenario_create: `kind` is of the bits above. */

@@ -9,6 +9,7 @@
  *   … --restarts                       daemons die, and runs go on from states, see scenario.h
  *   … --tight                          in arenas hardly larger than what the jobs are sure of, see scenario.h
  *   … --multisets                     epochs are multisets, see scenario.h; not with --restarts
+ *   … --forms                          samples stand in memory in decoded forms, see scenario.h
  *   … --times                          how long the engine's longest step took
  *   … --check-every K                  engine_check after every K-th step, whatever it costs */
 #include <inttypes.h>
@@ -81,10 +82,10 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
 {
     enum sabotage_kind sabotage = options->world.sabotage;
     char how[64];
-    snprintf(how, sizeof how, "%s%s%s%s%s", options->kind & SCENARIO_TIGHT ? " --tight" : "",
+    snprintf(how, sizeof how, "%s%s%s%s%s%s", options->kind & SCENARIO_TIGHT ? " --tight" : "",
              options->kind & SCENARIO_RESTARTS ? " --restarts" : "",
-             options->kind & SCENARIO_MULTISETS ? " --multisets" : "", sabotage ? " --sabotage " : "",
-             sabotage ? sabotage_name(sabotage) : "");
+             options->kind & SCENARIO_MULTISETS ? " --multisets" : "", options->kind & SCENARIO_FORMS ? " --forms" : "",
+             sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
     snprintf(replay, sizeof replay,
              "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64
              " --verbose --check-every 1%s\n",
@@ -211,6 +212,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->kind |= SCENARIO_RESTARTS;
         } else if (strcmp(*arg, "--multisets") == 0) {
             options->kind |= SCENARIO_MULTISETS;
+        } else if (strcmp(*arg, "--forms") == 0) {
+            options->kind |= SCENARIO_FORMS;
         } else if (strcmp(*arg, "--hash") == 0) {
             options->hash = true;
         } else if (strcmp(*arg, "--regressions") == 0) {

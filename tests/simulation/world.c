@@ -199,6 +199,7 @@ static void prepared(struct world *world, uint32_t task, sample_id id, uint64_t 
         if (unfit >> i & 1 || random_below(&world->output_rng, 1000) < world->scenario->output_faults)
             event.prepared.reasons[i] = draw_reason(&world->output_rng);
     }
+    model_make_form(world->model, &event, event.prepared.reasons[0]);
     world_event(world, &event, NULL);
 }
 

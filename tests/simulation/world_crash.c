@@ -69,9 +69,12 @@ void world_add_counts(struct engine_counts *sum, const struct engine_counts *cou
 /* What the engine has not been told of is not its to give back. */
 void world_end_engine(struct world *world)
 {
-    for (uint32_t i = 0; i < world->n_events; i++)
+    for (uint32_t i = 0; i < world->n_events; i++) {
         if (world->events[i].type == ENGINE_LOADED && world->events[i].loaded.encoded)
             model_drop_handle(world->events[i].loaded.encoded);
+        if (world->events[i].type == ENGINE_PREPARED && world->events[i].prepared.decoded)
+            model_drop_handle(world->events[i].prepared.decoded);
+    }
     world->n_events = 0;
     engine_destroy(world->engine, model_drop_handle);
     if (!world->sabotage)

@@ -96,7 +96,10 @@ static void see_prepare(struct world *world, const struct engine_action *action)
 {
     note(world, action->prepare.id);
     note(world, action->prepare.task);
-    world_say(world, "  < PREPARE task %u sample %u", action->prepare.task, action->prepare.id);
+    if (action->prepare.form_bytes || action->prepare.decoded)
+        note(world, action->prepare.form_bytes);
+    world_say(world, "  < PREPARE task %u sample %u%s%s", action->prepare.task, action->prepare.id,
+              action->prepare.decoded ? " of its form" : "", action->prepare.form_bytes ? ", a form is wanted" : "");
     for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
         const struct engine_output *output = &action->prepare.outputs[i];
         note(world, output->offset);

@@ -1,6 +1,7 @@
 /* probe.c: preprocess/ for Python's ctypes. One thread. Functions give 0, or a negative larder_err and its text. */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "preprocess/pipeline_priv.h"
@@ -74,6 +75,37 @@ void probe_units(uint64_t seed, size_t count, double *out)
         out[i] = random_unit(&rng);
 }
 
+/* With LARDER_PROBE=decoded, pixels are made of the image's decoded form too: once while the form is made, and once of
+ * the form alone. All three must agree, also about what cannot be made. */
+static int prepare_decoded(const void *bytes, size_t len_bytes, struct prepare_output *output, enum bad_reason *why,
+                           struct error *err)
+{
+    size_t made_bytes = pipeline_layout(output->pipeline)->bytes;
+    struct prepare_keep keep = {.most_bytes = SIZE_MAX};
+    struct prepare_source source = {.bytes = bytes, .len_bytes = len_bytes, .keep = &keep};
+    struct prepare_output other = *output;
+    void *form = NULL;
+    int rc = prepare_sample(scratch, bytes, len_bytes, output, 1, why, err);
+    other.dst = malloc(made_bytes + 1);
+    for (int round = 0; round < 2 && !pipeline_needs_encoded(output->pipeline); round++) {
+        enum bad_reason other_why = BAD_NONE;
+        struct error other_err = {0};
+        int other_rc = prepare_image(scratch, &source, &other, 1, &other_why, &other_err);
+        form = form ? form : keep.form;
+        if (other_rc != rc || (rc == 0 && (!form || memcmp(other.dst, output->dst, made_bytes) != 0)) ||
+            (rc != 0 && other_why != *why)) {
+            rc = error_set(err, LARDER_EIO, "of the decoded form, round %d: %d %s", round, other_rc, other_err.text);
+            break;
+        }
+        if (!form)
+            break;
+        source = (struct prepare_source){.bytes = form, .decoded = true};
+    }
+    free(form);
+    free(other.dst);
+    return rc;
+}
+
 int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst, int *reason,
                   char *text)
 {
@@ -84,7 +116,11 @@ int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const u
     struct prepare_output output = {.pipeline = pipeline, .key = {key[0], key[1], key[2]}, .dst = dst};
     enum bad_reason why = BAD_NONE;
     struct error err = {0};
-    rc = prepare_sample(scratch, bytes, len_bytes, &output, 1, &why, &err);
+    const char *mode = getenv("LARDER_PROBE");
+    if (mode && strcmp(mode, "decoded") == 0)
+        rc = prepare_decoded(bytes, len_bytes, &output, &why, &err);
+    else
+        rc = prepare_sample(scratch, bytes, len_bytes, &output, 1, &why, &err);
     *reason = why;
     snprintf(text, ERROR_TEXT_MAX, "%s", err.text);
     pipeline_unref(&pipeline);

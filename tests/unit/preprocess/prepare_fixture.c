@@ -52,6 +52,31 @@ struct made prepare(const struct encoded *encoded, const char *json, uint64_t in
     return made;
 }
 
+void check_decoded(const struct encoded *encoded, const char *json, uint64_t instance, const struct made *made)
+{
+    struct pipeline *pipeline = parse(json);
+    struct prepare_keep keep = {.most_bytes = SIZE_MAX};
+    struct prepare_source source = {.bytes = encoded->data, .len_bytes = encoded->len_bytes, .keep = &keep};
+    uint8_t *pixels = xmalloc(made->bytes);
+    struct prepare_output output = {.pipeline = pipeline, .key = {1, 2, instance}, .dst = pixels};
+    void *form = NULL;
+    for (int round = 0; round < 2; round++) {
+        enum bad_reason reason;
+        struct error err;
+        memset(pixels, 0xa5, made->bytes);
+        if (prepare_image(scratch, &source, &output, 1, &reason, &err))
+            fail_msg("%s, round %d: %s", json, round, err.text);
+        if (memcmp(pixels, made->pixels, made->bytes) != 0)
+            fail_msg("%s instance %d, round %d: the decoded form gives other pixels", json, (int)instance, round);
+        form = form ? form : keep.form;
+        assert_non_null(form);
+        source = (struct prepare_source){.bytes = form, .decoded = true};
+    }
+    free(form);
+    free(pixels);
+    pipeline_unref(&pipeline);
+}
+
 const char *center_crop(uint32_t width, uint32_t height)
 {
     static char json[96];
@@ -80,6 +105,8 @@ void compare_regional(const struct encoded *image, const uint8_t *pixels, uint32
             if (memcmp(a.pixels, b.pixels, a.bytes) != 0)
                 fail_msg("%s: %s instance %d differs between regional and full decode", name, pipelines[i],
                          (int)instance);
+            if (instance < 2)
+                check_decoded(image, pipelines[i], instance, &a);
             free(a.pixels);
             free(b.pixels);
         }

@@ -29,6 +29,8 @@ int prepare_end(void **state);
 struct pipeline *parse(const char *json);
 /* prepare makes one output; the caller frees its pixels. */
 struct made prepare(const struct encoded *encoded, const char *json, uint64_t instance);
+/* Fails unless the decoded form gives what `made` has, while it is made and afterwards. */
+void check_decoded(const struct encoded *encoded, const char *json, uint64_t instance, const struct made *made);
 const char *center_crop(uint32_t width, uint32_t height); /* in a static buffer */
 
 /* What a regional decode and the fused geometry give equals what the same pipeline makes of the whole, decoded

@@ -78,6 +78,7 @@ static const char everything[] = "# a comment\n"
                                  "  arena: 1.5GiB\n"
                                  "  encoded: 100 MB\n"
                                  "  scratch: 70MiB\n"
+                                 "  decoded: never\n"
                                  "  linger: 9\n"
                                  "threads: {workers: 3, loaders: 2}\n"
                                  "debug: {load_delay: 7, memory_root: /tmp/m}\n"
@@ -141,6 +142,7 @@ static void assert_everything(const struct config *config)
     assert_int_equal(config->arena_bytes, 3 * GIB / 2);
     assert_int_equal(config->encoded_bytes, 100000000);
     assert_int_equal(config->scratch_bytes, 70 * CONFIG_MIB);
+    assert_int_equal(config->decoded, CONFIG_DECODED_NEVER);
     assert_int_equal(config->workers, 3);
     assert_int_equal(config->n_roots, 2);
     assert_string_equal(config->roots[1].path, "/more data");
@@ -214,7 +216,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 55);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 56);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }

@@ -15,7 +15,8 @@ static const struct {
     {"memory.arena: 1GiB\n", "f.yaml:1:1: memory.arena: is written in two levels: put `arena:` below `memory:`"},
     {"memory:\n  aren: 1GiB\n", "f.yaml:2:3: memory.aren: no such setting: did you mean memory.arena?"},
     {"memory:\n  workers: 3\n", "f.yaml:2:3: memory.workers: no such setting: did you mean threads.workers?"},
-    {"memory:\n  zzz: 3\n", "f.yaml:2:3: memory.zzz: no such setting: `memory` has arena, encoded, scratch, linger"},
+    {"memory:\n  zzz: 3\n",
+     "f.yaml:2:3: memory.zzz: no such setting: `memory` has arena, encoded, decoded, scratch, linger"},
     {"<<: {}\n", "f.yaml:1:1: <<: no such section: the sections are socket, memory, threads, redirect, limits, log, "
                  "metrics, control, catalog, jobs, cluster, storage, roots and datasets"},
     /* roots */

@@ -19,14 +19,16 @@ static const char expected_json[] =
     "\"uptime_s\":3725.0,\"start_time_s\":1700000000.0,\"time_s\":5000.5,\"rss_bytes\":3221225472,\"cpu_s\":100.25,"
     "\"open_fds\":42,\"max_fds\":null,\"sessions\":3,\"datasets\":1,\"threads\":{\"load\":8,\"prepare\":4},"
     "\"settings\":{\"threads.workers\":4,\"threads.loaders\":8,\"jobs.quota\":0.5,\"storage\":1}},"
-    "\"samples\":{\"loaded\":1500,\"loaded_bytes\":150000000,\"reads\":30,\"decoded\":1300,\"prepared\":1400,"
+    "\"samples\":{\"loaded\":1500,\"loaded_bytes\":150000000,\"reads\":30,\"decoded\":1300,\"from_decoded\":77,"
+    "\"prepared\":1400,"
     "\"delivered\":2800,"
     "\"prepared_per_delivered\":0.5,\"redirected\":{\"prepared\":11,\"encoded\":13},\"delivered_from\":{\"prepared\":"
     "1400,\"encoded\":900,\"read\":500},\"bad\":{\"unreadable\":2,\"not_an_"
     "image\":0,\"corrupt\":1},\"prepare_s\":0.0},"
     "\"memory\":{\"arena\":{\"budget_bytes\":4294967296,\"reserved_bytes\":3221225472,\"used_bytes\":1073741824,"
     "\"pinned_bytes\":536870912,"
-    "\"quota_bytes\":2147483648},\"encoded\":{\"budget_bytes\":1073741824,\"used_bytes\":268435456,\"look_ahead_"
+    "\"quota_bytes\":2147483648},\"encoded\":{\"budget_bytes\":1073741824,\"used_bytes\":268435456,\"decoded_"
+    "bytes\":3000,\"decoded_samples\":2,\"look_ahead_"
     "bytes\":536870912},"
     "\"scratch\":{\"budget_bytes\":536870912,\"used_bytes\":134217728,\"waiting\":1,\"waits\":12},"
     "\"evicted\":{\"prepared\":7,\"encoded\":9},\"history\":{\"budget_bytes\":5000000},\"columns\":{\"used_bytes\":"
@@ -144,6 +146,9 @@ static void test_metrics(void **state)
         "\nlarder_threads{role=\"load\"} 8\nlarder_threads{role=\"prepare\"} 4\n",
         "\nlarder_reads_total 30\n",
         "\n# TYPE larder_samples_decoded_total counter\nlarder_samples_decoded_total 1300\n",
+        "\nlarder_samples_from_decoded_total 77\n",
+        "\nlarder_encoded_decoded_bytes 3000\n",
+        "\nlarder_encoded_decoded_samples 2\n",
         "\n# TYPE larder_samples_prepared_total counter\nlarder_samples_prepared_total 1400\n",
         "\nlarder_bad_samples_total{reason=\"unreadable\"} 2\nlarder_bad_samples_total{reason=\"not_an_image\"} 0\n",
         "\nlarder_delivered_from_total{level=\"prepared\"} 1400\nlarder_delivered_from_total{level=\"encoded\"} 900\n",

@@ -124,6 +124,24 @@ static void test_limits(void **state)
     near((double)(reading.first.decoded + reading.later.decoded), 3 * SAMPLES, 0.03);
 }
 
+/* With memory for all forms, epochs after the first decode nothing, and take the part of the time that a form leaves.
+ * With memory for the files alone, hardly a form is made. */
+static void test_forms(void **state)
+{
+    (void)state;
+    struct plan_case plan = some_case();
+    plan.forms = (struct plan_forms){.ratio = 2.5, .making = 1.5, .of_form = 0.25};
+    struct plan_setting all = enough, files = enough;
+    all.encoded_bytes = 4 * (uint64_t)DATASET_BYTES;
+    files.encoded_bytes = (uint64_t)(1.02 * DATASET_BYTES);
+    struct plan_row row = play(&plan, all), without = play(&plan, files);
+    struct plan_rates later = plan_rates(&plan, &row.later);
+    near((double)(row.first.decoded + row.later.decoded), SAMPLES, 0.03);
+    near((double)(row.first.from_decoded + row.later.from_decoded), 2 * SAMPLES, 0.03);
+    near(later.epoch_s, 0.25 * SAMPLES / 1000.0, 0.1);
+    assert_true(without.first.from_decoded + without.later.from_decoded < SAMPLES / 10);
+}
+
 /* Steps that take much longer than reading hide it. Steps that take half as long leave the other half as a stall. */
 static void test_steps(void **state)
 {
@@ -361,11 +379,22 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_curves),   cmocka_unit_test(test_station),        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_steps),    cmocka_unit_test(test_class),          cmocka_unit_test(test_repeatable),
-        cmocka_unit_test(test_raw),      cmocka_unit_test(test_part),           cmocka_unit_test(test_together),
-        cmocka_unit_test(test_same),     cmocka_unit_test(test_advice_reading), cmocka_unit_test(test_advice_preparing),
-        cmocka_unit_test(test_settings), cmocka_unit_test(test_refused),        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_curves),
+        cmocka_unit_test(test_station),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_class),
+        cmocka_unit_test(test_repeatable),
+        cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_part),
+        cmocka_unit_test(test_together),
+        cmocka_unit_test(test_same),
+        cmocka_unit_test(test_advice_reading),
+        cmocka_unit_test(test_advice_preparing),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,140 @@
+/* encoded_forms.c: decoded forms of samples, in the place of their encoded bytes.
+ *
+ * A form saves the decode at each later preparation, and takes some times the bytes. A preparation that decodes anyway
+ * makes it on the way. Forms take only memory that all wanted samples, as they are read, would leave free: a read costs
+ * more than it brings to decode fewer samples. So while not all of them fit, no form is made, and those that there are
+ * go first when room is needed.
+ *
+ * Nobody knows what a form takes before the image's header was read. So a task is granted a number of bytes, which
+ * count from then on. It makes no form that takes more, but tells what it would take. */
+#include "common/check.h"
+#include "server/engine/demand.h"
+#include "server/engine/encoded.h"
+#include "server/engine/outbox.h"
+
+enum {
+    SHED_FORMS = 64, /* forms that one step drops when they take too much: the caller frees each */
+    FORM_RATIO = 4,  /* bytes of a form for each byte as read, before any was measured */
+    FORM_LEAST = 8192,
+    USES_LEAST = 2 /* Making a form takes up to as long as the first preparation that it serves saves. */
+};
+
+/* A grant is so much more than the mean. */
+static const double GRANT_MORE = 1.5;
+/* Part of the mean ratio that is kept at a measurement. */
+static const double RATIO_KEPT = 0.95;
+/* What is wanted is estimated from the mean of some samples. So this part of it is left free. */
+static const double ESTIMATE_ERROR = 0.02;
+
+bool encoded_is_decoded(const struct encoded_store *store, sample_id id)
+{
+    uint32_t index = encoded_sample(store, id)->encoded;
+    return index != ENGINE_NONE && store->encodeds[index].decoded;
+}
+
+void encoded_forms_measure(struct encoded_store *store, bool fits, double wanted_bytes)
+{
+    struct forms *forms = &store->forms;
+    double left = (double)encoded_sure(store) - wanted_bytes * (1 + ESTIMATE_ERROR);
+    forms->most_bytes = fits && left > 0 ? (uint64_t)left : 0;
+    for (const struct job *job = jobs_first(store->jobs); job; job = jobs_after(store->jobs, job)) {
+        if (job->terms.needs_encoded)
+            forms->most_bytes = 0;
+    }
+    if (!store->env->config.decoded)
+        forms->most_bytes = 0;
+}
+
+/* set_bytes changes what the encoded takes. */
+static void set_bytes(struct encoded_store *store, uint32_t index, uint64_t bytes)
+{
+    struct encoded *encoded = &store->encodeds[index];
+    store->used_bytes += bytes - encoded->bytes;
+    store->forms.extra_bytes += (int64_t)(bytes - encoded->bytes);
+    store->kept_bytes += encoded->kept ? bytes - encoded->bytes : 0;
+    store->pinned_bytes += residency_pins(store->residency, index) > 0 ? bytes - encoded->bytes : 0;
+    encoded->bytes = bytes;
+}
+
+/* all_stay tells whether the arena has room for all instances of a job that may get them again in each epoch. */
+static bool all_stay(const struct encoded_store *store, const struct job *job)
+{
+    uint64_t slot = engine_slot_bytes(&store->env->config, job->terms.slot_bytes);
+    return job->terms.repeatable && job->shape.view_samples <= store->env->config.arena_bytes / slot;
+}
+
+/* pays tells whether enough preparations of the sample are to be expected after this one. */
+static bool pays(const struct encoded_store *store, sample_id id)
+{
+    uint64_t uses = 0;
+    for (const struct job *job = jobs_first(store->jobs); job; job = jobs_after(store->jobs, job)) {
+        uint64_t epochs = job_epochs(job) - (job->progress.began ? job->progress.epoch + (uint64_t)1 : 0);
+        uses += demand_wants_encoded(store->jobs, job->no, id);
+        if (job->state != JOB_FAILED && !all_stay(store, job) && idset_contains(job_drawn(job), id))
+            uses += epochs;
+    }
+    return uses >= USES_LEAST;
+}
+
+uint64_t encoded_form_grant(struct encoded_store *store, uint32_t index)
+{
+    struct encoded *encoded = &store->encodeds[index];
+    const struct forms *forms = &store->forms;
+    if (forms->most_bytes == 0 || encoded->decoded || encoded->granted || encoded->formless)
+        return 0;
+    double ratio = forms->ratio > 0 ? forms->ratio : FORM_RATIO;
+    uint64_t bytes = (uint64_t)((double)encoded->bytes * ratio * GRANT_MORE) + FORM_LEAST;
+    bytes = encoded->form_bytes ? encoded->form_bytes : bytes;
+    if (forms->extra_bytes + (int64_t)bytes > (int64_t)forms->most_bytes ||
+        store->used_bytes + bytes > encoded_most(store) || !pays(store, encoded->id))
+        return 0;
+    encoded->granted = bytes;
+    set_bytes(store, index, encoded->bytes + bytes);
+    return bytes;
+}
+
+/* drop gives a handle back to the caller. */
+static void drop(struct encoded_store *store, void *handle)
+{
+    if (handle)
+        outbox_add(store->outbox, ENGINE_DROP_ENCODED)->drop.encoded = handle;
+}
+
+void encoded_form_made(struct encoded_store *store, uint32_t index, void *form, uint64_t bytes)
+{
+    struct encoded *encoded = &store->encodeds[index];
+    struct forms *forms = &store->forms;
+    uint64_t as_read = encoded_handle_bytes(store, index);
+    CHECK(encoded->granted && !encoded->decoded && (!form || bytes <= encoded->granted));
+    double ratio = (double)bytes / (double)(as_read ? as_read : 1);
+    if (bytes)
+        forms->ratio = forms->ratio > 0 ? forms->ratio * RATIO_KEPT + ratio * (1 - RATIO_KEPT) : ratio;
+    encoded->formless = !form && bytes <= encoded->granted;
+    encoded->form_bytes = bytes;
+    encoded->granted = 0;
+    if (!form || forms->most_bytes == 0 || encoded->readers > 0) {
+        drop(store, form);
+        set_bytes(store, index, as_read);
+        return;
+    }
+    drop(store, encoded->handle);
+    encoded->handle = form;
+    encoded->decoded = true;
+    encoded->read_bytes = as_read;
+    set_bytes(store, index, bytes);
+    forms->count++;
+    forms->bytes += bytes;
+    line_append(&forms->line, LINKS(store->encodeds, in_forms), index);
+    store->env->counts.forms_made++;
+}
+
+void encoded_forms_shed(struct encoded_store *store)
+{
+    const struct forms *forms = &store->forms;
+    for (int dropped = 0; forms->extra_bytes > (int64_t)forms->most_bytes && dropped < SHED_FORMS; dropped++) {
+        uint32_t index = encoded_forms_victim(store);
+        if (index == RESIDENT_NONE)
+            return;
+        encoded_free(store, index, true);
+    }
+}
