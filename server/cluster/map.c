@@ -26,7 +26,7 @@ struct map {
 
 bool map_spreads(uint32_t n_chunks, uint32_t n_nodes)
 {
-    return n_nodes > 1 && n_chunks / MAP_CHUNKS_MIN >= n_nodes;
+    return n_nodes > 1 && n_chunks >= MAP_CHUNKS_MIN;
 }
 
 void map_destroy(struct map *map)
@@ -46,20 +46,6 @@ static void check_desc(const struct map_desc *desc)
     for (uint32_t i = 0; i < desc->n_nodes; i++) {
         CHECK(desc->nodes[i].weight >= 1 && desc->nodes[i].weight <= MAP_WEIGHT_MAX);
         CHECK(i == 0 || memcmp(desc->nodes[i - 1].id, desc->nodes[i].id, MAP_NODE_ID_BYTES) < 0);
-    }
-}
-
-/* How many chunks each node takes at most, rounded up. They are enough for all chunks, since the bound is 100 percent
- * at least. */
-static void limit_loads(const struct map_desc *desc, uint32_t limits[MAP_NODES_MAX])
-{
-    uint64_t weights = 0;
-    for (uint32_t i = 0; i < desc->n_nodes; i++)
-        weights += desc->nodes[i].weight;
-    for (uint32_t i = 0; i < desc->n_nodes; i++) {
-        uint64_t wanted = (uint64_t)desc->bound * desc->n_chunks * desc->nodes[i].weight;
-        uint64_t limit = (wanted + 100 * weights - 1) / (100 * weights);
-        limits[i] = limit < desc->n_chunks ? (uint32_t)limit : desc->n_chunks;
     }
 }
 
@@ -90,6 +76,31 @@ static uint8_t take_best(const uint64_t scores[MAP_NODES_MAX], uint32_t n_nodes,
     if (best != MAP_NODE_NONE)
         *taken |= UINT64_C(1) << best;
     return best;
+}
+
+/* Which nodes are homes of some chunks: all, or as many as have MAP_CHUNKS_MIN each. */
+static uint64_t choose_homes(const struct map_desc *desc)
+{
+    uint64_t scores[MAP_NODES_MAX], homes = 0;
+    uint32_t most = desc->n_chunks / MAP_CHUNKS_MIN;
+    score_nodes(desc, UINT32_MAX, scores);
+    for (uint32_t n = 0; n < desc->n_nodes && (n < most || n == 0); n++)
+        (void)take_best(scores, desc->n_nodes, &homes);
+    return homes;
+}
+
+/* How many chunks each node takes at most, rounded up. They are enough for all chunks, since the bound is 100 percent
+ * at least. */
+static void limit_loads(const struct map_desc *desc, uint32_t limits[MAP_NODES_MAX])
+{
+    uint64_t weights = 0, homes = choose_homes(desc);
+    for (uint32_t i = 0; i < desc->n_nodes; i++)
+        weights += homes >> i & 1 ? desc->nodes[i].weight : 0;
+    for (uint32_t i = 0; i < desc->n_nodes; i++) {
+        uint64_t wanted = (uint64_t)desc->bound * desc->n_chunks * desc->nodes[i].weight;
+        uint64_t limit = (wanted + 100 * weights - 1) / (100 * weights);
+        limits[i] = !(homes >> i & 1) ? 0 : limit < desc->n_chunks ? (uint32_t)limit : desc->n_chunks;
+    }
 }
 
 /* Gives the chunk its home. The runners-up are the next nodes by score, and after the last the full ones that stand

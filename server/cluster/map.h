@@ -4,7 +4,8 @@
  *
  * Rendezvous hashing: each node has a score for each chunk, by hashing both. The best node that is not full is the
  * home. A node is full when it has `bound` percent of its share by weight. So a node that joins or leaves moves little
- * more than its own share.
+ * more than its own share. A dataset with fewer than MAP_CHUNKS_MIN chunks a node has fewer homes: the nodes with the
+ * best scores for the dataset. The others are full from the beginning.
  *
  * A node's shard is the chunks whose home it is. They are numbered densely, in the order of the chunks. */
 #ifndef LARDER_SERVER_CLUSTER_MAP_H
@@ -21,7 +22,7 @@
 #define MAP_WEIGHT_MAX 16
 #define MAP_BOUND 105       /* percent */
 #define MAP_BOUND_MAX 10000 /* percent; as good as none */
-#define MAP_CHUNKS_MIN 4    /* a node: with fewer, the anchor is the home of all chunks, and there is no map */
+#define MAP_CHUNKS_MIN 4    /* a home: with fewer in all, the anchor is the home of all chunks, and there is no map */
 #define MAP_PLACES 3        /* the home and two runners-up */
 #define MAP_NODE_NONE UINT8_MAX
 
@@ -49,7 +50,7 @@ struct map_chunk {
 
 struct map;
 
-/* map_spreads tells whether n_chunks are enough for a map of n_nodes. */
+/* map_spreads tells whether n_chunks have homes among n_nodes. */
 bool map_spreads(uint32_t n_chunks, uint32_t n_nodes);
 
 /* map_create makes a map. Its time is that of one hash for each chunk and unit of weight. The caller destroys *out.

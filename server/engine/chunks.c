@@ -16,6 +16,7 @@
 enum {
     GROUP_MIN = 6, /* In shorter fibers too few samples are found that another job has already had prepared. */
     GROUP_MAX = 256,
+    PARTED = 4,    /* times larger groups for parts of trainings at several nodes; see group_size */
     HELD_PARTS = 8 /* Groups are made anew when what memory holds has changed by more than 1/8. */
 };
 
@@ -58,14 +59,26 @@ static uint32_t stock_meant(uint32_t width)
     return width == 1 ? 1 : (uint32_t)(width * STOCK_DEPTH + 0.5);
 }
 
-/* group_size returns how many chunks share a place: as many as make their fibers' stocks together what memory holds. */
-static uint32_t group_size(const struct chunks *chunks, uint64_t samples, uint32_t width, uint64_t held)
+/* parts_of returns into how many parts trainings divide the chunks. */
+static uint32_t parts_of(const struct chunk_range *range)
+{
+    return range->parts ? range->parts : 1;
+}
+
+/* group_size returns how many chunks share a place: as many as make their fibers' stocks together what memory holds. A
+ * job that wants one in `parts` of the chunks must find its part of them in a group. In a group that is only so much
+ * larger, memory has many of one job's chunks and none of another's, by chance, and who finds none must read. So it is
+ * PARTED times larger still. */
+static uint32_t group_size(const struct chunks *chunks, const struct chunk_range *range, uint64_t samples,
+                           uint64_t held)
 {
     if (chunks->env->config.redirect_group)
         return chunks->env->config.redirect_group;
-    uint64_t total = samples * stock_meant(width) / width;
+    uint64_t total = samples * stock_meant(range->width) / range->width;
     uint64_t size = held ? (total + held - 1) / held : GROUP_MAX; /* a budget below the mean sample holds none */
-    return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
+    size = size < GROUP_MIN ? GROUP_MIN : size;
+    size *= parts_of(range) > 1 ? PARTED * parts_of(range) : 1;
+    return size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
 
 /* stock_size returns the samples of a job's stock in a fiber: the fiber's share of the samples that memory holds. That
@@ -211,6 +224,14 @@ void chunks_hold(struct chunks *chunks, struct chunk_range *range, uint64_t held
     chunks->stale = true;
 }
 
+void chunks_part(struct chunks *chunks, struct chunk_range *range, uint32_t parts)
+{
+    if (parts == parts_of(range) || (parts < range->parts && parts * 2 > range->parts))
+        return;
+    range->parts = parts;
+    chunks->stale = true;
+}
+
 /* add_group adds a group of the chunks that chunks.order has from `first` on, and its fibers. */
 static void add_group(struct chunks *chunks, const struct group *group, uint32_t fibers)
 {
@@ -232,9 +253,10 @@ static uint32_t arrange(struct chunks *chunks, const struct chunk_range *range, 
             chunks->order[first + count++] = range->base + range->order[i];
     }
     uint64_t samples = (uint64_t)count * range->samples, held = kept ? samples : range->held;
-    uint32_t size = group_size(chunks, samples, range->width, held), groups = (count + size - 1) / size;
-    uint32_t first_alike = chunks->n_groups;
+    uint32_t size = group_size(chunks, range, samples, held), groups = (count + size - 1) / size;
+    uint32_t first_alike = chunks->n_groups, stock;
     size = size < count ? size : count;
+    stock = count ? stock_size(range->width, (uint64_t)count * fibers, held, size) : 0;
     for (uint32_t i = 0; i < groups; i++) {
         uint32_t from = (uint32_t)((uint64_t)count * i / groups), to = (uint32_t)((uint64_t)count * (i + 1) / groups);
         add_group(chunks,
@@ -242,7 +264,8 @@ static uint32_t arrange(struct chunks *chunks, const struct chunk_range *range, 
                                   .n_chunks = to - from,
                                   .chunk_samples = range->samples,
                                   .width = range->width,
-                                  .stock_max = stock_size(range->width, (uint64_t)count * fibers, held, size),
+                                  .stock_max = stock,
+                                  .stock_part = (stock + parts_of(range) - 1) / parts_of(range),
                                   .thin = held * size < (uint64_t)count * fibers,
                                   .ample = kept || range->held * 2 >= range->rest || range->width == 1,
                                   .kept = kept,

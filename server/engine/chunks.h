@@ -37,7 +37,8 @@ struct group {
     uint32_t width;       /* slots of a fiber; the last fiber may have fewer */
     uint32_t first_fiber; /* the first of its fibers, which are neighbours */
     uint32_t stock;       /* number of its encodeds in memory or being loaded */
-    uint32_t stock_max;   /* largest stock of a job in a fiber, in samples that the job still wants */
+    uint32_t stock_max;   /* largest stock in a fiber of a job that wants all chunks, in samples that it still wants */
+    uint32_t stock_part;  /* the same of a job that wants one in `parts` of them */
     /* The budget does not hold one sample for each fiber, so no sample makes room for another. */
     bool thin;
     bool ample;                    /* Memory holds so much of it that a read may bring all of a chunk, as at w = 1. */
@@ -62,8 +63,10 @@ struct chunk_range {
     uint32_t *order;     /* its chunks in their own order, as number − base; the range owns the array */
     uint32_t n_kept;     /* number of kept chunks */
     uint64_t rest, held; /* totals of chunks that are not kept: samples in views, and samples that memory can hold */
-    uint64_t used;       /* the value of chunks.uses when a job last came with it */
-    uint64_t wants;      /* number of its samples in jobs' views; valid while ranges are compared */
+    /* A job of a training at several nodes wants one in so many of the chunks; 0 and 1: all jobs want all. */
+    uint32_t parts;
+    uint64_t used;  /* the value of chunks.uses when a job last came with it */
+    uint64_t wants; /* number of its samples in jobs' views; valid while ranges are compared */
 };
 
 /* All chunks, groups and fibers, and which samples are in them. Owner: chunks.c. */
@@ -98,8 +101,10 @@ int chunks_put(struct chunks *chunks, const struct chunk_range *range, sample_id
 /* chunks_leave frees what the range's chunks have. No sample may be in them. The groups must be made anew. */
 void chunks_leave(struct chunks *chunks, struct chunk_range *range);
 /* chunks_hold sets how many samples of the range's chunks that are not kept memory holds. It changes nothing if the
- * groups would hardly change. */
+ * groups would hardly change. chunks_part sets into how many parts trainings divide the range's chunks. It keeps a
+ * larger number until half as many are enough: parts come and go one by one. */
 void chunks_hold(struct chunks *chunks, struct chunk_range *range, uint64_t held);
+void chunks_part(struct chunks *chunks, struct chunk_range *range, uint32_t parts);
 /* chunks_arrange makes all groups and fibers anew, as chunk.kept and the ranges say. All fibers are empty then: what
  * memory has must enter its fiber again. */
 void chunks_arrange(struct chunks *chunks);

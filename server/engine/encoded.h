@@ -15,10 +15,12 @@
 #include "server/engine/prepared.h"
 #include "server/engine/sources.h"
 
-#define ENGINE_TAKERS_MAX 64 /* jobs that a read takes into account */
+#define ENGINE_TAKERS_MAX JOBS_MAX /* jobs that a read takes into account */
 #define ENGINE_COMPARE_MAX 8 /* Chunks that are compared before one is read; the comparison starts at a random one. */
-/* Chunks that are looked at to find these: some bring nothing, or too little. This bounds the work. */
+/* Chunks that are looked at to find these: some bring nothing, or too little. For each a read ahead looks at all
+ * takers; if these are more than ENGINE_LOOK_TAKERS, it looks at so many fewer chunks. This bounds the work. */
 #define ENGINE_LOOK_MAX 64
+#define ENGINE_LOOK_TAKERS 64
 /* Victims that one search settles, or whose next use it works out again, before one is taken as it is. */
 #define SETTLE_VICTIMS 64
 #define KEPT_WANT JOBS_MAX /* added to the want of a kept encoded, so that it is evicted after all others */
@@ -64,8 +66,9 @@ struct shortage {
     /* How many samples each stock still has room for, by fiber of the group, then by taker. The shortage owns the
      * array. */
     uint32_t *left;
-    uint32_t most[ENGINE_TAKERS_MAX]; /* most samples that a read of one chunk may bring each taker */
-    bool whole[ENGINE_TAKERS_MAX];    /* eviction may fill a whole stock of the taker's; see encoded_measure_whole */
+    uint32_t most[ENGINE_TAKERS_MAX];  /* most samples that a read of one chunk may bring each taker */
+    uint32_t stock[ENGINE_TAKERS_MAX]; /* largest stock of each taker in a fiber */
+    bool whole[ENGINE_TAKERS_MAX];     /* eviction may fill a whole stock of the taker's; see encoded_measure_whole */
     size_t cap;
     /* Mean number of samples of a view in a chunk of this dataset, for the taker with the highest mean. */
     double chunk_samples;
@@ -339,9 +342,9 @@ void encoded_measure_whole(struct encoded_store *store, const struct chunk *chun
 struct fill encoded_fill(const struct encoded_store *store, const struct chunk *chunk);
 /* encoded_count_wants returns how many takers need the sample. */
 uint32_t encoded_count_wants(const struct encoded_store *store, sample_id id);
-/* encoded_lacks tells whether some taker that may still get something of this read needs the sample and has fewer than
- * `max` samples in the stock of its fiber. */
-bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
+/* encoded_lacks tells whether some taker that may still get something of this read needs the sample, and its stock of
+ * the fiber has room. */
+bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id);
 /* encoded_count_brought counts the sample, which a read brings, against what the read may bring each taker. */
 void encoded_count_brought(const struct encoded_store *store, struct shortage *room, sample_id id);
 /* encoded_may_evict tells whether the sample may replace the next victim of eviction. It is called after

@@ -140,15 +140,51 @@ static uint32_t count_alike(const struct encoded_store *store, const struct job 
     return count;
 }
 
+/* is_first_of_family tells whether no known job of the job's family has a lower number. */
+static bool is_first_of_family(const struct encoded_store *store, const struct job *job)
+{
+    FAMILY_EACH(store->jobs, job, member)
+    {
+        const struct job *other = job_at(store->jobs, member);
+        if (member < job->no && known_from(store, other) == other)
+            return false;
+    }
+    return true;
+}
+
+/* count_family adds one want of all samples in chunks of the family's dataset. Each member wants some of the chunks,
+ * and others in its next epoch, when members of the epoch before are still there. If they counted each for itself,
+ * other chunks would stay with each member that comes or goes. */
+static void count_family(const struct encoded_store *store, const struct job *job, struct claim *claims)
+{
+    for (uint32_t i = 0; i < job->shape.chunk_count && job->shape.chunk_base + i < store->chunks->n_chunks; i++)
+        claims[job->shape.chunk_base + i].wants += claims[job->shape.chunk_base + i].samples;
+}
+
+/* parts_of returns into how many parts trainings divide the range's chunks: the members of the largest family. */
+static uint32_t parts_of(const struct encoded_store *store, const struct chunk_range *range)
+{
+    uint32_t most = 1;
+    for (const struct job *job = first_known(store); job; job = after_known(store, job)) {
+        uint32_t members = 0;
+        FAMILY_EACH(store->jobs, job, member)
+        members++;
+        most = job->shape.chunk_base == range->base && members > most ? members : most;
+    }
+    return most;
+}
+
 /* make_claims fills in the claims, by chunk. It fails with LARDER_ENOMEM. */
 static int make_claims(struct encoded_store *store, const struct wanted *wanted, struct claim *claims)
 {
     const struct chunks *chunks = store->chunks;
     int code = count_in_chunks(store, wanted->all, 0, claims);
     for (const struct job *job = first_known(store); !code && job; job = after_known(store, job)) {
-        uint32_t alike = count_alike(store, job);
+        uint32_t alike = family_is_known(job) ? 0 : count_alike(store, job);
         if (alike)
             code = count_in_chunks(store, job_drawn(job), alike, claims);
+        if (family_is_known(job) && is_first_of_family(store, job))
+            count_family(store, job, claims);
     }
     for (size_t i = 0; i < chunks->n_ranges; i++) {
         const struct chunk_range *range = &chunks->ranges[i];
@@ -340,8 +376,10 @@ void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
     struct idset *before = store->kept;
     store->kept = NULL;
     store->kept_most = 0;
-    for (size_t i = 0; i < store->chunks->n_ranges; i++)
+    for (size_t i = 0; i < store->chunks->n_ranges; i++) {
+        chunks_part(store->chunks, &store->chunks->ranges[i], parts_of(store, &store->chunks->ranges[i]));
         store->chunks->ranges[i].rest = 0;
+    }
     int code = add_views(store, &wanted);
     bool fits = wanted.bytes <= (double)encoded_sure_alone(store), known = !code && !fits && all_orders_known(store);
     if (!known) /* gives back what orders took, before room is counted */

@@ -101,10 +101,13 @@ const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct
     double least = store->shortage.chunk_samples * between(AHEAD_LEAST, READ_PART_APART, store->shortage.apart);
     double room = encoded_room(store, group->kept, between(AHEAD_SHARE, AHEAD_SHARE_APART, store->shortage.apart));
     struct fill most = encoded_most_fill(store, group);
+    uint32_t n_takers = store->shortage.n_takers, looks = ENGINE_LOOK_MAX;
+    if (n_takers > ENGINE_LOOK_TAKERS)
+        looks = looks * ENGINE_LOOK_TAKERS / n_takers;
     if (most.samples < least || least * (double)mean > room)
         return NULL;
-    for (uint32_t i = 0;
-         i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX && best_wants < most.wants; i++) {
+    for (uint32_t i = 0; i < group->n_chunks && i < looks && compared < ENGINE_COMPARE_MAX && best_wants < most.wants;
+         i++) {
         const struct chunk *chunk = chunks_at(store->chunks, group, (from + i) % group->n_chunks);
         struct fill fill = encoded_fill(store, chunk);
         if (fill.samples == 0 || fill.samples < least || (double)(fill.samples * mean) > room)

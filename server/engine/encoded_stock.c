@@ -23,11 +23,14 @@ bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample
 /* stock_of returns the job's stock in the fiber. Samples that were read in the dataset's order do not count. */
 static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32_t fiber)
 {
-    const struct sampler *sampler = store->env->sampler;
     uint32_t stock = 0;
     for (uint32_t index = store->chunks->fibers[fiber].encoded.head; index != ENGINE_NONE;
-         index = store->encodeds[index].in_fiber.next)
-        stock += !store->encodeds[index].in_order && sampler_wants(sampler, job, store->encodeds[index].id);
+         index = store->encodeds[index].in_fiber.next) {
+        const struct encoded *encoded = &store->encodeds[index];
+        bool settled = encoded->settled == store->changes->end; /* then `wanted` tells, which is faster */
+        stock += !encoded->in_order &&
+                 (settled ? jobset_has(&encoded->wanted, job) : sampler_wants(store->env->sampler, job, encoded->id));
+    }
     return stock;
 }
 
@@ -79,15 +82,17 @@ static void measure_parts(const struct encoded_store *store, const struct group 
 void encoded_measure_shortage(struct encoded_store *store, const struct group *group)
 {
     struct shortage *room = &store->shortage;
-    uint32_t width = group->width, max = group->stock_max;
+    uint32_t width = group->width;
     bool stocked[ENGINE_TAKERS_MAX] = {false};
     room->n_takers = demand_takers(store->jobs, room->takers, ENGINE_TAKERS_MAX);
     room->n_fibers = (group->chunk_samples + width - 1) / width;
     room->left = xgrow(room->left, sizeof *room->left, &room->cap, (size_t)room->n_fibers * room->n_takers);
+    for (uint32_t i = 0; i < room->n_takers; i++)
+        room->stock[i] = family_is_known(job_at(store->jobs, room->takers[i])) ? group->stock_part : group->stock_max;
     for (uint32_t fiber = 0; fiber < room->n_fibers; fiber++) {
         for (uint32_t i = 0; i < room->n_takers; i++) {
             uint32_t stock = stock_of(store, room->takers[i], group->first_fiber + fiber);
-            room->left[fiber * room->n_takers + i] = stock < max ? max - stock : 0;
+            room->left[fiber * room->n_takers + i] = stock < room->stock[i] ? room->stock[i] - stock : 0;
             stocked[i] = stocked[i] || stock > 0;
         }
     }
@@ -176,13 +181,13 @@ uint32_t encoded_count_wants(const struct encoded_store *store, sample_id id)
     return wants;
 }
 
-/* lacks tells whether a taker lacks the sample whose stocks may have `share` samples, or `max` if they may be whole. */
-static bool lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t share,
-                  uint32_t max)
+/* lacks tells whether a taker lacks the sample. Stocks may have `share` samples here, and no more than whole ones;
+ * those of `room->whole` may be whole. */
+static bool lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t share)
 {
     for (uint32_t i = 0; i < room->n_takers; i++) {
         uint32_t job = room->takers[i], fiber = chunks_fiber_no(store->chunks, id);
-        uint32_t most = room->whole[i] ? max : share;
+        uint32_t most = room->whole[i] || share > room->stock[i] ? room->stock[i] : share;
         if (room->most[i] && encoded_needs_bytes(store, job, id) &&
             (store->chunks->fibers[fiber].n_encoded < most || stock_of(store, job, fiber) < most))
             return true;
@@ -190,9 +195,9 @@ static bool lacks(const struct encoded_store *store, const struct shortage *room
     return false;
 }
 
-bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max)
+bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id)
 {
-    return lacks(store, room, id, max, max);
+    return lacks(store, room, id, UINT32_MAX);
 }
 
 void encoded_count_brought(const struct encoded_store *store, struct shortage *room, sample_id id)
@@ -209,7 +214,7 @@ bool encoded_may_evict(struct encoded_store *store, const struct shortage *room,
     uint32_t victim = encoded_victim(store);
     uint32_t most = encoded_keeps(store, id) ? KEPT_WANT - 1 : demand_count_encoded(store->jobs, id, &wanted);
     return victim != RESIDENT_NONE && residency_want(store->residency, victim) <= most &&
-           lacks(store, room, id, even_share(room, max), max);
+           lacks(store, room, id, even_share(room, max));
 }
 
 /* A read brings at most all that there is room for. */

@@ -1,7 +1,8 @@
 /* family.h: families of jobs: the parts of one training whose ranks are at several nodes. The node that is a chunk's
  * home has one job for each other node's part, and one for its own. No two members want the same sample in an epoch,
  * but in another epoch a sample may be another member's. So what one of them had counts as had by all. Each has stocks
- * of its own: what memory has of a chunk that was dealt to one member serves no other.
+ * of its own: what memory has of a chunk that was dealt to one member serves no other. Groups are larger for it
+ * (chunks.c), so that each finds some of its chunks in memory.
  *
  * Invariant: the members form a ring, by job.kin.next. In `had` of an instance all of them have one bit, job.kin.had.
  * It is the number of the member that came first, which no other job gets while a member is there. A job of a pipeline

@@ -40,7 +40,7 @@ static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk
             sample_id id = chunk->members[slots[i]];
             if (id == SAMPLE_NONE || encoded_sample(tasks->encoded, id)->encoded != ENGINE_NONE)
                 continue;
-            if (stocked ? !encoded_lacks(tasks->encoded, room, id, max) : !is_waited_for(tasks, id))
+            if (stocked ? !encoded_lacks(tasks->encoded, room, id) : !is_waited_for(tasks, id))
                 continue;
             uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
             if (bytes == ENGINE_NOT_THERE || bytes > tasks->env->config.encoded_bytes)
