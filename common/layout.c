@@ -9,7 +9,8 @@ static const char *const kind_names[] = {
 static const char *const dtype_names[] = {
     [PIXEL_UINT8] = "uint8",   [PIXEL_FLOAT16] = "float16", [PIXEL_FLOAT32] = "float32", [PIXEL_INT16] = "int16",
     [PIXEL_UINT16] = "uint16", [PIXEL_INT32] = "int32",     [PIXEL_INT64] = "int64",     [PIXEL_FLOAT64] = "float64"};
-static const uint32_t kind_ranks[] = {[FIELD_IMAGE_HWC] = 3, [FIELD_IMAGE_CHW] = 3, [FIELD_ARRAY] = 0, [FIELD_MASK] = 2};
+static const uint32_t kind_ranks[] = {
+    [FIELD_IMAGE_HWC] = 3, [FIELD_IMAGE_CHW] = 3, [FIELD_ARRAY] = 0, [FIELD_MASK] = 2}; /* 0: any */
 
 #define KINDS (sizeof kind_names / sizeof *kind_names)
 #define DTYPES (sizeof dtype_names / sizeof *dtype_names)

@@ -46,6 +46,11 @@ struct image_shape {
     enum pixel_layout layout;
 };
 
+static inline bool field_is_image(const struct sample_field *field)
+{
+    return field->kind == FIELD_IMAGE_HWC || field->kind == FIELD_IMAGE_CHW;
+}
+
 /* pixel_dtype_bytes returns the size of one number; 0 for a dtype that is unknown. */
 uint32_t pixel_dtype_bytes(enum pixel_dtype dtype);
 

@@ -117,8 +117,8 @@ static int check_registered(const struct wire_registered *m, uint16_t version, s
         return error_set(err, LARDER_EINVAL, "version %u knows samples of one image alone, and these have %u fields",
                          version, m->layout.n);
     for (uint32_t i = 0; version < 11 && i < m->layout.n; i++) {
-        if (m->layout.fields[i].kind == FIELD_MASK)
-            return error_set(err, LARDER_EINVAL, "version %u knows no masks: field %s", version,
+        if (!field_is_image(&m->layout.fields[i]))
+            return error_set(err, LARDER_EINVAL, "version %u knows images alone: field %s", version,
                              m->layout.fields[i].name);
     }
     return check_text(err, "name", &m->name, WIRE_NAME_MAX);

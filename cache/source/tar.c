@@ -147,11 +147,8 @@ static void complete(struct source *source)
 static int index_tar(const struct source_wish *wish, struct source *source, struct error *err)
 {
     struct index *index = &source->index;
-    struct tar_walk walk = {.interrupt = wish->interrupt,
-                            .text = wish->text,
-                            .part = wish->part,
-                            .files = wish->files,
-                            .root_fd = -1};
+    struct tar_walk walk = {
+        .interrupt = wish->interrupt, .text = wish->text, .part = wish->part, .files = wish->files, .root_fd = -1};
     struct stat st;
     size_t len;
     struct shown shown;

@@ -53,12 +53,13 @@ struct op_plan {
 enum op_flags {
     OP_RANDOM = 1,   /* the plan draws random numbers */
     OP_IN_PLACE = 2, /* apply changes `in` and does not use out */
-    OP_SOUND = 8,    /* works on sounds, and on nothing else */
-    OP_ARRAY = 16,   /* stands alone: samples are arrays already */
     OP_FLOAT = 4,    /* may also stand after to_dtype has made the pixels floating point; then level and change run */
     /* What becomes of the other parts of a sample. An operator without apply moves masks as it moves pixels. */
     OP_COLORS = 8, /* changes no pixel's place: masks stay as they are */
     OP_MASKS = 16, /* apply moves pixels and mixes none, by its arguments: so it may move a mask's */
+    /* Of samples that are no images. */
+    OP_SOUND = 32, /* works on sounds, and on nothing else */
+    OP_ARRAY = 64, /* stands alone: samples are arrays already */
 };
 
 struct op_kind {

@@ -239,11 +239,12 @@ int session_send_error(struct session *session, uint64_t client, uint32_t seq, i
     return rc ? rc : post(session, client, &msg, message);
 }
 
-static bool has_mask(const struct sample_layout *layout)
+/* Whether a field is a mask, a sound or an array. */
+static bool has_others(const struct sample_layout *layout)
 {
     bool has = false;
     for (uint32_t i = 0; i < layout->n; i++)
-        has = has || layout->fields[i].kind == FIELD_MASK;
+        has = has || !field_is_image(&layout->fields[i]);
     return has;
 }
 
@@ -254,10 +255,10 @@ static int refusal(const struct wire_message *msg, uint16_t version, int rc, con
                                 : "the daemon could not put its answer into a message";
     if (msg->type != WIRE_REGISTERED)
         return rc;
-    if (version < 11 && has_mask(&msg->registered.layout)) {
+    if (version < 11 && has_others(&msg->registered.layout)) {
         *text =
-            "samples of this pipeline have masks, which clients of this release do not know: install the release of "
-            "larder that the daemon is of, or leave the masks out";
+            "samples of this pipeline are no images alone, and clients of this release know nothing else: install the "
+            "release of larder that the daemon is of, or leave masks, sounds and arrays out";
         return LARDER_EVERSION;
     }
     if (version >= 8 || msg->registered.layout.n < 2)

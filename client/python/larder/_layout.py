@@ -47,7 +47,7 @@ class Layout(tuple):
 
     @property
     def is_views(self):
-        """Whether samples are several fields, or one view. Without them the only field is called image, sound or array."""
+        """Whether samples are several fields, or one view. Else the only field is called image, sound or array."""
         return len(self) > 1 or (len(self) > 0 and self[0].name not in ALONE)
 
 

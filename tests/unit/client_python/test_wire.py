@@ -123,7 +123,7 @@ class Wire(Case):
         long = b"a" * 23
         found = _wire.decode(registered(1, fake.field(long, 0, 0, (1, 1, 1))))[2].layout
         self.assertEqual(found[0].name, long.decode())
-        found = _wire.decode(registered(48, fake.field(b"mask", 2, 4, (2, 3))))[2].layout
+        found = _wire.decode(registered(48, fake.field(b"mask", _layout.MASK, 6, (2, 3))))[2].layout
         self.assertEqual(str(found), "mask int64 HW of 2x3")
 
     def test_layouts_that_cannot_be(self):
@@ -142,8 +142,8 @@ class Wire(Case):
                 ("with 5 dims", 1, fake.field(b"a", 0, 0, one, rank=5)),
                 ("with 3 dims", 1, fake.field(b"a", 0, 0, (1, 1, 1, 1), rank=3)),
                 ("with 3 dims", 1, fake.field(b"a", 0, 0, (1, 0, 1))),
-                ("an array with 0 dims", 2, fake.field(b"a", 2, 3, ())),
-                ("an array with 5 dims", 2, fake.field(b"a", 2, 3, one, rank=5)),
+                ("with 0 dims", 2, fake.field(b"a", 2, 3, ())),
+                ("with 5 dims", 2, fake.field(b"a", 2, 3, one, rank=5)),
                 ("end at byte 6", 5, image), ("end at byte 6", 7, image),
                 ("begins at byte 5", 8, image, fake.field(b"b", 0, 0, one, 5)),
                 ("begins at byte 7", 9, image, fake.field(b"b", 0, 1, one, 7)),

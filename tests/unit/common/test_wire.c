@@ -477,23 +477,25 @@ static void registered_has_known_bytes(void **state)
     }
 }
 
-/* Masks are sent to no client of a version that does not know them. */
-static void masks_need_version_11(void **state)
+/* Masks and arrays are sent to no client of a version that does not know them. */
+static void others_need_version_11(void **state)
 {
     (void)state;
-    struct sample_layout layout = {
-        .n = 1, .fields = {{.name = "mask", .kind = FIELD_MASK, .rank = 2, .dims = {3, 5}}}, .bytes = 15};
     for (uint16_t version = 8; version <= WIRE_VERSION; version++) {
-        struct wire_message out, msg = registered(version, layout);
-        struct error err;
-        uint8_t bytes[256];
-        size_t len;
-        int rc = wire_encode(&msg, bytes, sizeof bytes, &len);
-        assert_int_equal(rc, version < 11 ? LARDER_EINVAL : 0);
-        if (rc)
-            continue;
-        assert_int_equal(wire_decode(bytes, len, &out, &err), 0);
-        assert_true(sample_layout_same(&out.registered.layout, &layout));
+        for (enum field_kind kind = FIELD_ARRAY; kind <= FIELD_MASK; kind++) {
+            struct sample_layout layout = {
+                .n = 1, .fields = {{.name = "other", .kind = kind, .rank = 2, .dims = {3, 5}}}, .bytes = 15};
+            struct wire_message out, msg = registered(version, layout);
+            struct error err;
+            uint8_t bytes[256];
+            size_t len;
+            int rc = wire_encode(&msg, bytes, sizeof bytes, &len);
+            assert_int_equal(rc, version < 11 ? LARDER_EINVAL : 0);
+            if (rc)
+                continue;
+            assert_int_equal(wire_decode(bytes, len, &out, &err), 0);
+            assert_true(sample_layout_same(&out.registered.layout, &layout));
+        }
     }
 }
 
@@ -537,7 +539,7 @@ static void refuses_foreign_layouts(void **state)
     assert_spoilt(8, true, fields, UINT32_MAX, "do not fit its fields");
     assert_spoilt(8, true, first, 0x20202020, "field 0 has no name");
     assert_spoilt(8, true, first + 20, 1, "field 0 has no name");
-    assert_spoilt(8, true, numbers, 3, "of kind 3, which is unknown");
+    assert_spoilt(8, true, numbers, 4, "of kind 4, which is unknown");
     assert_spoilt(8, true, numbers + 4, 3, "dtype 3, which is unknown");
     assert_spoilt(8, true, numbers + 8, 4, "an image with 4 dims");
     assert_spoilt(8, true, numbers + 12, UINT32_MAX, "beyond 4 GiB");
@@ -632,7 +634,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goes_round),
         cmocka_unit_test(has_known_bytes),
-        cmocka_unit_test(masks_need_version_11),
+        cmocka_unit_test(others_need_version_11),
         cmocka_unit_test(registered_has_known_bytes),
         cmocka_unit_test(refuses_foreign_layouts),
         cmocka_unit_test(refuses_other_lengths),
