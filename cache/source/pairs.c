@@ -76,6 +76,20 @@ static int check_pattern(const char *pattern, struct error *err)
     return 0;
 }
 
+static int check_patterns(const char *patterns, struct error *err)
+{
+    int code = 0;
+    for (const char *at = patterns; !code; at += strcspn(at, ";") + 1) {
+        size_t len = strcspn(at, ";");
+        char *pattern = strndup(at, len);
+        code = pattern ? check_pattern(pattern, err) : error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
+        free(pattern);
+        if (!at[len])
+            break;
+    }
+    return code;
+}
+
 /* ── files ── */
 
 static void fits_free(struct fits *fits)
@@ -114,15 +128,38 @@ static int add_fit(struct fits *fits, const char *patterns, const char *path)
     return 0;
 }
 
-/* Adds what fits one pattern. */
+/* Writes a text of which no sign but, if `stars`, the star has a meaning to glob. Returns where it ends; NULL: there
+ * is no room. */
+static char *write_plain(const char *text, bool stars, char *to, const char *end)
+{
+    for (; *text && to; text++) {
+        bool escaped = strchr(stars ? "\\" : "\\*?[", *text);
+        if (end - to < 3) {
+            to = NULL;
+        } else {
+            if (escaped)
+                *to++ = '\\';
+            *to++ = *text;
+        }
+    }
+    if (to)
+        *to = 0;
+    return to;
+}
+
+/* Adds what fits one pattern. The folder's own name is none. */
 static int find_one(const char *root, const char *patterns, const char *pattern, struct fits *fits)
 {
-    char whole[PATH_MAX];
+    char whole[PATH_MAX * 2];
+    const char *const whole_end = whole + sizeof whole;
     glob_t found;
     size_t root_len = strlen(root) + (root[1] != 0);
-    if (snprintf(whole, sizeof whole, "%s/%s", root[1] ? root : "", pattern) >= PATH_MAX)
+    char *end = write_plain(root[1] ? root : "", false, whole, whole_end);
+    end = end ? write_plain("/", true, end, whole_end) : NULL;
+    end = end ? write_plain(pattern, true, end, whole_end) : NULL;
+    if (!end || root_len + strlen(pattern) >= PATH_MAX)
         return LARDER_ELIMIT;
-    int failed = glob(whole, GLOB_NOSORT | GLOB_NOESCAPE, NULL, &found);
+    int failed = glob(whole, GLOB_NOSORT, NULL, &found);
     if (failed)
         return failed == GLOB_NOMATCH ? 0 : LARDER_ENOMEM;
     int code = 0;
@@ -232,7 +269,7 @@ static int index_pairs(const struct source_wish *wish, struct source *source, st
 {
     struct paired *paired = (struct paired *)source;
     struct fits fits = {0};
-    int code = check_pattern(wish->part, err);
+    int code = check_patterns(wish->part, err);
     if (code)
         return code;
     source->index.text = strdup(wish->text);

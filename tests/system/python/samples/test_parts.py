@@ -95,6 +95,13 @@ class Parts(Case):
                 for image, index in zip(images, indices.tolist()):
                     np.testing.assert_array_equal(made[index][0], image)
 
+    def test_a_folder_with_signs(self):
+        """What stands for something in a pattern stands for itself in the folder's name."""
+        root, self.root = self.root, os.path.join(self.folder, "seg [v2]*? \\ a")
+        os.rename(root, self.root)
+        os.mkdir(os.path.join(self.folder, "seg v"))
+        self.check_all(self.epoch(self.daemon())[0])
+
     def test_one_draw(self):
         """What is drawn for the image is drawn for its mask, and each sample has draws of its own: where both have the
         same numbers, both are equal after random crops and flips."""
@@ -159,6 +166,8 @@ class Parts(Case):
                              ({"mask": PARTS["mask"], "image": PARTS["image"]}, "p007 has the part image and no mask"),
                              ({"image": "images/*.gif"}, "no file fits images/*.gif"),
                              ({"image": "../*.jpg"}, "no pattern of files below the folder"),
+                             ({"image": "images/*.jpg;../*.jpg"}, "no pattern of files below the folder"),
+                             ({"image": "images/*.jpg;images/p001.jpg"}, "no pattern of files below the folder"),
                              ({"image": "images/*0.jpg;images/*00.jpg"}, "both fit")):
             with self.subTest(words=words), self.assertRaises(larder.LarderError) as caught:
                 self.parts(daemon, parts=parts)
