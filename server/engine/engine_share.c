@@ -12,7 +12,7 @@ static void count_queue(const struct engine *engine, const struct job_queue *que
         bool expected = plan_expects(&engine->plan, &entries[at]);
         out->placed += expected && entries[at].state != ENTRY_UNPLACED;
         out->unplaced += expected && entries[at].state == ENTRY_UNPLACED;
-        out->pinned += !expected && !entries[at].repeat;
+        out->pinned += !expected && !entry_is_repeat(&entries[at]);
     }
     for (uint64_t at = queue->reserve.at; at < queue->reserve.end; at++) {
         const struct allotted *sample = &queue->reserve.samples[at];

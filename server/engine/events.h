@@ -283,8 +283,9 @@ struct engine_job_desc {
     enum engine_inherits inherits;
     uint32_t predecessor;
     /* Jobs of one family, dataset, pipeline and variant are parts of one training, whose ranks are at several nodes. No
-     * two of them want the same sample in an epoch. What one had counts as had by all, and one that comes
-     * inherits nothing else. 0: none. */
+     * two of them want the same sample in an epoch. What one had counts as had by all. One that comes when others are
+     * there inherits nothing else. One that comes alone inherits all, unless its pipeline draws nothing at random:
+     * others of its family may have been there before. 0: none. */
     uint64_t family;
     double weight; /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; 0 is 1 */
     bool ordered;  /* batches keep the planned order */

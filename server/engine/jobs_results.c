@@ -39,7 +39,7 @@ static void skip(struct engine *engine, const struct result *result)
     struct entry *entry = &engine->queues.entries[result->entry];
     struct job *job = job_at(&engine->jobs, entry->job);
     struct job_queue *queue = queue_of(&engine->queues, entry);
-    if (entry->repeat && queue_repeat_lost(queue)) {
+    if (entry_is_repeat(entry) && queue_repeat_lost(queue)) {
         fail_job(engine, result, LARDER_ESAMPLE,
                  "this sample and all others that were to fill a rank's share up are bad: check the dataset");
         return;
@@ -129,7 +129,7 @@ static void judge(struct engine *engine, const struct result *result)
 {
     struct entry *entry = &engine->queues.entries[result->entry];
     struct job *job = job_at(&engine->jobs, entry->job);
-    bool own = !entry->repeat && !entry->substitute;
+    bool own = !entry_is_repeat(entry) && !entry->substitute;
     bool counted = own && !idset_contains(job->progress.bad, entry->id);
     job->tallies.bad_samples++;
     if (counted)

@@ -11,8 +11,8 @@
 #include "server/engine/residents.h"
 #include "server/engine/tasks.h"
 
-/* Why an entry has its sample: it was drawn, it came from the reserve, or it is a repeat. */
-enum source { DRAWN, RESERVED, REPEAT };
+/* Why an entry has its sample: it was drawn now, as are repeats, or it came from the reserve. */
+enum source { DRAWN, RESERVED };
 
 /* The most samples drawn in one step. If queues are empty, because jobs come or an epoch begins, drawing all at once
  * would take too long for those that wait for the step's end. */
@@ -162,7 +162,6 @@ static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *
                                                   .place_in_line = queue->line.numbered,
                                                   .due_in_line = (int64_t)queue->line.numbered,
                                                   .planned_ns = plan->env->now_ns,
-                                                  .repeat = source == REPEAT,
                                                   .reserved = source == RESERVED};
     queue->line.numbered++;
     queue_append(plan->queues, index);
@@ -185,7 +184,7 @@ static void plan_reserved(struct plan *plan, uint32_t job_index)
             } else if (job_left(plan->env, job) == 0 &&
                        !(queue_lost_many(queue) && queue->line.queued > queue->line.ready)) {
                 struct allotted repeat = {.id = choose_repeat(plan, job, queue), .turn = SAMPLE_NONE};
-                plan_entry(plan, job_index, queue, repeat, REPEAT);
+                plan_entry(plan, job_index, queue, repeat, DRAWN);
                 queue->epoch.repeats++;
                 job->progress.repeats++;
             } else {

@@ -38,26 +38,20 @@ static int find_gone(const struct job *job, struct idset **out)
     return code;
 }
 
-/* see_homes takes note of which samples of the view have homes elsewhere; *changed tells whether that differs from
- * before. */
-static int see_homes(struct job *job, const struct idset *there, bool *changed)
+/* see_here takes note of which samples of the view have no homes elsewhere; the set becomes the job's. It tells whether
+ * that differs from before. */
+static bool see_here(struct job *job, struct idset *here)
 {
-    struct idset *here = NULL;
-    int code = idset_difference(job->terms.view, there, &here);
-    *changed = !code && (!job->progress.here || !idset_equal(job->progress.here, here));
-    if (*changed) {
-        idset_destroy(job->progress.here);
-        job->progress.here = here;
-    } else {
-        idset_destroy(here);
-    }
-    return code;
+    bool changed = !job->progress.here || !idset_equal(job->progress.here, here);
+    idset_destroy(job->progress.here);
+    job->progress.here = here;
+    return changed;
 }
 
 int plan_elsewhere_begin(struct plan *plan, struct job *job, bool *changed)
 {
     const struct engine_homes *homes = &job->terms.homes;
-    struct idset *gone = NULL, *there = NULL;
+    struct idset *gone = NULL, *there = NULL, *here = NULL;
     *changed = false;
     if (!homes->elsewhere)
         return 0;
@@ -72,7 +66,9 @@ int plan_elsewhere_begin(struct plan *plan, struct job *job, bool *changed)
     if (!code)
         code = begin_both(plan, job);
     if (!code)
-        code = see_homes(job, there, changed);
+        code = idset_difference(job->terms.view, there, &here);
+    if (!code)
+        *changed = see_here(job, here);
     idset_destroy(gone);
     idset_destroy(there);
     return code;
@@ -295,6 +291,7 @@ static void move_away(void *context, sample_id id)
 {
     const struct leaving *leaving = context;
     const struct plan *plan = leaving->plan;
+    sampler_take(plan->env->sampler, leaving->job, id);
     sampler_put_back(plan->env->elsewhere, leaving->job, id);
     residents_left(plan->residents, leaving->job, id);
     encoded_drop_if_idle(plan->encoded, id);
@@ -304,22 +301,22 @@ bool plan_on_away(struct plan *plan, const struct engine_event *event)
 {
     struct job *job = job_at(plan->jobs, event->away.job);
     struct leaving leaving = {plan, job->no, NULL};
-    bool changed = false;
+    struct idset *here = NULL;
     *event->away.moved = NULL;
     if (job->state != JOB_RUNNING || job->progress.epoch != event->away.epoch || !job->progress.elsewhere ||
         idset_count(job->progress.elsewhere) > 0 || idset_create(&leaving.left))
         return false;
     int code = each_of(event->away.ids, visit_left, &leaving);
     if (!code)
-        code = see_homes(job, event->away.ids, &changed);
+        code = idset_difference(job->terms.view, event->away.ids, &here);
     if (!code)
-        code = sampler_take_all(plan->env->sampler, job->no, leaving.left);
+        code = each_of(leaving.left, move_away, &leaving); /* the last that may fail: it moves all or none */
     if (code) {
         idset_destroy(leaving.left);
-        return changed;
+        idset_destroy(here);
+        return false;
     }
     idset_add_all(job->progress.elsewhere, leaving.left);
-    each_of(leaving.left, move_away, &leaving);
     *event->away.moved = leaving.left;
-    return changed;
+    return see_here(job, here);
 }

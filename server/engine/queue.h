@@ -40,11 +40,16 @@ struct entry {
     /* When it was planned, or last planned again. Latencies count from this time. */
     uint64_t planned_ns;
     enum engine_level level; /* the level that its instance came from; valid unless UNPLACED */
-    bool repeat;             /* It is a repeat, which fills up a rank's share. */
     bool substitute;         /* Its sample was drawn for one that was bad. */
     bool making;             /* The PREPARE of its instance is out. */
     bool reserved;           /* It comes from the queue's reserve: no other rank gets it. */
 };
+
+/* entry_is_repeat tells whether the entry is a repeat, which fills up a rank's share. */
+static inline bool entry_is_repeat(const struct entry *entry)
+{
+    return entry->turn == SAMPLE_NONE;
+}
 
 /* One sample in a client's hands. Its instance is pinned by the lease. */
 struct leased {

@@ -140,7 +140,7 @@ uint32_t queue_ready(struct queues *queues, uint32_t index)
     entry->bad_in_row = 0;
     queue_making_ended(queues, entry);
     quota_note_ready(queues->quota, job_at(queues->jobs, entry->job), entry->rank, entry->planned_ns);
-    if (entry->repeat)
+    if (entry_is_repeat(entry))
         queue->epoch.repeats_lost = 0;
     uint32_t moved = exchange_ready(queues, index);
     queue_of(queues, entry)->line.ready++;

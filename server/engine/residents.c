@@ -91,11 +91,13 @@ static void change_viewed(struct residents *residents, const struct job *job, en
         residents_change(residents, &change);
 }
 
-/* The job is IDLE and wants nothing, so no want changes. Its family knows what was had better. */
+/* The job is IDLE and wants nothing, so no want changes. Its family knows what was had better. But members may have
+ * been here before, and have gone with what they knew: so the first that comes gets nothing that exists. */
 void residents_inherit(struct residents *residents, struct job *job, const struct engine_job_desc *desc)
 {
-    bool all = desc->inherits == ENGINE_INHERITS_ALL;
-    if (desc->inherits && !family_is_known(job))
+    bool anew = job->terms.family && !job->terms.repeatable;
+    bool all = desc->inherits == ENGINE_INHERITS_ALL || anew;
+    if ((desc->inherits || anew) && !family_is_known(job))
         residents_change(residents, &(struct change){all ? CHANGE_INHERITED_ALL : CHANGE_INHERITED, job->kin.had,
                                                      job->terms.pipeline,
                                                      all ? 0 : job_at(residents->jobs, desc->predecessor)->kin.had});
