@@ -60,7 +60,7 @@ class Allocations(FaultsCase):
     def test_a_registration(self):
         """Each allocation in proportion to the dataset that a job comes with fails in turn: the job is refused, the
         daemon lives, and the next job of it comes."""
-        count, listed = 1500, os.path.join(self.folder, "list")
+        count, listed = 2500, os.path.join(self.folder, "list")  # 4 bytes of each are more than any pipeline takes
         tree = make_tree(os.path.join(self.folder, "large"), count, width=16, height=16)
         with open(listed, "w") as file:
             file.write("\n".join(map(str, range(count))))
