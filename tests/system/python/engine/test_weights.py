@@ -15,7 +15,8 @@ from larder import _wire
 COUNT = 240
 PIPELINE = [{"resize": {"size": [64, 64]}}, "random_horizontal_flip"]  # without chance, memory would keep all
 CONFIG = """\
-memory: {arena: 128MiB, encoded: 256MiB}
+# Weights share the time of workers: samples of both jobs cost the same, and none is prepared from a decoded form.
+memory: {arena: 128MiB, encoded: 256MiB, decoded: never}
 threads: {workers: 1, loaders: 1}
 catalog: {checkpoint: none}
 metrics: {enabled: false}
