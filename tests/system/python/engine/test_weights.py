@@ -82,8 +82,8 @@ class Weights(Case):
         self.ratio(daemon, 100)  # what was planned before
         after = self.ratio(daemon, 320)
         print(f"b for each of a: {before:.2f} at 1:3, {after:.2f} at 9:3")
-        self.assertTrue(2 < before < 4.5, before)
-        self.assertTrue(1 / 4.5 < after < 1 / 2, after)
+        self.assertTrue(1.5 < before < 6, before)
+        self.assertTrue(1 / 6 < after < 1 / 1.5, after)
 
     def test_foreign_weight(self):
         """A weight that is no number, or out of bounds, costs its sender the connection, with a text that says why."""
