@@ -13,6 +13,7 @@
 #include "cache/source/pairs.h"
 #include "cache/source/parts_text.h"
 #include "cache/source/tar.h"
+#include "cache/source/tar_text.h"
 #include "common/sample_parts.h"
 
 struct gathered {
@@ -21,6 +22,11 @@ struct gathered {
     struct source *parts[SAMPLE_PARTS_MAX];
     struct sample_parts head; /* with the names */
 };
+
+static int out_of_memory(struct error *err)
+{
+    return error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
+}
 
 /* ── what it is ── */
 
@@ -33,8 +39,9 @@ static int is_parts(const char *text, bool *is, struct error *err)
     return 0;
 }
 
-/* The kind of source that each part of a text is. A folder without list and shards has files that fit patterns. */
-static int kind_of(const char *text, const struct source_kind **out, struct error *err)
+/* kind_of_plain finds the kind of source that each part of a text without labels is. A folder without list and shards
+ * has files that fit patterns. */
+static int kind_of_plain(const char *text, const struct source_kind **out, struct error *err)
 {
     static const struct source_kind *const kinds[] = {&list_kind, &tar_kind};
     bool is = false;
@@ -46,6 +53,24 @@ static int kind_of(const char *text, const struct source_kind **out, struct erro
     if (!code && !is)
         *out = &pairs_kind;
     return code;
+}
+
+/* kind_of does the same of any text. Files that fit patterns have no labels, so the text of these loses "none". */
+static int kind_of(char *text, const struct source_kind **out, struct error *err)
+{
+    size_t len;
+    const char *labels = tar_text_labels(text, &len);
+    char *plain = strndup(text, len);
+    int code = plain ? kind_of_plain(plain, out, err) : out_of_memory(err);
+    free(plain);
+    if (code || *out != &pairs_kind || !*labels)
+        return code;
+    if (strcmp(labels, "none") != 0)
+        return error_set(err, LARDER_EINVAL,
+                         "%.*s: files that fit patterns have no labels, and \"%.100s\" is asked for: leave labels out",
+                         (int)(len < 200 ? len : 200), text, labels);
+    text[len] = '\0';
+    return 0;
 }
 
 /* ── samples that go together ── */
@@ -117,11 +142,6 @@ static char *common_root(const struct gathered *gathered)
         }
     }
     return strndup(first, len ? len : 1);
-}
-
-static int out_of_memory(struct error *err)
-{
-    return error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
 }
 
 static struct index_sample join_sample(const struct gathered *gathered, uint32_t index)
@@ -228,7 +248,7 @@ static int index_parts(const struct source_wish *wish, struct source *source, st
 {
     struct gathered *gathered = (struct gathered *)source;
     struct parts_asked asked = {0};
-    const struct source_kind *kind;
+    const struct source_kind *kind = NULL;
     size_t len;
     const char *parts = parts_text_of(wish->text, &len);
     char *text = strndup(wish->text, len);

@@ -171,8 +171,12 @@ class Parts(Case):
                              ({"image": "images/*0.jpg;images/*00.jpg"}, "both fit")):
             with self.subTest(words=words), self.assertRaises(larder.LarderError) as caught:
                 self.parts(daemon, parts=parts)
-            if words != "both fit":
-                self.assertIn(words, str(caught.exception))
+            self.assertIn(words, str(caught.exception))
+        os.rename(lost + ".old", lost)
+        with self.parts(daemon, labels="none") as loader:  # there are none, and it may be said
+            self.assertEqual(next(iter(loader)).keys(), {"image", "mask", "index"})
+        with self.assertRaisesRegex(larder.LarderError, "have no labels, and \"cls\" is asked for"):
+            self.parts(daemon, labels="cls")
         with self.assertRaisesRegex(larder.InvalidArgument, "mask could follow"):
             self.parts(daemon, parts={"image": PARTS["image"], "mask": "masks/*.old"},
                        pipeline=[larder.RandAugment(), larder.CenterCrop(50)])
