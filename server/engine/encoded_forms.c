@@ -10,21 +10,10 @@
 #include "common/check.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
+#include "server/engine/encoded_figures.h"
 #include "server/engine/outbox.h"
 
-enum {
-    SHED_FORMS = 64, /* forms that one step drops when they take too much: the caller frees each */
-    FORM_RATIO = 4,  /* bytes of a form for each byte as read, before any was measured */
-    FORM_LEAST = 8192,
-    USES_LEAST = 2 /* Making a form takes up to as long as the first preparation that it serves saves. */
-};
-
-/* A grant is so much more than the mean. */
-static const double GRANT_MORE = 1.5;
-/* Part of the mean ratio that is kept at a measurement. */
-static const double RATIO_KEPT = 0.95;
-/* What is wanted is estimated from the mean of some samples. So this part of it is left free. */
-static const double ESTIMATE_ERROR = 0.02;
+enum { SHED_FORMS = 64 }; /* forms that one step drops when they take too much: the caller frees each */
 
 bool encoded_is_decoded(const struct encoded_store *store, sample_id id)
 {
@@ -35,7 +24,7 @@ bool encoded_is_decoded(const struct encoded_store *store, sample_id id)
 void encoded_forms_measure(struct encoded_store *store, bool fits, double wanted_bytes)
 {
     struct forms *forms = &store->forms;
-    double left = (double)encoded_sure(store) - wanted_bytes * (1 + ESTIMATE_ERROR);
+    double left = (double)encoded_sure(store) - wanted_bytes * (1 + WANTED_ERROR);
     forms->most_bytes = fits && left > 0 ? (uint64_t)left : 0;
     for (const struct job *job = jobs_first(store->jobs); job; job = jobs_after(store->jobs, job)) {
         if (job->terms.needs_encoded)
@@ -73,7 +62,7 @@ static bool pays(const struct encoded_store *store, sample_id id)
         if (job->state != JOB_FAILED && !all_stay(store, job) && idset_contains(job_drawn(job), id))
             uses += epochs;
     }
-    return uses >= USES_LEAST;
+    return uses >= FORM_USES_LEAST;
 }
 
 uint64_t encoded_form_grant(struct encoded_store *store, uint32_t index)
@@ -83,7 +72,7 @@ uint64_t encoded_form_grant(struct encoded_store *store, uint32_t index)
     if (forms->most_bytes == 0 || encoded->decoded || encoded->granted || encoded->formless)
         return 0;
     double ratio = forms->ratio > 0 ? forms->ratio : FORM_RATIO;
-    uint64_t bytes = (uint64_t)((double)encoded->bytes * ratio * GRANT_MORE) + FORM_LEAST;
+    uint64_t bytes = (uint64_t)((double)encoded->bytes * ratio * FORM_GRANT_MORE) + FORM_LEAST;
     bytes = encoded->form_bytes ? encoded->form_bytes : bytes;
     if (forms->extra_bytes + (int64_t)bytes > (int64_t)forms->most_bytes ||
         store->used_bytes + bytes > encoded_most(store) || !pays(store, encoded->id))
@@ -108,7 +97,7 @@ void encoded_form_made(struct encoded_store *store, uint32_t index, void *form, 
     CHECK(encoded->granted && !encoded->decoded && (!form || bytes <= encoded->granted));
     double ratio = (double)bytes / (double)(as_read ? as_read : 1);
     if (bytes)
-        forms->ratio = forms->ratio > 0 ? forms->ratio * RATIO_KEPT + ratio * (1 - RATIO_KEPT) : ratio;
+        forms->ratio = forms->ratio > 0 ? forms->ratio * FORM_RATIO_KEPT + ratio * (1 - FORM_RATIO_KEPT) : ratio;
     encoded->formless = !form && bytes <= encoded->granted;
     encoded->form_bytes = bytes;
     encoded->granted = 0;
