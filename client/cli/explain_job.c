@@ -19,7 +19,9 @@ static int look(const char *socket, const char *job, unsigned interval_ms, struc
         return rc;
     if (!cli_find_job(first.now, job)) {
         cli_look_clear(&first);
-        return error_set(err, LARDER_ENOENT, "there is no job \"%s\": `larder jobs` lists them", job);
+        return error_set(err, LARDER_ENOENT,
+                         "there is no job \"%s\": `larder jobs` lists them, and `larder history` those that have ended",
+                         job);
     }
     cli_machine_read("", lround(cells_number(cells_at(first.now, "daemon", "pid", NULL))), &facts->machine_before);
     cli_sleep_ms(interval_ms);

@@ -1,5 +1,6 @@
 """Samples of several parts: Loader(parts=…), what of it the daemon is told, and batches as dictionaries."""
 
+import copy
 import json
 import os
 import re
@@ -64,6 +65,7 @@ def _part(name, given):
             raise InvalidArgument(f"parts[{name!r}]: its name says neither image nor mask: give larder.Image(…) or "
                                   "larder.Mask(…)")
         given = kind(given)
+    given = copy.copy(given)  # the caller's own may be another Loader's too
     if given.where is not None and (not given.where or set(given.where) & set("&#")):
         raise InvalidArgument(f"parts[{name!r}] is {given.where!r}, which is empty, or has & or # in it")
     return given
