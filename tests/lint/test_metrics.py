@@ -2,13 +2,10 @@
 mends it, sees each kind of difference."""
 
 import os
-import shutil
-import subprocess
-import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+from made import HERE, ROOT, Made
+
 TABLE, PAGE = "common/metrics_table.h", "docs/reference/metrics.md"
 # In the page: what stands there, and what somebody makes of it.
 CHANGES = (("Connected clients.", "Clients that are connected."),
@@ -17,30 +14,8 @@ CHANGES = (("Connected clients.", "Clients that are connected."),
            ("| `larder_datasets` |  | gauge | Datasets in the catalog. |\n", ""))
 
 
-class Metrics(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="larder-")
-        self.addCleanup(folder.cleanup)
-        self.root = folder.name
-        for path in (TABLE, PAGE):
-            os.makedirs(os.path.dirname(os.path.join(self.root, path)), exist_ok=True)
-            shutil.copy(os.path.join(ROOT, path), os.path.join(self.root, path))
-        self.check("--fix")  # so that a difference in the tree itself fails one test alone
-
-    def check(self, *options, root=None):
-        done = subprocess.run([os.path.join(HERE, "metrics"), "--root", root or self.root, *options], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        return done.returncode, done.stdout
-
-    def read(self, path):
-        with open(os.path.join(self.root, path), encoding="utf-8") as file:
-            return file.read()
-
-    def change(self, path, old, new):
-        text = self.read(path)
-        self.assertIn(old, text, path)
-        with open(os.path.join(self.root, path), "w", encoding="utf-8") as file:
-            file.write(text.replace(old, new))
+class Metrics(Made):
+    files, command = (TABLE, PAGE), (os.path.join(HERE, "metrics"),)
 
     def test_the_page_is_what_the_table_says(self):
         """Where this fails: tests/lint/metrics --fix."""

@@ -5,14 +5,11 @@ tests/lint/operators, which tells and mends it, sees each kind of difference.
 """
 
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+from made import HERE, ROOT, Made
+
 PAGE, PACKAGE = "docs/reference/pipelines.md", "client/python/larder/"
 FILES = (PAGE, PACKAGE + "transforms.py", PACKAGE + "transforms.pyi", PACKAGE + "__init__.pyi")
 # In a file: what stands there, and what somebody makes of it.
@@ -27,30 +24,12 @@ CHANGES = (
 )
 
 
-class Operators(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="larder-")
-        self.addCleanup(folder.cleanup)
-        self.root = folder.name
-        for path in FILES:
-            os.makedirs(os.path.dirname(os.path.join(self.root, path)), exist_ok=True)
-            shutil.copy(os.path.join(ROOT, path), os.path.join(self.root, path))
-        self.check("--fix")  # so that a difference in the tree itself fails one test alone
+class Operators(Made):
+    files = FILES
 
-    def check(self, *options, root=None):
-        done = subprocess.run([os.path.join(HERE, "operators"), "--program", PROGRAM, "--root", root or self.root,
-                               *options], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        return done.returncode, done.stdout
-
-    def read(self, path):
-        with open(os.path.join(self.root, path), encoding="utf-8") as file:
-            return file.read()
-
-    def change(self, path, old, new):
-        text = self.read(path)
-        self.assertIn(old, text, path)
-        with open(os.path.join(self.root, path), "w", encoding="utf-8") as file:
-            file.write(text.replace(old, new))
+    @property
+    def command(self):
+        return os.path.join(HERE, "operators"), "--program", PROGRAM
 
     def test_the_texts_are_what_the_rows_say(self):
         """Where this fails: tests/lint/operators --fix."""
