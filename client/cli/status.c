@@ -27,10 +27,14 @@ static int run(const struct cli_status_options *options, struct cli_peer *peer, 
 {
     json_t *before = NULL, *now = NULL;
     int rc = 0;
-    if (!options->json) { /* the first is for the rates alone */
+    if (!options->json) { /* the first is for the rates alone, which are of an interval: without a job there are none */
         rc = cli_ask_status(peer, &before, err);
-        if (rc == 0 && json_array_size(json_object_get(before, "jobs")) > 0)
+        if (rc == 0 && json_array_size(json_object_get(before, "jobs")) > 0) {
             cli_sleep_ms(RATE_INTERVAL_MS);
+        } else {
+            json_decref(before);
+            before = NULL;
+        }
     }
     while (rc == 0 && (rc = cli_ask_status(peer, &now, err)) == 0) {
         rc = show(options, now, before, err);

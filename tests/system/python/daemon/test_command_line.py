@@ -142,6 +142,7 @@ class CommandLine(Case):
     def test_lists(self):
         """Jobs, datasets and events are listed, for a person and as JSON."""
         self.assertEqual(run("jobs", "--socket", self.server.socket).stdout, "no jobs\n")
+        self.assertNotIn("cores busy", run("status", "--socket", self.server.socket).stdout)  # of no interval
         self.assertIn("no job draws", run("tree", "--socket", self.server.socket).stdout)
         folder = tree(20)
         with larder.Loader(folder, [], 4, name="one", socket=self.server.socket, output="numpy", all_files=True) as one:
