@@ -144,6 +144,10 @@ static int add_part(struct pipeline *pipeline, const char *name, const json_t *i
         rc = pipeline_list_parse(steps, &part, err);
     if (rc == 0 && part->n_ops == 0)
         rc = error_set(err, LARDER_EINVAL, "`steps` is empty: parts have one size, so give a crop or a resize");
+    if (rc == 0 && part->subject)
+        rc = error_set(err, LARDER_EINVAL,
+                       "parts are images and masks, and `steps` are for %s: give them as a pipeline without parts",
+                       part->subject == OP_SOUND ? "sounds" : "arrays");
     if (rc == 0 && asked.mask)
         rc = make_mask(&asked.form, part, err);
     if (rc) {

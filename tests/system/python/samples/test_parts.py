@@ -180,6 +180,11 @@ class Parts(Case):
         with self.assertRaisesRegex(larder.InvalidArgument, "mask could follow"):
             self.parts(daemon, parts={"image": PARTS["image"], "mask": "masks/*.old"},
                        pipeline=[larder.RandAugment(), larder.CenterCrop(50)])
+        for steps, what in (([larder.RandomSegment(frames=9), larder.ToMono()], "sounds"),
+                            ([larder.Array("uint8", 16)], "arrays")):
+            for parts in (PARTS, {"image": PARTS["image"]}, {"mask": PARTS["mask"]}):
+                with self.assertRaisesRegex(larder.InvalidArgument, f"`steps` are for {what}"):
+                    self.parts(daemon, parts=parts, pipeline=steps)
         with self.assertRaisesRegex(larder.InvalidArgument, "neither image nor mask"):
             self.parts(daemon, parts={"photo": PARTS["image"]})
 
