@@ -33,6 +33,15 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         "{\"views\": [{\"steps\": [\"random_horizontal_flip\"]}, {\"count\": 9, \"steps\": [{\"corner_crop\": "
         "{\"size\": "
         "8, \"corner\": \"bottom_left\"}}, {\"random_apply\": {\"transforms\": [\"autocontrast\"]}}]}]}",
+        "{\"parts\": {\"image\": {}, \"mask\": {\"dtype\": \"int64\", \"fill\": 255}}, \"steps\": "
+        "[{\"random_resized_crop\": {\"size\": 8}}, \"random_horizontal_flip\", {\"color_jitter\": {\"hue\": 0.1}}]}",
+        "{\"parts\": {\"mask_a\": {}, \"b\": {\"kind\": \"image\"}}, \"steps\": [{\"pad\": {\"padding\": 3, \"fill\": "
+        "[1, 1, 1]}}, {\"center_crop\": {\"size\": 8}}]}",
+        "[{\"random_segment\": {\"seconds\": 0.5}}, \"to_mono\", {\"resample\": {\"rate\": 16000}}, \"to_int16\"]",
+        "{\"views\": [{\"count\": 2, \"steps\": [{\"segment\": {\"frames\": 9}}, \"to_stereo\", {\"random_gain\": "
+        "{\"min\": -6, \"max\": 6}}]}]}",
+        "{\"parts\": {\"mask\": {}}, \"steps\": [{\"random_segment\": {\"frames\": 9}}, \"to_mono\"]}",
+        "[{\"array\": {\"dtype\": \"uint16\", \"shape\": [4, 8]}}]",
     };
     if (index >= sizeof seeds / sizeof *seeds)
         return 0;
