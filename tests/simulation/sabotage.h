@@ -66,7 +66,8 @@ enum sabotage_flags {
     KIND(STATE_MORE, "state-more", R(EXACTLY_ONCE) | R(ORDER) | R(BATCH) | R(BAD) | R(JOB), SABOTAGE_OFTEN)   \
     KIND(STATE_EARLY, "state-early", R(STATE) | R(JOB), SABOTAGE_OFTEN)                                       \
     KIND(TOKEN_DROP, "token-drop", R(STATE), 0)                                                               \
-    KIND(TOKEN_MORE, "token-more", R(STATE), 0)
+    KIND(TOKEN_MORE, "token-more", R(STATE), 0)                                                               \
+    KIND(TOKEN_REFUSED, "token-refused", R(STATE), 0)
 
 enum sabotage_kind {
     SABOTAGE_NONE,
@@ -100,6 +101,7 @@ void sabotage_last_daemon(struct sabotage *sabotage);
 /* sabotage_token may change a state that the daemon gives to a rank, in its bytes. */
 void sabotage_token(struct sabotage *sabotage, const struct scenario *scenario, const struct client_plan *plan,
                     struct state *token);
+bool sabotage_refuses(struct sabotage *sabotage); /* … or refuse it, in the daemon's name */
 /* sabotage_action returns 0 … SABOTAGE_ACTIONS_MAX actions in the place of one. They are valid until the next call. */
 size_t sabotage_action(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out);
 

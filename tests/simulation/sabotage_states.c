@@ -153,3 +153,8 @@ void sabotage_token(struct sabotage *sabotage, const struct scenario *scenario, 
     sabotage->done = plan->shuffle == SHUFFLE_DEPENDENT ? change_set(scenario, plan, &token->record, less)
                                                         : change_order(plan, &token->record, less);
 }
+
+bool sabotage_refuses(struct sabotage *sabotage)
+{
+    return !sabotage->done && sabotage->kind == SABOTAGE_TOKEN_REFUSED && sabotage_take(sabotage);
+}
