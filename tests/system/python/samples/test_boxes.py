@@ -1,12 +1,14 @@
 """Boxes, labels and points beside images: made with the image, and given as each sample's own rows."""
 
+import importlib.util
 import json
 import os
 import subprocess
+import sys
 
 import above  # noqa: F401
 import numpy as np
-from system import BIN, Case, files_of, larder, main, tree
+from system import BIN, SLOW, SOURCE, Case, files_of, larder, main, tree
 
 COUNT, HEIGHT, WIDTH = 40, 72, 96
 PARTS = {"image": "image", "boxes": "boxes", "labels": "labels"}
@@ -167,6 +169,48 @@ class Boxes(Case):
         path = self.listed(boxes=lambda index: [[1, 2, 3, 4]], labels=lambda index: [7] * (1 + (index == 4)))
         seen = sum((batch["index"].tolist() for batch in self.batches(path, CROP, PARTS)), [])
         self.assertEqual(sorted(seen), [index for index in range(COUNT) if index != 4])
+
+    def test_coco(self):
+        """larder.index makes a list of COCO's file, whose boxes a Loader has with their categories and more."""
+        os.symlink(os.path.dirname(self.jpegs[0]), os.path.join(self.folder, "some2017"))
+        names = [os.path.basename(path) for path in self.jpegs
+                 if os.path.dirname(path) == os.path.dirname(self.jpegs[0])]
+        whole = {"info": {}, "images": [{"id": 90 + index, "file_name": name, "width": WIDTH, "height": HEIGHT}
+                                        for index, name in enumerate(names)],
+                 "annotations": [{"id": i, "image_id": 90 + index, "category_id": 5 + i, "area": 10.5 * i,
+                                  "iscrowd": i % 2, "bbox": [3, 4, 20 + i, 30], "segmentation": [[1, 2, 3, 4]] * 3}
+                                 for index in reversed(range(len(names))) for i in range(index % 4)],
+                 "categories": [{"id": 5, "name": "cat"}]}
+        source = self.write("instances_some2017.json", json.dumps(whole))
+        listed = os.path.join(self.folder, "coco.jsonl")
+        self.assertEqual(larder.index(source, listed), len(names))
+        parts = {"image": "image", "boxes": "boxes", "labels": "labels", "area": larder.Labels("area", "float32"),
+                 "iscrowd": larder.Labels("iscrowd")}
+        for batch in self.batches(listed, CROP, parts, columns=["image_id"]):
+            for i, index in enumerate(batch["index"].tolist()):
+                count = index % 4
+                np.testing.assert_array_equal(batch["boxes"][i], cut([[3, 4, 23 + i, 34] for i in range(count)]))
+                self.assertEqual(batch["labels"][i].tolist(), [5 + i for i in range(count)])
+                self.assertEqual(batch["area"][i].tolist(), [10.5 * i for i in range(count)])
+                self.assertEqual(batch["iscrowd"][i].tolist(), [i % 2 for i in range(count)])
+                self.assertEqual(batch["image_id"][i], 90 + index)
+        bare = {"images": [], "annotations": [{"image_id": 1, "category_id": 2}]}
+        for words, text in (("no JSON", "{\"images\": ["), ("not COCO's", "{\"images\": []}"),
+                            ("no bbox", json.dumps(bare))):
+            with self.assertRaisesRegex(larder.LarderError, words):
+                larder.index(self.write("instances_some2017.json", text), listed)
+
+    def test_the_example(self):
+        """The example of detection trains on all images, with SSD's operators."""
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("this Python has no torch")
+        script = os.path.join(SOURCE, "client", "python", "examples", "train_detection.py")
+        path = self.listed(boxes=boxes_of, labels=lambda index: [1 + i for i in range(index % 5)])
+        done = subprocess.run([sys.executable, "-B", script, path, "--side", "64"], text=True, timeout=60 * SLOW,
+                              env={**os.environ, "LARDER_SOCKET": self.served.socket, "OMP_NUM_THREADS": "1"},
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count(f"{COUNT} images with"), 2, done.stdout)
 
 
 if __name__ == "__main__":
