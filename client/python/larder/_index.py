@@ -54,8 +54,8 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
     order, whose names are the column "class".
 
     COCO's list has for each image its boxes, [left, top, right, bottom], and of each box its category as "labels", its
-    "area" and "iscrowd"; "image_id" is a column. Its file is read whole, which takes its length and some 300 bytes a
-    box of memory.
+    "area" and "iscrowd"; "image_id" is a column. Its file is read whole, which takes twice its length and some 300
+    bytes a box of memory.
 
     Raises InvalidArgument for what cannot be trained on where it is (compressed, for one), and says what to do: packing
     it once (larder.pack). NotFound; FormatError: a file is damaged; IOFailure: one cannot be read or written. The list
