@@ -23,6 +23,7 @@
 #include "common/dataset_version.h"
 #include "common/error.h"
 #include "common/interrupt.h"
+#include "common/sample_rows.h"
 #include "common/types.h"
 
 struct catalog;
@@ -186,6 +187,9 @@ uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_
 /* dataset_chunk_members returns the indices of a chunk's samples in slot order. They are borrowed, and valid while the
  * dataset is referenced. */
 const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count);
+
+/* dataset_part_rows says what is known of a part of rows; false: nothing, or there is no such part. Pure. */
+bool dataset_part_rows(const struct dataset *dataset, const char *part, struct part_rows *out);
 
 /* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). It blocks on
  * I/O. It never gives another file's bytes. err always has the file's name. The code says whose fault it is:

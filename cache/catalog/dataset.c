@@ -207,6 +207,12 @@ void dataset_version(const struct dataset *dataset, struct dataset_version *out)
         memcpy(out->content, dataset->content, sizeof out->content);
 }
 
+bool dataset_part_rows(const struct dataset *dataset, const char *part, struct part_rows *out)
+{
+    const struct source *source = dataset->source;
+    return source->kind->rows && source->kind->rows(source, part, out);
+}
+
 void dataset_packing(const struct dataset *dataset, struct packing *out)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);

@@ -12,6 +12,7 @@
 #include "cache/source/list.h"
 #include "cache/source/pairs.h"
 #include "cache/source/parts_text.h"
+#include "cache/source/rows.h"
 #include "cache/source/tar.h"
 #include "cache/source/tar_text.h"
 #include "common/sample_parts.h"
@@ -108,6 +109,8 @@ static int check_together(const struct gathered *gathered, uint32_t number, stru
 {
     const struct source *first = gathered->parts[0], *other = gathered->parts[number];
     size_t counts[] = {first->index.sample_count, other->index.sample_count};
+    if (other->kind == &rows_kind) /* which has a sample for each of the first part's */
+        return 0;
     for (uint32_t i = 0; i < counts[0] || i < counts[1]; i++) {
         size_t len = 0, other_len = 0;
         const char *stem = i < counts[0] ? stem_of(first, i, &len) : NULL;
@@ -234,8 +237,17 @@ static int index_part(const struct source_wish *wish, const char *text, const st
     uint32_t number = gathered->n;
     const struct source_wish own = {
         .text = text, .part = asked->values[number], .files = wish->files, .interrupt = wish->interrupt};
+    char *column = rows_column(asked->values[number]);
+    bool rows = column && kind != &pairs_kind; /* whose patterns may have brackets */
+    int code = 0;
     strcpy(gathered->head.parts[number].name, asked->names[number]);
-    int code = source_index(kind, &own, &gathered->parts[number], err);
+    if (!rows)
+        code = source_index(kind, &own, &gathered->parts[number], err);
+    else if (number == 0)
+        code = error_set(err, LARDER_EINVAL, "the first part is files, such as the images, and rows stand behind it");
+    else
+        code = rows_index(gathered->parts[0], column, wish->interrupt, &gathered->parts[number], err);
+    free(column);
     if (!code)
         gathered->n++;
     gathered->head.n = gathered->n;
@@ -380,6 +392,18 @@ static int column(const struct source *source, const char *name, const struct in
     return strcmp(name, COLUMN_NAMES) == 0 ? 0 : LARDER_ENOENT;
 }
 
+static bool rows(const struct source *source, const char *part, struct part_rows *out)
+{
+    const struct gathered *gathered = (const struct gathered *)source;
+    for (uint32_t i = 0; i < gathered->n; i++) {
+        if (gathered->parts[i]->kind == &rows_kind && strcmp(gathered->head.parts[i].name, part) == 0) {
+            *out = rows_about(gathered->parts[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void destroy(struct source *source)
 {
     struct gathered *gathered = (struct gathered *)source;
@@ -397,6 +421,7 @@ const struct source_kind parts_kind = {
     .hash = hash_sample,
     .identity = identity,
     .column = column,
+    .rows = rows,
     .destroy = destroy,
     .place = place,
 };

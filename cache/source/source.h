@@ -17,6 +17,7 @@
 #include "cache/source/index.h"
 #include "cache/source/samples.h"
 #include "common/interrupt.h"
+#include "common/sample_rows.h"
 #include "common/types.h"
 
 struct source_kind;
@@ -78,6 +79,8 @@ struct source_kind {
      * LARDER_ELIMIT: see cells. NULL: its containers have no columns. */
     int (*column)(const struct source *source, const char *name, const struct interrupt *interrupt, struct cells *cells,
                   struct error *err);
+    /* Says what is known of a part of rows; false: nothing, or there is no such part. NULL: nothing of any. Pure. */
+    bool (*rows)(const struct source *source, const char *part, struct part_rows *out);
     void (*destroy)(struct source *source); /* frees what only the kind has; NULL: nothing */
 
     /* What ranges_read asks; NULL where the kind reads otherwise. */

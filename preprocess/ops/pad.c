@@ -40,6 +40,13 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     return 0;
 }
 
+static void move_rows(const void *values, const struct op_plan *p, struct rows *rows)
+{
+    const struct values *v = values;
+    rows_crop(rows,
+              (struct rows_window){-(int64_t)v->padding.left, -(int64_t)v->padding.top, p->out_width, p->out_height});
+}
+
 static int32_t *indices(const struct values *v, uint32_t before, uint32_t in, uint32_t out, struct scratch *scratch)
 {
     int32_t *list = scratch_take(scratch, out * sizeof *list);
@@ -73,4 +80,5 @@ const struct op_kind op_pad = {
     .shape = shape,
     .plan = plan,
     .apply = apply,
+    .rows = move_rows,
 };

@@ -22,13 +22,15 @@ _PIXELS = ("Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomHor
            "RandomPosterize", "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide", "RandAugment",
            "AutoAugment", "AugMix", "RandomAffine", "RandomPerspective", "ElasticTransform", "RandomAdjustSharpness",
            "RandomInvert", "RandomPhotometricDistort", "RandomChannelPermutation", "ScaleJitter", "RandomResize",
-           "RandomZoomOut")
+           "RandomZoomOut", "RandomIoUCrop")
 # What only moves pixels does the same before and after they become floating point.
 _MOVES = ("CenterCrop", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad", "RandomChannelPermutation",
-          "RandomZoomOut")
+          "RandomZoomOut", "RandomIoUCrop")
 # What computes levels does the same before and after, but for the rounding to 255 levels.
 _ROUNDS = ("Resize", "RandomResizedCrop", "ColorJitter", "Grayscale", "RandomGrayscale", "GaussianBlur", "ScaleJitter",
            "RandomResize", "RandomInvert")
+_OF_BOXES = ("SanitizeBoundingBoxes", "ClampBoundingBoxes")  # which leave the pixels
+_IOU_OPTIONS = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
 _LISTS = ("Compose", "Sequential")
 _NOTHING = ("Identity", "ToPILImage", "ToPureTensor")
 _GROUPS = ("RandomApply", "RandomChoice", "RandomOrder")
@@ -157,6 +159,10 @@ class _Walk:
             self._stack(transform)
         elif self.fanned and name not in (*_CONVERSIONS, "Normalize", *_NOTHING):
             self._refuse("it stands behind several images of one: put it before them")
+        elif name == "RandomIoUCrop" and list(getattr(transform, "options", ())) != _IOU_OPTIONS:
+            self._refuse(f"Larder has no operator for other sampler_options than {_IOU_OPTIONS}")
+        elif name in _OF_BOXES:
+            self._add(name, transform)
         elif name in _PIXELS:
             self._pixels(name, transform)
         elif name == "RandomShortestSize":

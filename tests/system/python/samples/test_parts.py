@@ -185,7 +185,7 @@ class Parts(Case):
             for parts in (PARTS, {"image": PARTS["image"]}, {"mask": PARTS["mask"]}):
                 with self.assertRaisesRegex(larder.InvalidArgument, f"`steps` are for {what}"):
                     self.parts(daemon, parts=parts, pipeline=steps)
-        with self.assertRaisesRegex(larder.InvalidArgument, "neither image nor mask"):
+        with self.assertRaisesRegex(larder.InvalidArgument, "does not say what it is"):
             self.parts(daemon, parts={"photo": PARTS["image"]})
 
     def test_bad_parts(self):

@@ -1,0 +1,22 @@
+/* rows.h: a part of samples that is rows of numbers, such as the boxes of an image, which a container has as a column:
+ * of each sample a list, in JSON, of numbers or of lists of numbers. sample_rows.h says what becomes of it. */
+#ifndef LARDER_CACHE_SOURCE_ROWS_H
+#define LARDER_CACHE_SOURCE_ROWS_H
+
+#include "cache/source/source.h"
+#include "common/sample_rows.h"
+
+extern const struct source_kind rows_kind;
+
+/* rows_column says whether what a text asks of a part is a column of rows, which is written "[COLUMN]", and returns the
+ * column's name, which the caller frees; NULL: it is not, or there is no memory. */
+char *rows_column(const char *value);
+/* rows_index makes a source of a column of another one, whose samples are those rows. It borrows the container while it
+ * runs. It fails as the container's column does; LARDER_EINVAL: there is no such column; LARDER_EFORMAT, with a text
+ * that names the container, the sample and the number, if a cell is no such list. */
+int rows_index(const struct source *container, const char *column, const struct interrupt *interrupt,
+               struct source **out, struct error *err);
+/* rows_about returns what is known of the part. */
+struct part_rows rows_about(const struct source *source);
+
+#endif
