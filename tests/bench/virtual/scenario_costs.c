@@ -29,10 +29,9 @@ static int read_tiers(struct bench_reader *reader, const struct doc_node *node, 
         int code = bench_mapping(reader, node->children[i], "read", tier_key, &out->tiers[i]);
         if (code)
             return code;
-        if (i + 1 == out->n_tiers)
-            out->tiers[i].part = left;
-        left -= out->tiers[i].part;
+        left -= i + 1 < out->n_tiers ? out->tiers[i].part : 0;
     }
+    out->tiers[out->n_tiers - 1].part = left;
     return left >= 0 ? 0 : bench_fail(reader, node, "read", "the parts are more than all");
 }
 

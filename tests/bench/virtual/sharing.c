@@ -171,10 +171,11 @@ static bool step(struct sharing_bench *bench, uint64_t now)
     return more;
 }
 
-/* least returns what the look-ahead of all jobs takes, in samples. */
+/* least returns what the look-ahead of all jobs that run at once takes, in samples. */
 static uint64_t least(const struct sharing_scenario *scenario)
 {
-    return (uint64_t)scenario->n_jobs * scenario->batch * (scenario->prefetch + 2);
+    uint32_t at_once = scenario->costs.at_once, jobs = scenario->n_jobs;
+    return (uint64_t)(at_once && at_once < jobs ? at_once : jobs) * scenario->batch * (scenario->prefetch + 2);
 }
 
 uint64_t sharing_slots(const struct sharing_scenario *scenario)
