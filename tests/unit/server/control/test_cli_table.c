@@ -59,7 +59,8 @@ static void test_table(void **state)
     status.totals.counts.instances_prepared -= 700;
     for (size_t i = 0; i < status.n_jobs; i++) {
         status.jobs[i].engine.delivery.samples -= 1400;
-        status.jobs[i].queues[0].delivery.wait_s -= 0.75;
+        status.jobs[i].engine.delivery.stall_s[0] -= 0.5;
+        status.jobs[i].engine.delivery.stall_s[3] -= 0.25;
     }
     json_t *before = to_json(&status);
     sample_status_fill(&status);
