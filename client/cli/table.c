@@ -21,6 +21,11 @@ static void print_memory(const json_t *status, FILE *out)
     fprintf(out, ", encoded %s of %s",
             cells_bytes(cells_number(cells_at(status, "memory", "encoded", "used_bytes")), a),
             cells_bytes(cells_number(cells_at(status, "memory", "encoded", "budget_bytes")), b));
+    double decoded = cells_number(cells_at(status, "memory", "encoded", "decoded_bytes"));
+    double files = cells_number(cells_at(status, "memory", "encoded", "used_bytes")) - decoded;
+    if (decoded > 0)
+        fprintf(out, " (%s of files, %s of decoded images)", cells_bytes(files > 0 ? files : 0, a),
+                cells_bytes(decoded, b));
     fprintf(out, ", process %s\n", cells_bytes(cells_number(cells_at(status, "daemon", "rss_bytes", NULL)), c));
 }
 
