@@ -245,8 +245,8 @@ static const char *rates_text(const struct measured *m, char buf[RATES_BYTES])
 {
     double per_s = fmax(0, m->per_s);
     if (m->no_step)
-        snprintf(buf, RATES_BYTES, "the job gets %.0f samples/s, and its script works on a batch for only %.2g ms",
-                 per_s, m->train_ms);
+        snprintf(buf, RATES_BYTES, "the job gets %.0f samples/s: its script works on a batch for only %.2g ms", per_s,
+                 m->train_ms);
     else if (m->wants_per_s > 0)
         snprintf(buf, RATES_BYTES, "the job gets %.0f samples/s and would take %.0f", per_s, m->wants_per_s);
     else

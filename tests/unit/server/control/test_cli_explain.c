@@ -176,8 +176,8 @@ static void says_nothing_of_no_step(void **state)
         double train_ms;
         const char *figure;
     } steps[] = {{50, "the job gets 400 samples/s and would take 2000"},
-                 {11, "the job gets 400 samples/s, and its script works on a batch for only 11 ms"},
-                 {0.04, "the job gets 400 samples/s, and its script works on a batch for only 0.04 ms"},
+                 {11, "the job gets 400 samples/s: its script works on a batch for only 11 ms"},
+                 {0.04, "the job gets 400 samples/s: its script works on a batch for only 0.04 ms"},
                  {0, "the job gets 400 samples/s"}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         made.train_ms = steps[i].train_ms;
