@@ -166,7 +166,10 @@ static int make_mask_op(const struct mask_form *form, struct pipeline_op *op, st
     if (op->idle || (!kind->join && !kind->apply))
         return 0;
     if (kind->apply && !(kind->flags & OP_MASKS))
-        return error_set(err, LARDER_EINVAL, "it does nothing that a mask could follow: leave it out, or the mask");
+        return error_set(err, LARDER_EINVAL,
+                         "a mask cannot follow it: use random_resized_crop, random_horizontal_flip and the like, which "
+                         "move image and mask alike, color_jitter and blur, which leave the mask as it is, or do "
+                         "it in the script, with transform=, on both");
     for (const struct arg *arg = kind->args; rc == 0 && arg->name; arg++) {
         void *value = (char *)op->values + arg->offset;
         if (arg->type == ARG_COLOR)
