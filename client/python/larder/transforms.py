@@ -207,6 +207,9 @@ _TABLE = {
     "ToMono": ("to_mono:", "Makes one channel of a sound, the mean of all."),
     "ToStereo": ("to_stereo:",
                  "Makes two channels of a sound: a single one twice. A clip with more than two is a bad sample."),
+    "PadIfSmaller": ("pad_if_smaller: size | fill",
+                     "Pads an image on the right and below, where it is smaller than `size`: as torchvision's "
+                     "references do before a crop of images with masks."),
     # operators end
     "RandomApply": ("random_apply: transforms | p", "Does a list of operators with probability `p`, and else nothing."),
     "RandomChoice": ("random_choice: transforms | p",

@@ -272,6 +272,9 @@ class ToMono(Operator):
 class ToStereo(Operator):
     def __init__(self) -> None: ...
 
+class PadIfSmaller(Operator):
+    def __init__(self, size: int | _Numbers, fill: float | _Numbers | None = None) -> None: ...
+
 # operators end
 
 class RandomApply(Operator):

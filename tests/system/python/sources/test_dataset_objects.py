@@ -3,7 +3,6 @@ Hugging Face's datasets. Each gives what the object itself gives, sample by samp
 
 import concurrent.futures
 import os
-import pickle
 
 import numpy as np
 
@@ -15,6 +14,8 @@ try:
     import torch
     from torchvision import datasets as tv
     from torchvision import transforms as T
+
+    from published import Cifar, cifar
 except ImportError as error:
     skip(f"this Python has no torchvision: {error}")
 try:
@@ -27,27 +28,6 @@ SIDE = 16
 NUMBERS = np.random.default_rng(5)
 ALL = T.Compose([T.Resize((SIDE, SIDE)), T.ToTensor()])
 STEPS = [larder.Resize(20), larder.CenterCrop(SIDE)]
-
-
-class Cifar(tv.CIFAR10):
-    """Of files that are smaller than the published ones."""
-
-    meta = {**tv.CIFAR10.meta, "md5": None}
-
-    def _check_integrity(self):
-        return True
-
-
-def cifar(root, count=6):
-    folder = os.path.join(root, Cifar.base_folder)
-    os.makedirs(folder)
-    for name, _ in Cifar.train_list + Cifar.test_list:
-        with open(os.path.join(folder, name), "wb") as file:
-            pickle.dump({"data": NUMBERS.integers(0, 256, (count, 3072), np.uint8),
-                         "labels": NUMBERS.integers(0, 10, count).tolist()}, file, protocol=4)
-    with open(os.path.join(folder, "batches.meta"), "wb") as file:
-        pickle.dump({"label_names": [f"class {number}" for number in range(10)]}, file)
-    return folder
 
 
 def mnist(root, count=9):
