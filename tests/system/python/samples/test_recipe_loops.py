@@ -1,8 +1,10 @@
 """Loops of recipes that people have, with a Loader in the place of dataset and DataLoader: their transforms, their
 batches and what they do with these stand here as in the recipes."""
 
+import io
 import os
 import random
+import tarfile
 
 import numpy as np
 
@@ -309,6 +311,40 @@ class DINOv2(Loops):
             self.assertEqual((data["collated_local_crops"].shape, len(data["collated_masks"])), ((32, 3, 16, 16), 8))
             count += 1
         self.assertEqual(count, 3)
+
+
+class OpenClip(Loops):
+    def test_loop(self):
+        """Its shards of images and captions, its tokenizer, and the loop of its train_one_epoch."""
+        daemon, captions = self.daemon(), {}
+        with tarfile.open(os.path.join(self.folder, "00000.tar"), "w") as shard:
+            for number, path in enumerate(files_of(tree(12, classes=2))):
+                shard.add(path, f"{number:04}.jpg")
+                text = f"a photo of number {number}".encode()
+                member = tarfile.TarInfo(f"{number:04}.txt")
+                member.size = len(text)
+                shard.addfile(member, io.BytesIO(text))
+                captions[tuple(text[:77])] = number
+
+        def tokenizer(texts):
+            tokens = torch.zeros(len(texts), 77, dtype=torch.long)
+            for row, text in enumerate(texts):
+                tokens[row, :len(text)] = torch.tensor(list(text.encode()))
+            return tokens
+
+        preprocess = tv.Compose([tv.RandomResizedCrop(SIDE, (0.9, 1), interpolation=tv.InterpolationMode.BICUBIC),
+                                 tv.Lambda(lambda image: image.convert("RGB")), tv.ToTensor(), NORM])
+        dataloader = self.open(
+            daemon, os.path.join(self.folder, "{00000..00000}.tar"), larder.from_torchvision(preprocess), 4,
+            drop_last=True, labels="none", columns=["txt"],
+            transform=larder.OnBatch(lambda images, _, texts: (images, tokenizer(texts))))
+        dataloader.num_batches, dataloader.num_samples = len(dataloader), dataloader.dataset_size
+        seen = set()
+        for i, batch in enumerate(dataloader):
+            images, texts = batch
+            self.assertEqual((images.shape, images.dtype), ((4, 3, SIDE, SIDE), torch.float32))
+            seen |= {captions[tuple(row[row > 0].tolist())] for row in texts}
+        self.assertEqual((i + 1, dataloader.num_batches, len(seen)), (3, 3, dataloader.num_samples))
 
 
 class ImageClassification(Loops):
