@@ -78,10 +78,13 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
 
 def container(path):
     """The format of a file or folder that index() takes and that is no dataset as it is; None: it is nothing such."""
-    paths = [os.path.realpath(path)]
     if not os.path.exists(path) or os.path.isfile(os.path.join(path, "index.larder")):
         return None
-    return next((name for name, (looks, _) in _FORMATS.items() if name not in _MANY and looks(paths)), None)
+    paths = [os.path.realpath(path)]
+    try:
+        return next((name for name, (looks, _) in _FORMATS.items() if name not in _MANY and looks(paths)), None)
+    except OSError:  # the daemon says what it may not read
+        return None
 
 
 def _shown(source):

@@ -9,7 +9,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from . import _arrow, _index, _index_pixels, _list_file, _torchvision, subset as subset_module, transforms
+from . import _arrow, _index, _index_pixels, _list_file, _torchvision, _wire, subset as subset_module, transforms
 from .errors import InvalidArgument, SourceChanged
 
 # dataset: a path, or what else _options.path_of takes. pipeline: what the object itself does to its images; None.
@@ -44,12 +44,20 @@ def check(source, loader):
             raise SourceChanged(f"{path} was written to while this Loader was made: make it again")
     if source.expected is None:
         return
-    root, samples = source.expected
-    there = loader.dataset
-    if [os.path.relpath(path, there.root) for path, _ in there.samples] != \
-            [os.path.relpath(path, root) for path, _ in samples] or there.targets != [label for _, label in samples]:
-        raise InvalidArgument(f"the dataset's samples are not those of its folder {root}: they were changed since, or "
-                              "the folder was. Give the paths as a list, and labels=")
+    there, samples = loader.dataset, source.expected
+    same = _below(there.root, there.samples) == _below(os.fspath(source.dataset), samples)
+    asked = loader._job.asked
+    if not asked.flags & (_wire.OWN_LABELS | _wire.RELABEL):
+        same = same and there.targets == [label for _, label in samples]
+    if not same:
+        raise InvalidArgument(f"the dataset's samples are not those of its folder {there.root}: they were changed "
+                              "since, or the folder was. Give the paths as a list, and labels=")
+
+
+def _below(root, samples):
+    """The paths of samples below their folder."""
+    first = len(root.rstrip("/"))
+    return [path[first:].lstrip("/") for path, _ in samples]
 
 
 # ── lists of places ──
@@ -105,7 +113,7 @@ def _folder(dataset, kind):
     root = dataset.split_folder if kind == "ImageNet" else dataset.root
     if type(dataset.loader).__name__ != "function" or dataset.loader.__name__ != "default_loader":
         raise InvalidArgument(f"the {kind} has a loader of its own, and the daemon reads images itself: leave it out")
-    return Source(root, expected=(root, dataset.samples))
+    return Source(root, expected=dataset.samples)
 
 
 def _cifar(dataset, kind):

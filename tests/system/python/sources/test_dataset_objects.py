@@ -77,7 +77,10 @@ class Torchvision(Objects):
 
     def test_folder(self):
         daemon, dataset = self.daemon(), tree(12, classes=3)
-        self.check(daemon, tv.ImageFolder(dataset, ALL), 1.5 / 255)
+        folder = tv.ImageFolder(dataset, ALL)
+        self.check(daemon, folder, 1.5 / 255)
+        loader = self.open(daemon, folder, batch_size=4, shuffle=False, labels=[7] * 12)
+        self.assertEqual(next(iter(loader))[1].tolist(), [7] * 4)
 
     def test_refused(self):
         """What the daemon would read otherwise than the object gives it."""
