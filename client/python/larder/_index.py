@@ -25,6 +25,7 @@ _FORMATS = {
     "librispeech": (_index_sounds.is_librispeech, _index_sounds.librispeech),
     "array": (_index_pixels.is_array, _index_pixels.arrays),
 }
+_MANY = ("librispeech", "array")  # of many files, or told by format= alone: a Loader takes none for one of these
 _PACKED = ("mds", "zip", "parquet", "hdf5")  # what larder.pack reads as it is
 _COLUMNS = ("path", "offset", "bytes", "crc32", "raw", "key", "label", "class", "text", "frames")
 
@@ -86,6 +87,17 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
         raise FormatError(str(why)) from None
     except OSError as why:
         raise IOFailure(f"{why.filename or _shown(source)}: {why.strerror}") from None
+
+
+def container(path):
+    """The format of a file or folder that index() takes and that is no dataset as it is; None: it is nothing such."""
+    if not os.path.exists(path) or os.path.isfile(os.path.join(path, "index.larder")):
+        return None
+    paths = [os.path.realpath(path)]
+    try:
+        return next((name for name, (looks, _) in _FORMATS.items() if name not in _MANY and looks(paths)), None)
+    except OSError:  # the daemon says what it may not read
+        return None
 
 
 def _shown(source):

@@ -215,6 +215,9 @@ _TABLE = {
     "SanitizeBoundingBoxes": ("sanitize_bounding_boxes: | min_size min_area",
                               "Drops boxes that have a side below `min_size` or an area below `min_area`, or that "
                               "reach beyond the image, and their labels."),
+    "PadIfSmaller": ("pad_if_smaller: size | fill",
+                     "Pads an image on the right and below, where it is smaller than `size`: as torchvision's "
+                     "references do before a crop of images with masks."),
     # operators end
     "RandomApply": ("random_apply: transforms | p", "Does a list of operators with probability `p`, and else nothing."),
     "RandomChoice": ("random_choice: transforms | p",

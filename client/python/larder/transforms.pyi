@@ -284,6 +284,9 @@ class RandomIoUCrop(Operator):
 class SanitizeBoundingBoxes(Operator):
     def __init__(self, min_size: float | None = None, min_area: float | None = None) -> None: ...
 
+class PadIfSmaller(Operator):
+    def __init__(self, size: int | _Numbers, fill: float | _Numbers | None = None) -> None: ...
+
 # operators end
 
 class RandomApply(Operator):
