@@ -129,7 +129,7 @@ static int give_ids(struct builder *builder, struct dataset_parts *parts)
     sample_id *ids = malloc(count * sizeof *ids);
     int code = identities && ids ? make_identities(builder, parts->source, identities) : LARDER_ENOMEM;
     if (!code)
-        code = id_table_give(builder->ids, &(struct id_wish){identities, count, parts->source}, ids);
+        code = id_table_give(builder->ids, identities, count, ids);
     free(identities);
     if (code) {
         free(ids);
@@ -245,7 +245,6 @@ static int build(struct builder *builder, const struct source_wish *wish, bool t
     if (!code && interrupt_is_set(wish->interrupt))
         code = file_interrupted(wish->text, err);
     if (!code) {
-        index_shrink(&parts.source->index); /* afterwards, other threads may look at it */
         code = give_ids(builder, &parts);
         if (!code)
             code = draw_chunks(builder, parts.source);

@@ -41,15 +41,8 @@ struct id_table;
 int id_table_create(struct id_table **out);
 struct id_table *id_table_ref(struct id_table *table);
 void id_table_unref(struct id_table **table); /* accepts a pointer to NULL; sets it to NULL */
-/* id_table_give writes a dataset's ids, one for each identity. A store's sample has the id of the file that it was
- * packed from, if one of its datasets is open, and the other way round; the log says how many have. LARDER_ELIMIT and
- * LARDER_ENOMEM: it gave none. */
-struct id_wish {
-    const struct identity *identities; /* each other than the others */
-    size_t count;
-    const struct source *source; /* which knows what they are of; it stays as it is until id_table_drop; NULL: none */
-};
-int id_table_give(struct id_table *table, const struct id_wish *wish, sample_id *ids);
+/* id_table_give writes a dataset's ids, one for each identity. LARDER_ELIMIT and LARDER_ENOMEM: it gave none. */
+int id_table_give(struct id_table *table, const struct identity *identities, size_t count, sample_id *ids);
 /* id_table_drop takes back the ids of a dataset that goes. */
 void id_table_drop(struct id_table *table, const sample_id *ids, size_t count);
 /* id_table_take_retired and id_table_settle do what catalog_take_retired describes. */

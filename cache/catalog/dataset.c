@@ -57,6 +57,21 @@ static void dataset_free(struct dataset *dataset)
     free(dataset);
 }
 
+/* Gives back what the arrays have grown beyond their contents. */
+static void shrink(struct index *index)
+{
+    char *strings = realloc(index->strings, index->strings_len_bytes);
+    if (strings) {
+        index->strings = strings;
+        index->strings_cap_bytes = index->strings_len_bytes;
+    }
+    struct index_sample *samples = realloc(index->samples, index->sample_count * sizeof *samples);
+    if (samples) {
+        index->samples = samples;
+        index->sample_cap = index->sample_count;
+    }
+}
+
 /* Images that were shrunk are others than those of the source. */
 static void add_shrinking(const struct packing *packing, uint64_t fingerprint[2])
 {
@@ -90,6 +105,7 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     }
     if (source->packing.max_side)
         add_shrinking(&source->packing, dataset->fingerprint);
+    shrink(index);
     dataset->source = source;
     dataset->samples = index->samples;
     dataset->ids = parts->ids;
@@ -223,9 +239,6 @@ void dataset_look(const struct dataset *dataset, struct dataset_look *out)
     *out = (struct dataset_look){.kind = source->kind->name, .shards = (uint32_t)index->blob_count};
     for (uint32_t i = 0; i < dataset->count; i++)
         out->unreachable += (dataset->samples[i].flags & INDEX_UNREACHABLE) != 0;
-    for (uint32_t i = 0; source->origins && i < dataset->count; i++)
-        out->origins += source->origins[i].low || source->origins[i].high;
-    out->apart = source->apart;
     for (size_t i = 0; i < index->blob_count; i++)
         out->shard_bytes += index->blobs[i].size;
     out->shard = source->kind->blob;
@@ -273,10 +286,11 @@ void dataset_lasting_id(const struct dataset *dataset, uint32_t index, uint64_t 
 
 bool dataset_content_id(const struct dataset *dataset, uint32_t index, uint64_t seed, uint64_t out[2])
 {
-    struct identity identity;
-    sample_at(dataset, index);
-    if (!source_content_id(dataset->source, index, seed, &identity))
+    const struct index_sample *sample = sample_at(dataset, index);
+    const struct source *source = dataset->source;
+    if (sample->flags & INDEX_UNREACHABLE)
         return false;
+    struct identity identity = source->kind->identity(source, index, (uint64_t)sample->ctime_ns, seed);
     out[0] = identity.low;
     out[1] = identity.high;
     return true;

@@ -147,20 +147,6 @@ uint32_t index_blob_of(const struct index *index, size_t sample)
     return (uint32_t)low;
 }
 
-void index_shrink(struct index *index)
-{
-    char *strings = realloc(index->strings, index->strings_len_bytes);
-    if (strings) {
-        index->strings = strings;
-        index->strings_cap_bytes = index->strings_len_bytes;
-    }
-    struct index_sample *samples = realloc(index->samples, index->sample_count * sizeof *samples);
-    if (samples) {
-        index->samples = samples;
-        index->sample_cap = index->sample_count;
-    }
-}
-
 int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t out[2])
 {
     XXH3_state_t *state = XXH3_createState();

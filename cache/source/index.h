@@ -78,8 +78,6 @@ void index_free(struct index *index); /* frees what it holds, not itself; a zero
 int index_text(struct index *index, const char *a, const char *b, uint64_t *offset);
 /* array_grow makes room for one more element. LARDER_ENOMEM, or LARDER_ELIMIT past count_max. */
 int array_grow(void **array, size_t count, size_t *cap, size_t element_bytes, size_t count_max);
-/* index_shrink gives back what the arrays have grown beyond their contents. */
-void index_shrink(struct index *index);
 /* index_join appends parts, in their order, and empties them; each has samples, folders and blobs of its own. On
  * failure (LARDER_ELIMIT, LARDER_ENOMEM) they are as they were. */
 int index_join(struct index *index, struct index *parts, size_t count);

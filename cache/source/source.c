@@ -46,20 +46,6 @@ uint64_t source_device(const struct source *source)
     return medium_device(source->medium.root);
 }
 
-bool source_inodes_last(const struct source *source)
-{
-    return medium_inodes_last(source->index.root);
-}
-
-bool source_content_id(const struct source *source, uint32_t index, uint64_t seed, struct identity *out)
-{
-    const struct index_sample *sample = &source->index.samples[index];
-    if (sample->flags & INDEX_UNREACHABLE)
-        return false;
-    *out = source->kind->identity(source, index, (uint64_t)sample->ctime_ns, seed);
-    return true;
-}
-
 struct read_call {
     const struct source *source;
     struct sample_read *reads;

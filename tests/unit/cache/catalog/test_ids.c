@@ -11,7 +11,6 @@
 
 #include "cache/catalog/catalog_priv.h"
 #include "common/check.h"
-#include "common/log.h"
 #include "common/random.h"
 
 static struct identity identity_of(uint32_t file)
@@ -32,7 +31,7 @@ static void give(struct id_table *table, const uint32_t *files, uint32_t count, 
     struct identity *identities = xcalloc(count, sizeof *identities);
     for (uint32_t i = 0; i < count; i++)
         identities[i] = identity_of(files[i]);
-    assert_int_equal(id_table_give(table, &(struct id_wish){identities, count, NULL}, ids), 0);
+    assert_int_equal(id_table_give(table, identities, count, ids), 0);
     free(identities);
 }
 
@@ -149,98 +148,8 @@ static void test_any_order(void **state)
     free(expected);
 }
 
-/* ── a store and the files that it was packed from ── */
-
-enum { CONTENTS = 12, SAMPLES_MOST = 16, SOURCES = 6, ROUNDS = 3000 };
-
-/* A dataset of files, or a store. A file's device is its number, and its time of change tells two states of it apart;
- * its size is its content. */
-struct some_source {
-    struct source source;
-    struct index_sample samples[SAMPLES_MOST];
-    struct identity origins[SAMPLES_MOST], identities[SAMPLES_MOST];
-    sample_id ids[SAMPLES_MOST];
-    uint32_t count;
-};
-
-static struct identity file_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
-{
-    return index_identity(&source->index.samples[index], apart, NULL, seed);
-}
-
-static const struct source_kind file_kind = {.name = "files", .identity = file_identity};
-
-/* Draws samples: of each content there are two files, and each file has two states. A file comes once; in a store a
- * content comes any number of times, as copies that lie in several files. */
-static void draw_source(struct some_source *some, bool store, struct rng *rng)
-{
-    *some = (struct some_source){.source = {.kind = &file_kind, .index = {.text = "some", .samples = some->samples}}};
-    bool had[CONTENTS * 2] = {false};
-    uint32_t earlier[CONTENTS] = {0};
-    uint32_t want = 1 + (uint32_t)random_below(rng, SAMPLES_MOST);
-    while (some->count < want) {
-        uint32_t file = (uint32_t)random_below(rng, CONTENTS * 2), at = some->count;
-        if (had[file])
-            continue;
-        had[file] = true;
-        some->samples[at] = (struct index_sample){
-            .device = file, .size = file / 2, .ctime_ns = 1 + (int64_t)random_below(rng, 2)};
-        if (store && random_below(rng, 4)) /* else it is not known of which file */
-            assert_true(source_content_id(&some->source, at, SOURCE_ORIGIN_SEED, &some->origins[at]));
-        some->identities[at] = store ? (struct identity){1 + file / 2, 1000 + earlier[file / 2]++}
-                                     : file_identity(&some->source, at, 0, 77);
-        some->count++;
-    }
-    some->source.packing.packed = store;
-    some->source.origins = store ? some->origins : NULL;
-}
-
-/* Whatever stores and files come and go, each dataset has an id of its own for each of its samples; datasets that are
- * open at once have one id for samples of one content alone, and stores and files do have some. */
-static void test_origins(void **state)
-{
-    (void)state;
-    struct rng rng;
-    const char *text = getenv("LARDER_TEST_SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 10) : 20261128, shared = 0;
-    printf("seed %llu (LARDER_TEST_SEED)\n", (unsigned long long)seed);
-    random_seed(&rng, seed);
-    log_set_level(LOG_WARN);
-    struct id_table *table = make_table();
-    struct some_source *open = xcalloc(SOURCES, sizeof *open);
-    for (uint32_t round = 0; round < ROUNDS; round++) {
-        uint32_t which = (uint32_t)random_below(&rng, SOURCES);
-        struct some_source *some = &open[which];
-        if (some->count) {
-            id_table_drop(table, some->ids, some->count);
-            some->count = 0;
-            continue;
-        }
-        draw_source(some, which % 2, &rng);
-        assert_int_equal(
-            id_table_give(table, &(struct id_wish){some->identities, some->count, &some->source}, some->ids), 0);
-        for (uint32_t i = 0; i < some->count; i++) {
-            for (uint32_t j = 0; j < i; j++)
-                assert_int_not_equal(some->ids[i], some->ids[j]);
-            for (uint32_t other = 0; other < SOURCES; other++) {
-                for (uint32_t j = 0; j < open[other].count; j++) {
-                    bool same = some->ids[i] == open[other].ids[j];
-                    assert_true(!same || some->samples[i].size == open[other].samples[j].size);
-                    shared += same && other % 2 != which % 2;
-                }
-            }
-        }
-    }
-    assert_true(shared > 200);
-    for (uint32_t which = 0; which < SOURCES; which++)
-        id_table_drop(table, open[which].ids, open[which].count);
-    id_table_unref(&table);
-    free(open);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_life), cmocka_unit_test(test_any_order),
-                                       cmocka_unit_test(test_origins)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_life), cmocka_unit_test(test_any_order)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
