@@ -144,10 +144,20 @@ def _positions(indices):
     return np.unique(given.astype(np.int64))
 
 
+def is_subset(dataset):
+    """Whether it is a torch.utils.data.Subset whose samples are those of its dataset: a script's own class may change
+    them."""
+    kind = type(dataset)
+    if not any(base.__name__ == "Subset" and base.__module__.startswith("torch.utils.data") for base in kind.__mro__):
+        return False
+    return all(getattr(kind, name).__module__.startswith("torch.")
+               for name in ("__getitem__", "__getitems__") if hasattr(kind, name))
+
+
 def positions(subset):
     """The positions of a torch.utils.data.Subset, in the dataset below all Subsets that it lies in, and that one."""
     indices, below = list(subset.indices), subset.dataset
-    while hasattr(below, "indices") and hasattr(below, "dataset"):
+    while is_subset(below):
         indices, below = [below.indices[index] for index in indices], below.dataset
     return indices, below
 
