@@ -28,7 +28,7 @@ def of(dataset, subset=None, shuffle=True):
     if subset_module.is_subset(dataset):
         if subset is not None:
             raise InvalidArgument("dataset is a torch Subset, and subset= is given too: give one of them")
-        positions, dataset = subset_module.positions(dataset)
+        positions, dataset = subset_module.positions(dataset, subset_module.is_subset)
         _check_positions(positions, shuffle)
         return of(dataset, subset_module.Indices(positions))
     if type(dataset).__module__.partition(".")[0] == "datasets":

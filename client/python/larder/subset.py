@@ -154,10 +154,14 @@ def is_subset(dataset):
                for name in ("__getitem__", "__getitems__") if hasattr(kind, name))
 
 
-def positions(subset):
+def _is_like(dataset):
+    return hasattr(dataset, "indices") and hasattr(dataset, "dataset")
+
+
+def positions(subset, is_one=_is_like):
     """The positions of a torch.utils.data.Subset, in the dataset below all Subsets that it lies in, and that one."""
     indices, below = list(subset.indices), subset.dataset
-    while is_subset(below):
+    while is_one(below):
         indices, below = [below.indices[index] for index in indices], below.dataset
     return indices, below
 
@@ -167,7 +171,7 @@ def to_wire(subset):
     JSON text; and the sets that it names, as sampler/view.h has them. Each is empty where there is nothing."""
     if subset is None:
         return b"", b""
-    if hasattr(subset, "indices") and hasattr(subset, "dataset"):
+    if _is_like(subset):
         subset = Indices(positions(subset)[0])
     sets = subset.sets if isinstance(subset, Subset) else {}
     if len(sets) > _SETS_MAX:
