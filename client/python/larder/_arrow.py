@@ -29,7 +29,7 @@ def places(dataset):
         next((name for name, one in dataset.features.items() if type(one).__name__ == "ClassLabel"), None)
     order = None if dataset._indices is None else dataset._indices.column("indices").to_numpy()
     others = dict(_others(dataset, image, order))
-    labels = _labels_of(label, others.get(label))
+    labels = None if label is None else _labels_of(label, others.get(label, [float("nan")]))
     rows = []
     where = list(_images(dataset.data.column(image)))
     for number, at in enumerate(range(len(where)) if order is None else order.tolist()):
@@ -45,8 +45,6 @@ def places(dataset):
 
 
 def _labels_of(name, values):
-    if values is None:
-        return None
     odd = next((row for row, value in enumerate(values) if not isinstance(value, (int, str))), None)
     if odd is not None:
         raise InvalidArgument(f"dataset has {values[odd]!r} as {name!r} of row {odd}, and labels are whole numbers or "

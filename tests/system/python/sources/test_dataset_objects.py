@@ -2,6 +2,7 @@
 Hugging Face's datasets. Each gives what the object itself gives, sample by sample, or says why it cannot."""
 
 import concurrent.futures
+import math
 import os
 
 import numpy as np
@@ -207,6 +208,8 @@ class HuggingFace(Objects):
                              (hub.DatasetDict(train=self.saved), "choose one of 'train'"),
                              (self.saved.add_column("times", [.5] * len(self.saved)).remove_columns("label")
                               .rename_column("times", "label"), "0.5 as 'label' of row 0"),
+                             (self.saved.remove_columns("label").add_column("label", [math.nan] * len(self.saved)),
+                              "nan as 'label' of row 0"),
                              (self.saved.cast_column("image", hub.Image(mode="L")), "converts its images to L"),
                              (self.saved.select([]), "empty"), (self.saved.remove_columns("image"), "no column of")):
             with self.subTest(words), self.assertRaisesRegex(larder.InvalidArgument, words):
