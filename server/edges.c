@@ -125,6 +125,7 @@ void edges_snapshot(void *ctx, struct daemon_status *status)
     for (int reason = BAD_NONE + 1; reason < BAD_REASONS; reason++)
         status->bad_reasons[reason] = bad_reason_name((enum bad_reason)reason);
     status_read_process(&status->process);
+    status_read_clients(status);
 }
 
 static char *status_json(void *ctx)

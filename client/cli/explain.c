@@ -117,6 +117,37 @@ static void say_storage(const struct measured *m, struct explanation *out)
     SAY(out->figure, "no answer for %.0f s", cells_field(m->job, "source_wait_s"));
 }
 
+/* say_script says what has become of the script of a rank that asks for nothing any more. */
+static void say_script(const struct measured *m, const json_t *queue, struct explanation *out)
+{
+    char name[CELL_BYTES], lasted[CELL_BYTES], rank[32] = "", pid[48] = "its process";
+    const char *process = json_string_value(json_object_get(queue, "process"));
+    double held_s = cells_field(queue, "oldest_lease_s"), number = cells_field(queue, "pid");
+    name_of(m->job, name);
+    if (json_array_size(json_object_get(m->job, "queues")) > 1)
+        SAY(rank, ", rank %.0f,", cells_field(queue, "rank"));
+    if (number > 0)
+        SAY(pid, "process %.0f", number);
+    out->cause = "script";
+    if (held_s > 0)
+        SAY(out->figure, "it has held a batch for %s", cells_duration(held_s, lasted));
+    else
+        SAY(out->figure, "it holds no batch");
+    if (process && strcmp(process, "stopped") == 0) {
+        SAY(out->why, "the script of %s%s is stopped (%s, by a signal or a debugger), and asks for nothing", name, rank,
+            pid);
+        SAY(out->change, "let it go on: kill -CONT %.0f", number);
+    } else if (process && strcmp(process, "gone") == 0) {
+        SAY(out->why, "the script of %s%s is gone (%s), and a process that it left keeps its connection open", name,
+            rank, pid);
+        SAY(out->change, "end what the script has left, or the job: larder cancel %s", name);
+    } else {
+        SAY(out->why, "the script of %s%s asks for nothing: it is busy with something else, or hangs%s", name, rank,
+            process ? "" : ", or is stopped or gone");
+        SAY(out->change, "nothing in Larder; look what %s does", pid);
+    }
+}
+
 static void say_idle(const struct measured *m, struct explanation *out)
 {
     char name[CELL_BYTES];
@@ -138,7 +169,7 @@ static void say_training(const struct measured *m, struct explanation *out)
         SAY(out->figure, "a batch is ready whenever it asks");
 }
 
-/* list_ranks writes the ranks that are away, or else those that are there and have not finished their epoch. It returns
+/* list_ranks writes the ranks that have not finished their epoch and are away, or else those that are there. It returns
  * their number. */
 static size_t list_ranks(const json_t *job, bool away, char *text, size_t cap)
 {
@@ -147,7 +178,7 @@ static size_t list_ranks(const json_t *job, bool away, char *text, size_t cap)
     text[0] = '\0';
     json_array_foreach((json_t *)queues, i, queue) {
         bool there = json_is_true(json_object_get(queue, "attached"));
-        if (away ? there : !there || json_is_true(json_object_get(queue, "done")))
+        if (there == away || json_is_true(json_object_get(queue, "done")))
             continue;
         if (count++ < 8)
             len += (size_t)snprintf(text + len, cap - len, "%s%.0f", count > 1 ? ", " : "", cells_field(queue, "rank"));
@@ -363,10 +394,16 @@ static void say_where(const struct measured *m, const json_t *row, struct explan
 void cli_explain(const struct explain_facts *facts, const json_t *job, struct explanation *out)
 {
     struct measured m = measure(facts, job);
+    char ranks[CELL_BYTES];
     *out = (struct explanation){.waits = m.waits};
+    const json_t *silent = cli_silent_queue(job, m.before);
     say_where(&m, share_of(facts->now, job), out);
     if (json_is_true(json_object_get(job, "waits_for_source")))
         say_storage(&m, out);
+    else if (list_ranks(job, true, ranks, sizeof ranks)) /* the others may hang in an all-reduce */
+        say_rank(&m, out);
+    else if (silent)
+        say_script(&m, silent, out);
     else if (m.waits >= WAITS && strcmp(m.worst, "rank") == 0)
         say_rank(&m, out);
     else if (!json_is_true(json_object_get(job, "started")))

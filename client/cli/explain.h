@@ -12,7 +12,8 @@ struct explain_facts {
     struct cli_machine machine_before, machine_now;
 };
 
-/* cause: "training" (it does not wait for Larder), "source", "cores", "quota", "memory", "rank", "storage" (it does not
+/* cause: "training" (it does not wait for Larder), "script" (its script is busy,
+ * stopped or gone), "source", "cores", "quota", "memory", "rank", "storage" (it does not
  * answer), "idle" (its script asks for nothing). waits: the fraction of the time that its clients stood still.
  * where: of a job whose ranks are at several nodes, a sentence that says which of them prepare its samples, and why; of
  * other jobs "". */

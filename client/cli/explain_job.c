@@ -55,8 +55,9 @@ int cli_explain_job(const struct cli_line *line)
             line->json,
             json_pack("{s:s,s:s,s:f,s:s,s:s,s:s,s:s}", "job", name, "cause", told.cause, "waits", told.waits, "why",
                       told.why, "change", told.change, "figure", told.figure, "where", told.where),
-            "%s. It stands still for %.0f %% of the time. What would help most: %s. The figures: %s.%s%s%s\n", told.why,
-            100 * told.waits, told.change, told.figure, *told.where ? " " : "", told.where, *told.where ? "." : "");
+            "%s. It waits for Larder for %.0f %% of the time. What would help most: %s. The figures: %s.%s%s%s\n",
+            told.why, 100 * told.waits, told.change, told.figure, *told.where ? " " : "", told.where,
+            *told.where ? "." : "");
     }
     json_decref((json_t *)facts.before);
     json_decref((json_t *)facts.now);

@@ -116,18 +116,50 @@ static void print_curve(const json_t *history, const json_t *job)
     }
 }
 
-static void print_events(const json_t *history, double id)
+static bool is_interruption(const json_t *event)
+{
+    const char *kind = json_string_value(json_object_get(event, "kind"));
+    return kind && strcmp(kind, "interrupted") == 0;
+}
+
+/* print_known says up to when the job of a killed daemon is known. */
+static void print_known(const json_t *job)
+{
+    char when[TIME_BYTES];
+    printf("; the job is known until %s", local(cells_field(job, "ended_s"), "%H:%M:%S", when));
+}
+
+static void print_events(const json_t *history, const json_t *job)
 {
     char when[TIME_BYTES], kind[CELL_BYTES], text[CELL_BYTES];
     const json_t *row;
     size_t i;
     json_array_foreach(json_object_get(history, "events"), i, row) {
         const char *more = json_string_value(json_object_get(row, "text"));
-        if (lround(cells_field(row, "job")) != lround(id))
+        if (lround(cells_field(row, "job")) != lround(cells_field(job, "id")))
             continue;
-        printf("  %s  %s%s%s\n", local(cells_field(row, "time_s"), "%H:%M:%S", when),
+        printf("  %s  %s%s%s", local(cells_field(row, "time_s"), "%H:%M:%S", when),
                cells_printable(json_object_get(row, "kind"), 40, kind), more && *more ? ": " : "",
                more && *more ? cells_printable(json_object_get(row, "text"), 160, text) : "");
+        if (is_interruption(row))
+            print_known(job);
+        putchar('\n');
+    }
+}
+
+/* print_interrupted says of a job that a killed daemon had up to when it is known. */
+static void print_interrupted(const json_t *history, const json_t *job)
+{
+    char name[CELL_BYTES], text[CELL_BYTES];
+    const json_t *row;
+    size_t i;
+    json_array_foreach(json_object_get(history, "events"), i, row) {
+        if (!is_interruption(row) || lround(cells_field(row, "job")) != lround(cells_field(job, "id")))
+            continue;
+        printf("%s: %s", cells_printable(json_object_get(job, "name"), NAME_COLUMNS, name),
+               cells_printable(json_object_get(row, "text"), 160, text));
+        print_known(job);
+        putchar('\n');
     }
 }
 
@@ -145,7 +177,11 @@ static void print_history(const json_t *history, bool one)
         if (!one)
             continue;
         print_curve(history, job);
-        print_events(history, cells_field(job, "id"));
+        print_events(history, job);
+    }
+    json_array_foreach((json_t *)jobs, i, job) {
+        if (!one)
+            print_interrupted(history, job);
     }
 }
 

@@ -5,7 +5,8 @@
 #include "client/cli/cli.h"
 
 #define NAME_COLUMNS 24
-#define WAITS 0.05 /* the part of the time from which on waiting is worth a word */
+#define SILENT_S 10.0 /* a script that holds a batch for as long, and for four steps, has stopped asking */
+#define WAITS 0.05    /* the part of the time from which on waiting is worth a word */
 
 double cli_elapsed_s(const json_t *now, const json_t *before)
 {
@@ -59,6 +60,55 @@ const char *cli_worst_stall(const json_t *job, const json_t *before, double elap
     return worst;
 }
 
+/* queue_of returns the rank's row in an earlier status of the job. */
+static const json_t *queue_of(const json_t *job, const json_t *rank)
+{
+    const json_t *queues = json_object_get(job, "queues"), *queue;
+    size_t i;
+    json_array_foreach((json_t *)queues, i, queue) {
+        if (json_equal(json_object_get(queue, "rank"), rank))
+            return queue;
+    }
+    return NULL;
+}
+
+/* waited_s returns for how long the rank's client has stood still since the daemon was started, or it came. */
+static double waited_s(const json_t *queue)
+{
+    double sum = 0;
+    const json_t *stall_s = json_object_get(queue, "stall_s"), *part;
+    const char *cause;
+    json_object_foreach((json_t *)stall_s, cause, part)
+        sum += cells_number(part);
+    return sum;
+}
+
+/* is_silent tells whether the rank's client neither trains nor waits: it has held a batch for far longer than a step
+ * takes, and has got nothing and waited for nothing since `before`; or its process is stopped or gone. */
+static bool is_silent(const json_t *queue, const json_t *before)
+{
+    const char *process = json_string_value(json_object_get(queue, "process"));
+    double step_s = cells_number(cells_at(queue, "governor", "train_ms", NULL)) / 1e3;
+    bool long_held = cells_field(queue, "oldest_lease_s") >= (SILENT_S > 4 * step_s ? SILENT_S : 4 * step_s);
+    if (!json_is_true(json_object_get(queue, "attached")))
+        return false;
+    if (process && strcmp(process, "runs") != 0)
+        return true;
+    return long_held && before && cells_field(queue, "batches") == cells_field(before, "batches") &&
+           waited_s(queue) <= waited_s(before);
+}
+
+const json_t *cli_silent_queue(const json_t *job, const json_t *before)
+{
+    const json_t *queues = json_object_get(job, "queues"), *queue;
+    size_t i;
+    json_array_foreach((json_t *)queues, i, queue) {
+        if (is_silent(queue, queue_of(before, json_object_get(queue, "rank"))))
+            return queue;
+    }
+    return NULL;
+}
+
 /* Time to the end of the epoch at the present rate; "-" when that is not known. */
 static const char *left_text(const json_t *job, double per_s, char buf[CELL_BYTES])
 {
@@ -86,7 +136,7 @@ static void print_job(const json_t *job, const json_t *before, double elapsed_s,
         fputs("\033[31m", out);
     snprintf(buf, sizeof buf, "%.0f%%", 100 * waits);
     cells_right(out, known ? buf : "-", 6);
-    cells_right(out, known && waits >= WAITS ? cause : "-", 7);
+    cells_right(out, cli_silent_queue(job, before) ? "script" : known && waits >= WAITS ? cause : "-", 7);
     if (color && waits >= 0.25)
         fputs("\033[0m", out);
     double delivered = cells_field(job, "delivered");

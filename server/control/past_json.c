@@ -183,10 +183,10 @@ static json_t *gave_json(const struct reading *reading)
     return rows;
 }
 
-/* is_told tells whether an event is of a job that is told of, or of none. */
+/* is_told tells whether an event is of a job that is told of, or of none. Some jobs are not remembered any more. */
 static bool is_told(const struct reading *reading, uint32_t id)
 {
-    bool found = id == 0 || !reading->asked->job;
+    bool found = id == 0;
     for (size_t i = 0; i < reading->n_jobs && !found; i++)
         found = past_job(reading->past, reading->order[i])->id == id;
     return found;

@@ -1,7 +1,9 @@
 #include "server/control/status.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+
+#define LOOKED_AT_S 2 /* a client that has held a batch for as long is looked at */
 
 const char *const status_levels[ENGINE_LEVELS] = {
     [ENGINE_FROM_PREPARED] = "prepared", [ENGINE_FROM_ENCODED] = "encoded", [ENGINE_FROM_READ] = "read"};
@@ -46,11 +50,42 @@ void status_clear(struct daemon_status *status)
         free(status->jobs[i].pipeline);
         free(status->jobs[i].queues);
         free(status->jobs[i].governed);
+        free(status->jobs[i].clients);
         free(status->jobs[i].givers);
     }
     free(status->jobs);
     free_cluster(status->cluster);
     memset(status, 0, sizeof *status);
+}
+
+/* state_of returns what the kernel says of a process; NULL: it does not say. */
+static const char *state_of(uint32_t pid)
+{
+    char path[32], line[256] = "";
+    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+        return "gone";
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
+    FILE *file = fopen(path, "re"); /* pid (name) state …; the name may have anything in it */
+    if (!file)
+        return NULL;
+    const char *name_end = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+    char state = '\0';
+    bool found = name_end && sscanf(name_end, ") %c", &state) == 1;
+    fclose(file);
+    return !found ? NULL : strchr("Tt", state) ? "stopped" : strchr("ZXx", state) ? "gone" : "runs";
+}
+
+void status_read_clients(struct daemon_status *status)
+{
+    for (size_t i = 0; i < status->n_jobs; i++) {
+        const struct status_job *job = &status->jobs[i];
+        for (size_t rank = 0; rank < job->n_queues; rank++) {
+            const struct engine_queue_status *queue = &job->queues[rank];
+            bool moves = queue->delivery.leased_batches && queue->delivery.lease_s < LOOKED_AT_S;
+            if (queue->attached && job->clients[rank].pid && !moves)
+                job->clients[rank].state = state_of(job->clients[rank].pid);
+        }
+    }
 }
 
 static double timeval_s(struct timeval time)

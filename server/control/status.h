@@ -38,7 +38,8 @@
  *             sharing_factor (delivered / prepared; null before the first), stall_s {load, prepare, room, rank}
  *             (seconds in which its clients stood still, by cause), queues[], one a rank: {rank, ready_batches,
  *             leased_batches, oldest_lease_s (null: none), credits, stall_s, attached, done, epoch_delivered,
- *             batches, governor}
+ *             batches, pid, process ("runs", "stopped" or "gone": the client's, once it has held a batch for some
+ *             seconds; null: not looked at, or not known), governor}
  *   jobs[].store  null for a folder; how a store was packed: max_side and quality (null: no image was to be shrunk),
  *             shrunk (samples that were), undecoded (samples that could not be decoded for that), restart_rows
  *             (samples that were given restart rows; null: none was to be), planes (samples in bit planes; null: none
@@ -101,6 +102,13 @@ struct status_store {
     uint32_t samples_shrunk, samples_undecoded, samples_restart_rows, samples_planes;
 };
 
+/* The process of a rank's client. pid: 0 if it is not known, or in another container that hides it. state: "runs",
+ * "stopped" or "gone"; NULL: not looked at, because its batches come and go, or not known. */
+struct status_client {
+    uint32_t pid;
+    const char *state;
+};
+
 struct status_job {
     struct engine_job_status engine;
     uint32_t pid;               /* pid of the first rank's client; 0: not known */
@@ -116,6 +124,7 @@ struct status_job {
     char *pipeline;                     /* its pipeline in normal form */
     struct engine_queue_status *queues; /* by rank */
     struct status_queue *governed;      /* by rank */
+    struct status_client *clients;      /* by rank */
     struct past_giver *givers;          /* who prepared samples that it got */
     size_t n_givers;
     size_t n_queues;
@@ -262,6 +271,9 @@ void status_clear(struct daemon_status *status);
 /* status_read_process fills pid, rss_bytes, cpu_s and the descriptors for this process, and time_s, from /proc/self,
  * getrusage and getrlimit. A value that cannot be read stays 0. */
 void status_read_process(struct status_process *process);
+
+/* status_read_clients fills in what has become of the processes of clients that hold a batch for long, or none. */
+void status_read_clients(struct daemon_status *status);
 
 /* status_to_json and status_to_metrics return a text that the caller frees. NULL: out of memory. Texts that are not
  * UTF-8 (job names are a client's bytes) come out with '?' for each wrong byte. Pure; any thread. */

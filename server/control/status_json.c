@@ -201,6 +201,8 @@ static json_t *queues_json(const struct status_job *job, bool *failed)
         put(queue, "done", json_boolean(from->done), failed);
         put(queue, "epoch_delivered", count(delivery->epoch_samples), failed);
         put(queue, "batches", count(delivery->batches), failed);
+        put(queue, "pid", known_count(job->clients ? job->clients[i].pid : 0), failed);
+        put(queue, "process", text_json(job->clients ? job->clients[i].state : NULL), failed);
         put(queue, "governor", job->governed ? governed_json(&job->governed[i], failed) : json_null(), failed);
         if (json_array_append_new(queues, queue) != 0)
             *failed = true;

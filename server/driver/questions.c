@@ -62,6 +62,7 @@ static struct status_job job_of(const struct driver *driver, const struct engine
     struct status_job out = {.engine = *row,
                              .queues = xcalloc(reg->asked.world_size, sizeof *out.queues),
                              .governed = xcalloc(reg->asked.world_size, sizeof *out.governed),
+                             .clients = xcalloc(reg->asked.world_size, sizeof *out.clients),
                              .n_queues = reg->asked.world_size,
                              .first_rank = reg->asked.first_rank,
                              .waits = job->waits,
@@ -72,6 +73,8 @@ static struct status_job job_of(const struct driver *driver, const struct engine
                              .dataset_samples = dataset_count(reg->found.dataset),
                              .store = store_of(reg->found.dataset),
                              .pipeline = xstrdup(pipeline_canonical(reg->found.pipeline))};
+    for (uint32_t rank = 0; rank < reg->asked.world_size; rank++)
+        out.clients[rank].pid = job->ranks[rank].pid;
     out.n_givers = gives_to(driver->gives, row->job, &out.givers);
     engine_queue_statuses(driver->engine, row->job, clock_now_ns(), out.queues, reg->asked.world_size);
     return out;

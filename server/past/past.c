@@ -9,9 +9,9 @@ const char *const past_states[PAST_STATES] = {
     [PAST_RUNNING] = "running", [PAST_ENDED] = "ended",      [PAST_CANCELLED] = "cancelled",
     [PAST_FAILED] = "failed",   [PAST_LOST] = "interrupted", [PAST_DIED] = "died"};
 const char *const past_kinds[PAST_KINDS] = {
-    [PAST_CAME] = "came",      [PAST_WENT] = "ended",      [PAST_CANCEL] = "cancelled",
-    [PAST_FAILURE] = "failed", [PAST_BAD] = "bad samples", [PAST_RESTART] = "daemon started",
-    [PAST_DEATH] = "died"};
+    [PAST_CAME] = "came",      [PAST_WENT] = "ended",           [PAST_CANCEL] = "cancelled",
+    [PAST_FAILURE] = "failed", [PAST_BAD] = "bad samples",      [PAST_RESTART] = "daemon started",
+    [PAST_DEATH] = "died",     [PAST_INTERRUPT] = "interrupted"};
 
 _Static_assert(PAST_JOBS > JOBS_MAX, "there is a slot of a job that is gone for one that comes");
 
@@ -104,8 +104,10 @@ void past_restarted(struct past *past, double now_s, const char *text)
 {
     for (uint32_t slot = 0; slot < PAST_JOBS; slot++) {
         struct past_job *job = &past->jobs[slot];
-        if (job->id && job->state == PAST_RUNNING)
-            leave(past, job, PAST_LOST, job->ended_s);
+        if (!job->id || job->state != PAST_RUNNING)
+            continue;
+        leave(past, job, PAST_LOST, job->ended_s);
+        past_note(past, PAST_INTERRUPT, job->id, now_s, "the daemon was killed");
     }
     past->last_s = 0;
     past_note(past, PAST_RESTART, 0, now_s, text);
@@ -154,11 +156,16 @@ void past_ended(struct past *past, uint32_t place, enum past_state how, const st
     if (!job)
         return;
     bool failed = job->state == PAST_FAILED && how != PAST_CANCELLED;
+    bool took_nothing = !figures->delivered && !job->figures.delivered && how == PAST_ENDED && !failed;
     if (figures->delivered >= job->figures.delivered)
         job->figures = *figures;
     if (how != PAST_CANCELLED && figures->epochs && figures->epochs_done >= figures->epochs)
         how = PAST_ENDED;
     leave(past, job, failed ? PAST_FAILED : how, now_s);
+    if (took_nothing) {
+        *job = (struct past_job){.id = 0}; /* a Loader whose dataset was looked at, or that got a state */
+        return;
+    }
     if (!failed && how != PAST_LOST)
         past_note(past,
                   how == PAST_CANCELLED ? PAST_CANCEL

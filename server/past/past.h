@@ -86,7 +86,17 @@ struct past_job {
     struct past_figures figures;
 };
 
-enum past_kind { PAST_CAME, PAST_WENT, PAST_CANCEL, PAST_FAILURE, PAST_BAD, PAST_RESTART, PAST_DEATH, PAST_KINDS };
+enum past_kind {
+    PAST_CAME,
+    PAST_WENT,
+    PAST_CANCEL,
+    PAST_FAILURE,
+    PAST_BAD,
+    PAST_RESTART,
+    PAST_DEATH,
+    PAST_INTERRUPT,
+    PAST_KINDS
+};
 extern const char *const past_kinds[PAST_KINDS];
 
 struct past_event {
@@ -109,7 +119,7 @@ int past_create(struct past **out); /* LARDER_ENOMEM; the caller destroys it */
 void past_destroy(struct past *past);
 size_t past_bytes(const struct past *past); /* the memory that it takes at most */
 
-/* past_restarted: a daemon begins. Jobs that ran are lost. */
+/* past_restarted: a daemon begins. Jobs that ran are lost: the one before was killed. */
 void past_restarted(struct past *past, double now_s, const char *text);
 void past_came(struct past *past, uint32_t place, const char *name, double now_s);
 void past_failed(struct past *past, uint32_t place, double now_s, const char *text);

@@ -1,16 +1,30 @@
-"""`larder explain` with real daemons in six made situations: it names what a job waits for, and what would help."""
+"""`larder explain` with real daemons in made situations: it names what a job waits for, and what would help."""
 
 import json
 import os
+import signal
 import subprocess
+import sys
 
 import above  # noqa: F401
-from system import BIN, CONFIG, PIPELINE, SLOW, Case, main, tree, until
+from system import BIN, CONFIG, PACKAGE, PIPELINE, SLOW, Case, main, tree, until
 
 FEW_THREADS = CONFIG + "threads: {workers: 1, loaders: 1}\n"
 DEAR = [{"random_resized_crop": {"size": 600}},
         *({"random_rotation": {"degrees": 30, "interpolation": "bicubic"}} for _ in range(3))]
 QUOTA_US, PERIOD_US = 10000, 100000
+# Trains, and when its input says so leaves a process that holds its connection, as a library written in C may.
+LEAVES = """
+import ctypes, os, sys, larder
+loader = larder.Loader(sys.argv[1], json_pipeline, 10, output="numpy", name="left")
+batches = iter(loader)
+next(batches)
+print("has begun", flush=True)
+os.read(0, 1)
+if ctypes.CDLL(None).fork() == 0:
+    os.read(0, 1)
+os._exit(0)
+""".replace("json_pipeline", repr(PIPELINE))
 ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 
 
@@ -83,6 +97,48 @@ class Explain(Case):
         self.train(server, dataset=tree(120), name="slow", step_s=0.1)
         self.assertRegex(self.told(server, "slow", "training")["figure"], r"a step takes [1-9]\d{2,} ms for 10 samples")
 
+    def jobs(self, server):
+        return subprocess.run([os.path.join(BIN, "larder"), "jobs", "--socket", server.socket],
+                              stdout=subprocess.PIPE, text=True, timeout=60 * SLOW).stdout
+
+    def test_stopped_script(self):
+        """A script that is stopped is said to be, with its process; it trains again when it goes on."""
+        server = self.daemon(CONFIG)
+        script = self.train(server, dataset=tree(120), name="stopped", step_s=0.05)
+        script.kill(signal.SIGSTOP)
+        told = self.told(server, "stopped", "script")
+        self.assertIn(f"is stopped (process {script.process.pid}, ", told["why"])
+        self.assertEqual(told["change"], f"let it go on: kill -CONT {script.process.pid}")
+        self.assertIn("it has held a batch for ", told["figure"])
+        self.assertRegex(self.jobs(server), r"(?m)^stopped .* script ")
+        script.kill(signal.SIGCONT)
+        self.told(server, "stopped", "training")
+
+    def test_busy_script(self):
+        """A script that has left off training, and whose process runs, is told from one that trains."""
+        server = self.daemon(CONFIG)
+        self.train(server, dataset=tree(120), name="busy", pause=[4, os.path.join(self.folder, "never")])
+        told = self.told(server, "busy", "script")
+        self.assertIn("asks for nothing: it is busy with something else, or hangs", told["why"])
+        self.assertIn("look what process ", told["change"])
+
+    def test_script_that_is_gone(self):
+        """A script whose process is gone, and has left another that holds its connection, is said to be gone."""
+        server = self.daemon(CONFIG)
+        script = subprocess.Popen([sys.executable, "-B", "-c", LEAVES, tree(120)], text=True, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=PACKAGE,
+                                                                   LARDER_SOCKET=server.socket))
+        self.addCleanup(script.stdout.close)
+        self.addCleanup(script.wait)
+        self.addCleanup(script.stdin.close)  # what it left ends
+        self.assertEqual(script.stdout.readline(), "has begun\n")
+        script.stdin.write("x")
+        script.stdin.flush()
+        script.wait(60 * SLOW)
+        told = self.told(server, "left", "script")
+        self.assertIn(f"is gone (process {script.pid}), and a process that it left keeps its connection", told["why"])
+        self.assertIn("larder cancel left", told["change"])
+
     def test_slow_source(self):
         """Where each read takes 60 ms longer, files are what the job waits for; memory for all of them would help."""
         server = self.daemon(FEW_THREADS.replace("encoded: 64MiB", "encoded: 1MiB") + "debug: {load_delay: 60}\n")
@@ -125,6 +181,18 @@ class Explain(Case):
         self.assertIn("not there: 1", told["why"])
         self.assertEqual((told["change"][:12], told["figure"]), ("start rank 1", "1 of 2 ranks are missing"))
         self.assertGreater(told["waits"], 0.9)  # the one that is there does nothing else
+
+    def test_rank_that_died(self):
+        """Where a rank has died in the middle of an epoch, it is named, though the other holds its batch and asks for
+        nothing, as in an all-reduce that does not end."""
+        server = self.daemon(CONFIG)
+        hangs, dies = (self.script(server, dataset=tree(120), pipeline=PIPELINE, batch_size=10, epochs=3, name="two",
+                                   rank=rank, world_size=2, pause=[2, os.path.join(self.folder, "never")])
+                       for rank in range(2))
+        self.assertTrue(until(lambda: len(hangs.batches) == len(dies.batches) == 2, 60), (hangs.errors, dies.errors))
+        dies.kill()
+        told = self.told(server, "two", "rank")
+        self.assertIn("not there: 1", told["why"])
 
     def test_throttled_cgroup(self):
         """Where the daemon's control group lets it have a tenth of a core, the quota is what the job waits for."""

@@ -108,6 +108,10 @@ class History(Case):
         self.assertEqual(self.kinds(after, named["short"]), ["came", "ended"])
         self.assertEqual(self.kinds(after, named["cancelled"]), ["came", "cancelled"])
         self.assertEqual(self.kinds(after, named["killed"]), ["came", "died"])
+        self.assertEqual(self.kinds(after, named["running"]), ["came", "interrupted"])
+        known = r"the daemon was killed; the job is known until \d\d:\d\d:\d\d$"
+        self.assertRegex(self.larder("history", "running").stdout, r"(?m)^  \d\d:\d\d:\d\d  interrupted: " + known)
+        self.assertRegex(self.larder("history").stdout, "(?m)^running: " + known)
         self.assertEqual([event["kind"] for event in after["events"] if not event["job"]], 2 * ["daemon started"])
         self.assertEqual(self.train("running", epochs=1).wait(), 0)
         self.assertTrue(until(lambda: self.history("running")["jobs"][-1]["state"] == "ended", 20))
@@ -119,6 +123,22 @@ class History(Case):
         self.start()
         self.assertEqual([job["state"] for job in self.history("running")["jobs"]], ["interrupted", "ended"])
         self.assertEqual([job["state"] for job in self.history("stopped")["jobs"]], ["interrupted"])
+
+    def test_took_nothing(self):
+        """A Loader that was only looked at, and one that got a state before it took anything, leave no row."""
+        with self.loader("looked-at") as loader:
+            self.assertEqual(len(loader), 12)
+        with self.loader("first") as loader:
+            next(iter(loader))
+            state = loader.state_dict()
+        with self.loader("goes-on") as loader:
+            self.assertEqual(loader.epoch, 0)  # it is registered
+            loader.load_state_dict(state)
+            self.assertEqual(sum(len(images) for images, labels in loader), 110)
+        self.assertTrue(until(lambda: self.jobs().get("goes-on", {}).get("state") == "ended", 20), self.jobs())
+        history = self.history()
+        self.assertEqual(sorted(job["name"] for job in history["jobs"]), ["first", "goes-on"])
+        self.assertEqual({event["job"] for event in history["events"]}, {0, *(job["id"] for job in history["jobs"])})
 
     def test_curves(self):
         """Throughput, waits and what others gave, by time; over HTTP the same as by the command; as a table."""

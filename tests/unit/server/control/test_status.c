@@ -54,7 +54,8 @@ static const char expected_json[] =
     "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"oldest_lease_s\":0.75,"
     "\"credits\":2,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
     "\"attached\":true,"
-    "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":{\"line\":2,\"loaders\":4,\"reading\":3,"
+    "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"pid\":null,\"process\":null,\"governor\":{\"line\":2,"
+    "\"loaders\":4,\"reading\":3,"
     "\"pending_reads\":5,\"pending_samples\":320,\"load_ms\":0.5,\"prepare_ms\":null,\"train_ms\":250.0,\"late_ms\":-"
     "125.0}}]},"
     "{\"name\":\"quote\\\"back\\\\slash\",\"job\":1,\"pid\":null,\"client\":null,\"dataset\":\"/data/imagenet/"
@@ -69,7 +70,7 @@ static const char expected_json[] =
     "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"oldest_lease_s\":0.75,"
     "\"credits\":2,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
     "\"attached\":true,"
-    "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":null}]}]}";
+    "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"pid\":null,\"process\":null,\"governor\":null}]}]}";
 
 /* The JSON has exactly the documented keys, in one order. */
 static void test_json(void **state)

@@ -188,12 +188,13 @@ static void test_ends(void **state)
         assert_int_equal(job->figures.delivered, i < 3 ? 401 : 400);
         assert_float_equal(job->ended_s, BEGAN_S + (i < 3 ? 10.5 : 10), 0.001);
     }
-    static const uint8_t kinds[] = {PAST_RESTART, PAST_CAME,   PAST_CAME,    PAST_CAME,   PAST_CAME,
-                                    PAST_WENT,    PAST_CANCEL, PAST_FAILURE, PAST_RESTART};
+    static const uint8_t kinds[] = {PAST_RESTART, PAST_CAME,   PAST_CAME,    PAST_CAME,      PAST_CAME,
+                                    PAST_WENT,    PAST_CANCEL, PAST_FAILURE, PAST_INTERRUPT, PAST_RESTART};
     assert_int_equal(past_n_events(past), sizeof kinds);
     for (size_t i = 0; i < sizeof kinds; i++)
         assert_int_equal(past_event(past, i)->kind, kinds[i]);
     assert_string_equal(past_event(past, 7)->text, "its disk is away");
+    assert_string_equal(past_event(past, 8)->text, "the daemon was killed");
     past_destroy(past);
 }
 
@@ -225,18 +226,32 @@ static void test_deaths(void **state)
     }
 }
 
+/* A job that took nothing and said so is forgotten when it ends; one that took nothing and was cancelled is not. */
+static void test_took_nothing(void **state)
+{
+    (void)state;
+    struct past *past = make();
+    const struct past_figures none = {0};
+    come(past, 2);
+    past_ended(past, 0, PAST_ENDED, &none, BEGAN_S + 1);
+    past_ended(past, 1, PAST_CANCELLED, &none, BEGAN_S + 1);
+    assert_null(named(past, "job-0"));
+    assert_int_equal(named(past, "job-1")->state, PAST_CANCELLED);
+    past_destroy(past);
+}
+
 /* Of many short jobs the latest are remembered, a long one among them stays, and events are bounded. */
 static void test_many_jobs(void **state)
 {
     (void)state;
     struct past *past = make();
-    const struct past_figures none = {0};
+    const struct past_figures few = {.delivered = 8};
     char name[16];
     past_came(past, 7, "long", BEGAN_S);
     for (uint32_t i = 0; i < 3 * PAST_JOBS; i++) {
         snprintf(name, sizeof name, "short-%u", i);
         past_came(past, 0, name, BEGAN_S + i);
-        past_ended(past, 0, PAST_ENDED, &none, BEGAN_S + i);
+        past_ended(past, 0, PAST_ENDED, &few, BEGAN_S + i);
     }
     assert_int_equal(named(past, "long")->state, PAST_RUNNING);
     assert_non_null(named(past, name));
@@ -342,9 +357,10 @@ static void test_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_curves), cmocka_unit_test(test_gap),       cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_ends),   cmocka_unit_test(test_many_jobs), cmocka_unit_test(test_gifts),
-        cmocka_unit_test(test_bytes),  cmocka_unit_test(test_damage),    cmocka_unit_test(test_deaths),
+        cmocka_unit_test(test_curves), cmocka_unit_test(test_gap),          cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_ends),   cmocka_unit_test(test_took_nothing), cmocka_unit_test(test_many_jobs),
+        cmocka_unit_test(test_gifts),  cmocka_unit_test(test_bytes),        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_deaths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
