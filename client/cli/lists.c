@@ -6,7 +6,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/line.h"
 
-#define RATE_MS 500
+#define RATE_MS 2000
 #define PATH_COLUMNS 56
 #define STORE_COLUMNS 24
 

@@ -14,7 +14,7 @@ static const struct manual_row commands[] = {
     {"larder history [JOB]", "the jobs of the last day, ended ones too, or one over time, and what happened"},
     {"larder cluster status", "the nodes of the cluster, and what they give each other"},
     {"larder cluster leave", "give nothing more to the other nodes; jobs here go on"},
-    {"larder explain JOB [--interval SECONDS]", "why a job waits, and what would help most"},
+    {"larder explain [JOB] [--interval SECONDS]", "why a job waits, or each, and what would help most"},
     {"larder doctor", "memory, descriptors, processors, versions, rights: what is wrong, and what to do"},
     {"larder ping", "whether the daemon answers, and how fast"},
     {"larder cancel JOB", "end a job; its client gets an error"},
@@ -47,10 +47,13 @@ static const struct manual_row options[] = {
 static const char notes[] =
     "Options stand before or after the command.\n"
     "WAITS is the part of the time in which a job's scripts stood still for a batch, and SHARING the part of its "
-    "samples that were prepared for other jobs. FOR is what it waits for most: load (its samples are read), prepare "
-    "(they are decoded and augmented), room (the arena or its quota is full), rank (other ranks).\n"
-    "status: rates are over the last half second; with --watch over the interval. READY are the batches that are "
-    "ready, of those the script asks for ahead; HELD those it has not given back.\n"
+    "samples that were prepared for other jobs, also for such as have ended. FOR is what it waits for most: load (its "
+    "samples are read), "
+    "prepare (they are decoded and augmented), room (the arena or its quota is full), rank (other ranks); or "
+    "script: it waits for nothing, because its script asks for nothing.\n"
+    "status and jobs: PER SEC and WAITS are over the two seconds that the command takes; status --watch and top: over "
+    "the interval. READY is how many of the batches that the script asks for ahead are ready; HELD how many it has not "
+    "given back.\n"
     "jobs and top: EPOCH ENDS IN is the time to the end of the present epoch at the present rate, and not of the "
     "training.\n"
     "tree: the jobs by what is left to them, the one with least first. Each vertex has the samples that all jobs below "

@@ -5,7 +5,7 @@
 
 #include "client/cli/cli.h"
 
-#define RATE_INTERVAL_MS 500
+#define RATE_INTERVAL_MS 2000
 
 /* show prints one status. */
 static int show(const struct cli_status_options *options, const json_t *status, const json_t *before, struct error *err)

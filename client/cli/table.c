@@ -184,7 +184,8 @@ static void print_job(const json_t *job, const json_t *before, double elapsed_s,
                 RATE);
     snprintf(buf, sizeof buf, "%.0f%%", 100 * waits);
     cells_right(out, before && elapsed_s > 0 ? buf : "-", WAITS);
-    snprintf(buf, sizeof buf, "%.0f/%.0f", queues.ready, cells_field(job, "prefetch") * (double)queues.count);
+    double most = cells_field(job, "prefetch") * (double)queues.count; /* more may be ready: others' preparations */
+    snprintf(buf, sizeof buf, "%.0f/%.0f", queues.ready < most ? queues.ready : most, most);
     cells_right(out, buf, READY);
     snprintf(buf, sizeof buf, "%.0f", queues.leased);
     cells_right(out, buf, HELD);

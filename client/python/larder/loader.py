@@ -357,9 +357,11 @@ class Loader:
     def stats(self):
         """What this loader has given so far: samples, batches, wait_s (the seconds that it waited for batches), and
         reconnects (how often it was connected again). `stall` is how its daemon explains the waiting, up to a second
-        ago: seconds by cause, since the daemon has the job. load: samples had still to be read; prepare: to be decoded
-        and augmented; room: the arena was full; rank: other ranks were late. None where the daemon does not tell: it
-        has not been asked for an epoch yet, its control socket is off, or it is another user's."""
+        ago: seconds by cause, since the daemon has the job. Together they are less than wait_s, which also has the
+        time that the request and the answer of each batch take, and until the machine runs this script again. load:
+        samples had still to be read; prepare: to be decoded and augmented; room: the arena was full; rank: other ranks
+        were late. None where the daemon does not tell: it has not been asked for an epoch yet, its control socket is
+        off, or it is another user's."""
         row = self._row()
         stall = None
         if row is not None:

@@ -11,7 +11,8 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
 TOOLS = ("bash", "dirname", "readlink", "cat", "mkdir", "nproc", "awk", "grep", "head")
-CMAKE = '#!/bin/sh\nprintf "%s\\n" "$@" "PKG_CONFIG_PATH=$PKG_CONFIG_PATH" >>"$ASKED"\n'
+CMAKE = '#!/bin/sh\nprintf "%s\\n" "$@" "PKG_CONFIG_PATH=$PKG_CONFIG_PATH" >>"$ASKED"\n' \
+    'for percent in 40 45 100; do echo "[ $percent%] Building"; done\n'
 # What each names the image library, and the C library's headers.
 MANAGERS = {"dnf": ("dnf install", "vips-devel", "glibc-devel"), "apk": ("apk add", "vips-dev", "musl-dev"),
             "pacman": ("pacman -S --needed", "libvips", "glibc")}
@@ -64,8 +65,10 @@ class Run(unittest.TestCase):
 
     def test_no_manager(self):
         """Where none of them is, Debian's names are said."""
-        status, said, _ = self.run_it("build")
+        status, said, asked = self.run_it("build")
         self.assertEqual(status, 0)
+        self.assertIn("--target larder_product", " ".join(asked))
+        self.assertIn("run: 40 % built\nrun: 100 % built\n", said)
         self.assertIn("Needed are what Debian calls: cmake make gcc libc6-dev", said)
 
     def test_prefix(self):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -90,6 +91,15 @@ class Explain(Case):
         shown = self.run_it(server, "slow", "--interval", "0.5").stdout
         self.assertEqual(len(shown.splitlines()), 1)
         self.assertIn("What would help most: ", shown)
+
+    def test_all_jobs(self):
+        """Without a name each job is explained in a line; where there is none, that is said."""
+        server = self.daemon(CONFIG)
+        self.assertEqual(self.run_it(server).stdout, "no jobs\n")
+        for name in ("a", "b"):
+            self.train(server, dataset=tree(120), name=name, step_s=0.1)
+        told = self.run_it(server, "--interval", "0.5").stdout.splitlines()
+        self.assertEqual([re.search(r"\b[ab]\b", line)[0] for line in told], ["a", "b"])
 
     def test_slow_trainer(self):
         """A job that trains for longer than its batches take is as fast as its step."""
