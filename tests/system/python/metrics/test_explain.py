@@ -77,7 +77,7 @@ class Explain(Case):
             seen.append((told["cause"], round(told["waits"], 2)))
             return told["cause"] == cause
 
-        self.assertTrue(until(names_it, 15), (seen, told))
+        self.assertTrue(until(names_it, 60), (seen, told))
         print(json.dumps(told, ensure_ascii=False), flush=True)
         return told
 
