@@ -58,7 +58,7 @@ static const char *find_stem(const char *patterns, const char *path, size_t *len
 
 const char *pairs_stem(const struct source *source, uint32_t index, size_t *len)
 {
-    const char *key = source->index.strings + source->index.samples[index].key;
+    const char *key = index_key(&source->index, index);
     const char *stem = find_stem(((const struct paired *)source)->pattern, key, len);
     if (stem)
         return stem;
@@ -259,7 +259,6 @@ static int fill(const struct source_wish *wish, struct paired *paired, const str
     free(labels);
     if (code)
         return code;
-    files_note_reachable(index);
     paired->source.medium = (struct medium){
         .root = index->root, .device = index->folders[0].device, .inode = index->folders[0].inode};
     return 0;

@@ -121,6 +121,7 @@ static int index_store(const struct source_wish *wish, struct source *source, st
     source->medium = (struct medium){.root = source->index.root, .device = st.st_dev};
     source->packing = store->packing;
     source->hashes = store->hashes;
+    source->stored = store->packing.max_side ? store->checksums : store->hashes;
     source->packed_bytes = store->source_bytes;
     return 0;
 }

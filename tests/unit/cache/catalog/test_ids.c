@@ -26,13 +26,18 @@ static struct id_table *make_table(void)
     return table;
 }
 
+static int make(const struct id_maker *maker, struct identity *identities)
+{
+    const uint32_t *files = maker->context;
+    for (size_t i = 0; i < maker->count; i++)
+        identities[i] = identity_of(files[i]);
+    return 0;
+}
+
 static void give(struct id_table *table, const uint32_t *files, uint32_t count, sample_id *ids)
 {
-    struct identity *identities = xcalloc(count, sizeof *identities);
-    for (uint32_t i = 0; i < count; i++)
-        identities[i] = identity_of(files[i]);
-    assert_int_equal(id_table_give(table, identities, count, ids), 0);
-    free(identities);
+    const struct id_maker maker = {.make = make, .context = files, .count = count};
+    assert_int_equal(id_table_give(table, &maker, ids), 0);
 }
 
 /* An id that no dataset has is nobody's until it is settled; then the lowest are given first, in ascending order. */
