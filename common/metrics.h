@@ -3,7 +3,7 @@
  * common/metrics_table.h declares each metric once: name, type, unit, help, labels. A snapshot is a growing list of
  * values for these metrics, filled by one thread; metrics_render writes Prometheus text format 0.0.4 (escaped label
  * values, HELP and TYPE once a metric, samples of one metric together). Counters end in _total, units stand last before
- * it (larder_job_wait_seconds_total). A histogram's buckets are those of common/histogram.h. Labels have bounded
+ * it (larder_job_stall_seconds_total). A histogram's buckets are those of common/histogram.h. Labels have bounded
  * cardinality: at most JOBS_MAX jobs and their queues. */
 #ifndef LARDER_COMMON_METRICS_H
 #define LARDER_COMMON_METRICS_H

@@ -110,11 +110,6 @@ METRIC(JOB_SHARED, METRIC_COUNTER, "larder_job_samples_shared_total",
        "Samples delivered to a job from an instance that was prepared for another job.", "job")
 METRIC(JOB_BATCHES, METRIC_COUNTER, "larder_job_batches_delivered_total", "Batches delivered to a job's queue.", "job",
        "rank")
-METRIC(JOB_WAIT, METRIC_COUNTER, "larder_job_wait_seconds_total",
-       "Time in which a queue's client had asked for a batch and none was ready. It grows while the client waits. "
-       "Requests ahead count too, so it may be more than the client's loop waits. The wait for other ranks to begin or "
-       "end their epoch is not in it.",
-       "job", "rank")
 METRIC(JOB_STALL, METRIC_COUNTER, "larder_job_stall_seconds_total",
        "Time in which a queue's client stood still: it had asked for a batch, had none left, and the next was not "
        "ready. The causes: its samples had still to be read (load) or prepared (prepare), the arena or the job's quota "

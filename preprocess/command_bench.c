@@ -91,7 +91,7 @@ static bool source_rect(const struct bench *bench, size_t image, const uint64_t 
     struct op_plan plans[PIPELINE_OPS_MAX];
     struct geometry geometry;
     struct rect size = bench->sizes[image];
-    if (pipeline_plan(bench->pipeline, key, size.width, size.height, plans, NULL))
+    if (pipeline_plan(bench->pipeline, key, size.width, size.height, plans, NULL, NULL))
         return false;
     geometry_start(&geometry, size.width, size.height);
     pipeline_gather(bench->pipeline, plans, 0, bench->pipeline->n_ops, &geometry);

@@ -2,6 +2,7 @@
 #ifndef LARDER_PREPROCESS_OUTPUTS_H
 #define LARDER_PREPROCESS_OUTPUTS_H
 
+#include "common/sample_parts.h"
 #include "preprocess/decode/decoded.h"
 #include "preprocess/image.h"
 #include "preprocess/ops/op.h"
@@ -35,9 +36,11 @@ struct run {
     const struct decoded *form; /* what the pixels are made of; NULL: the bytes are decoded */
     struct rect whole;          /* the image's size, once it was opened */
     struct prepare_keep *keep;  /* where a form is wanted; NULL: none is, or it could not be made */
-    bool masks;                 /* the images are masks, which these bytes are one of */
-    uint32_t mask_bits;         /* and a number of it has this many bits */
-    uint32_t count;             /* images that were taken, and are to be made */
+    const void *sample;         /* all of its bytes; NULL with a form */
+    const struct sample_parts *parts;
+    bool masks;         /* the images are masks, which these bytes are one of */
+    uint32_t mask_bits; /* and a number of it has this many bits */
+    uint32_t count;     /* images that were taken, and are to be made */
     struct run_image images[RUN_IMAGES_MAX];
     struct op_plan *plans[RUN_IMAGES_MAX]; /* per image, one per operator */
 };

@@ -16,6 +16,11 @@
  * A sample has a field for each part, of its name. Everything random is drawn once for all of them. A mask's numbers
  * are moved as torchvision.transforms.v2 moves them: resized by nearest, and no operator of colors changes them.
  *
+ * Other parts are rows of numbers: boxes and points in the image, and labels, of which each box has a row.
+ *   {"parts": {"image": {}, "boxes": {"format": "XYWH", "most": 93}, "labels": {"dtype": "int64", "most": 93}}, …}
+ * Their fields have room for `most` rows. Behind all fields stands another one, "counts", which has the number of rows
+ * of each such part, in their order.
+ *
  * A parsed pipeline is immutable and reference-counted
  * (atomic); any thread may use it. */
 #ifndef LARDER_PREPROCESS_PIPELINE_H
@@ -26,6 +31,7 @@
 
 #include "common/error.h"
 #include "common/layout.h"
+#include "common/sample_rows.h"
 #include "common/types.h"
 
 #define PIPELINE_OPS_MAX 64                  /* operators of a list, and of a view */
@@ -44,6 +50,11 @@ int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, st
  * Before it is closed it has a normal form, and nothing else may be asked of it. */
 int pipeline_parse_open(const char *json, size_t len_bytes, struct pipeline **out, struct error *err);
 bool pipeline_is_open(const struct pipeline *pipeline);
+/* pipeline_bound gives each part of rows of which nothing says how many a sample has the most that one of the dataset
+ * has, which `known` returns as dataset_part_rows does, and refuses what does not fit. *pipeline becomes one that may
+ * still be open for its size. LARDER_EINVAL, LARDER_ENOMEM: it stays as it was. */
+typedef bool pipeline_known(const void *context, const char *part, struct part_rows *out);
+int pipeline_bound(struct pipeline **pipeline, pipeline_known *known, const void *context, struct error *err);
 /* pipeline_close puts exact_size in front of an open pipeline: *pipeline becomes one for images of this size alone.
  * LARDER_EINVAL, LARDER_ENOMEM: it stays as it was. */
 int pipeline_close(struct pipeline **pipeline, struct image_size size, struct error *err);

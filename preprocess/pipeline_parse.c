@@ -10,6 +10,24 @@
 
 #define JSON_FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY)
 
+/* refuse_boxes refuses operators for boxes in a pipeline that has no parts. */
+static int refuse_boxes(struct pipeline **place, struct error *err)
+{
+    const struct pipeline *pipeline = *place;
+    int rc = 0;
+    for (uint32_t i = 0; i < (pipeline->n_views ? pipeline->n_views : 1) && rc == 0; i++) {
+        const struct pipeline *one = pipeline->n_views ? pipeline->views[i] : pipeline;
+        for (uint32_t j = 0; j < one->n_ops && rc == 0; j++) {
+            if (one->ops[j].kind->flags & OP_BOXES)
+                rc = error_set(err, LARDER_EINVAL, "pipeline[%u] %s: it is about boxes: give parts, of which one is", j,
+                               one->ops[j].kind->name);
+        }
+    }
+    if (rc)
+        pipeline_unref(place);
+    return rc;
+}
+
 int pipeline_parse_open(const char *json, size_t len_bytes, struct pipeline **out, struct error *err)
 {
     json_error_t where;
@@ -37,6 +55,8 @@ int pipeline_parse_open(const char *json, size_t len_bytes, struct pipeline **ou
             "an object with views");
     else
         rc = pipeline_list_parse(list, out, err);
+    if (rc == 0 && !json_object_get(list, "parts"))
+        rc = refuse_boxes(out, err);
     json_decref(list);
     return rc;
 }
@@ -46,8 +66,11 @@ int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, st
     struct pipeline *pipeline = NULL;
     int rc = pipeline_parse_open(json, len_bytes, &pipeline, err);
     if (rc == 0 && pipeline->open) {
+        rc = pipeline->unbounded ? error_set(err, LARDER_EINVAL,
+                                             "nothing says how many boxes, points or labels a sample has: give each "
+                                             "part of them the most that one has, \"most\": 100")
+                                 : pipeline_refuse_sizes(err);
         pipeline_unref(&pipeline);
-        rc = pipeline_refuse_sizes(err);
     }
     if (rc == 0)
         *out = pipeline;

@@ -1,7 +1,7 @@
 /* pipeline_parts.c: makes a pipeline of an object with parts. Each part becomes a pipeline of its own, of `steps`, and
  * the field of its name. All of them have the streams of one list, so what is drawn for the image is drawn for its
  * mask. The pipeline of a mask is that of an image with other arguments: it moves numbers as the image's moves pixels,
- * and mixes none. */
+ * and mixes none. The pipeline of boxes, points or labels has the image's operators, which move them (rows_parts.h). */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,25 +9,41 @@
 
 #include "common/check.h"
 #include "common/sample_parts.h"
+#include "common/sample_rows.h"
 #include "preprocess/pipeline_priv.h"
+#include "preprocess/pixels.h"
 
 static const char *const mask_dtypes[] = {[PIXEL_UINT8] = "uint8", [PIXEL_INT32] = "int32", [PIXEL_INT64] = "int64"};
 #define MASK_DTYPES (sizeof mask_dtypes / sizeof *mask_dtypes)
 
+/* What a part is. A name that begins with one of these words says so too. */
+enum part_kind { PART_IMAGE, PART_MASK, PART_BOXES, PART_POINTS, PART_LABELS, PART_KINDS };
+static const char *const kind_names[PART_KINDS] = {"image", "mask", "boxes", "points", "labels"};
+static const enum rows_kind rows_kinds[PART_KINDS] = {
+    [PART_BOXES] = ROWS_BOXES, [PART_POINTS] = ROWS_POINTS, [PART_LABELS] = ROWS_LABELS};
+static const char *const format_names[] = {[BOX_XYXY] = "XYXY", [BOX_XYWH] = "XYWH", [BOX_CXCYWH] = "CXCYWH"};
+
 /* What an object says of a part. */
 struct asked {
-    bool mask;
+    enum part_kind kind;
     struct mask_form form;
+    struct rows_form rows;
 };
 
 /* ── what a part is ──────────────────────────────────────────────────────────────────────────────────────────────── */
 
-static int read_dtype(const json_t *value, enum pixel_dtype *out, struct error *err)
+static int read_dtype(const json_t *value, struct asked *asked, struct error *err)
 {
     const char *text = json_string_value(value);
+    if (asked->kind == PART_LABELS) {
+        asked->rows.dtype = text && strcmp(text, "float32") == 0 ? PIXEL_FLOAT32 : PIXEL_INT64;
+        return text && (strcmp(text, "float32") == 0 || strcmp(text, "int64") == 0)
+                   ? 0
+                   : error_set(err, LARDER_EINVAL, "dtype must be \"int64\" or \"float32\"");
+    }
     for (size_t i = 0; text && i < MASK_DTYPES; i++) {
         if (mask_dtypes[i] && strcmp(mask_dtypes[i], text) == 0) {
-            *out = (enum pixel_dtype)i;
+            asked->form.dtype = (enum pixel_dtype)i;
             return 0;
         }
     }
@@ -45,23 +61,70 @@ static int read_fill(const json_t *value, struct mask_form *form, struct error *
     return 0;
 }
 
-/* A part whose name begins with mask is one, if nothing else is said. */
-static int read_kind(const char *name, const json_t *kind, bool *mask, struct error *err)
+static int read_format(const json_t *value, enum box_format *out, struct error *err)
+{
+    const char *text = json_string_value(value);
+    for (enum box_format format = BOX_XYXY; text && format <= BOX_CXCYWH; format++) {
+        if (strcmp(text, format_names[format]) == 0) {
+            *out = format;
+            return 0;
+        }
+    }
+    return error_set(err, LARDER_EINVAL, "format must be \"XYXY\", \"XYWH\" or \"CXCYWH\"");
+}
+
+static int read_count(const json_t *item, const char *name, uint32_t most, uint32_t *out, struct error *err)
+{
+    const json_t *value = json_object_get(item, name);
+    json_int_t number = json_integer_value(value);
+    if (!value)
+        return 0;
+    if (!json_is_integer(value) || number < 1 || number > most)
+        return error_set(err, LARDER_EINVAL, "%s must be a whole number from 1 to %u", name, most);
+    *out = (uint32_t)number;
+    return 0;
+}
+
+static int read_rows(const json_t *item, struct asked *out, struct error *err)
+{
+    struct rows_form *rows = &out->rows;
+    const json_t *format = json_object_get(item, "format");
+    rows->kind = rows_kinds[out->kind];
+    rows->width = out->kind == PART_BOXES ? 4 : 0;
+    int rc = read_count(item, "most", SAMPLE_ROWS_MAX, &rows->most, err);
+    if (rc == 0)
+        rc = read_count(item, "width", SAMPLE_ROW_NUMBERS_MAX, &rows->width, err);
+    if (rc == 0 && out->kind == PART_POINTS && rows->width % 2)
+        rc = error_set(err, LARDER_EINVAL, "width must be even: a point has x and y");
+    if (rc == 0 && rows->most && !rows->width)
+        rows->width = out->kind == PART_POINTS ? 2 : 1;
+    return rc == 0 && format ? read_format(format, &rows->format, err) : rc;
+}
+
+static int read_kind(const char *name, const json_t *kind, enum part_kind *out, struct error *err)
 {
     const char *text = json_string_value(kind);
-    if (kind && !text)
-        return error_set(err, LARDER_EINVAL, "kind must be \"image\" or \"mask\"");
-    *mask = strncmp(text ? text : name, "mask", 4) == 0;
-    if (text ? strcmp(text, "image") != 0 && strcmp(text, "mask") != 0 : !*mask && strncmp(name, "image", 5) != 0)
-        return error_set(err, LARDER_EINVAL, "say which kind it is: \"image\" or \"mask\"");
-    return 0;
+    for (enum part_kind i = PART_IMAGE; i < PART_KINDS; i++) {
+        if (text ? strcmp(text, kind_names[i]) == 0
+                 : !kind && strncmp(name, kind_names[i], strlen(kind_names[i])) == 0) {
+            *out = i;
+            return 0;
+        }
+    }
+    return error_set(err, LARDER_EINVAL,
+                     "say which kind it is: \"image\", \"mask\", \"boxes\", \"points\" or \"labels\"");
 }
 
 static int read_part(const char *name, const json_t *item, struct asked *out, struct error *err)
 {
-    static const char *const of_image[] = {"kind", NULL}, *const of_mask[] = {"kind", "dtype", "fill", NULL};
+    static const char *const known[PART_KINDS][6] = {{"kind"},
+                                                     {"kind", "dtype", "fill"},
+                                                     {"kind", "format", "most"},
+                                                     {"kind", "most", "width"},
+                                                     {"kind", "dtype", "most", "width"}};
+    static const char *const named[PART_KINDS] = {"an image", "a mask", "a part of boxes", "a part of points",
+                                                  "a part of labels"};
     const json_t *dtype = json_object_get(item, "dtype"), *fill = json_object_get(item, "fill");
-    *out = (struct asked){.form.dtype = PIXEL_UINT8};
     if (!sample_part_is_name(name))
         return error_set(err, LARDER_EINVAL,
                          "a name is a lower-case letter, then lower-case letters, digits and _, up "
@@ -69,14 +132,17 @@ static int read_part(const char *name, const json_t *item, struct asked *out, st
                          SAMPLE_NAME_BYTES - 1);
     if (!json_is_object(item))
         return error_set(err, LARDER_EINVAL, "a part is an object, such as {\"kind\": \"mask\"}");
-    int rc = read_kind(name, json_object_get(item, "kind"), &out->mask, err);
+    *out = (struct asked){.form.dtype = PIXEL_UINT8, .rows.dtype = PIXEL_FLOAT32};
+    int rc = read_kind(name, json_object_get(item, "kind"), &out->kind, err);
     if (rc == 0)
-        rc = pipeline_refuse_members(item, out->mask ? of_mask : of_image, out->mask ? "a mask" : "an image", err);
+        rc = pipeline_refuse_members(item, known[out->kind], named[out->kind], err);
+    if (rc == 0 && out->kind == PART_LABELS)
+        out->rows.dtype = PIXEL_INT64;
     if (rc == 0 && dtype)
-        rc = read_dtype(dtype, &out->form.dtype, err);
+        rc = read_dtype(dtype, out, err);
     if (rc == 0 && fill)
         rc = read_fill(fill, &out->form, err);
-    return rc;
+    return rc == 0 && rows_kinds[out->kind] ? read_rows(item, out, err) : rc;
 }
 
 /* ── a mask's operators ──────────────────────────────────────────────────────────────────────────────────────────── */
@@ -100,7 +166,10 @@ static int make_mask_op(const struct mask_form *form, struct pipeline_op *op, st
     if (op->idle || (!kind->join && !kind->apply))
         return 0;
     if (kind->apply && !(kind->flags & OP_MASKS))
-        return error_set(err, LARDER_EINVAL, "it does nothing that a mask could follow: leave it out, or the mask");
+        return error_set(err, LARDER_EINVAL,
+                         "a mask cannot follow it: use random_resized_crop, random_horizontal_flip and the like, which "
+                         "move image and mask alike, color_jitter and blur, which leave the mask as it is, or do "
+                         "it in the script, with transform=, on both");
     for (const struct arg *arg = kind->args; rc == 0 && arg->name; arg++) {
         void *value = (char *)op->values + arg->offset;
         if (arg->type == ARG_COLOR)
@@ -130,12 +199,52 @@ static int make_mask(const struct mask_form *form, struct pipeline *part, struct
     return 0;
 }
 
+/* ── rows of numbers ─────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static int check_rows_op(const struct pipeline_op *op, struct error *err)
+{
+    const struct op_kind *kind = op->kind;
+    for (const struct arg *arg = kind->args; kind->rows && arg->name; arg++) {
+        if (arg->type == ARG_CHOICE && strcmp(arg->name, "padding_mode") == 0 &&
+            *(const int32_t *)((const char *)op->values + arg->offset) != PAD_CONSTANT)
+            return error_set(err, LARDER_EINVAL, "padding_mode must be \"constant\" beside boxes and points");
+    }
+    if (kind->rows || kind->flags & OP_COLORS || (!kind->join && !kind->apply))
+        return 0;
+    return error_set(err, LARDER_EINVAL, "it does nothing that boxes and points could follow: leave it out, or them");
+}
+
+/* The operators of labels do nothing to them but what they do to their boxes. */
+static int make_rows(const struct rows_form *form, struct pipeline *part, struct error *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < part->n_ops && rc == 0; i++) {
+        rc = check_rows_op(&part->ops[i], err);
+        if (rc)
+            return error_prefix(err, rc, "pipeline[%u] %s", i, part->ops[i].kind->name);
+    }
+    struct sample_field field = {.kind = FIELD_ARRAY, .dtype = form->dtype, .rank = 1, .dims = {form->most}};
+    if (form->kind == ROWS_POINTS && form->width > 2) {
+        field.rank = 3;
+        field.dims[1] = form->width / 2;
+        field.dims[2] = 2;
+    } else if (form->width > 1) {
+        field.rank = 2;
+        field.dims[1] = form->width;
+    }
+    part->rows = *form;
+    part->plain = false;
+    part->layout.fields[0] = field;
+    part->layout.bytes = (uint64_t)form->most * form->width * pixel_dtype_bytes(form->dtype);
+    return 0;
+}
+
 /* ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static int add_part(struct pipeline *pipeline, const char *name, const json_t *item, const json_t *steps,
                     struct error *err)
 {
-    struct asked asked;
+    struct asked asked = {0};
     struct pipeline *part = NULL;
     if (pipeline->n_views == SAMPLE_FIELDS_MAX)
         return error_set(err, LARDER_EINVAL, "a sample has at most %d parts", SAMPLE_FIELDS_MAX);
@@ -148,22 +257,73 @@ static int add_part(struct pipeline *pipeline, const char *name, const json_t *i
         rc = error_set(err, LARDER_EINVAL,
                        "parts are images and masks, and `steps` are for %s: give them as a pipeline without parts",
                        part->subject == OP_SOUND ? "sounds" : "arrays");
-    if (rc == 0 && asked.mask)
+    if (rc == 0 && asked.kind == PART_MASK)
         rc = make_mask(&asked.form, part, err);
+    if (rc == 0 && asked.rows.kind)
+        rc = make_rows(&asked.rows, part, err);
     if (rc) {
         pipeline_unref(&part);
         return rc;
     }
     strcpy(part->part, name);
     strcpy(pipeline->layout.fields[pipeline->n_views].name, name);
+    part->unbounded = asked.rows.kind && !asked.rows.most;
+    part->open = part->open || part->unbounded;
+    pipeline->unbounded = pipeline->unbounded || part->unbounded;
     pipeline->open = pipeline->open || part->open;
+    pipeline->n_rows += asked.rows.kind != ROWS_NONE;
     pipeline->views[pipeline->n_views++] = part;
     return 0;
+}
+
+/* check_rows refuses rows of numbers that have no image to be moved with, or more than one part of boxes or points, and
+ * operators for boxes without any. */
+static int check_rows(const struct pipeline *pipeline, struct error *err)
+{
+    uint32_t counts[ROWS_LABELS + 1] = {0};
+    const struct pipeline *steps = pipeline->views[0];
+    for (uint32_t i = 0; i < pipeline->n_views; i++) {
+        counts[pipeline->views[i]->rows.kind]++;
+        if (pipeline->n_rows && strcmp(pipeline->views[i]->part, COUNTS_FIELD) == 0)
+            return error_set(err, LARDER_EINVAL, "part %s: the numbers of rows are called that: call it otherwise",
+                             COUNTS_FIELD);
+    }
+    if (!counts[ROWS_NONE])
+        return error_set(err, LARDER_EINVAL, "a sample has an image or a mask beside its boxes, points and labels");
+    if (counts[ROWS_BOXES] > 1 || counts[ROWS_POINTS] > 1)
+        return error_set(err, LARDER_EINVAL, "a sample has one part of boxes, and one of points, at most");
+    for (uint32_t i = 0; i < steps->n_ops && !counts[ROWS_BOXES]; i++) {
+        if (steps->ops[i].kind->flags & OP_BOXES)
+            return error_set(err, LARDER_EINVAL, "pipeline[%u] %s: it is about boxes, and no part is boxes", i,
+                             steps->ops[i].kind->name);
+    }
+    if (pipeline->n_rows && pipeline->n_views == SAMPLE_FIELDS_MAX)
+        return error_set(err, LARDER_EINVAL, "a sample with boxes, points or labels has at most %d parts",
+                         SAMPLE_FIELDS_MAX - 1);
+    return 0;
+}
+
+static void write_rows(const struct rows_form *rows, FILE *out)
+{
+    if (rows->kind == ROWS_LABELS)
+        fprintf(out, "\"dtype\":\"%s\",", rows->dtype == PIXEL_INT64 ? "int64" : "float32");
+    if (rows->kind == ROWS_BOXES)
+        fprintf(out, "\"format\":\"%s\",", format_names[rows->format]);
+    fprintf(out, "\"kind\":\"%s\"", kind_names[PART_BOXES + (rows->kind - ROWS_BOXES)]);
+    if (rows->most)
+        fprintf(out, ",\"most\":%u", rows->most);
+    if (rows->width && rows->kind != ROWS_BOXES)
+        fprintf(out, ",\"width\":%u", rows->width);
+    fputs("}", out);
 }
 
 static void write_part(const struct pipeline *part, FILE *out)
 {
     fprintf(out, "\"%s\":{", part->part); /* nothing in a name is escaped */
+    if (part->rows.kind) {
+        write_rows(&part->rows, out);
+        return;
+    }
     if (!part->is_mask) {
         fputs("\"kind\":\"image\"}", out);
         return;
@@ -199,7 +359,9 @@ static int build(struct pipeline *pipeline, const json_t *parts, const json_t *s
         if (rc)
             return error_prefix(err, rc, "part %.40s", name);
     }
-    int rc = pipeline->open ? 0 : pipeline_lay_out(pipeline, err);
+    int rc = check_rows(pipeline, err);
+    if (rc == 0 && !pipeline->open)
+        rc = pipeline_lay_out(pipeline, err);
     return rc ? rc : write_canonical(pipeline, err);
 }
 
@@ -221,4 +383,64 @@ int pipeline_parts_parse(const json_t *program, struct pipeline **out, struct er
     else
         *out = pipeline;
     return rc;
+}
+
+/* ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* Whether what a dataset has in a part fits into what is said of it. */
+static int check_known(const struct pipeline *part, const struct part_rows *known, struct error *err)
+{
+    const struct rows_form *form = &part->rows;
+    if (known->width && form->width && form->width != known->width)
+        return error_set(err, LARDER_EINVAL, "its rows have %u numbers, and should have %u", known->width, form->width);
+    if (form->kind == ROWS_POINTS && known->width % 2)
+        return error_set(err, LARDER_EINVAL, "its rows have %u numbers, and a point has x and y", known->width);
+    if (form->most && form->most < known->most)
+        return error_set(err, LARDER_EINVAL, "a sample has %u rows, and most says %u", known->most, form->most);
+    if (form->dtype == PIXEL_INT64 && !known->whole)
+        return error_set(err, LARDER_EINVAL, "it has numbers that are not whole: give it dtype \"float32\"");
+    return 0;
+}
+
+/* set_bound gives a part in its text what is not said of it. */
+static int set_bound(const struct pipeline *part, pipeline_known *known_of, const void *context, json_t *item,
+                     struct error *err)
+{
+    struct part_rows known = {.whole = true};
+    bool is_known = known_of(context, part->part, &known);
+    uint32_t usual = part->rows.kind == ROWS_LABELS ? 1 : 2;
+    if (!is_known && !part->rows.most)
+        return error_set(err, LARDER_EINVAL,
+                         "nothing says how many rows a sample has: give the most that one has, most=N");
+    int rc = check_known(part, &known, err);
+    if (rc || part->rows.most)
+        return rc;
+    json_object_set_new(item, "most", json_integer(known.most ? known.most : 1));
+    if (part->rows.kind != ROWS_BOXES)
+        json_object_set_new(item, "width", json_integer(known.width ? known.width : usual));
+    return 0;
+}
+
+int pipeline_bound(struct pipeline **place, pipeline_known *known, const void *context, struct error *err)
+{
+    struct pipeline *pipeline = *place, *bound = NULL;
+    if (!pipeline->n_rows)
+        return 0;
+    json_t *program = json_loads(pipeline->canonical, 0, NULL), *parts = json_object_get(program, "parts");
+    int rc = program ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < pipeline->n_views && rc == 0; i++) {
+        const struct pipeline *part = pipeline->views[i];
+        if (part->rows.kind)
+            rc = set_bound(part, known, context, json_object_get(parts, part->part), err);
+        if (rc)
+            error_prefix(err, rc, "part %s", part->part);
+    }
+    if (rc == 0)
+        rc = pipeline_parts_parse(program, &bound, err);
+    json_decref(program);
+    if (rc)
+        return rc;
+    pipeline_unref(place);
+    *place = bound;
+    return 0;
 }

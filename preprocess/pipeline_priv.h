@@ -35,6 +35,20 @@ struct mask_form {
     int32_t fill; /* what stands where the image has no pixel; without it, what the operators say */
 };
 
+/* How the numbers of a box say where it is. */
+enum box_format { BOX_XYXY, BOX_XYWH, BOX_CXCYWH };
+
+/* What a part is that is rows of numbers. */
+enum rows_kind { ROWS_NONE, ROWS_BOXES, ROWS_POINTS, ROWS_LABELS };
+struct rows_form {
+    enum rows_kind kind;
+    enum pixel_dtype dtype;
+    enum box_format format; /* as they are stored; made ones are BOX_XYXY */
+    uint32_t most, width;   /* rows that its field has room for, and numbers of a row; 0: not known yet */
+};
+
+#define COUNTS_FIELD "counts"
+
 /* A pipeline has operators, or views, which are pipelines with operators. The parts of a sample are views, too. */
 struct pipeline {
     uint32_t magic;
@@ -50,11 +64,14 @@ struct pipeline {
     uint32_t n_pixel_ops; /* the first n_pixel_ops work on 8-bit pixels; finish runs the others */
     unsigned subject;     /* OP_SOUND, OP_ARRAY; 0: images, or bytes as they are */
     struct sound_recipe sound;
-    bool open;                    /* pipeline_is_open; it has no shape */
+    bool open;                    /* pipeline_is_open; it has no shape, or a part of it no bound */
+    bool unbounded;               /* it has a part of rows without a bound */
     char part[SAMPLE_NAME_BYTES]; /* of a part: its name in the sample. Else "": the first part, or all of a sample */
     bool is_mask;                 /* of a part */
     struct mask_form mask;
-    bool plain; /* the result is 8-bit RGB, channels last: the last operator can write to the destination */
+    struct rows_form rows; /* of a part */
+    uint32_t n_rows;       /* parts that are rows: a field behind the parts' has as many counts, as int64 */
+    bool plain;            /* the result is 8-bit RGB, channels last: the last operator can write to the destination */
     struct pipeline_op ops[];
 };
 
@@ -84,10 +101,11 @@ bool pipeline_op_is_random(const struct pipeline_op *op);
 int pipeline_group_parse(const json_t *item, size_t index, struct pipeline *pipeline, struct error *err);
 
 /* pipeline_plan draws everything random of one instance of a pipeline without views, for an image of this size. plans
- * has room for n_ops. Each operator has its own stream of numbers, keyed by its place. LARDER_ELIMIT when an operator
- * can do nothing with this size. */
+ * has room for n_ops. Each operator has its own stream of numbers, keyed by its place. `rows`, of an image of this
+ * size, become what the operators make of them; NULL: there are none. LARDER_ELIMIT when an operator can do nothing
+ * with this size. */
 int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height,
-                  struct op_plan *plans, struct error *err);
+                  struct op_plan *plans, struct rows *rows, struct error *err);
 /* pipeline_gather joins operators from `op` on, and before `end`, into one geometry. It returns the number of the first
  * operator that is not part of it. */
 uint32_t pipeline_gather(const struct pipeline *pipeline, const struct op_plan *plans, uint32_t op, uint32_t end,

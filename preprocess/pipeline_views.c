@@ -157,6 +157,16 @@ int pipeline_lay_out(struct pipeline *pipeline, struct error *err)
         if (end > UINT32_MAX)
             return error_set(err, LARDER_EINVAL, "the fields of a sample take over 4 GiB: make them smaller");
     }
+    if (pipeline->n_rows) {
+        end = (end + FIELD_ALIGN - 1) & ~(FIELD_ALIGN - 1);
+        layout->fields[layout->n++] = (struct sample_field){.name = COUNTS_FIELD,
+                                                            .kind = FIELD_ARRAY,
+                                                            .dtype = PIXEL_INT64,
+                                                            .rank = 1,
+                                                            .dims = {pipeline->n_rows},
+                                                            .offset = (uint32_t)end};
+        end += pipeline->n_rows * sizeof(int64_t);
+    }
     layout->bytes = end;
     CHECK(sample_layout_check(layout, NULL) == 0);
     return 0;

@@ -13,11 +13,12 @@ static bool is_chosen(const struct pipeline *pipeline, const struct pipeline_op 
 }
 
 int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height,
-                  struct op_plan *plans, struct error *err)
+                  struct op_plan *plans, struct rows *rows, struct error *err)
 {
     for (uint32_t i = 0; i < pipeline->n_ops; i++) {
         const struct pipeline_op *op = &pipeline->ops[i];
-        plans[i] = (struct op_plan){.in_width = width, .in_height = height, .out_width = width, .out_height = height};
+        plans[i] = (struct op_plan){
+            .in_width = width, .in_height = height, .out_width = width, .out_height = height, .rows = rows};
         if (op->idle || !is_chosen(pipeline, op, key)) {
             plans[i].skip = true;
             continue;
@@ -29,6 +30,9 @@ int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32
             if (rc)
                 return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);
         }
+        plans[i].rows = NULL; /* they may be gone before the plan is */
+        if (rows && op->kind->rows && !plans[i].skip)
+            op->kind->rows(op->values, &plans[i], rows);
         if (i < pipeline->n_pixel_ops && !op->kind->join && !op->kind->apply)
             plans[i].skip = true; /* says something about the result, does nothing on the way */
         if (!plans[i].skip) {

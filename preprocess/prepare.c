@@ -18,6 +18,7 @@
 #include "preprocess/others.h"
 #include "preprocess/outputs.h"
 #include "preprocess/pipeline_priv.h"
+#include "preprocess/rows_parts.h"
 #include "preprocess/scratch.h"
 #include "preprocess/simd.h"
 
@@ -136,6 +137,31 @@ static int check_image(const struct run *run, const struct run_image *image, uin
     return 0;
 }
 
+/* Whether an operator draws by the boxes. */
+static bool draws_by_boxes(const struct pipeline *pipeline)
+{
+    bool does = false;
+    for (uint32_t i = 0; i < pipeline->n_ops; i++)
+        does = does || (pipeline->ops[i].kind->flags & OP_BOXES && pipeline->ops[i].kind->flags & OP_RANDOM);
+    return does;
+}
+
+/* Plans an image. */
+static int plan_one(struct run *run, const struct run_image *image, uint32_t width, uint32_t height,
+                    struct op_plan *plans, struct decode_fault *unfit)
+{
+    struct rows rows;
+    bool by_boxes = image->output->pipeline->n_rows && draws_by_boxes(image->pipeline);
+    int rc = check_image(run, image, width, height, &unfit->error);
+    if (rc == 0 && by_boxes) {
+        const struct rows_sample sample = {run->sample, run->parts};
+        rc = rows_open(image->output->pipeline, &sample, run->memory, &rows, unfit);
+    }
+    return rc ? rc
+              : pipeline_plan(image->pipeline, image->output->key, width, height, plans, by_boxes ? &rows : NULL,
+                              &unfit->error);
+}
+
 /* Plans the members; those that cannot be made of an image of this size fail, and are members no more. */
 static int plan_all(struct run *run, uint32_t width, uint32_t height, uint64_t *members, struct decode_fault *fault)
 {
@@ -146,9 +172,9 @@ static int plan_all(struct run *run, uint32_t width, uint32_t height, uint64_t *
         run->plans[i] = scratch_take(run->memory, image->pipeline->n_ops * sizeof *run->plans[i]);
         if (!run->plans[i])
             return decode_fail(fault, BAD_NO_MEMORY, "out of memory");
-        int rc = check_image(run, image, width, height, &unfit.error);
-        if (rc == 0)
-            rc = pipeline_plan(image->pipeline, image->output->key, width, height, run->plans[i], &unfit.error);
+        int rc = plan_one(run, image, width, height, run->plans[i], &unfit);
+        if (rc == LARDER_ENOMEM)
+            return decode_fail(fault, BAD_NO_MEMORY, "out of memory");
         if (rc) {
             fail_plan(run, i, &unfit, rc);
             *members &= ~(UINT64_C(1) << i);
@@ -369,7 +395,8 @@ static void take(struct prepare_scratch *scratch, struct run *run, const struct 
 /* Whether a pipeline without views, or a view, is made of this part, as what it is read now. */
 static bool is_of(const struct pipeline *pipeline, const struct run *run, const struct sample_part *part, bool first)
 {
-    return pipeline->is_mask == run->masks && (pipeline->part[0] ? strcmp(pipeline->part, part->name) == 0 : first);
+    return pipeline->rows.kind == ROWS_NONE && pipeline->is_mask == run->masks &&
+           (pipeline->part[0] ? strcmp(pipeline->part, part->name) == 0 : first);
 }
 
 /* take_images adds the images of an output that are made of a part. Once one of its images failed it needs no more. */
@@ -435,6 +462,27 @@ static void make_parts(struct prepare_scratch *scratch, struct run *run, const v
     }
 }
 
+/* make_rows makes what an output has of boxes, points and labels, once its images are made. */
+static void make_rows(struct run *run, struct prepare_output *output)
+{
+    const struct rows_sample sample = {run->sample, run->parts};
+    struct decode_fault fault;
+    enum scratch_verdict verdict;
+    int rc;
+    do { /* if the budget had no room, this is begun again when it has some */
+        fault = (struct decode_fault){0};
+        rc = rows_make(output->pipeline, &sample, output->key, output->size, run->memory, output->dst, &fault);
+        scratch_reset(run->memory);
+        verdict = scratch_wait(run->memory);
+    } while (rc && verdict == SCRATCH_AGAIN);
+    if (verdict == SCRATCH_NEVER)
+        rc = fail_budget(run->memory, &fault);
+    if (rc) {
+        output->reason = fault.reason;
+        output->err = fault.error;
+    }
+}
+
 static void make_all(struct prepare_scratch *scratch, struct run *run, struct prepare_output *outputs, size_t n_outputs)
 {
     struct sample_parts parts = {.n = 1}; /* a form is of the first part alone */
@@ -456,8 +504,15 @@ static void make_all(struct prepare_scratch *scratch, struct run *run, struct pr
             find_absent(&parts, output);
         }
     }
-    if (rc == 0)
-        make_parts(scratch, run, encoded, &parts, outputs, n_outputs);
+    if (rc)
+        return;
+    run->sample = encoded;
+    run->parts = &parts;
+    make_parts(scratch, run, encoded, &parts, outputs, n_outputs);
+    for (size_t i = 0; i < n_outputs; i++) {
+        if (!outputs[i].reason && outputs[i].pipeline->n_rows)
+            make_rows(run, &outputs[i]);
+    }
 }
 
 int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,

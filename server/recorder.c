@@ -27,7 +27,7 @@ struct note {
     enum driver_fate fate;
     uint32_t place;
     uint64_t now_ns;
-    bool cancelled;
+    enum past_state end;
     struct past_figures last;
     char text[PAST_TEXT_BYTES];
 };
@@ -109,7 +109,11 @@ static void add(struct recorder *recorder, const struct daemon_status *status, u
 
 void recorder_told(struct recorder *recorder, const struct driver_told *told)
 {
-    struct note note = {.fate = told->fate, .place = told->place, .now_ns = told->now_ns, .cancelled = told->cancelled};
+    static const enum past_state ends[] = {[DRIVER_SAID_BYE] = PAST_ENDED,
+                                           [DRIVER_CANCELLED] = PAST_CANCELLED,
+                                           [DRIVER_LOST] = PAST_DIED,
+                                           [DRIVER_STOPPED] = PAST_LOST};
+    struct note note = {.fate = told->fate, .place = told->place, .now_ns = told->now_ns, .end = ends[told->end]};
     if (told->last)
         note.last = figures_of(told->last);
     if (told->text)
@@ -125,7 +129,7 @@ static void take(struct recorder *recorder, const struct note *note)
     switch (note->fate) {
     case DRIVER_CAME: past_came(recorder->past, note->place, note->text, now_s); break;
     case DRIVER_FAILED: past_failed(recorder->past, note->place, now_s, note->text); break;
-    case DRIVER_ENDED: past_ended(recorder->past, note->place, note->cancelled, &note->last, now_s); break;
+    case DRIVER_ENDED: past_ended(recorder->past, note->place, note->end, &note->last, now_s); break;
     }
     pthread_mutex_unlock(&recorder->lock);
     recorder->changed = recorder->urgent = true;

@@ -3,8 +3,9 @@
  * A catalog gives ids that are global to the daemon. An id is given to another sample when no dataset has it any more.
  * A sample's identity is (device, inode, size, mtime), symbolic links followed. In a packed store it is the content's
  * hash, and also the store itself if others may write to the store. So datasets that contain the same file share its
- * id. A file that one dataset contains k times has k ids, and its first occurrence shares with the first occurrence
- * elsewhere. A dataset is immutable once opened, and reference-counted (atomic). Any thread may call all its functions.
+ * id, and a store that knows which files it was packed from shares theirs. A file that one dataset contains k times has
+ * k ids, and its first occurrence shares with the first occurrence elsewhere. A dataset is immutable once
+ * opened, and reference-counted (atomic). Any thread may call all its functions.
  *
  * A class-per-folder tree is read as torchvision's ImageFolder reads it. Classes are the sorted names of the root's
  * folders, and a sample's label is its class's index. The extensions are .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff
@@ -23,6 +24,7 @@
 #include "common/dataset_version.h"
 #include "common/error.h"
 #include "common/interrupt.h"
+#include "common/sample_rows.h"
 #include "common/types.h"
 
 struct catalog;
@@ -130,6 +132,8 @@ struct dataset_look {
     const char *shard; /* what they are: "shard", or "file", which a list names */
     bool in_order;     /* with shards: samples that follow each other lie behind each other */
     bool mixed;        /* with shards: neighbours have labels of all kinds, and a chunk is a run of them */
+    uint32_t origins;  /* of a store: samples that are shared with the files that they were packed from */
+    const char *apart; /* of a store: why it has none */
 };
 void dataset_look(const struct dataset *dataset, struct dataset_look *out);
 
@@ -186,6 +190,9 @@ uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_
 /* dataset_chunk_members returns the indices of a chunk's samples in slot order. They are borrowed, and valid while the
  * dataset is referenced. */
 const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count);
+
+/* dataset_part_rows says what is known of a part of rows; false: nothing, or there is no such part. Pure. */
+bool dataset_part_rows(const struct dataset *dataset, const char *part, struct part_rows *out);
 
 /* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). It blocks on
  * I/O. It never gives another file's bytes. err always has the file's name. The code says whose fault it is:

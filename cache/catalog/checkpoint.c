@@ -2,10 +2,10 @@
  *
  * Little-endian and sealed (sealed.h); the payload: the counts (struct counts); of a chunking that was drawn u32 the
  * index at each position and u32 the position of each index; u64 a class; 48 bytes a folder; 64 bytes a blob; the
- * source's text and the root's path; the heads of rows (rows.h); the strings; the rows. The checksum is over all of it,
- * and is compared before anything is used. Rows, strings and chunks are used as they lie there. So they are not looked
- * at one by one: whatever is in them, no reading leaves the bytes. A checkpoint is only ever a shortcut: one that is
- * missing, damaged, of another version or of another source is made anew. */
+ * source's text and the root's path; the heads of rows (packed_rows.h); the strings; the rows. The checksum is over
+ * all of it, and is compared before anything is used. Rows, strings and chunks are used as they lie there. So they
+ * are not looked at one by one: whatever is in them, no reading leaves the bytes. A checkpoint is only ever a
+ * shortcut: one that is missing, damaged, of another version or of another source is made anew. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -127,7 +127,7 @@ static uint64_t records_bytes(const struct counts *counts)
 {
     return (counts->chunk_size ? counts->samples * UINT64_C(8) : 0) + counts->classes * UINT64_C(8) +
            counts->folders * (uint64_t)FOLDER_BYTES + counts->blobs * (uint64_t)BLOB_BYTES +
-           rows_blocks(counts->samples) * ROWS_HEAD_BYTES;
+           packed_rows_blocks(counts->samples) * PACKED_HEAD_BYTES;
 }
 
 static int check_counts(const struct counts *counts, uint64_t len_bytes, struct error *err)
@@ -213,13 +213,13 @@ static int parse_payload(uint8_t *at, size_t len_bytes, struct index *index, str
     uint8_t *blobs = folders + counts.folders * (uint64_t)FOLDER_BYTES;
     uint8_t *texts = blobs + counts.blobs * (uint64_t)BLOB_BYTES;
     uint8_t *heads = texts + counts.texts;
-    uint8_t *strings = heads + rows_blocks(counts.samples) * ROWS_HEAD_BYTES;
+    uint8_t *strings = heads + packed_rows_blocks(counts.samples) * PACKED_HEAD_BYTES;
     if (strings[counts.strings - 1] != '\0')
         return damaged(err, "its texts do not end as they must");
     index->strings = (char *)strings;
     index->strings_len_bytes = index->strings_cap_bytes = counts.strings;
-    index->rows = (struct rows){heads, strings + counts.strings, counts.samples, counts.rows};
-    if (!rows_are_within(&index->rows) || index->unreachable > counts.samples)
+    index->rows = (struct packed_rows){heads, strings + counts.strings, counts.samples, counts.rows};
+    if (!packed_rows_are_within(&index->rows) || index->unreachable > counts.samples)
         return damaged(err, "a sample is out of its bounds");
     code = parse_texts(texts, counts.texts, index, err);
     code = code ? code : parse_classes(classes, index, err);
@@ -240,7 +240,7 @@ int checkpoint_parse(uint8_t *bytes, size_t len_bytes, struct index *out, struct
     if (code) {
         index.whole = NULL; /* the caller's still, with what lies in it */
         index.strings = NULL;
-        index.rows = (struct rows){0};
+        index.rows = (struct packed_rows){0};
         index_free(&index);
     } else {
         *out = index;
@@ -306,7 +306,7 @@ int checkpoint_encode(const struct index *index, const struct chunking *chunking
         at = put_u32(at, chunking->positions[i]);
     at = put_records(at, index);
     at = put_bytes(put_bytes(at, index->text, text_bytes), index->root, root_bytes);
-    at = put_bytes(at, index->rows.heads, rows_blocks(index->sample_count) * ROWS_HEAD_BYTES);
+    at = put_bytes(at, index->rows.heads, packed_rows_blocks(index->sample_count) * PACKED_HEAD_BYTES);
     at = put_bytes(at, index->strings, index->strings_len_bytes);
     put_bytes(at, index->rows.bytes, index->rows.len_bytes);
     sealed_close(&seal, buf, len);

@@ -14,7 +14,7 @@ void index_free(struct index *index)
     free(index->root);
     if (!index->whole) {
         free(index->strings);
-        rows_free(&index->rows);
+        packed_rows_free(&index->rows);
     }
     free(index->whole);
     free(index->classes);
@@ -140,25 +140,25 @@ int index_join(struct index *index, struct index *parts, size_t count)
 
 /* ── packed ── */
 
-static void give(const void *context, size_t number, uint64_t values[ROWS_COLUMNS])
+static void give(const void *context, size_t number, uint64_t values[PACKED_COLUMNS])
 {
     const struct index *index = context;
     const struct index_sample *sample = &index->samples[number];
-    values[ROWS_SIZE] = sample->size;
-    values[ROWS_LABEL] = (uint32_t)sample->label;
-    values[ROWS_FLAGS] = sample->flags;
-    values[ROWS_KEY] = sample->key;
-    values[ROWS_MTIME] = (uint64_t)sample->mtime_ns;
-    values[ROWS_CTIME] = (uint64_t)sample->ctime_ns;
-    values[ROWS_DEVICE] = sample->device;
-    values[ROWS_INODE] = sample->inode;
-    values[ROWS_OFFSET] = index->places ? index->places[number].offset : 0;
-    values[ROWS_PROOF] = index->places ? index->places[number].proof : 0;
+    values[PACKED_SIZE] = sample->size;
+    values[PACKED_LABEL] = (uint32_t)sample->label;
+    values[PACKED_FLAGS] = sample->flags;
+    values[PACKED_KEY] = sample->key;
+    values[PACKED_MTIME] = (uint64_t)sample->mtime_ns;
+    values[PACKED_CTIME] = (uint64_t)sample->ctime_ns;
+    values[PACKED_DEVICE] = sample->device;
+    values[PACKED_INODE] = sample->inode;
+    values[PACKED_OFFSET] = index->places ? index->places[number].offset : 0;
+    values[PACKED_PROOF] = index->places ? index->places[number].proof : 0;
 }
 
 int index_pack(struct index *index)
 {
-    int code = rows_pack(index->sample_count, give, index, &index->rows);
+    int code = packed_rows_pack(index->sample_count, give, index, &index->rows);
     if (code)
         return code;
     index->unreachable = 0;
@@ -179,15 +179,15 @@ struct index_sample index_sample(const struct index *index, size_t number)
 {
     if (index->samples)
         return index->samples[number];
-    const struct rows *rows = &index->rows;
-    uint64_t device = rows_value(rows, number, ROWS_DEVICE);
+    const struct packed_rows *rows = &index->rows;
+    uint64_t device = packed_rows_value(rows, number, PACKED_DEVICE);
     return (struct index_sample){.key = (uint64_t)(index_key(index, number) - index->strings),
-                                 .size = rows_value(rows, number, ROWS_SIZE),
-                                 .mtime_ns = (int64_t)rows_value(rows, number, ROWS_MTIME),
-                                 .ctime_ns = (int64_t)rows_value(rows, number, ROWS_CTIME),
+                                 .size = packed_rows_value(rows, number, PACKED_SIZE),
+                                 .mtime_ns = (int64_t)packed_rows_value(rows, number, PACKED_MTIME),
+                                 .ctime_ns = (int64_t)packed_rows_value(rows, number, PACKED_CTIME),
                                  .device = index->device_was && device == index->device_was ? index->folders[0].device
                                                                                             : device,
-                                 .inode = rows_value(rows, number, ROWS_INODE),
+                                 .inode = packed_rows_value(rows, number, PACKED_INODE),
                                  .label = index_label(index, number),
                                  .flags = index_flags(index, number)};
 }
@@ -196,8 +196,8 @@ struct index_place index_place(const struct index *index, size_t number)
 {
     if (index->places)
         return index->places[number];
-    return (struct index_place){rows_value(&index->rows, number, ROWS_OFFSET),
-                                rows_value(&index->rows, number, ROWS_PROOF)};
+    return (struct index_place){packed_rows_value(&index->rows, number, PACKED_OFFSET),
+                                packed_rows_value(&index->rows, number, PACKED_PROOF)};
 }
 
 uint32_t index_blob_of(const struct index *index, size_t sample)

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "cache/source/identity.h"
+#include "cache/source/packed_rows.h"
 #include "cache/source/pixels.h"
-#include "cache/source/rows.h"
 
 #define DATASET_SAMPLES_MAX INT32_MAX /* the most samples of one dataset */
 
@@ -70,7 +70,7 @@ struct index {
     struct index_blob *blobs;   /* none: each sample is a file */
     struct index_place *places; /* one a sample where there are blobs; else, or once it is packed, NULL */
     size_t blob_count, blob_cap, place_cap;
-    struct rows rows;        /* the samples and places, once it is packed */
+    struct packed_rows rows; /* the samples and places, once it is packed */
     size_t unreachable;      /* samples that are INDEX_UNREACHABLE, once it is packed */
     uint64_t device_was;     /* the root's device in the rows; 0: the rows have the one that it has now */
     uint8_t *whole;          /* what strings and rows lie in, of a checkpoint; NULL: each is its own */
@@ -87,26 +87,27 @@ int index_pack(struct index *index);
 
 static inline uint64_t index_size(const struct index *index, size_t sample)
 {
-    return index->samples ? index->samples[sample].size : rows_value(&index->rows, sample, ROWS_SIZE);
+    return index->samples ? index->samples[sample].size : packed_rows_value(&index->rows, sample, PACKED_SIZE);
 }
 
 /* Below class_count, whatever a checkpoint says. */
 static inline int32_t index_label(const struct index *index, size_t sample)
 {
     uint64_t label = index->samples ? (uint32_t)index->samples[sample].label
-                                    : rows_value(&index->rows, sample, ROWS_LABEL);
+                                    : packed_rows_value(&index->rows, sample, PACKED_LABEL);
     return label < index->class_count ? (int32_t)label : 0;
 }
 
 static inline uint32_t index_flags(const struct index *index, size_t sample)
 {
-    return index->samples ? index->samples[sample].flags : (uint32_t)rows_value(&index->rows, sample, ROWS_FLAGS);
+    return index->samples ? index->samples[sample].flags
+                          : (uint32_t)packed_rows_value(&index->rows, sample, PACKED_FLAGS);
 }
 
 /* Within the strings, whatever a checkpoint says. */
 static inline const char *index_key(const struct index *index, size_t sample)
 {
-    uint64_t key = index->samples ? index->samples[sample].key : rows_value(&index->rows, sample, ROWS_KEY);
+    uint64_t key = index->samples ? index->samples[sample].key : packed_rows_value(&index->rows, sample, PACKED_KEY);
     return index->strings + (key < index->strings_len_bytes ? key : index->strings_len_bytes - 1);
 }
 

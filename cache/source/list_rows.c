@@ -45,7 +45,8 @@ struct list_rows {
     char *wanted_name;   /* the chosen column's; NULL: none is */
     bool has_wanted;     /* the row that was read last has it */
     bool met;
-    json_t *named; /* an object with the columns that list_rows_names has appended; NULL: none yet */
+    json_t *wanted; /* of JSON Lines: what the row that was read last has in the chosen column; NULL: nothing */
+    json_t *named;  /* an object with the columns that list_rows_names has appended; NULL: none yet */
 };
 
 enum list_form list_form_of(const char *name)
@@ -390,6 +391,38 @@ static json_t *load_object(const char *text, size_t len, json_error_t *why)
     return json;
 }
 
+static json_t *find_value(const json_t *json, const char *name);
+
+/* Finds the same member of each object of a list, or of one object. */
+static json_t *find_within(const json_t *json, const char *name)
+{
+    if (!json_is_array(json))
+        return find_value(json, name);
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < json_array_size(json); i++) {
+        json_t *value = find_value(json_array_get(json, i), name);
+        if (json_array_append_new(list, value ? value : json_null())) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+/* Returns a new reference to a member by its name, "bbox", or by its path, "objects.bbox". NULL: it is not there. */
+static json_t *find_value(const json_t *json, const char *name)
+{
+    json_t *found = json_incref(json_object_get(json, name));
+    for (const char *dot = name; !found && (dot = strchr(dot, '.')); dot++) {
+        char *member = strndup(name, (size_t)(dot - name));
+        const json_t *within = member ? json_object_get(json, member) : NULL;
+        free(member);
+        if (within)
+            found = find_within(within, dot + 1);
+    }
+    return found;
+}
+
 static int next_object(struct list_rows *rows, struct list_row *row, bool *there, struct error *err)
 {
     json_error_t why;
@@ -405,6 +438,8 @@ static int next_object(struct list_rows *rows, struct list_row *row, bool *there
     *row = (struct list_row){.line = rows->line};
     json_decref(rows->json);
     rows->json = NULL;
+    if (len > LIST_LINE_BYTES_MAX)
+        return error_set(err, LARDER_ELIMIT, "%zu:1: a line longer than 16 MiB", row->line);
     if (!json_is_flat(rows->at, len))
         return error_set(err, LARDER_EFORMAT, "%zu:1: more than %d levels deep", row->line, JSON_DEPTH_MAX);
     rows->json = load_object(rows->at, len, &why);
@@ -417,7 +452,9 @@ static int next_object(struct list_rows *rows, struct list_row *row, bool *there
         return error_set(err, LARDER_EFORMAT, "%zu:1: no path: an object must have it as %.100s", row->line,
                          rows->path_name ? rows->path_name : "file_name, path, image, file or filename");
     row->path = json_string_value(path);
-    rows->met |= rows->wanted_name && json_object_get(rows->json, rows->wanted_name);
+    json_decref(rows->wanted);
+    rows->wanted = rows->wanted_name ? find_value(rows->json, rows->wanted_name) : NULL;
+    rows->met |= rows->wanted != NULL;
     int code = take_object_place(rows, row, err);
     if (code)
         return code;
@@ -454,7 +491,7 @@ int list_rows_want(struct list_rows *rows, const char *name)
 int list_rows_cell(struct list_rows *rows, struct cells *cells)
 {
     if (rows->form == LIST_JSONL)
-        return cells_add_json(cells, json_object_get(rows->json, rows->wanted_name));
+        return cells_add_json(cells, rows->wanted);
     const struct field *field = field_of(rows, rows->columns[ROW_WANTED]);
     return rows->has_wanted ? cells_add(cells, field->text, field->len) : cells_add_none(cells);
 }
@@ -551,6 +588,7 @@ void list_rows_end(struct list_rows *rows)
     if (!rows)
         return;
     json_decref(rows->json);
+    json_decref(rows->wanted);
     json_decref(rows->named);
     cells_free(&rows->titles);
     free(rows->wanted_name);

@@ -13,6 +13,7 @@
 enum list_form { LIST_NONE, LIST_CSV, LIST_TSV, LIST_JSONL };
 
 #define LIST_FIELD_BYTES_MAX 65536u
+#define LIST_LINE_BYTES_MAX ((size_t)16 << 20) /* of JSON Lines */
 #define LIST_COLUMNS_MAX 4096u
 
 /* Where a sample lies in its file, of a row of a list that has the columns offset and bytes. */
@@ -48,7 +49,9 @@ int list_rows_begin(enum list_form form, const uint8_t *bytes, size_t len_bytes,
 int list_rows_next(struct list_rows *rows, struct list_row *row, bool *there, struct error *err);
 void list_rows_end(struct list_rows *rows); /* accepts NULL */
 
-/* Other columns. list_rows_want chooses one by its name, before the first row. LARDER_ENOENT: there is no such column;
+/* Other columns. list_rows_want chooses one by its name, before the first row. Of JSON Lines that may be a path to a
+ * member of a member, "objects.bbox"; of a list of objects it is the list of their members.
+ * LARDER_ENOENT: there is no such column;
  * of JSON Lines that shows at the end, by list_rows_met. LARDER_ENOMEM. */
 int list_rows_want(struct list_rows *rows, const char *name);
 /* list_rows_cell appends what the row read last has in the chosen column. It fails as cells_add does. */

@@ -25,9 +25,7 @@ struct paired {
 
 /* A path that fits, below the folder. */
 struct fit {
-    char *path;
-    const char *stem;
-    size_t stem_len;
+    char *path, *stem;
 };
 
 struct fits {
@@ -37,33 +35,59 @@ struct fits {
 
 /* ── patterns ── */
 
-/* find_stem finds what stands for the stars of the first pattern that a path fits; NULL: it fits none. */
-static const char *find_stem(const char *patterns, const char *path, size_t *len)
+/* take_stars writes what stands for the stars of one folder's or file's name, each behind a '/' but the first of all.
+ * The name fits. Each star but the last takes as little as it can. */
+static char *take_stars(const char *pattern, size_t pattern_len, const char *name, size_t name_len, bool first,
+                        char *to)
 {
-    const char *found = NULL;
-    for (const char *at = patterns; !found; at += strcspn(at, ";") + 1) {
-        size_t all = strcspn(at, ";"), first = strcspn(at, "*");
+    const char *pattern_end = pattern + pattern_len, *name_end = name + name_len;
+    const char *star = memchr(pattern, '*', pattern_len);
+    for (name += star ? star - pattern : 0; star;) {
+        const char *plain = star + 1;
+        star = memchr(plain, '*', (size_t)(pattern_end - plain));
+        size_t len = (size_t)((star ? star : pattern_end) - plain);
+        const char *at = star ? memmem(name, (size_t)(name_end - name), plain, len) : name_end - len;
+        if (!at || at < name)
+            return to;
+        if (!first)
+            *to++ = '/';
+        first = false;
+        memcpy(to, name, (size_t)(at - name));
+        to += at - name;
+        name = at + len;
+    }
+    return to;
+}
+
+/* find_stem finds what stands for the stars of the first pattern that a path fits: malloc'ed, the caller's. NULL: it
+ * fits none, or out of memory. */
+static char *find_stem(const char *patterns, const char *path)
+{
+    char *stem = NULL;
+    for (const char *at = patterns; !stem; at += strcspn(at, ";") + 1) {
+        size_t all = strcspn(at, ";");
         char *pattern = strndup(at, all);
-        const char *last = pattern ? strrchr(pattern, '*') : NULL;
-        if (last && fnmatch(pattern, path, FNM_PATHNAME | FNM_NOESCAPE) == 0) {
-            found = path + first;
-            *len = strlen(path) - first - strlen(last + 1);
+        if (pattern && fnmatch(pattern, path, FNM_PATHNAME | FNM_NOESCAPE) == 0)
+            stem = calloc(1, strlen(path) + all + 1);
+        char *to = stem;
+        for (const char *from = pattern, *name = path; stem && *from;) {
+            size_t len = strcspn(from, "/"), name_len = strcspn(name, "/");
+            to = take_stars(from, len, name, name_len, to == stem, to);
+            from += len + (from[len] == '/');
+            name += name_len + (name[name_len] == '/');
         }
         free(pattern);
         if (!at[all])
             break;
     }
-    return found;
+    return stem;
 }
 
-const char *pairs_stem(const struct source *source, uint32_t index, size_t *len)
+char *pairs_stem(const struct source *source, uint32_t index)
 {
     const char *key = index_key(&source->index, index);
-    const char *stem = find_stem(((const struct paired *)source)->pattern, key, len);
-    if (stem)
-        return stem;
-    *len = strlen(key);
-    return key;
+    char *stem = find_stem(((const struct paired *)source)->pattern, key);
+    return stem ? stem : strdup(key);
 }
 
 static int check_pattern(const char *pattern, struct error *err)
@@ -94,8 +118,10 @@ static int check_patterns(const char *patterns, struct error *err)
 
 static void fits_free(struct fits *fits)
 {
-    for (size_t i = 0; i < fits->count; i++)
+    for (size_t i = 0; i < fits->count; i++) {
         free(fits->list[i].path);
+        free(fits->list[i].stem);
+    }
     free(fits->list);
     *fits = (struct fits){0};
 }
@@ -103,25 +129,19 @@ static void fits_free(struct fits *fits)
 static int by_stem(const void *a, const void *b)
 {
     const struct fit *left = a, *right = b;
-    size_t len = left->stem_len < right->stem_len ? left->stem_len : right->stem_len;
-    int order = memcmp(left->stem, right->stem, len);
-    if (order)
-        return order;
-    if (left->stem_len != right->stem_len)
-        return left->stem_len < right->stem_len ? -1 : 1;
-    return strcmp(left->path, right->path);
+    int order = strcmp(left->stem, right->stem);
+    return order ? order : strcmp(left->path, right->path);
 }
 
 static int add_fit(struct fits *fits, const char *patterns, const char *path)
 {
     int code = array_grow((void **)&fits->list, fits->count, &fits->cap, sizeof *fits->list, DATASET_SAMPLES_MAX);
-    char *copy = code ? NULL : strdup(path);
-    if (!copy)
-        return code ? code : LARDER_ENOMEM;
-    struct fit fit = {.path = copy};
-    fit.stem = find_stem(patterns, copy, &fit.stem_len);
-    if (!fit.stem) {
-        free(copy);
+    if (code)
+        return code;
+    struct fit fit = {.path = strdup(path), .stem = find_stem(patterns, path)};
+    if (!fit.path || !fit.stem) {
+        free(fit.path);
+        free(fit.stem);
         return LARDER_ENOMEM;
     }
     fits->list[fits->count++] = fit;
@@ -199,10 +219,10 @@ static int refuse_twins(const struct fits *fits, const char *pattern, struct err
 {
     for (size_t i = 1; i < fits->count; i++) {
         const struct fit *one = &fits->list[i - 1], *other = &fits->list[i];
-        if (one->stem_len == other->stem_len && memcmp(one->stem, other->stem, one->stem_len) == 0)
-            return error_set(err, LARDER_EINVAL, "%.200s and %.200s both fit %.100s with the stem %.*s: leave one out",
-                             one->path, other->path, pattern, (int)(one->stem_len < 100 ? one->stem_len : 100),
-                             one->stem);
+        if (strcmp(one->stem, other->stem) == 0)
+            return error_set(err, LARDER_EINVAL,
+                             "%.200s and %.200s both fit %.100s with the stem %.100s: leave one out", one->path,
+                             other->path, pattern, one->stem);
     }
     return 0;
 }

@@ -1,6 +1,6 @@
 /* pairs.h: one part of samples that are files of a folder: those that fit a pattern, in the order of their stems. A
  * pattern is a path below the folder with stars in it, or several of those with ';' between. A file's stem is what
- * stands from the first star to the last one. Parts go together by their stems. */
+ * stands for the stars, with '/' between. Parts go together by their stems. */
 #ifndef LARDER_CACHE_SOURCE_PAIRS_H
 #define LARDER_CACHE_SOURCE_PAIRS_H
 
@@ -9,7 +9,7 @@
 /* Its wish has the pattern as `part`. */
 extern const struct source_kind pairs_kind;
 
-/* pairs_stem returns where the stem of a file begins in its key, and its length. Pure. */
-const char *pairs_stem(const struct source *source, uint32_t index, size_t *len);
+/* pairs_stem returns the stem of a file, malloc'ed, the caller's. NULL: out of memory. Pure. */
+char *pairs_stem(const struct source *source, uint32_t index);
 
 #endif

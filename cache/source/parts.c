@@ -12,6 +12,7 @@
 #include "cache/source/list.h"
 #include "cache/source/pairs.h"
 #include "cache/source/parts_text.h"
+#include "cache/source/rows.h"
 #include "cache/source/tar.h"
 #include "cache/source/tar_text.h"
 #include "common/sample_parts.h"
@@ -75,32 +76,47 @@ static int kind_of(char *text, const struct source_kind **out, struct error *err
 
 /* ── samples that go together ── */
 
-/* What a sample's parts have in common, of this part; NULL: the order of rows, which says it all. */
-static const char *stem_of(const struct source *part, uint32_t index, size_t *len)
+/* has_stems tells whether a part's samples have stems; else their order says what goes together. */
+static bool has_stems(const struct source *part)
+{
+    return part->kind == &pairs_kind || part->kind == &tar_kind;
+}
+
+/* What a sample's parts have in common, of this part: malloc'ed, the caller's. NULL: out of memory. */
+static char *stem_of(const struct source *part, uint32_t index)
 {
     const char *key = index_key(&part->index, index);
     if (part->kind == &pairs_kind)
-        return pairs_stem(part, index, len);
-    if (part->kind != &tar_kind)
-        return NULL;
+        return pairs_stem(part, index);
     const char *slash = strrchr(key, '/'), *base = slash ? slash + 1 : key;
-    *len = (size_t)(base - key) + strcspn(base, ".");
-    return key;
+    return strndup(key, (size_t)(base - key) + strcspn(base, "."));
 }
 
-static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-    int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
-    return order ? order : (a_len > b_len) - (a_len < b_len);
-}
-
-static int refuse(const struct gathered *gathered, const char *stem, size_t len, uint32_t has, uint32_t lacks,
-                  struct error *err)
+static int refuse(const struct gathered *gathered, const char *stem, uint32_t has, uint32_t lacks, struct error *err)
 {
     return error_set(err, LARDER_EINVAL,
-                     "%.*s has the part %s and no %s: each sample has all parts, so add it, or leave the other out",
-                     (int)(len < 200 ? len : 200), stem, gathered->head.parts[has].name,
-                     gathered->head.parts[lacks].name);
+                     "%.200s has the part %s and no %s: each sample has all parts, so add it, or leave the other out",
+                     stem, gathered->head.parts[has].name, gathered->head.parts[lacks].name);
+}
+
+/* check_stems compares a sample of the first part with one of another. A part that has no more has UINT32_MAX. */
+static int check_stems(const struct gathered *gathered, uint32_t number, uint32_t first, uint32_t other,
+                       struct error *err)
+{
+    char *stem = first == UINT32_MAX ? NULL : stem_of(gathered->parts[0], first);
+    char *other_stem = other == UINT32_MAX ? NULL : stem_of(gathered->parts[number], other);
+    int code = 0;
+    if ((!stem && first != UINT32_MAX) || (!other_stem && other != UINT32_MAX)) {
+        code = out_of_memory(err);
+    } else {
+        int order = !stem ? 1 : !other_stem ? -1 : strcmp(stem, other_stem);
+        code = order > 0   ? refuse(gathered, other_stem, number, 0, err)
+               : order < 0 ? refuse(gathered, stem, 0, number, err)
+                           : 0;
+    }
+    free(stem);
+    free(other_stem);
+    return code;
 }
 
 /* check_together finds the first sample that lacks a part. */
@@ -108,17 +124,11 @@ static int check_together(const struct gathered *gathered, uint32_t number, stru
 {
     const struct source *first = gathered->parts[0], *other = gathered->parts[number];
     size_t counts[] = {first->index.sample_count, other->index.sample_count};
-    for (uint32_t i = 0; i < counts[0] || i < counts[1]; i++) {
-        size_t len = 0, other_len = 0;
-        const char *stem = i < counts[0] ? stem_of(first, i, &len) : NULL;
-        const char *other_stem = i < counts[1] ? stem_of(other, i, &other_len) : NULL;
-        if (!stem && !other_stem)
-            continue;
-        int order = !stem ? 1 : !other_stem ? -1 : compare(stem, len, other_stem, other_len);
-        if (order > 0)
-            return refuse(gathered, other_stem, other_len, number, 0, err);
-        if (order < 0)
-            return refuse(gathered, stem, len, 0, number, err);
+    for (uint32_t i = 0; has_stems(first) && has_stems(other) && (i < counts[0] || i < counts[1]); i++) {
+        uint32_t there = i < counts[0] ? i : UINT32_MAX, other_there = i < counts[1] ? i : UINT32_MAX;
+        int code = check_stems(gathered, number, there, other_there, err);
+        if (code)
+            return code;
     }
     return counts[0] == counts[1]
                ? 0
@@ -234,8 +244,17 @@ static int index_part(const struct source_wish *wish, const char *text, const st
     uint32_t number = gathered->n;
     const struct source_wish own = {
         .text = text, .part = asked->values[number], .files = wish->files, .interrupt = wish->interrupt};
+    char *column = rows_column(asked->values[number]);
+    bool rows = column && kind != &pairs_kind; /* whose patterns may have brackets */
+    int code = 0;
     strcpy(gathered->head.parts[number].name, asked->names[number]);
-    int code = source_index(kind, &own, &gathered->parts[number], err);
+    if (!rows)
+        code = source_index(kind, &own, &gathered->parts[number], err);
+    else if (number == 0)
+        code = error_set(err, LARDER_EINVAL, "the first part is files, such as the images, and rows stand behind it");
+    else
+        code = rows_index(gathered->parts[0], column, wish->interrupt, &gathered->parts[number], err);
+    free(column);
     if (!code)
         gathered->n++;
     gathered->head.n = gathered->n;
@@ -380,6 +399,18 @@ static int column(const struct source *source, const char *name, const struct in
     return strcmp(name, COLUMN_NAMES) == 0 ? 0 : LARDER_ENOENT;
 }
 
+static bool rows(const struct source *source, const char *part, struct part_rows *out)
+{
+    const struct gathered *gathered = (const struct gathered *)source;
+    for (uint32_t i = 0; i < gathered->n; i++) {
+        if (gathered->parts[i]->kind == &rows_kind && strcmp(gathered->head.parts[i].name, part) == 0) {
+            *out = rows_about(gathered->parts[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void destroy(struct source *source)
 {
     struct gathered *gathered = (struct gathered *)source;
@@ -397,6 +428,7 @@ const struct source_kind parts_kind = {
     .hash = hash_sample,
     .identity = identity,
     .column = column,
+    .rows = rows,
     .destroy = destroy,
     .place = place,
 };

@@ -1,7 +1,7 @@
 /* parts_text.h: the texts that name samples of several parts: "TEXT#parts=image=IMAGES&mask=MASKS", where TEXT names a
  * folder, a list or tar shards, as it does alone. What a part is then depends on that: of a folder a pattern of files
  * below it (pairs.h); of a list a column; of shards the endings of members, the first before the others,
- * "jpg;png". Pure. */
+ * "jpg;png". Of a list or shards it may also be a column of rows of numbers, "[boxes]" (rows.h). Pure. */
 #ifndef LARDER_CACHE_SOURCE_PARTS_TEXT_H
 #define LARDER_CACHE_SOURCE_PARTS_TEXT_H
 

@@ -11,6 +11,10 @@
 #define IDLE_CORES 0.7   /* if a smaller fraction of its cores is busy, the job does not wait for cores */
 #define MEMORY_FULL 0.9  /* the part of a cgroup's memory that budgets may take */
 #define THREADS_MAX 1024 /* most of threads.workers, and of threads.loaders */
+#define NO_STEP_MS 1     /* a shorter step is none */
+#define NO_STEP 0.05     /* nor is one that is a smaller part of the time from one batch to the next */
+
+enum { RATES_BYTES = 160 };
 
 #define SAY(where, ...) snprintf(where, sizeof(where), __VA_ARGS__)
 
@@ -20,7 +24,9 @@ struct measured {
     double elapsed_s, waits;
     const char *worst; /* the worst cause of its stalls */
     double batch, load_ms, prepare_ms, train_ms;
-    double wants_per_s; /* samples that its ranks would train on if they never waited */
+    double per_s;       /* samples that it gets */
+    double wants_per_s; /* samples that its ranks would train on if they never waited; 0: not known, or no_step */
+    bool no_step;       /* its script does too little between batches to tell what it would take */
     double busy_cores;
     /* The settings, and not what the governor makes of them at the moment. 0: a daemon of an earlier release. */
     double workers, loaders, quota; /* quota: 0 … 1, of the arena */
@@ -85,8 +91,12 @@ static struct measured measure(const struct explain_facts *facts, const json_t *
     m.worst = cli_worst_stall(job, m.before, m.elapsed_s, &m.waits);
     m.busy_cores = cells_rate(cells_number(cells_at(facts->now, "daemon", "cpu_s", NULL)),
                               cells_number(cells_at(facts->before, "daemon", "cpu_s", NULL)), m.elapsed_s);
+    m.per_s = cells_rate(cells_field(job, "delivered"), cells_field(m.before, "delivered"), m.elapsed_s);
     if (m.train_ms > 0)
         m.wants_per_s = m.batch * (double)json_array_size(json_object_get(job, "queues")) / m.train_ms * 1e3;
+    m.no_step = m.train_ms > 0 && (m.train_ms < NO_STEP_MS || (m.per_s > 0 && m.per_s < NO_STEP * m.wants_per_s));
+    if (m.no_step)
+        m.wants_per_s = 0;
     return m;
 }
 
@@ -123,7 +133,7 @@ static void say_training(const struct measured *m, struct explanation *out)
     SAY(out->why, "%s hardly waits for Larder: it is as fast as its training step", name_of(m->job, name));
     SAY(out->change, "nothing in Larder; only a faster training step makes it faster");
     if (m->train_ms > 0)
-        SAY(out->figure, "a step takes %.0f ms for %.0f samples", m->train_ms, m->batch);
+        SAY(out->figure, "a step takes %.3g ms for %.0f samples", m->train_ms, m->batch);
     else
         SAY(out->figure, "a batch is ready whenever it asks");
 }
@@ -230,15 +240,30 @@ static bool lets_all_read(const struct explain_facts *facts, double reads)
     return dealt == 0 || dealt + 1 >= reads;
 }
 
+/* rates_text says what the job gets, and what it would take if its training step can tell that. */
+static const char *rates_text(const struct measured *m, char buf[RATES_BYTES])
+{
+    double per_s = fmax(0, m->per_s);
+    if (m->no_step)
+        snprintf(buf, RATES_BYTES, "the job gets %.0f samples/s: its script works on a batch for only %.2g ms", per_s,
+                 m->train_ms);
+    else if (m->wants_per_s > 0)
+        snprintf(buf, RATES_BYTES, "the job gets %.0f samples/s and would take %.0f", per_s, m->wants_per_s);
+    else
+        snprintf(buf, RATES_BYTES, "the job gets %.0f samples/s", per_s);
+    return buf;
+}
+
 static void say_source(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
-    char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES];
+    char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES], rates[RATES_BYTES];
     double loaded = cells_number(cells_at(facts->now, "samples", "loaded", NULL));
     double each = loaded > 0 ? cells_number(cells_at(facts->now, "samples", "loaded_bytes", NULL)) / loaded : 0;
     double all = 1.05 * each * cells_field(m->job, "view_samples");
     double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
     double reads = reads_of_source(m, facts);
-    double most = fmin(m->loaders + ceil(m->wants_per_s * m->load_ms / 1e3) - reads, THREADS_MAX);
+    double needs = m->wants_per_s > 0 ? ceil(m->wants_per_s * m->load_ms / 1e3) : reads + m->loaders;
+    double most = fmin(m->loaders + needs - reads, THREADS_MAX);
     bool again = cells_field(m->job, "epoch") > 0 || cells_field(m->job, "epochs") != 1;
     bool packed = json_is_object(json_object_get(m->job, "store"));
     bool classes = json_array_size(cells_at(facts->now, "storage", "classes", NULL)) > 0;
@@ -255,15 +280,13 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
     else
         SAY(out->change, "faster storage%s%s", classes ? "" : ", a storage class on a fast disk",
             packed ? "" : ", a chunk store (larder pack)");
-    SAY(out->figure,
-        "a sample takes %.1f ms to load, its storage may have %.0f reads at once, and the job would take %.0f "
-        "samples/s",
-        m->load_ms, reads, m->wants_per_s);
+    SAY(out->figure, "a sample takes %.1f ms to load, its storage may have %.0f reads at once, and %s", m->load_ms,
+        reads, rates_text(m, rates));
 }
 
 static void say_cores(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
-    char name[CELL_BYTES];
+    char name[CELL_BYTES], rates[RATES_BYTES];
     double needs = ceil(m->wants_per_s * m->prepare_ms / 1e3);
     double preparers = cells_number(cells_at(facts->now, "governor", "preparers", NULL));
     bool limited = m->cores < facts->machine_now.cores;
@@ -280,8 +303,8 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
     else
         SAY(out->change, "more cores than %.0f, smaller stored images, or a cheaper pipeline",
             fmax(m->cores, preparers));
-    SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f threads prepare, and the job would take %.0f samples/s",
-        m->prepare_ms, preparers, m->wants_per_s);
+    SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f threads prepare, and %s", m->prepare_ms, preparers,
+        rates_text(m, rates));
 }
 
 /* lacks_memory tells whether a job waits though cores are idle, because it may not look as far ahead as it asked. */

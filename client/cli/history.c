@@ -28,7 +28,7 @@ static double part(double some, double all)
 static void print_head(void)
 {
     cells_left(stdout, "JOB", NAME_COLUMNS);
-    puts("  STATE        BEGAN                       LASTED   EPOCHS     SAMPLES  PER SEC  WAITED  SHARING    BAD");
+    puts("  STATE        BEGAN                       LASTED   EPOCHS     SAMPLES  PER SEC   WAITS  SHARING    BAD");
 }
 
 static void print_job(const json_t *job)

@@ -59,7 +59,7 @@ const char *cli_worst_stall(const json_t *job, const json_t *before, double elap
     return worst;
 }
 
-/* Time left of the epoch at the present rate; "-" when that is not known. */
+/* Time to the end of the epoch at the present rate; "-" when that is not known. */
 static const char *left_text(const json_t *job, double per_s, char buf[CELL_BYTES])
 {
     double left = cells_field(job, "epoch_samples") - cells_field(job, "epoch_delivered");
@@ -80,7 +80,7 @@ static void print_job(const json_t *job, const json_t *before, double elapsed_s,
     cells_right(out, buf, 7);
     snprintf(buf, sizeof buf, "%.0f%%", view > 0 ? 100 * cells_field(job, "epoch_delivered") / view : 0);
     cells_right(out, buf, 5);
-    cells_right(out, left_text(job, per_s, buf), 12);
+    cells_right(out, left_text(job, per_s, buf), 13);
     cells_right(out, cells_rate_text(per_s, buf), 8);
     if (color && waits >= 0.25)
         fputs("\033[31m", out);
@@ -101,8 +101,8 @@ void cli_jobs_print(const json_t *status, const json_t *before, bool color, FILE
     static const struct {
         const char *text;
         size_t width;
-    } heads[] = {{"RANKS", 5}, {"EPOCH", 7}, {"DONE", 5},    {"LEFT", 12}, {"PER SEC", 8},
-                 {"WAITS", 6}, {"FOR", 7},   {"SHARING", 7}, {"BAD", 5}};
+    } heads[] = {{"RANKS", 5}, {"EPOCH", 7},   {"DONE", 5}, {"EPOCH ENDS IN", 13}, {"PER SEC", 8}, {"WAITS", 6},
+                 {"FOR", 7},   {"SHARING", 7}, {"BAD", 5}};
     const json_t *jobs = json_object_get(status, "jobs"), *job;
     double elapsed_s = cli_elapsed_s(status, before);
     size_t i;

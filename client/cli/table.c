@@ -21,6 +21,11 @@ static void print_memory(const json_t *status, FILE *out)
     fprintf(out, ", encoded %s of %s",
             cells_bytes(cells_number(cells_at(status, "memory", "encoded", "used_bytes")), a),
             cells_bytes(cells_number(cells_at(status, "memory", "encoded", "budget_bytes")), b));
+    double decoded = cells_number(cells_at(status, "memory", "encoded", "decoded_bytes"));
+    double files = cells_number(cells_at(status, "memory", "encoded", "used_bytes")) - decoded;
+    if (decoded > 0)
+        fprintf(out, " (%s of files, %s of decoded images)", cells_bytes(files > 0 ? files : 0, a),
+                cells_bytes(decoded, b));
     fprintf(out, ", process %s\n", cells_bytes(cells_number(cells_at(status, "daemon", "rss_bytes", NULL)), c));
 }
 
@@ -118,7 +123,7 @@ static void print_daemon(const json_t *status, const json_t *before, double elap
 /* ── the jobs ──────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct queue_sums {
-    double ready, leased, wait_s;
+    double ready, leased;
     size_t count;
 };
 
@@ -130,7 +135,6 @@ static struct queue_sums sum_queues(const json_t *job)
     json_array_foreach((json_t *)queues, i, queue) {
         sums.ready += cells_field(queue, "ready_batches");
         sums.leased += cells_field(queue, "leased_batches");
-        sums.wait_s += cells_field(queue, "wait_s");
         sums.count++;
     }
     return sums;
@@ -151,8 +155,8 @@ static const json_t *same_job(const json_t *before, const json_t *job)
 }
 
 /* The columns after the name, and what they take with the gaps before them. The dataset gets what is left. */
-enum { EPOCH = 6, DONE = 4, OF = 9, RATE = 7, WAITED = 5, READY = 5, HELD = 4, SHARING = 7, BAD = 4, CELLS = 9 };
-#define NUMBERS_COLUMNS (EPOCH + DONE + OF + RATE + WAITED + READY + HELD + SHARING + BAD + 2 * CELLS)
+enum { EPOCH = 6, DONE = 4, OF = 9, RATE = 7, WAITS = 5, READY = 5, HELD = 4, SHARING = 7, BAD = 4, CELLS = 9 };
+#define NUMBERS_COLUMNS (EPOCH + DONE + OF + RATE + WAITS + READY + HELD + SHARING + BAD + 2 * CELLS)
 
 static void print_progress(const json_t *job, FILE *out)
 {
@@ -170,16 +174,16 @@ static void print_progress(const json_t *job, FILE *out)
 static void print_job(const json_t *job, const json_t *before, double elapsed_s, size_t name_columns, FILE *out)
 {
     char buf[CELL_BYTES];
-    struct queue_sums queues = sum_queues(job), earlier = sum_queues(before);
-    double delivered = cells_field(job, "delivered");
-    double waited = before ? cells_rate(queues.wait_s, earlier.wait_s, elapsed_s) : -1;
+    struct queue_sums queues = sum_queues(job);
+    double delivered = cells_field(job, "delivered"), waits;
+    cli_worst_stall(job, before, elapsed_s, &waits);
     cells_left(out, cells_printable(json_object_get(job, "name"), name_columns, buf), name_columns);
     print_progress(job, out);
     cells_right(out,
                 cells_rate_text(before ? cells_rate(delivered, cells_field(before, "delivered"), elapsed_s) : -1, buf),
                 RATE);
-    snprintf(buf, sizeof buf, "%.0f%%", 100 * waited / (queues.count ? (double)queues.count : 1));
-    cells_right(out, waited >= 0 ? buf : "-", WAITED);
+    snprintf(buf, sizeof buf, "%.0f%%", 100 * waits);
+    cells_right(out, before && elapsed_s > 0 ? buf : "-", WAITS);
     snprintf(buf, sizeof buf, "%.0f/%.0f", queues.ready, cells_field(job, "prefetch") * (double)queues.count);
     cells_right(out, buf, READY);
     snprintf(buf, sizeof buf, "%.0f", queues.leased);
@@ -196,7 +200,7 @@ static void print_heads(size_t name_columns, FILE *out)
     static const struct {
         const char *text;
         size_t width;
-    } heads[CELLS] = {{"EPOCH", EPOCH}, {"DONE", DONE}, {"SAMPLES", OF},      {"PER SEC", RATE}, {"WAITS", WAITED},
+    } heads[CELLS] = {{"EPOCH", EPOCH}, {"DONE", DONE}, {"SAMPLES", OF},      {"PER SEC", RATE}, {"WAITS", WAITS},
                       {"READY", READY}, {"HELD", HELD}, {"SHARING", SHARING}, {"BAD", BAD}};
     cells_left(out, "JOB", name_columns);
     for (size_t i = 0; i < CELLS; i++)

@@ -51,6 +51,16 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
     return true;
 }
 
+/* torchvision has boxes begin where a crop without padding would: where the difference is odd and the image is padded,
+ * that may be one pixel off the image. */
+static void move_rows(const void *values, const struct op_plan *p, struct rows *rows)
+{
+    (void)values;
+    rows_crop(rows,
+              (struct rows_window){lrint(((double)p->in_width - p->out_width) / 2),
+                                   lrint(((double)p->in_height - p->out_height) / 2), p->out_width, p->out_height});
+}
+
 static int32_t *indices(int32_t from, uint32_t in, uint32_t out, struct scratch *scratch)
 {
     int32_t *list = scratch_take(scratch, out * sizeof *list);
@@ -82,5 +92,6 @@ const struct op_kind op_center_crop = {
     .shape = shape,
     .plan = plan,
     .join = join,
+    .rows = move_rows,
     .apply = apply,
 };

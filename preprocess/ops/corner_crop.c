@@ -58,6 +58,12 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
     return true;
 }
 
+static void move_rows(const void *values, const struct op_plan *p, struct rows *rows)
+{
+    (void)values;
+    rows_crop(rows, (struct rows_window){p->rect.x, p->rect.y, p->rect.width, p->rect.height});
+}
+
 const struct op_kind op_corner_crop = {
     .name = "corner_crop",
     .python = "CornerCrop",
@@ -68,4 +74,5 @@ const struct op_kind op_corner_crop = {
     .shape = shape,
     .plan = plan,
     .join = join,
+    .rows = move_rows,
 };

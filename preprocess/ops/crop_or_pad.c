@@ -75,6 +75,12 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
     return true;
 }
 
+static void move_rows(const void *values, const struct op_plan *p, struct rows *rows)
+{
+    (void)values;
+    rows_crop(rows, (struct rows_window){p->choice[LEFT], p->choice[TOP], p->out_width, p->out_height});
+}
+
 static int32_t *indices(const struct values *v, int32_t first, uint32_t in, uint32_t out, struct scratch *scratch)
 {
     int32_t *list = scratch_take(scratch, out * sizeof *list);
@@ -107,6 +113,7 @@ const struct op_kind op_center_crop_or_pad = {
     .shape = shape,
     .plan = plan_central,
     .join = join,
+    .rows = move_rows,
     .apply = apply,
 };
 
@@ -120,5 +127,6 @@ const struct op_kind op_random_crop_or_pad = {
     .shape = shape,
     .plan = plan_random,
     .join = join,
+    .rows = move_rows,
     .apply = apply,
 };

@@ -39,6 +39,18 @@ static bool join_vertical(const void *values, const struct op_plan *plan, struct
     return true;
 }
 
+static void rows_horizontal(const void *values, const struct op_plan *plan, struct rows *rows)
+{
+    (void)values;
+    rows_mirror_x(rows, plan->in_width);
+}
+
+static void rows_vertical(const void *values, const struct op_plan *plan, struct rows *rows)
+{
+    (void)values;
+    rows_mirror_y(rows, plan->in_height);
+}
+
 const struct op_kind op_random_horizontal_flip = {
     .name = "random_horizontal_flip",
     .python = "RandomHorizontalFlip",
@@ -49,6 +61,7 @@ const struct op_kind op_random_horizontal_flip = {
     .is_fixed = is_fixed,
     .plan = plan_flip,
     .join = join_horizontal,
+    .rows = rows_horizontal,
 };
 
 const struct op_kind op_random_vertical_flip = {
@@ -61,4 +74,5 @@ const struct op_kind op_random_vertical_flip = {
     .is_fixed = is_fixed,
     .plan = plan_flip,
     .join = join_vertical,
+    .rows = rows_vertical,
 };

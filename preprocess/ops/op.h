@@ -21,6 +21,7 @@
 #include "preprocess/args.h"
 #include "preprocess/geometry.h"
 #include "preprocess/image.h"
+#include "preprocess/rows.h"
 #include "preprocess/scratch.h"
 #include "preprocess/sound/recipe.h"
 
@@ -47,7 +48,8 @@ struct op_plan {
     struct rect rect;
     int32_t choice[PLAN_CHOICES];
     double real[PLAN_REALS];
-    uint64_t seed; /* for numbers that are drawn pixel by pixel */
+    uint64_t seed;           /* for numbers that are drawn pixel by pixel */
+    const struct rows *rows; /* set before plan is called, for OP_BOXES: the boxes as they are then; NULL: none */
 };
 
 enum op_flags {
@@ -55,8 +57,9 @@ enum op_flags {
     OP_IN_PLACE = 2, /* apply changes `in` and does not use out */
     OP_FLOAT = 4,    /* may also stand after to_dtype has made the pixels floating point; then level and change run */
     /* What becomes of the other parts of a sample. An operator without apply moves masks as it moves pixels. */
-    OP_COLORS = 8, /* changes no pixel's place: masks stay as they are */
-    OP_MASKS = 16, /* apply moves pixels and mixes none, by its arguments: so it may move a mask's */
+    OP_COLORS = 8,  /* changes no pixel's place: masks stay as they are */
+    OP_MASKS = 16,  /* apply moves pixels and mixes none, by its arguments: so it may move a mask's */
+    OP_BOXES = 128, /* is about boxes, and so wants a part of them */
     /* Of samples that are no images. */
     OP_SOUND = 32, /* works on sounds, and on nothing else */
     OP_ARRAY = 64, /* stands alone: samples are arrays already */
@@ -83,6 +86,9 @@ struct op_kind {
     int (*plan)(const void *values, struct rng *rng, struct op_plan *plan, struct error *err);
     /* Optional. Adds the operator to the geometry. False: with this plan it cannot be part of this geometry. */
     bool (*join)(const void *values, const struct op_plan *plan, struct geometry *geometry);
+    /* Moves boxes and points as the operator moves pixels, or drops some. NULL: they stay as they are if the operator
+     * is of OP_COLORS, or has neither join nor apply; any other is refused beside them. */
+    void (*rows)(const void *values, const struct op_plan *plan, struct rows *rows);
     /* Makes `out`, which has memory for the planned size. It fails with LARDER_ENOMEM alone. NULL where join never
      * refuses a fresh geometry, and where 8-bit pixels stay as they are. */
     int (*apply)(const void *values, const struct op_plan *plan, const struct image *in, struct image *out,

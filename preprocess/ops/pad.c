@@ -1,4 +1,4 @@
-/* pad: a border around the image. */
+/* pad: a border around the image. pad_if_smaller: one on the right and below, of what a size lacks. */
 #include "preprocess/ops/op.h"
 #include "preprocess/pixels.h"
 
@@ -40,6 +40,13 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     return 0;
 }
 
+static void move_rows(const void *values, const struct op_plan *p, struct rows *rows)
+{
+    const struct values *v = values;
+    rows_crop(rows,
+              (struct rows_window){-(int64_t)v->padding.left, -(int64_t)v->padding.top, p->out_width, p->out_height});
+}
+
 static int32_t *indices(const struct values *v, uint32_t before, uint32_t in, uint32_t out, struct scratch *scratch)
 {
     int32_t *list = scratch_take(scratch, out * sizeof *list);
@@ -63,6 +70,50 @@ static int apply(const void *values, const struct op_plan *p, const struct image
     return 0;
 }
 
+struct least {
+    struct arg_size size;
+    struct arg_color fill;
+};
+
+static const struct arg least_args[] = {
+    {.name = "size", .type = ARG_SQUARE, .offset = offsetof(struct least, size), .min = 1, .max = OP_SIZE_MAX},
+    {.name = "fill", .type = ARG_COLOR, .offset = offsetof(struct least, fill), .initial = "0", .min = 0, .max = 255},
+    {0},
+};
+
+static uint32_t at_least(uint32_t side, uint32_t least)
+{
+    return side > least ? side : least;
+}
+
+static int least_shape(const void *values, struct op_shape *shape, struct error *err)
+{
+    (void)err;
+    const struct least *v = values;
+    shape->width = shape->width ? at_least(shape->width, v->size.width) : 0;
+    shape->height = shape->height ? at_least(shape->height, v->size.height) : 0;
+    return 0;
+}
+
+static int least_plan(const void *values, struct rng *rng, struct op_plan *p, struct error *err)
+{
+    (void)rng;
+    (void)err;
+    const struct least *v = values;
+    p->out_width = at_least(p->in_width, v->size.width);
+    p->out_height = at_least(p->in_height, v->size.height);
+    p->skip = p->out_width == p->in_width && p->out_height == p->in_height;
+    return 0;
+}
+
+static int least_apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
+                       struct scratch *scratch)
+{
+    const struct least *v = values;
+    const struct values none = {.fill = v->fill, .mode = PAD_CONSTANT};
+    return apply(&none, p, in, out, scratch);
+}
+
 const struct op_kind op_pad = {
     .name = "pad",
     .python = "Pad",
@@ -73,4 +124,18 @@ const struct op_kind op_pad = {
     .shape = shape,
     .plan = plan,
     .apply = apply,
+    .rows = move_rows,
+};
+
+const struct op_kind op_pad_if_smaller = {
+    .name = "pad_if_smaller",
+    .python = "PadIfSmaller",
+    .text = "Pads an image on the right and below, where it is smaller than `size`: as torchvision's references do "
+            "before a crop of images with masks.",
+    .flags = OP_MASKS,
+    .args = least_args,
+    .values_bytes = sizeof(struct least),
+    .shape = least_shape,
+    .plan = least_plan,
+    .apply = least_apply,
 };

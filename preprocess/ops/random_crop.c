@@ -81,6 +81,18 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
     return true;
 }
 
+/* The image is padded first, and then cut. */
+static void move_rows(const void *values, const struct op_plan *p, struct rows *rows)
+{
+    const struct values *v = values;
+    uint32_t width = p->in_width + v->padding.left + v->padding.right,
+             height = p->in_height + v->padding.top + v->padding.bottom;
+    uint32_t more_x = missing(v, width, v->size.width), more_y = missing(v, height, v->size.height);
+    rows_crop(rows, (struct rows_window){-(int64_t)v->padding.left - more_x, -(int64_t)v->padding.top - more_y,
+                                         width + 2 * more_x, height + 2 * more_y});
+    rows_crop(rows, (struct rows_window){p->rect.x, p->rect.y, p->out_width, p->out_height});
+}
+
 /* One side: the crop's pixels, through pad_if_needed's border, through padding's border, to the image's. */
 static int32_t *indices(const struct values *v, uint32_t in, uint32_t before, uint32_t after, struct op_plan side,
                         struct scratch *scratch)
@@ -121,5 +133,6 @@ const struct op_kind op_random_crop = {
     .shape = shape,
     .plan = plan,
     .join = join,
+    .rows = move_rows,
     .apply = apply,
 };

@@ -96,6 +96,13 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
     return true;
 }
 
+static void move_rows(const void *values, const struct op_plan *p, struct rows *rows)
+{
+    (void)values;
+    rows_crop(rows, (struct rows_window){p->rect.x, p->rect.y, p->rect.width, p->rect.height});
+    rows_resize(rows, p->rect.width, p->rect.height, p->out_width, p->out_height);
+}
+
 const struct op_kind op_random_resized_crop = {
     .name = "random_resized_crop",
     .python = "RandomResizedCrop",
@@ -106,4 +113,5 @@ const struct op_kind op_random_resized_crop = {
     .shape = shape,
     .plan = plan,
     .join = join,
+    .rows = move_rows,
 };

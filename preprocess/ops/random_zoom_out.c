@@ -47,6 +47,12 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     return 0;
 }
 
+static void move_rows(const void *values, const struct op_plan *p, struct rows *rows)
+{
+    (void)values;
+    rows_crop(rows, (struct rows_window){-(int64_t)p->rect.x, -(int64_t)p->rect.y, p->out_width, p->out_height});
+}
+
 static int32_t *indices(uint32_t before, uint32_t in, uint32_t out, struct scratch *scratch)
 {
     int32_t *list = scratch_take(scratch, out * sizeof *list);
@@ -80,4 +86,5 @@ const struct op_kind op_random_zoom_out = {
     .shape = shape,
     .plan = plan,
     .apply = apply,
+    .rows = move_rows,
 };

@@ -96,6 +96,12 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
     return geometry_resize(geometry, p->out_width, p->out_height, how);
 }
 
+static void move_rows(const void *values, const struct op_plan *p, struct rows *rows)
+{
+    (void)values;
+    rows_resize(rows, p->in_width, p->in_height, p->out_width, p->out_height);
+}
+
 const struct op_kind op_resize = {
     .name = "resize",
     .python = "Resize",
@@ -108,4 +114,5 @@ const struct op_kind op_resize = {
     .shape = shape,
     .plan = plan,
     .join = join,
+    .rows = move_rows,
 };

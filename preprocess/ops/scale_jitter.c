@@ -131,6 +131,12 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
     return geometry_resize(geometry, p->out_width, p->out_height, how);
 }
 
+static void move_rows(const void *values, const struct op_plan *p, struct rows *rows)
+{
+    (void)values;
+    rows_resize(rows, p->in_width, p->in_height, p->out_width, p->out_height);
+}
+
 const struct op_kind op_scale_jitter = {
     .name = "scale_jitter",
     .python = "ScaleJitter",
@@ -141,6 +147,7 @@ const struct op_kind op_scale_jitter = {
     .shape = shape,
     .plan = plan_jitter,
     .join = join,
+    .rows = move_rows,
 };
 
 const struct op_kind op_random_shortest_size = {
@@ -153,6 +160,7 @@ const struct op_kind op_random_shortest_size = {
     .shape = shape,
     .plan = plan_shortest,
     .join = join,
+    .rows = move_rows,
 };
 
 const struct op_kind op_random_resize = {
@@ -166,4 +174,5 @@ const struct op_kind op_random_resize = {
     .shape = shape,
     .plan = plan_resize,
     .join = join,
+    .rows = move_rows,
 };

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <sndfile.h>
 #include <soxr.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/check.h"
@@ -108,6 +109,23 @@ static void clip_close(struct clip *clip)
 {
     if (clip->file)
         sf_close(clip->file);
+}
+
+int sound_read_head(const uint8_t *bytes, size_t len_bytes, struct sound_facts *out, struct decode_fault *fault)
+{
+    struct clip clip = {.bytes = bytes, .len = (sf_count_t)len_bytes};
+    int code = clip_open(&clip, fault);
+    if (!code) {
+        SF_FORMAT_INFO format = {.format = clip.info.format & SF_FORMAT_TYPEMASK};
+        bool named = sf_command(NULL, SFC_GET_FORMAT_INFO, &format, sizeof format) == 0 && format.name;
+        *out = (struct sound_facts){.rate_hz = (unsigned)clip.info.samplerate,
+                                    .channels = (unsigned)clip.info.channels,
+                                    .seconds = (double)clip.info.frames / clip.info.samplerate};
+        snprintf(out->format, sizeof out->format, "%.*s", named ? (int)strcspn(format.name, " ") : 0,
+                 named ? format.name : "");
+    }
+    clip_close(&clip);
+    return code;
 }
 
 /* ── from numbers to planes ──────────────────────────────────────────────────────────────────────────────────────── */

@@ -56,13 +56,35 @@ int sound_check_built(struct error *err)
 #endif
 }
 
-int sound_make(struct scratch *memory, const struct sound_wish *wish, struct decode_fault *fault)
+/* check lets to the library what it may see. */
+static int check(const uint8_t *bytes, size_t len, struct decode_fault *fault)
 {
-    if (!sound_is(wish->bytes, wish->len_bytes))
+    if (!sound_is(bytes, len))
         return decode_fail(fault, BAD_NOT_AN_IMAGE,
                            "not a sound of a supported format (WAV, FLAC, Ogg with Vorbis or Opus, MP3, AIFF)");
-    if (is_vorbis(wish->bytes, wish->len_bytes) && !ogg_vorbis_is_whole(wish->bytes, wish->len_bytes))
+    if (is_vorbis(bytes, len) && !ogg_vorbis_is_whole(bytes, len))
         return decode_fail(fault, BAD_CORRUPT, "an Ogg file whose headers are damaged or cut short");
+    return 0;
+}
+
+int sound_look(const uint8_t *bytes, size_t len_bytes, struct sound_facts *out, struct decode_fault *fault)
+{
+    int code = check(bytes, len_bytes, fault);
+    if (code)
+        return code;
+#ifdef LARDER_SOUND
+    return sound_read_head(bytes, len_bytes, out, fault);
+#else
+    (void)out;
+    return decode_fail(fault, BAD_NOT_AN_IMAGE, "this larderd was built without sound");
+#endif
+}
+
+int sound_make(struct scratch *memory, const struct sound_wish *wish, struct decode_fault *fault)
+{
+    int code = check(wish->bytes, wish->len_bytes, fault);
+    if (code)
+        return code;
 #ifdef LARDER_SOUND
     return sound_decode(memory, wish, fault);
 #else

@@ -18,6 +18,15 @@ int sound_check_built(struct error *err);
  * Pure. */
 bool sound_is(const uint8_t *bytes, size_t len_bytes);
 
+/* What a clip's head says of it. */
+struct sound_facts {
+    char format[32]; /* such as "WAV" */
+    unsigned rate_hz, channels;
+    double seconds;
+};
+/* sound_look reads the head of a whole clip. It returns 0, or the fault's code. */
+int sound_look(const uint8_t *bytes, size_t len_bytes, struct sound_facts *out, struct decode_fault *fault);
+
 /* What one instance is made of. All is borrowed. */
 struct sound_wish {
     const uint8_t *bytes;

@@ -1,5 +1,5 @@
 /* look.c: what a dataset is: its samples, sizes and labels, how it is read, and what would make that cheaper. It
- * indexes the dataset, reads no image, and leaves nothing behind. */
+ * indexes the dataset, reads no image and a few sounds, and leaves nothing behind. */
 #include "server/commands/look.h"
 
 #include <stdio.h>
@@ -7,6 +7,7 @@
 
 #include "cache/catalog/catalog.h"
 #include "common/log.h"
+#include "server/commands/look_kinds.h"
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -14,11 +15,13 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 #define CLASSES_SHOWN 3
 #define COLUMNS_SHOWN 20
 
-static const char usage[] = "usage: larder look SOURCE\n"
-                            "\n"
-                            "Says what a dataset is, from class folders, a list, tar shards or a store: its samples, "
-                            "sizes, labels and columns,\n"
-                            "how it will be read, and what would make that cheaper. No image is read.\n";
+static const char usage[] =
+    "usage: larder look SOURCE\n"
+    "\n"
+    "Says what a dataset is, from class folders, a list, tar shards or a store: its samples, "
+    "sizes, labels and columns,\n"
+    "how it will be read, and what would make that cheaper. No image is read. Of sounds some are, to say "
+    "what they are.\n";
 
 struct sizes {
     uint64_t sum, least, most;
@@ -85,7 +88,19 @@ static void print_reading(const struct dataset *dataset, const struct dataset_lo
                "         64 samples\n");
 }
 
-static int print_look(const struct dataset *dataset, struct error *err)
+/* Whether jobs on a store share what is prepared with jobs on the files that it was packed from. */
+static void print_sharing(const struct dataset *dataset, const struct dataset_look *look)
+{
+    if (look->origins == dataset_count(dataset))
+        puts("shares   with jobs on the files that it was packed from, as long as these do not change");
+    else if (look->origins)
+        printf("shares   %u of its samples with jobs on the files that they were packed from\n", look->origins);
+    else
+        printf("shares   nothing with jobs on the files that it was packed from: %s\n",
+               look->apart ? look->apart : "these changed while it was packed");
+}
+
+static int print_look(const struct dataset *dataset, bool sounds, struct error *err)
 {
     struct dataset_look look;
     struct packing packing;
@@ -103,8 +118,14 @@ static int print_look(const struct dataset *dataset, struct error *err)
             puts("         tar is a poor home for small images: larder pack makes a smaller store of them");
     }
     print_classes(dataset);
+    if (sounds)
+        look_at_sounds(dataset);
+    else if (!look.shards && !packing.packed)
+        look_for_masks(dataset);
     int code = print_columns(dataset, err);
     print_reading(dataset, &look, packing.packed);
+    if (packing.packed)
+        print_sharing(dataset, &look);
     if (look.unreachable)
         printf(
             "damaged  %u sample%s cannot be read, and will be bad: larderd's log names them when they are asked for\n",
@@ -124,10 +145,17 @@ int look_main(int argc, char **argv)
     }
     log_set_level(LOG_WARN);
     int code = catalog_create(NULL, &catalog, &err);
+    bool sounds = false;
     if (!code)
         code = catalog_open(catalog, argv[1], &dataset, &err);
+    if (code == LARDER_EINVAL) { /* there are no images: there may be sounds */
+        struct error silent;
+        struct catalog_wish wish = {.path = argv[1], .files = FILES_SOUNDS};
+        sounds = catalog_open_for(catalog, &wish, &dataset, &silent) == 0;
+        code = sounds ? 0 : code;
+    }
     if (!code)
-        code = print_look(dataset, &err);
+        code = print_look(dataset, sounds, &err);
     if (code)
         fprintf(stderr, "larder look: %s\n", err.text);
     dataset_unref(&dataset);

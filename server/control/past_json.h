@@ -4,10 +4,11 @@
  *   daemon   what it was like, an array of `steps` each, null where nothing is known: delivered (samples/s),
  *            prepared_per_delivered, cores, rss_bytes, arena_bytes, encoded_bytes, read (an array for sources, and one
  *            for each storage class that was read from; bytes/s)
- *   jobs[]   the latest last: id (another for each job), name, state ("running", "ended", "cancelled", "failed", or
- *            "interrupted": the daemon ended before it), begun_s, ended_s (of a running one: when it was last seen),
- *            seconds (from begin to end), delivered, shared, prepared, bad, epochs_done (with a part), epochs (0: no
- *            end), ranks, stall_s {cause: seconds of all ranks}, waited (part of its time, 0 to 1). Of the latest 64
+ *   jobs[]   the latest last: id (another for each job), name, state ("running", "ended", "cancelled", "failed",
+ *            "died": its script was gone without a word, or "interrupted": the daemon ended before it), begun_s,
+ *            ended_s (of a running one: when it was last seen), seconds (from begin to end), delivered, shared,
+ *            prepared, bad, epochs_done (with a part), epochs (0: no end), ranks, stall_s {cause: seconds of all
+ *            ranks}, waited (part of its time, 0 to 1). Of the latest 64
  *            that were here in these steps also arrays as above: per_s, waits (parts), others (what part of its
  *            samples was prepared for other jobs), and if the job was asked for by name, causes {cause: parts}
  *   gave[]   [id, id, samples]: what the first job prepared (0: a job that was gone) and the second got, in the last

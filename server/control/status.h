@@ -37,7 +37,7 @@
  *             held_slots, quota_bytes, prepared (instances that were made because this job wanted them first),
  *             sharing_factor (delivered / prepared; null before the first), stall_s {load, prepare, room, rank}
  *             (seconds in which its clients stood still, by cause), queues[], one a rank: {rank, ready_batches,
- *             leased_batches, oldest_lease_s (null: none), credits, wait_s, stall_s, attached, done, epoch_delivered,
+ *             leased_batches, oldest_lease_s (null: none), credits, stall_s, attached, done, epoch_delivered,
  *             batches, governor}
  *   jobs[].store  null for a folder; how a store was packed: max_side and quality (null: no image was to be shrunk),
  *             shrunk (samples that were), undecoded (samples that could not be decoded for that), restart_rows

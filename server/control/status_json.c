@@ -196,7 +196,6 @@ static json_t *queues_json(const struct status_job *job, bool *failed)
         put(queue, "leased_batches", count(delivery->leased_batches), failed);
         put(queue, "oldest_lease_s", delivery->leased_batches ? json_real(delivery->lease_s) : json_null(), failed);
         put(queue, "credits", count(delivery->credits), failed);
-        put(queue, "wait_s", json_real(delivery->wait_s), failed);
         put(queue, "stall_s", stall_json(delivery, failed), failed);
         put(queue, "attached", json_boolean(from->attached), failed);
         put(queue, "done", json_boolean(from->done), failed);

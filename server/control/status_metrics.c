@@ -123,7 +123,6 @@ static void put_queue(struct metrics *metrics, const struct status_job *job, con
     snprintf(rank, sizeof rank, "%u", job->first_rank + queue->rank);
     const char *labels[] = {job->engine.name, rank};
     metrics_put(metrics, METRIC_JOB_BATCHES, (double)queue->delivery.batches, labels);
-    metrics_put(metrics, METRIC_JOB_WAIT, queue->delivery.wait_s, labels);
     put_stall(metrics, &queue->delivery, labels);
     metrics_put(metrics, METRIC_JOB_LEASES, queue->delivery.leased_batches, labels);
     if (queue->delivery.leased_batches)

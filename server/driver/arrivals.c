@@ -56,12 +56,12 @@ static void on_column_get(void *ctx, uint64_t client, uint32_t seq, const struct
     post(ctx, &(struct inbox_message){.type = INBOX_COLUMN_GET, .registration = asked});
 }
 
-static void on_gone(void *ctx, uint64_t client)
+static void on_gone(void *ctx, uint64_t client, bool bye)
 {
     struct arrivals *arrivals = ctx;
     atomic_store(&arrivals->last_client_ns, clock_now_ns());
     /* GONE goes before the refusal that registrar_abandon causes, so that no refusal is sent to this client. */
-    post(arrivals, &(struct inbox_message){.type = INBOX_GONE, .client = client});
+    post(arrivals, &(struct inbox_message){.type = INBOX_GONE, .gone = {client, bye}});
     registrar_abandon(arrivals->registrar, client);
 }
 

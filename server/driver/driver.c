@@ -42,7 +42,7 @@ static int64_t until_wakes_ms(const struct driver *driver)
 
 /* ── messages ── */
 
-static void on_gone(struct driver *driver, uint64_t client)
+static void on_gone(struct driver *driver, uint64_t client, bool bye)
 {
     struct driver_client *row = tables_client(&driver->tables, client);
     if (!row)
@@ -59,7 +59,7 @@ static void on_gone(struct driver *driver, uint64_t client)
     states_gone(driver, row);
     if (driver->registrar)
         registrar_abandon(driver->registrar, client); /* a column that it had asked for last */
-    tables_unseat(&driver->tables, row);
+    tables_unseat(&driver->tables, row, bye);
     driver_step(driver, &event, 1);
     if (job->cancelled && !job->attached)
         driver_step(driver, &event, 1); /* without this the cancelled job would wait for other ranks */
@@ -193,7 +193,7 @@ static bool take(struct driver *driver, const struct inbox_message *message)
             driver_comes(driver, message->registration);
         break;
     case INBOX_COLUMN_GET: driver_column_asked(driver, message->registration); break;
-    case INBOX_GONE: on_gone(driver, message->client); break;
+    case INBOX_GONE: on_gone(driver, message->gone.client, message->gone.bye); break;
     case INBOX_CLASSES:
         on_classes(driver, message->classes.client, message->classes.seq, message->classes.first);
         break;

@@ -18,12 +18,15 @@ struct driver;
 
 /* What becomes of one of this node's own jobs. The engine's thread tells it, and who is told may not block. */
 enum driver_fate { DRIVER_CAME, DRIVER_FAILED, DRIVER_ENDED };
+/* How a job ended: all its clients said BYE; an operator cancelled it; a client was gone without a BYE; or that was so
+ * because the daemon stops. */
+enum driver_end { DRIVER_SAID_BYE, DRIVER_CANCELLED, DRIVER_LOST, DRIVER_STOPPED };
 struct driver_told {
     enum driver_fate fate;
     uint32_t place; /* the job's number */
     uint64_t now_ns;
     const char *text;                     /* CAME: its name; FAILED: why */
-    bool cancelled;                       /* ENDED: by an operator */
+    enum driver_end end;                  /* ENDED */
     const struct engine_job_status *last; /* ENDED: what it had had when its last client left; NULL: not known */
 };
 

@@ -101,6 +101,7 @@ struct driver {
     struct governor_live *governor;
     pthread_t thread;
     bool running;
+    bool halted; /* driver_halt was called: clients leave because the daemon stops */
     struct driver_drain drain;
     struct driver_leave leave;
 

@@ -29,6 +29,17 @@ void driver_fates_event(void *ctx, const struct engine_event *event)
     free(rows);
 }
 
+static enum driver_end end_of(const struct driver *driver, const struct driver_job *job)
+{
+    if (job->cancelled)
+        return DRIVER_CANCELLED;
+    for (uint32_t rank = 0; rank < job->reg->asked.world_size; rank++) {
+        if (job->ranks[rank].lost)
+            return driver->halted ? DRIVER_STOPPED : DRIVER_LOST;
+    }
+    return DRIVER_SAID_BYE;
+}
+
 void driver_fates_action(void *ctx, const struct engine_action *action)
 {
     struct driver *driver = ctx;
@@ -53,7 +64,7 @@ void driver_fates_action(void *ctx, const struct engine_action *action)
         if (!is_own(driver, action->job))
             return;
         told.fate = DRIVER_ENDED;
-        told.cancelled = driver->tables.jobs[action->job].cancelled;
+        told.end = end_of(driver, &driver->tables.jobs[action->job]);
         told.last = driver->tables.jobs[action->job].last;
         break;
     default: return;

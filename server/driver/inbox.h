@@ -44,8 +44,12 @@ enum inbox_type {
 struct inbox_message {
     enum inbox_type type;
     union {
-        uint64_t client;                   /* COMING, GONE */
+        uint64_t client;                   /* COMING */
         struct registration *registration; /* REGISTERED, COLUMN_GET */
+        struct {
+            uint64_t client;
+            bool bye; /* it said so */
+        } gone;
         struct {
             uint64_t client;
             struct wire_next asked;

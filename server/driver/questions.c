@@ -144,7 +144,7 @@ static void on_cancel(struct driver *driver, struct driver_question *question)
 static void on_halt(struct driver *driver, struct driver_question *question)
 {
     struct engine_event events[] = {{.type = ENGINE_DRAIN}, {.type = ENGINE_HALT}};
-    driver->drain.asked = true;
+    driver->drain.asked = driver->halted = true;
     driver_step(driver, events, 2);
     answer(question, 0);
 }

@@ -101,11 +101,12 @@ void tables_seat(struct tables *tables, uint32_t place, const struct registratio
                            .client = reg->client, .phase = CLIENT_SEATED, .job = place, .rank = reg->asked.rank});
 }
 
-void tables_unseat(struct tables *tables, struct driver_client *client)
+void tables_unseat(struct tables *tables, struct driver_client *client, bool bye)
 {
     struct driver_job *job = &tables->jobs[client->job];
     CHECK(client->phase == CLIENT_SEATED && job->attached > 0);
     job->ranks[client->rank].there = false;
+    job->ranks[client->rank].lost = !bye;
     job->attached--;
     remove_client(client);
 }

@@ -26,6 +26,7 @@ LIST_HEAD(driver_asks, driver_ask);
 /* The client of one rank of a job: the present one, or the last one if none is there. */
 struct driver_rank {
     bool there;             /* the client is connected */
+    bool lost;              /* the client has gone without a BYE */
     bool hears_done, asked; /* DONE may be sent to it; it has asked for batches */
     uint64_t client;
     uint32_t pid;
@@ -93,9 +94,10 @@ bool tables_client_came(struct tables *tables, uint64_t client);
 void tables_job_begin(struct tables *tables, uint32_t place, struct registration *reg, uint32_t pipeline);
 /* tables_job_end frees the place, and the rows of the clients that are still ranks of the job. */
 void tables_job_end(struct tables *tables, uint32_t place);
-/* tables_seat makes reg's client the rank that it asked to be. tables_unseat ends that and removes the client's row. */
+/* tables_seat makes reg's client the rank that it asked to be. tables_unseat ends that and removes the client's row.
+ * bye: the client said that it leaves. */
 void tables_seat(struct tables *tables, uint32_t place, const struct registration *reg);
-void tables_unseat(struct tables *tables, struct driver_client *client);
+void tables_unseat(struct tables *tables, struct driver_client *client, bool bye);
 
 /* tables_find_job returns the place of the job with that name. JOBS_MAX: there is none. */
 uint32_t tables_find_job(const struct tables *tables, const char *name);

@@ -271,6 +271,7 @@ static uint32_t arrange(struct chunks *chunks, const struct chunk_range *range, 
                                   .kept = kept,
                                   .first_alike = first_alike,
                                   .n_alike = groups,
+                                  .most_chunks = (count + groups - 1) / groups,
                                   .ahead_below = UINT32_MAX},
                   fibers);
     }

@@ -44,6 +44,7 @@ struct group {
     bool ample;                    /* Memory holds so much of it that a read may bring all of a chunk, as at w = 1. */
     bool kept;                     /* its chunks are kept */
     uint32_t first_alike, n_alike; /* the groups of its range that are kept like it, which are neighbours */
+    uint32_t most_chunks;          /* chunks of the largest of these; the others have as many, or one less */
     uint32_t ahead_below;          /* Reading ahead is tried again once the stock is below this. */
 };
 

@@ -82,8 +82,10 @@ static uint32_t groups_in_reach(const struct plan *plan, const struct job *job, 
     bool alone = job == jobs_first(plan->jobs) && !jobs_after(plan->jobs, job);
     if (alone || !group->kept || !job->shape.chunk_count)
         return 1;
-    /* The view has `part` / `whole` samples in a fiber, on the mean of its dataset. */
-    uint64_t part = job->shape.view_samples * group->n_chunks * group->width;
+    /* The view has `part` / `whole` samples in a fiber, on the mean of its dataset. All groups reach equally far: those
+     * with a chunk less would else count as thin where a whole one has just REACH_SAMPLES, and bring more of other
+     * jobs' order than they save. */
+    uint64_t part = job->shape.view_samples * group->most_chunks * group->width;
     uint64_t whole = (uint64_t)job->shape.chunk_count * group->chunk_samples;
     uint64_t reach = part < REACH_SAMPLES * whole ? REACH_THIN : REACH_SAMPLES;
     if (plan->env->config.redirect_reach)

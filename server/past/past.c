@@ -5,14 +5,13 @@
 
 #include "server/past/past_priv.h"
 
-const char *const past_states[PAST_STATES] = {[PAST_RUNNING] = "running",
-                                              [PAST_ENDED] = "ended",
-                                              [PAST_CANCELLED] = "cancelled",
-                                              [PAST_FAILED] = "failed",
-                                              [PAST_LOST] = "interrupted"};
+const char *const past_states[PAST_STATES] = {
+    [PAST_RUNNING] = "running", [PAST_ENDED] = "ended",      [PAST_CANCELLED] = "cancelled",
+    [PAST_FAILED] = "failed",   [PAST_LOST] = "interrupted", [PAST_DIED] = "died"};
 const char *const past_kinds[PAST_KINDS] = {
     [PAST_CAME] = "came",      [PAST_WENT] = "ended",      [PAST_CANCEL] = "cancelled",
-    [PAST_FAILURE] = "failed", [PAST_BAD] = "bad samples", [PAST_RESTART] = "daemon started"};
+    [PAST_FAILURE] = "failed", [PAST_BAD] = "bad samples", [PAST_RESTART] = "daemon started",
+    [PAST_DEATH] = "died"};
 
 _Static_assert(PAST_JOBS > JOBS_MAX, "there is a slot of a job that is gone for one that comes");
 
@@ -148,17 +147,24 @@ void past_failed(struct past *past, uint32_t place, double now_s, const char *te
     past_note(past, PAST_FAILURE, job->id, now_s, text);
 }
 
-void past_ended(struct past *past, uint32_t place, bool cancelled, const struct past_figures *figures, double now_s)
+void past_ended(struct past *past, uint32_t place, enum past_state how, const struct past_figures *figures,
+                double now_s)
 {
     struct past_job *job = at_place(past, place);
     if (!job)
         return;
-    bool failed = job->state == PAST_FAILED && !cancelled;
+    bool failed = job->state == PAST_FAILED && how != PAST_CANCELLED;
     if (figures->delivered >= job->figures.delivered)
         job->figures = *figures;
-    leave(past, job, failed ? PAST_FAILED : cancelled ? PAST_CANCELLED : PAST_ENDED, now_s);
-    if (!failed)
-        past_note(past, cancelled ? PAST_CANCEL : PAST_WENT, job->id, now_s, "");
+    if (how != PAST_CANCELLED && figures->epochs && figures->epochs_done >= figures->epochs)
+        how = PAST_ENDED;
+    leave(past, job, failed ? PAST_FAILED : how, now_s);
+    if (!failed && how != PAST_LOST)
+        past_note(past,
+                  how == PAST_CANCELLED ? PAST_CANCEL
+                  : how == PAST_DIED    ? PAST_DEATH
+                                        : PAST_WENT,
+                  job->id, now_s, "");
 }
 
 const struct past_job *past_job(const struct past *past, uint32_t slot)

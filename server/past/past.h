@@ -74,7 +74,8 @@ struct past_sample {
     size_t n_jobs;
 };
 
-enum past_state { PAST_RUNNING, PAST_ENDED, PAST_CANCELLED, PAST_FAILED, PAST_LOST, PAST_STATES };
+/* The numbers stand in files. LOST: the daemon ended before the job. DIED: its script was gone without a word. */
+enum past_state { PAST_RUNNING, PAST_ENDED, PAST_CANCELLED, PAST_FAILED, PAST_LOST, PAST_DIED, PAST_STATES };
 extern const char *const past_states[PAST_STATES];
 
 struct past_job {
@@ -85,7 +86,7 @@ struct past_job {
     struct past_figures figures;
 };
 
-enum past_kind { PAST_CAME, PAST_WENT, PAST_CANCEL, PAST_FAILURE, PAST_BAD, PAST_RESTART, PAST_KINDS };
+enum past_kind { PAST_CAME, PAST_WENT, PAST_CANCEL, PAST_FAILURE, PAST_BAD, PAST_RESTART, PAST_DEATH, PAST_KINDS };
 extern const char *const past_kinds[PAST_KINDS];
 
 struct past_event {
@@ -112,8 +113,10 @@ size_t past_bytes(const struct past *past); /* the memory that it takes at most 
 void past_restarted(struct past *past, double now_s, const char *text);
 void past_came(struct past *past, uint32_t place, const char *name, double now_s);
 void past_failed(struct past *past, uint32_t place, double now_s, const char *text);
-/* past_ended: the job at the place is gone. `figures` are its last ones. */
-void past_ended(struct past *past, uint32_t place, bool cancelled, const struct past_figures *figures, double now_s);
+/* past_ended: the job at the place is gone: ENDED, CANCELLED, DIED or LOST. `figures` are its last ones. A job that
+ * failed before stays FAILED, unless it was cancelled; one that has had all its epochs has not died. */
+void past_ended(struct past *past, uint32_t place, enum past_state how, const struct past_figures *figures,
+                double now_s);
 /* past_add takes a sample. Jobs that have not come are left out. */
 void past_add(struct past *past, const struct past_sample *sample);
 

@@ -107,14 +107,20 @@ static int choose(const struct one_size_wish *wish, const struct looks *looks, s
     return 0;
 }
 
+static bool known_rows(const void *dataset, const char *part, struct part_rows *out)
+{
+    return dataset_part_rows(dataset, part, out);
+}
+
 int one_size_close(struct pipeline **pipeline, const struct one_size_wish *wish, struct error *err)
 {
     struct looks looks = {.count = 0};
     struct image_size size;
-    if (!pipeline_is_open(*pipeline))
-        return 0;
+    int code = pipeline_bound(pipeline, known_rows, wish->dataset, err);
+    if (code || !pipeline_is_open(*pipeline))
+        return code;
     CHECK(wish->count > 0);
-    int code = look_around(wish, &looks, err);
+    code = look_around(wish, &looks, err);
     if (!code && looks.count == 0)
         return error_set(err, looks.failure.code,
                          "the pipeline leaves images the size they have, and of %u that were looked at none could be "

@@ -1,4 +1,5 @@
-/* one_size.h: finds the size of a dataset's images, for pipelines that set none. */
+/* one_size.h: finds what a pipeline leaves to the dataset: the size of its images, and the most rows of boxes, points
+ * and labels that a sample has. */
 #ifndef LARDER_SERVER_REGISTRATION_ONE_SIZE_H
 #define LARDER_SERVER_REGISTRATION_ONE_SIZE_H
 
@@ -22,10 +23,11 @@ struct one_size_wish {
     const struct interrupt *interrupt; /* NULL: nobody can set it */
 };
 
-/* one_size_close closes an open pipeline (pipeline_is_open) with the size that most of the images have; any other it
- * leaves alone. It looks at the headers of a few images, evenly spread over the samples and the same ones each time. If
- * more than a quarter of them have another size, it refuses the pipeline: too much of the dataset could be unusable.
- * Images that cannot be read do not count. It blocks on the disk. LARDER_EINVAL: the sizes differ. LARDER_EGONE: it was
+/* one_size_close gives parts of rows their bounds (pipeline_bound), and closes an open pipeline (pipeline_is_open) with
+ * the size that most of the images have; any other it leaves alone. It looks at the headers of a few images, evenly
+ * spread over the samples and the same ones each time. If more than a quarter of them have another size, it refuses the
+ * pipeline: too much of the dataset could be unusable. Images that cannot be read do not count. It blocks on the disk.
+ * LARDER_EINVAL: the sizes differ, or rows do not fit. LARDER_EGONE: it was
  * interrupted. LARDER_ENOMEM. If no image could be looked at: the errors of dataset_read and prepare_size. */
 int one_size_close(struct pipeline **pipeline, const struct one_size_wish *wish, struct error *err);
 

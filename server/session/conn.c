@@ -286,7 +286,8 @@ bool conn_read(struct session *session, struct conn *conn, bool peer_gone)
         conn->socket.unread = got != 0;
         if (got == 0)
             return !peer_gone;
-        if (got < 0 || (!why.code && fd < 0 && says_bye(session, (size_t)got)))
+        conn->said_bye = got > 0 && !why.code && fd < 0 && says_bye(session, (size_t)got);
+        if (got < 0 || conn->said_bye)
             return false;
         if (conn->window.requests++ == 0)
             conn->window.end_ns = clock_now_ns() + SESSION_WINDOW_MS * CLOCK_NS_PER_MS;

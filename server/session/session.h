@@ -72,8 +72,8 @@ struct session_handlers {
     void (*on_column_get)(void *ctx, uint64_t client, uint32_t seq, const struct wire_text *name);
     /* Called exactly once for each on_register, as the client's last callback: what the client held is free. The
      * connection is closed before. So a client that reads a batch, and then finds the connection open, knows that the
-     * batch's memory was still its own. */
-    void (*on_gone)(void *ctx, uint64_t client);
+     * batch's memory was still its own. bye: the client has said BYE. */
+    void (*on_gone)(void *ctx, uint64_t client, bool bye);
     /* Called at most once: the socket's file was removed, moved or replaced, and no client can come any more. Connected
      * clients are still served. The session has given up its lock, and another daemon may take the path. NULL: the
      * owner need not know. */

@@ -116,8 +116,9 @@ struct conn {
     struct conn_socket socket;
     struct conn_window window;
     struct session_peer peer;
-    uint32_t epochs;      /* epochs that the client may ask for */
-    bool told_owner;      /* on_register was called */
+    uint32_t epochs; /* epochs that the client may ask for */
+    bool told_owner; /* on_register was called */
+    bool said_bye;
     bool refused;         /* the client is only told why it is refused; it does not count as a connection */
     uint64_t deadline_ns; /* before REGISTER and in CLOSING: when the connection is closed at the latest */
 

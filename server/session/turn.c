@@ -70,7 +70,7 @@ void conn_close(struct session *session, struct conn *conn)
      * hang-up to learn whether others could have had the memory meanwhile. */
     close(conn->socket.fd);
     if (conn->told_owner)
-        session->config.handlers.on_gone(session->config.handlers.ctx, conn->id);
+        session->config.handlers.on_gone(session->config.handlers.ctx, conn->id, conn->said_bye);
     free(conn);
 }
 

@@ -110,6 +110,8 @@ void client_join(struct world *world, struct client *client)
     if (client_has_state(world, client)) {
         resume = xcalloc(1, sizeof *resume);
         client_state(world, client, &state);
+        if (world->sabotage && client->placed)
+            sabotage_record(world->sabotage, world->scenario, client->plan, &state);
         state_resume_make(world->scenario, client->plan, &state.record, client->placed, resume);
         job.desc.resume = &resume->desc;
     }

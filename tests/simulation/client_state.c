@@ -75,6 +75,7 @@ void client_take(struct world *world, struct client *client)
         if (draws(world, client->plan->save_percent))
             runs_save_between(world, client, parcel->epoch);
     }
+    parcel->index = client->memory.n_batches;
     memory_take(&client->memory, &parcel->told, parcel->turns);
     if (draws(world, client->plan->save_percent))
         runs_save(world, client);
@@ -126,7 +127,6 @@ void client_lose_connection(struct world *world, struct client *client)
     world_flush(world);
     world_drop_alarms(world, client);
     ledger_lose(runs_of(world, client)->ledger, client->plan->rank);
-    runs_of(world, client)->cut = true;
     client_lose_daemon(world, client);
 }
 

@@ -85,6 +85,9 @@ uint32_t model_resumed(const struct model *model); /* jobs that went on, all of 
 const struct client_plan *model_steady_plan(const struct model *model, uint32_t job);
 /* model_could_miss: might the job go without the sample, because it failed for somebody meanwhile? */
 bool model_could_miss(const struct model *model, uint32_t job, sample_id id);
+/* model_is_full: with one batch more the job's client holds all that it may, and it has asked for two. Not of jobs with
+ * several ranks. */
+bool model_is_full(const struct model *model, uint32_t job);
 bool model_has_ranks(const struct model *model, uint32_t job);
 /* model_clean_ranks: the plan of a running job of several ranks, none of which ever goes away, breaks off or asks for
  * nonsense, and of whose samples none has failed in this epoch; NULL for others. */

@@ -47,7 +47,7 @@ static uint32_t owe(struct model *model, struct job_book *job, struct rank_book 
     }
     job->book.delivered -= held->count;
     job->owed += held->count;
-    job->put_back = true;
+    job->book.put_back = true;
     rank->kept -= held->count;
     rank->batches--;
     if (held->count > 0 && rank->through) {

@@ -284,3 +284,10 @@ void model_on_deliver(struct model *model, const struct engine_action *action)
     check_epoch(model, job, action->job, action->deliver.lost);
     job->book.begun_step = model->step;
 }
+
+bool model_is_full(const struct model *model, uint32_t place)
+{
+    const struct job_book *job = place < JOBS_MAX ? model->jobs[place] : NULL;
+    return job && !job->ranks && job->n_held + 1 == job->held_max && job->credits > 1 &&
+           job->book.batches + 1 < job->book.n_batches;
+}

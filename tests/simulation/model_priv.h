@@ -58,6 +58,7 @@ struct epoch_book {
     const sample_id *order; /* `strict` and `none`: what is due */
     uint32_t due;           /* position in it */
     bool last;
+    bool put_back; /* a rank went away, and what it held comes again */
 };
 
 /* What a rank has told of an epoch before the job was made. */
@@ -136,7 +137,6 @@ struct job_book {
     struct rank_book *ranks;              /* NULL: only one */
     struct restore_book *restore;         /* until its epoch begins; NULL: it is not restoring */
     sample_id *rest;                      /* what book.order points to in an epoch that was restored */
-    bool put_back;                        /* a rank went away, and what it held came again */
     bool over;                            /* every rank is through with the epoch */
     bool dismissed;                       /* nobody is to wait for its ranks */
     uint32_t owed;                        /* samples in the ranks' `back` */

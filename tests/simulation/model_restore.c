@@ -294,7 +294,7 @@ void model_take_turn(struct model *model, struct job_book *job, uint32_t place, 
                     entry->id, entry->turn);
         return;
     }
-    if (job->book.turns[entry->turn]++ >= model_due(job, entry->turn) && !job->put_back)
+    if (job->book.turns[entry->turn]++ >= model_due(job, entry->turn) && !job->book.put_back)
         model_break(model, RULE_EXACTLY_ONCE, "job %u gets the turn of sample %u again in epoch %u", place, entry->turn,
                     job->epoch);
 }

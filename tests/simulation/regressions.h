@@ -53,6 +53,8 @@ static const struct {
     {"the same, and another comes while that one waits", 220012972, SCENARIO_RESTARTS},
     {"a rank takes its last batch again, and its state says that what it left is behind it", 120048718,
      SCENARIO_RESTARTS},
+    {"a state is asked for, and before the answer a rank goes that has released its batches out of order", 12874,
+     SCENARIO_RESTARTS},
     {"an entry gives good substitutes up for want of room, and gets bad ones now and then", 800031295, SCENARIO_TIGHT},
 };
 

@@ -16,6 +16,7 @@ void runs_create(struct world *world)
         if (run->plan)
             continue;
         run->plan = plan;
+        run->known = UINT32_MAX;
         run->ledger = ledger_create(sc, plan, world->model);
     }
 }
@@ -25,6 +26,7 @@ static void forget_job(struct run *run)
     history_destroy(run->history);
     run->history = NULL;
     run->asks = false;
+    run->known = UINT32_MAX;
 }
 
 void runs_destroy(struct world *world)
@@ -102,8 +104,10 @@ static void answer(struct world *world, struct run *run)
     if (epoch > run->asks_epoch)
         return;
     int code = history_token(run->history, run->asks_batches, &token, &err);
-    if (code == LARDER_EGONE && run->cut)
+    if (code == LARDER_EGONE && run->known_epoch == epoch && run->asks_batches > run->known)
         return;
+    if (!code && world->sabotage && sabotage_refuses(world->sabotage))
+        code = error_set(&err, LARDER_EGONE, "a state is refused that can be given");
     if (code) {
         model_break(world->model, RULE_STATE, "'%s' gets no state: %s", run->plan->name, err.text);
         return;
@@ -189,6 +193,36 @@ void runs_action(struct world *world, const struct engine_action *action)
     }
 }
 
+/* gap_of finds the first batch that the client has not released, if it has released a later one of the same epoch. What
+ * the daemon keeps of the rank, when the client goes, is then not the rank's first batches. */
+static uint32_t gap_of(const struct client *client)
+{
+    const struct memory *memory = &client->memory;
+    const struct parcel *now = client->training ? &client->inbox.items[0] : NULL;
+    uint32_t first = UINT32_MAX, unreleased = now && !now->foreign && now->told.delivered > 0;
+    for (uint32_t i = 0; i < client->kept.count; i++) {
+        const struct parcel *parcel = &client->kept.items[i];
+        if (parcel->epoch != memory->epoch || parcel->told.delivered == 0)
+            continue;
+        first = parcel->index < first ? parcel->index : first;
+        unreleased++;
+    }
+    return first < UINT32_MAX && memory->n_batches - first > unreleased ? first : UINT32_MAX;
+}
+
+static void note_gone(const struct world *world, struct run *run, uint32_t rank)
+{
+    const struct client *client = world->clients;
+    while (client->plan->group != run->plan->group || client->plan->leg != run->plan->leg || client->plan->rank != rank)
+        client++;
+    uint32_t gap = gap_of(client);
+    if (gap == UINT32_MAX)
+        return;
+    if (client->memory.epoch != run->known_epoch || gap < run->known)
+        run->known = gap;
+    run->known_epoch = client->memory.epoch;
+}
+
 void runs_event(struct world *world, const struct engine_event *event)
 {
     struct run *run = event->type == ENGINE_RELEASE    ? world->run_at[event->release.job]
@@ -200,9 +234,10 @@ void runs_event(struct world *world, const struct engine_event *event)
         return;
     if (event->type == ENGINE_RELEASE)
         history_released(run->history, event->rank, event->release.batch);
-    else if (event->type == ENGINE_JOB_GONE)
+    else if (event->type == ENGINE_JOB_GONE) {
+        note_gone(world, run, event->rank);
         history_rank_gone(run->history, event->rank);
-    else if (event->next.epoch > epoch && (run->plan->epochs == 0 || event->next.epoch < run->plan->epochs))
+    } else if (event->next.epoch > epoch && (run->plan->epochs == 0 || event->next.epoch < run->plan->epochs))
         history_rank_through(run->history, event->rank);
 }
 
@@ -210,7 +245,6 @@ void runs_crash(struct world *world)
 {
     for (uint32_t i = 0; i < world->scenario->n_groups; i++) {
         forget_job(&world->runs[i]);
-        world->runs[i].cut = false;
         ledger_crash(world->runs[i].ledger);
     }
     memset(world->run_at, 0, sizeof world->run_at);
@@ -236,7 +270,7 @@ void runs_end_leg(struct world *world, uint32_t group, uint32_t leg)
     }
     if (run->plan->leg != leg || next == NULL || !runs)
         return;
-    run->asks = run->cut = false;
+    run->asks = false;
     world_say(world, "leg %u of '%s' ends, %u ranks go on", leg, run->plan->name, next->world_size);
     for (uint32_t i = 0; i < world->scenario->n_clients; i++) {
         if (is_of(&world->clients[i], group, leg))

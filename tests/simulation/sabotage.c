@@ -123,6 +123,24 @@ static void redraw(struct sabotage *sabotage, struct engine_event *event, const 
     event->job_add = &sabotage->desc;
 }
 
+/* More than is allowed, where that is so little that the engine mostly has use for more. */
+void sabotage_config(struct sabotage *sabotage, const struct scenario *scenario, struct engine_config *config)
+{
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < scenario->n_samples; i++)
+        all += scenario->samples[i].bytes;
+    if (sabotage->kind == SABOTAGE_MORE_LOADS && config->inflight_loads <= 2) {
+        config->inflight_loads += 16;
+    } else if (sabotage->kind == SABOTAGE_MORE_PREPARES && config->inflight_prepares <= 2 && !config->prepares_ns) {
+        config->inflight_prepares += 16;
+    } else if (sabotage->kind == SABOTAGE_MORE_ENCODED && config->encoded_bytes < all / 4) {
+        config->encoded_bytes *= 8;
+    } else {
+        return;
+    }
+    sabotage->done = true;
+}
+
 bool sabotage_event(struct sabotage *sabotage, struct engine_event *event, const struct client_plan *comes)
 {
     redraw(sabotage, event, comes);
@@ -138,6 +156,7 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event, const
     case SABOTAGE_LOSE_RELEASE:
         return event->type != ENGINE_RELEASE || model_steady_plan(sabotage->model, event->release.job) == NULL ||
                !sabotage_take(sabotage);
+    case SABOTAGE_LOSE_WEIGHT: return event->type != ENGINE_WEIGHT || !sabotage_take(sabotage);
     case SABOTAGE_WRONG_RELEASE:
         if (event->type == ENGINE_RELEASE && model_steady_plan(sabotage->model, event->release.job) &&
             model_other_held(sabotage->model, event->release.job, event->release.batch, &other) &&
@@ -202,6 +221,9 @@ static bool may_add(const struct sabotage *sabotage, const struct engine_action 
     const struct client_plan *plan = model_steady_plan(sabotage->model, action->job);
     switch (sabotage->kind) {
     case SABOTAGE_DELIVER_TWICE: return action->type == ENGINE_DELIVER;
+    case SABOTAGE_OVER_HELD:
+        added->deliver.batch += NO_BATCH;
+        return action->type == ENGINE_DELIVER && model_is_full(sabotage->model, action->job);
     case SABOTAGE_LOAD_TWICE: return action->type == ENGINE_LOAD;
     case SABOTAGE_DROP_TWICE: return action->type == ENGINE_DROP_ENCODED;
     case SABOTAGE_DROP_BUSY:
@@ -260,6 +282,7 @@ static bool may_change_prepare(struct sabotage *sabotage, struct engine_action *
         action->prepare.encoded = model_replaced_handle(sabotage->model, action->prepare.id);
         return action->prepare.encoded != NULL;
     case SABOTAGE_ALIAS_SLOT: return model_held_slot(sabotage->model, &output->offset);
+    case SABOTAGE_SHORT_SLOT: output->bytes--; return true;
     case SABOTAGE_OUTSIDE_ARENA: output->offset = sabotage->arena_bytes - output->bytes + 1; return true;
     case SABOTAGE_SAME_INSTANCE: output->instance = before - 1; return before > 0;
     default: return false;

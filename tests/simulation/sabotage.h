@@ -52,6 +52,12 @@ enum sabotage_flags {
     KIND(OTHER_DRAWS, "other-draws", R(EXACTLY_ONCE), SABOTAGE_OFTEN | SABOTAGE_RARE)                         \
     KIND(STALE_FORM, "stale-form", R(ENCODED), SABOTAGE_RARE)                                                 \
     KIND(WRONG_FORM, "wrong-form", R(ENCODED), 0)                                                             \
+    KIND(SHORT_SLOT, "short-slot", R(SLOT), 0)                                                                \
+    KIND(OVER_HELD, "over-held", R(HELD), SABOTAGE_RARE)                                                      \
+    KIND(LOSE_WEIGHT, "lose-weight", R(STATUS), SABOTAGE_FIGURES | SABOTAGE_OFTEN | SABOTAGE_RARE)            \
+    KIND(MORE_LOADS, "more-loads", R(TASK), SABOTAGE_OFTEN)                                                   \
+    KIND(MORE_PREPARES, "more-prepares", R(TASK), SABOTAGE_OFTEN)                                             \
+    KIND(MORE_ENCODED, "more-encoded", R(ENCODED), SABOTAGE_OFTEN)                                            \
     KIND(RANK_SHARE, "rank-share", R(ORDER), 0)                                                               \
     KIND(RANK_TWICE, "rank-twice", R(INSTANCE), 0)                                                            \
     KIND(RANK_AGAIN, "rank-again", R(EXACTLY_ONCE), SABOTAGE_OFTEN)                                           \
@@ -66,7 +72,9 @@ enum sabotage_flags {
     KIND(STATE_MORE, "state-more", R(EXACTLY_ONCE) | R(ORDER) | R(BATCH) | R(BAD) | R(JOB), SABOTAGE_OFTEN)   \
     KIND(STATE_EARLY, "state-early", R(STATE) | R(JOB), SABOTAGE_OFTEN)                                       \
     KIND(TOKEN_DROP, "token-drop", R(STATE), 0)                                                               \
-    KIND(TOKEN_MORE, "token-more", R(STATE), 0)
+    KIND(TOKEN_MORE, "token-more", R(STATE), 0)                                                               \
+    KIND(TOKEN_REFUSED, "token-refused", R(STATE), 0)                                                         \
+    KIND(RECORD_WRONG, "record-wrong", R(EXACTLY_ONCE) | R(ORDER), SABOTAGE_OFTEN)
 
 enum sabotage_kind {
     SABOTAGE_NONE,
@@ -95,11 +103,17 @@ bool sabotage_done(const struct sabotage *sabotage); /* accepts NULL */
 /* sabotage_event may change what the engine is told (never what the model is told); false: it is told nothing. `plan`
  * is that of the client of a JOB_ADD. */
 bool sabotage_event(struct sabotage *sabotage, struct engine_event *event, const struct client_plan *plan);
+/* sabotage_config may have the engine begin with other limits than it was given. */
+void sabotage_config(struct sabotage *sabotage, const struct scenario *scenario, struct engine_config *config);
 /* sabotage_last_daemon: from now on no daemon dies. What is done to a state before that is undone by the next one. */
 void sabotage_last_daemon(struct sabotage *sabotage);
 /* sabotage_token may change a state that the daemon gives to a rank, in its bytes. */
 void sabotage_token(struct sabotage *sabotage, const struct scenario *scenario, const struct client_plan *plan,
                     struct state *token);
+/* sabotage_record may change what a client that comes back presents, in its bytes: engine and model believe it. */
+void sabotage_record(struct sabotage *sabotage, const struct scenario *scenario, const struct client_plan *plan,
+                     struct state *record);
+bool sabotage_refuses(struct sabotage *sabotage); /* … or refuse it, in the daemon's name */
 /* sabotage_action returns 0 … SABOTAGE_ACTIONS_MAX actions in the place of one. They are valid until the next call. */
 size_t sabotage_action(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out);
 

@@ -5,6 +5,8 @@
 #include "tests/simulation/sabotage.h"
 #include "tests/simulation/table.h"
 
+#define NO_BATCH (UINT64_C(1) << 32) /* past all numbers of batches */
+
 struct sabotage {
     enum sabotage_kind kind;
     const struct model *model;

@@ -3,8 +3,6 @@
 
 #include "tests/simulation/sabotage_priv.h"
 
-#define NO_BATCH (UINT64_C(1) << 32) /* past all numbers of batches */
-
 /* A job of several ranks whose every batch counts. */
 static const struct client_plan *sure_ranks(const struct sabotage *sabotage, const struct engine_action *action)
 {

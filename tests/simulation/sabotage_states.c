@@ -102,6 +102,46 @@ void sabotage_add(struct sabotage *sabotage, const struct client_plan *plan, str
     sabotage->turns = NULL;
 }
 
+/* A turn that it has had becomes one that nobody has had: the first is to come again, the other never. */
+static void swap_turn(struct sabotage *sabotage, const struct scenario *sc, const struct client_plan *plan,
+                      const struct record *record)
+{
+    const struct scenario_dataset *dataset = &sc->datasets[plan->dataset];
+    for (uint32_t i = 0; i < plan->n_view && record->n_turns > 0 && plan->world_size == 1; i++) {
+        uint32_t index = dataset->position[plan->view[i]];
+        bool had = record_turn_over(record, index);
+        for (uint32_t at = 0; at < record->n_turns && !had; at++)
+            had = record_turn(record, at) == index;
+        if (had || model_has_failed(sabotage->model, plan->view[i]))
+            continue;
+        if (sabotage_take(sabotage))
+            put_u32((uint8_t *)record->turns, index); /* the state's own bytes */
+        return;
+    }
+}
+
+/* In a fixed order one more of the rank's part is over: that one never comes. */
+static void skip_one(struct sabotage *sabotage, const struct client_plan *plan, const struct record *record)
+{
+    if (record->n_batches == 0)
+        return;
+    struct record_batch last = record_batch_get(record, record->n_batches - 1);
+    if (++last.through < plan->n_view / plan->world_size && sabotage_take(sabotage))
+        record_batch_put((uint8_t *)record->history, record->n_batches - 1, &last); /* the state's own bytes */
+}
+
+void sabotage_record(struct sabotage *sabotage, const struct scenario *scenario, const struct client_plan *plan,
+                     struct state *record)
+{
+    if (sabotage->kind != SABOTAGE_RECORD_WRONG || sabotage->done || plan->bad_policy != BAD_SKIP ||
+        !is_steady(sabotage, plan))
+        return;
+    if (plan->shuffle == SHUFFLE_DEPENDENT)
+        swap_turn(sabotage, scenario, plan, &record->record);
+    else
+        skip_one(sabotage, plan, &record->record);
+}
+
 void sabotage_answer(struct sabotage *sabotage, struct engine_action *answer)
 {
     answer->job_added.epoch = sabotage->resume.epoch;
@@ -152,4 +192,9 @@ void sabotage_token(struct sabotage *sabotage, const struct scenario *scenario, 
     }
     sabotage->done = plan->shuffle == SHUFFLE_DEPENDENT ? change_set(scenario, plan, &token->record, less)
                                                         : change_order(plan, &token->record, less);
+}
+
+bool sabotage_refuses(struct sabotage *sabotage)
+{
+    return !sabotage->done && sabotage->kind == SABOTAGE_TOKEN_REFUSED && sabotage_take(sabotage);
 }

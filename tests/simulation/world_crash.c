@@ -20,6 +20,8 @@ int world_start_engine(struct world *world)
         world->crash_step = world->steps + sc->crashes[world->restarts.crashes];
     else if (world->sabotage)
         sabotage_last_daemon(world->sabotage);
+    if (world->sabotage)
+        sabotage_config(world->sabotage, sc, &config);
     return engine_create(&config, &world->engine, &err);
 }
 

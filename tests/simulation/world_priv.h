@@ -42,7 +42,8 @@ struct parcel {
     uint32_t epoch;
     bool last;
     /* with restarts */
-    bool foreign; /* given back already, or of a daemon that is gone */
+    bool foreign;   /* given back already, or of a daemon that is gone */
+    uint32_t index; /* of those that were taken, in the memory's epoch and since its base */
     struct record_batch told;
     uint32_t *turns; /* dataset indices */
 };
@@ -94,7 +95,7 @@ struct run {
     struct history *history; /* what the daemon keeps of the job; NULL: there is none */
     bool asks;               /* some rank has asked for a state: of so many batches of this epoch */
     uint32_t asks_epoch, asks_batches;
-    bool cut; /* a rank has lost its connection to this daemon */
+    uint32_t known, known_epoch; /* of that epoch, no state of more batches than `known` can be given */
 };
 
 struct world {

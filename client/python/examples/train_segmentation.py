@@ -24,7 +24,7 @@ def main():
     torch.manual_seed(0)
     side = options.side
     steps = [larder.RandomResize(side // 2, side * 2), larder.RandomHorizontalFlip(),
-             larder.RandomCrop(side, pad_if_needed=True), larder.ToDtype("float32", scale=True),
+             larder.PadIfSmaller(side), larder.RandomCrop(side), larder.ToDtype("float32", scale=True),
              larder.Normalize(MEAN, STD)]
     mask = larder.Mask("masks/*.png", dtype="int64", fill=IGNORED)
     loader = larder.Loader(options.folder, steps, options.batch_size, parts={"image": "images/*.jpg", "mask": mask},

@@ -25,7 +25,7 @@ _HOMES = {
     **dict.fromkeys(("from_torchvision", "split"), "_torchvision"),
     "to_device": "_device",
     "OnBatch": "_own",
-    **dict.fromkeys(("Image", "Mask"), "_samples"),
+    **dict.fromkeys(("Boxes", "Image", "Labels", "Mask", "Points"), "_samples"),
     "Writer": "writer",
     "pack": "_pack",
     "__version__": "_version",

@@ -2,7 +2,7 @@ from . import importers as importers, recipes as recipes
 from ._device import to_device as to_device
 from ._index import index as index
 from ._own import OnBatch as OnBatch
-from ._samples import Image as Image, Mask as Mask
+from ._samples import Boxes as Boxes, Image as Image, Labels as Labels, Mask as Mask, Points as Points
 from ._pack import pack as pack
 from ._torchvision import from_torchvision as from_torchvision, split as split
 from ._version import __version__ as __version__
@@ -23,22 +23,24 @@ from .writer import Writer as Writer
 # operators begin: imports (tests/lint/operators --fix writes these lines from preprocess/ops/)
 from .transforms import (
     Array as Array, AugMix as AugMix, AutoAugment as AutoAugment, CenterCrop as CenterCrop,
-    CenterCropOrPad as CenterCropOrPad, ColorJitter as ColorJitter, CornerCrop as CornerCrop,
-    ElasticTransform as ElasticTransform, ExactSize as ExactSize, GaussianBlur as GaussianBlur, Grayscale as Grayscale,
-    Layout as Layout, Normalize as Normalize, Pad as Pad, PilGaussianBlur as PilGaussianBlur,
-    RandAugment as RandAugment, RandomAdjustSharpness as RandomAdjustSharpness, RandomAffine as RandomAffine,
+    CenterCropOrPad as CenterCropOrPad, ClampBoundingBoxes as ClampBoundingBoxes, ColorJitter as ColorJitter,
+    CornerCrop as CornerCrop, ElasticTransform as ElasticTransform, ExactSize as ExactSize,
+    GaussianBlur as GaussianBlur, Grayscale as Grayscale, Layout as Layout, Normalize as Normalize, Pad as Pad,
+    PadIfSmaller as PadIfSmaller, PilGaussianBlur as PilGaussianBlur, RandAugment as RandAugment,
+    RandomAdjustSharpness as RandomAdjustSharpness, RandomAffine as RandomAffine,
     RandomAutocontrast as RandomAutocontrast, RandomChannelPermutation as RandomChannelPermutation,
     RandomCrop as RandomCrop, RandomCropOrPad as RandomCropOrPad, RandomEqualize as RandomEqualize,
     RandomErasing as RandomErasing, RandomGain as RandomGain, RandomGrayscale as RandomGrayscale,
-    RandomHorizontalFlip as RandomHorizontalFlip, RandomInvert as RandomInvert, RandomPerspective as RandomPerspective,
-    RandomPhotometricDistort as RandomPhotometricDistort, RandomPosterize as RandomPosterize,
-    RandomResize as RandomResize, RandomResizedCrop as RandomResizedCrop, RandomRotation as RandomRotation,
-    RandomSegment as RandomSegment, RandomShortestSize as RandomShortestSize, RandomSolarize as RandomSolarize,
-    RandomVerticalFlip as RandomVerticalFlip, RandomZoomOut as RandomZoomOut, Resample as Resample, Resize as Resize,
-    ResizeKeepRatio as ResizeKeepRatio, ScaleJitter as ScaleJitter, Segment as Segment, TimmAugMix as TimmAugMix,
-    TimmAutoAugment as TimmAutoAugment, TimmRandAugment as TimmRandAugment, TimmRandomErasing as TimmRandomErasing,
-    ToDtype as ToDtype, ToInt16 as ToInt16, ToMono as ToMono, ToStereo as ToStereo,
-    TrivialAugmentWide as TrivialAugmentWide,
+    RandomHorizontalFlip as RandomHorizontalFlip, RandomInvert as RandomInvert, RandomIoUCrop as RandomIoUCrop,
+    RandomPerspective as RandomPerspective, RandomPhotometricDistort as RandomPhotometricDistort,
+    RandomPosterize as RandomPosterize, RandomResize as RandomResize, RandomResizedCrop as RandomResizedCrop,
+    RandomRotation as RandomRotation, RandomSegment as RandomSegment, RandomShortestSize as RandomShortestSize,
+    RandomSolarize as RandomSolarize, RandomVerticalFlip as RandomVerticalFlip, RandomZoomOut as RandomZoomOut,
+    Resample as Resample, Resize as Resize, ResizeKeepRatio as ResizeKeepRatio,
+    SanitizeBoundingBoxes as SanitizeBoundingBoxes, ScaleJitter as ScaleJitter, Segment as Segment,
+    TimmAugMix as TimmAugMix, TimmAutoAugment as TimmAutoAugment, TimmRandAugment as TimmRandAugment,
+    TimmRandomErasing as TimmRandomErasing, ToDtype as ToDtype, ToInt16 as ToInt16, ToMono as ToMono,
+    ToStereo as ToStereo, TrivialAugmentWide as TrivialAugmentWide,
 )
 # operators end
 
@@ -48,7 +50,7 @@ __all__ = [
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
     "VersionMismatch", "from_torchvision", "split", "index", "to_device", "OnBatch", "Writer", "pack", "__version__",
-    "Image", "Mask", "Operator", "View",
+    "Boxes", "Image", "Labels", "Mask", "Operator", "Points", "View",
     "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
     "Resize", "ScaleJitter", "RandomShortestSize", "RandomResize", "ResizeKeepRatio", "CenterCrop", "CornerCrop",
@@ -59,6 +61,6 @@ __all__ = [
     "RandomPosterize", "RandomEqualize", "RandomAutocontrast", "RandomErasing", "TimmRandomErasing", "AutoAugment",
     "TrivialAugmentWide", "RandAugment", "AugMix", "TimmAutoAugment", "TimmRandAugment", "TimmAugMix", "ToDtype",
     "Normalize", "Layout", "Array", "RandomGain", "RandomSegment", "Resample", "Segment", "ToInt16", "ToMono",
-    "ToStereo",
+    "ToStereo", "ClampBoundingBoxes", "RandomIoUCrop", "SanitizeBoundingBoxes", "PadIfSmaller",
     # operators end
 ]

@@ -73,7 +73,8 @@ class Content:
         if classes == [FLAT_CLASS]:
             warnings.warn(f"{dataset} has images and no class folders: every label is 0. Give labels=, or the folder "
                           "above it if this is one class of several", stacklevel=stacklevel)
-        elif classes == [UNLABELLED] and "#labels=" not in dataset and _options.is_shards(dataset):
+        elif classes == [UNLABELLED] and "#labels=" not in dataset and "#parts=" not in dataset and \
+                _options.is_shards(dataset):
             warnings.warn(f"{dataset} has shards without .cls members: every label is 0. Give labels=\"json:KEY\" or "
                           "labels of your own, or labels=\"none\" if there are none", stacklevel=stacklevel)
 

@@ -4,6 +4,6 @@ from typing import Any, Literal, SupportsInt
 
 def index(source: str | PathLike[str] | Iterable[str | PathLike[str]], destination: str | PathLike[str], *,
           format: Literal["zip", "mds", "tfrecord", "parquet", "lmdb", "hdf5", "npy", "mnist", "cifar", "librispeech",
-                         "array"] | None = None,
+                         "array", "coco"] | None = None,
           image: str | None = None, label: str | PathLike[str] | Iterable[SupportsInt | str] | Any | None = None,
           crc32: bool = True) -> int: ...

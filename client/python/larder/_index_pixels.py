@@ -115,8 +115,8 @@ def _gzip_of_idx(path):
 
 
 def _mnist_in(folder, split):
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder))
-            if split in name and "-images-idx" in name.replace(".idx", "-idx")]
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder)
+                  if split in name and "-images-idx" in name.replace(".idx", "-idx"))
 
 
 def mnist(paths, image, label):
@@ -135,6 +135,14 @@ def mnist(paths, image, label):
         beside = label or os.path.join(os.path.dirname(path), os.path.basename(path).replace("images", "labels")
                                        .replace("idx3", "idx1").replace("idx4", "idx1"))
         yield from rows_of(path, 4 + 4 * len(shape), shape, _idx_labels(beside, path, label is not None))
+
+
+def idx_pixels(path):
+    """The array of an idx file of bytes."""
+    shape = _idx_shape(path)
+    if shape is None:
+        raise InvalidArgument(f"{path} is no idx file of bytes")
+    return np.fromfile(path, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
 
 
 def _idx_labels(path, images, needed):
@@ -241,6 +249,11 @@ def _cifar_pickle(path, coarse):
     for number, label in enumerate(labels):
         yield Place(path, at + number * _PIXELS, _PIXELS, raw=_RAW, key=str(number), label=int(label),
                     class_=_name(names, int(label)))
+
+
+def cifar_pixels(path):
+    """The pixels of a pickle of CIFAR, (N, 3072)."""
+    return _load(path).get(b"data")
 
 
 def _names_of_pickle(path, key):

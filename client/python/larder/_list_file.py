@@ -20,14 +20,23 @@ def made_of(paths, names=None):
     rows += [b",".join(map(_quoted, row if names else (row,))) + b"\n" for row in paths]
     if len(rows) == 1:
         raise InvalidArgument("dataset is an empty list: give paths of images")
-    content = b"".join(rows)
-    target = os.path.join(_folder(), hashlib.sha256(content).hexdigest()[:32] + ".csv")
+    return kept(b"".join(rows), ".csv")
+
+
+def kept(content, ending):
+    """The path of a list with this content, which is there now."""
+    target = path_of(content, ending)
     if not _has(target, content):
         with tempfile.NamedTemporaryFile(dir=os.path.dirname(target), delete=False) as file:
             file.write(content)
             os.fchmod(file.fileno(), 0o644)
         os.replace(file.name, target)
     return target
+
+
+def path_of(said, ending):
+    """Where this user's list is kept that these bytes tell from all others."""
+    return os.path.join(_folder(), hashlib.sha256(said).hexdigest()[:32] + ending)
 
 
 def _quoted(path):

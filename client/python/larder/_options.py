@@ -94,7 +94,8 @@ def path_of(dataset):
         text = os.path.expanduser(os.fspath(dataset))
     except TypeError:
         raise InvalidArgument(f"dataset is a {type(dataset).__name__}, and no folder's path or a dataset's name: for "
-                              "part of a folder give subset=, and labels= for labels of your own") from None
+                              "part of a folder give subset=, and labels= for labels of your own. A torch Dataset can "
+                              "be packed once: larder.pack(DATASET, \"NAME.store\")") from None
     scheme, is_url, _ = (text if isinstance(text, str) else os.fsdecode(text)).partition("://")
     if is_url and scheme.isalnum():
         if scheme == "file":

@@ -5,10 +5,14 @@ import json
 import os
 import re
 
-from . import _list_file, _options, _views
+from . import _layout, _list_file, _options, _views
 from .errors import InvalidArgument
 
 _DTYPES = ("uint8", "int32", "int64")
+_FORMATS = ("XYXY", "XYWH", "CXCYWH")
+_ROWS_MAX = 65536
+_COUNTS = "counts"  # the field behind the others, with the rows that each part of Boxes, Points and Labels has
+_CLASSES = "larder.Image, Mask, Boxes, Points or Labels"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,22}")
 _MARK = b"#parts="
 
@@ -53,22 +57,107 @@ class Mask(Image):
         return {"kind": self.kind, "dtype": self.dtype, **({} if self.fill is None else {"fill": self.fill})}
 
 
+class Boxes(Image):
+    """A part that is the boxes of an image, which operators move with it. A batch has a list of tensors (N, 4), of
+    float32: left, top, right, bottom of each sample's own boxes.
+
+    where: the column of a list that has them, [[10, 20, 50, 60], …] a sample; of a dictionary or a list of them in a
+    column its path, "objects.bbox". format: of those, "XYXY", "XYWH" or "CXCYWH". most: the most boxes that a sample
+    has, where the dataset does not say it, as a store does not. padded: a batch has one tensor (B, most, 4) instead, 0
+    behind a sample's own rows, and their numbers as "boxes_count"."""
+
+    kind = "boxes"
+
+    def __init__(self, where=None, format="XYXY", most=None, padded=False):
+        super().__init__(where)
+        if format not in _FORMATS:
+            raise InvalidArgument(f"format of boxes is {format!r}, not one of {', '.join(map(repr, _FORMATS))}")
+        self.format, self.padded = format, bool(padded)
+        self.most = None if most is None else _options.whole("most", most, 1, _ROWS_MAX)
+
+    def form(self):
+        return {"kind": self.kind, "format": self.format, **_given(most=self.most)}
+
+
+class Points(Image):
+    """A part that is points in an image, which operators move with it: [[10, 20], …] a sample, or lists of K of them.
+    A batch has a list of tensors (N, 2), or (N, K, 2), float32.
+
+    where, most, padded: as of Boxes. each: K, where the dataset does not say it."""
+
+    kind = "points"
+
+    def __init__(self, where=None, each=None, most=None, padded=False):
+        super().__init__(where)
+        self.each = None if each is None else _options.whole("each", each, 1, 512)
+        self.padded = bool(padded)
+        self.most = None if most is None else _options.whole("most", most, 1, _ROWS_MAX)
+
+    def form(self):
+        return {"kind": self.kind, **_given(most=self.most, width=self.each and 2 * self.each)}
+
+
+class Labels(Image):
+    """A part that has a number, or several, for each box of the image: its class, its area. What drops a box drops
+    them. A batch has a list of tensors (N,), or (N, width).
+
+    where, most, padded: as of Boxes. dtype: "int64" or "float32". width: numbers of a row, where the dataset does not
+    say it."""
+
+    kind = "labels"
+
+    def __init__(self, where=None, dtype="int64", width=None, most=None, padded=False):
+        super().__init__(where)
+        if dtype not in ("int64", "float32"):
+            raise InvalidArgument(f"dtype of labels is {dtype!r}, not \"int64\" or \"float32\"")
+        self.dtype, self.padded = dtype, bool(padded)
+        self.width = None if width is None else _options.whole("width", width, 1, 1024)
+        self.most = None if most is None else _options.whole("most", most, 1, _ROWS_MAX)
+
+    def form(self):
+        return {"kind": self.kind, "dtype": self.dtype, **_given(most=self.most, width=self.width)}
+
+
+_KINDS = (Image, Mask, Boxes, Points, Labels)
+_ROWS = (Boxes, Points, Labels)
+
+
+def _given(**arguments):
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
 def _part(name, given):
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidArgument(f"parts has {name!r}: a name is a lower-case letter, then lower-case letters, digits and "
                               "_, up to 23 in all")
     if not isinstance(given, Image):
         if given is not None and not isinstance(given, str):
-            raise InvalidArgument(f"parts[{name!r}] is {given!r}: give where it is, or larder.Image or larder.Mask")
-        kind = next((kind for kind in (Image, Mask) if name.startswith(kind.kind)), None)
+            raise InvalidArgument(f"parts[{name!r}] is {given!r}: give where it is, or {_CLASSES}")
+        kind = next((kind for kind in _KINDS if name.startswith(kind.kind)), None)
         if kind is None:
-            raise InvalidArgument(f"parts[{name!r}]: its name says neither image nor mask: give larder.Image(…) or "
-                                  "larder.Mask(…)")
+            raise InvalidArgument(f"parts[{name!r}]: its name does not say what it is, as image and mask do: give "
+                                  f"{_CLASSES}")
         given = kind(given)
     given = copy.copy(given)  # the caller's own may be another Loader's too
     if given.where is not None and (not given.where or set(given.where) & set("&#")):
         raise InvalidArgument(f"parts[{name!r}] is {given.where!r}, which is empty, or has & or # in it")
     return given
+
+
+def _canvas(field):
+    """The height and width of an image or a mask."""
+    return field.dims[1:] if field.kind == _layout.IMAGE_CHW else field.dims[:2]
+
+
+def _wrap(kind, field, canvas):
+    from torchvision import tv_tensors
+    if isinstance(field, list):
+        return [_wrap(kind, one, canvas) for one in field]
+    if kind == "boxes":
+        return tv_tensors.BoundingBoxes(field, format="XYXY", canvas_size=canvas)
+    if kind == "points":
+        return tv_tensors.KeyPoints(field, canvas_size=canvas)
+    return {"image": tv_tensors.Image, "mask": tv_tensors.Mask}.get(kind, lambda numbers: numbers)(field)
 
 
 class Samples:
@@ -117,15 +206,28 @@ class Samples:
             return dataset
         if len(named) != len(self.parts):
             raise InvalidArgument("parts says of some where they are, and not of others: say it of all, or of none")
-        return dataset + _MARK + os.fsencode("&".join(f"{name}={where}" for name, where in named.items()))
+        rows = {name for name in named if isinstance(self.parts[name], _ROWS)}  # which stand behind the files
+        return dataset + _MARK + os.fsencode("&".join(f"{name}=[{named[name]}]" if name in rows else
+                                                      f"{name}={named[name]}"
+                                                      for name in sorted(named, key=rows.__contains__)))
 
     def gather(self, made, layout):
-        """The fields of a batch, in a tuple, by their names."""
+        """The fields of a batch, in a tuple, by their names. Rows become a list, of each sample's own."""
+        fields = dict(zip((field.name for field in layout), made))
+        rows = [name for name in fields if isinstance(self.parts.get(name), _ROWS)]
+        counts = fields.pop(_COUNTS) if rows else []
+        counts = [count.tolist() for count in counts] if isinstance(counts, list) else counts.tolist()
+        for place, name in enumerate(rows):
+            own = [count[place] for count in counts]
+            if self.parts[name].padded:
+                fields[name + "_count"] = own
+            else:
+                fields[name] = [field[:count] for field, count in zip(fields[name], own)]
         if self.tv_tensors:
-            from torchvision import tv_tensors
-            wrap = {"image": tv_tensors.Image, "mask": tv_tensors.Mask}
-            made = [wrap[self.parts[field.name].kind](tensor) for field, tensor in zip(layout, made)]
-        return dict(zip((field.name for field in layout), made))
+            canvas = next(_canvas(field) for field in layout if field.kind != _layout.ARRAY)
+            fields = {name: _wrap(self.parts[name].kind, field, canvas) if name in self.parts else field
+                      for name, field in fields.items()}
+        return fields
 
     def batch(self, fields, others):
         """What the loop gets: the fields and what else a batch has, by name. A part may not have a name of those."""

@@ -12,7 +12,7 @@ import numbers
 import types
 import warnings
 
-from . import _functions, _timm, transforms
+from . import _functions, _own_classes, _timm, transforms
 from ._rest import Rest
 from .errors import InvalidArgument
 
@@ -22,19 +22,22 @@ _PIXELS = ("Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomHor
            "RandomPosterize", "RandomEqualize", "RandomAutocontrast", "TrivialAugmentWide", "RandAugment",
            "AutoAugment", "AugMix", "RandomAffine", "RandomPerspective", "ElasticTransform", "RandomAdjustSharpness",
            "RandomInvert", "RandomPhotometricDistort", "RandomChannelPermutation", "ScaleJitter", "RandomResize",
-           "RandomZoomOut")
+           "RandomZoomOut", "RandomIoUCrop")
 # What only moves pixels does the same before and after they become floating point.
 _MOVES = ("CenterCrop", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad", "RandomChannelPermutation",
-          "RandomZoomOut")
+          "RandomZoomOut", "RandomIoUCrop")
 # What computes levels does the same before and after, but for the rounding to 255 levels.
 _ROUNDS = ("Resize", "RandomResizedCrop", "ColorJitter", "Grayscale", "RandomGrayscale", "GaussianBlur", "ScaleJitter",
            "RandomResize", "RandomInvert")
+_OF_BOXES = ("SanitizeBoundingBoxes", "ClampBoundingBoxes")  # which leave the pixels
+_IOU_OPTIONS = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
 _LISTS = ("Compose", "Sequential")
 _NOTHING = ("Identity", "ToPILImage", "ToPureTensor")
 _GROUPS = ("RandomApply", "RandomChoice", "RandomOrder")
 _CONVERSIONS = ("ToTensor", "MaybeToTensor", "ToImage", "PILToTensor", "MaybePILToTensor", "ConvertImageDtype",
                 "ToDtype")
 _BEHIND = (*_CONVERSIONS, "Normalize", "RandomErasing")  # what stands behind all that works on pixels
+_WORK = ("forward", "__call__", "transform", "_transform", "get_params", "make_params", "_get_params")  # methods
 _DTYPES = ("uint8", "float16", "float32")
 _ORDERED_MOST = 3  # so many transforms have six orders
 _SIZED = ("center_crop", "random_crop", "random_resized_crop", "center_crop_or_pad", "random_crop_or_pad")
@@ -157,6 +160,12 @@ class _Walk:
             self._stack(transform)
         elif self.fanned and name not in (*_CONVERSIONS, "Normalize", *_NOTHING):
             self._refuse("it stands behind several images of one: put it before them")
+        elif name == "RandomIoUCrop" and list(getattr(transform, "options", ())) != _IOU_OPTIONS:
+            self._refuse(f"Larder has no operator for other sampler_options than {_IOU_OPTIONS}")
+        elif name in _OF_BOXES:
+            self._add(name, transform)
+        elif self._own_class(transform):
+            pass
         elif name in _PIXELS:
             self._pixels(name, transform)
         elif name == "RandomShortestSize":
@@ -293,6 +302,14 @@ class _Walk:
             steps += walk._steps
         self._steps.append(transforms.RandomChoice(steps) if len(steps) > 1 else steps[0])
 
+    def _own_class(self, transform):
+        """Takes one that the script has written itself, if it does what an operator does."""
+        step = _own_classes.operator(transform)
+        if step is None or self._float or (self._tensor and step.name != "pad_if_smaller"):
+            return False
+        self._steps.append(step)
+        return True
+
     def _shortest(self, transform):
         sizes = transform.min_size if isinstance(transform.min_size, (list, tuple)) else [transform.min_size]
         self._either("RandomShortestSize", [{**_attributes(transform, "RandomShortestSize"), "min_size": size}
@@ -345,8 +362,10 @@ class _Walk:
         if not self._tensor:
             self._refuse("it works on tensors: put ToImage or PILToTensor before it")
         dtype = transform.dtype
-        if isinstance(dtype, dict):
-            self._refuse("give one dtype, not one for each kind of input")
+        if isinstance(dtype, dict):  # by the kinds of parts; a mask has its own by larder.Mask
+            dtype = next((one for kind, one in dtype.items() if getattr(kind, "__name__", "") == "Image"), None)
+        if dtype is None:
+            self._refuse("give one dtype, or one for tv_tensors.Image among others")
         dtype = str(dtype).rpartition(".")[2]
         if dtype not in _DTYPES:
             self._refuse(f"Larder makes {', '.join(_DTYPES)}, not {dtype}")
@@ -389,10 +408,21 @@ class _Walk:
 def _name(transform):
     """The class's, by which it is known; of timm's own classes "timm." and theirs, but for those that are
     torchvision's."""
-    name = type(transform).__name__
-    if type(transform).__module__.partition(".")[0] != "timm":
+    kind = _class(type(transform))
+    name = kind.__name__
+    if kind.__module__.partition(".")[0] != "timm":
         return name
     return _timm.NAMES.get(name, "timm." + name)
+
+
+def _class(kind):
+    """The library's class that a script's own only gives arguments to; else the class itself."""
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] in ("torchvision", "timm"):
+            return base
+        if any(name in vars(base) for name in _WORK):
+            break
+    return kind
 
 
 def _why_views(transform):

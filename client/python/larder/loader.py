@@ -16,7 +16,8 @@ import time
 import warnings
 import weakref
 
-from . import _control, _labels, _options, _pipelines, _ranks, _state, _stranger, _trainers, _wire, samplers
+from . import _control, _labels, _options, _pipelines, _ranks, _sources, _state, _stranger, _trainers, _wire, \
+    samplers
 from ._buffers import Pool
 from ._dataset import BatchSampler, Content, Dataset, Sampler
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
@@ -60,7 +61,9 @@ class Loader:
 
     dataset: a folder with one folder a class, or with images alone; a CSV, TSV or JSON Lines file of paths and labels;
     a list of paths; tar shards ("/data/train-{000000..000146}.tar", a glob, several joined by "::", a folder of them);
-    a packed store; or a dataset's name in the daemon's configuration. docs/reference/data.md has more of each.
+    a packed store; what larder.index takes (CIFAR's and MNIST's folders, zip, MDS, npy, …); a dataset of torchvision
+    (ImageFolder, CIFAR10, MNIST, …), whose transform is the pipeline where none is given, or a torch Subset of one; a
+    Dataset of Hugging Face; or a dataset's name in the daemon's configuration. docs/reference/data.md has more of each.
     pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted; larder.from_torchvision makes
     one of a torchvision Compose. []: no operator, the encoded bytes as they are. None: what the daemon's configuration
     says for the dataset.
@@ -163,7 +166,11 @@ class Loader:
         self._closed = False
         self._given = _ranks.Given(rank, world_size, name or job, local_world_size)
         self._samples = Samples(parts, as_tuple, tv_tensors)
-        dataset = self._samples.dataset(dataset)
+        source = _sources.Source(self._samples.dataset(dataset), subset) if parts is not None else \
+            _sources.of(dataset, subset)
+        dataset, subset = source.dataset, source.subset
+        if pipeline is None and views is None and pipelines is None:
+            pipeline = source.pipeline
         schedule = _pipelines.from_arguments(pipeline, views, pipelines, self._samples)
         self._follows_states = pipelines is None  # where they have other pipelines
         asked = _options.job(dataset, schedule.at(0), batch_size, drop_last, shuffle, epochs, seed, prefetch,
@@ -192,6 +199,7 @@ class Loader:
             self._load(state, 4)
         self._job.open()
         try:
+            _sources.check(source, self)
             self._content.check(self._with_paths, self._columns)
         except BaseException:
             self.close()

@@ -144,12 +144,12 @@ def _positions(indices):
     return np.unique(given.astype(np.int64))
 
 
-def _of_torch(subset):
-    """The positions of a torch.utils.data.Subset, in the dataset below all Subsets that it lies in."""
+def positions(subset):
+    """The positions of a torch.utils.data.Subset, in the dataset below all Subsets that it lies in, and that one."""
     indices, below = list(subset.indices), subset.dataset
     while hasattr(below, "indices") and hasattr(below, "dataset"):
         indices, below = [below.indices[index] for index in indices], below.dataset
-    return Indices(indices)
+    return indices, below
 
 
 def to_wire(subset):
@@ -158,7 +158,7 @@ def to_wire(subset):
     if subset is None:
         return b"", b""
     if hasattr(subset, "indices") and hasattr(subset, "dataset"):
-        subset = _of_torch(subset)
+        subset = Indices(positions(subset)[0])
     sets = subset.sets if isinstance(subset, Subset) else {}
     if len(sets) > _SETS_MAX:
         raise InvalidArgument(f"subset: {len(sets)} Indices, {_SETS_MAX} at most: put them together into fewer")

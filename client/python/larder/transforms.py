@@ -207,6 +207,17 @@ _TABLE = {
     "ToMono": ("to_mono:", "Makes one channel of a sound, the mean of all."),
     "ToStereo": ("to_stereo:",
                  "Makes two channels of a sound: a single one twice. A clip with more than two is a bad sample."),
+    "ClampBoundingBoxes": ("clamp_bounding_boxes:", "Cuts boxes off at the edges of the image."),
+    "RandomIoUCrop": ("random_iou_crop: | min_scale max_scale min_aspect_ratio max_aspect_ratio trials",
+                      "Cuts out a piece that has the middle of a box, and a box in a drawn part, as SSD does; or "
+                      "leaves the image. Boxes whose middle is cut off become empty: `SanitizeBoundingBoxes` drops "
+                      "them. A crop or a resize to `[height, width]` follows."),
+    "SanitizeBoundingBoxes": ("sanitize_bounding_boxes: | min_size min_area",
+                              "Drops boxes that have a side below `min_size` or an area below `min_area`, or that "
+                              "reach beyond the image, and their labels."),
+    "PadIfSmaller": ("pad_if_smaller: size | fill",
+                     "Pads an image on the right and below, where it is smaller than `size`: as torchvision's "
+                     "references do before a crop of images with masks."),
     # operators end
     "RandomApply": ("random_apply: transforms | p", "Does a list of operators with probability `p`, and else nothing."),
     "RandomChoice": ("random_choice: transforms | p",

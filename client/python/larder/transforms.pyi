@@ -272,6 +272,21 @@ class ToMono(Operator):
 class ToStereo(Operator):
     def __init__(self) -> None: ...
 
+class ClampBoundingBoxes(Operator):
+    def __init__(self) -> None: ...
+
+class RandomIoUCrop(Operator):
+    def __init__(
+        self, min_scale: float | None = None, max_scale: float | None = None, min_aspect_ratio: float | None = None,
+        max_aspect_ratio: float | None = None, trials: int | None = None,
+    ) -> None: ...
+
+class SanitizeBoundingBoxes(Operator):
+    def __init__(self, min_size: float | None = None, min_area: float | None = None) -> None: ...
+
+class PadIfSmaller(Operator):
+    def __init__(self, size: int | _Numbers, fill: float | _Numbers | None = None) -> None: ...
+
 # operators end
 
 class RandomApply(Operator):

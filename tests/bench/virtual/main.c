@@ -39,6 +39,8 @@ static const struct command commands[] = {
     {"scale", scale_bench_main, "scale", "time the engine's longest steps on datasets of several sizes",
      "  --samples N,N…   in the datasets; default 10000,100000,1000000\n"},
     {"sharing", sharing_bench_main, "sharing FILE", "run a sharing scenario in virtual time",
+     "  --seneca         by the rule of Seneca instead of the engine; the scenario says costs\n"
+     "  --split E,D,A    with --seneca: hundredths of memory for encoded, decoded and augmented samples\n"
      "The scenario files are described in docs/internals/bench.md.\n"},
     {"tree", tree_bench_main, "tree", "time the sampler on large datasets",
      "  --datasets N     from 1 to 256\n"

@@ -1,8 +1,7 @@
 /* scenario.c: scenario files for `larder_bench sharing`, read as strictly as configurations are. */
 #include <string.h>
 
-#include "tests/bench/virtual/read.h"
-#include "tests/bench/virtual/sharing.h"
+#include "tests/bench/virtual/scenario_priv.h"
 
 static bool is_word(const struct doc_node *node, const char *word)
 {
@@ -72,7 +71,9 @@ static int job_key(struct bench_reader *reader, const char *key, const struct do
 {
     struct sharing_job *job = into;
     if (strcmp(key, "start") == 0)
-        return bench_number(reader, value, key, 0, 1000, &job->start);
+        return bench_number(reader, value, key, 0, SHARING_START_MAX, &job->start);
+    if (strcmp(key, "train_s") == 0)
+        return bench_number(reader, value, key, 1e-9, 1000, &job->train_s);
     if (strcmp(key, "rate") == 0)
         return bench_number(reader, value, key, 0.001, 64, &job->rate);
     if (strcmp(key, "epochs") == 0)
@@ -130,7 +131,7 @@ static int memory_key(struct bench_reader *reader, const char *key, const struct
     if (strcmp(key, "prepared") == 0)
         return bench_number(reader, value, key, 0, 1, &out->prepared);
     if (strcmp(key, "encoded") == 0)
-        return bench_number(reader, value, key, 0, 1, &out->encoded);
+        return bench_number(reader, value, key, 0, 32, &out->encoded); /* more than 1: for decoded forms */
     return LARDER_ENOENT;
 }
 
@@ -155,6 +156,10 @@ static int settings_key(struct bench_reader *reader, const char *key, const stru
         BENCH_COUNT(reader, value, key, 1, ENGINE_BATCH_MAX, out->batch);
     if (strcmp(key, "prefetch") == 0)
         BENCH_COUNT(reader, value, key, 1, ENGINE_PREFETCH_MAX, out->prefetch);
+    if (strcmp(key, "decoded") == 0) {
+        out->decoded = is_word(value, "auto");
+        return out->decoded || is_word(value, "never") ? 0 : bench_fail(reader, value, key, "must be auto or never");
+    }
     if (strcmp(key, "redirect") != 0)
         return LARDER_ENOENT;
     out->redirect = !is_word(value, "off");
@@ -178,6 +183,8 @@ static int top_key(struct bench_reader *reader, const char *key, const struct do
         return bench_mapping(reader, value, key, settings_key, out);
     if (strcmp(key, "jobs") == 0)
         return read_jobs(reader, value, out);
+    if (strcmp(key, "costs") == 0)
+        return scenario_costs(reader, value, &out->costs);
     return LARDER_ENOENT;
 }
 
@@ -193,6 +200,9 @@ static int check_jobs(struct bench_reader *reader, const struct doc_node *root, 
             return bench_fail(reader, root, "jobs", "ranks are at a node each, and on all samples");
         if (out->nodes > 1 && (out->jobs[i].own_shuffle || out->shuffle != SHUFFLE_DEPENDENT))
             return bench_fail(reader, root, "jobs", "jobs on several nodes are dependent");
+        int code = scenario_check_costs(reader, root, out, &out->jobs[i]);
+        if (code)
+            return code;
     }
     return out->samples && out->n_jobs ? 0 : bench_fail(reader, root, "", "needs `samples` and `jobs`");
 }
@@ -205,6 +215,7 @@ int sharing_read(const char *path, bool cluster, struct sharing_scenario *out, s
                                         .encoded = 0.1,
                                         .seed = 1,
                                         .redirect = true,
+                                        .decoded = true,
                                         .width = ENGINE_REDIRECT_HALF,
                                         .batch = 1,
                                         .prefetch = 1};

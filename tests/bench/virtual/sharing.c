@@ -1,9 +1,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "tests/bench/virtual/bound.h"
+#include "tests/bench/virtual/seneca.h"
 #include "tests/bench/virtual/sharing_priv.h"
 
 static uint64_t sample_bytes(const void *dataset, sample_id id)
@@ -27,9 +30,8 @@ static void delivered(struct sharing_bench *bench, const struct engine_action *a
         sharing_epoch_done(bench, player);
 }
 
-static bool see(void *ctx, const struct engine_action *action)
+void sharing_sees(struct sharing_bench *bench, const struct engine_action *action)
 {
-    struct sharing_bench *bench = ctx;
     switch (action->type) {
     case ENGINE_JOB_ADDED:
         bench->adding->place = action->job;
@@ -53,29 +55,35 @@ static bool see(void *ctx, const struct engine_action *action)
     case ENGINE_RETURN:
     case ENGINE_JOB_ENDED: break;
     }
+}
+
+static bool see(void *ctx, const struct engine_action *action)
+{
+    sharing_sees(ctx, action);
     return false;
 }
 
-/* This takes the engine through all events at hand, and those that its actions bring, at one moment. A step of the
- * scenario, in which a job of rate 1 takes a sample, is a millisecond: what the engine puts off for a time must
- * come. */
-static void settle(struct sharing_bench *bench, uint64_t now)
+void sharing_peaks(struct sharing_bench *bench)
 {
-    bench->play.now_ns = now * CLOCK_NS_PER_MS;
-    while (play_step(&bench->play)) {
-        struct engine_totals totals;
-        engine_totals(bench->play.engine, &totals);
-        bench->decoded = totals.counts.samples_decoded;
-        if (totals.arena.used_bytes > bench->peak_prepared)
-            bench->peak_prepared = totals.arena.used_bytes;
-        if (totals.encoded.used_bytes > bench->peak_encoded)
-            bench->peak_encoded = totals.encoded.used_bytes;
-    }
+    struct engine_totals totals;
+    engine_totals(bench->play.engine, &totals);
+    bench->decoded = totals.counts.samples_decoded;
+    if (totals.arena.used_bytes > bench->peak_prepared)
+        bench->peak_prepared = totals.arena.used_bytes;
+    if (totals.encoded.used_bytes > bench->peak_encoded)
+        bench->peak_encoded = totals.encoded.used_bytes;
+}
+
+/* This takes the engine through all events at hand, and those that its actions bring, at one moment. */
+static void settle(struct sharing_bench *bench)
+{
+    while (play_step(&bench->play))
+        sharing_peaks(bench);
 }
 
 /* ── a run ── */
 
-static void join(struct sharing_bench *bench, uint32_t number, uint64_t now)
+void sharing_join(struct sharing_bench *bench, uint32_t number)
 {
     struct sharing_player *player = &bench->players[number];
     const struct sharing_scenario *scenario = bench->scenario;
@@ -100,7 +108,7 @@ static void join(struct sharing_bench *bench, uint32_t number, uint64_t now)
         .chunks = {.places = places, .count = bench->n_chunks, .samples = scenario->chunk}};
     bench->adding = player;
     play_push(&bench->play, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc});
-    settle(bench, now);
+    settle(bench);
     player->running = true;
     player->ended_epoch = false;
     free(places);
@@ -141,37 +149,58 @@ static void leave_done(struct sharing_bench *bench)
     }
 }
 
+/* step plays a step of the scenario, in which a job of rate 1 takes a sample. It takes a millisecond: what the engine
+ * puts off for a time must come. */
 static bool step(struct sharing_bench *bench, uint64_t now)
 {
     bool more = false;
+    bench->play.now_ns = now * CLOCK_NS_PER_MS;
     for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
         struct sharing_player *player = &bench->players[i];
         if (!player->running && !player->done && (double)now >= player->desc->start * bench->scenario->samples)
-            join(bench, i, now);
+            sharing_join(bench, i);
         more |= !player->done;
         if (player->running)
             player->due += player->desc->rate;
     }
     while (consume(bench)) {
-        settle(bench, now);
+        settle(bench);
         leave_done(bench);
-        settle(bench, now);
+        settle(bench);
     }
     return more;
+}
+
+/* least returns what the look-ahead of all jobs that run at once takes, in samples. */
+static uint64_t least(const struct sharing_scenario *scenario)
+{
+    uint32_t at_once = scenario->costs.at_once, jobs = scenario->n_jobs;
+    return (uint64_t)(at_once && at_once < jobs ? at_once : jobs) * scenario->batch * (scenario->prefetch + 2);
+}
+
+uint64_t sharing_slots(const struct sharing_scenario *scenario)
+{
+    uint64_t slots = (uint64_t)llround(scenario->prepared * scenario->samples);
+    return slots < least(scenario) ? least(scenario) : slots;
+}
+
+uint64_t sharing_encoded(const struct sharing_scenario *scenario)
+{
+    uint64_t encoded = (uint64_t)llround(scenario->encoded * scenario->samples);
+    return encoded ? encoded : least(scenario);
 }
 
 int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *got_ctx, json_t **out)
 {
     struct sharing_bench bench = {.scenario = scenario, .got = got, .got_ctx = got_ctx};
-    uint64_t slots = (uint64_t)llround(scenario->prepared * scenario->samples);
-    uint64_t least = (uint64_t)scenario->n_jobs * scenario->batch * (scenario->prefetch + 2);
-    slots = slots < least ? least : slots;
-    uint64_t encoded = (uint64_t)llround(scenario->encoded * scenario->samples);
+    uint64_t slots = sharing_slots(scenario);
+    struct costs_machine machine = {.costs = &scenario->costs};
     struct engine_config config = {.seed = scenario->seed,
                                    .arena_bytes = slots * SHARING_SLOT_BYTES,
-                                   .encoded_bytes = (encoded ? encoded : least) * SHARING_SAMPLE_BYTES,
+                                   .encoded_bytes = sharing_encoded(scenario) * SHARING_SAMPLE_BYTES,
                                    .inflight_loads = scenario->chunk * 4,
                                    .inflight_prepares = 64,
+                                   .decoded = scenario->costs.there && scenario->decoded,
                                    .redirect_width = scenario->redirect ? scenario->width : 0,
                                    .sample_bytes = sample_bytes};
     struct error err;
@@ -183,13 +212,40 @@ int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *
     bench.play.ctx = &bench;
     bench.slots = xcalloc(slots, sizeof *bench.slots);
     sharing_begin(&bench);
-    for (uint64_t now = 0; step(&bench, now);)
+    if (scenario->costs.there)
+        sharing_timed(&bench, &machine);
+    for (uint64_t now = 0; !scenario->costs.there && step(&bench, now);)
         now++;
     *out = sharing_report(&bench);
     CHECK(*out);
+    if (scenario->costs.there)
+        json_object_set_new(*out, "costs", bound_report(scenario, &machine));
     sharing_end(&bench);
     play_end(&bench.play);
     free(bench.slots);
+    return 0;
+}
+
+/* run plays the engine, or Seneca's rule with the split that its model chooses, or the given one. */
+static int run(const struct sharing_scenario *scenario, bool seneca, const char *split, json_t **out)
+{
+    struct seneca_split parts = seneca ? seneca_best(scenario) : (struct seneca_split){0};
+    if (!seneca)
+        return sharing_run(scenario, NULL, NULL, out);
+    if (split &&
+        (sscanf(split, "%u,%u,%u", &parts.encoded, &parts.decoded, &parts.augmented) != 3 || parts.encoded > 100 ||
+         parts.decoded > 100 || parts.augmented > 100 || parts.encoded + parts.decoded + parts.augmented != 100)) {
+        fprintf(stderr, "larder_bench sharing: --split takes three whole numbers that come to 100, as 60,40,0\n");
+        return 2;
+    }
+    for (uint32_t i = 0; i < scenario->n_jobs; i++) {
+        if (!scenario->costs.there || scenario->jobs[i].view != SHARING_ALL || scenario->jobs[i].pipeline) {
+            fprintf(stderr,
+                    "larder_bench sharing: Seneca's rule needs `costs`, and jobs of one pipeline on all samples\n");
+            return 2;
+        }
+    }
+    seneca_run(scenario, &parts, out);
     return 0;
 }
 
@@ -199,11 +255,13 @@ int sharing_bench_main(int argc, char **argv)
     struct error err;
     json_t *json;
     int status = 2;
-    if (argc != 2)
-        fprintf(stderr, "usage: larder_bench %s SCENARIO.yaml\n", argv[0]);
+    bool seneca = argc >= 3 && strcmp(argv[2], "--seneca") == 0;
+    bool split = seneca && argc == 5 && strcmp(argv[3], "--split") == 0;
+    if (argc != 2 + seneca + 2 * split)
+        fprintf(stderr, "usage: larder_bench %s SCENARIO.yaml [--seneca [--split E,D,A]]\n", argv[0]);
     else if (sharing_read(argv[1], false, scenario, &err))
         fprintf(stderr, "larder_bench sharing: %s\n", err.text);
-    else if ((status = sharing_run(scenario, NULL, NULL, &json)) == 0)
+    else if ((status = run(scenario, seneca, split ? argv[4] : NULL, &json)) == 0)
         status = sharing_print(json);
     free(scenario);
     return status;

@@ -2,7 +2,8 @@
  *
  * In each step of virtual time every running job consumes `rate` samples. Loads and preparations take no time. The
  * bench counts what the engine asked for, preparations and loads, and looks at the order in which each job got its
- * samples. */
+ * samples. In a scenario with costs they take their times, and a job consumes as fast as it gets samples and trains
+ * (sharing_timed.c). */
 #ifndef LARDER_TESTS_BENCH_VIRTUAL_SHARING_H
 #define LARDER_TESTS_BENCH_VIRTUAL_SHARING_H
 
@@ -13,6 +14,7 @@
 #include "common/error.h"
 #include "common/types.h"
 #include "server/engine/engine.h"
+#include "tests/bench/virtual/costs.h"
 
 #define SHARING_JOBS_MAX 256
 #define SHARING_TRAININGS_MAX 64
@@ -22,8 +24,9 @@
 enum sharing_view { SHARING_ALL, SHARING_FRACTION, SHARING_RANGE, SHARING_DEALT };
 
 struct sharing_job {
-    double start; /* when it starts, in epochs of a rate-1 job on all samples */
-    double rate;  /* samples in a step */
+    double start;   /* when it starts, in epochs of a rate-1 job on all samples; with costs in seconds */
+    double rate;    /* samples in a step; without costs */
+    double train_s; /* seconds that it trains on a sample; with costs */
     uint32_t epochs;
     enum sharing_view view;
     double fraction;
@@ -55,6 +58,8 @@ struct sharing_scenario {
     bool redirect;
     uint32_t width;
     uint32_t batch, prefetch; /* of every job */
+    bool decoded;             /* with costs: samples may stand in memory in decoded forms */
+    struct costs costs;
     struct sharing_job jobs[SHARING_JOBS_MAX];
     uint32_t n_jobs, n_trainings;
 };

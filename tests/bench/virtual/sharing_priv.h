@@ -29,9 +29,10 @@ struct sharing_player {
     bool running, done, ended_epoch;
     uint32_t place, epoch;
     double due;
-    uint8_t *got;      /* times in this epoch, by sample */
-    uint64_t position; /* in this epoch */
-    uint64_t loaded;   /* samples that had been loaded when it began, for all jobs */
+    uint64_t trains_until_ns; /* with costs: when the batches that it has are trained on */
+    uint8_t *got;             /* times in this epoch, by sample */
+    uint64_t position;        /* in this epoch */
+    uint64_t loaded;          /* samples that had been loaded when it began, for all jobs */
     struct spread spread;
     struct sharing_tally tally;
 };
@@ -55,6 +56,19 @@ struct sharing_bench {
     uint64_t last_read[SHARING_NODES_MAX]; /* one more than the read of each node's last LOAD */
     uint64_t peak_prepared, peak_encoded;
 };
+
+/* sharing_sees counts what an action does, which the engine is then to be answered. */
+void sharing_sees(struct sharing_bench *bench, const struct engine_action *action);
+/* sharing_peaks notes how much is in memory. */
+void sharing_peaks(struct sharing_bench *bench);
+/* sharing_join adds the player's job to the engine, and settles at play.now_ns. */
+void sharing_join(struct sharing_bench *bench, uint32_t number);
+/* sharing_timed.c: plays the scenario's jobs, with its costs. machine: what was done. */
+void sharing_timed(struct sharing_bench *bench, struct costs_machine *machine);
+
+/* sharing_slots and sharing_encoded return how many instances and samples as read memory has room for. */
+uint64_t sharing_slots(const struct sharing_scenario *scenario);
+uint64_t sharing_encoded(const struct sharing_scenario *scenario);
 
 /* sharing_begin makes what a run counts with: the places of the samples, and the players. sharing_end frees it. */
 void sharing_begin(struct sharing_bench *bench);

@@ -16,6 +16,8 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
         "\5\xef\xbb\xbf"
         "breed\tfile_name\nbeagle\tx.png\r\npug\ty.png",
         "\2{\"path\": \"a.jpg\", \"label\": 7}\n\n{\"image\": \"b\\u00e4.jpg\", \"label\": \"cat\", \"more\": [1]}\n",
+        "\22{\"path\": \"a\", \"more\": {\"box\": [[1, 2.5, 3, 4]]}}\n{\"path\": \"b\", \"more\": [{\"box\": [1]}, "
+        "{}]}\n",
         "\6{\"file\": \"a\", \"breed\": -1}\r\n",
         "\1path,offset,bytes,crc32,raw,key\na.bin,0,12,4294967295,2x2x3,n\na.bin,9223372036854775807,0,,28x28,\n"
         "a.bin,1,12,0,3x2x2,\n",
@@ -68,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0 || list_rows_begin(forms[(data[0] & 3) % 3], data + 1, size - 1, data[0] & 4 ? "breed" : "",
                                      data[0] & 8 ? "mask" : NULL, &rows, &err))
         return 0;
-    bool more = list_rows_want(rows, "more") == 0;
+    bool more = list_rows_want(rows, data[0] & 16 ? "more.box" : "more") == 0;
     for (size_t before = 0; !code && list_rows_next(rows, &row, &there, &err) == 0 && there; count++) {
         CHECK(count < size && row.line > before);
         CHECK(*row.path && strlen(row.path) <= size);

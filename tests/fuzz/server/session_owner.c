@@ -92,8 +92,9 @@ static void on_column_get(void *ctx, uint64_t client, uint32_t seq, const struct
     party->column_seq = seq;
 }
 
-static void on_gone(void *ctx, uint64_t client)
+static void on_gone(void *ctx, uint64_t client, bool bye)
 {
+    (void)bye;
     struct party *party = party_of(ctx, client);
     CHECK(party->told && !party->gone);
     party->gone = true;

@@ -82,6 +82,11 @@ def resized_crop(mask, plan):
                           InterpolationMode.NEAREST)
 
 
+def smaller(mask, fill):
+    """As references/segmentation pads before a crop of (90, 99)."""
+    return F.pad(mask, [0, 0, max(0, 99 - mask.shape[-1]), max(0, 90 - mask.shape[-2])], fill)
+
+
 def steps():
     """(name, operator, what torchvision does to a mask with what was drawn)."""
     yield "resize", {"resize": {"size": [37, 53]}}, nearest([37, 53])
@@ -100,6 +105,7 @@ def steps():
             lambda mask, plan, mode=mode: F.pad(mask, [3, 5, 7, 2], 9, mode)
         yield f"random_crop, {mode}", {"random_crop": {"size": [40, 38], "padding": [5, 3], "padding_mode": mode}}, \
             lambda mask, plan, mode=mode: crop(F.pad(mask, [5, 3], 0, mode), plan)
+    yield "pad_if_smaller", {"pad_if_smaller": {"size": [90, 99], "fill": 9}}, lambda mask, plan: smaller(mask, 9)
     for name, step in (("color_jitter", {"color_jitter": {"brightness": 0.5, "contrast": 0.5, "hue": 0.2}}),
                        ("gaussian_blur", {"gaussian_blur": {"kernel_size": 5}}),
                        ("random_erasing", {"random_erasing": {"p": 1, "value": 7}}),
@@ -167,6 +173,27 @@ def chains(probe, table, draws):
             table.compare("chain of 5", 0, ours, mask.numpy(), f"{kind} {draw}")
 
 
+def references(probe, table, draws):
+    """Proves: the crop of references/segmentation, behind its padding, with the mask's own fill."""
+    for number, (kind, image, numbers, data) in enumerate(subjects()):
+        whole = sample(mask=data, image=encode(image, "PNG"))
+        chain = [{"random_horizontal_flip": {"p": 0.5}}, {"pad_if_smaller": {"size": [90, 99]}},
+                 {"random_crop": {"size": [90, 99]}}]
+        for draw in range(draws):
+            key = (4, number, draw)
+            flip, last = (probe.plan(chain, key, *image.size, op=op) for op in (0, 2))
+            mask = tv_tensors.Mask(torch.from_numpy(numbers.astype(np.int32)))
+            picture = np.array(image.convert("RGB")).transpose(2, 0, 1)
+            picture = tv_tensors.Image(torch.from_numpy(np.ascontiguousarray(picture)))
+            theirs = [crop(smaller(part if flip.skip else F.horizontal_flip(part), fill), last).numpy()
+                      for part, fill in ((picture, 0), (mask, FILL))]
+            program = {"parts": {"image": {}, "mask": {"fill": FILL, "dtype": "int32"}}, "steps": chain}
+            pixels, ours = fields(probe, program, whole, key, (90, 99), np.int32)
+            table.compare("references' crop, its mask", 0, ours, theirs[1], f"{kind} {draw}")
+            pixels = pixels[:3 * 90 * 99].reshape(90, 99, 3)
+            table.compare("references' crop", 0, pixels, theirs[0].transpose(1, 2, 0), f"{kind} {draw}")
+
+
 def same_size_law(probe, table):
     """Proves: for every size to every other one, a mask is resized by torch's own places."""
     for count in (7, 31, 64, 123):
@@ -207,6 +234,7 @@ def main():
     torch.set_num_threads(1)
     probe, table = Probe(asked.library), Table()
     each_operator(probe, table, asked.draws)
+    references(probe, table, asked.draws)
     chains(probe, table, asked.draws)
     same_size_law(probe, table)
     refusals(probe, table)

@@ -251,6 +251,10 @@ def geometry(probe, table, files):
             table.compare(f"pad, {mode}", 0, *applied(probe, image, data, step, (7, 0, 0),
                                                       lambda i, d, m=mode, p=padding: F.pad(i, p, (7, 8, 9), m)), name)
             size = [image.height + 5, max(1, image.width - 9)]
+            if mode == "constant":
+                step = {"pad_if_smaller": {"size": size, "fill": [7, 8, 9]}}
+                table.compare("pad_if_smaller", 0, *applied(probe, image, data, step, (7, 0, 0), lambda i, d: F.pad(
+                    i, (0, 0, 0, 5), (7, 8, 9))), name)
             step = {"random_crop": {"size": size, "padding": [1, 2], "pad_if_needed": True, "fill": [7, 8, 9],
                                     "padding_mode": mode}}
 

@@ -26,6 +26,7 @@ PUBLIC int probe_shape(const char *json, uint64_t shape[6], char *text);
 PUBLIC int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst,
                          int *reason, char *text);
 PUBLIC void probe_units(uint64_t seed, size_t count, double *out);
+PUBLIC void probe_boxes(const float *boxes, uint32_t count);
 PUBLIC int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t height, uint32_t op,
                       struct probe_plan *out, char *text);
 
@@ -127,16 +128,30 @@ int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const u
     return rc;
 }
 
+#define BOXES_MAX 64
+
+/* The boxes of the images that probe_plan plans for, and copies that a plan moves. */
+static float given[BOXES_MAX][4], moved[BOXES_MAX][4];
+static uint32_t n_given, from[BOXES_MAX];
+
+void probe_boxes(const float *boxes, uint32_t count)
+{
+    n_given = count < BOXES_MAX ? count : BOXES_MAX;
+    memcpy(given, boxes, n_given * sizeof *given);
+}
+
 int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t height, uint32_t op,
                struct probe_plan *out, char *text)
 {
+    struct rows rows = {.n_boxes = n_given, .boxes = moved, .from = from};
     struct pipeline *pipeline = NULL;
     struct op_plan plans[PIPELINE_OPS_MAX];
     struct error err = {0};
     int rc = parse(json, &pipeline, text);
     if (rc)
         return rc;
-    rc = pipeline_plan(pipeline, key, width, height, plans, &err);
+    memcpy(moved, given, sizeof moved);
+    rc = pipeline_plan(pipeline->n_views ? pipeline->views[0] : pipeline, key, width, height, plans, &rows, &err);
     if (rc == 0) {
         const struct op_plan *p = &plans[op];
         *out = (struct probe_plan){p->skip,

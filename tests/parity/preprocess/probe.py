@@ -67,6 +67,11 @@ class Probe:
         self.library.probe_units(ctypes.c_uint64(seed), ctypes.c_size_t(count), out.ctypes.data_as(ctypes.c_void_p))
         return out
 
+    def boxes(self, boxes):
+        """The boxes, an array (N, 4), of the images that plan plans for from here on."""
+        boxes = np.ascontiguousarray(boxes, np.float32)
+        self.library.probe_boxes(boxes.ctypes.data_as(ctypes.c_void_p), len(boxes))
+
     def plan(self, pipeline, key, width, height, op=0):
         out = Plan()
         self._check(

@@ -117,6 +117,10 @@ static void test_borders(void **state)
                  cases[i].mode);
         expect(row, 3, 1, json, expected, sizeof expected);
     }
+    static const uint8_t padded[24] = {A, A, A, B, B, B, C, C, C, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7};
+    expect(row, 3, 1, "[{\"center_crop\": {\"size\": [1, 3]}}, {\"pad_if_smaller\": {\"size\": [2, 4], \"fill\": 7}}]",
+           padded, 24);
+    expect(row, 3, 1, "[{\"center_crop\": {\"size\": [1, 3]}}, {\"pad_if_smaller\": {\"size\": [1, 2]}}]", row, 9);
 }
 
 /* Proves: a right angle moves pixels and changes none; a turn with expand has room for all. */

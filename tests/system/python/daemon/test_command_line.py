@@ -148,7 +148,8 @@ class CommandLine(Case):
         with larder.Loader(folder, [], 4, name="one", socket=self.server.socket, output="numpy", all_files=True) as one:
             next(iter(one))
             shown = run("jobs", "--socket", self.server.socket).stdout.splitlines()
-            self.assertEqual(shown[0].split(), "JOB RANKS EPOCH DONE LEFT PER SEC WAITS FOR SHARING BAD".split())
+            heads = "JOB RANKS EPOCH DONE EPOCH ENDS IN PER SEC WAITS FOR SHARING BAD"
+            self.assertEqual(shown[0].split(), heads.split())
             self.assertEqual(shown[1].split()[:3], ["one", "1", "1"])
             self.assertRegex(shown[1], r" 0% +0$")
             self.assertEqual([job["name"] for job in self.asked("jobs")], ["one"])

@@ -8,7 +8,7 @@ import subprocess
 import urllib.request
 
 import above  # noqa: F401
-from system import BIN, PIPELINE, SLOW, Case, free_port, main, make_tree, tree, until
+from system import BIN, PIPELINE, SLOW, Case, free_port, larder, main, make_tree, tree, until
 
 CONFIG = """\
 memory:
@@ -47,6 +47,9 @@ class History(Case):
         options = {"dataset": tree(120), "pipeline": PIPELINE, "batch_size": 10, "name": name, **options}
         return self.script(self.server, **options)
 
+    def loader(self, name):
+        return larder.Loader(tree(120), PIPELINE, 10, output="numpy", name=name, socket=self.server.socket)
+
     def files(self):
         return glob.glob(os.path.join(self.kept, "history-*"))
 
@@ -66,7 +69,8 @@ class History(Case):
 
     def test_jobs_that_ended(self):
         """What became of jobs, with their whole figures, is told while the daemon runs, and after kill -9 and after a
-        stop by the next one. A job that ran then is interrupted, and one of the same name is another."""
+        stop by the next one. A job that ran then is interrupted, and one of the same name is another. One whose process
+        was killed has died; one that got an exception has ended by itself."""
         self.assertEqual(self.train("short", epochs=2).wait(), 0)
         running = self.train("running", epochs=100000, step_s=0.02)
         cancelled = self.train("cancelled", epochs=100000, step_s=0.02)
@@ -74,12 +78,22 @@ class History(Case):
         self.assertEqual(self.larder("cancel", "cancelled").returncode, 0)
         cancelled.wait()
         self.assertTrue(until(lambda: self.jobs()["cancelled"]["state"] == "cancelled", 20), self.jobs())
+        killed = self.train("killed", epochs=100000, step_s=0.02)
+        self.assertTrue(until(lambda: killed.batches, 30))
+        killed.kill()
+        killed.wait()
+        self.assertTrue(until(lambda: self.jobs()["killed"]["state"] == "died", 20), self.jobs())
+        with self.assertRaises(ZeroDivisionError), self.loader("raised") as loader:
+            for images, labels in loader:
+                images = 1 // 0
+        self.assertTrue(until(lambda: self.jobs()["raised"]["state"] == "ended", 20), self.jobs())
         before = self.jobs()
         self.assertEqual(before["short"]["state"], "ended")
         self.assertEqual((before["short"]["delivered"], before["short"]["epochs_done"]), (240, 2.0))
         self.assertEqual(before["running"]["state"], "running")
         # The file is whole at any time, and has the jobs soon after they ended.
-        self.assertTrue(until(lambda: self.is_kept("cancelled", 2), 20))
+        self.assertTrue(until(lambda: self.is_kept("cancelled", 2) and self.is_kept("killed", 5), 20))
+        self.assertTrue(until(lambda: self.is_kept("raised", 1), 20))
         self.assertTrue(until(lambda: self.jobs()["running"]["delivered"] > 0, 20))
         self.server.kill()
         running.close()
@@ -87,18 +101,24 @@ class History(Case):
         after = self.history()
         named = {job["name"]: job for job in after["jobs"]}
         self.assertEqual({name: job["state"] for name, job in named.items()},
-                         {"short": "ended", "running": "interrupted", "cancelled": "cancelled"})
+                         {"short": "ended", "running": "interrupted", "cancelled": "cancelled", "killed": "died",
+                          "raised": "ended"})
         self.assertEqual(named["short"], {**before["short"], **{key: named["short"][key] for key in
                                                                 ("per_s", "waits", "others")}})
         self.assertEqual(self.kinds(after, named["short"]), ["came", "ended"])
         self.assertEqual(self.kinds(after, named["cancelled"]), ["came", "cancelled"])
+        self.assertEqual(self.kinds(after, named["killed"]), ["came", "died"])
         self.assertEqual([event["kind"] for event in after["events"] if not event["job"]], 2 * ["daemon started"])
         self.assertEqual(self.train("running", epochs=1).wait(), 0)
         self.assertTrue(until(lambda: self.history("running")["jobs"][-1]["state"] == "ended", 20))
         self.assertEqual([job["state"] for job in self.history("running")["jobs"]], ["interrupted", "ended"])
+        stopped = self.train("stopped", epochs=100000, step_s=0.02)
+        self.assertTrue(until(lambda: stopped.batches, 30))
         self.assertEqual(self.server.stop(), 0)
+        stopped.close()
         self.start()
         self.assertEqual([job["state"] for job in self.history("running")["jobs"]], ["interrupted", "ended"])
+        self.assertEqual([job["state"] for job in self.history("stopped")["jobs"]], ["interrupted"])
 
     def test_curves(self):
         """Throughput, waits and what others gave, by time; over HTTP the same as by the command; as a table."""
@@ -126,7 +146,7 @@ class History(Case):
         for giver, taker, samples in self.history()["gave"]:
             self.assertTrue(giver in {0, *ids.values()} and taker in ids.values() and giver != taker and samples > 0)
         lines = self.larder("history", "a").stdout.splitlines()
-        self.assertEqual(lines[0].split(), "JOB STATE BEGAN LASTED EPOCHS SAMPLES PER SEC WAITED SHARING BAD".split())
+        self.assertEqual(lines[0].split(), "JOB STATE BEGAN LASTED EPOCHS SAMPLES PER SEC WAITS SHARING BAD".split())
         self.assertRegex(lines[1], r"^a +running +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} ")
         self.assertEqual(lines[2].split(), "FROM PER SEC WAITS FOR SHARING".split())
         self.assertRegex(lines[-1], r"^  \d\d:\d\d:\d\d  came$")

@@ -90,7 +90,7 @@ class Prometheus(Case):
         # No sample is prepared twice in an epoch of one job; two that run together need fewer.
         factor = "sum(larder_samples_delivered_total) / sum(larder_samples_prepared_total)"
         self.assertGreater(self.ask(factor)[0][1], 1)
-        for labels, waited in self.ask("rate(larder_job_wait_seconds_total[15s])"):
+        for labels, waited in self.ask("sum without (cause) (rate(larder_job_stall_seconds_total[15s]))"):
             self.assertTrue(0 <= waited <= 1.5, (labels, waited))  # rates are extrapolated
         self.assertTrue(until(lambda: {rule["health"] for rule in self.rules()} == {"ok"}, 60), self.rules())
         self.assertEqual([rule["name"] for rule in self.rules() if rule["state"] == "firing"], [])

@@ -102,6 +102,36 @@ class Parts(Case):
         os.mkdir(os.path.join(self.folder, "seg v"))
         self.check_all(self.epoch(self.daemon())[0])
 
+    def test_look(self):
+        """`larder look` names the parts of two folders that go together, and of no others."""
+        def look(folder):
+            return subprocess.run([os.path.join(BIN, "larder"), "look", folder], stdout=subprocess.PIPE, text=True,
+                                  timeout=30 * SLOW, check=True).stdout
+        self.assertIn('parts={"image": "images/*.jpg", "mask": "masks/*_seg.png"}\n', look(self.root))
+        self.assertNotIn("parts=", look(tree(COUNT)))
+        os.rename(self.mask(3), os.path.join(self.root, "masks", "p003.png"))
+        self.assertNotIn("parts=", look(self.root))
+
+    def test_several_stars(self):
+        """Files go together by what stands for the stars, also where there is something else between them."""
+        root = os.path.join(self.folder, "deep")
+        for index in range(COUNT):
+            for path, to in ((self.image(index), "images/{}-small.jpg"), (self.mask(index), "masks/{}_x.png")):
+                to = os.path.join(root, "ab"[index % 2], to.format(index // 2))
+                os.makedirs(os.path.dirname(to), exist_ok=True)
+                os.link(path, to)
+        parts = {"image": "*/images/*-*.jpg", "mask": "*/masks/*_*.png"}
+        daemon = self.daemon()
+        with self.assertRaisesRegex(larder.LarderError, "a/0/small has the part image and no mask"):
+            self.parts(daemon, root, parts)
+        parts = {"image": "*/images/*-small.jpg", "mask": "*/masks/*_x.png"}
+        with self.parts(daemon, root, parts) as loader:
+            for batch in loader:
+                for index, mask in zip(batch["index"].tolist(), batch["mask"]):
+                    folder, number = loader.dataset.columns["__key__"][index].split("/images/")
+                    original = 2 * int(number.split("-")[0]) + "ab".index(folder)
+                    np.testing.assert_array_equal(mask, numbers_of(original)[TOP:TOP + 50, LEFT:LEFT + 50])
+
     def test_one_draw(self):
         """What is drawn for the image is drawn for its mask, and each sample has draws of its own: where both have the
         same numbers, both are equal after random crops and flips."""
@@ -177,7 +207,7 @@ class Parts(Case):
             self.assertEqual(next(iter(loader)).keys(), {"image", "mask", "index"})
         with self.assertRaisesRegex(larder.LarderError, "have no labels, and \"cls\" is asked for"):
             self.parts(daemon, labels="cls")
-        with self.assertRaisesRegex(larder.InvalidArgument, "mask could follow"):
+        with self.assertRaisesRegex(larder.InvalidArgument, "a mask cannot follow it: use random_resized_crop"):
             self.parts(daemon, parts={"image": PARTS["image"], "mask": "masks/*.old"},
                        pipeline=[larder.RandAugment(), larder.CenterCrop(50)])
         for steps, what in (([larder.RandomSegment(frames=9), larder.ToMono()], "sounds"),
@@ -185,7 +215,7 @@ class Parts(Case):
             for parts in (PARTS, {"image": PARTS["image"]}, {"mask": PARTS["mask"]}):
                 with self.assertRaisesRegex(larder.InvalidArgument, f"`steps` are for {what}"):
                     self.parts(daemon, parts=parts, pipeline=steps)
-        with self.assertRaisesRegex(larder.InvalidArgument, "neither image nor mask"):
+        with self.assertRaisesRegex(larder.InvalidArgument, "does not say what it is"):
             self.parts(daemon, parts={"photo": PARTS["image"]})
 
     def test_bad_parts(self):

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import subprocess
 import tarfile
 import unittest
@@ -10,7 +11,7 @@ import wave
 import numpy as np
 
 import above  # noqa: F401
-from system import BIN, Case, files_of, larder, main
+from system import BIN, SLOW, Case, files_of, larder, main
 
 try:
     import soundfile
@@ -92,6 +93,22 @@ class Sounds(Case):
                 expected[0, :start.size] = start.reshape(-1)
                 self.assertEqual(got[i].dtype, dtype)
                 np.testing.assert_array_equal(got[i], expected)
+
+    def test_look(self):
+        """`larder look` says what clips are, and its list makes samples of them; what is no sound it counts."""
+        def look():
+            return subprocess.run([os.path.join(BIN, "larder"), "look", self.dataset], stdout=subprocess.PIPE,
+                                  text=True, timeout=30 * SLOW, check=True).stdout
+        wav(os.path.join(self.clips, "0.wav"), clip(0, 16_000))
+        wav(os.path.join(self.clips, "1.wav"), clip(1, 3 * 44_100, 2), 44_100)
+        told = look()
+        self.assertIn("sounds   WAV of 16 kHz, mono; WAV of 44.1 kHz, stereo\n"
+                      "length   2.00 s on average, 1.00 to 3.00 s, of 2 clips that were read\n", told)
+        pipeline = eval(re.search(r"write +(.*)", told)[1])
+        self.assertEqual({one.shape for one in self.samples(pipeline).values()}, {(1, 32_000)})
+        with open(os.path.join(self.clips, "2.wav"), "w") as file:
+            file.write("no sound")
+        self.assertIn("damaged  1 of 3 clips cannot be read as sounds\n", look())
 
     def test_channels(self):
         """to_mono is the mean; to_stereo keeps two channels, and has one twice."""

@@ -337,7 +337,7 @@ class Places(Case):
             larder.index(self.at("empty"), listed, format="zip")
         with self.assertRaisesRegex(larder.IOFailure, "no/list.csv|No such file"):
             larder.index(self.at("float.npy"), self.at("no", "list.csv"))
-        with self.assertRaisesRegex(larder.InvalidArgument, "not a folder.*larder.index"):
+        with self.assertRaisesRegex(larder.InvalidArgument, "x.zip.* compressed, .*larder.pack"):
             self.loader(self.daemon(), self.at("x.zip"))
         with self.assertRaisesRegex(larder.InvalidArgument, "does not end in .csv"):
             larder.index(self.at("x.zip"), self.at("list.txt"))

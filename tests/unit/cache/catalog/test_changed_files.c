@@ -261,7 +261,7 @@ static void move_samples(struct index *index, size_t from, size_t end, uint64_t 
         samples[i] = index_sample(index, i);
         samples[i].device += i >= from && i < end ? by : 0;
     }
-    rows_free(&index->rows);
+    packed_rows_free(&index->rows);
     index->samples = samples;
     assert_int_equal(index_pack(index), 0);
 }

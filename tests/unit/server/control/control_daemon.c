@@ -35,7 +35,7 @@ static char *status_json(void *ctx)
     status.process.time_s += 0.5 * calls;
     for (size_t i = 0; i < status.n_jobs; i++) {
         status.jobs[i].engine.delivery.samples += 256 * calls;
-        status.jobs[i].queues[0].delivery.wait_s += 0.125 * calls;
+        status.jobs[i].engine.delivery.stall_s[0] += 0.125 * calls;
     }
     calls++;
     char *json = status_to_json(&status);

@@ -22,6 +22,7 @@ struct made {
     double load_s, prepare_s, room_s, rank_s;
     double load_ms, prepare_ms, train_ms;
     double cpu_s; /* of the daemon, in that second */
+    int delivered;
     int prefetch, ranks, ranks_there;
     bool fits; /* memory.encoded could hold the dataset */
     /* The settings, 0: the status does not have them; what the governor makes of them; 4 and 8 where it is 0. */
@@ -53,6 +54,7 @@ static json_t *status_at(const struct made *made, int after)
                             times * made->rank_s, "queues", queues_of(made));
     assert_non_null(job);
     json_object_set_new(job, "loaders", json_integer(made->dealt));
+    json_object_set_new(job, "delivered", json_integer(after * made->delivered));
     if (made->packed)
         json_object_set_new(job, "store", json_object());
     json_t *status = json_pack(
@@ -138,8 +140,8 @@ static void names_causes(void **state)
     told = explained(&(struct made){NORMAL, .load_s = 0.1, .prepare_s = 0.5}, 0);
     assert_string_equal(told.cause, "cores");
     assert_non_null(strstr(told.change, "as many threads.workers as there are cores"));
-    assert_non_null(
-        strstr(told.figure, "4.0 ms of a thread, 4 threads prepare, and the job would take 2000 samples/s"));
+    assert_non_null(strstr(told.figure, "4.0 ms of a thread, 4 threads prepare, and the job gets 0 samples/s and would "
+                                        "take 2000"));
     told = explained(&(struct made){NORMAL, .room_s = 0.4, .prepare_s = 0.1}, 0);
     assert_string_equal(told.cause, "memory");
     told = explained(&(struct made){.load_ms = 2,
@@ -161,6 +163,37 @@ static void names_causes(void **state)
     assert_string_equal(told.cause, "quota");
     assert_non_null(strstr(told.change, "raise the cgroup's CPU quota from 1.5 to 4 cores"));
     assert_non_null(strstr(told.figure, "40 %"));
+}
+
+/* A script without a training step, and one that works for a small part of its time, show nothing of what they would
+ * take: no figure and no advice is made of it. */
+static void says_nothing_of_no_step(void **state)
+{
+    (void)state;
+    struct made made = {NORMAL, .workers = 4, .loaders = 8, .quota = 1, .prepare_s = 0.9, .delivered = 400};
+    struct explanation told;
+    static const struct {
+        double train_ms;
+        const char *figure;
+    } steps[] = {{50, "the job gets 400 samples/s and would take 2000"},
+                 {11, "the job gets 400 samples/s: its script works on a batch for only 11 ms"},
+                 {0.04, "the job gets 400 samples/s: its script works on a batch for only 0.04 ms"},
+                 {0, "the job gets 400 samples/s"}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        made.train_ms = steps[i].train_ms;
+        told = explained(&made, 0);
+        const char *tail = strstr(told.figure, "the job");
+        assert_non_null(tail);
+        assert_string_equal(tail, steps[i].figure);
+        assert_non_null(strstr(told.change, i ? "more cores than 4" : "8 cores instead of 4"));
+    }
+    made.train_ms = 0.04;
+    made.prepare_s = 0;
+    made.load_s = 0.9;
+    made.dealt = 12;
+    told = explained(&made, 0);
+    assert_non_null(strstr(told.change, "raise threads.loaders from 8 to 16"));
+    assert_non_null(strstr(told.figure, "only 0.04 ms"));
 }
 
 #define GIB (UINT64_C(1) << 30)
@@ -547,10 +580,15 @@ static void reads_machines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_causes),       cmocka_unit_test(names_ranks),
-        cmocka_unit_test(says_where),         cmocka_unit_test(takes_anything),
-        cmocka_unit_test(doctor_finds),       cmocka_unit_test(doctor_counts_classes),
-        cmocka_unit_test(advises_what_helps), cmocka_unit_test(doctor_advises_what_helps),
+        cmocka_unit_test(says_nothing_of_no_step),
+        cmocka_unit_test(names_causes),
+        cmocka_unit_test(names_ranks),
+        cmocka_unit_test(says_where),
+        cmocka_unit_test(takes_anything),
+        cmocka_unit_test(doctor_finds),
+        cmocka_unit_test(doctor_counts_classes),
+        cmocka_unit_test(advises_what_helps),
+        cmocka_unit_test(doctor_advises_what_helps),
         cmocka_unit_test(reads_machines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,8 @@ static const char expected_table[] =
     "http://127.0.0.1:9450/, 3 connected\n"
     "samples  1,400 prepared, 2,800 delivered: 0.50 prepared for each delivered\n"
     "bad      2 unreadable, 1 corrupt\n"
-    "memory   arena 1.0 GiB of 4.0 GiB (512 MiB pinned), encoded 256 MiB of 1.0 GiB, process 3.0 GiB\n"
+    "memory   arena 1.0 GiB of 4.0 GiB (512 MiB pinned), encoded 256 MiB of 1.0 GiB (256 MiB of files, 2.9 KiB of "
+    "decoded images), process 3.0 GiB\n"
     "storage  /nvme/larder full, 4.0 GiB of 4.0 GiB; 75% of reads\n"
     "threads  8 load, 4 prepare; 2.5 cores busy, 350 samples prepared/s\n"
     "engine   4 steps, 1.250 ms on the mean, the longest 2.0 ms\n"
@@ -59,7 +60,8 @@ static void test_table(void **state)
     status.totals.counts.instances_prepared -= 700;
     for (size_t i = 0; i < status.n_jobs; i++) {
         status.jobs[i].engine.delivery.samples -= 1400;
-        status.jobs[i].queues[0].delivery.wait_s -= 0.75;
+        status.jobs[i].engine.delivery.stall_s[0] -= 0.5;
+        status.jobs[i].engine.delivery.stall_s[3] -= 0.25;
     }
     json_t *before = to_json(&status);
     sample_status_fill(&status);

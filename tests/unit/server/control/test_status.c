@@ -52,7 +52,7 @@ static const char expected_json[] =
     "\"sharing_factor\":2.5,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},\"loaders\":4,"
     "\"ahead_batches\":3,"
     "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"oldest_lease_s\":0.75,"
-    "\"credits\":2,\"wait_s\":1.5,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
+    "\"credits\":2,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
     "\"attached\":true,"
     "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":{\"line\":2,\"loaders\":4,\"reading\":3,"
     "\"pending_reads\":5,\"pending_samples\":320,\"load_ms\":0.5,\"prepare_ms\":null,\"train_ms\":250.0,\"late_ms\":-"
@@ -67,7 +67,7 @@ static const char expected_json[] =
     "\"prepared\":0,\"sharing_factor\":null,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
     "\"loaders\":5,\"ahead_batches\":null,"
     "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"oldest_lease_s\":0.75,"
-    "\"credits\":2,\"wait_s\":1.5,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
+    "\"credits\":2,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
     "\"attached\":true,"
     "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":null}]}]}";
 
@@ -173,7 +173,6 @@ static void test_metrics(void **state)
         "\nlarder_governor_job_loaders{job=\"train-a\"} 4\n",
         "\nlarder_governor_queue_train_seconds{job=\"train-a\",rank=\"0\"} 0.25\n",
         "\nlarder_job_samples_delivered_total{job=\"quote\\\"back\\\\slash\"} 1400\n",
-        "\nlarder_job_wait_seconds_total{job=\"train-a\",rank=\"0\"} 1.5\n",
     };
     static const char *const unknown[] = {"larder_process_max_fds",
                                           "larder_governor_load_rate",

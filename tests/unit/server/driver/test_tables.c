@@ -102,7 +102,7 @@ static void leave(uint64_t client)
         return;
     }
     seats[row->job][row->rank] = 0;
-    tables_unseat(&tables, row);
+    tables_unseat(&tables, row, true);
     should[client].is = NOBODY;
 }
 

@@ -173,11 +173,11 @@ static void test_ends(void **state)
     come(past, 4);
     for (int at = 0; at <= 10; at++)
         tick(past, 4, 40, at);
-    past_ended(past, 0, false, &last, BEGAN_S + 10.5);
-    past_ended(past, 1, true, &last, BEGAN_S + 10.5);
+    past_ended(past, 0, PAST_ENDED, &last, BEGAN_S + 10.5);
+    past_ended(past, 1, PAST_CANCELLED, &last, BEGAN_S + 10.5);
     past_failed(past, 2, BEGAN_S + 10.2, "its disk is away");
-    past_ended(past, 2, false, &last, BEGAN_S + 10.5);
-    past_ended(past, 2, false, &last, BEGAN_S + 10.5); /* nobody is there any more */
+    past_ended(past, 2, PAST_DIED, &last, BEGAN_S + 10.5);
+    past_ended(past, 2, PAST_DIED, &last, BEGAN_S + 10.5); /* nobody is there any more */
     past_restarted(past, BEGAN_S + 20, "larderd 0");
     static const uint8_t states[] = {PAST_ENDED, PAST_CANCELLED, PAST_FAILED, PAST_LOST};
     for (uint32_t i = 0; i < 4; i++) {
@@ -197,6 +197,34 @@ static void test_ends(void **state)
     past_destroy(past);
 }
 
+/* A job whose script was gone without a word has died, unless it had had all its epochs. What leaves because the daemon
+ * stops is interrupted, and no event of its own. */
+static void test_deaths(void **state)
+{
+    (void)state;
+    static const struct {
+        enum past_state how;
+        struct past_figures last;
+        enum past_state state;
+        uint8_t kind;
+    } ends[] = {
+        {PAST_DIED, {.epochs = 3, .epochs_done = 2.9}, PAST_DIED, PAST_DEATH},
+        {PAST_DIED, {.epochs = 3, .epochs_done = 3}, PAST_ENDED, PAST_WENT},
+        {PAST_DIED, {.epochs = 0, .epochs_done = 3}, PAST_DIED, PAST_DEATH},
+        {PAST_CANCELLED, {.epochs = 3, .epochs_done = 3}, PAST_CANCELLED, PAST_CANCEL},
+        {PAST_LOST, {.epochs = 3, .epochs_done = 1}, PAST_LOST, PAST_CAME},
+        {PAST_LOST, {.epochs = 3, .epochs_done = 3}, PAST_ENDED, PAST_WENT},
+    };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct past *past = make();
+        come(past, 1);
+        past_ended(past, 0, ends[i].how, &ends[i].last, BEGAN_S + 1);
+        assert_int_equal(named(past, "job-0")->state, ends[i].state);
+        assert_int_equal(past_event(past, past_n_events(past) - 1)->kind, ends[i].kind);
+        past_destroy(past);
+    }
+}
+
 /* Of many short jobs the latest are remembered, a long one among them stays, and events are bounded. */
 static void test_many_jobs(void **state)
 {
@@ -208,7 +236,7 @@ static void test_many_jobs(void **state)
     for (uint32_t i = 0; i < 3 * PAST_JOBS; i++) {
         snprintf(name, sizeof name, "short-%u", i);
         past_came(past, 0, name, BEGAN_S + i);
-        past_ended(past, 0, false, &none, BEGAN_S + i);
+        past_ended(past, 0, PAST_ENDED, &none, BEGAN_S + i);
     }
     assert_int_equal(named(past, "long")->state, PAST_RUNNING);
     assert_non_null(named(past, name));
@@ -256,7 +284,7 @@ static struct past *busy(void)
     for (int at = 0; at <= 200; at++)
         tick(past, 3, 40, at);
     gives(past, 201, 44);
-    past_ended(past, 2, false, &last, BEGAN_S + 202);
+    past_ended(past, 2, PAST_DIED, &last, BEGAN_S + 202);
     return past;
 }
 
@@ -274,7 +302,7 @@ static void test_bytes(void **state)
     assert_int_equal(len, len_twice);
     assert_memory_equal(bytes, twice, len);
     past_restarted(again, BEGAN_S + 300, "larderd 1");
-    assert_int_equal(named(again, "job-2")->state, PAST_ENDED);
+    assert_int_equal(named(again, "job-2")->state, PAST_DIED);
     assert_int_equal(named(again, "job-2")->figures.delivered, 9000);
     assert_int_equal(named(again, "job-0")->state, PAST_LOST);
     struct seen *seen = look(again, 0, 1, 200, 1);
@@ -316,7 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_curves), cmocka_unit_test(test_gap),       cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_ends),   cmocka_unit_test(test_many_jobs), cmocka_unit_test(test_gifts),
-        cmocka_unit_test(test_bytes),  cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_bytes),  cmocka_unit_test(test_damage),    cmocka_unit_test(test_deaths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

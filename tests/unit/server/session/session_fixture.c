@@ -136,11 +136,12 @@ static void on_state_get(void *ctx, uint64_t client, uint32_t seq, const struct 
     count(owner, &owner->counts.states, 1);
 }
 
-static void on_gone(void *ctx, uint64_t client)
+static void on_gone(void *ctx, uint64_t client, bool bye)
 {
     struct owner *owner = ctx;
     struct wire_message late = {.type = WIRE_BATCH};
     assert_int_equal(session_send(owner->session, client, &late), LARDER_EGONE);
+    count(owner, &owner->counts.byes, bye);
     count(owner, &owner->counts.gones, 1);
 }
 

@@ -14,7 +14,7 @@
 
 /* What the owner saw, over all clients. */
 struct owner_counts {
-    uint64_t registers, classes, nexts, credits, releases, states, gones;
+    uint64_t registers, classes, nexts, credits, releases, states, gones, byes;
 };
 
 /* Answers REGISTER with REGISTERED, CLASSES_GET with two names, NEXT with a batch of `samples` for each credit, and

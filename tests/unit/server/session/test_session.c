@@ -66,6 +66,7 @@ static void test_conversation(void **state)
     close(fd);
     OWNER_WAIT(owner, gones, 1);
     assert_int_equal(owner_counts_now(owner).releases, 3);
+    assert_int_equal(owner_counts_now(owner).byes, 1);
     session_counts(owner->session, &counts);
     assert_int_equal(counts.protocol_errors, 0);
     owner_stop(owner);
@@ -345,6 +346,7 @@ static void test_stop(void **state)
         close(fds[i]);
     }
     assert_int_equal(owner_counts_now(owner).gones, 2);
+    assert_int_equal(owner_counts_now(owner).byes, 0);
     owner_stop(owner);
 }
 

@@ -1,4 +1,4 @@
-/* test_rows.c: proves that packed rows give back every value, whatever the values are, in as few bytes as their
+/* test_packed_rows.c: proves that packed rows give back every value, whatever the values are, in as few bytes as their
  * differences take, and that rows which would lie outside their bytes are found. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,15 +9,15 @@
 
 #include <cmocka.h>
 
-#include "cache/source/rows.h"
+#include "cache/source/packed_rows.h"
 #include "common/random.h"
 
 struct table {
     size_t count;
-    uint64_t (*values)[ROWS_COLUMNS];
+    uint64_t (*values)[PACKED_COLUMNS];
 };
 
-static void give(const void *context, size_t row, uint64_t values[ROWS_COLUMNS])
+static void give(const void *context, size_t row, uint64_t values[PACKED_COLUMNS])
 {
     memcpy(values, ((const struct table *)context)->values[row], sizeof *((const struct table *)context)->values);
 }
@@ -37,27 +37,27 @@ static uint64_t draw(struct rng *rng, unsigned kind)
 static void check_table(struct rng *rng, size_t count)
 {
     struct table table = {count, calloc(count, sizeof *table.values)};
-    struct rows rows;
+    struct packed_rows rows;
     assert_non_null(table.values);
     for (size_t i = 0; i < count; i++) {
-        for (unsigned j = 0; j < ROWS_COLUMNS; j++)
+        for (unsigned j = 0; j < PACKED_COLUMNS; j++)
             table.values[i][j] = draw(rng, j % 5);
     }
-    assert_int_equal(rows_pack(count, give, &table, &rows), 0);
-    assert_true(rows_are_within(&rows));
+    assert_int_equal(packed_rows_pack(count, give, &table, &rows), 0);
+    assert_true(packed_rows_are_within(&rows));
     for (size_t i = 0; i < count; i++) {
-        for (unsigned j = 0; j < ROWS_COLUMNS; j++)
-            assert_true(rows_value(&rows, i, (enum rows_column)j) == table.values[i][j]);
+        for (unsigned j = 0; j < PACKED_COLUMNS; j++)
+            assert_true(packed_rows_value(&rows, i, (enum packed_column)j) == table.values[i][j]);
     }
     rows.len_bytes--;
-    assert_false(rows_are_within(&rows));
-    rows_free(&rows);
+    assert_false(packed_rows_are_within(&rows));
+    packed_rows_free(&rows);
     free(table.values);
 }
 
 static void test_values(void **state)
 {
-    static const size_t counts[] = {1, 2, ROWS_BLOCK - 1, ROWS_BLOCK, ROWS_BLOCK + 1, 3 * ROWS_BLOCK + 7};
+    static const size_t counts[] = {1, 2, PACKED_BLOCK - 1, PACKED_BLOCK, PACKED_BLOCK + 1, 3 * PACKED_BLOCK + 7};
     struct rng rng;
     (void)state;
     random_seed(&rng, 7);
@@ -69,16 +69,16 @@ static void test_values(void **state)
 static void test_lengths(void **state)
 {
     struct table table = {1000, calloc(1000, sizeof *table.values)};
-    struct rows rows;
+    struct packed_rows rows;
     (void)state;
     assert_non_null(table.values);
     for (size_t i = 0; i < table.count; i++) {
-        table.values[i][ROWS_DEVICE] = UINT64_C(1) << 40;
-        table.values[i][ROWS_KEY] = (UINT64_C(1) << 40) + i * 200;
+        table.values[i][PACKED_DEVICE] = UINT64_C(1) << 40;
+        table.values[i][PACKED_KEY] = (UINT64_C(1) << 40) + i * 200;
     }
-    assert_int_equal(rows_pack(table.count, give, &table, &rows), 0);
-    assert_int_equal(rows.len_bytes, 2 * table.count + ROWS_SLACK);
-    rows_free(&rows);
+    assert_int_equal(packed_rows_pack(table.count, give, &table, &rows), 0);
+    assert_int_equal(rows.len_bytes, 2 * table.count + PACKED_SLACK);
+    packed_rows_free(&rows);
     free(table.values);
 }
 
@@ -86,19 +86,19 @@ static void test_lengths(void **state)
 static void test_outside(void **state)
 {
     struct table table = {2, calloc(2, sizeof *table.values)};
-    struct rows rows;
+    struct packed_rows rows;
     (void)state;
     assert_non_null(table.values);
     table.values[1][0] = 7;
-    assert_int_equal(rows_pack(table.count, give, &table, &rows), 0);
-    const size_t places[] = {0, 7, ROWS_WIDTHS, ROWS_WIDTHS + ROWS_COLUMNS - 1, ROWS_WIDTHS + ROWS_COLUMNS};
+    assert_int_equal(packed_rows_pack(table.count, give, &table, &rows), 0);
+    const size_t places[] = {0, 7, PACKED_WIDTHS, PACKED_WIDTHS + PACKED_COLUMNS - 1, PACKED_WIDTHS + PACKED_COLUMNS};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         rows.heads[places[i]] ^= 0x40;
-        assert_false(rows_are_within(&rows));
+        assert_false(packed_rows_are_within(&rows));
         rows.heads[places[i]] ^= 0x40;
     }
-    assert_true(rows_are_within(&rows));
-    rows_free(&rows);
+    assert_true(packed_rows_are_within(&rows));
+    packed_rows_free(&rows);
     free(table.values);
 }
 

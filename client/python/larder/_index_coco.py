@@ -1,0 +1,80 @@
+"""A list of images with their boxes, of COCO's instances_*.json. See larder.index."""
+
+import json
+import os
+from typing import NamedTuple
+
+from ._places import Fail
+from .errors import InvalidArgument
+
+_KEYS = ("boxes", "labels", "area", "iscrowd")
+
+
+class _Annotation(NamedTuple):
+    """What is kept of an annotation, which is little of it: polygons are most of such a file."""
+    image_id: int
+    bbox: list
+    category_id: int
+    area: float
+    iscrowd: int
+
+
+def _kept(found):
+    """What stands for an object of the file as soon as it is read, so that the polygons need no memory."""
+    if "image_id" not in found or "category_id" not in found:
+        return found
+    return _Annotation(found["image_id"], found.get("bbox"), found["category_id"], found.get("area", 0),
+                       found.get("iscrowd", 0))
+
+
+def is_coco(paths):
+    """Told by its beginning: an object with one of COCO's own names."""
+    if len(paths) != 1 or not paths[0].lower().endswith(".json") or not os.path.isfile(paths[0]):
+        return False
+    with open(paths[0], "rb") as file:
+        start = file.read(4096).lstrip()
+    return start.startswith(b"{") and any(b'"%s"' % name in start for name in
+                                          (b"images", b"annotations", b"categories", b"licenses", b"info"))
+
+
+def rows(path, folder):
+    """A row for each image, in the file's order, with the boxes of its annotations in theirs."""
+    folder = _folder(path, folder)
+    with open(path, encoding="utf-8") as file:
+        try:
+            whole = json.load(file, object_hook=_kept)
+        except (ValueError, RecursionError) as why:
+            raise Fail(f"{path} is no JSON: {why}") from None
+    if not isinstance(whole, dict) or not all(isinstance(whole.get(name), list) for name in ("images", "annotations")):
+        raise Fail(f"{path} is not COCO's: it has no lists called images and annotations")
+    of_image = {}
+    for place, one in enumerate(whole["annotations"]):
+        if not isinstance(one, _Annotation):
+            raise Fail(f"{path}: annotation {place} lacks image_id or category_id")
+        of_image.setdefault(one.image_id, []).append(_row(path, place, one))
+    for place, image in enumerate(whole["images"]):
+        if not isinstance(image, dict) or not isinstance(image.get("file_name"), str) or "id" not in image:
+            raise Fail(f"{path}: image {place} lacks file_name or id")
+        boxes = of_image.get(image["id"], [])
+        yield {"image": os.path.join(folder, image["file_name"]), "image_id": image["id"],
+               **{key: [box[i] for box in boxes] for i, key in enumerate(_KEYS)}}
+
+
+def _row(path, place, one):
+    if not isinstance(one.bbox, list) or len(one.bbox) != 4 or \
+            not all(isinstance(number, (int, float)) for number in one.bbox):
+        raise Fail(f"{path}: annotation {place} has no bbox of 4 numbers")
+    x, y, width, height = one.bbox
+    return [x, y, x + width, y + height], one.category_id, one.area, one.iscrowd
+
+
+def _folder(path, folder):
+    """Where the images are: instances_train2017.json has them in train2017, beside it or beside its folder."""
+    if folder is not None:
+        return os.path.abspath(os.path.expanduser(os.fspath(folder)))
+    name = os.path.splitext(os.path.basename(path))[0].partition("_")[2]
+    here = os.path.dirname(path)
+    for place in (os.path.join(here, name), os.path.join(os.path.dirname(here), name)):
+        if name and os.path.isdir(place):
+            return place
+    raise InvalidArgument(f"{path}: the folder of its images is not beside it: give it as image=\"/data/train2017\"")

@@ -1,0 +1,181 @@
+/* rows_parts.c: reads rows of numbers from a sample and writes them to fields. See rows_parts.h. */
+#include "preprocess/rows_parts.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/sample_rows.h"
+
+static int no_memory(struct decode_fault *fault)
+{
+    return decode_fail(fault, BAD_NO_MEMORY, "preparing it takes more memory than is allowed for one sample");
+}
+
+/* Whether a field of this type can have all the numbers. */
+static bool are_fit(const struct sample_rows *stored, enum pixel_dtype dtype)
+{
+    bool fit = true;
+    for (uint32_t i = 0; i < stored->count && fit; i++) {
+        for (uint32_t j = 0; j < stored->width && fit; j++) {
+            double number = sample_rows_at(stored, i, j);
+            fit = dtype == PIXEL_INT64 ? fabs(number) <= SAMPLE_ROW_WHOLE_MAX && number == rint(number)
+                                       : fabs(number) <= (double)FLT_MAX;
+        }
+    }
+    return fit;
+}
+
+/* read_part finds the rows of a part, as many and as wide as its field has room for. */
+static int read_part(const struct pipeline *view, const struct rows_sample *sample, struct sample_rows *out,
+                     struct decode_fault *fault)
+{
+    const struct rows_form *form = &view->rows;
+    const struct sample_part *part = sample->parts->parts;
+    while (strcmp(part->name, view->part) != 0)
+        part++;
+    struct error why;
+    if (sample_rows_read((const char *)sample->bytes + part->offset, part->bytes, out, &why))
+        return decode_fail(fault, BAD_CORRUPT, "part %s: %s", view->part, why.text);
+    if (out->count > form->most)
+        return decode_fail(fault, BAD_OTHER_SIZE, "part %s: it has %u rows, and most says %u", view->part, out->count,
+                           form->most);
+    if (out->count && out->width != form->width)
+        return decode_fail(fault, BAD_OTHER_SIZE, "part %s: its rows have %u numbers, and should have %u", view->part,
+                           out->width, form->width);
+    if (!are_fit(out, form->dtype))
+        return decode_fail(fault, BAD_CORRUPT, "part %s: it has a number that %s does not have", view->part,
+                           form->dtype == PIXEL_INT64 ? "int64" : "float32");
+    return 0;
+}
+
+static int read_boxes(const struct sample_rows *stored, enum box_format format, struct scratch *memory,
+                      struct rows *out, struct decode_fault *fault)
+{
+    out->boxes = scratch_take(memory, (stored->count + 1) * sizeof *out->boxes);
+    out->from = scratch_take(memory, (stored->count + 1) * sizeof *out->from);
+    if (!out->boxes || !out->from)
+        return no_memory(fault);
+    out->n_boxes = stored->count;
+    for (uint32_t i = 0; i < stored->count; i++) {
+        float *box = out->boxes[i];
+        out->from[i] = i;
+        for (uint32_t j = 0; j < 4; j++)
+            box[j] = (float)sample_rows_at(stored, i, j);
+        for (int j = 0; j < 2 && format != BOX_XYXY; j++) {
+            if (format == BOX_CXCYWH)
+                box[j] -= box[j + 2] / 2;
+            box[j + 2] += box[j];
+        }
+    }
+    return 0;
+}
+
+static int read_points(const struct sample_rows *stored, struct scratch *memory, struct rows *out,
+                       struct decode_fault *fault)
+{
+    uint32_t each = stored->width / 2;
+    out->n_points = stored->count * each;
+    out->points = scratch_take(memory, ((size_t)out->n_points + 1) * sizeof *out->points);
+    if (!out->points)
+        return no_memory(fault);
+    for (uint32_t i = 0; i < out->n_points; i++) {
+        for (uint32_t j = 0; j < 2; j++)
+            out->points[i][j] = (float)sample_rows_at(stored, i / each, i % each * 2 + j);
+    }
+    return 0;
+}
+
+/* Each box has a label, of each part of labels. */
+static int check_labels(const struct pipeline *view, const struct sample_rows *stored, const struct rows *rows,
+                        struct decode_fault *fault)
+{
+    if (!rows->boxes || stored->count == rows->n_boxes)
+        return 0;
+    return decode_fail(fault, BAD_OTHER_SIZE, "part %s: it has %u rows, and there are %u boxes", view->part,
+                       stored->count, rows->n_boxes);
+}
+
+int rows_open(const struct pipeline *pipeline, const struct rows_sample *sample, struct scratch *memory,
+              struct rows *out, struct decode_fault *fault)
+{
+    int rc = 0;
+    *out = (struct rows){0};
+    for (enum rows_kind kind = ROWS_BOXES; kind <= ROWS_LABELS; kind++) { /* the boxes before their labels */
+        for (uint32_t i = 0; i < pipeline->n_views && rc == 0; i++) {
+            const struct pipeline *view = pipeline->views[i];
+            struct sample_rows stored;
+            if (view->rows.kind != kind)
+                continue;
+            rc = read_part(view, sample, &stored, fault);
+            if (rc == 0 && kind == ROWS_BOXES)
+                rc = read_boxes(&stored, view->rows.format, memory, out, fault);
+            else if (rc == 0 && kind == ROWS_POINTS)
+                rc = read_points(&stored, memory, out, fault);
+            else if (rc == 0)
+                rc = check_labels(view, &stored, out, fault);
+        }
+    }
+    return rc;
+}
+
+/* store_labels writes the labels of those boxes that are left, and returns how many. */
+static uint32_t store_labels(const struct pipeline *view, const struct sample_rows *stored, const struct rows *rows,
+                             void *dst)
+{
+    uint32_t count = rows->boxes ? rows->n_boxes : stored->count;
+    int64_t *whole = dst;
+    float *real = dst;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t row = rows->boxes ? rows->from[i] : i;
+        for (uint32_t j = 0; j < stored->width; j++) {
+            double number = sample_rows_at(stored, row, j);
+            if (view->rows.dtype == PIXEL_INT64)
+                *whole++ = (int64_t)number;
+            else
+                *real++ = (float)number;
+        }
+    }
+    return count;
+}
+
+/* store writes a part's field, whose rows beyond the last one are 0, and returns the number of rows. */
+static uint32_t store(const struct pipeline *view, const struct sample_rows *stored, const struct rows *rows, void *dst)
+{
+    memset(dst, 0, view->layout.bytes);
+    switch (view->rows.kind) {
+    case ROWS_BOXES:
+        if (rows->n_boxes)
+            memcpy(dst, rows->boxes, rows->n_boxes * sizeof *rows->boxes);
+        return rows->n_boxes;
+    case ROWS_POINTS:
+        if (rows->n_points)
+            memcpy(dst, rows->points, rows->n_points * sizeof *rows->points);
+        return stored->count;
+    default: return store_labels(view, stored, rows, dst);
+    }
+}
+
+int rows_make(const struct pipeline *pipeline, const struct rows_sample *sample, const uint64_t key[3],
+              struct image_size size, struct scratch *memory, void *dst, struct decode_fault *fault)
+{
+    struct rows rows;
+    struct error why;
+    int64_t *count = (int64_t *)((char *)dst + pipeline->layout.fields[pipeline->n_views].offset);
+    const struct pipeline *steps = pipeline->views[0]; /* all views have the same operators */
+    struct op_plan *plans = scratch_take(memory, steps->n_ops * sizeof *plans);
+    int rc = plans ? rows_open(pipeline, sample, memory, &rows, fault) : no_memory(fault);
+    if (rc == 0 && pipeline_plan(steps, key, size.width, size.height, plans, &rows, &why))
+        rc = decode_fail(fault, BAD_TOO_SMALL, "%s", why.text);
+    for (uint32_t i = 0; i < pipeline->n_views && rc == 0; i++) {
+        const struct pipeline *view = pipeline->views[i];
+        struct sample_rows stored;
+        if (view->rows.kind == ROWS_NONE)
+            continue;
+        rc = read_part(view, sample, &stored, fault);
+        if (rc == 0)
+            *count++ = store(view, &stored, &rows, (char *)dst + pipeline->layout.fields[i].offset);
+    }
+    return rc;
+}
