@@ -96,21 +96,21 @@ struct builder_counts builder_counts(struct builder *builder)
 }
 
 /* Turns every sample into its identity, counting how often the same file came before in this dataset. */
-static int make_identities(const struct id_wish *wish, struct identity *identities)
+static int make_identities(const struct id_maker *maker, struct identity *identities)
 {
-    const struct source *source = wish->source;
-    size_t count = wish->count;
+    const struct source *source = maker->context;
+    size_t count = maker->count;
     struct identity_table firsts = {0};
     uint32_t *seen = calloc(count, sizeof *seen); /* indexed by the number in firsts */
     int code = seen ? identity_table_reserve(&firsts, count) : LARDER_ENOMEM;
     for (size_t i = 0, made = 0; !code && i < count; i++) {
         for (; made < count && made <= i + IDENTITY_AHEAD; made++) {
-            identities[made] = source->kind->identity(source, (uint32_t)made, 0, wish->seed);
+            identities[made] = source->kind->identity(source, (uint32_t)made, 0, maker->seed);
             identity_expect(&firsts, identities[made]);
         }
         uint32_t earlier = seen[identity_number(&firsts, identities[i])]++;
         if (earlier)
-            identities[i] = source->kind->identity(source, (uint32_t)i, earlier, wish->seed);
+            identities[i] = source->kind->identity(source, (uint32_t)i, earlier, maker->seed);
     }
     identity_table_free(&firsts);
     free(seen);
@@ -119,12 +119,12 @@ static int make_identities(const struct id_wish *wish, struct identity *identiti
 
 static int give_ids(struct builder *builder, struct dataset_parts *parts)
 {
-    const struct id_wish wish = {.make = make_identities,
-                                 .source = parts->source,
-                                 .seed = builder->identity_seed,
-                                 .count = parts->source->index.sample_count};
-    sample_id *ids = malloc(wish.count * sizeof *ids);
-    int code = ids ? id_table_give(builder->ids, &wish, ids) : LARDER_ENOMEM;
+    const struct id_maker maker = {.make = make_identities,
+                                   .context = parts->source,
+                                   .seed = builder->identity_seed,
+                                   .count = parts->source->index.sample_count};
+    sample_id *ids = malloc(maker.count * sizeof *ids);
+    int code = ids ? id_table_give(builder->ids, &maker, ids) : LARDER_ENOMEM;
     if (code) {
         free(ids);
         return code;

@@ -3,9 +3,8 @@
  * A catalog gives ids that are global to the daemon. An id is given to another sample when no dataset has it any more.
  * A sample's identity is (device, inode, size, mtime), symbolic links followed. In a packed store it is the content's
  * hash, and also the store itself if others may write to the store. So datasets that contain the same file share its
- * id, and a store that knows which files it was packed from shares theirs. A file that one dataset contains k times has
- * k ids, and its first occurrence shares with the first occurrence elsewhere. A dataset is immutable once
- * opened, and reference-counted (atomic). Any thread may call all its functions.
+ * id. A file that one dataset contains k times has k ids, and its first occurrence shares with the first occurrence
+ * elsewhere. A dataset is immutable once opened, and reference-counted (atomic). Any thread may call all its functions.
  *
  * A class-per-folder tree is read as torchvision's ImageFolder reads it. Classes are the sorted names of the root's
  * folders, and a sample's label is its class's index. The extensions are .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff
@@ -132,8 +131,6 @@ struct dataset_look {
     const char *shard; /* what they are: "shard", or "file", which a list names */
     bool in_order;     /* with shards: samples that follow each other lie behind each other */
     bool mixed;        /* with shards: neighbours have labels of all kinds, and a chunk is a run of them */
-    uint32_t origins;  /* of a store: samples that are shared with the files that they were packed from */
-    const char *apart; /* of a store: why it has none */
 };
 void dataset_look(const struct dataset *dataset, struct dataset_look *out);
 

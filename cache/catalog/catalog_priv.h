@@ -43,19 +43,17 @@ struct id_table;
 int id_table_create(struct id_table **out);
 struct id_table *id_table_ref(struct id_table *table);
 void id_table_unref(struct id_table **table); /* accepts a pointer to NULL; sets it to NULL */
-/* What a dataset wants ids for. */
-struct id_wish {
-    /* Makes the identities of the samples, the same each time: all of them differ. LARDER_ENOMEM. It may be called in
-     * any thread, until id_table_drop. */
-    int (*make)(const struct id_wish *wish, struct identity *identities);
-    const struct source *source; /* which knows what the samples are of; it stays as it is until id_table_drop */
+/* Makes the identities of a dataset's samples, the same each time: all of them differ. LARDER_ENOMEM. Any thread may
+ * call it, until id_table_drop. */
+struct id_maker {
+    int (*make)(const struct id_maker *maker, struct identity *identities);
+    const void *context;
     uint64_t seed;
     size_t count;
 };
-/* id_table_give writes a dataset's ids, one for each identity; they stay where they are until id_table_drop. A store's
- * sample has the id of the file that it was packed from, if one of its datasets is open, and the other way round; the
- * log says how many have. LARDER_ELIMIT and LARDER_ENOMEM: it gave none. */
-int id_table_give(struct id_table *table, const struct id_wish *wish, sample_id *ids);
+/* id_table_give writes a dataset's ids, one for each identity. The ids, and what the maker needs, stay where they are
+ * until id_table_drop. LARDER_ELIMIT and LARDER_ENOMEM: it gave none. */
+int id_table_give(struct id_table *table, const struct id_maker *maker, sample_id *ids);
 /* id_table_drop takes back the ids of a dataset that goes: the very array that they were written to. It may wait while
  * the dataset's identities are made. */
 void id_table_drop(struct id_table *table, const sample_id *ids, size_t count);

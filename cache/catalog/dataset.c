@@ -225,9 +225,6 @@ void dataset_look(const struct dataset *dataset, struct dataset_look *out)
     const struct index *index = &source->index;
     *out = (struct dataset_look){.kind = source->kind->name, .shards = (uint32_t)index->blob_count};
     out->unreachable = (uint32_t)index->unreachable;
-    for (uint32_t i = 0; source->origins && i < dataset->count; i++)
-        out->origins += source->origins[i].low || source->origins[i].high;
-    out->apart = source->apart;
     for (size_t i = 0; i < index->blob_count; i++)
         out->shard_bytes += index->blobs[i].size;
     out->shard = source->kind->blob;
@@ -273,10 +270,11 @@ void dataset_lasting_id(const struct dataset *dataset, uint32_t index, uint64_t 
 
 bool dataset_content_id(const struct dataset *dataset, uint32_t index, uint64_t seed, uint64_t out[2])
 {
-    struct identity identity;
-    index_at(dataset, index);
-    if (!source_content_id(dataset->source, index, seed, &identity))
+    const struct index_sample sample = index_sample(index_at(dataset, index), index);
+    const struct source *source = dataset->source;
+    if (sample.flags & INDEX_UNREACHABLE)
         return false;
+    struct identity identity = source->kind->identity(source, index, (uint64_t)sample.ctime_ns, seed);
     out[0] = identity.low;
     out[1] = identity.high;
     return true;

@@ -132,7 +132,7 @@ static int write_index(const struct pack *pack, struct error *err)
         pack_no_memory(err);
     } else if (folder_sync(pack->dest)) { /* the segments' names before the index's */
         code = file_error(err, pack->dest, "sync it");
-    } else if (!(code = pack_write_origins(pack, err))) {
+    } else {
         snprintf(path, sizeof path, "%s/" STORE_INDEX_NAME, pack->dest);
         code = file_replace(path, 0644, bytes, len_bytes, err);
     }

@@ -58,13 +58,6 @@ int pack_find_segment(const char *dest, const struct store_footer *footer, struc
 /* pack_finish removes the file that marks dest as unfinished. */
 void pack_finish(const char *dest);
 
-/* origins.c */
-
-struct pack;
-/* pack_write_origins writes what each sample was packed from beside the index that is to come, or removes what is there
- * of it. LARDER_ENOMEM, and file_replace's codes. */
-int pack_write_origins(const struct pack *pack, struct error *err);
-
 /* threads.c */
 
 /* One run of a pack. `lock` guards the fields that say so. The entries of a chunk belong to the thread that took it,

@@ -218,20 +218,12 @@ static bool belongs(const struct verify *verify, const char *name)
 {
     char expected[STORE_NAME_MAX];
     unsigned number;
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, STORE_INDEX_NAME) == 0 ||
-        strcmp(name, STORE_ORIGINS_NAME) == 0)
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, STORE_INDEX_NAME) == 0)
         return true;
     if (sscanf(name, STORE_SEGMENT_FORMAT, &number) != 1 || number >= verify->store->segment_count)
         return false;
     store_segment_name(number, expected);
     return strcmp(name, expected) == 0;
-}
-
-/* What it says of the files that the store was packed from; in a copy of the store it says nothing. */
-static void check_origins(struct verify *verify)
-{
-    if (verify->source->apart && strstr(verify->source->apart, STORE_ORIGINS_NAME))
-        problem(verify, STORE_ORIGINS_NAME, "it is damaged, or cannot be read: no job needs it");
 }
 
 static void check_foreign(struct verify *verify)
@@ -292,10 +284,8 @@ int store_verify(const char *path, store_progress_fn *progress, store_problem_fn
     code = make_buffer(&verify);
     for (uint32_t i = 0; !code && i < verify.store->segment_count; i++)
         code = check_segment(&verify, i);
-    if (!code) {
-        check_origins(&verify);
+    if (!code)
         check_foreign(&verify);
-    }
     report(&verify, true);
     free(verify.bytes);
     source_free(&verify.source);

@@ -165,12 +165,6 @@ uint32_t identity_number(struct identity_table *table, struct identity identity)
     return table->places[place] - 1;
 }
 
-uint32_t identity_find(const struct identity_table *table, struct identity identity)
-{
-    uint32_t number = table->place_count ? table->places[place_of(table, identity)] : 0;
-    return number ? number - 1 : SAMPLE_NONE;
-}
-
 /* Those behind the gap move up, as far as that brings them no nearer than their homes. */
 void identity_forget(struct identity_table *table, uint32_t number)
 {

@@ -28,8 +28,6 @@ void identity_table_free(struct identity_table *table);
 int identity_table_reserve(struct identity_table *table, size_t more);
 /* identity_number returns the number of an identity; a new identity gets a number. */
 uint32_t identity_number(struct identity_table *table, struct identity identity);
-/* identity_find returns the number of an identity, or SAMPLE_NONE. */
-uint32_t identity_find(const struct identity_table *table, struct identity identity);
 /* identity_expect says that identity_number will be called with this identity soon, so that it need not wait for
  * memory. IDENTITY_AHEAD calls before is soon enough. */
 void identity_expect(const struct identity_table *table, struct identity identity);

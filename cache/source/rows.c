@@ -47,7 +47,8 @@ static int take_number(struct numbered *made, const json_t *value, struct row *r
     double number = json_number_value(value);
     if (!json_is_number(value))
         return error_set(err, LARDER_EFORMAT, "it has something that is no number: give numbers, such as [1.5, 2]");
-    if (json_is_integer(value) ? fabs(number) > SAMPLE_ROW_WHOLE_MAX : fabs(number) > (double)FLT_MAX)
+    json_int_t whole = json_integer_value(value), most = (json_int_t)SAMPLE_ROW_WHOLE_MAX;
+    if (json_is_integer(value) ? whole > most || whole < -most : fabs(number) > (double)FLT_MAX)
         return error_set(err, LARDER_EFORMAT,
                          "the number %g is too large: a whole one may be up to 2^53, and another "
                          "what float32 has",

@@ -48,11 +48,6 @@ uint64_t source_device(const struct source *source)
     return medium_device(source->medium.root);
 }
 
-bool source_inodes_last(const struct source *source)
-{
-    return medium_inodes_last(source->index.root);
-}
-
 struct index_sample source_sample(const struct source *source, uint32_t index)
 {
     struct index_sample sample = index_sample(&source->index, index);
@@ -61,15 +56,6 @@ struct index_sample source_sample(const struct source *source, uint32_t index)
         sample.inode = source->stored[index].high;
     }
     return sample;
-}
-
-bool source_content_id(const struct source *source, uint32_t index, uint64_t seed, struct identity *out)
-{
-    const struct index_sample sample = index_sample(&source->index, index);
-    if (sample.flags & INDEX_UNREACHABLE)
-        return false;
-    *out = source->kind->identity(source, index, (uint64_t)sample.ctime_ns, seed);
-    return true;
 }
 
 struct read_call {

@@ -31,11 +31,7 @@ struct source {
     const struct identity *hashes; /* XXH3-128 of each sample as it was packed; NULL: only reading it tells */
     const struct identity *stored; /* what stands for a sample's device and inode, if it can be reached; or NULL */
     const uint64_t *packed_bytes;  /* length of each sample as it was packed; NULL: its own */
-    /* The content id, made with SOURCE_ORIGIN_SEED, of what each sample was packed from byte for byte, or zeros; NULL:
-     * none is known. Then apart says why, of a source that was packed. */
-    const struct identity *origins;
-    const char *apart;
-    atomic_bool changed; /* a read met a sample that is not the one that was indexed */
+    atomic_bool changed;           /* a read met a sample that is not the one that was indexed */
 };
 
 struct source_wish {
@@ -119,15 +115,8 @@ void source_free(struct source **source); /* accepts a pointer to NULL; sets it 
 /* source_device returns the number of the device that the source lies on now; 0: it cannot be found out. It blocks. */
 uint64_t source_device(const struct source *source);
 
-/* source_inodes_last does what medium_inodes_last does, of where the source lies. It blocks. */
-bool source_inodes_last(const struct source *source);
-
 /* source_sample returns what identifies a sample. Pure. */
 struct index_sample source_sample(const struct source *source, uint32_t index);
-
-/* source_content_id names a sample's content, as dataset_content_id describes. Pure. */
-bool source_content_id(const struct source *source, uint32_t index, uint64_t seed, struct identity *out);
-#define SOURCE_ORIGIN_SEED UINT64_C(0x6f726967696e)
 
 /* These do what the kind's functions do, by medium_run. */
 uint32_t source_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);

@@ -72,7 +72,6 @@ static bool is_foreign(const char *root, uint32_t segment_count)
 
 static void destroy(struct source *source)
 {
-    free(((struct store_source *)source)->origins);
     store_free(&((struct store_source *)source)->store);
 }
 
@@ -93,58 +92,6 @@ static int load(const char *path, const struct source_wish *wish, struct source 
     source->index.root = strdup(wish->text);
     source->index.text = strdup(wish->text);
     return source->index.root && source->index.text ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
-}
-
-static int read_origins(const struct source_wish *wish, struct source *source, const struct stat *folder,
-                        struct error *err)
-{
-    struct store_source *own = (struct store_source *)source;
-    const struct store_origins of = {.plan = {own->store.plan[0], own->store.plan[1]},
-                                     .folder = folder->st_ino,
-                                     .count = (uint32_t)source->index.sample_count};
-    char path[PATH_MAX];
-    uint8_t *bytes = NULL;
-    size_t len_bytes;
-    if (!index_path(wish->text, STORE_ORIGINS_NAME, path))
-        return error_set(err, LARDER_ELIMIT, "the path is too long");
-    const struct file_wanted wanted = {
-        .path = path, .max_bytes = STORE_ORIGINS_BYTES_MAX, .interrupt = wish->interrupt};
-    int code = file_load(&wanted, &bytes, &len_bytes, err);
-    if (!code)
-        code = store_origins_parse(bytes, len_bytes, &of, &own->origins, err);
-    free(bytes);
-    return code;
-}
-
-/* Finds out which files the samples are copies of, or why that is not known. */
-static void find_origins(const struct source_wish *wish, struct source *source)
-{
-    struct store_source *own = (struct store_source *)source;
-    struct shown shown;
-    struct stat folder;
-    struct error problem = {0};
-    if (own->store.version != STORE_VERSION_PLAIN) {
-        source->apart = "its images were written anew when they were packed";
-        return;
-    }
-    if (own->store.foreign || others_write(wish->text, STORE_ORIGINS_NAME)) {
-        source->apart = "others than you may write to it";
-        return;
-    }
-    int code = stat(wish->text, &folder) ? LARDER_EIO : read_origins(wish, source, &folder, &problem);
-    source->origins = own->origins;
-    if (code == LARDER_ENOENT)
-        source->apart = "it does not say which files it was packed from";
-    else if (code == LARDER_ECHANGED)
-        source->apart = "it is a copy of the store that was packed from them";
-    else if (code)
-        source->apart = "its " STORE_ORIGINS_NAME " cannot be read";
-    if (code && code != LARDER_ENOENT && code != LARDER_ECHANGED && code != LARDER_EGONE)
-        log_warn("msg=\"a store shares nothing with the files that it was packed from\" source=\"%s\" err=\"%s\"",
-                 path_shown(wish->text, &shown), problem.text);
-    else if (code)
-        log_info("msg=\"a store shares nothing with the files that it was packed from\" source=\"%s\" why=\"%s\"",
-                 path_shown(wish->text, &shown), source->apart);
 }
 
 static int index_store(const struct source_wish *wish, struct source *source, struct error *err)
@@ -176,7 +123,6 @@ static int index_store(const struct source_wish *wish, struct source *source, st
     source->hashes = store->hashes;
     source->stored = store->packing.max_side ? store->checksums : store->hashes;
     source->packed_bytes = store->source_bytes;
-    find_origins(wish, source);
     return 0;
 }
 

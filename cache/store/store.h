@@ -6,14 +6,12 @@
  * hash of their content, so the same image in two stores is the same sample. It is not if one of the stores was packed
  * with rewriting, because its bytes differ. If images were shrunk, the fingerprint is the store's own. The hash does
  * not resist forgery. So a store that others than this process's user and root may write to shares no samples with
- * other stores. Owner and mode of its folder and files tell who may write. A store may know which
- * files its samples are copies of (origins.h), and then shares with datasets of these. */
+ * other stores. Owner and mode of its folder and files tell who may write. */
 #ifndef LARDER_CACHE_STORE_STORE_H
 #define LARDER_CACHE_STORE_STORE_H
 
 #include "cache/source/source.h"
 #include "cache/store/format.h"
-#include "cache/store/origins.h"
 
 /* open.c */
 
@@ -23,7 +21,6 @@ extern const struct source_kind store_kind;
 struct store_source {
     struct source source;
     struct store store;
-    struct identity *origins; /* the source's */
 };
 
 /* store_of returns what a source has as a store, besides its samples; NULL: it is no store. */

@@ -88,18 +88,6 @@ static void print_reading(const struct dataset *dataset, const struct dataset_lo
                "         64 samples\n");
 }
 
-/* Whether jobs on a store share what is prepared with jobs on the files that it was packed from. */
-static void print_sharing(const struct dataset *dataset, const struct dataset_look *look)
-{
-    if (look->origins == dataset_count(dataset))
-        puts("shares   with jobs on the files that it was packed from, as long as these do not change");
-    else if (look->origins)
-        printf("shares   %u of its samples with jobs on the files that they were packed from\n", look->origins);
-    else
-        printf("shares   nothing with jobs on the files that it was packed from: %s\n",
-               look->apart ? look->apart : "these changed while it was packed");
-}
-
 static int print_look(const struct dataset *dataset, bool sounds, struct error *err)
 {
     struct dataset_look look;
@@ -124,8 +112,6 @@ static int print_look(const struct dataset *dataset, bool sounds, struct error *
         look_for_masks(dataset);
     int code = print_columns(dataset, err);
     print_reading(dataset, &look, packing.packed);
-    if (packing.packed)
-        print_sharing(dataset, &look);
     if (look.unreachable)
         printf(
             "damaged  %u sample%s cannot be read, and will be bad: larderd's log names them when they are asked for\n",

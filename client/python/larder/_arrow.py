@@ -3,6 +3,7 @@ mapped. These files are not compressed, so an image lies whole in one of them.""
 
 import json
 import os
+import warnings
 from bisect import bisect_right
 
 import numpy as np
@@ -28,9 +29,7 @@ def places(dataset):
         next((name for name, one in dataset.features.items() if type(one).__name__ == "ClassLabel"), None)
     order = None if dataset._indices is None else dataset._indices.column("indices").to_numpy()
     others = dict(_others(dataset, image, order))
-    labels = others.get(label)
-    if labels is not None and not all(isinstance(value, (int, str)) for value in labels):
-        labels = None
+    labels = None if label is None else _labels_of(label, others.get(label, [float("nan")]))
     rows = []
     where = list(_images(dataset.data.column(image)))
     for number, at in enumerate(range(len(where)) if order is None else order.tolist()):
@@ -38,16 +37,33 @@ def places(dataset):
         row = {"file_name": path, "offset": offset, "bytes": size, "key": str(at)}
         if labels is not None:
             row["label"] = labels[number]
-        row.update((name, values[number]) for name, values in others.items() if name not in _RESERVED)
+        row.update((name, values[number]) for name, values in others.items() if name != "label")
         rows.append(json.dumps(row))
     if not rows:
         raise InvalidArgument("dataset is empty: it has no row")
     return _list_file.kept("\n".join(rows).encode(), ".jsonl"), sorted({path for path, _, _ in where})
 
 
+def _labels_of(name, values):
+    odd = next((row for row, value in enumerate(values) if not isinstance(value, (int, str))), None)
+    if odd is not None:
+        raise InvalidArgument(f"dataset has {values[odd]!r} as {name!r} of row {odd}, and labels are whole numbers or "
+                              "names: leave such rows out, dataset.filter(…), or give the column another name, "
+                              "dataset.rename_column(…), by which columns= has it")
+    return [int(value) if isinstance(value, bool) else value for value in values]
+
+
 def _image_of(features):
     images = [name for name, one in features.items() if type(one).__name__ == "Image"]
-    image = next((name for name in (*images, *IMAGE_NAMES) if name in features), None)
+    named = [name for name in IMAGE_NAMES if name in (images or features)]
+    if len(images) > 1 and not named:
+        raise InvalidArgument(f"dataset has several columns of images, {', '.join(map(repr, images))}: take the others "
+                              "away, dataset.remove_columns(…)")
+    image = next(iter((*named, *images)), None)
+    mode = getattr(features[image], "mode", None) if image else None
+    if mode not in (None, "RGB"):
+        raise InvalidArgument(f"dataset converts its images to {mode}, and the daemon reads them as RGB: cast_column("
+                              f"{image!r}, datasets.Image()), and put larder.Grayscale or the like among the operators")
     if image is None:
         raise InvalidArgument(f"dataset has no column of images: there are {', '.join(map(repr, features))}. Cast the "
                               "one that has them: dataset.cast_column(NAME, datasets.Image())")
@@ -62,8 +78,16 @@ def _others(dataset, image, order):
         kind = str(column.type)
         if name == image or "binary" in kind:
             continue
-        values = column if order is None else column.take(arrow.array(order))
-        yield name, values.to_pylist()
+        values = (column if order is None else column.take(arrow.array(order))).to_pylist()
+        if name in _RESERVED and name != "label":
+            warnings.warn(f"dataset's column {name!r} has a name that Larder's own lists use: columns= has not that "
+                          "one, unless it has another name, dataset.rename_column(…)", stacklevel=2)
+            continue
+        try:
+            json.dumps(values, allow_nan=False)
+        except (TypeError, ValueError):  # times, NaN: nothing that a list of JSON has
+            continue
+        yield name, values
 
 
 def _images(column):

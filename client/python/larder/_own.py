@@ -58,7 +58,9 @@ class Own:
             samples = [self._transform(sample) for sample in samples]
         if self._collate_fn is not None:
             return self._collate_fn(samples)
-        return {name: _together([sample[name] for sample in samples]) for name in samples[0]}
+        lists = {name for name, field in batch.items() if isinstance(field, list)}
+        return {name: [sample[name] for sample in samples] if name in lists else
+                _together([sample[name] for sample in samples]) for name in samples[0]}
 
 
 def _apart(images):

@@ -153,6 +153,8 @@ def _wrap(kind, field, canvas):
     from torchvision import tv_tensors
     if isinstance(field, list):
         return [_wrap(kind, one, canvas) for one in field]
+    if kind == "boxes" and field.ndim > 2:  # padded, for which torchvision has no type
+        return field
     if kind == "boxes":
         return tv_tensors.BoundingBoxes(field, format="XYXY", canvas_size=canvas)
     if kind == "points":

@@ -19,22 +19,34 @@ Source = namedtuple("Source", "dataset subset pipeline files expected", defaults
 _PIL = "StandardTransform"  # torchvision's, of a transform and a target_transform
 
 
-def of(dataset, subset=None):
+def of(dataset, subset=None, shuffle=True):
     """The Source of what a Loader was given."""
     if isinstance(dataset, (str, os.PathLike)):
         format = _index.container(os.path.expanduser(dataset))
         return Source(dataset, subset) if format is None else \
             _indexed([os.path.realpath(os.path.expanduser(dataset))], format, subset)
-    if hasattr(dataset, "indices") and hasattr(dataset, "dataset"):
+    if subset_module.is_subset(dataset):
         if subset is not None:
             raise InvalidArgument("dataset is a torch Subset, and subset= is given too: give one of them")
-        positions, dataset = subset_module.positions(dataset)
+        positions, dataset = subset_module.positions(dataset, subset_module.is_subset)
+        _check_positions(positions, shuffle)
         return of(dataset, subset_module.Indices(positions))
     if type(dataset).__module__.partition(".")[0] == "datasets":
         listed, files = _arrow.places(dataset)
         return Source(listed, subset, None, [(path, _stamp(path)) for path in files])
     kind = _class_of_torchvision(type(dataset))
     return Source(dataset, subset) if kind is None else _of_torchvision(dataset, kind, subset)
+
+
+def _check_positions(positions, shuffle):
+    """A Loader has each sample once an epoch. Without shuffling they come in the order of the dataset."""
+    steps = np.diff(np.asarray(positions))
+    if len(np.unique(positions)) < len(positions):
+        raise InvalidArgument("the torch Subset has positions more than once, and a Loader each sample once an epoch: "
+                              "give each once, and what comes oftener by repeat= or larder.Weights")
+    if (shuffle is False or shuffle == "none") and (steps < 0).any():
+        raise InvalidArgument("the torch Subset's positions are not in ascending order, and without shuffling samples "
+                              "come in the order of the dataset: sort its indices")
 
 
 def check(source, loader):
@@ -93,7 +105,8 @@ def _class_of_torchvision(kind):
     known = next((base.__name__ for base in kind.__mro__ if base.__name__ in _KNOWN and
                   base.__module__.startswith("torchvision.datasets.")), None)
     changed = any(not getattr(kind, name).__module__.startswith("torchvision.")
-                  for name in ("__getitem__", "find_classes", "make_dataset") if known and hasattr(kind, name))
+                  for name in ("__getitem__", "__len__", "find_classes", "make_dataset")
+                  if known and hasattr(kind, name))
     return None if changed else known
 
 
@@ -111,7 +124,8 @@ def _of_torchvision(dataset, kind, subset):
 
 def _folder(dataset, kind):
     root = dataset.split_folder if kind == "ImageNet" else dataset.root
-    if type(dataset.loader).__name__ != "function" or dataset.loader.__name__ != "default_loader":
+    if type(dataset.loader).__name__ != "function" or dataset.loader.__name__ != "default_loader" or \
+            not dataset.loader.__module__.startswith("torchvision."):
         raise InvalidArgument(f"the {kind} has a loader of its own, and the daemon reads images itself: leave it out")
     return Source(root, expected=dataset.samples)
 

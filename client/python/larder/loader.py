@@ -167,7 +167,7 @@ class Loader:
         self._given = _ranks.Given(rank, world_size, name or job, local_world_size)
         self._samples = Samples(parts, as_tuple, tv_tensors)
         source = _sources.Source(self._samples.dataset(dataset), subset) if parts is not None else \
-            _sources.of(dataset, subset)
+            _sources.of(dataset, subset, shuffle)
         dataset, subset = source.dataset, source.subset
         if pipeline is None and views is None and pipelines is None:
             pipeline = source.pipeline

@@ -144,10 +144,24 @@ def _positions(indices):
     return np.unique(given.astype(np.int64))
 
 
-def positions(subset):
+def is_subset(dataset):
+    """Whether it is a torch.utils.data.Subset whose samples are those of its dataset: a script's own class may change
+    them."""
+    kind = type(dataset)
+    if not any(base.__name__ == "Subset" and base.__module__.startswith("torch.utils.data") for base in kind.__mro__):
+        return False
+    return all(getattr(kind, name).__module__.startswith("torch.")
+               for name in ("__getitem__", "__getitems__") if hasattr(kind, name))
+
+
+def _is_like(dataset):
+    return hasattr(dataset, "indices") and hasattr(dataset, "dataset")
+
+
+def positions(subset, is_one=_is_like):
     """The positions of a torch.utils.data.Subset, in the dataset below all Subsets that it lies in, and that one."""
     indices, below = list(subset.indices), subset.dataset
-    while hasattr(below, "indices") and hasattr(below, "dataset"):
+    while is_one(below):
         indices, below = [below.indices[index] for index in indices], below.dataset
     return indices, below
 
@@ -157,7 +171,7 @@ def to_wire(subset):
     JSON text; and the sets that it names, as sampler/view.h has them. Each is empty where there is nothing."""
     if subset is None:
         return b"", b""
-    if hasattr(subset, "indices") and hasattr(subset, "dataset"):
+    if _is_like(subset):
         subset = Indices(positions(subset)[0])
     sets = subset.sets if isinstance(subset, Subset) else {}
     if len(sets) > _SETS_MAX:

@@ -1,5 +1,5 @@
-/* fuzz_store.c: proves that no bytes make store_index_parse, store_footer_parse or store_origins_parse read outside
- * them, and that an index that is taken has every number within its bounds: places, chunks, labels and texts. */
+/* fuzz_store.c: proves that no bytes make store_index_parse or store_footer_parse read outside them, and that an index
+ * that is taken has every number within its bounds: places, chunks, labels and texts. */
 #include <endian.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 
 #include "cache/sealed.h"
 #include "cache/store/format.h"
-#include "cache/store/origins.h"
 #include "common/check.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -104,37 +103,6 @@ static size_t index_seed(uint32_t version, uint32_t count, uint64_t size, uint8_
     return len;
 }
 
-static const struct store_origins origins_of = {.plan = {11, 22}, .folder = 33, .count = 4};
-
-static size_t origins_seed(uint8_t *buf, size_t cap)
-{
-    const struct identity origins[4] = {{1, 2}, {3, 4}, {0}, {5, 6}};
-    uint8_t *bytes;
-    size_t len;
-    CHECK(store_origins_encode(&origins_of, origins, &bytes, &len) == 0 && len <= cap);
-    memcpy(buf, bytes, len);
-    free(bytes);
-    return len;
-}
-
-/* What is taken says the same when it is written again. */
-static void parse_origins(const uint8_t *data, size_t size)
-{
-    struct identity *origins = NULL;
-    struct error err = {0};
-    int code = store_origins_parse(data, size, &origins_of, &origins, &err);
-    CHECK(code == 0 || code == LARDER_EFORMAT || code == LARDER_EVERSION || code == LARDER_ECHANGED);
-    CHECK(code == 0 ? origins != NULL : !origins && err.text[0]);
-    if (code)
-        return;
-    uint8_t *bytes;
-    size_t len;
-    CHECK(store_origins_encode(&origins_of, origins, &bytes, &len) == 0);
-    CHECK(len == size && memcmp(bytes, data, size) == 0);
-    free(bytes);
-    free(origins);
-}
-
 size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
 {
     switch (number) {
@@ -150,7 +118,6 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
     case 9: return footer_seed(STORE_VERSION_PLANES, buf, cap);
     case 10: return index_seed(STORE_VERSION_PLANES, 7, 5000, buf, cap);
     case 11: return index_seed(STORE_VERSION_PLANES, 40, 1, buf, cap);
-    case 12: return origins_seed(buf, cap);
     default: return 0;
     }
 }
@@ -193,7 +160,6 @@ static void parse(const uint8_t *data, size_t size)
     struct store store;
     struct store_entry entries[4];
     struct error err = {0};
-    parse_origins(data, size);
     int code = store_index_parse(data, size, &index, &chunking, &store, &err);
     if (code == 0) {
         check_index(&index, &chunking, &store);

@@ -30,9 +30,9 @@ def pack(source, dest, *options):
 
 
 def contents(folder):
-    """The bytes of a folder's files, by name, but for the one that is this folder's own."""
+    """The bytes of a folder's files, by name."""
     files = {}
-    for name in set(os.listdir(folder)) - {"origins.larder"}:
+    for name in os.listdir(folder):
         with open(os.path.join(folder, name), "rb") as file:
             files[name] = file.read()
     return files

@@ -154,6 +154,8 @@ class Boxes(Case):
             self.refused((f"{path}:1:",), path, {"image": "image", "boxes": "boxes"})
         self.refused(("no column \"absent\"",), self.listed(), {"image": "image", "boxes": "absent"})
         self.refused(("part labels", "not whole"), self.listed(boxes=boxes_of, labels=lambda index: [.5]), PARTS)
+        self.refused(("part labels", "too large"),
+                     self.listed(boxes=boxes_of, labels=lambda index: [2**53 + 1]), PARTS)
         self.refused(("one part of boxes",), self.listed(), {**PARTS, "boxes_too": "boxes"})
         self.refused(("sanitize_bounding_boxes", "no part is boxes"), self.listed(), {"image": "image"},
                      [*CROP, larder.SanitizeBoundingBoxes()])

@@ -30,8 +30,9 @@ EXCEPT = {"ToDtype": {"scale": True}, "RandomChoice": {"p": [1]}, "RandomPhotome
 # What comes out of these has no fixed size: a crop follows.
 SIZELESS = ("ScaleJitter", "RandomShortestSize", "RandomResize", "ResizeKeepRatio", "RandomZoomOut")
 FLOAT = ("ToDtype", "Normalize")
-# They work on no images: test_sounds.py has them.
-OTHERS = ("Array", "RandomGain", "RandomSegment", "Resample", "Segment", "ToInt16", "ToMono", "ToStereo")
+# Those of sounds and arrays, and those about boxes, which want parts (test_boxes.py).
+OTHERS = ("Array", "RandomGain", "RandomSegment", "Resample", "Segment", "ToInt16", "ToMono", "ToStereo",
+          "ClampBoundingBoxes", "RandomIoUCrop", "SanitizeBoundingBoxes")
 
 
 def operators():

@@ -2,6 +2,7 @@
 Hugging Face's datasets. Each gives what the object itself gives, sample by sample, or says why it cannot."""
 
 import concurrent.futures
+import math
 import os
 
 import numpy as np
@@ -98,7 +99,27 @@ class Torchvision(Objects):
             def __getitem__(self, index):
                 return super().__getitem__(index)[::-1]
 
-        for given, words in ((changed, "not the pixels of its files"), (fewer, "not those of its folder"),
+        class Shorter(Cifar):
+            def __len__(self):
+                return 3
+
+        class Noisy(torch.utils.data.Subset):
+            def __getitem__(self, index):
+                return super().__getitem__(index)[::-1]
+
+            def __getitems__(self, indices):  # newer PyTorch wants both
+                return [self[index] for index in indices]
+
+        def default_loader(path):
+            return tv.folder.default_loader(path).rotate(180)
+
+        whole = Cifar(self.folder, transform=T.ToTensor())
+        for given, words in ((Shorter(self.folder, transform=T.ToTensor()), "Shorter.*larder.pack"),
+                             (Noisy(whole, [1, 2]), "Noisy.*larder.pack"),
+                             (torch.utils.data.Subset(Noisy(whole, [1, 2]), [0]), "Noisy.*larder.pack"),
+                             (torch.utils.data.Subset(whole, [4, 1, 4]), "more than once"),
+                             (tv.ImageFolder(dataset, ALL, loader=default_loader), "loader of its own"),
+                             (changed, "not the pixels of its files"), (fewer, "not those of its folder"),
                              (others, "not those of its folder"), (tv.FakeData(4), "FakeData.*larder.pack"),
                              (tv.ImageFolder(dataset, ALL, target_transform=str), "target_transform"),
                              (tv.ImageFolder(dataset, ALL, loader=lambda path: path), "loader of its own"),
@@ -109,6 +130,10 @@ class Torchvision(Objects):
                 self.open(daemon, given)
         with self.assertRaisesRegex(larder.InvalidArgument, "subset= is given too"):
             self.open(daemon, torch.utils.data.Subset(changed, [1]), subset=larder.Range(0, 3))
+        descending = torch.utils.data.Subset(whole, [4, 1])
+        self.assertEqual(self.open(daemon, descending, batch_size=2).dataset_size, 2)
+        with self.assertRaisesRegex(larder.InvalidArgument, "ascending"):
+            self.open(daemon, descending, batch_size=2, shuffle=False)
 
 
 class Containers(Objects):
@@ -181,6 +206,11 @@ class HuggingFace(Objects):
         daemon = self.daemon()
         for given, words in ((self.memory, "save_to_disk.*larder.pack"), (self.saved.to_iterable_dataset(), "streams"),
                              (hub.DatasetDict(train=self.saved), "choose one of 'train'"),
+                             (self.saved.add_column("times", [.5] * len(self.saved)).remove_columns("label")
+                              .rename_column("times", "label"), "0.5 as 'label' of row 0"),
+                             (self.saved.remove_columns("label").add_column("label", [math.nan] * len(self.saved)),
+                              "nan as 'label' of row 0"),
+                             (self.saved.cast_column("image", hub.Image(mode="L")), "converts its images to L"),
                              (self.saved.select([]), "empty"), (self.saved.remove_columns("image"), "no column of")):
             with self.subTest(words), self.assertRaisesRegex(larder.InvalidArgument, words):
                 self.open(daemon, given, STEPS)

@@ -328,7 +328,7 @@ class Places(Case):
                             ("nothing", "no such file"), ("empty", "larder.index knows")):
             with self.subTest(name), self.assertRaisesRegex(larder.LarderError, words):
                 larder.index(self.at(name), listed)
-        with self.assertRaisesRegex(larder.InvalidArgument, "format='rar' is none of array, cifar, hdf5"):
+        with self.assertRaisesRegex(larder.InvalidArgument, "format='rar' is none of array, cifar, coco, hdf5"):
             larder.index(self.at("empty"), listed, format="rar")
         with self.assertRaisesRegex(larder.FormatError, "objects.npy"):
             np.save(self.at("sound.npy"), self.pixels)

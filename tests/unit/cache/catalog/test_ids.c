@@ -1,18 +1,17 @@
 /* test_ids: ids of samples: the same for the same identity while a dataset has it, given anew only after what was kept
- * under them is forgotten. */
+ * under them is forgotten; whichever threads datasets come and go in. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
 #include "cache/catalog/catalog_priv.h"
 #include "common/check.h"
-#include "common/log.h"
 #include "common/random.h"
 
 static struct identity identity_of(uint32_t file)
@@ -28,31 +27,21 @@ static struct id_table *make_table(void)
     return table;
 }
 
-/* A dataset of numbered files. */
-struct some_dataset {
-    struct source source;
-    const uint32_t *files;
-    uint32_t count;
-    sample_id *ids;
-};
+static atomic_uint made; /* how often identities were made */
 
-static int make(const struct id_wish *wish, struct identity *identities)
+static int make(const struct id_maker *maker, struct identity *identities)
 {
-    const struct some_dataset *dataset = (const struct some_dataset *)wish->source;
-    for (size_t i = 0; i < wish->count; i++)
-        identities[i] = identity_of(dataset->files[i]);
+    atomic_fetch_add(&made, 1);
+    const uint32_t *files = maker->context;
+    for (size_t i = 0; i < maker->count; i++)
+        identities[i] = identity_of(files[i]);
     return 0;
 }
 
-static void give(struct id_table *table, const struct some_dataset *dataset)
+static void give(struct id_table *table, const uint32_t *files, uint32_t count, sample_id *ids)
 {
-    const struct id_wish wish = {.make = make, .source = &dataset->source, .count = dataset->count};
-    assert_int_equal(id_table_give(table, &wish, dataset->ids), 0);
-}
-
-static void drop(struct id_table *table, const struct some_dataset *dataset)
-{
-    id_table_drop(table, dataset->ids, dataset->count);
+    const struct id_maker maker = {.make = make, .context = files, .count = count};
+    assert_int_equal(id_table_give(table, &maker, ids), 0);
 }
 
 /* An id that no dataset has is nobody's until it is settled; then the lowest are given first, in ascending order. */
@@ -60,33 +49,59 @@ static void test_life(void **state)
 {
     (void)state;
     struct id_table *table = make_table();
+    const uint32_t files[] = {1, 2, 3}, others[] = {3, 4}, later[] = {7, 8, 9};
     sample_id ids[3], other_ids[2], later_ids[3], retired[8];
-    const struct some_dataset dataset = {.files = (const uint32_t[]){1, 2, 3}, .count = 3, .ids = ids};
-    const struct some_dataset other = {.files = (const uint32_t[]){3, 4}, .count = 2, .ids = other_ids};
-    const struct some_dataset later = {.files = (const uint32_t[]){7, 8, 9}, .count = 3, .ids = later_ids};
-    give(table, &dataset);
-    give(table, &other);
+    give(table, files, 3, ids);
+    give(table, others, 2, other_ids);
     assert_true(ids[0] == 0 && ids[1] == 1 && ids[2] == 2 && other_ids[0] == 2 && other_ids[1] == 3);
     assert_int_equal(id_table_take_retired(table, retired, 8), 0);
-    drop(table, &dataset);
+    id_table_drop(table, ids, 3);
     assert_int_equal(id_table_used(table), 2);
     assert_int_equal(id_table_take_retired(table, retired, 8), 2); /* the third is the other dataset's too */
     assert_true(retired[0] == 0 && retired[1] == 1);
-    give(table, &dataset); /* the same files again, before anything is forgotten: other ids, but for the third's */
+    give(table, files, 3, ids); /* the same files again, before anything is forgotten: other ids, but for the third's */
     assert_true(ids[0] == 4 && ids[1] == 5 && ids[2] == 2);
     id_table_settle(table, retired, 1, true);
     id_table_settle(table, retired + 1, 1, false);
-    give(table, &later);
+    give(table, later, 3, later_ids);
     assert_true(later_ids[0] == 0 && later_ids[1] == 6 && later_ids[2] == 7);
     assert_int_equal(id_table_take_retired(table, retired, 8), 1);
     assert_int_equal(retired[0], 1);
-    drop(table, &dataset);
-    drop(table, &other);
-    drop(table, &later);
+    id_table_unref(&table);
+}
+
+/* A dataset that is alone is identified when a second one comes, once; and after both have gone the next is alone. */
+static void test_alone(void **state)
+{
+    (void)state;
+    struct id_table *table = make_table();
+    const uint32_t files[] = {1, 2, 3}, others[] = {5, 3, 1}, more[] = {2, 6};
+    sample_id ids[3], other_ids[3], more_ids[2];
+    for (unsigned round = 0; round < 2; round++) {
+        atomic_store(&made, 0);
+        give(table, files, 3, ids);
+        assert_int_equal(id_table_used(table), 3);
+        assert_int_equal(atomic_load(&made), 0);
+        give(table, others, 3, other_ids);
+        assert_int_equal(atomic_load(&made), 2);
+        assert_true(other_ids[1] == ids[2] && other_ids[2] == ids[0] && other_ids[0] == ids[2] + 1);
+        id_table_drop(table, round ? ids : other_ids, 3);
+        give(table, more, 2, more_ids);
+        assert_int_equal(atomic_load(&made), 3);
+        assert_true(round || more_ids[0] == ids[1]);
+        id_table_drop(table, more_ids, 2);
+        id_table_drop(table, round ? other_ids : ids, 3);
+        assert_int_equal(id_table_used(table), 0);
+    }
     id_table_unref(&table);
 }
 
 enum { FILES = 400, DATASETS = 12, TURNS = 4000 };
+
+struct some_dataset {
+    uint32_t files[FILES], count;
+    sample_id ids[FILES];
+};
 
 /* What the table should say. */
 struct expected {
@@ -98,12 +113,10 @@ struct expected {
 static void open_one(struct id_table *table, struct some_dataset *dataset, struct expected *expected, struct rng *rng)
 {
     uint32_t first = (uint32_t)random_below(rng, FILES);
-    uint32_t *files = xcalloc(FILES, sizeof *files);
-    for (uint32_t i = 0; i < FILES; i++)
-        files[i] = (first + i) % FILES;
-    *dataset = (struct some_dataset){
-        .files = files, .count = 1 + (uint32_t)random_below(rng, FILES), .ids = xcalloc(FILES, sizeof *dataset->ids)};
-    give(table, dataset);
+    dataset->count = 1 + (uint32_t)random_below(rng, FILES);
+    for (uint32_t i = 0; i < dataset->count; i++)
+        dataset->files[i] = (first + i) % FILES;
+    give(table, dataset->files, dataset->count, dataset->ids);
     for (uint32_t i = 0; i < dataset->count; i++) {
         uint32_t file = dataset->files[i];
         sample_id id = dataset->ids[i];
@@ -118,14 +131,12 @@ static void open_one(struct id_table *table, struct some_dataset *dataset, struc
 
 static void close_one(struct id_table *table, struct some_dataset *dataset, struct expected *expected)
 {
-    drop(table, dataset);
+    id_table_drop(table, dataset->ids, dataset->count);
     for (uint32_t i = 0; i < dataset->count; i++) {
         if (--expected->users[dataset->files[i]] == 0)
             expected->held[dataset->ids[i]] = true;
     }
-    free((void *)dataset->files);
-    free(dataset->ids);
-    *dataset = (struct some_dataset){.count = 0};
+    dataset->count = 0;
 }
 
 static void forget_some(struct id_table *table, struct expected *expected, struct rng *rng)
@@ -167,164 +178,85 @@ static void test_any_order(void **state)
             used += expected->users[file] > 0;
         assert_int_equal(id_table_used(table), used);
     }
-    for (uint32_t i = 0; i < DATASETS; i++) {
-        if (datasets[i].count)
-            close_one(table, &datasets[i], expected);
-    }
     id_table_unref(&table);
     free(datasets);
     free(expected);
 }
 
-/* ── a store and the files that it was packed from ── */
+/* ── several threads ── */
 
-enum { CONTENTS = 12, SAMPLES_MOST = 16, SOURCES = 6, ROUNDS = 3000 };
+enum { THREADS = 4, THREAD_FILES = 60, ROUNDS = 400 };
 
-/* A dataset of files, or a store. A file's device is its number, and its time of change tells two states of it apart;
- * its size is its content. */
-struct some_source {
-    struct source source;
-    struct index_sample samples[SAMPLES_MOST];
-    struct identity origins[SAMPLES_MOST], identities[SAMPLES_MOST];
-    sample_id ids[SAMPLES_MOST];
-    uint32_t count, made; /* samples, and how often their identities were made */
+struct crowd {
+    struct id_table *table;
+    pthread_barrier_t barrier;
+    struct member {
+        struct crowd *crowd;
+        pthread_t thread;
+        uint32_t number, files[THREAD_FILES], count; /* count 0: its dataset is not open */
+        sample_id ids[THREAD_FILES];
+    } members[THREADS];
 };
 
-static struct identity file_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
+/* Two samples have one id when they are of one file, and only then. */
+static void check_crowd(const struct crowd *crowd)
 {
-    return index_identity(&source->index.samples[index], apart, NULL, seed);
-}
-
-static int make_some(const struct id_wish *wish, struct identity *identities)
-{
-    struct some_source *some = (struct some_source *)wish->source;
-    memcpy(identities, some->identities, wish->count * sizeof *identities);
-    some->made++;
-    return 0;
-}
-
-static void give_some(struct id_table *table, struct some_source *some)
-{
-    const struct id_wish wish = {.make = make_some, .source = &some->source, .count = some->count};
-    assert_int_equal(id_table_give(table, &wish, some->ids), 0);
-}
-
-static const struct source_kind file_kind = {.name = "files", .identity = file_identity};
-
-/* Draws samples: of each content there are two files, and each file has two states. A file comes once; in a store a
- * content comes any number of times, as copies that lie in several files. */
-static void draw_source(struct some_source *some, bool store, struct rng *rng)
-{
-    *some = (struct some_source){.source = {.kind = &file_kind, .index = {.text = "some", .samples = some->samples}}};
-    bool had[CONTENTS * 2] = {false};
-    uint32_t earlier[CONTENTS] = {0};
-    uint32_t want = 1 + (uint32_t)random_below(rng, SAMPLES_MOST);
-    while (some->count < want) {
-        uint32_t file = (uint32_t)random_below(rng, CONTENTS * 2), at = some->count;
-        if (had[file])
-            continue;
-        had[file] = true;
-        some->samples[at] = (struct index_sample){
-            .device = file, .size = file / 2, .ctime_ns = 1 + (int64_t)random_below(rng, 2)};
-        if (store && random_below(rng, 4)) /* else it is not known of which file */
-            assert_true(source_content_id(&some->source, at, SOURCE_ORIGIN_SEED, &some->origins[at]));
-        some->identities[at] = store ? (struct identity){1 + file / 2, 1000 + earlier[file / 2]++}
-                                     : file_identity(&some->source, at, 0, 77);
-        some->count++;
+    for (uint32_t pair = 0; pair < THREADS * THREADS; pair++) {
+        const struct member *a = &crowd->members[pair / THREADS], *b = &crowd->members[pair % THREADS];
+        for (uint32_t i = 0; i < a->count; i++) {
+            for (uint32_t j = 0; j < b->count; j++)
+                CHECK((a->ids[i] == b->ids[j]) == (a->files[i] == b->files[j]));
+        }
     }
-    some->source.packing.packed = store;
-    some->source.origins = store ? some->origins : NULL;
 }
 
-/* Whatever stores and files come and go, each dataset has an id of its own for each of its samples; datasets that are
- * open at once have one id for samples of one content alone, and stores and files do have some. */
-static void test_origins(void **state)
+static void *come_and_go(void *arg)
 {
-    (void)state;
+    struct member *member = arg;
+    struct crowd *crowd = member->crowd;
     struct rng rng;
-    const char *text = getenv("LARDER_TEST_SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 10) : 20261128, shared = 0;
-    printf("seed %llu (LARDER_TEST_SEED)\n", (unsigned long long)seed);
-    random_seed(&rng, seed);
-    log_set_level(LOG_WARN);
-    struct id_table *table = make_table();
-    struct some_source *open = xcalloc(SOURCES, sizeof *open);
-    for (uint32_t round = 0; round < ROUNDS; round++) {
-        uint32_t which = (uint32_t)random_below(&rng, SOURCES);
-        struct some_source *some = &open[which];
-        if (some->count) {
-            id_table_drop(table, some->ids, some->count);
-            some->count = 0;
-            continue;
-        }
-        draw_source(some, which % 2, &rng);
-        give_some(table, some);
-        for (uint32_t i = 0; i < some->count; i++) {
-            for (uint32_t j = 0; j < i; j++)
-                assert_int_not_equal(some->ids[i], some->ids[j]);
-            for (uint32_t other = 0; other < SOURCES; other++) {
-                for (uint32_t j = 0; j < open[other].count; j++) {
-                    bool same = some->ids[i] == open[other].ids[j];
-                    assert_true(!same || some->samples[i].size == open[other].samples[j].size);
-                    shared += same && other % 2 != which % 2;
-                }
-            }
-        }
+    random_seed(&rng, 20261128 + member->number);
+    for (uint32_t round = 0; round <= ROUNDS; round++) {
+        if (member->count)
+            id_table_drop(crowd->table, member->ids, member->count);
+        member->count = random_below(&rng, 2) && round < ROUNDS ? 1 + (uint32_t)random_below(&rng, THREAD_FILES) : 0;
+        for (uint32_t i = 0; i < member->count; i++)
+            member->files[i] = i * 2 + round % 2;
+        const struct id_maker maker = {.make = make, .context = member->files, .count = member->count};
+        CHECK(!member->count || id_table_give(crowd->table, &maker, member->ids) == 0);
+        pthread_barrier_wait(&crowd->barrier);
+        if (member->number == 0)
+            check_crowd(crowd);
+        pthread_barrier_wait(&crowd->barrier);
     }
-    assert_true(shared > 200);
-    for (uint32_t which = 0; which < SOURCES; which++) {
-        if (open[which].count)
-            id_table_drop(table, open[which].ids, open[which].count);
-    }
-    id_table_unref(&table);
-    free(open);
+    return NULL;
 }
 
-/* Puts `count` files in a dataset, or in a store that knows what it was packed from. */
-static void put_files(struct some_source *some, bool store, uint32_t count)
-{
-    *some = (struct some_source){.source = {.kind = &file_kind, .index = {.text = "some", .samples = some->samples}}};
-    for (some->count = 0; some->count < count; some->count++) {
-        uint32_t at = some->count;
-        some->samples[at] = (struct index_sample){.device = at, .size = at, .ctime_ns = 1};
-        assert_true(source_content_id(&some->source, at, SOURCE_ORIGIN_SEED, &some->origins[at]));
-        some->identities[at] = store ? (struct identity){1 + at, 1000} : file_identity(&some->source, at, 0, 77);
-    }
-    some->source.packing.packed = store;
-    some->source.origins = store ? some->origins : NULL;
-}
-
-/* A dataset that is alone is not identified. The second one joins it nevertheless, whichever of the two is the store;
- * and when both have gone, the next is alone again. */
-static void test_joins_one_alone(void **state)
+/* Datasets that come and go in several threads at once share ids where they share files, one that is alone just before
+ * or just after among them. */
+static void test_threads(void **state)
 {
     (void)state;
-    log_set_level(LOG_WARN);
-    struct id_table *table = make_table();
-    struct some_source *first = xcalloc(1, sizeof *first), *second = xcalloc(1, sizeof *second);
-    for (uint32_t round = 0; round < 4; round++) {
-        put_files(first, round % 2, SAMPLES_MOST - 2);
-        put_files(second, round % 2 == 0, SAMPLES_MOST);
-        give_some(table, first);
-        assert_int_equal(first->made, 0);
-        assert_int_equal(id_table_used(table), first->count);
-        give_some(table, second);
-        assert_true(first->made == 1 && second->made == 1);
-        assert_memory_equal(first->ids, second->ids, first->count * sizeof *first->ids);
-        assert_int_equal(id_table_used(table), second->count);
-        id_table_drop(table, round < 2 ? first->ids : second->ids, round < 2 ? first->count : second->count);
-        assert_int_equal(id_table_used(table), round < 2 ? second->count : first->count);
-        id_table_drop(table, round < 2 ? second->ids : first->ids, round < 2 ? second->count : first->count);
-        assert_int_equal(id_table_used(table), 0);
+    struct crowd *crowd = xcalloc(1, sizeof *crowd);
+    crowd->table = make_table();
+    assert_int_equal(pthread_barrier_init(&crowd->barrier, NULL, THREADS), 0);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        struct member *member = &crowd->members[i];
+        member->crowd = crowd;
+        member->number = i;
+        assert_int_equal(pthread_create(&member->thread, NULL, come_and_go, member), 0);
     }
-    id_table_unref(&table);
-    free(first);
-    free(second);
+    for (uint32_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(crowd->members[i].thread, NULL), 0);
+    assert_int_equal(id_table_used(crowd->table), 0);
+    pthread_barrier_destroy(&crowd->barrier);
+    id_table_unref(&crowd->table);
+    free(crowd);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_life), cmocka_unit_test(test_any_order),
-                                       cmocka_unit_test(test_origins), cmocka_unit_test(test_joins_one_alone)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_life), cmocka_unit_test(test_alone),
+                                       cmocka_unit_test(test_any_order), cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
