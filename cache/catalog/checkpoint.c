@@ -1,7 +1,7 @@
 /* checkpoint.c: an index on disk, so that a second start looks at the folders of a tree but not at its files.
  *
  * Little-endian and sealed (sealed.h); the payload: the counts (struct counts); of a chunking that was drawn u32 the
- * index at each position and u32 the position of each index; u64 a class; 48 bytes a folder; 64 bytes a blob; the
+ * index at each position; u64 a class; 48 bytes a folder; 64 bytes a blob; the
  * source's text and the root's path; the heads of rows (packed_rows.h); the strings; the rows. The checksum is over
  * all of it, and is compared before anything is used. Rows, strings and chunks are used as they lie there. So they
  * are not looked at one by one: whatever is in them, no reading leaves the bytes. A checkpoint is only ever a
@@ -125,7 +125,7 @@ static uint8_t *put_counts(uint8_t *at, const struct index *index, const struct 
 /* The length of all parts whose numbers are counted. It cannot wrap: the counts are below 2^32. */
 static uint64_t records_bytes(const struct counts *counts)
 {
-    return (counts->chunk_size ? counts->samples * UINT64_C(8) : 0) + counts->classes * UINT64_C(8) +
+    return (counts->chunk_size ? counts->samples * UINT64_C(4) : 0) + counts->classes * UINT64_C(8) +
            counts->folders * (uint64_t)FOLDER_BYTES + counts->blobs * (uint64_t)BLOB_BYTES +
            packed_rows_blocks(counts->samples) * PACKED_HEAD_BYTES;
 }
@@ -177,20 +177,30 @@ static int parse_classes(const uint8_t *at, struct index *index, struct error *e
     return 0;
 }
 
-/* Takes the chunks, which lie at a multiple of four bytes: an array of numbers as this machine has them. */
+/* Takes the chunks, which lie at a multiple of four bytes: an array of numbers as this machine has them. Each sample
+ * must be a member once. */
 static int take_chunks(uint8_t *at, uint32_t samples, uint32_t chunk_size, struct chunking *chunking, struct error *err)
 {
-    uint32_t *all = (uint32_t *)(void *)at;
+    uint32_t *members = (uint32_t *)(void *)at;
     if (le32toh(1) != 1)
         return 0; /* they are drawn anew */
-    bool within = true;
-    for (uint64_t i = 0; i < samples * UINT64_C(2); i++)
-        within &= all[i] < samples;
-    if (!within)
-        return damaged(err, "a sample's place in the chunks is out of its bounds");
+    uint32_t *positions = malloc(samples * sizeof *positions);
+    if (!positions)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    memset(positions, 0xff, samples * sizeof *positions); /* no position is this large */
+    bool once = true;
+    for (uint32_t i = 0; once && i < samples; i++) {
+        once = members[i] < samples && positions[members[i]] == UINT32_MAX;
+        if (once)
+            positions[members[i]] = i;
+    }
+    if (!once) {
+        free(positions);
+        return damaged(err, "a chunk has a sample that others have, or none");
+    }
     chunking->chunk_size = chunk_size;
-    chunking->members = all;
-    chunking->positions = all + samples;
+    chunking->members = members;
+    chunking->positions = positions;
     chunking->drawn = chunking->borrowed = true;
     return 0;
 }
@@ -208,7 +218,7 @@ static int parse_payload(uint8_t *at, size_t len_bytes, struct index *index, str
     if (make_arrays(&counts, index))
         return error_set(err, LARDER_ENOMEM, "out of memory");
     uint8_t *chunks = at + COUNTS_BYTES;
-    uint8_t *classes = chunks + (counts.chunk_size ? counts.samples * UINT64_C(8) : 0);
+    uint8_t *classes = chunks + (counts.chunk_size ? counts.samples * UINT64_C(4) : 0);
     uint8_t *folders = classes + counts.classes * UINT64_C(8);
     uint8_t *blobs = folders + counts.folders * (uint64_t)FOLDER_BYTES;
     uint8_t *texts = blobs + counts.blobs * (uint64_t)BLOB_BYTES;
@@ -302,8 +312,6 @@ int checkpoint_encode(const struct index *index, const struct chunking *chunking
     uint8_t *at = put_counts(buf + SEALED_HEADER_BYTES, index, chunking, &counts);
     for (size_t i = 0; counts.chunk_size && i < index->sample_count; i++)
         at = put_u32(at, chunking->members[i]);
-    for (size_t i = 0; counts.chunk_size && i < index->sample_count; i++)
-        at = put_u32(at, chunking->positions[i]);
     at = put_records(at, index);
     at = put_bytes(put_bytes(at, index->text, text_bytes), index->root, root_bytes);
     at = put_bytes(at, index->rows.heads, packed_rows_blocks(index->sample_count) * PACKED_HEAD_BYTES);
@@ -330,7 +338,7 @@ int checkpoint_load(const char *path, const char *text, const struct interrupt *
 {
     const struct file_wanted wanted = {.path = path, .max_bytes = FILE_BYTES_MAX, .interrupt = interrupt};
     struct index index = {0};
-    struct chunking chunking;
+    struct chunking chunking = {0};
     uint8_t *bytes = NULL;
     size_t len_bytes;
     int code = file_load(&wanted, &bytes, &len_bytes, err);
@@ -339,6 +347,7 @@ int checkpoint_load(const char *path, const char *text, const struct interrupt *
     if (!code && strcmp(index.text, text) != 0)
         code = damaged(err, "it belongs to another source");
     if (code) {
+        chunking_free(&chunking);
         index_free(&index);
         return code;
     }

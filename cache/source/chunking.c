@@ -35,9 +35,8 @@ int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct 
 
 void chunking_free(struct chunking *chunking)
 {
-    if (!chunking->borrowed) {
+    if (!chunking->borrowed)
         free(chunking->members);
-        free(chunking->positions);
-    }
+    free(chunking->positions);
     *chunking = (struct chunking){0};
 }

@@ -15,7 +15,7 @@ struct chunking {
     uint32_t *positions; /* position, by index */
     uint64_t seed;       /* what they were drawn by, where they were */
     bool drawn;
-    bool borrowed; /* the arrays are somebody else's */
+    bool borrowed; /* the members are somebody else's */
 };
 
 /* chunking_shuffle makes chunks of `count` samples by a seeded shuffle (Fisher and Yates's). The caller frees what *out

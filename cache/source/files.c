@@ -22,10 +22,12 @@
 #define FILES_UNDER_WAY 8
 #define HASHED_AT_ONCE 65536
 
+/* False: the index is of a checkpoint, and the sample's key in it is none that an index has. */
 static bool sample_path(const struct index *index, size_t number, char path[PATH_MAX])
 {
-    int len = snprintf(path, PATH_MAX, "%s/%s", index->root, index_key(index, number));
-    return len > 0 && len < PATH_MAX;
+    const char *key = index_key(index, number);
+    int len = snprintf(path, PATH_MAX, "%s/%s", index->root, key);
+    return len > 0 && len < PATH_MAX && (!index->whole || key_is_below(key));
 }
 
 static bool same_but_device(const struct index *index, size_t number, const struct stat *st)
@@ -202,10 +204,7 @@ static int check_unchanged(const struct source *source, uint32_t index, const ch
 
 static void path_of(const struct source *source, uint32_t index, char path[PATH_MAX])
 {
-    CHECK(index < source->index.sample_count);
-    const char *key = index_key(&source->index, index);
-    int len = snprintf(path, PATH_MAX, "%s/%s", source->index.root, key);
-    CHECK(len > 0 && len < PATH_MAX);
+    CHECK(index < source->index.sample_count && sample_path(&source->index, index, path));
 }
 
 static int open_failed(const struct source *source, uint32_t index, const char *path, bool away, struct error *err)
@@ -231,7 +230,12 @@ static int open_failed(const struct source *source, uint32_t index, const char *
 static int sample_open(const struct source *source, uint32_t index, int *fd, struct error *err)
 {
     char path[PATH_MAX];
-    path_of(source, index, path);
+    struct shown shown;
+    if (!sample_path(&source->index, index, path)) {
+        note_changed(source); /* so the checkpoint is made anew */
+        return error_set(err, LARDER_EFORMAT, "%s: the kept index is damaged at sample %u; open the dataset again",
+                         path_shown(source->index.root, &shown), index);
+    }
     bool away;
     const char *key = index_key(&source->index, index);
     int opened = medium_open(&source->medium, key, &away);

@@ -182,7 +182,7 @@ struct index_sample index_sample(const struct index *index, size_t number)
     const struct packed_rows *rows = &index->rows;
     uint64_t device = packed_rows_value(rows, number, PACKED_DEVICE);
     return (struct index_sample){.key = (uint64_t)(index_key(index, number) - index->strings),
-                                 .size = packed_rows_value(rows, number, PACKED_SIZE),
+                                 .size = index_size(index, number),
                                  .mtime_ns = (int64_t)packed_rows_value(rows, number, PACKED_MTIME),
                                  .ctime_ns = (int64_t)packed_rows_value(rows, number, PACKED_CTIME),
                                  .device = index->device_was && device == index->device_was ? index->folders[0].device

@@ -85,9 +85,11 @@ int index_pack(struct index *index);
 
 /* These return what an index has of a sample < sample_count, packed or not. */
 
+/* Below 2^63, whatever a checkpoint says. */
 static inline uint64_t index_size(const struct index *index, size_t sample)
 {
-    return index->samples ? index->samples[sample].size : packed_rows_value(&index->rows, sample, PACKED_SIZE);
+    uint64_t size = index->samples ? index->samples[sample].size : packed_rows_value(&index->rows, sample, PACKED_SIZE);
+    return size <= INT64_MAX ? size : INT64_MAX;
 }
 
 /* Below class_count, whatever a checkpoint says. */
@@ -100,11 +102,12 @@ static inline int32_t index_label(const struct index *index, size_t sample)
 
 static inline uint32_t index_flags(const struct index *index, size_t sample)
 {
-    return index->samples ? index->samples[sample].flags
-                          : (uint32_t)packed_rows_value(&index->rows, sample, PACKED_FLAGS);
+    uint64_t flags = index->samples ? index->samples[sample].flags
+                                    : packed_rows_value(&index->rows, sample, PACKED_FLAGS);
+    return flags & INDEX_UNREACHABLE; /* there is no other */
 }
 
-/* Within the strings, whatever a checkpoint says. */
+/* Within the strings, whatever a checkpoint says: whoever opens a file by it looks at it first. */
 static inline const char *index_key(const struct index *index, size_t sample)
 {
     uint64_t key = index->samples ? index->samples[sample].key : packed_rows_value(&index->rows, sample, PACKED_KEY);

@@ -217,8 +217,7 @@ static int check(const struct source *source, uint32_t index, const void *lead, 
 {
     uint64_t proof = index_place(&source->index, index).proof;
     (void)bytes;
-    const char *shard = blobs_name(source, index_blob_of(&source->index, index), NULL);
-    const char *name = index_key(&source->index, index) + strlen(shard) + 1;
+    const char *name = tar_member(&source->index, index);
     if (proof ? tar_proof(lead) == proof : tar_header_fits(lead, name, index_size(&source->index, index)))
         return 0;
     return blob_error(source, index, LARDER_ECHANGED,

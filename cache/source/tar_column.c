@@ -66,14 +66,22 @@ static int read_column(struct tar_walk *walk, const struct source *source, struc
     return code || met ? code : LARDER_ENOENT;
 }
 
+/* An index of a checkpoint may have any key. */
+const char *tar_member(const struct index *index, size_t sample)
+{
+    const char *key = index_key(index, sample),
+               *shard = index->strings + index->blobs[index_blob_of(index, sample)].path;
+    size_t len = strlen(shard);
+    return strncmp(key, shard, len) == 0 && key[len] == '/' ? key + len + 1 : "";
+}
+
 /* The keys as webdataset has them: members' names up to the first dot behind the last slash. */
 static int add_keys(const struct source *source, struct cells *cells)
 {
     const struct index *index = &source->index;
     int code = 0;
     for (size_t i = 0; !code && i < index->sample_count; i++) {
-        const char *shard = index->strings + index->blobs[index_blob_of(index, i)].path;
-        const char *member = index_key(index, i) + strlen(shard) + 1;
+        const char *member = tar_member(index, i);
         size_t len = strlen(member), key_len;
         code = cells_add_text(cells, member, tar_name_split(member, len, &key_len) ? key_len : len);
     }

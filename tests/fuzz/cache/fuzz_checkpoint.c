@@ -77,6 +77,7 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
     index_free(&index);
     chunking_free(&chunking);
     CHECK(checkpoint_parse(bytes, len, &index, &chunking, NULL) == 0); /* a seed must be valid */
+    chunking_free(&chunking);
     index_free(&index);
     return len;
 }
@@ -93,6 +94,7 @@ static void check_index(const struct index *index)
         const char *key = index_key(index, i);
         CHECK(key >= index->strings && key + strlen(key) < index->strings + index->strings_len_bytes);
         CHECK((size_t)sample.label < index->class_count && sample.size == index_size(index, i));
+        CHECK(sample.size <= INT64_MAX && !(sample.flags & ~INDEX_UNREACHABLE));
         if (index->blob_count) {
             uint32_t blob = index_blob_of(index, i);
             const char *path = index->strings + index->blobs[blob].path;
@@ -107,7 +109,7 @@ static void check_chunks(const struct index *index, const struct chunking *chunk
 {
     CHECK(!chunking->members || (chunking->chunk_size && chunking->chunk_size <= CHUNK_SAMPLES_MAX));
     for (size_t i = 0; chunking->members && i < index->sample_count; i++)
-        CHECK(chunking->members[i] < index->sample_count && chunking->positions[i] < index->sample_count);
+        CHECK(chunking->members[i] < index->sample_count && chunking->positions[chunking->members[i]] == i);
 }
 
 static void parse(const uint8_t *data, size_t size)
@@ -134,6 +136,8 @@ static void parse(const uint8_t *data, size_t size)
         CHECK(strcmp(index_key(&index, i), index_key(&again, i)) == 0);
     size_t members_bytes = index.sample_count * sizeof *chunks.members;
     CHECK(!chunking.members || memcmp(chunking.members, chunks.members, members_bytes) == 0);
+    chunking_free(&chunking);
+    chunking_free(&chunks);
     index_free(&index);
     index_free(&again);
 }
