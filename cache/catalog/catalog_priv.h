@@ -36,6 +36,14 @@ int checkpoint_save(const char *path, const struct index *index, const struct ch
 /* checkpoint_prepare makes dir and its parents, and removes what an interrupted save left behind. */
 int checkpoint_prepare(const char *dir, struct error *err);
 
+/* What the catalogs of datasets take of memory. */
+struct dataset_bytes {
+    uint64_t samples, paths; /* beside the paths, and the paths */
+};
+/* dataset_bytes_all adds up what all datasets of this process take, those that are only held by jobs among them. Any
+ * thread. */
+struct dataset_bytes dataset_bytes_all(void);
+
 /* ids.c: the ids of the datasets' samples. An identity keeps its id as long as some dataset has it. After the last
  * of them the id is retired, and is given to another identity only after id_table_settle. Any thread may call these
  * functions. The catalog and each dataset have a reference. */
@@ -61,6 +69,7 @@ void id_table_drop(struct id_table *table, const sample_id *ids, size_t count);
 uint32_t id_table_take_retired(struct id_table *table, sample_id *ids, uint32_t most);
 void id_table_settle(struct id_table *table, const sample_id *ids, uint32_t count, bool forgotten);
 uint64_t id_table_used(struct id_table *table);
+uint64_t id_table_bytes(struct id_table *table); /* memory that it takes */
 
 /* columns.c */
 
@@ -91,6 +100,7 @@ struct dataset {
     uint64_t fingerprint[2];
     uint64_t times[2], content[2]; /* its version; a thread of contents.c may write content, once */
     atomic_bool has_content;       /* content is there: set with release after that */
+    struct dataset_bytes bytes;    /* as they are counted for all datasets */
     char *checkpoint; /* the checkpoint's name; NULL: none. The file is removed when a read meets a changed file */
     struct columns columns;
 };

@@ -10,6 +10,23 @@
 
 _Static_assert(DATASET_SAMPLES_MAX < SAMPLE_NONE, "no sample's index is SAMPLE_NONE");
 
+static atomic_ullong samples_bytes, paths_bytes; /* of all datasets; relaxed: each is a sum, and nothing hangs on it */
+
+struct dataset_bytes dataset_bytes_all(void)
+{
+    return (struct dataset_bytes){atomic_load_explicit(&samples_bytes, memory_order_relaxed),
+                                  atomic_load_explicit(&paths_bytes, memory_order_relaxed)};
+}
+
+static void count_bytes(struct dataset *dataset)
+{
+    struct dataset_bytes *bytes = &dataset->bytes;
+    bytes->samples = source_bytes(dataset->source, &bytes->paths) + dataset->count * sizeof *dataset->ids +
+                     (dataset->by_id ? dataset->count * sizeof *dataset->by_id : 0);
+    atomic_fetch_add_explicit(&samples_bytes, bytes->samples, memory_order_relaxed);
+    atomic_fetch_add_explicit(&paths_bytes, bytes->paths, memory_order_relaxed);
+}
+
 static int compare_ids(const void *a, const void *b, void *context)
 {
     const sample_id *ids = context;
@@ -48,6 +65,8 @@ static void dataset_free(struct dataset *dataset)
     if (dataset->id_table)
         id_table_drop(dataset->id_table, dataset->ids, dataset->count);
     id_table_unref(&dataset->id_table);
+    atomic_fetch_sub_explicit(&samples_bytes, dataset->bytes.samples, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&paths_bytes, dataset->bytes.paths, memory_order_relaxed);
     source_free(&dataset->source);
     free(dataset->ids);
     free(dataset->by_id);
@@ -102,6 +121,7 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     memcpy(dataset->content, index->content, sizeof dataset->content);
     if (source->hashes)
         version_of_hashes(dataset, dataset->content);
+    count_bytes(dataset);
     atomic_init(&dataset->has_content, dataset->content[0] || dataset->content[1]);
     *out = dataset;
     return 0;

@@ -269,6 +269,18 @@ void id_table_settle(struct id_table *table, const sample_id *ids, uint32_t coun
     pthread_mutex_unlock(&table->lock);
 }
 
+uint64_t id_table_bytes(struct id_table *table)
+{
+    CHECK_MAGIC(table, ID_TABLE_MAGIC);
+    pthread_mutex_lock(&table->lock);
+    const struct identity_table *identities = &table->identities;
+    uint64_t bytes = identities->cap * sizeof *identities->identities +
+                     identities->place_count * sizeof *identities->places + identities->spare_cap / 8 +
+                     table->users_cap * sizeof *table->users + table->cap / 8;
+    pthread_mutex_unlock(&table->lock);
+    return bytes;
+}
+
 uint64_t id_table_used(struct id_table *table)
 {
     CHECK_MAGIC(table, ID_TABLE_MAGIC);

@@ -255,8 +255,11 @@ static int index_part(const struct source_wish *wish, const char *text, const st
     else
         code = rows_index(gathered->parts[0], column, wish->interrupt, &gathered->parts[number], err);
     free(column);
-    if (!code)
+    if (!code) {
+        uint64_t paths, bytes = source_bytes(gathered->parts[number], &paths);
+        gathered->source.own_bytes += bytes + paths;
         gathered->n++;
+    }
     gathered->head.n = gathered->n;
     if (!code && number)
         code = check_together(gathered, number, err);

@@ -199,6 +199,9 @@ int rows_index(const struct source *container, const char *column, const struct 
     cells_free(&cells);
     if (!code && index_pack(&source->index))
         code = out_of_memory(err);
+    if (!code)
+        source->own_bytes = ((struct numbered *)source)->cap_bytes +
+                            (source->index.sample_count + 1) * sizeof(uint64_t);
     if (code)
         source_free(&source);
     else

@@ -48,6 +48,16 @@ uint64_t source_device(const struct source *source)
     return medium_device(source->medium.root);
 }
 
+uint64_t source_bytes(const struct source *source, uint64_t *paths)
+{
+    const struct index *index = &source->index;
+    *paths = index->strings_len_bytes;
+    return source->own_bytes + index->rows.len_bytes + packed_rows_blocks(index->rows.count) * PACKED_HEAD_BYTES +
+           index->class_count * sizeof *index->classes + index->folder_count * sizeof *index->folders +
+           index->blob_count * sizeof *index->blobs +
+           (source->chunking.members ? index->sample_count * 2 * sizeof *source->chunking.members : 0);
+}
+
 struct index_sample source_sample(const struct source *source, uint32_t index)
 {
     struct index_sample sample = index_sample(&source->index, index);

@@ -31,6 +31,7 @@ struct source {
     const struct identity *hashes; /* XXH3-128 of each sample as it was packed; NULL: only reading it tells */
     const struct identity *stored; /* what stands for a sample's device and inode, if it can be reached; or NULL */
     const uint64_t *packed_bytes;  /* length of each sample as it was packed; NULL: its own */
+    uint64_t own_bytes;            /* memory that grows with the samples and that only the kind has */
     atomic_bool changed;           /* a read met a sample that is not the one that was indexed */
 };
 
@@ -114,6 +115,10 @@ void source_free(struct source **source); /* accepts a pointer to NULL; sets it 
 
 /* source_device returns the number of the device that the source lies on now; 0: it cannot be found out. It blocks. */
 uint64_t source_device(const struct source *source);
+
+/* source_bytes returns the memory that grows with the samples of a packed source, and in *paths that of their paths,
+ * which is not in it. Pure. */
+uint64_t source_bytes(const struct source *source, uint64_t *paths);
 
 /* source_sample returns what identifies a sample. Pure. */
 struct index_sample source_sample(const struct source *source, uint32_t index);
