@@ -305,8 +305,10 @@ int daemon_start(const struct config *config, int listen_fd, const struct daemon
         code = arena_create(config->arena_bytes, config->memory_root, &daemon->arena, err);
     if (!code)
         code = catalog_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, &daemon->catalog, err);
-    if (!code)
+    if (!code) {
+        catalog_set_limit(daemon->catalog, config->catalogs_bytes);
         code = open_storage(daemon, err);
+    }
     if (!code && mailbox_create(INBOX_MESSAGES, sizeof(struct inbox_message), &daemon->inbox))
         code = error_set(err, LARDER_ENOMEM, "no memory for the engine's inbox");
     daemon->arrivals.inbox = daemon->inbox;

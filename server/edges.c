@@ -119,6 +119,10 @@ void edges_snapshot(void *ctx, struct daemon_status *status)
     status->arena_budget_bytes = edges->of.arena_bytes;
     status->encoded_budget_bytes = edges->of.config->encoded_bytes;
     status->columns_bytes = dataset_columns_bytes();
+    status->catalogs.budget_bytes = edges->of.config->catalogs_bytes;
+    status->catalogs.samples_bytes = catalog.samples_bytes;
+    status->catalogs.paths_bytes = catalog.paths_bytes;
+    status->catalogs.identities_bytes = catalog.identities_bytes;
     status->history_bytes += recorder_bytes(edges->of.recorder);
     snapshot_storage(edges, status);
     scratch_budget_stats(edges->of.scratch, &status->scratch);

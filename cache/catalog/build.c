@@ -95,27 +95,22 @@ struct builder_counts builder_counts(struct builder *builder)
     return counts;
 }
 
-static struct identity sample_identity(const struct builder *builder, const struct source *source, size_t number,
-                                       uint64_t occurrence)
-{
-    return source->kind->identity(source, (uint32_t)number, occurrence, builder->identity_seed);
-}
-
 /* Turns every sample into its identity, counting how often the same file came before in this dataset. */
-static int make_identities(const struct builder *builder, const struct source *source, struct identity *identities)
+static int make_identities(const struct id_maker *maker, struct identity *identities)
 {
-    size_t count = source->index.sample_count;
+    const struct source *source = maker->context;
+    size_t count = maker->count;
     struct identity_table firsts = {0};
     uint32_t *seen = calloc(count, sizeof *seen); /* indexed by the number in firsts */
     int code = seen ? identity_table_reserve(&firsts, count) : LARDER_ENOMEM;
     for (size_t i = 0, made = 0; !code && i < count; i++) {
         for (; made < count && made <= i + IDENTITY_AHEAD; made++) {
-            identities[made] = sample_identity(builder, source, made, 0);
+            identities[made] = source->kind->identity(source, (uint32_t)made, 0, maker->seed);
             identity_expect(&firsts, identities[made]);
         }
         uint32_t earlier = seen[identity_number(&firsts, identities[i])]++;
         if (earlier)
-            identities[i] = sample_identity(builder, source, i, earlier);
+            identities[i] = source->kind->identity(source, (uint32_t)i, earlier, maker->seed);
     }
     identity_table_free(&firsts);
     free(seen);
@@ -124,13 +119,12 @@ static int make_identities(const struct builder *builder, const struct source *s
 
 static int give_ids(struct builder *builder, struct dataset_parts *parts)
 {
-    size_t count = parts->source->index.sample_count;
-    struct identity *identities = malloc(count * sizeof *identities);
-    sample_id *ids = malloc(count * sizeof *ids);
-    int code = identities && ids ? make_identities(builder, parts->source, identities) : LARDER_ENOMEM;
-    if (!code)
-        code = id_table_give(builder->ids, identities, count, ids);
-    free(identities);
+    const struct id_maker maker = {.make = make_identities,
+                                   .context = parts->source,
+                                   .seed = builder->identity_seed,
+                                   .count = parts->source->index.sample_count};
+    sample_id *ids = malloc(maker.count * sizeof *ids);
+    int code = ids ? id_table_give(builder->ids, &maker, ids) : LARDER_ENOMEM;
     if (code) {
         free(ids);
         return code;
@@ -156,7 +150,7 @@ static bool load_checkpoint(struct builder *builder, const struct source_kind *k
     struct error problem;
     int code = parts->checkpoint ? source_create(kind, &source, &problem) : LARDER_ENOENT;
     if (!code)
-        code = checkpoint_load(parts->checkpoint, text, wish->interrupt, &source->index, &problem);
+        code = checkpoint_load(parts->checkpoint, text, wish->interrupt, &source->index, &source->chunking, &problem);
     if (code) {
         if (code != LARDER_ENOENT && code != LARDER_EGONE)
             log_warn_limited("msg=\"catalog checkpoint is rebuilt\" source=\"%s\" err=\"%s\"", text, problem.text);
@@ -188,15 +182,19 @@ static bool suits_runs(const struct source *source, uint32_t size)
     return suits;
 }
 
-/* Gives a source whose container has no chunks some. */
-static int draw_chunks(struct builder *builder, struct source *source)
+/* Gives a source whose container has no chunks some, unless its checkpoint had those that would be drawn. */
+static int draw_chunks(struct builder *builder, struct dataset_parts *parts)
 {
-    if (source->chunking.members)
-        return 0;
+    struct source *source = parts->source;
+    const struct chunking *had = &source->chunking;
     pthread_mutex_lock(&builder->lock);
     uint32_t size = builder->chunk_size;
     uint64_t seed = builder->chunk_seed;
     pthread_mutex_unlock(&builder->lock);
+    if (had->members && (!had->drawn || (had->chunk_size == size && had->seed == seed)))
+        return 0;
+    chunking_free(&source->chunking);
+    parts->unsaved |= parts->checkpoint != NULL;
     if (suits_runs(source, size))
         return runs_shuffle(&source->index, size, seed, &source->chunking);
     return chunking_shuffle((uint32_t)source->index.sample_count, size, seed, &source->chunking);
@@ -247,7 +245,7 @@ static int build(struct builder *builder, const struct source_wish *wish, bool t
     if (!code) {
         code = give_ids(builder, &parts);
         if (!code)
-            code = draw_chunks(builder, parts.source);
+            code = draw_chunks(builder, &parts);
         bool unsaved = parts.unsaved;
         if (!code)
             code = dataset_from_parts(&parts, out);

@@ -6,7 +6,8 @@
  *
  * `lock` guards the list of sources and their fields. Indexing (build.c) happens outside it, and nothing is read or
  * written under it. The ids have a lock of their own, held while one dataset's ids are given. The catalog keeps a
- * reference to each source's newest dataset, but only to a few datasets that nobody else uses. */
+ * reference to each source's newest dataset, but only to a few datasets that nobody else uses, and to none of these
+ * where all datasets take more memory than they may. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -51,6 +52,7 @@ struct catalog {
     pthread_cond_t built; /* some source's build finished, or a caller's interrupt was set */
     struct opened *opened;
     uint64_t uses;
+    uint64_t limit_bytes; /* that all datasets may take */
 };
 
 int catalog_create(const char *checkpoint_dir, struct catalog **out, struct error *err)
@@ -63,6 +65,7 @@ int catalog_create(const char *checkpoint_dir, struct catalog **out, struct erro
         return error_set(err, LARDER_ENOMEM, "out of memory for the catalog");
     }
     catalog->magic = CATALOG_MAGIC;
+    catalog->limit_bytes = UINT64_MAX;
     CHECK(pthread_mutex_init(&catalog->lock, NULL) == 0);
     CHECK(pthread_cond_init(&catalog->built, NULL) == 0);
     *out = catalog;
@@ -135,6 +138,14 @@ void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t se
     builder_set_chunking(catalog->builder, samples, seed);
 }
 
+void catalog_set_limit(struct catalog *catalog, uint64_t bytes)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    pthread_mutex_lock(&catalog->lock);
+    catalog->limit_bytes = bytes;
+    pthread_mutex_unlock(&catalog->lock);
+}
+
 void catalog_wait_saved(struct catalog *catalog)
 {
     CHECK_MAGIC(catalog, CATALOG_MAGIC);
@@ -145,9 +156,13 @@ void catalog_stats(struct catalog *catalog, struct catalog_stats *out)
 {
     CHECK_MAGIC(catalog, CATALOG_MAGIC);
     struct builder_counts counts = builder_counts(catalog->builder);
+    struct dataset_bytes all = dataset_bytes_all();
     *out = (struct catalog_stats){.samples = id_table_used(catalog->ids),
                                   .checkpoints_loaded = counts.checkpoints_loaded,
-                                  .trees_walked = counts.trees_walked};
+                                  .trees_walked = counts.trees_walked,
+                                  .samples_bytes = all.samples,
+                                  .paths_bytes = all.paths,
+                                  .identities_bytes = id_table_bytes(catalog->ids)};
     pthread_mutex_lock(&catalog->lock);
     for (const struct opened *opened = catalog->opened; opened; opened = opened->next)
         out->datasets += opened->dataset != NULL;
@@ -189,28 +204,14 @@ static struct opened *find_opened_locked(struct catalog *catalog, const char *pa
     return opened;
 }
 
-/* Builds, outside the lock, and publishes the outcome. An interrupted build changes nothing. */
-static void build_source_locked(struct catalog *catalog, struct opened *opened)
+static bool is_beyond_limit_locked(const struct catalog *catalog)
 {
-    struct dataset *old = opened->dataset, *fresh = NULL;
-    struct error outcome = {0};
-    opened->building = true;
-    atomic_store_explicit(&opened->unwanted.set, false, memory_order_relaxed);
-    pthread_mutex_unlock(&catalog->lock);
-    const struct source_wish wish = {.text = opened->path, .files = opened->files, .interrupt = &opened->unwanted};
-    int code = builder_refresh(catalog->builder, &wish, old, &fresh, &outcome);
-    pthread_mutex_lock(&catalog->lock);
-    opened->outcome = outcome;
-    opened->outcome.code = code;
-    opened->building = false;
-    opened->builds++;
-    pthread_cond_broadcast(&catalog->built);
-    if (code == LARDER_EGONE)
-        return;
-    opened->dataset = fresh; /* NULL when the source is no dataset any more */
-    dataset_unref(&old);
+    struct dataset_bytes all = dataset_bytes_all();
+    return all.samples + all.paths > catalog->limit_bytes;
 }
 
+/* Takes a source whose dataset nobody uses out of the list, that of the longest ago, if there are too many such or too
+ * little memory. */
 static struct opened *unlink_idle_locked(struct catalog *catalog)
 {
     unsigned idle = 0;
@@ -231,11 +232,64 @@ static struct opened *unlink_idle_locked(struct catalog *catalog)
                 oldest = at;
         }
     }
-    if (idle <= IDLE_DATASETS_MAX)
+    if (idle == 0 || (idle <= IDLE_DATASETS_MAX && !is_beyond_limit_locked(catalog)))
         return NULL;
     struct opened *opened = *oldest;
     *oldest = opened->next;
     return opened;
+}
+
+static void free_idle_locked(struct catalog *catalog)
+{
+    struct opened *gone;
+    while ((gone = unlink_idle_locked(catalog))) {
+        pthread_mutex_unlock(&catalog->lock);
+        opened_free(gone);
+        pthread_mutex_lock(&catalog->lock);
+    }
+}
+
+/* Refuses a dataset for which there is no memory beside those in use. */
+static int check_limit_locked(struct catalog *catalog, const struct dataset *dataset, struct error *err)
+{
+    struct shown shown;
+    free_idle_locked(catalog);
+    if (!is_beyond_limit_locked(catalog))
+        return 0;
+    return error_set(err, LARDER_ELIMIT,
+                     "%s: what larderd knows of its %u samples takes %llu bytes of memory, and that of all datasets "
+                     "more than the %llu bytes of limits.catalogs: set that higher, or try again when jobs with other "
+                     "datasets have ended",
+                     path_shown(dataset_text(dataset), &shown), dataset->count,
+                     (unsigned long long)(dataset->bytes.samples + dataset->bytes.paths),
+                     (unsigned long long)catalog->limit_bytes);
+}
+
+/* Builds, outside the lock, and publishes the outcome. An interrupted build changes nothing. */
+static void build_source_locked(struct catalog *catalog, struct opened *opened)
+{
+    struct dataset *old = opened->dataset, *fresh = NULL;
+    struct error outcome = {0};
+    opened->building = true;
+    atomic_store_explicit(&opened->unwanted.set, false, memory_order_relaxed);
+    pthread_mutex_unlock(&catalog->lock);
+    const struct source_wish wish = {.text = opened->path, .files = opened->files, .interrupt = &opened->unwanted};
+    int code = builder_refresh(catalog->builder, &wish, old, &fresh, &outcome);
+    pthread_mutex_lock(&catalog->lock);
+    bool same = fresh == old; /* it takes no more than before */
+    if (code != LARDER_EGONE) {
+        opened->dataset = NULL;
+        dataset_unref(&old);
+    }
+    if (!code && !same && (code = check_limit_locked(catalog, fresh, &outcome)))
+        dataset_unref(&fresh);
+    opened->outcome = outcome;
+    opened->outcome.code = code;
+    opened->building = false;
+    opened->builds++;
+    pthread_cond_broadcast(&catalog->built);
+    if (code != LARDER_EGONE)
+        opened->dataset = fresh; /* NULL when the source is no dataset any more */
 }
 
 /* Builds the source, or waits for whoever does. A build that was interrupted is nobody's outcome: who came while it
@@ -276,12 +330,7 @@ static int open_resolved(struct catalog *catalog, const char *path, const struct
         at = &(*at)->next;
     *at = caller.next;
     opened->users--;
-    struct opened *gone;
-    while ((gone = unlink_idle_locked(catalog))) {
-        pthread_mutex_unlock(&catalog->lock);
-        opened_free(gone);
-        pthread_mutex_lock(&catalog->lock);
-    }
+    free_idle_locked(catalog);
     pthread_mutex_unlock(&catalog->lock);
     return code;
 }

@@ -47,6 +47,12 @@ void catalog_wait_saved(struct catalog *catalog);
 #define CHUNK_SEED_DEFAULT 1
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed);
 
+/* catalog_set_limit says how much memory catalogs may take: samples_bytes and paths_bytes of catalog_stats. Beyond it
+ * datasets that nobody uses are given up, and what is opened first then fails with LARDER_ELIMIT; a dataset that
+ * somebody uses is given to others nevertheless. A dataset is looked at when it has been indexed. Without a call there
+ * is no limit. */
+void catalog_set_limit(struct catalog *catalog, uint64_t bytes);
+
 /* catalog_folder gives the absolute path, links resolved, of the folder below which a source lies that a path or text
  * names: what is there is not looked at. The caller frees it. It fails as catalog_open does. It blocks. Any thread. */
 int catalog_folder(const char *path, char **out, struct error *err);
@@ -91,6 +97,9 @@ struct catalog_stats {
     uint64_t samples;  /* ids that datasets have */
     uint64_t checkpoints_loaded;
     uint64_t trees_walked;
+    uint64_t samples_bytes;    /* memory that the datasets of this process take beside their samples' paths */
+    uint64_t paths_bytes;      /* that the paths take */
+    uint64_t identities_bytes; /* that takes by which datasets share ids: little while there is one dataset */
 };
 void catalog_stats(struct catalog *catalog, struct catalog_stats *out);
 

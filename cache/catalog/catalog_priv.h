@@ -16,11 +16,13 @@
 
 /* checkpoint.c */
 
-/* checkpoint_parse reads a checkpoint's bytes into an empty index. It checks every offset and count against its bounds.
- * LARDER_EVERSION, LARDER_EFORMAT, LARDER_ENOMEM. Pure. */
-int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, struct error *err);
-/* checkpoint_encode returns a checkpoint in memory that the caller frees. LARDER_ENOMEM. */
-int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_bytes);
+/* checkpoint_parse makes an index of a checkpoint's bytes, which malloc gave and which it takes over, and the chunks
+ * that were drawn for it; of another size or seed than is wanted they are drawn anew. Whatever the bytes are, nothing
+ * that is read of the index lies outside them. LARDER_EVERSION, LARDER_EFORMAT, LARDER_ENOMEM: the bytes are the
+ * caller's still. Pure. */
+int checkpoint_parse(uint8_t *bytes, size_t len_bytes, struct index *out, struct chunking *chunks, struct error *err);
+/* checkpoint_encode returns a checkpoint of a packed index in memory that the caller frees. LARDER_ENOMEM. */
+int checkpoint_encode(const struct index *index, const struct chunking *chunking, uint8_t **bytes, size_t *len_bytes);
 /* checkpoint_path returns the name of the checkpoint of a source's text in dir, which the caller frees; NULL: no
  * memory. */
 char *checkpoint_path(const char *dir, const char *text, enum sample_files files);
@@ -28,11 +30,19 @@ char *checkpoint_path(const char *dir, const char *text, enum sample_files files
  * LARDER_EFORMAT when it is another source's, LARDER_EGONE soon after the interrupt (may be NULL) was set; else it
  * fails as checkpoint_parse does. */
 int checkpoint_load(const char *path, const char *text, const struct interrupt *interrupt, struct index *out,
-                    struct error *err);
+                    struct chunking *chunks, struct error *err);
 /* checkpoint_save writes the checkpoint as file_replace does: it is there whole, or as it was before. */
-int checkpoint_save(const char *path, const struct index *index, struct error *err);
+int checkpoint_save(const char *path, const struct index *index, const struct chunking *chunking, struct error *err);
 /* checkpoint_prepare makes dir and its parents, and removes what an interrupted save left behind. */
 int checkpoint_prepare(const char *dir, struct error *err);
+
+/* What the catalogs of datasets take of memory. */
+struct dataset_bytes {
+    uint64_t samples, paths; /* beside the paths, and the paths */
+};
+/* dataset_bytes_all adds up what all datasets of this process take, those that are only held by jobs among them. Any
+ * thread. */
+struct dataset_bytes dataset_bytes_all(void);
 
 /* ids.c: the ids of the datasets' samples. An identity keeps its id as long as some dataset has it. After the last
  * of them the id is retired, and is given to another identity only after id_table_settle. Any thread may call these
@@ -41,14 +51,25 @@ struct id_table;
 int id_table_create(struct id_table **out);
 struct id_table *id_table_ref(struct id_table *table);
 void id_table_unref(struct id_table **table); /* accepts a pointer to NULL; sets it to NULL */
-/* id_table_give writes a dataset's ids, one for each identity. LARDER_ELIMIT and LARDER_ENOMEM: it gave none. */
-int id_table_give(struct id_table *table, const struct identity *identities, size_t count, sample_id *ids);
-/* id_table_drop takes back the ids of a dataset that goes. */
+/* Makes the identities of a dataset's samples, the same each time: all of them differ. LARDER_ENOMEM. Any thread may
+ * call it, until id_table_drop. */
+struct id_maker {
+    int (*make)(const struct id_maker *maker, struct identity *identities);
+    const void *context;
+    uint64_t seed;
+    size_t count;
+};
+/* id_table_give writes a dataset's ids, one for each identity. The ids, and what the maker needs, stay where they are
+ * until id_table_drop. LARDER_ELIMIT and LARDER_ENOMEM: it gave none. */
+int id_table_give(struct id_table *table, const struct id_maker *maker, sample_id *ids);
+/* id_table_drop takes back the ids of a dataset that goes: the very array that they were written to. It may wait while
+ * the dataset's identities are made. */
 void id_table_drop(struct id_table *table, const sample_id *ids, size_t count);
 /* id_table_take_retired and id_table_settle do what catalog_take_retired describes. */
 uint32_t id_table_take_retired(struct id_table *table, sample_id *ids, uint32_t most);
 void id_table_settle(struct id_table *table, const sample_id *ids, uint32_t count, bool forgotten);
 uint64_t id_table_used(struct id_table *table);
+uint64_t id_table_bytes(struct id_table *table); /* memory that it takes */
 
 /* columns.c */
 
@@ -72,14 +93,14 @@ struct dataset {
     atomic_uint refs;  /* changed by dataset_ref and dataset_unref in any thread */
     atomic_bool stale; /* a read met a changed file, or there is a newer dataset: catalog_open returns it no more */
     uint32_t count;
-    struct source *source;              /* owned; only the one builder has it compared with what is there */
-    const struct index_sample *samples; /* the source's */
+    struct source *source; /* owned; only the one builder has it compared with what is there */
     sample_id *ids;
     struct id_table *id_table; /* the ids come from it and go back to it; a reference */
     uint32_t *by_id;           /* indices in ascending order of their ids; NULL when the ids ascend by themselves */
     uint64_t fingerprint[2];
     uint64_t times[2], content[2]; /* its version; a thread of contents.c may write content, once */
     atomic_bool has_content;       /* content is there: set with release after that */
+    struct dataset_bytes bytes;    /* as they are counted for all datasets */
     char *checkpoint; /* the checkpoint's name; NULL: none. The file is removed when a read meets a changed file */
     struct columns columns;
 };

@@ -10,6 +10,23 @@
 
 _Static_assert(DATASET_SAMPLES_MAX < SAMPLE_NONE, "no sample's index is SAMPLE_NONE");
 
+static atomic_ullong samples_bytes, paths_bytes; /* of all datasets; relaxed: each is a sum, and nothing hangs on it */
+
+struct dataset_bytes dataset_bytes_all(void)
+{
+    return (struct dataset_bytes){atomic_load_explicit(&samples_bytes, memory_order_relaxed),
+                                  atomic_load_explicit(&paths_bytes, memory_order_relaxed)};
+}
+
+static void count_bytes(struct dataset *dataset)
+{
+    struct dataset_bytes *bytes = &dataset->bytes;
+    bytes->samples = source_bytes(dataset->source, &bytes->paths) + dataset->count * sizeof *dataset->ids +
+                     (dataset->by_id ? dataset->count * sizeof *dataset->by_id : 0);
+    atomic_fetch_add_explicit(&samples_bytes, bytes->samples, memory_order_relaxed);
+    atomic_fetch_add_explicit(&paths_bytes, bytes->paths, memory_order_relaxed);
+}
+
 static int compare_ids(const void *a, const void *b, void *context)
 {
     const sample_id *ids = context;
@@ -48,6 +65,8 @@ static void dataset_free(struct dataset *dataset)
     if (dataset->id_table)
         id_table_drop(dataset->id_table, dataset->ids, dataset->count);
     id_table_unref(&dataset->id_table);
+    atomic_fetch_sub_explicit(&samples_bytes, dataset->bytes.samples, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&paths_bytes, dataset->bytes.paths, memory_order_relaxed);
     source_free(&dataset->source);
     free(dataset->ids);
     free(dataset->by_id);
@@ -55,21 +74,6 @@ static void dataset_free(struct dataset *dataset)
     columns_destroy(&dataset->columns);
     dataset->magic = 0;
     free(dataset);
-}
-
-/* Gives back what the arrays have grown beyond their contents. */
-static void shrink(struct index *index)
-{
-    char *strings = realloc(index->strings, index->strings_len_bytes);
-    if (strings) {
-        index->strings = strings;
-        index->strings_cap_bytes = index->strings_len_bytes;
-    }
-    struct index_sample *samples = realloc(index->samples, index->sample_count * sizeof *samples);
-    if (samples) {
-        index->samples = samples;
-        index->sample_cap = index->sample_count;
-    }
 }
 
 /* Images that were shrunk are others than those of the source. */
@@ -98,16 +102,18 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     atomic_init(&dataset->refs, 1);
     atomic_init(&dataset->stale, false);
     dataset->count = (uint32_t)index->sample_count;
-    if (order_by_id(dataset, parts->ids) || index_fingerprint(index, source->packed_bytes, dataset->fingerprint) ||
-        version_times(source, dataset->times)) {
+    memcpy(dataset->fingerprint, index->fingerprint, sizeof dataset->fingerprint);
+    memcpy(dataset->times, index->times, sizeof dataset->times);
+    bool known = index->fingerprint[0] || index->fingerprint[1];
+    if (order_by_id(dataset, parts->ids) ||
+        (!known && (index_fingerprint(index, source->packed_bytes, dataset->fingerprint) ||
+                    version_times(source, dataset->times)))) {
         dataset_free(dataset);
         return LARDER_ENOMEM;
     }
     if (source->packing.max_side)
         add_shrinking(&source->packing, dataset->fingerprint);
-    shrink(index);
     dataset->source = source;
-    dataset->samples = index->samples;
     dataset->ids = parts->ids;
     dataset->id_table = parts->id_table;
     dataset->checkpoint = parts->checkpoint;
@@ -115,6 +121,7 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     memcpy(dataset->content, index->content, sizeof dataset->content);
     if (source->hashes)
         version_of_hashes(dataset, dataset->content);
+    count_bytes(dataset);
     atomic_init(&dataset->has_content, dataset->content[0] || dataset->content[1]);
     *out = dataset;
     return 0;
@@ -142,11 +149,11 @@ void dataset_unref(struct dataset **pointer)
         dataset_free(dataset);
 }
 
-static const struct index_sample *sample_at(const struct dataset *dataset, uint32_t index)
+static const struct index *index_at(const struct dataset *dataset, uint32_t index)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
     CHECK(index < dataset->count);
-    return &dataset->samples[index];
+    return &dataset->source->index;
 }
 
 const char *dataset_path(const struct dataset *dataset)
@@ -237,8 +244,7 @@ void dataset_look(const struct dataset *dataset, struct dataset_look *out)
     const struct source *source = dataset->source;
     const struct index *index = &source->index;
     *out = (struct dataset_look){.kind = source->kind->name, .shards = (uint32_t)index->blob_count};
-    for (uint32_t i = 0; i < dataset->count; i++)
-        out->unreachable += (dataset->samples[i].flags & INDEX_UNREACHABLE) != 0;
+    out->unreachable = (uint32_t)index->unreachable;
     for (size_t i = 0; i < index->blob_count; i++)
         out->shard_bytes += index->blobs[i].size;
     out->shard = source->kind->blob;
@@ -248,37 +254,35 @@ void dataset_look(const struct dataset *dataset, struct dataset_look *out)
 
 sample_id dataset_id(const struct dataset *dataset, uint32_t index)
 {
-    sample_at(dataset, index);
+    index_at(dataset, index);
     return dataset->ids[index];
 }
 
 int32_t dataset_label(const struct dataset *dataset, uint32_t index)
 {
-    return sample_at(dataset, index)->label;
+    return index_label(index_at(dataset, index), index);
 }
 
 uint64_t dataset_size(const struct dataset *dataset, uint32_t index)
 {
-    return sample_at(dataset, index)->size;
+    return index_size(index_at(dataset, index), index);
 }
 
 const char *dataset_key(const struct dataset *dataset, uint32_t index)
 {
-    return dataset->source->index.strings + sample_at(dataset, index)->key;
+    return index_key(index_at(dataset, index), index);
 }
 
-/* Where a source knows the contents' hashes, device and inode of a sample hold its one. */
 void dataset_lasting_id(const struct dataset *dataset, uint32_t index, uint64_t out[2])
 {
-    const struct index_sample *sample = sample_at(dataset, index);
-    bool hashed = dataset->source->hashes;
+    bool hashed = dataset->source->hashes, places = index_at(dataset, index)->blob_count;
+    const struct index_sample sample = source_sample(dataset->source, index);
     const char *root = dataset_path(dataset), *key = hashed ? "" : dataset_key(dataset, index);
-    const struct index_place *places = dataset->source->index.places;
-    uint64_t words[] = {XXH3_64bits(root, strlen(root)), sample->size, (uint64_t)sample->mtime_ns,
-                        hashed   ? sample->device
-                        : places ? places[index].offset
+    uint64_t words[] = {XXH3_64bits(root, strlen(root)), sample.size, (uint64_t)sample.mtime_ns,
+                        hashed   ? sample.device
+                        : places ? index_place(&dataset->source->index, index).offset
                                  : 0,
-                        hashed ? sample->inode : 0};
+                        hashed ? sample.inode : 0};
     XXH128_hash_t hash = XXH3_128bits_withSeed(key, strlen(key), XXH3_64bits(words, sizeof words));
     out[0] = hash.low64;
     out[1] = hash.high64;
@@ -286,11 +290,11 @@ void dataset_lasting_id(const struct dataset *dataset, uint32_t index, uint64_t 
 
 bool dataset_content_id(const struct dataset *dataset, uint32_t index, uint64_t seed, uint64_t out[2])
 {
-    const struct index_sample *sample = sample_at(dataset, index);
+    const struct index_sample sample = index_sample(index_at(dataset, index), index);
     const struct source *source = dataset->source;
-    if (sample->flags & INDEX_UNREACHABLE)
+    if (sample.flags & INDEX_UNREACHABLE)
         return false;
-    struct identity identity = source->kind->identity(source, index, (uint64_t)sample->ctime_ns, seed);
+    struct identity identity = source->kind->identity(source, index, (uint64_t)sample.ctime_ns, seed);
     out[0] = identity.low;
     out[1] = identity.high;
     return true;
@@ -336,7 +340,7 @@ uint32_t dataset_chunk_count(const struct dataset *dataset)
 
 uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_t *slot)
 {
-    sample_at(dataset, index);
+    index_at(dataset, index);
     uint32_t position = dataset->source->chunking.positions[index], size = dataset->source->chunking.chunk_size;
     if (slot)
         *slot = position % size;

@@ -66,7 +66,9 @@ static void write_checkpoint(const struct save *save)
     dataset_version(dataset, &version);
     index.folders = save->folders;
     memcpy(index.content, version.content, sizeof index.content);
-    if (checkpoint_save(dataset->checkpoint, &index, &problem))
+    memcpy(index.fingerprint, dataset->fingerprint, sizeof index.fingerprint);
+    memcpy(index.times, version.times, sizeof index.times);
+    if (checkpoint_save(dataset->checkpoint, &index, &dataset->source->chunking, &problem))
         not_kept(dataset, problem.text);
     else if (atomic_load(&dataset->stale))
         unlink(dataset->checkpoint);

@@ -15,7 +15,7 @@
  * covers. A sample that could not be read when it was packed has none. */
 static struct identity packed_content(const struct source *source, size_t i)
 {
-    return source->index.samples[i].flags & INDEX_UNREACHABLE ? (struct identity){0} : source->hashes[i];
+    return index_flags(&source->index, i) & INDEX_UNREACHABLE ? (struct identity){0} : source->hashes[i];
 }
 
 int version_times(const struct source *source, uint64_t out[2])
@@ -32,7 +32,7 @@ int version_times(const struct source *source, uint64_t out[2])
             words[n++] = htole64(content.low);
             words[n++] = htole64(content.high);
         } else {
-            words[n++] = htole64((uint64_t)index->samples[i].mtime_ns);
+            words[n++] = htole64((uint64_t)index_sample(index, i).mtime_ns);
         }
         if (n == HASHED_AT_ONCE || i + 1 == index->sample_count) {
             XXH3_128bits_update(state, words, n * sizeof *words);
@@ -70,7 +70,7 @@ uint32_t version_witnesses(const struct dataset *dataset, uint32_t witnesses[WIT
     for (uint64_t i = 0; i < parts; i++) {
         uint64_t first = count * i / parts, end = count * (i + 1) / parts;
         uint32_t index = (uint32_t)(first + random_below(&rng, end - first));
-        candidates[i] = (struct candidate){sizes ? sizes[index] : dataset->samples[index].size, index};
+        candidates[i] = (struct candidate){sizes ? sizes[index] : index_size(&dataset->source->index, index), index};
     }
     qsort(candidates, parts, sizeof *candidates, compare_candidates);
     uint32_t n = 0;

@@ -124,7 +124,7 @@ static uint64_t kept_of(const struct store *origin)
 int pack_plan(const struct pack *pack, uint64_t plan[2])
 {
     const struct dataset *dataset = pack->dataset;
-    const struct index_sample *samples = dataset_source(dataset)->index.samples;
+    const struct index *index = &dataset_source(dataset)->index;
     const struct store_options *options = pack->options;
     XXH3_state_t *state = XXH3_createState();
     if (!state)
@@ -143,7 +143,7 @@ int pack_plan(const struct pack *pack, uint64_t plan[2])
     if (kept)
         XXH3_128bits_update(state, &kept, sizeof kept);
     for (uint32_t i = 0; i < dataset_count(dataset); i++) {
-        uint64_t time = htole64((uint64_t)samples[i].mtime_ns);
+        uint64_t time = htole64((uint64_t)index_sample(index, i).mtime_ns);
         XXH3_128bits_update(state, &time, sizeof time);
     }
     XXH128_hash_t hash = XXH3_128bits_digest(state);

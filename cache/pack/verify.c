@@ -83,7 +83,7 @@ static void check_chunk(struct verify *verify, const struct open_segment *open, 
         chunk_end = open->data_end;
     } else {
         uint32_t last = members[end - 1];
-        chunk_end = store->offsets[last] + verify->source->index.samples[last].size;
+        chunk_end = store->offsets[last] + index_size(&verify->source->index, last);
     }
     *at = chunk_end;
     if (file_read_at(open->fd, verify->bytes, chunk_end - start, start)) {
@@ -93,19 +93,19 @@ static void check_chunk(struct verify *verify, const struct open_segment *open, 
     }
     for (uint32_t position = first; position < end; position++) {
         uint32_t number = members[position];
-        const struct index_sample *sample = &verify->source->index.samples[number];
+        const struct index_sample sample = index_sample(&verify->source->index, number);
         uint64_t offset = store->offsets[number];
         if (!all_zero(verify->bytes + (cursor - start), offset - cursor))
             problem(verify, open->name, "damaged between bytes %llu and %llu, where zeros belong",
                     (unsigned long long)cursor, (unsigned long long)offset);
-        XXH128_hash_t hash = XXH3_128bits(verify->bytes + (offset - start), sample->size);
+        XXH128_hash_t hash = XXH3_128bits(verify->bytes + (offset - start), sample.size);
         struct shown key;
-        if (!(sample->flags & INDEX_UNREACHABLE) &&
+        if (!(sample.flags & INDEX_UNREACHABLE) &&
             (hash.low64 != store->checksums[number].low || hash.high64 != store->checksums[number].high))
             problem(verify, open->name, "sample %s is damaged (%llu bytes at %llu)",
-                    path_shown(verify->source->index.strings + sample->key, &key), (unsigned long long)sample->size,
+                    path_shown(index_key(&verify->source->index, number), &key), (unsigned long long)sample.size,
                     (unsigned long long)offset);
-        cursor = offset + sample->size;
+        cursor = offset + sample.size;
     }
     if (!all_zero(verify->bytes + (cursor - start), chunk_end - cursor))
         problem(verify, open->name, "damaged between bytes %llu and %llu, where zeros belong",
@@ -146,11 +146,11 @@ static int check_footer(struct verify *verify, const struct open_segment *open)
     else if (!code) {
         for (uint32_t i = 0; i < open->samples; i++) {
             uint32_t number = verify->source->chunking.members[open->first_position + i];
-            const struct index_sample *sample = &verify->source->index.samples[number];
+            const struct index_sample sample = index_sample(&verify->source->index, number);
             const struct identity *hash = &store->hashes[number], *checksum = &store->checksums[number];
-            uint64_t source_bytes = store->source_bytes ? store->source_bytes[number] : sample->size;
+            uint64_t source_bytes = store->source_bytes ? store->source_bytes[number] : sample.size;
             uint32_t form = store->forms ? store->forms[number] : 0;
-            if (entries[i].size != sample->size || entries[i].form != form || entries[i].flags != sample->flags ||
+            if (entries[i].size != sample.size || entries[i].form != form || entries[i].flags != sample.flags ||
                 entries[i].source_bytes != source_bytes || memcmp(&entries[i].hash, hash, sizeof *hash) != 0 ||
                 memcmp(&entries[i].checksum, checksum, sizeof *checksum) != 0) {
                 problem(verify, open->name, "its footer and the index do not agree");
@@ -256,7 +256,7 @@ static int make_buffer(struct verify *verify)
         for (uint32_t j = 0; j < samples; j++) {
             uint32_t number = chunking->members[segment->first_chunk * chunking->chunk_size + j];
             bool last = j + 1 == samples;
-            uint64_t end = last ? data_end : store->offsets[number] + verify->source->index.samples[number].size;
+            uint64_t end = last ? data_end : store->offsets[number] + index_size(&verify->source->index, number);
             if (last || (j + 1) % chunking->chunk_size == 0) {
                 most = end - start > most ? end - start : most;
                 start = end;

@@ -37,8 +37,10 @@ struct identity blob_identity(const struct source *source, uint32_t index, uint3
                               uint64_t seed)
 {
     const struct index_blob *blob = &source->index.blobs[number];
-    const uint64_t whose[3] = {WHOSE_BLOB + whose_shape(&blob->pixels), source->index.places[index].offset, blob->size};
-    return index_identity(&source->index.samples[index], apart, whose, seed);
+    const uint64_t whose[3] = {WHOSE_BLOB + whose_shape(&blob->pixels), index_place(&source->index, index).offset,
+                               blob->size};
+    const struct index_sample sample = index_sample(&source->index, index);
+    return index_identity(&sample, apart, whose, seed);
 }
 
 int blob_error(const struct source *source, uint32_t index, int code, const char *what, struct error *err)
@@ -47,8 +49,8 @@ int blob_error(const struct source *source, uint32_t index, int code, const char
     if (code == LARDER_ECHANGED)
         atomic_store((atomic_bool *)&source->changed, true); /* the one part of a const source that changes */
     return error_set(err, code, "%s/%s, at byte %llu of the %s: %s", path_shown(source->index.root, &root),
-                     path_shown(source->index.strings + source->index.samples[index].key, &key),
-                     (unsigned long long)source->index.places[index].offset, source->kind->blob, what);
+                     path_shown(index_key(&source->index, index), &key),
+                     (unsigned long long)index_place(&source->index, index).offset, source->kind->blob, what);
 }
 
 int blob_failed(const struct source *source, uint32_t index, int why, struct error *err)

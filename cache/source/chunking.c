@@ -10,6 +10,8 @@ int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct 
 {
     CHECK(chunk_size >= 1 && chunk_size <= CHUNK_SAMPLES_MAX);
     struct chunking chunking = {.chunk_size = chunk_size,
+                                .seed = seed,
+                                .drawn = true,
                                 .members = malloc(count * sizeof *chunking.members),
                                 .positions = malloc(count * sizeof *chunking.positions)};
     if (!chunking.members || !chunking.positions) {
@@ -33,7 +35,8 @@ int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct 
 
 void chunking_free(struct chunking *chunking)
 {
-    free(chunking->members);
+    if (!chunking->borrowed)
+        free(chunking->members);
     free(chunking->positions);
     *chunking = (struct chunking){0};
 }

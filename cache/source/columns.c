@@ -12,7 +12,7 @@ static int add_keys(const struct index *index, struct cells *cells)
 {
     int code = 0;
     for (size_t i = 0; !code && i < index->sample_count; i++) {
-        const char *key = index->strings + index->samples[i].key;
+        const char *key = index_key(index, i);
         code = cells_add_text(cells, key, strlen(key));
     }
     return code;
@@ -24,7 +24,7 @@ static int add_paths(const struct index *index, struct cells *cells)
     int code = 0;
     for (size_t i = 0; !code && i < index->sample_count; i++) {
         char *path = NULL;
-        int len = asprintf(&path, "%s/%s", root, index->strings + index->samples[i].key);
+        int len = asprintf(&path, "%s/%s", root, index_key(index, i));
         code = len < 0 ? LARDER_ENOMEM : cells_add_text(cells, path, (size_t)len);
         free(len < 0 ? NULL : path);
     }
@@ -50,7 +50,7 @@ static int labels_of(const struct index *index, uint64_t bytes_max, struct colum
     if (!column.words)
         return LARDER_ENOMEM;
     for (size_t i = 0; i < index->sample_count; i++)
-        column.words[i] = (uint64_t)(int64_t)index->samples[i].label;
+        column.words[i] = (uint64_t)(int64_t)index_label(index, i);
     *out = column;
     return 0;
 }

@@ -22,30 +22,33 @@
 #define FILES_UNDER_WAY 8
 #define HASHED_AT_ONCE 65536
 
+/* False: the index is of a checkpoint, and the sample's key in it is none that an index has. */
 static bool sample_path(const struct index *index, size_t number, char path[PATH_MAX])
 {
-    int len = snprintf(path, PATH_MAX, "%s/%s", index->root, index->strings + index->samples[number].key);
-    return len > 0 && len < PATH_MAX;
+    const char *key = index_key(index, number);
+    int len = snprintf(path, PATH_MAX, "%s/%s", index->root, key);
+    return len > 0 && len < PATH_MAX && (!index->whole || key_is_below(key));
 }
 
 static bool same_but_device(const struct index *index, size_t number, const struct stat *st)
 {
-    const struct index_sample *sample = &index->samples[number];
+    const struct index_sample sample = index_sample(index, number);
     char path[PATH_MAX];
-    if ((uint64_t)st->st_size != sample->size || file_mtime_ns(st) != sample->mtime_ns)
+    if ((uint64_t)st->st_size != sample.size || file_mtime_ns(st) != sample.mtime_ns)
         return false;
-    return st->st_ino == sample->inode || (sample_path(index, number, path) && !medium_inodes_last(path));
+    return st->st_ino == sample.inode || (sample_path(index, number, path) && !medium_inodes_last(path));
 }
 
 /* Asks the next sample that lay on the same device. */
 static bool remounted(const struct index *index, size_t number, uint64_t now)
 {
+    uint64_t device = index_sample(index, number).device;
     size_t other = number;
     do {
         other = other + 1 < index->sample_count ? other + 1 : 0;
         if (other == number)
             return false;
-    } while (index->samples[other].device != index->samples[number].device);
+    } while (index_sample(index, other).device != device);
     char path[PATH_MAX];
     struct stat st;
     return sample_path(index, other, path) && stat(path, &st) == 0 && st.st_dev == now &&
@@ -54,13 +57,13 @@ static bool remounted(const struct index *index, size_t number, uint64_t now)
 
 bool file_unchanged(const struct index *index, size_t number, const struct stat *st)
 {
-    return same_but_device(index, number, st) && st->st_dev == index->samples[number].device;
+    return same_but_device(index, number, st) && st->st_dev == index_sample(index, number).device;
 }
 
 bool file_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st)
 {
     return same_but_device(index, number, st) &&
-           (st->st_dev == index->samples[number].device || remounted(index, number, st->st_dev));
+           (st->st_dev == index_sample(index, number).device || remounted(index, number, st->st_dev));
 }
 
 bool index_follow_mount(struct index *index)
@@ -72,10 +75,8 @@ bool index_follow_mount(struct index *index)
         if (index->folders[i].device == before)
             index->folders[i].device = now;
     }
-    for (size_t i = 0; i < index->sample_count; i++) {
-        if (index->samples[i].device == before)
-            index->samples[i].device = now;
-    }
+    if (!index->device_was)
+        index->device_was = before; /* of the samples, which are packed */
     for (size_t i = 0; i < index->blob_count; i++) {
         if (index->blobs[i].device == before)
             index->blobs[i].device = now;
@@ -104,25 +105,18 @@ void file_look(int root_fd, struct index *index, size_t number)
 /* A file that cannot be looked at now does not count as changed: reading it will say why. */
 static bool file_differs(int root_fd, const struct index *index, size_t number)
 {
-    const struct index_sample *sample = &index->samples[number];
+    bool unreachable = index_flags(index, number) & INDEX_UNREACHABLE;
     struct stat st;
-    if (fstatat(root_fd, index->strings + sample->key, &st, 0))
-        return !(sample->flags & INDEX_UNREACHABLE) && (errno == ENOENT || errno == ENOTDIR);
-    return sample->flags & INDEX_UNREACHABLE || (S_ISREG(st.st_mode) && !file_unchanged(index, number, &st));
-}
-
-void files_note_reachable(struct index *index)
-{
-    index->all_reachable = true;
-    for (size_t i = 0; i < index->sample_count; i++)
-        index->all_reachable = index->all_reachable && !(index->samples[i].flags & INDEX_UNREACHABLE);
+    if (fstatat(root_fd, index_key(index, number), &st, 0))
+        return !unreachable && (errno == ENOENT || errno == ENOTDIR);
+    return unreachable || (S_ISREG(st.st_mode) && !file_unchanged(index, number, &st));
 }
 
 /* All files that could not be looked at. */
 static bool unreachable_unchanged(int root_fd, const struct index *index, const struct interrupt *interrupt)
 {
-    for (size_t i = 0; !index->all_reachable && i < index->sample_count; i++) {
-        if (index->samples[i].flags & INDEX_UNREACHABLE &&
+    for (size_t i = 0; index->unreachable && i < index->sample_count; i++) {
+        if (index_flags(index, i) & INDEX_UNREACHABLE &&
             (interrupt_is_set(interrupt) || file_differs(root_fd, index, i)))
             return false;
     }
@@ -155,7 +149,8 @@ bool files_unchanged(const struct index *index, const struct interrupt *interrup
 
 struct identity files_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
 {
-    return index_identity(&source->index.samples[index], apart, NULL, seed);
+    const struct index_sample sample = index_sample(&source->index, index);
+    return index_identity(&sample, apart, NULL, seed);
 }
 
 /* ── reading ── */
@@ -183,24 +178,24 @@ static int changed(const struct source *source, const char *path, const char *ho
 
 static int check_unchanged(const struct source *source, uint32_t index, const char *path, int fd, struct error *err)
 {
-    const struct index_sample *sample = &source->index.samples[index];
+    const struct index_sample sample = index_sample(&source->index, index);
     struct shown shown;
     struct stat st;
     if (fstat(fd, &st))
         return read_failed(path, errno, err);
-    if (sample->flags & INDEX_UNREACHABLE) {
+    if (sample.flags & INDEX_UNREACHABLE) {
         note_changed(source);
         return error_set(err, LARDER_ENOENT, "%s: it could not be reached when it was indexed; open the dataset again",
                          path_shown(path, &shown));
     }
     if (!S_ISREG(st.st_mode))
         return error_set(err, LARDER_EFORMAT, "%s: not a regular file", path_shown(path, &shown));
-    if ((uint64_t)st.st_size != sample->size) {
+    if ((uint64_t)st.st_size != sample.size) {
         char how[96];
-        snprintf(how, sizeof how, "%lld bytes, was %llu", (long long)st.st_size, (unsigned long long)sample->size);
+        snprintf(how, sizeof how, "%lld bytes, was %llu", (long long)st.st_size, (unsigned long long)sample.size);
         return changed(source, path, how, err);
     }
-    if (file_mtime_ns(&st) != sample->mtime_ns)
+    if (file_mtime_ns(&st) != sample.mtime_ns)
         return changed(source, path, "it has another modification time", err);
     if (!file_unchanged_or_remounted(&source->index, index, &st))
         return changed(source, path, "it is another file", err);
@@ -209,10 +204,7 @@ static int check_unchanged(const struct source *source, uint32_t index, const ch
 
 static void path_of(const struct source *source, uint32_t index, char path[PATH_MAX])
 {
-    CHECK(index < source->index.sample_count);
-    const char *key = source->index.strings + source->index.samples[index].key;
-    int len = snprintf(path, PATH_MAX, "%s/%s", source->index.root, key);
-    CHECK(len > 0 && len < PATH_MAX);
+    CHECK(index < source->index.sample_count && sample_path(&source->index, index, path));
 }
 
 static int open_failed(const struct source *source, uint32_t index, const char *path, bool away, struct error *err)
@@ -221,7 +213,7 @@ static int open_failed(const struct source *source, uint32_t index, const char *
     struct shown shown;
     if (number == EMFILE || number == ENFILE)
         return read_failed(path, number, err);
-    if (source->index.samples[index].flags & INDEX_UNREACHABLE)
+    if (index_flags(&source->index, index) & INDEX_UNREACHABLE)
         return error_set(err, LARDER_ENOENT, "%s: cannot be read, and could not when it was indexed: %s",
                          path_shown(path, &shown), strerror(number));
     if (away)
@@ -238,9 +230,14 @@ static int open_failed(const struct source *source, uint32_t index, const char *
 static int sample_open(const struct source *source, uint32_t index, int *fd, struct error *err)
 {
     char path[PATH_MAX];
-    path_of(source, index, path);
+    struct shown shown;
+    if (!sample_path(&source->index, index, path)) {
+        note_changed(source); /* so the checkpoint is made anew */
+        return error_set(err, LARDER_EFORMAT, "%s: the kept index is damaged at sample %u; open the dataset again",
+                         path_shown(source->index.root, &shown), index);
+    }
     bool away;
-    const char *key = source->index.strings + source->index.samples[index].key;
+    const char *key = index_key(&source->index, index);
     int opened = medium_open(&source->medium, key, &away);
     if (opened < 0)
         return open_failed(source, index, path, away, err);
@@ -257,7 +254,7 @@ static int sample_open(const struct source *source, uint32_t index, int *fd, str
 static int sample_fetch(const struct source *source, uint32_t index, int fd, void *buf, struct error *err)
 {
     struct stat st;
-    bool whole = file_read_at(fd, buf, source->index.samples[index].size, 0) == 0;
+    bool whole = file_read_at(fd, buf, index_size(&source->index, index), 0) == 0;
     int number = errno;
     if (whole && fstat(fd, &st) == 0 && file_unchanged(&source->index, index, &st))
         return 0;
@@ -274,7 +271,7 @@ static int hash_open(const struct source *source, uint32_t index, int fd, const 
 {
     uint8_t bytes[HASHED_AT_ONCE];
     char path[PATH_MAX];
-    uint64_t size = source->index.samples[index].size;
+    uint64_t size = index_size(&source->index, index);
     XXH3_state_t *state = XXH3_createState();
     int code = state ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
     path_of(source, index, path);

@@ -15,7 +15,8 @@ bool file_unchanged(const struct index *index, size_t number, const struct stat 
 /* file_unchanged_or_remounted does the same, but also accepts a new device number if another sample of the old device
  * has that number now. Then the whole file system was mounted anew. */
 bool file_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st);
-/* index_follow_mount replaces the root's device number by the present one, and says whether they differ. */
+/* index_follow_mount replaces the root's device number by the present one, in a packed index that was kept, and says
+ * whether they differ. */
 bool index_follow_mount(struct index *index);
 
 /* file_look fills in what a file is known by, of a sample that has its key and zeros. */
@@ -28,8 +29,6 @@ void file_look(int root_fd, struct index *index, size_t number);
 /* files_unchanged says whether the files are those that were indexed, and none that was unreachable can be reached. It
  * returns false soon after the interrupt was set. It blocks. */
 bool files_unchanged(const struct index *index, const struct interrupt *interrupt);
-/* files_note_reachable finds out whether the source had files that could not be looked at. */
-void files_note_reachable(struct index *index);
 
 /* Functions of a source_kind. files_read reads a few files at once. */
 uint32_t files_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);

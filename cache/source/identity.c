@@ -41,33 +41,45 @@ static size_t place_of(const struct identity_table *table, struct identity ident
     }
 }
 
-/* Room for numbers below `want`. */
-static int reserve_numbers(struct identity_table *table, size_t want)
+static size_t larger(size_t cap, size_t want)
+{
+    return want > cap + cap / 2 ? want : cap + cap / 2;
+}
+
+/* Room for the identities of numbers below `want`. */
+static int reserve_identities(struct identity_table *table, size_t want)
 {
     if (want <= table->cap)
         return 0;
-    size_t cap = want > table->cap + table->cap / 2 ? want : table->cap + table->cap / 2;
-    size_t words = (cap + 63) / 64, had = (table->cap + 63) / 64;
+    size_t cap = larger(table->cap, want);
     struct identity *identities = realloc(table->identities, cap * sizeof *identities);
-    if (identities)
-        table->identities = identities;
-    uint64_t *spare = identities ? realloc(table->spare, words * sizeof *spare) : NULL;
-    if (!spare)
+    if (!identities)
         return LARDER_ENOMEM;
-    memset(spare + had, 0, (words - had) * sizeof *spare);
-    table->spare = spare;
+    table->identities = identities;
     table->cap = cap;
     return 0;
 }
 
-int identity_table_reserve(struct identity_table *table, size_t more)
+int identity_numbers_reserve(struct identity_table *table, size_t more)
 {
-    size_t fresh = more > table->n_spare ? more - table->n_spare : 0;
+    size_t fresh = more > table->n_spare ? more - table->n_spare : 0, want = table->count + fresh;
     if (fresh > SAMPLE_NONE - 1 - table->count)
         return LARDER_ELIMIT;
-    int code = reserve_numbers(table, table->count + fresh);
-    if (code)
-        return code;
+    if (want <= table->spare_cap)
+        return 0;
+    size_t words = (larger(table->spare_cap, want) + 63) / 64, had = table->spare_cap / 64;
+    uint64_t *spare = realloc(table->spare, words * sizeof *spare);
+    if (!spare)
+        return LARDER_ENOMEM;
+    memset(spare + had, 0, (words - had) * sizeof *spare);
+    table->spare = spare;
+    table->spare_cap = words * 64;
+    return 0;
+}
+
+/* Room in the hash table for `more` further identities. */
+static int reserve_places(struct identity_table *table, size_t more)
+{
     size_t want = table->used + more;
     if (table->place_count >= want * 2 && table->place_count)
         return 0;
@@ -88,11 +100,36 @@ int identity_table_reserve(struct identity_table *table, size_t more)
     return 0;
 }
 
-/* The lowest number that is free. */
-static uint32_t take_number(struct identity_table *table)
+int identity_table_reserve(struct identity_table *table, size_t more)
+{
+    size_t fresh = more > table->n_spare ? more - table->n_spare : 0;
+    int code = identity_numbers_reserve(table, more);
+    if (!code)
+        code = reserve_identities(table, table->count + fresh);
+    return code ? code : reserve_places(table, more);
+}
+
+int identity_table_expand(struct identity_table *table, size_t more)
+{
+    int code = reserve_identities(table, table->count);
+    return code ? code : reserve_places(table, more);
+}
+
+void identity_table_empty(struct identity_table *table)
+{
+    CHECK(table->used == 0);
+    free(table->identities);
+    free(table->places);
+    table->identities = NULL;
+    table->places = NULL;
+    table->cap = table->place_count = 0;
+}
+
+/* It is the lowest number that is free. */
+uint32_t identity_take(struct identity_table *table)
 {
     if (table->n_spare == 0) {
-        CHECK(table->count < table->cap);
+        CHECK(table->count < table->spare_cap);
         return (uint32_t)table->count++;
     }
     while (!table->spare[table->spare_from])
@@ -104,17 +141,27 @@ static uint32_t take_number(struct identity_table *table)
     return number;
 }
 
+static void put_at(struct identity_table *table, size_t place, uint32_t number, struct identity identity)
+{
+    CHECK(number < table->cap && table->used * 2 < table->place_count);
+    table->identities[number] = identity;
+    table->places[place] = number + 1;
+    table->used++;
+}
+
+void identity_put(struct identity_table *table, uint32_t number, struct identity identity)
+{
+    size_t place = place_of(table, identity);
+    CHECK(table->places[place] == 0);
+    put_at(table, place, number, identity);
+}
+
 uint32_t identity_number(struct identity_table *table, struct identity identity)
 {
     CHECK(table->place_count);
     size_t place = place_of(table, identity);
-    if (table->places[place] == 0) {
-        CHECK(table->used * 2 < table->place_count);
-        uint32_t number = take_number(table);
-        table->identities[number] = identity;
-        table->places[place] = number + 1;
-        table->used++;
-    }
+    if (table->places[place] == 0)
+        put_at(table, place, identity_take(table), identity);
     return table->places[place] - 1;
 }
 

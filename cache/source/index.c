@@ -12,7 +12,11 @@ void index_free(struct index *index)
 {
     free(index->text);
     free(index->root);
-    free(index->strings);
+    if (!index->whole) {
+        free(index->strings);
+        packed_rows_free(&index->rows);
+    }
+    free(index->whole);
     free(index->classes);
     free(index->folders);
     free(index->samples);
@@ -134,6 +138,68 @@ int index_join(struct index *index, struct index *parts, size_t count)
     return code;
 }
 
+/* ── packed ── */
+
+static void give(const void *context, size_t number, uint64_t values[PACKED_COLUMNS])
+{
+    const struct index *index = context;
+    const struct index_sample *sample = &index->samples[number];
+    values[PACKED_SIZE] = sample->size;
+    values[PACKED_LABEL] = (uint32_t)sample->label;
+    values[PACKED_FLAGS] = sample->flags;
+    values[PACKED_KEY] = sample->key;
+    values[PACKED_MTIME] = (uint64_t)sample->mtime_ns;
+    values[PACKED_CTIME] = (uint64_t)sample->ctime_ns;
+    values[PACKED_DEVICE] = sample->device;
+    values[PACKED_INODE] = sample->inode;
+    values[PACKED_OFFSET] = index->places ? index->places[number].offset : 0;
+    values[PACKED_PROOF] = index->places ? index->places[number].proof : 0;
+}
+
+int index_pack(struct index *index)
+{
+    int code = packed_rows_pack(index->sample_count, give, index, &index->rows);
+    if (code)
+        return code;
+    index->unreachable = 0;
+    for (size_t i = 0; i < index->sample_count; i++)
+        index->unreachable += (index->samples[i].flags & INDEX_UNREACHABLE) != 0;
+    free(index->samples);
+    free(index->places);
+    index->samples = NULL;
+    index->places = NULL;
+    index->sample_cap = index->place_cap = 0;
+    char *strings = index->strings_len_bytes ? realloc(index->strings, index->strings_len_bytes) : NULL;
+    index->strings = strings ? strings : index->strings;
+    index->strings_cap_bytes = strings ? index->strings_len_bytes : index->strings_cap_bytes;
+    return 0;
+}
+
+struct index_sample index_sample(const struct index *index, size_t number)
+{
+    if (index->samples)
+        return index->samples[number];
+    const struct packed_rows *rows = &index->rows;
+    uint64_t device = packed_rows_value(rows, number, PACKED_DEVICE);
+    return (struct index_sample){.key = (uint64_t)(index_key(index, number) - index->strings),
+                                 .size = index_size(index, number),
+                                 .mtime_ns = (int64_t)packed_rows_value(rows, number, PACKED_MTIME),
+                                 .ctime_ns = (int64_t)packed_rows_value(rows, number, PACKED_CTIME),
+                                 .device = index->device_was && device == index->device_was ? index->folders[0].device
+                                                                                            : device,
+                                 .inode = packed_rows_value(rows, number, PACKED_INODE),
+                                 .label = index_label(index, number),
+                                 .flags = index_flags(index, number)};
+}
+
+struct index_place index_place(const struct index *index, size_t number)
+{
+    if (index->places)
+        return index->places[number];
+    return (struct index_place){packed_rows_value(&index->rows, number, PACKED_OFFSET),
+                                packed_rows_value(&index->rows, number, PACKED_PROOF)};
+}
+
 uint32_t index_blob_of(const struct index *index, size_t sample)
 {
     size_t low = 0, high = index->blob_count;
@@ -160,9 +226,9 @@ int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t
         XXH3_128bits_update(state, name, strlen(name) + 1);
     }
     for (size_t i = 0; i < index->sample_count; i++) {
-        const struct index_sample *sample = &index->samples[i];
-        const char *key = index->strings + sample->key;
-        uint64_t facts[2] = {htole64(sizes ? sizes[i] : sample->size), htole64((uint64_t)(uint32_t)sample->label)};
+        const char *key = index_key(index, i);
+        uint64_t facts[2] = {htole64(sizes ? sizes[i] : index_size(index, i)),
+                             htole64((uint64_t)(uint32_t)index_label(index, i))};
         XXH3_128bits_update(state, key, strlen(key) + 1);
         XXH3_128bits_update(state, facts, sizeof facts);
     }

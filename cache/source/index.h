@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cache/source/identity.h"
+#include "cache/source/packed_rows.h"
 #include "cache/source/pixels.h"
 
 #define DATASET_SAMPLES_MAX INT32_MAX /* the most samples of one dataset */
@@ -64,14 +65,57 @@ struct index {
     size_t class_count, class_cap;
     struct index_folder *folders; /* the root first */
     size_t folder_count, folder_cap;
-    struct index_sample *samples;
+    struct index_sample *samples; /* while it is made; NULL once it is packed */
     size_t sample_count, sample_cap;
     struct index_blob *blobs;   /* none: each sample is a file */
-    struct index_place *places; /* one a sample where there are blobs, else NULL */
+    struct index_place *places; /* one a sample where there are blobs; else, or once it is packed, NULL */
     size_t blob_count, blob_cap, place_cap;
-    bool all_reachable;  /* It is known that no sample is INDEX_UNREACHABLE. */
+    struct packed_rows rows; /* the samples and places, once it is packed */
+    size_t unreachable;      /* samples that are INDEX_UNREACHABLE, once it is packed */
+    uint64_t device_was;     /* the root's device in the rows; 0: the rows have the one that it has now */
+    uint8_t *whole;          /* what strings and rows lie in, of a checkpoint; NULL: each is its own */
+    uint64_t fingerprint[2]; /* as dataset_fingerprint has it, and the version's times; 0, 0: not found out */
+    uint64_t times[2];
     uint64_t content[2]; /* the version's content, in a checkpoint; 0, 0: not known */
 };
+
+/* index_pack packs the samples of an index that is complete, and gives back what its arrays have beyond their contents.
+ * LARDER_ENOMEM: it is as it was. */
+int index_pack(struct index *index);
+
+/* These return what an index has of a sample < sample_count, packed or not. */
+
+/* Below 2^63, whatever a checkpoint says. */
+static inline uint64_t index_size(const struct index *index, size_t sample)
+{
+    uint64_t size = index->samples ? index->samples[sample].size : packed_rows_value(&index->rows, sample, PACKED_SIZE);
+    return size <= INT64_MAX ? size : INT64_MAX;
+}
+
+/* Below class_count, whatever a checkpoint says. */
+static inline int32_t index_label(const struct index *index, size_t sample)
+{
+    uint64_t label = index->samples ? (uint32_t)index->samples[sample].label
+                                    : packed_rows_value(&index->rows, sample, PACKED_LABEL);
+    return label < index->class_count ? (int32_t)label : 0;
+}
+
+static inline uint32_t index_flags(const struct index *index, size_t sample)
+{
+    uint64_t flags = index->samples ? index->samples[sample].flags
+                                    : packed_rows_value(&index->rows, sample, PACKED_FLAGS);
+    return flags & INDEX_UNREACHABLE; /* there is no other */
+}
+
+/* Within the strings, whatever a checkpoint says: whoever opens a file by it looks at it first. */
+static inline const char *index_key(const struct index *index, size_t sample)
+{
+    uint64_t key = index->samples ? index->samples[sample].key : packed_rows_value(&index->rows, sample, PACKED_KEY);
+    return index->strings + (key < index->strings_len_bytes ? key : index->strings_len_bytes - 1);
+}
+
+struct index_sample index_sample(const struct index *index, size_t sample);
+struct index_place index_place(const struct index *index, size_t sample); /* where there are blobs */
 
 void index_free(struct index *index); /* frees what it holds, not itself; a zeroed index is empty */
 /* index_text appends "a" or, with b, "a/b", and gives its offset. LARDER_ENOMEM. */

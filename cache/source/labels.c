@@ -84,7 +84,7 @@ static int label_error(const struct index *index, size_t sample, const char *wha
 {
     struct shown root, key;
     return error_set(err, LARDER_EINVAL, "%s/%s: %s", path_shown(index->root, &root),
-                     path_shown(index->strings + index->samples[sample].key, &key), what);
+                     path_shown(index_key(index, sample), &key), what);
 }
 
 static int add_class(struct index *index, uint64_t name)

@@ -41,7 +41,8 @@ struct listed {
         uint64_t device, inode, size;
         int64_t mtime_ns, ctime_ns;
     } seen;
-    char *part; /* the column of paths; NULL: whichever there is */
+    char *part;   /* the column of paths; NULL: whichever there is */
+    bool damaged; /* it was made of a checkpoint that cannot be right */
 };
 
 struct list {
@@ -337,7 +338,6 @@ static void complete(struct source *source)
     const struct index_folder *root = &source->index.folders[0];
     if (source->index.blob_count)
         source->kind = &places_kind;
-    files_note_reachable(&source->index);
     source->medium = (struct medium){.root = source->index.root, .device = root->device, .inode = root->inode};
 }
 
@@ -397,8 +397,7 @@ static int index_list(const struct source_wish *wish, struct source *source, str
 static bool restore(struct source *source)
 {
     bool moved = source->index.folder_count == 2 && index_follow_mount(&source->index);
-    if (source->index.blob_count)
-        places_restored(&source->index);
+    ((struct listed *)source)->damaged = source->index.blob_count && !places_fit(&source->index);
     complete(source);
     return moved;
 }
@@ -427,7 +426,7 @@ static bool same_list(struct listed *source, const struct interrupt *interrupt)
 static bool unchanged(struct source *source, const struct interrupt *interrupt, bool *settled)
 {
     *settled = false;
-    return same_list((struct listed *)source, interrupt) &&
+    return !((struct listed *)source)->damaged && same_list((struct listed *)source, interrupt) &&
            (source->index.blob_count ? places_unchanged(source, interrupt)
                                      : files_unchanged(&source->index, interrupt));
 }

@@ -21,14 +21,14 @@
  * in place of the CRC-32 why: an errno, or one of these. */
 #define PROOF_CRC (UINT64_C(1) << 32)
 #define PROOF_BLOB_SHIFT 33
-enum { WHY_ENDS = 0, WHY_NOT_REGULAR = 1 << 16, WHY_DAMAGED };
+enum { WHY_ENDS = 0, WHY_NOT_REGULAR = 1 << 16 };
 
 /* A blob whose file could not be looked at. Its inode is the errno. */
 #define BLOB_UNREACHABLE UINT64_MAX
 
 static uint32_t blob_of(const struct index *index, size_t sample)
 {
-    return (uint32_t)(index->places[sample].proof >> PROOF_BLOB_SHIFT);
+    return (uint32_t)(index_place(index, sample).proof >> PROOF_BLOB_SHIFT);
 }
 
 /* ── indexing ── */
@@ -153,17 +153,17 @@ void places_settle(struct index *index)
     }
 }
 
-void places_restored(struct index *index)
+bool places_fit(const struct index *index)
 {
     for (size_t i = 0; i < index->sample_count; i++) {
-        bool lies = blob_of(index, i) < index->blob_count;
-        if (!lies)
-            index->places[i].proof = 0;
+        if (blob_of(index, i) >= index->blob_count)
+            return false;
         const struct pixels *pixels = &index->blobs[blob_of(index, i)].pixels;
-        bool fits = !pixels->channels || index->samples[i].size == head_of(pixels) + pixels_bytes(pixels);
-        if (!(index->samples[i].flags & INDEX_UNREACHABLE) && (!lies || !fits))
-            make_unreachable(index, i, WHY_DAMAGED);
+        if (!(index_flags(index, i) & INDEX_UNREACHABLE) && pixels->channels &&
+            index_size(index, i) != head_of(pixels) + pixels_bytes(pixels))
+            return false;
     }
+    return true;
 }
 
 /* ── whether it is as it was ── */
@@ -193,7 +193,7 @@ bool places_unchanged(const struct source *source, const struct interrupt *inter
 
 struct sample_place places_place(const struct source *source, uint32_t index)
 {
-    return (struct sample_place){blob_of(&source->index, index), source->index.places[index].offset};
+    return (struct sample_place){blob_of(&source->index, index), index_place(&source->index, index).offset};
 }
 
 static const struct pixels *pixels_of(const struct source *source, uint32_t index)
@@ -209,13 +209,13 @@ uint32_t places_head_bytes(const struct source *source, uint32_t index)
 int places_check(const struct source *source, uint32_t index, const void *lead, void *bytes, struct error *err)
 {
     const struct pixels *pixels = pixels_of(source, index);
-    uint64_t proof = source->index.places[index].proof;
+    uint64_t proof = index_place(&source->index, index).proof;
     uint8_t pnm[PIXELS_HEAD_MAX], *to = bytes;
     uint32_t head = pixels->channels ? pixels_head(pixels, pnm) : 0;
     (void)lead;
     memcpy(to, pnm, head);
     if (proof & PROOF_CRC &&
-        libdeflate_crc32(0, to + head, source->index.samples[index].size - head) != (uint32_t)proof)
+        libdeflate_crc32(0, to + head, index_size(&source->index, index) - head) != (uint32_t)proof)
         return blob_error(source, index, LARDER_EFORMAT,
                           "its CRC-32 is not the one that the list has: it is damaged, or the list is of another file",
                           err);
@@ -226,7 +226,7 @@ int places_check(const struct source *source, uint32_t index, const void *lead, 
 
 int places_failed(const struct source *source, uint32_t index, int why, struct error *err)
 {
-    uint32_t reason = (uint32_t)source->index.places[index].proof;
+    uint32_t reason = (uint32_t)index_place(&source->index, index).proof;
     char what[160];
     if (why != READ_UNREACHED)
         return blob_failed(source, index, why, err);
@@ -234,8 +234,6 @@ int places_failed(const struct source *source, uint32_t index, int why, struct e
         return blob_error(source, index, LARDER_EFORMAT, "the file ends before it does", err);
     if (reason == WHY_NOT_REGULAR)
         return blob_error(source, index, LARDER_EFORMAT, "not a regular file", err);
-    if (reason == WHY_DAMAGED)
-        return blob_error(source, index, LARDER_EFORMAT, "the kept index is damaged; open the dataset again", err);
     errno = (int)reason;
     snprintf(what, sizeof what, "the file could not be reached when it was indexed: %m");
     return blob_error(source, index, errno_code((int)reason), what, err);
@@ -245,7 +243,7 @@ int places_failed(const struct source *source, uint32_t index, int why, struct e
  * nothing to another. */
 struct identity places_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
 {
-    uint64_t proof = source->index.places[index].proof;
+    uint64_t proof = index_place(&source->index, index).proof;
     uint64_t crc32 = proof & PROOF_CRC ? PROOF_CRC | (uint32_t)proof : 0;
     return blob_identity(source, index, blob_of(&source->index, index), apart, seed + crc32);
 }

@@ -19,8 +19,8 @@ void places_look(int root_fd, struct index *index, size_t blob);
 /* places_settle gives the samples what they have of their files, once all blobs have been looked at: those whose file
  * cannot be read, or ends before they do, cannot be reached. */
 void places_settle(struct index *index);
-/* places_restored does the same for an index that a checkpoint had, as far as reading it relies on. */
-void places_restored(struct index *index);
+/* places_fit says of an index that a checkpoint had whether reading it can rely on what it has of each sample. */
+bool places_fit(const struct index *index);
 
 /* places_unchanged says whether the files are those that were indexed, and none that was unreachable can be reached. It
  * returns false soon after the interrupt was set. It blocks. */

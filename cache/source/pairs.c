@@ -85,7 +85,7 @@ static char *find_stem(const char *patterns, const char *path)
 
 char *pairs_stem(const struct source *source, uint32_t index)
 {
-    const char *key = source->index.strings + source->index.samples[index].key;
+    const char *key = index_key(&source->index, index);
     char *stem = find_stem(((const struct paired *)source)->pattern, key);
     return stem ? stem : strdup(key);
 }
@@ -279,7 +279,6 @@ static int fill(const struct source_wish *wish, struct paired *paired, const str
     free(labels);
     if (code)
         return code;
-    files_note_reachable(index);
     paired->source.medium = (struct medium){
         .root = index->root, .device = index->folders[0].device, .inode = index->folders[0].inode};
     return 0;

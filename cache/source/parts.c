@@ -85,7 +85,7 @@ static bool has_stems(const struct source *part)
 /* What a sample's parts have in common, of this part: malloc'ed, the caller's. NULL: out of memory. */
 static char *stem_of(const struct source *part, uint32_t index)
 {
-    const char *key = part->index.strings + part->index.samples[index].key;
+    const char *key = index_key(&part->index, index);
     if (part->kind == &pairs_kind)
         return pairs_stem(part, index);
     const char *slash = strrchr(key, '/'), *base = slash ? slash + 1 : key;
@@ -157,15 +157,15 @@ static char *common_root(const struct gathered *gathered)
 static struct index_sample join_sample(const struct gathered *gathered, uint32_t index)
 {
     struct sample_parts head = gathered->head;
-    struct index_sample made = gathered->parts[0]->index.samples[index];
+    struct index_sample made = index_sample(&gathered->parts[0]->index, index);
     for (uint32_t i = 0; i < gathered->n; i++) {
-        const struct index_sample *part = &gathered->parts[i]->index.samples[index];
-        head.parts[i].bytes = part->size;
-        made.flags |= part->flags;
+        const struct index_sample part = index_sample(&gathered->parts[i]->index, index);
+        head.parts[i].bytes = part.size;
+        made.flags |= part.flags;
         if (i) { /* numbers that differ where those of a part do */
-            made.mtime_ns = (int64_t)XXH3_64bits_withSeed(&part->mtime_ns, sizeof part->mtime_ns,
+            made.mtime_ns = (int64_t)XXH3_64bits_withSeed(&part.mtime_ns, sizeof part.mtime_ns,
                                                           (uint64_t)made.mtime_ns);
-            made.ctime_ns = part->ctime_ns > made.ctime_ns ? part->ctime_ns : made.ctime_ns;
+            made.ctime_ns = part.ctime_ns > made.ctime_ns ? part.ctime_ns : made.ctime_ns;
         }
     }
     made.size = sample_parts_place(&head);
@@ -211,7 +211,7 @@ static int copy_samples(const struct gathered *gathered, struct index *index)
         return LARDER_ENOMEM;
     index->sample_cap = from->sample_count;
     for (size_t i = 0; i < from->sample_count && !code; i++) {
-        const char *key = from->strings + from->samples[i].key;
+        const char *key = index_key(from, i);
         index->samples[i] = join_sample(gathered, (uint32_t)i);
         code = *below ? index_text(index, below, key, &index->samples[i].key)
                       : index_text(index, key, NULL, &index->samples[i].key);
@@ -255,8 +255,11 @@ static int index_part(const struct source_wish *wish, const char *text, const st
     else
         code = rows_index(gathered->parts[0], column, wish->interrupt, &gathered->parts[number], err);
     free(column);
-    if (!code)
+    if (!code) {
+        uint64_t paths, bytes = source_bytes(gathered->parts[number], &paths);
+        gathered->source.own_bytes += bytes + paths;
         gathered->n++;
+    }
     gathered->head.n = gathered->n;
     if (!code && number)
         code = check_together(gathered, number, err);
@@ -309,7 +312,7 @@ static void read_part(const struct gathered *gathered, uint32_t number, struct s
         if (reads[i].err.code || reads[i].left)
             continue;
         for (uint32_t j = 0; j < head.n; j++)
-            head.parts[j].bytes = gathered->parts[j]->index.samples[reads[i].index].size;
+            head.parts[j].bytes = index_size(&gathered->parts[j]->index, reads[i].index);
         sample_parts_place(&head);
         if (number == 0)
             sample_parts_write(&head, reads[i].buf);

@@ -48,7 +48,7 @@ static uint64_t stored_bytes(const struct source *source, const struct sample_re
 {
     uint32_t head = source->kind->head_bytes ? source->kind->head_bytes(source, read->index) : 0;
     *to = (uint8_t *)read->buf + head;
-    return source->index.samples[read->index].size - head;
+    return index_size(&source->index, read->index) - head;
 }
 
 static void read_one(const struct source *source, struct sample_read *read, void *lead, int fd)
@@ -129,7 +129,7 @@ static uint32_t order_reads(const struct source *source, struct sample_read *rea
         struct sample_read *read = &reads[i];
         CHECK(read->index < source->index.sample_count);
         read->err.code = 0;
-        if (source->index.samples[read->index].flags & INDEX_UNREACHABLE) {
+        if (index_flags(&source->index, read->index) & INDEX_UNREACHABLE) {
             fail(source, read, READ_UNREACHED);
             continue;
         }
@@ -262,7 +262,7 @@ static int hash_large(const struct source *source, uint32_t index, const struct 
 int ranges_hash(const struct source *source, uint32_t index, const struct interrupt *interrupt, struct identity *out,
                 struct error *err)
 {
-    uint64_t size = source->index.samples[index].size;
+    uint64_t size = index_size(&source->index, index);
     if (size > HASHED_WHOLE_MAX)
         return hash_large(source, index, interrupt, out, err);
     struct sample_read read = {.index = index, .buf = malloc(size + 1)};

@@ -146,7 +146,7 @@ static int add_sample(struct numbered *made, const struct source *container, uin
     *sample = (struct index_sample){.size = bytes, .mtime_ns = (int64_t)XXH3_64bits(made->bytes + begin, bytes)};
     made->begins[index] = begin;
     own->sample_count = index + 1;
-    return index_text(own, container->index.strings + container->index.samples[index].key, NULL, &sample->key);
+    return index_text(own, index_key(&container->index, index), NULL, &sample->key);
 }
 
 static int take_cells(struct numbered *made, const struct source *container, const struct cells *cells,
@@ -158,7 +158,7 @@ static int take_cells(struct numbered *made, const struct source *container, con
         code = take_cell(made, cells->texts + from, cells->ends[i] - from, err);
         if (code)
             return error_prefix(err, code, "%s: row %u, %s", container->index.text, i + 1,
-                                container->index.strings + container->index.samples[i].key);
+                                index_key(&container->index, i));
         code = add_sample(made, container, i) ? out_of_memory(err) : 0;
     }
     return code;
@@ -197,6 +197,11 @@ int rows_index(const struct source *container, const char *column, const struct 
                                                                            : out_of_memory(err);
     }
     cells_free(&cells);
+    if (!code && index_pack(&source->index))
+        code = out_of_memory(err);
+    if (!code)
+        source->own_bytes = ((struct numbered *)source)->cap_bytes +
+                            (source->index.sample_count + 1) * sizeof(uint64_t);
     if (code)
         source_free(&source);
     else
@@ -231,7 +236,7 @@ static uint32_t read_samples(const struct source *source, struct sample_read *re
     for (uint32_t i = 0; i < count; i++) {
         reads[i].err.code = 0;
         reads[i].left = false;
-        memcpy(reads[i].buf, bytes_of(source, reads[i].index), source->index.samples[reads[i].index].size);
+        memcpy(reads[i].buf, bytes_of(source, reads[i].index), index_size(&source->index, reads[i].index));
     }
     return 0;
 }
@@ -239,7 +244,7 @@ static uint32_t read_samples(const struct source *source, struct sample_read *re
 static struct identity identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
 {
     (void)apart;
-    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes_of(source, index), source->index.samples[index].size, seed);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes_of(source, index), index_size(&source->index, index), seed);
     return (struct identity){.low = hash.low64, .high = hash.high64};
 }
 

@@ -26,7 +26,7 @@ static uint32_t count_labels(struct counting *counting, uint64_t first, struct r
     counting->counts++;
     for (uint32_t i = 0; i < counting->run; i++) {
         uint64_t at = random ? random_below(random, counting->index->sample_count) : first + i;
-        uint32_t *last = &counting->seen[counting->index->samples[at].label];
+        uint32_t *last = &counting->seen[index_label(counting->index, at)];
         labels += *last != counting->counts;
         *last = counting->counts;
     }
@@ -98,6 +98,8 @@ int runs_shuffle(const struct index *index, uint32_t chunk_size, uint64_t seed, 
     size_t samples = index->sample_count, at = 0, count;
     struct run *runs = malloc((samples / chunk_size + index->blob_count + 1) * sizeof *runs);
     struct chunking chunking = {.chunk_size = chunk_size,
+                                .seed = seed,
+                                .drawn = true,
                                 .members = malloc(samples * sizeof *chunking.members),
                                 .positions = malloc(samples * sizeof *chunking.positions)};
     if (!runs || !chunking.members || !chunking.positions) {

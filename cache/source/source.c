@@ -21,6 +21,8 @@ int source_index(const struct source_kind *kind, const struct source_wish *wish,
     if (code)
         return code;
     code = kind->index(wish, source, err);
+    if (!code && index_pack(&source->index))
+        code = error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
     if (code)
         source_free(&source);
     else
@@ -44,6 +46,26 @@ void source_free(struct source **pointer)
 uint64_t source_device(const struct source *source)
 {
     return medium_device(source->medium.root);
+}
+
+uint64_t source_bytes(const struct source *source, uint64_t *paths)
+{
+    const struct index *index = &source->index;
+    *paths = index->strings_len_bytes;
+    return source->own_bytes + index->rows.len_bytes + packed_rows_blocks(index->rows.count) * PACKED_HEAD_BYTES +
+           index->class_count * sizeof *index->classes + index->folder_count * sizeof *index->folders +
+           index->blob_count * sizeof *index->blobs +
+           (source->chunking.members ? index->sample_count * 2 * sizeof *source->chunking.members : 0);
+}
+
+struct index_sample source_sample(const struct source *source, uint32_t index)
+{
+    struct index_sample sample = index_sample(&source->index, index);
+    if (source->stored && !(sample.flags & INDEX_UNREACHABLE)) {
+        sample.device = source->stored[index].low;
+        sample.inode = source->stored[index].high;
+    }
+    return sample;
 }
 
 struct read_call {

@@ -29,7 +29,9 @@ struct source {
     struct chunking chunking;      /* empty: the container has no chunks, and the catalog draws them */
     struct packing packing;        /* zeros: nothing was packed */
     const struct identity *hashes; /* XXH3-128 of each sample as it was packed; NULL: only reading it tells */
+    const struct identity *stored; /* what stands for a sample's device and inode, if it can be reached; or NULL */
     const uint64_t *packed_bytes;  /* length of each sample as it was packed; NULL: its own */
+    uint64_t own_bytes;            /* memory that grows with the samples and that only the kind has */
     atomic_bool changed;           /* a read met a sample that is not the one that was indexed */
 };
 
@@ -56,8 +58,9 @@ struct source_kind {
     size_t bytes;     /* size of its own struct */
     /* Says whether a wish's text is of this kind, or fails where it would be and cannot be used. NULL: every one is. */
     int (*is)(const char *text, bool *is, struct error *err);
-    /* Fills a zeroed source: index, medium and what else it has. It ends soon after the wish's interrupt, with
-     * LARDER_EGONE. What it leaves behind when it fails, destroy and source_free must be able to free. */
+    /* Fills a zeroed source: index, which source_index packs, medium and what else it has. It ends soon after the
+     * wish's interrupt, with LARDER_EGONE. What it leaves behind when it fails, destroy and source_free must be able to
+     * free. */
     int (*index)(const struct source_wish *wish, struct source *source, struct error *err);
     /* Makes a source whose index a checkpoint had complete, and says whether that changed the index. NULL: indices of
      * this kind are not kept between runs. */
@@ -112,6 +115,13 @@ void source_free(struct source **source); /* accepts a pointer to NULL; sets it 
 
 /* source_device returns the number of the device that the source lies on now; 0: it cannot be found out. It blocks. */
 uint64_t source_device(const struct source *source);
+
+/* source_bytes returns the memory that grows with the samples of a packed source, and in *paths that of their paths,
+ * which is not in it. Pure. */
+uint64_t source_bytes(const struct source *source, uint64_t *paths);
+
+/* source_sample returns what identifies a sample. Pure. */
+struct index_sample source_sample(const struct source *source, uint32_t index);
 
 /* These do what the kind's functions do, by medium_run. */
 uint32_t source_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);

@@ -210,17 +210,15 @@ static bool unchanged(struct source *source, const struct interrupt *interrupt, 
 
 static struct sample_place place(const struct source *source, uint32_t index)
 {
-    return (struct sample_place){index_blob_of(&source->index, index), source->index.places[index].offset};
+    return (struct sample_place){index_blob_of(&source->index, index), index_place(&source->index, index).offset};
 }
 
 static int check(const struct source *source, uint32_t index, const void *lead, void *bytes, struct error *err)
 {
-    const struct index_sample *sample = &source->index.samples[index];
-    uint64_t proof = source->index.places[index].proof;
+    uint64_t proof = index_place(&source->index, index).proof;
     (void)bytes;
-    const char *shard = blobs_name(source, index_blob_of(&source->index, index), NULL);
-    const char *name = source->index.strings + sample->key + strlen(shard) + 1;
-    if (proof ? tar_proof(lead) == proof : tar_header_fits(lead, name, sample->size))
+    const char *name = tar_member(&source->index, index);
+    if (proof ? tar_proof(lead) == proof : tar_header_fits(lead, name, index_size(&source->index, index)))
         return 0;
     return blob_error(source, index, LARDER_ECHANGED,
                       proof ? "another member stands there than when the shard was indexed; open the dataset again"
@@ -232,7 +230,7 @@ static int failed(const struct source *source, uint32_t index, int why, struct e
 {
     if (why == READ_UNREACHED)
         return blob_error(source, index, LARDER_EFORMAT,
-                          tar_fault_text((enum tar_fault)source->index.places[index].proof), err);
+                          tar_fault_text((enum tar_fault)index_place(&source->index, index).proof), err);
     return blob_failed(source, index, why, err);
 }
 

@@ -11,10 +11,9 @@ static bool same_samples(const struct index *index, size_t first, const struct i
     if (part->sample_count > index->sample_count - first)
         return false;
     for (size_t i = 0; i < part->sample_count; i++) {
-        const struct index_sample *was = &index->samples[first + i], *is = &part->samples[i];
-        const struct index_place *place = &index->places[first + i];
-        if (was->size != is->size || place->offset != part->places[i].offset ||
-            strcmp(index->strings + was->key, part->strings + is->key) != 0)
+        if (index_size(index, first + i) != index_size(part, i) ||
+            index_place(index, first + i).offset != index_place(part, i).offset ||
+            strcmp(index_key(index, first + i), index_key(part, i)) != 0)
             return false;
     }
     return true;
@@ -67,14 +66,22 @@ static int read_column(struct tar_walk *walk, const struct source *source, struc
     return code || met ? code : LARDER_ENOENT;
 }
 
+/* An index of a checkpoint may have any key. */
+const char *tar_member(const struct index *index, size_t sample)
+{
+    const char *key = index_key(index, sample),
+               *shard = index->strings + index->blobs[index_blob_of(index, sample)].path;
+    size_t len = strlen(shard);
+    return strncmp(key, shard, len) == 0 && key[len] == '/' ? key + len + 1 : "";
+}
+
 /* The keys as webdataset has them: members' names up to the first dot behind the last slash. */
 static int add_keys(const struct source *source, struct cells *cells)
 {
     const struct index *index = &source->index;
     int code = 0;
     for (size_t i = 0; !code && i < index->sample_count; i++) {
-        const char *shard = index->strings + index->blobs[index_blob_of(index, i)].path;
-        const char *member = index->strings + index->samples[i].key + strlen(shard) + 1;
+        const char *member = tar_member(index, i);
         size_t len = strlen(member), key_len;
         code = cells_add_text(cells, member, tar_name_split(member, len, &key_len) ? key_len : len);
     }
@@ -103,7 +110,7 @@ static int add_names(struct tar_walk *walk, struct cells *cells, struct error *e
 static enum sample_files files_of(const struct index *index)
 {
     for (size_t i = 0; i < index->sample_count; i++) {
-        const char *name = strrchr(index->strings + index->samples[i].key, '/'), *dot = name ? strchr(name, '.') : NULL;
+        const char *name = strrchr(index_key(index, i), '/'), *dot = name ? strchr(name, '.') : NULL;
         if (dot && tar_kind_rank(dot + 1, FILES_IMAGES))
             return FILES_IMAGES;
         if (dot && tar_kind_rank(dot + 1, FILES_SOUNDS))

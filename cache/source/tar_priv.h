@@ -100,8 +100,10 @@ int tar_walk_open(struct tar_walk *walk, struct stat *st, struct error *err);
 int tar_walk_run(struct tar_walk *walk, uint64_t device, struct error *err);
 void tar_walk_close(struct tar_walk *walk);
 
-/* ── tar_column.c: a kind's column ── */
+/* ── tar_column.c: a kind's column, and members' names ── */
 
+/* tar_member returns the name in its shard of a sample of tar_kind's index; "": the index has none. Pure. */
+const char *tar_member(const struct index *index, size_t sample);
 int tar_column(const struct source *source, const char *name, const struct interrupt *interrupt, struct cells *cells,
                struct error *err);
 

@@ -224,7 +224,6 @@ static int open_tree(const struct source_wish *wish, struct index *index, struct
 static void complete(struct source *source)
 {
     const struct index_folder *root = &source->index.folders[0];
-    files_note_reachable(&source->index);
     source->medium = (struct medium){.root = source->index.root, .device = root->device, .inode = root->inode};
 }
 

@@ -224,8 +224,6 @@ static void parse_rewritten(const uint8_t *at, uint32_t number, struct index_sam
     if (!store->packing.max_side)
         return;
     sample->mtime_ns = store->packing.planes ? STORE_MTIME_PLANES_SHRUNK : STORE_MTIME_SHRUNK;
-    sample->device = store->checksums[number].low;
-    sample->inode = store->checksums[number].high;
 }
 
 static bool is_rewritten(const struct store *store, uint32_t number)
@@ -263,12 +261,10 @@ static int parse_sample(const uint8_t *at, uint32_t number, struct index *index,
     *sample = (struct index_sample){.key = get_u64(at),
                                     .size = get_u64(at + 16),
                                     .mtime_ns = STORE_MTIME,
-                                    .device = get_u64(at + 24),
-                                    .inode = get_u64(at + 32),
                                     .label = (int32_t)get_u32(at + 44),
                                     .flags = get_u32(at + 48)};
     store->offsets[number] = get_u64(at + 8);
-    store->hashes[number] = (struct identity){.low = sample->device, .high = sample->inode};
+    store->hashes[number] = (struct identity){.low = get_u64(at + 24), .high = get_u64(at + 32)};
     if (rewritten)
         parse_rewritten(at, number, sample, store);
     uint32_t position = get_u32(at + 40);
@@ -414,8 +410,10 @@ int store_index_encode(const struct index *index, const struct chunking *chunkin
         at = put_u32(at, store->segments[i].chunk_count);
         at = put_u64(at, store->segments[i].file_bytes);
     }
-    for (size_t i = 0; i < index->sample_count; i++)
-        at = put_sample(at, &index->samples[i], chunking->positions[i], store, i);
+    for (size_t i = 0; i < index->sample_count; i++) {
+        const struct index_sample sample = index_sample(index, i);
+        at = put_sample(at, &sample, chunking->positions[i], store, i);
+    }
     const struct seal seal = index_seal(store->version);
     sealed_close(&seal, buf, len);
     *bytes = buf;

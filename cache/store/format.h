@@ -29,10 +29,11 @@
 #define STORE_FORM_UNDECODED 4u /* it was to be shrunk, or a JPEG again, and cannot be decoded: it is as it was */
 #define STORE_FORM_PLANES 8u    /* its coefficients are in bit planes; it has no restart rows then */
 
-/* The time of an index_sample whose device and inode hold the content's hash (low, high). No file has this time. A
- * store with rewritten samples has another, so that none of its samples is taken for one with the original's bytes. One
- * with shrunk samples has a third. There the hash is that of the stored bytes, which tell how far they were shrunk. A
- * store with planes has a time of its own for each of these two, since the bytes are others again. */
+/* The time of an index_sample whose identity is made of the content's hash, in place of device and inode. No file has
+ * this time. A store with rewritten samples has another, so that none of its samples is taken for one with the
+ * original's bytes. One with shrunk samples has a third. There the hash is that of the stored bytes, which tell how far
+ * they were shrunk. A store with planes has a time of its own for each of these two, since the bytes are others
+ * again. */
 #define STORE_MTIME INT64_MIN
 #define STORE_MTIME_REWRITTEN (INT64_MIN + 1)
 #define STORE_MTIME_SHRUNK (INT64_MIN + 2)
@@ -79,10 +80,10 @@ void store_free(struct store *store); /* frees what it holds, not itself */
 uint64_t store_footer_bytes(uint32_t samples, uint32_t version);
 uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chunk_size, uint32_t sample_count);
 
-/* store_index_parse reads an index's bytes. `index` gets strings, classes and samples (with device, inode and time
- * as STORE_MTIME says), `chunking` the chunks, `store` the rest. It checks every number: positions are a
- * permutation, samples lie in their segment in slot order without overlap, chunks are at most STORE_CHUNK_BYTES_MAX.
- * On failure all three are empty. LARDER_EFORMAT, LARDER_EVERSION, LARDER_ENOMEM. */
+/* store_index_parse reads an index's bytes. `index` gets strings, classes and samples (with the time that
+ * STORE_MTIME says, and neither device nor inode), `chunking` the chunks, `store` the rest. It checks every number:
+ * positions are a permutation, samples lie in their segment in slot order without overlap, chunks are at most
+ * STORE_CHUNK_BYTES_MAX. On failure all three are empty. LARDER_EFORMAT, LARDER_EVERSION, LARDER_ENOMEM. */
 int store_index_parse(const uint8_t *bytes, size_t len_bytes, struct index *index, struct chunking *chunking,
                       struct store *store, struct error *err);
 /* store_index_encode returns an index in memory that the caller frees. The store's hashes are those of the index's

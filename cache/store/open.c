@@ -121,7 +121,13 @@ static int index_store(const struct source_wish *wish, struct source *source, st
     source->medium = (struct medium){.root = source->index.root, .device = st.st_dev};
     source->packing = store->packing;
     source->hashes = store->hashes;
+    source->stored = store->packing.max_side ? store->checksums : store->hashes;
     source->packed_bytes = store->source_bytes;
+    source->own_bytes = source->index.sample_count *
+                        (sizeof *store->offsets + sizeof *store->hashes +
+                         (store->checksums != store->hashes ? sizeof *store->checksums : 0) +
+                         (store->source_bytes ? sizeof *store->source_bytes : 0) +
+                         (store->forms ? sizeof *store->forms : 0));
     return 0;
 }
 

@@ -50,7 +50,7 @@ static int segment_error(const struct source *source, uint32_t index, int code, 
     struct shown root, key;
     store_segment_name(segment_of(source, index), name);
     return error_set(err, code, "%s/%s: sample %s: %s", path_shown(source->index.root, &root), name,
-                     path_shown(source->index.strings + source->index.samples[index].key, &key), what);
+                     path_shown(index_key(&source->index, index), &key), what);
 }
 
 /* Bytes that are not what the index says: those of another store that has come to this place, or damage. */
@@ -64,7 +64,7 @@ static int wrong_bytes(const struct source *source, uint32_t index, const char *
 int store_check(const struct source *source, uint32_t index, const void *lead, void *bytes, struct error *err)
 {
     (void)lead;
-    XXH128_hash_t hash = XXH3_128bits(bytes, source->index.samples[index].size);
+    XXH128_hash_t hash = XXH3_128bits(bytes, index_size(&source->index, index));
     const struct identity *expected = &store_of(source)->checksums[index];
     if (hash.low64 == expected->low && hash.high64 == expected->high)
         return 0;
@@ -90,5 +90,6 @@ struct identity store_identity(const struct source *source, uint32_t index, uint
 {
     const struct store *store = store_of(source);
     const uint64_t whose[3] = {store->index_device, store->index_inode, store->owner + 1}; /* never 0, as all others' */
-    return index_identity(&source->index.samples[index], apart, store->foreign ? whose : NULL, seed);
+    const struct index_sample sample = source_sample(source, index);
+    return index_identity(&sample, apart, store->foreign ? whose : NULL, seed);
 }

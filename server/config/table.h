@@ -66,6 +66,9 @@ SETTING(BAD, bad_max, "limits", "bad", "auto", "auto, samples or % of the view",
 SETTING(BYTES, columns_bytes, "limits", "columns", "1GiB", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
         "The most memory for a dataset's columns that scripts ask for: labels, keys, captions, other columns of lists. "
         "They are made once for all jobs, and kept while one has the dataset.")
+SETTING(BYTES, catalogs_bytes, "limits", "catalogs", "50%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
+        "The most memory for what is known of all datasets' samples: their paths, and 20 to 70 bytes a sample beside "
+        "these. A job whose dataset would take more is refused. Several datasets take up to 50 bytes a sample besides.")
 SETTING(COUNT, idle_exit_s, "limits", "idle_exit", "0", "seconds", 0, 31536000,
         "Stop when no client has been connected for so long. 0: never.")
 SETTING(

@@ -241,6 +241,9 @@ struct daemon_status {
     uint64_t arena_budget_bytes, encoded_budget_bytes;
     uint64_t history_bytes; /* memory of what the daemon remembers, at most */
     uint64_t columns_bytes; /* memory of the datasets' columns */
+    struct {
+        uint64_t budget_bytes, samples_bytes, paths_bytes, identities_bytes; /* as catalog.h has them */
+    } catalogs;
     struct scratch_budget_stats scratch;
     struct status_storage storage;
     struct engine_totals totals;

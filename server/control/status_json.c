@@ -116,6 +116,11 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
     put(memory, "scratch", scratch, failed);
     put(memory, "evicted", evicted, failed);
     put(memory, "history", json_pack("{s:I}", "budget_bytes", (json_int_t)status->history_bytes), failed);
+    put(memory, "catalogs",
+        json_pack("{s:I,s:I,s:I,s:I}", "budget_bytes", (json_int_t)status->catalogs.budget_bytes, "samples_bytes",
+                  (json_int_t)status->catalogs.samples_bytes, "paths_bytes", (json_int_t)status->catalogs.paths_bytes,
+                  "identities_bytes", (json_int_t)status->catalogs.identities_bytes),
+        failed);
     put(memory, "columns", json_pack("{s:I}", "used_bytes", (json_int_t)status->columns_bytes), failed);
     return memory;
 }

@@ -1,5 +1,6 @@
-/* fuzz_checkpoint.c: proves that no bytes make checkpoint_parse read outside them or give an index with an offset,
- * label or path out of its bounds, and that an index it gives encodes to a checkpoint that parses to the same. */
+/* fuzz_checkpoint.c: proves that no bytes make checkpoint_parse, or whoever reads the index that it gives, read outside
+ * them or find a label or path out of its bounds, and that an index it gives encodes to a checkpoint that parses to the
+ * same. */
 #include <endian.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -66,63 +67,77 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
     }
     if (shards)
         add_blobs(&index);
+    struct chunking chunking = {0};
     uint8_t *bytes;
     size_t len;
-    CHECK(checkpoint_encode(&index, &bytes, &len) == 0 && len <= cap);
+    if (number)
+        CHECK(chunking_shuffle((uint32_t)index.sample_count, 2, 1, &chunking) == 0);
+    CHECK(index_pack(&index) == 0 && checkpoint_encode(&index, &chunking, &bytes, &len) == 0 && len <= cap);
     memcpy(buf, bytes, len);
     index_free(&index);
-    CHECK(checkpoint_parse(bytes, len, &index, NULL) == 0); /* a seed must be valid */
-    free(bytes);
+    chunking_free(&chunking);
+    CHECK(checkpoint_parse(bytes, len, &index, &chunking, NULL) == 0); /* a seed must be valid */
+    chunking_free(&chunking);
     index_free(&index);
     return len;
 }
 
-static bool sample_lies(const struct index *index, size_t i)
-{
-    if (index->blob_count == 0)
-        return true;
-    uint32_t blob = index_blob_of(index, i);
-    const char *path = index->strings + index->blobs[blob].path;
-    return blob < index->blob_count && index->blobs[blob].first <= i && path[0] && path[0] != '/' &&
-           index->places[i].offset <= INT64_MAX && pixels_fit(&index->blobs[blob].pixels);
-}
-
 static void check_index(const struct index *index)
 {
-    size_t root_len = strlen(index->root);
     CHECK(index->root[0] == '/' && index->sample_count && index->class_count && index->folder_count);
     for (size_t i = 0; i < index->class_count; i++)
         CHECK(index->classes[i] + strlen(index->strings + index->classes[i]) < index->strings_len_bytes);
     for (size_t i = 0; i < index->folder_count; i++)
         CHECK(strlen(index->strings + index->folders[i].path) < PATH_MAX);
     for (size_t i = 0; i < index->sample_count; i++) {
-        const char *key = index->strings + index->samples[i].key;
-        CHECK(sample_lies(index, i));
-        if (index->blob_count == 0) {
-            CHECK(key[0] && key[0] != '/' && strncmp(key, "../", 3) != 0 && !strstr(key, "/../"));
-            CHECK(root_len + strlen(key) + 2 <= PATH_MAX);
+        const struct index_sample sample = index_sample(index, i);
+        const char *key = index_key(index, i);
+        CHECK(key >= index->strings && key + strlen(key) < index->strings + index->strings_len_bytes);
+        CHECK((size_t)sample.label < index->class_count && sample.size == index_size(index, i));
+        CHECK(sample.size <= INT64_MAX && !(sample.flags & ~INDEX_UNREACHABLE));
+        if (index->blob_count) {
+            uint32_t blob = index_blob_of(index, i);
+            const char *path = index->strings + index->blobs[blob].path;
+            CHECK(blob < index->blob_count && index->blobs[blob].first <= i && path[0] && path[0] != '/');
+            CHECK(pixels_fit(&index->blobs[blob].pixels));
+            index_place(index, i);
         }
-        CHECK((size_t)index->samples[i].label < index->class_count);
     }
+}
+
+static void check_chunks(const struct index *index, const struct chunking *chunking)
+{
+    CHECK(!chunking->members || (chunking->chunk_size && chunking->chunk_size <= CHUNK_SAMPLES_MAX));
+    for (size_t i = 0; chunking->members && i < index->sample_count; i++)
+        CHECK(chunking->members[i] < index->sample_count && chunking->positions[chunking->members[i]] == i);
 }
 
 static void parse(const uint8_t *data, size_t size)
 {
     struct index index = {0}, again = {0};
+    struct chunking chunking = {0}, chunks = {0};
     struct error err = {0};
-    int code = checkpoint_parse(data, size, &index, &err);
+    uint8_t *bytes = xmalloc(size ? size : 1);
+    size_t len;
+    if (size)
+        memcpy(bytes, data, size);
+    int code = checkpoint_parse(bytes, size, &index, &chunking, &err);
     if (code) {
         CHECK((code == LARDER_EFORMAT || code == LARDER_EVERSION) && err.code == code && err.text[0] && !index.strings);
+        free(bytes);
         return;
     }
     check_index(&index);
-    uint8_t *bytes;
-    size_t len;
-    CHECK(checkpoint_encode(&index, &bytes, &len) == 0 && checkpoint_parse(bytes, len, &again, NULL) == 0);
+    check_chunks(&index, &chunking);
+    CHECK(checkpoint_encode(&index, &chunking, &bytes, &len) == 0);
+    CHECK(checkpoint_parse(bytes, len, &again, &chunks, NULL) == 0);
     CHECK(again.sample_count == index.sample_count && again.folder_count == index.folder_count);
     for (size_t i = 0; i < index.sample_count; i++)
-        CHECK(strcmp(index.strings + index.samples[i].key, again.strings + again.samples[i].key) == 0);
-    free(bytes);
+        CHECK(strcmp(index_key(&index, i), index_key(&again, i)) == 0);
+    size_t members_bytes = index.sample_count * sizeof *chunks.members;
+    CHECK(!chunking.members || memcmp(chunking.members, chunks.members, members_bytes) == 0);
+    chunking_free(&chunking);
+    chunking_free(&chunks);
     index_free(&index);
     index_free(&again);
 }

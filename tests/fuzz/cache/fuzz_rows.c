@@ -45,7 +45,7 @@ static void check_rows(const struct source *made)
     struct sample_rows rows;
     uint8_t *bytes;
     for (uint32_t i = 0; i < SAMPLES; i++) {
-        size_t len = made->index.samples[i].size;
+        size_t len = index_size(&made->index, i);
         struct sample_read read = {.index = i, .buf = bytes = malloc(len)};
         CHECK(bytes && made->kind->read(made, &read, 1, 0) == 0);
         CHECK(sample_rows_read(bytes, len, &rows, NULL) == 0);

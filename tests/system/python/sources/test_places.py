@@ -386,5 +386,32 @@ class Places(Case):
                 file.write(sound)
 
 
+class Many(Case):
+    def listed(self, count):
+        """A list of so many places in a file, which are one image."""
+        images, path = os.path.join(self.folder, "images"), os.path.join(self.folder, f"{count}.csv")
+        if not os.path.exists(images):
+            shutil.copy(files_of(tree(1, classes=1))[0], images)
+        size = os.path.getsize(images)
+        with open(path, "w", newline="") as file:
+            csv.writer(file).writerows([["path", "offset", "bytes", "label"], *[["images", 0, size, 0]] * count])
+        return path
+
+    def test_what_catalogs_take(self):
+        """What is known of samples is counted, and a dataset beyond limits.catalogs is refused while others train."""
+        daemon = self.daemon("memory: {arena: 64MiB, encoded: 64MiB}\nlimits: {catalogs: 1MiB}\n")
+        self.assertEqual(daemon.status()["memory"]["catalogs"], {"budget_bytes": 1 << 20, "samples_bytes": 0,
+                                                                 "paths_bytes": 0, "identities_bytes": 0})
+        with self.loader(daemon, self.listed(2000), pipeline=WHOLE) as loader:
+            taken = daemon.status()["memory"]["catalogs"]
+            self.assertTrue(2000 * 8 < taken["samples_bytes"] < 2000 * 64, taken)
+            self.assertTrue(2000 * len("images/@0") < taken["paths_bytes"] < 2000 * 32, taken)
+            with self.assertRaisesRegex(larder.LimitReached, "of its 80000 samples .* the 1048576 bytes of "
+                                                             "limits.catalogs: set that higher"):
+                self.loader(daemon, self.listed(80000), pipeline=WHOLE)
+            self.whole(loader, 2000)
+            self.loader(daemon, self.listed(20), pipeline=WHOLE).close()  # what was refused is in nobody's way
+
+
 if __name__ == "__main__":
     main()

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cache/catalog/catalog_priv.h"
 #include "common/log.h"
 #include "tests/unit/cache/catalog/catalog_fixture.h"
 
@@ -132,6 +133,55 @@ static void test_shared_ids(void **state)
     assert_int_equal(stats.datasets, 2);
     dataset_unref(&a);
     dataset_unref(&b);
+}
+
+static uint64_t bytes_now(void)
+{
+    struct catalog_stats stats;
+    catalog_stats(the_catalog, &stats);
+    return stats.samples_bytes + stats.paths_bytes;
+}
+
+/* What datasets take is counted, and goes with them. Beyond the limit one that nobody uses is given up for another, and
+ * what does not fit beside those in use is refused; those in use are given to others nevertheless. */
+static void test_limit(void **state)
+{
+    (void)state;
+    struct error err;
+    char path[PATH_BYTES];
+    struct dataset *refused = NULL;
+    for (int i = 0; i < 300; i++) {
+        tree_file("x", "%s/a/c/%d.jpg", root, i);
+        tree_file("x", "%s/b/c/%d.jpg", root, i);
+    }
+    tree_file("x", "%s/small/c/1.jpg", root);
+    assert_int_equal(bytes_now(), 0);
+    struct dataset *a = open_below("a");
+    uint64_t one = bytes_now();
+    assert_in_range(one, 300 * 10, 300 * 100);
+    catalog_set_limit(the_catalog, one * 5 / 4);
+    path_below(path, "b");
+    assert_int_equal(catalog_open(the_catalog, path, &refused, &err), LARDER_ELIMIT);
+    assert_non_null(strstr(err.text, "limits.catalogs"));
+    assert_null(refused);
+    struct dataset *again = open_below("a");
+    assert_ptr_equal(a, again);
+    dataset_unref(&a);
+    dataset_unref(&again);
+    catalog_wait_saved(the_catalog); /* nobody looks at them any more */
+    struct dataset *b = open_below("b");
+    struct catalog_stats stats;
+    catalog_stats(the_catalog, &stats);
+    assert_int_equal(stats.datasets, 1);
+    catalog_set_limit(the_catalog, 1);
+    assert_int_equal(catalog_open(the_catalog, path, &again, &err), 0);
+    path_below(path, "small");
+    assert_int_equal(catalog_open(the_catalog, path, &refused, &err), LARDER_ELIMIT);
+    dataset_unref(&again);
+    dataset_unref(&b);
+    catalog_destroy(the_catalog);
+    the_catalog = NULL;
+    assert_int_equal(dataset_bytes_all().samples + dataset_bytes_all().paths, 0);
 }
 
 /* Ten thousand links to one file are ten thousand samples, without trouble. */
@@ -347,6 +397,7 @@ int main(void)
         TEST(test_first_error),  TEST(test_no_permission),
         TEST(test_fingerprint),  TEST(test_outlives_catalog),
         TEST(test_idle_bounded), TEST(test_all_files),
+        TEST(test_limit),
     };
     return cmocka_run_group_tests_name("catalog", tests, NULL, NULL);
 }

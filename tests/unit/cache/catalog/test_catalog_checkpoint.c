@@ -1,14 +1,22 @@
 /* test_catalog_checkpoint.c: proves that a second start trusts the checkpoint exactly as long as the tree is as it was,
  * and that no checkpoint, however broken, is more than a lost shortcut. */
 #include <dirent.h>
+#include <endian.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
+#include "cache/catalog/catalog_priv.h"
+#include "cache/sealed.h"
+#include "cache/source/tree.h"
 #include "common/log.h"
 #include "tests/unit/cache/catalog/catalog_fixture.h"
+
+#define MAY_READ 65536 /* the tree has no file of this size */
 
 /* The number of files in the checkpoint folder; the last one's path in `file`. */
 static unsigned checkpoint_file(char file[PATH_BYTES])
@@ -263,6 +271,89 @@ static void test_damaged(void **state)
     assert_int_equal(checkpoint_file(file), 1);
 }
 
+/* Asks a dataset for all that it knows of its samples, and reads them: what it says may be anything. */
+static void use(struct dataset *dataset)
+{
+    uint64_t id[2];
+    uint32_t slot, count;
+    struct dataset_look look;
+    dataset_look(dataset, &look);
+    for (uint32_t i = 0; i < dataset_count(dataset); i++) {
+        struct error err = {0};
+        uint64_t size = dataset_size(dataset, i);
+        char *bytes = malloc(size < MAY_READ ? size + 1 : 1);
+        assert_non_null(bytes);
+        assert_non_null(dataset_class(dataset, (uint32_t)dataset_label(dataset, i)));
+        assert_non_null(memchr(dataset_key(dataset, i), 0, MAY_READ));
+        dataset_lasting_id(dataset, i, id);
+        dataset_content_id(dataset, i, 1, id);
+        uint32_t chunk = dataset_chunk_of(dataset, i, &slot);
+        assert_int_equal(dataset_chunk_members(dataset, chunk, &count)[slot], i);
+        if (size < MAY_READ && dataset_read(dataset, i, bytes, &err))
+            assert_int_not_equal(err.text[0], 0);
+        free(bytes);
+    }
+}
+
+/* Makes a dataset of a checkpoint, whether or not the tree is as it says. NULL: it is refused. */
+static struct dataset *believe(const char *file, const char *tree)
+{
+    struct dataset_parts parts = {0};
+    struct dataset *dataset = NULL;
+    bool settled;
+    assert_int_equal(source_create(&tree_kind, &parts.source, NULL), 0);
+    struct source *source = parts.source;
+    if (checkpoint_load(file, tree, NULL, &source->index, &source->chunking, NULL)) {
+        source_free(&parts.source);
+        return NULL;
+    }
+    tree_kind.restore(source);
+    tree_kind.unchanged(source, NULL, &settled);
+    uint32_t count = (uint32_t)source->index.sample_count;
+    if (!source->chunking.members)
+        assert_int_equal(chunking_shuffle(count, 64, 1, &source->chunking), 0);
+    parts.ids = malloc(count * sizeof *parts.ids);
+    assert_non_null(parts.ids);
+    for (uint32_t i = 0; i < count; i++)
+        parts.ids[i] = i;
+    assert_int_equal(dataset_from_parts(&parts, &dataset), 0);
+    return dataset;
+}
+
+/* Whoever can write a checkpoint's checksum, too, may have samples taken for others. He does not have the daemon read
+ * anything outside the source or outside the checkpoint, nor end it. */
+static void test_forged(void **state)
+{
+    (void)state;
+    char file[PATH_BYTES], tree[PATH_BYTES];
+    unsigned char bytes[16384];
+    assert_false(served_by_checkpoint(30));
+    assert_int_equal(checkpoint_file(file), 1);
+    FILE *in = fopen(file, "rb");
+    assert_non_null(in);
+    size_t len = fread(bytes, 1, sizeof bytes, in);
+    fclose(in);
+    path_below(tree, "t");
+    unsigned believed = 0;
+    for (size_t at = SEALED_HEADER_BYTES; at < len; at++) {
+        unsigned char was = bytes[at];
+        bytes[at] ^= (unsigned char)(at % 2 ? 0xff : 1u << at / 2 % 8);
+        XXH128_hash_t hash = XXH3_128bits(bytes + SEALED_HEADER_BYTES, len - SEALED_HEADER_BYTES);
+        const uint64_t words[2] = {htole64(hash.low64), htole64(hash.high64)};
+        memcpy(bytes + SEALED_HEADER_BYTES - sizeof words, words, sizeof words);
+        write_bytes(file, bytes, len);
+        bytes[at] = was;
+        struct dataset *dataset = believe(file, tree);
+        if (dataset) {
+            use(dataset);
+            dataset_unref(&dataset);
+            believed++;
+        }
+    }
+    assert_true(believed > 100); /* of labels, times, names of classes */
+    printf("%u of %zu are believed\n", believed, len - SEALED_HEADER_BYTES);
+}
+
 /* Another tree's checkpoint under this tree's name is not believed. */
 static void test_of_another_tree(void **state)
 {
@@ -319,6 +410,7 @@ int main(void)
         TEST(test_change_within_granularity),
         TEST(test_changed_in_place),
         TEST(test_damaged),
+        TEST(test_forged),
         TEST(test_of_another_tree),
         TEST(test_no_checkpoint_folder),
     };

@@ -252,6 +252,20 @@ static void test_read_tells_the_next_open(void **state)
     dataset_unref(&after);
 }
 
+/* Gives samples `from` to `end` of a packed index devices with other numbers. */
+static void move_samples(struct index *index, size_t from, size_t end, uint64_t by)
+{
+    struct index_sample *samples = calloc(index->sample_count, sizeof *samples);
+    assert_non_null(samples);
+    for (size_t i = 0; i < index->sample_count; i++) {
+        samples[i] = index_sample(index, i);
+        samples[i].device += i >= from && i < end ? by : 0;
+    }
+    packed_rows_free(&index->rows);
+    index->samples = samples;
+    assert_int_equal(index_pack(index), 0);
+}
+
 /* A dataset as if it had been indexed when the devices of `from` to `end` had other numbers. */
 static struct dataset *indexed_elsewhere(uint32_t from, uint32_t end)
 {
@@ -262,8 +276,7 @@ static struct dataset *indexed_elsewhere(uint32_t from, uint32_t end)
     assert_int_equal(source_index(&tree_kind, &(struct source_wish){.text = path}, &parts.source, NULL), 0);
     struct index *index = &parts.source->index;
     uint32_t count = (uint32_t)index->sample_count;
-    for (uint32_t i = from; i < end; i++)
-        index->samples[i].device += 1000;
+    move_samples(index, from, end, 1000);
     parts.ids = malloc(count * sizeof *parts.ids);
     assert_non_null(parts.ids);
     for (uint32_t i = 0; i < count; i++)
@@ -318,9 +331,9 @@ static void test_checkpoint_of_another_device(void **state)
         struct index *index = &source->index;
         for (size_t i = 0; i < index->folder_count; i++)
             index->folders[i].device += 1000;
-        for (size_t i = 0; i < index->sample_count; i++)
-            index->samples[i].device += i == 3 && differing ? 2000 : 1000;
-        assert_int_equal(checkpoint_save(checkpoint, index, NULL), 0);
+        move_samples(index, 0, index->sample_count, 1000);
+        move_samples(index, 3, differing ? 4 : 3, 1000);
+        assert_int_equal(checkpoint_save(checkpoint, index, &source->chunking, NULL), 0);
         source_free(&source);
         restart();
         struct dataset *tree = open_below("t");

@@ -1,5 +1,6 @@
 /* test_ids: ids of samples: the same for the same identity while a dataset has it, given anew only after what was kept
- * under them is forgotten. */
+ * under them is forgotten; whichever threads datasets come and go in. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,13 +27,21 @@ static struct id_table *make_table(void)
     return table;
 }
 
+static atomic_uint made; /* how often identities were made */
+
+static int make(const struct id_maker *maker, struct identity *identities)
+{
+    atomic_fetch_add(&made, 1);
+    const uint32_t *files = maker->context;
+    for (size_t i = 0; i < maker->count; i++)
+        identities[i] = identity_of(files[i]);
+    return 0;
+}
+
 static void give(struct id_table *table, const uint32_t *files, uint32_t count, sample_id *ids)
 {
-    struct identity *identities = xcalloc(count, sizeof *identities);
-    for (uint32_t i = 0; i < count; i++)
-        identities[i] = identity_of(files[i]);
-    assert_int_equal(id_table_give(table, identities, count, ids), 0);
-    free(identities);
+    const struct id_maker maker = {.make = make, .context = files, .count = count};
+    assert_int_equal(id_table_give(table, &maker, ids), 0);
 }
 
 /* An id that no dataset has is nobody's until it is settled; then the lowest are given first, in ascending order. */
@@ -58,6 +67,32 @@ static void test_life(void **state)
     assert_true(later_ids[0] == 0 && later_ids[1] == 6 && later_ids[2] == 7);
     assert_int_equal(id_table_take_retired(table, retired, 8), 1);
     assert_int_equal(retired[0], 1);
+    id_table_unref(&table);
+}
+
+/* A dataset that is alone is identified when a second one comes, once; and after both have gone the next is alone. */
+static void test_alone(void **state)
+{
+    (void)state;
+    struct id_table *table = make_table();
+    const uint32_t files[] = {1, 2, 3}, others[] = {5, 3, 1}, more[] = {2, 6};
+    sample_id ids[3], other_ids[3], more_ids[2];
+    for (unsigned round = 0; round < 2; round++) {
+        atomic_store(&made, 0);
+        give(table, files, 3, ids);
+        assert_int_equal(id_table_used(table), 3);
+        assert_int_equal(atomic_load(&made), 0);
+        give(table, others, 3, other_ids);
+        assert_int_equal(atomic_load(&made), 2);
+        assert_true(other_ids[1] == ids[2] && other_ids[2] == ids[0] && other_ids[0] == ids[2] + 1);
+        id_table_drop(table, round ? ids : other_ids, 3);
+        give(table, more, 2, more_ids);
+        assert_int_equal(atomic_load(&made), 3);
+        assert_true(round || more_ids[0] == ids[1]);
+        id_table_drop(table, more_ids, 2);
+        id_table_drop(table, round ? other_ids : ids, 3);
+        assert_int_equal(id_table_used(table), 0);
+    }
     id_table_unref(&table);
 }
 
@@ -148,8 +183,80 @@ static void test_any_order(void **state)
     free(expected);
 }
 
+/* ── several threads ── */
+
+enum { THREADS = 4, THREAD_FILES = 60, ROUNDS = 400 };
+
+struct crowd {
+    struct id_table *table;
+    pthread_barrier_t barrier;
+    struct member {
+        struct crowd *crowd;
+        pthread_t thread;
+        uint32_t number, files[THREAD_FILES], count; /* count 0: its dataset is not open */
+        sample_id ids[THREAD_FILES];
+    } members[THREADS];
+};
+
+/* Two samples have one id when they are of one file, and only then. */
+static void check_crowd(const struct crowd *crowd)
+{
+    for (uint32_t pair = 0; pair < THREADS * THREADS; pair++) {
+        const struct member *a = &crowd->members[pair / THREADS], *b = &crowd->members[pair % THREADS];
+        for (uint32_t i = 0; i < a->count; i++) {
+            for (uint32_t j = 0; j < b->count; j++)
+                CHECK((a->ids[i] == b->ids[j]) == (a->files[i] == b->files[j]));
+        }
+    }
+}
+
+static void *come_and_go(void *arg)
+{
+    struct member *member = arg;
+    struct crowd *crowd = member->crowd;
+    struct rng rng;
+    random_seed(&rng, 20261128 + member->number);
+    for (uint32_t round = 0; round <= ROUNDS; round++) {
+        if (member->count)
+            id_table_drop(crowd->table, member->ids, member->count);
+        member->count = random_below(&rng, 2) && round < ROUNDS ? 1 + (uint32_t)random_below(&rng, THREAD_FILES) : 0;
+        for (uint32_t i = 0; i < member->count; i++)
+            member->files[i] = i * 2 + round % 2;
+        const struct id_maker maker = {.make = make, .context = member->files, .count = member->count};
+        CHECK(!member->count || id_table_give(crowd->table, &maker, member->ids) == 0);
+        pthread_barrier_wait(&crowd->barrier);
+        if (member->number == 0)
+            check_crowd(crowd);
+        pthread_barrier_wait(&crowd->barrier);
+    }
+    return NULL;
+}
+
+/* Datasets that come and go in several threads at once share ids where they share files, one that is alone just before
+ * or just after among them. */
+static void test_threads(void **state)
+{
+    (void)state;
+    struct crowd *crowd = xcalloc(1, sizeof *crowd);
+    crowd->table = make_table();
+    assert_int_equal(pthread_barrier_init(&crowd->barrier, NULL, THREADS), 0);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        struct member *member = &crowd->members[i];
+        member->crowd = crowd;
+        member->number = i;
+        assert_int_equal(pthread_create(&member->thread, NULL, come_and_go, member), 0);
+    }
+    for (uint32_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(crowd->members[i].thread, NULL), 0);
+    assert_int_equal(id_table_used(crowd->table), 0);
+    pthread_barrier_destroy(&crowd->barrier);
+    id_table_unref(&crowd->table);
+    free(crowd);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_life), cmocka_unit_test(test_any_order)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_life), cmocka_unit_test(test_alone),
+                                       cmocka_unit_test(test_any_order), cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -257,7 +257,7 @@ static void test_broken(void **state)
         struct dataset *made = open_below(names[i]);
         for (uint32_t j = 0; j < SAMPLES; j++) {
             bool broken = store_in(dataset)->forms[j] & STORE_FORM_PLANES;
-            uint32_t flags = dataset_source(made)->index.samples[j].flags;
+            uint32_t flags = index_flags(&dataset_source(made)->index, j);
             assert_int_equal((flags & INDEX_UNREACHABLE) != 0, broken);
         }
         dataset_unref(&made);

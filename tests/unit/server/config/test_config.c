@@ -89,6 +89,7 @@ static const char everything[] = "# a comment\n"
                                  "  scans: 7\n"
                                  "  idle_exit: 60\n"
                                  "  columns: 2MiB\n"
+                                 "  catalogs: 3MiB\n"
                                  "  rank_timeout: 45\n"
                                  "  source_wait: 7\n"
                                  "  bad: 2.5%\n"
@@ -165,6 +166,7 @@ static void assert_everything(const struct config *config)
     assert_int_equal(config->rank_timeout_s, 45);
     assert_int_equal(config->source_wait_s, 7);
     assert_int_equal(config->columns_bytes, 2 << 20);
+    assert_int_equal(config->catalogs_bytes, 3 << 20);
     assert_true(config->bad_max.share == 0.025 && config->bad_max.count == 0);
     assert_int_equal(config->log_level, LOG_DEBUG);
     assert_false(config->metrics_enabled);
@@ -216,7 +218,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 56);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 57);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }

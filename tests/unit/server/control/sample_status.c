@@ -141,6 +141,7 @@ void sample_status_fill(struct daemon_status *status)
         .governor = {.preparers = 3, .loaders = 9, .prepare_rate = 1500.5, .load_rate = 0, .moves = 12},
         .history_bytes = 5000000,
         .columns_bytes = 6000000,
+        .catalogs = {.budget_bytes = 9000000, .samples_bytes = 7000000, .paths_bytes = 8000000, .identities_bytes = 0},
         .steps = {.counts = {[3] = 3, [4] = 1}, .sum_s = 0.005, .longest_s = 0.002},
         .bad_reasons = {NULL, "unreadable", "not_an_image", "corrupt"},
         .n_jobs = 2,
