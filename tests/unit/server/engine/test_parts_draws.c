@@ -208,11 +208,36 @@ static void test_copies_at_other_ranks(void **state)
     end(&job);
 }
 
+/* Ranks that bring along draws of another node's share are told so. */
+static void test_wrong_states(void **state)
+{
+    (void)state;
+    static const struct split split = {{2, 2}};
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct job job;
+        struct dealt dealt[NODES_MAX];
+        begin(&job, dealt, &split, kind, 60, false);
+        run_all(job.nodes[0].run, 0, 3);
+        struct run *run = run_new(SHUFFLE_DEPENDENT, 60, 2, BATCH);
+        run->desc.sampled.multiset = job.multiset;
+        run->desc.part = (struct engine_part){.world_size = 4, .first = 2, .draws = draws, .deal = &dealt[1]};
+        for (uint32_t rank = 0; rank < 2; rank++)
+            run_come(run, rank, true, job.nodes[0].run, 3);
+        assert_int_equal(run->play.refused, 0);
+        run_all(run, 0, 1);
+        assert_int_equal(run->play.failed, LARDER_EINVAL);
+        assert_non_null(strstr(run->play.text, "deals to other nodes"));
+        run_free(run);
+        end(&job);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_as_often),
         cmocka_unit_test(test_copies_at_other_ranks),
+        cmocka_unit_test(test_wrong_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
