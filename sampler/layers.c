@@ -1,8 +1,6 @@
 /* layers.c: see layers_priv.h. */
 #include "sampler/layers_priv.h"
 
-#include <stdlib.h>
-
 #include "common/check.h"
 
 /* bits_of returns the layers, a bit each, of a sample with so many draws left. count_of is its inverse. */
@@ -75,21 +73,18 @@ static int grow(struct layers *layers, uint64_t most)
     return 0;
 }
 
-int layers_fill(struct layers *layers, uint32_t epoch)
+int layers_fill(struct layers *layers, const uint32_t *counts)
 {
     uint32_t count, most = 0;
     const sample_id *ids = multiset_ids(layers->multiset, &count);
-    uint32_t *counts = malloc(count * sizeof *counts);
     layers_clear(layers);
-    int rc = counts ? multiset_epoch(layers->multiset, epoch, counts) : LARDER_ENOMEM;
-    for (uint32_t i = 0; !rc && i < count; i++)
+    for (uint32_t i = 0; i < count; i++)
         most = counts[i] > most ? counts[i] : most;
-    rc = rc ? rc : grow(layers, most);
+    int rc = grow(layers, most);
     for (uint32_t i = 0; !rc && i < count; i++) {
         change(layers, ids[i], 0, bits_of(counts[i]));
         layers->count += counts[i];
     }
-    free(counts);
     return rc;
 }
 

@@ -104,21 +104,45 @@ static void permute(struct rng *rng, uint32_t *numbers, uint32_t count)
     }
 }
 
-/* Adds what the run has of a chunk that it cuts: [first, end) of the chunk's own permutation. */
-static int add_cut(const struct deal *deal, struct rng *rng, uint32_t chunk, struct run cut, struct idset *share)
+/* order_of returns the chunks that have samples of the view, `*n` of them, in the epoch's order. Others are left out,
+ * so that the deal depends only on the view's own chunks. The caller frees them. NULL: no memory. */
+static uint32_t *order_of(const struct deal *deal, uint64_t seed, uint32_t epoch, uint32_t *n)
 {
-    const sample_id *ids = deal->ids + deal->begin[chunk];
+    uint32_t *chunks = malloc(((size_t)deal->n_chunks + 1) * sizeof *chunks);
+    struct rng rng;
+    *n = 0;
+    if (chunks == NULL)
+        return NULL;
+    for (uint32_t c = 0; c < deal->n_chunks; c++)
+        if (deal->begin[c] < deal->begin[c + 1])
+            chunks[(*n)++] = c;
+    random_seed_keys(&rng, KEY_DEAL, seed, epoch, 0);
+    permute(&rng, chunks, *n);
+    return chunks;
+}
+
+/* slots_of returns the numbers of a chunk's samples in the chunk's own order. The caller frees them. NULL: no
+ * memory. */
+static uint32_t *slots_of(const struct deal *deal, uint64_t seed, uint32_t epoch, uint32_t chunk)
+{
     uint32_t count = deal->begin[chunk + 1] - deal->begin[chunk];
     uint32_t *slots = malloc(count * sizeof *slots);
+    struct rng rng;
     if (slots == NULL)
-        return LARDER_ENOMEM;
+        return NULL;
     for (uint32_t i = 0; i < count; i++)
         slots[i] = i;
-    permute(rng, slots, count);
-    for (uint32_t i = cut.first; i < cut.end; i++)
-        idset_add(share, ids[slots[i]]);
-    free(slots);
-    return 0;
+    random_seed_keys(&rng, KEY_DEAL, seed, epoch, UINT64_C(1) + chunk);
+    permute(&rng, slots, count);
+    return slots;
+}
+
+/* part_of returns what the run has of the `count` places from `at` on, counted from there. Its end is not behind its
+ * first if it has none. */
+static struct run part_of(struct run run, uint32_t at, uint32_t count)
+{
+    uint32_t end = run.end > at ? run.end - at : 0;
+    return (struct run){run.first > at ? run.first - at : 0, end < count ? end : count};
 }
 
 int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct deal_ranks *ranks,
@@ -127,26 +151,22 @@ int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const str
     CHECK_MAGIC(deal, DEAL_MAGIC);
     struct run run = run_of(deal->count, ranks);
     struct idset *share = NULL;
-    uint32_t *chunks = malloc(((size_t)deal->n_chunks + 1) * sizeof *chunks);
+    uint32_t n, at = 0; /* the place of the chunk's first sample in the sequence */
+    uint32_t *chunks = order_of(deal, seed, epoch, &n);
     int rc = chunks ? idset_create(&share) : LARDER_ENOMEM;
-    /* Chunks without samples of the view are left out, so that the deal depends only on the view's own chunks. */
-    uint32_t n = 0;
-    for (uint32_t c = 0; rc == 0 && c < deal->n_chunks; c++)
-        if (deal->begin[c] < deal->begin[c + 1])
-            chunks[n++] = c;
-    struct rng rng;
-    random_seed_keys(&rng, KEY_DEAL, seed, epoch, 0);
-    permute(&rng, chunks, n);
-    uint32_t at = 0; /* the place of the chunk's first sample in the sequence */
     for (uint32_t i = 0; rc == 0 && i < n && at < run.end; i++) {
-        uint32_t first = deal->begin[chunks[i]], count = deal->begin[chunks[i] + 1] - first;
-        struct run part = {run.first > at ? run.first - at : 0, run.end - at < count ? run.end - at : count};
-        if (part.first == 0 && part.end == count) {
-            idset_add_many(share, deal->ids + first, count);
-        } else if (part.first < part.end) {
-            random_seed_keys(&rng, KEY_DEAL, seed, epoch, UINT64_C(1) + chunks[i]);
-            rc = add_cut(deal, &rng, chunks[i], part, share);
-        }
+        const sample_id *ids = deal->ids + deal->begin[chunks[i]];
+        uint32_t count = deal->begin[chunks[i] + 1] - deal->begin[chunks[i]];
+        struct run part = part_of(run, at, count);
+        bool whole = part.first == 0 && part.end == count;
+        uint32_t *slots = !whole && part.first < part.end ? slots_of(deal, seed, epoch, chunks[i]) : NULL;
+        if (whole)
+            idset_add_many(share, ids, count);
+        else if (part.first < part.end && !slots)
+            rc = LARDER_ENOMEM;
+        for (uint32_t slot = part.first; slots && slot < part.end; slot++)
+            idset_add(share, ids[slots[slot]]);
+        free(slots);
         at += count;
     }
     free(chunks);
@@ -154,5 +174,47 @@ int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const str
         idset_destroy(share);
     else
         *out = share;
+    return rc;
+}
+
+/* cut_draws leaves of each sample of a chunk as many turns as the part has. */
+static int cut_draws(const struct deal *deal, const uint32_t *slots, uint32_t chunk, struct run part, uint32_t *counts)
+{
+    uint32_t at = 0;
+    if (slots == NULL)
+        return LARDER_ENOMEM;
+    for (uint32_t i = 0; i < deal->begin[chunk + 1] - deal->begin[chunk]; i++) {
+        uint32_t *count = &counts[deal->ids[deal->begin[chunk] + slots[i]]], had = *count;
+        struct run turns = part_of(part, at, had);
+        *count = turns.first < turns.end ? turns.end - turns.first : 0;
+        at += had;
+    }
+    return 0;
+}
+
+int deal_draws(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct deal_ranks *ranks, uint32_t *counts)
+{
+    CHECK_MAGIC(deal, DEAL_MAGIC);
+    uint32_t n, at = 0, draws = 0;
+    for (uint32_t i = 0; i < deal->count; i++)
+        draws += counts[i];
+    struct run run = run_of(draws, ranks);
+    uint32_t *chunks = order_of(deal, seed, epoch, &n);
+    int rc = chunks ? 0 : LARDER_ENOMEM;
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+        uint32_t first = deal->begin[chunks[i]], end = deal->begin[chunks[i] + 1], count = 0;
+        for (uint32_t s = first; s < end; s++)
+            count += counts[deal->ids[s]];
+        struct run part = part_of(run, at, count);
+        for (uint32_t s = first; s < end && part.first >= part.end; s++)
+            counts[deal->ids[s]] = 0;
+        if (part.first < part.end && part.end - part.first < count) {
+            uint32_t *slots = slots_of(deal, seed, epoch, chunks[i]);
+            rc = cut_draws(deal, slots, chunks[i], part, counts);
+            free(slots);
+        }
+        at += count;
+    }
+    free(chunks);
     return rc;
 }

@@ -5,6 +5,9 @@
  * the samples inside a chunk by one keyed with the chunk too. This sequence is cut into one run a rank. So all chunks
  * except those at the ends of a run lie whole in it. A run is the set of samples that a rank gets, not their order.
  *
+ * Where an epoch is a multiset, a sample has as many places beside each other in the sequence as it comes in the epoch.
+ * So all turns of a sample are with one rank, unless they lie at the end of a run.
+ *
  * A `strict` or `none` job needs no deal: rank r gets the positions r, r + world_size, … of its order. */
 #ifndef LARDER_SERVER_CLUSTER_DEAL_H
 #define LARDER_SERVER_CLUSTER_DEAL_H
@@ -39,5 +42,11 @@ uint32_t deal_count(uint32_t count, const struct deal_ranks *ranks);
  * LARDER_ENOMEM. */
 int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct deal_ranks *ranks,
                struct idset **out);
+
+/* deal_draws leaves in `counts` how often each sample comes to these ranks in an epoch that is a multiset. The deal's
+ * ids are the numbers 0 … count - 1, by which `counts` is indexed, and the view's order. `counts` has how often each
+ * comes in the epoch. They sum up to UINT32_MAX at most, and the ranks get deal_count of that sum. LARDER_ENOMEM. */
+int deal_draws(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct deal_ranks *ranks,
+               uint32_t *counts);
 
 #endif

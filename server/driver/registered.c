@@ -146,6 +146,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
         .weight = asked->weight,
         .ordered = asked->flags & WIRE_ORDERED,
         .resume = found->restore ? &found->restore->engine : NULL};
+    desc.part.draws = ranks_draws;
     chunk_key(found->dataset, desc.chunks.key);
     driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline, .last = !driver->sharing};
     try_to_add(driver, &desc);

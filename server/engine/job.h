@@ -67,7 +67,8 @@ struct job_terms {
 /* Values that follow from the terms and the dataset. */
 struct job_shape {
     uint64_t view_samples;
-    /* Samples of an epoch: all of the view, a part's share of it, or the draws of a multiset. */
+    /* Samples of an epoch: all of the view, a part's share of it, or the draws of a multiset or of a
+     * part's share of it. */
     uint64_t epoch_samples;
     /* For a part: samples that its ranks together get in an epoch. All ranks of the job get equally many, so repeats
      * are included. */
@@ -100,7 +101,8 @@ struct job_progress {
     /* The samples that this epoch deals to the ranks: shape.epoch_samples, less the base that the epoch is begun
      * from. */
     uint64_t samples;
-    /* For a multiset that need not have all of the view: the ids that this epoch has. The job owns it. */
+    /* For a multiset: the ids of which the ranks here get some draw of this epoch; if they get none, those that the
+     * epoch has. The job owns it. */
     struct idset *support;
     struct idset *away; /* For a dependent part: the view less this epoch's share. The job owns it. */
     /* For a job with homes. elsewhere: samples of this epoch that other nodes have still to give. here: samples of the

@@ -1,4 +1,6 @@
 /* jobs_epochs.c: epochs begin and end, and batches are released. engine.h says what ranks owe each other. */
+#include <stdlib.h>
+
 #include "common/check.h"
 #include "server/engine/encoded.h"
 #include "server/engine/engine_priv.h"
@@ -60,21 +62,42 @@ static int begin_share(struct engine *engine, struct job *job, uint32_t epoch)
     return code ? code : sampler_take_all(engine->env.sampler, job->no, job->progress.away);
 }
 
-static void add_to_set(void *set, sample_id id)
+/* support_of makes the set of the samples of which some draw is counted. */
+static int support_of(const struct job *job, const uint32_t *counts, struct idset **out)
 {
-    idset_add(set, id);
+    uint32_t n;
+    const sample_id *ids = multiset_ids(job->terms.multiset, &n);
+    idset_destroy(*out);
+    *out = NULL;
+    int code = idset_create(out);
+    for (uint32_t i = 0; !code && i < n; i++)
+        if (counts[i])
+            idset_add(*out, ids[i]);
+    return code;
 }
 
-/* begin_multiset has the epoch's multiset drawn. Where copies are dealt together it has all of the view. */
+/* begin_draws has those draws of the epoch's multiset drawn that the ranks here get. If they get none, because there
+ * are more ranks than draws, any sample of the epoch will do to fill up their shares. */
+static int begin_draws(struct engine *engine, struct job *job, uint32_t epoch, uint32_t *counts)
+{
+    const struct engine_part *part = &job->terms.part;
+    int code = multiset_epoch(job->terms.multiset, epoch, counts);
+    if (!code && job->shape.epoch_samples == 0)
+        code = support_of(job, counts, &job->progress.support);
+    if (!code && part->world_size)
+        code = part->draws(part->deal, epoch, counts);
+    if (!code && job->shape.epoch_samples)
+        code = support_of(job, counts, &job->progress.support);
+    return code ? code : sampler_start_multiset(engine->env.sampler, job->no, counts);
+}
+
 static int begin_multiset(struct engine *engine, struct job *job, uint32_t epoch)
 {
-    idset_destroy(job->progress.support);
-    job->progress.support = NULL;
-    int code = sampler_start_multiset(engine->env.sampler, job->no, epoch);
-    if (!code && !job_is_together(job))
-        code = idset_create(&job->progress.support);
-    if (!code && job->progress.support)
-        sampler_each_left(engine->env.sampler, job->no, add_to_set, job->progress.support);
+    uint32_t n;
+    multiset_ids(job->terms.multiset, &n);
+    uint32_t *counts = malloc(n * sizeof *counts);
+    int code = counts ? begin_draws(engine, job, epoch, counts) : LARDER_ENOMEM;
+    free(counts);
     return code;
 }
 
@@ -84,7 +107,7 @@ static void tell_no_start(struct engine *engine, uint32_t no, int code, bool els
     const char *text = "no memory to take out of the epoch what its ranks have had, or what other nodes get: free "
                        "memory, or lower the "
                        "budgets";
-    if (elsewhere)
+    if (elsewhere || (code == LARDER_EINVAL && job_at(&engine->jobs, no)->terms.part.world_size))
         text =
             "its ranks have had samples that this epoch deals to other nodes: start all ranks of the job again, from "
             "a checkpoint made between two epochs";

@@ -6,12 +6,17 @@ uint32_t part_ranks(const struct engine_job_desc *desc)
     return desc->world_size ? desc->world_size : 1;
 }
 
+static bool deals(const struct engine_job_desc *desc)
+{
+    return desc->sampled.multiset ? desc->part.draws != NULL : desc->part.share != NULL;
+}
+
 bool part_well_formed(const struct engine_job_desc *desc)
 {
     const struct engine_part *part = &desc->part;
     return part->world_size == 0 || (part->world_size <= ENGINE_ALL_RANKS_MAX && part->first < part->world_size &&
                                      part_ranks(desc) <= part->world_size - part->first &&
-                                     (part->share || desc->sampled.shuffle != SHUFFLE_DEPENDENT));
+                                     (deals(desc) || desc->sampled.shuffle != SHUFFLE_DEPENDENT));
 }
 
 uint64_t part_draws(const struct engine_job_desc *desc)
@@ -29,7 +34,7 @@ uint64_t part_samples(const struct engine_job_desc *desc)
 {
     if (desc->part.world_size == 0)
         return 0;
-    uint64_t each = desc->drop_last ? idset_count(desc->sampled.view) / desc->part.world_size : part_rank_samples(desc);
+    uint64_t each = desc->drop_last ? part_draws(desc) / desc->part.world_size : part_rank_samples(desc);
     return each * part_ranks(desc);
 }
 

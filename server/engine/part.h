@@ -15,8 +15,8 @@ uint64_t part_rank_samples(const struct engine_job_desc *desc);
 /* part_samples returns those that the ranks here get together, repeats included, of a job with ranks at other nodes:
  * all ranks get equally many. 0: all of the job's ranks are here. */
 uint64_t part_samples(const struct engine_job_desc *desc);
-/* part_epoch_samples returns the samples that an epoch has for the ranks here: all of its draws, or a share of the
- * view. */
+/* part_epoch_samples returns the samples that an epoch has for the ranks here: all of its draws, or a share
+ * of them. */
 uint64_t part_epoch_samples(const struct engine_job_desc *desc);
 
 #endif

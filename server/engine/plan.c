@@ -108,7 +108,8 @@ static bool has_room(const struct plan *plan, const struct job *job, const struc
     return queue->line.unplaced == 0 && is_short(plan, job, queue);
 }
 
-/* If the part's share is empty, because the job has more ranks than samples, any sample of the view will do. */
+/* If the part's share is empty, because the job has more ranks than samples, any sample of the view will do, or of the
+ * multiset. */
 sample_id plan_any_sample(struct plan *plan, const struct job *job)
 {
     const struct idset *away = job->shape.epoch_samples ? job->progress.away : NULL;

@@ -96,10 +96,6 @@ static int check(const struct registration *reg, struct error *err)
     if (asked->shuffle != SHUFFLE_DEPENDENT)
         return error_set(err, LARDER_EINVAL,
                          "repeat, Weights and Balanced draw samples in the daemon's order: give shuffle \"dependent\"");
-    if (asked->all_ranks)
-        return error_set(err, LARDER_EINVAL,
-                         "repeat, Weights and Balanced deal an epoch to the ranks of one node, and this job has ranks "
-                         "at several: train on one node, or without them");
     return 0;
 }
 

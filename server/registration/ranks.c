@@ -55,3 +55,10 @@ int ranks_share(const void *registration, uint32_t epoch, struct idset **out)
     struct deal_ranks ranks = ranks_here(reg);
     return deal_share(reg->found.deal, reg->asked.seed, epoch, &ranks, out);
 }
+
+int ranks_draws(const void *registration, uint32_t epoch, uint32_t *counts)
+{
+    const struct registration *reg = registration;
+    struct deal_ranks ranks = ranks_here(reg);
+    return deal_draws(reg->found.deal, reg->asked.seed, epoch, &ranks, counts);
+}

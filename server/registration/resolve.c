@@ -215,16 +215,22 @@ static int select_samples(struct registration *reg, const struct config_dataset 
     return code;
 }
 
-/* make_deal sorts the view by chunks, from which each epoch is dealt. */
+/* make_deal sorts the view by chunks, from which each epoch is dealt. That of a multiset deals numbers, in the view's
+ * order, instead of samples. */
 static int make_deal(struct registration_found *found, struct error *err)
 {
     uint32_t count = found->selection->view.count, slot;
     uint32_t *chunk_of = malloc(count * sizeof *chunk_of);
+    sample_id *numbers = found->multiset ? malloc(count * sizeof *numbers) : NULL;
     for (uint32_t i = 0; chunk_of && i < count; i++)
         chunk_of[i] = dataset_chunk_of(found->dataset, found->selection->view.indices[i], &slot);
-    int code = chunk_of ? deal_create(found->selection->view.order, chunk_of, count,
-                                      dataset_chunk_count(found->dataset), &found->deal)
-                        : LARDER_ENOMEM;
+    for (uint32_t i = 0; numbers && i < count; i++)
+        numbers[i] = i;
+    int code = chunk_of && (numbers || !found->multiset)
+                   ? deal_create(numbers ? numbers : found->selection->view.order, chunk_of, count,
+                                 dataset_chunk_count(found->dataset), &found->deal)
+                   : LARDER_ENOMEM;
+    free(numbers);
     free(chunk_of);
     return code ? error_set(err, code,
                             "no memory to deal %u samples to the job's ranks: free memory, or lower the "

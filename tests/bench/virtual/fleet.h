@@ -77,6 +77,7 @@ struct fleet_job_desc {
     uint64_t seed;
     const struct engine_resume *resume; /* borrowed for the call; NULL: it begins with whole epochs */
     struct engine_part part;            /* of a job with ranks at several nodes, the one here */
+    const struct multiset *multiset;    /* what an epoch is, borrowed until the job is gone: homes give it nothing */
     uint64_t family;                    /* the same for all of them; else 0 */
     bool lone;                          /* nobody else wants what it does: homes give nothing until fleet_spread */
 };

@@ -199,7 +199,8 @@ int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_j
                                    .epochs = job->epochs,
                                    .sampled.seed = job->seed,
                                    .part = job->part,
-                                   .homes = {anchor_elsewhere, anchor},
+                                   .sampled.multiset = job->multiset,
+                                   .homes = {job->multiset ? NULL : anchor_elsewhere, anchor},
                                    .family = job->family,
                                    .inherits = job->part.world_size && job->resume ? ENGINE_INHERITS_ALL
                                                                                    : ENGINE_INHERITS_NOTHING,

@@ -29,7 +29,7 @@ enum cluster_rule {
     RULE_TWICE = 1,  /* no sample is taken twice in an epoch */
     RULE_ALL = 2,    /* all are, at its end */
     RULE_SHARE = 3,  /* each sample of a job's share is to be drawn, elsewhere, planned or had, and so says each part */
-    RULE_DEAL = 4,   /* the shares of a job's nodes are disjoint, and together the view */
+    RULE_DEAL = 4,   /* the shares of a job's nodes are disjoint, and together the view, or the epoch's multiset */
     RULE_BUDGET = 5, /* what is kept for anchors has its bound */
     RULE_INSTANCE = 6, /* no instance comes twice to a job */
     RULE_SEQ = 7,      /* what was given for a number is given again, until it is taken */
@@ -108,13 +108,17 @@ struct uniform {
 
 struct cluster;
 
-/* A job whose ranks are at several nodes, a trainer each. Its epochs are dealt. */
+/* A job whose ranks are at several nodes, a trainer each. Its epochs are dealt. Where they are multisets, homes give it
+ * nothing. */
 struct launch {
     struct deal *deal;
+    struct multiset *multiset;                                   /* NULL: an epoch has each sample once */
     bool lone;                                                   /* it begins alone, and is in company from */
     uint64_t turn_ns;                                            /* this time on; UINT64_MAX: never */
     uint32_t ranks;                                              /* 0: there is none */
     struct idset *shares[CLUSTER_NODES_MAX][CLUSTER_EPOCHS_MAX]; /* NULL: not dealt yet */
+    /* Of a multiset, how often each sample comes to a rank. Then the share has those that come to it at all. */
+    uint32_t draws[CLUSTER_NODES_MAX][CLUSTER_EPOCHS_MAX][CLUSTER_SAMPLES_MAX];
 };
 
 /* A rank of it, for the engine. */
@@ -133,8 +137,8 @@ struct trainer {
     struct idset *view;
     uint32_t n_view, batch, prefetch, epochs, pipeline;
     uint64_t seed, step_ns;
-    uint32_t epoch, batches, n_had; /* of the epoch */
-    uint8_t had[CLUSTER_SAMPLES_MAX];
+    uint32_t epoch, batches, n_had;   /* of the epoch */
+    uint8_t had[CLUSTER_SAMPLES_MAX]; /* how often */
     bool asked, done;
     uint64_t asked_ns, next_ns; /* when it asked; when it asks next */
 };
@@ -213,7 +217,10 @@ bool launch_waits(const struct cluster *cluster, const struct trainer *trainer);
 uint64_t launch_alarm(const struct cluster *cluster);
 void launch_happens(struct cluster *cluster); /* what is due */
 uint32_t launch_samples(const struct cluster *cluster,
-                        const struct trainer *trainer); /* of an epoch, without repeats */
+                        const struct trainer *trainer);                              /* of an epoch, without repeats */
+uint32_t launch_draws(const struct cluster *cluster, const struct trainer *trainer); /* of an epoch of all ranks */
+/* launch_times returns how often the sample comes to the trainer in its present epoch. */
+uint32_t launch_times(const struct cluster *cluster, const struct trainer *trainer, sample_id id);
 void launch_end(struct cluster *cluster);
 
 /* shares.c: what holds of a job's samples after each step */

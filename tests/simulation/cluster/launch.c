@@ -3,7 +3,7 @@
 #include "common/check.h"
 #include "tests/simulation/cluster/cluster.h"
 
-enum { KEY_LAUNCH = 9, FAMILY_LAUNCH = 77 };
+enum { KEY_LAUNCH = 9, KEY_MULTISET = 18, FAMILY_LAUNCH = 77 };
 
 static struct trainer *trainer_of(struct cluster *cluster, uint32_t rank)
 {
@@ -18,9 +18,36 @@ static void make_deal(struct cluster *cluster, const struct idset *view)
     sample_id ids[CLUSTER_SAMPLES_MAX];
     uint32_t chunk_of[CLUSTER_SAMPLES_MAX], count = (uint32_t)idset_count(view);
     idset_to_array(view, ids);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         chunk_of[i] = cluster->places[ids[i]].chunk;
+        if (cluster->launch.multiset)
+            ids[i] = i;
+    }
     CHECK(deal_create(ids, chunk_of, count, cluster->n_chunks, &cluster->launch.deal) == 0);
+}
+
+/* A third of the jobs have epochs that are multisets, by another key. */
+static void make_multiset(struct cluster *cluster, const struct idset *view)
+{
+    sample_id ids[CLUSTER_SAMPLES_MAX];
+    double weights[CLUSTER_SAMPLES_MAX];
+    int32_t labels[CLUSTER_SAMPLES_MAX];
+    struct multiset_spec spec = {.ids = ids, .weights = weights, .labels = labels, .seed = cluster->seed};
+    struct rng rng;
+    struct error err;
+    random_seed_keys(&rng, cluster->seed, KEY_MULTISET, 0, 0);
+    if (random_below(&rng, 3))
+        return;
+    spec.kind = MULTISET_REPEAT + (enum multiset_kind)random_below(&rng, 3);
+    spec.count = (uint32_t)idset_count(view);
+    spec.copies = 2 + (uint32_t)random_below(&rng, 3);
+    spec.draws = 1 + random_below(&rng, 2 * spec.count);
+    idset_to_array(view, ids);
+    for (uint32_t i = 0; i < spec.count; i++) {
+        weights[i] = i == 0 ? 1 : (double)random_below(&rng, 5);
+        labels[i] = (int32_t)random_below(&rng, 4);
+    }
+    CHECK(multiset_create(&spec, &cluster->launch.multiset, &err) == 0);
 }
 
 /* Half of the runs with room for it have one. Its first trainer is like the others' last; it has a key of its own,
@@ -51,7 +78,28 @@ void launch_begin(struct cluster *cluster)
     }
     cluster->launch.lone = random_below(&rng, 2);
     cluster->launch.turn_ns = random_below(&rng, 4) ? 4 * CLUSTER_S + random_below(&rng, 4 * CLUSTER_S) : UINT64_MAX;
+    make_multiset(cluster, like.view);
     make_deal(cluster, like.view);
+}
+
+/* check_draws checks the draws of an epoch, when all nodes have theirs. */
+static void check_draws(struct cluster *cluster, uint32_t epoch)
+{
+    const struct launch *launch = &cluster->launch;
+    uint32_t counts[CLUSTER_SAMPLES_MAX], n;
+    const sample_id *ids = multiset_ids(launch->multiset, &n);
+    CHECK(multiset_epoch(launch->multiset, epoch, counts) == 0);
+    for (uint32_t rank = 0; rank < launch->ranks; rank++) {
+        if (!launch->shares[rank][epoch])
+            return;
+        for (uint32_t i = 0; i < n; i++)
+            counts[i] -= launch->draws[rank][epoch][ids[i]];
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (counts[i])
+            cluster_break(cluster, RULE_DEAL, "the nodes have %d turns too few of sample %u in epoch %u",
+                          (int32_t)counts[i], ids[i], epoch);
+    }
 }
 
 /* check_dealt checks a share beside those of the other nodes. */
@@ -60,6 +108,10 @@ static void check_dealt(struct cluster *cluster, uint32_t epoch, uint32_t rank)
     const struct launch *launch = &cluster->launch;
     const struct idset *share = launch->shares[rank][epoch];
     uint64_t samples = 0;
+    if (launch->multiset) {
+        check_draws(cluster, epoch);
+        return;
+    }
     for (uint32_t other = 0; other < launch->ranks; other++) {
         const struct idset *its = launch->shares[other][epoch];
         if (its && other != rank && idset_intersection_count(its, share))
@@ -75,26 +127,64 @@ static void check_dealt(struct cluster *cluster, uint32_t epoch, uint32_t rank)
                       trainer->n_view, epoch);
 }
 
+/* dealt_epoch returns the epoch whose deal the rank is given. */
+static uint32_t dealt_epoch(const struct launch_rank *of, uint32_t epoch)
+{
+    bool spoils = of->cluster->spoil == SPOIL_DEAL && of->rank == 0;
+    CHECK(epoch < CLUSTER_EPOCHS_MAX);
+    of->cluster->spoiled = of->cluster->spoiled || spoils;
+    return spoils ? epoch + 1 : epoch;
+}
+
+static struct deal_ranks ranks_of(const struct launch_rank *of)
+{
+    return (struct deal_ranks){.world_size = of->cluster->launch.ranks, .first = of->rank, .n_ranks = 1};
+}
+
+/* keep_share compares a share with what the rank had before, and with those of the others. */
+static void keep_share(const struct launch_rank *of, uint32_t epoch, const struct idset *dealt)
+{
+    struct idset **kept = &of->cluster->launch.shares[of->rank][epoch];
+    if (*kept && !idset_equal(*kept, dealt))
+        cluster_break(of->cluster, RULE_DEAL, "node %u has another share of epoch %u than before", of->rank, epoch);
+    if (!*kept) {
+        CHECK(idset_copy(dealt, kept) == 0);
+        check_dealt(of->cluster, epoch, of->rank);
+    }
+}
+
 static int share(const void *ctx, uint32_t epoch, struct idset **out)
 {
     const struct launch_rank *of = ctx;
-    struct cluster *cluster = of->cluster;
-    struct launch *launch = &cluster->launch;
-    const struct trainer *trainer = trainer_of(cluster, of->rank);
-    struct deal_ranks ranks = {.world_size = launch->ranks, .first = of->rank, .n_ranks = 1};
-    bool spoils = cluster->spoil == SPOIL_DEAL && of->rank == 0;
-    CHECK(epoch < CLUSTER_EPOCHS_MAX);
-    cluster->spoiled = cluster->spoiled || spoils;
-    int code = deal_share(launch->deal, trainer->seed, spoils ? epoch + 1 : epoch, &ranks, out);
-    struct idset **kept = &launch->shares[of->rank][epoch];
+    struct deal_ranks ranks = ranks_of(of);
+    const struct trainer *trainer = trainer_of(of->cluster, of->rank);
+    int code = deal_share(of->cluster->launch.deal, trainer->seed, dealt_epoch(of, epoch), &ranks, out);
+    if (!code)
+        keep_share(of, epoch, *out);
+    return code;
+}
+
+/* draws is for a multiset what share is for a view. */
+static int draws(const void *ctx, uint32_t epoch, uint32_t *counts)
+{
+    const struct launch_rank *of = ctx;
+    struct launch *launch = &of->cluster->launch;
+    struct deal_ranks ranks = ranks_of(of);
+    struct idset *dealt = NULL;
+    uint32_t n;
+    const sample_id *ids = multiset_ids(launch->multiset, &n);
+    int code = deal_draws(launch->deal, trainer_of(of->cluster, of->rank)->seed, dealt_epoch(of, epoch), &ranks,
+                          counts);
     if (code)
         return code;
-    if (*kept && !idset_equal(*kept, *out))
-        cluster_break(cluster, RULE_DEAL, "node %u has another share of epoch %u than before", of->rank, epoch);
-    if (!*kept) {
-        CHECK(idset_copy(*out, kept) == 0);
-        check_dealt(cluster, epoch, of->rank);
+    CHECK(idset_create(&dealt) == 0);
+    for (uint32_t i = 0; i < n; i++) {
+        launch->draws[of->rank][epoch][ids[i]] = counts[i];
+        if (counts[i])
+            idset_add(dealt, ids[i]);
     }
+    keep_share(of, epoch, dealt);
+    idset_destroy(dealt);
     return 0;
 }
 
@@ -103,8 +193,10 @@ void launch_desc(const struct cluster *cluster, struct trainer *trainer, struct 
     desc->part = (struct engine_part){.world_size = cluster->launch.ranks,
                                       .first = trainer->launched.rank,
                                       .share = share,
+                                      .draws = draws,
                                       .deal = &trainer->launched};
-    desc->family = FAMILY_LAUNCH;
+    desc->multiset = cluster->launch.multiset;
+    desc->family = cluster->launch.multiset ? 0 : FAMILY_LAUNCH;
     desc->lone = cluster->launch.lone;
 }
 
@@ -147,12 +239,34 @@ const struct idset *launch_share(const struct cluster *cluster, const struct tra
 uint32_t launch_samples(const struct cluster *cluster, const struct trainer *trainer)
 {
     const struct idset *its = trainer->dealt ? launch_share(cluster, trainer) : NULL;
-    return its ? (uint32_t)idset_count(its) : trainer->n_view;
+    uint32_t samples = 0;
+    if (!its)
+        return launch_draws(cluster, trainer);
+    if (!cluster->launch.multiset)
+        return (uint32_t)idset_count(its);
+    for (sample_id id = 0; id < cluster->n_samples; id++)
+        samples += launch_times(cluster, trainer, id);
+    return samples;
+}
+
+uint32_t launch_draws(const struct cluster *cluster, const struct trainer *trainer)
+{
+    const struct multiset *multiset = trainer->dealt ? cluster->launch.multiset : NULL;
+    return multiset ? (uint32_t)multiset_draws(multiset) : trainer->n_view;
+}
+
+uint32_t launch_times(const struct cluster *cluster, const struct trainer *trainer, sample_id id)
+{
+    const struct launch *launch = &cluster->launch;
+    if (trainer->dealt && launch->multiset)
+        return launch->draws[trainer->launched.rank][trainer->epoch][id];
+    return idset_contains(trainer->dealt ? launch_share(cluster, trainer) : trainer->view, id);
 }
 
 void launch_end(struct cluster *cluster)
 {
     deal_destroy(cluster->launch.deal);
+    multiset_destroy(cluster->launch.multiset);
     for (uint32_t rank = 0; rank < cluster->launch.ranks; rank++) {
         for (uint32_t epoch = 0; epoch < CLUSTER_EPOCHS_MAX; epoch++)
             idset_destroy(cluster->launch.shares[rank][epoch]);

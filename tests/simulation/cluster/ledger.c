@@ -89,12 +89,15 @@ void ledger_free(struct cluster *cluster)
 /* had counts a sample; a repeat is nobody's turn, and one of the trainer's share. */
 static void had(struct cluster *cluster, struct trainer *trainer, sample_id id, bool repeat)
 {
-    const struct idset *share = trainer->dealt ? launch_share(cluster, trainer) : trainer->view;
-    if (!idset_contains(share, id) || (!repeat && trainer->had[id]))
-        cluster_break(cluster, RULE_TWICE, "a job got sample %u twice in epoch %u", id, trainer->epoch);
+    /* Where a rank's share is empty, because there are fewer draws than ranks, it gets any sample of the epoch. */
+    bool none = repeat && trainer->dealt && cluster->launch.multiset && launch_samples(cluster, trainer) == 0;
+    uint32_t times = launch_times(cluster, trainer, id);
+    if (!none && (times == 0 || (!repeat && trainer->had[id] >= times)))
+        cluster_break(cluster, RULE_TWICE, "a job got sample %u twice, or once too often, in epoch %u", id,
+                      trainer->epoch);
     trainer->repeats += repeat;
     trainer->n_had += !repeat;
-    trainer->had[id] |= !repeat; /* a repeat may come before the sample's own turn */
+    trainer->had[id] = (uint8_t)(trainer->had[id] + !repeat); /* a repeat may come before the sample's own turn */
 }
 
 static void take(struct cluster *cluster, struct trainer *trainer, const struct engine_entry *entry, uint64_t instance)
@@ -131,9 +134,9 @@ static void end_epoch(struct cluster *cluster, struct trainer *trainer)
     if (trainer->n_had != samples)
         cluster_break(cluster, RULE_ALL, "a job got %u of %u samples in epoch %u", trainer->n_had, samples,
                       trainer->epoch);
-    if (trainer->n_had + trainer->repeats != (trainer->n_view + ranks - 1) / ranks)
+    if (trainer->n_had + trainer->repeats != (launch_draws(cluster, trainer) + ranks - 1) / ranks)
         cluster_break(cluster, RULE_ALL, "a rank of %u got %u samples and %u repeats of %u in epoch %u", ranks,
-                      trainer->n_had, trainer->repeats, trainer->n_view, trainer->epoch);
+                      trainer->n_had, trainer->repeats, launch_draws(cluster, trainer), trainer->epoch);
     memset(trainer->had, 0, sizeof trainer->had);
     trainer->n_had = trainer->batches = trainer->repeats = 0;
     trainer->epoch++;

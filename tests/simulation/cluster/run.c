@@ -176,11 +176,24 @@ static struct idset *had_set(const struct cluster *cluster, const struct trainer
     return set;
 }
 
+/* had_again returns the turns that the trainer had of samples beyond the first of each. */
+static struct engine_again had_again(const struct cluster *cluster, const struct trainer *trainer)
+{
+    sample_id *ids = xcalloc(trainer->n_had + 1, sizeof *ids);
+    uint64_t count = 0;
+    for (sample_id id = 0; id < cluster->n_samples; id++) {
+        for (uint32_t turn = 1; turn < trainer->had[id]; turn++)
+            ids[count++] = id;
+    }
+    return (struct engine_again){ids, count};
+}
+
 /* join has the trainer's job, which goes on from what the trainer had. A rank of several nodes tells of its own. */
 static void join(struct cluster *cluster, struct trainer *trainer)
 {
     struct engine_resume resume = {.epoch = trainer->epoch, .key = 1, .base_batches = trainer->batches};
     struct idset *had = NULL;
+    struct engine_again again = {NULL, 0};
     struct fleet_job_desc desc = {.node = trainer->node,
                                   .view = trainer->view,
                                   .batch = trainer->batch,
@@ -191,12 +204,14 @@ static void join(struct cluster *cluster, struct trainer *trainer)
         launch_desc(cluster, trainer, &desc);
     if (trainer->epoch || trainer->n_had) {
         had = had_set(cluster, trainer);
+        again = had_again(cluster, trainer);
         if (trainer->dealt)
             resume = (struct engine_resume){.epoch = trainer->epoch,
                                             .key = 1,
                                             .batches = trainer->batches,
                                             .delivered = trainer->n_had + trainer->repeats,
                                             .turns = had,
+                                            .again = again,
                                             .presented = true};
         else
             resume.base = had;
@@ -205,6 +220,7 @@ static void join(struct cluster *cluster, struct trainer *trainer)
     trainer->job = fleet_add(cluster->fleet, &desc);
     CHECK(trainer->job != UINT32_MAX);
     idset_destroy(had);
+    free((sample_id *)again.ids);
 }
 
 static bool trains(const struct cluster *cluster, const struct trainer *trainer)

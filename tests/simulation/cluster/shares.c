@@ -51,7 +51,8 @@ static void check_trainer(struct cluster *cluster, struct trainer *trainer)
     CHECK(n_parts <= PARTS_MAX);
     check_counts(cluster, trainer, &share);
     check_parts(cluster, trainer, &share, parts, n_parts);
-    uniform_look(cluster, trainer, &share, parts, n_parts);
+    if (!trainer->dealt || !cluster->launch.multiset) /* of a multiset nothing is elsewhere */
+        uniform_look(cluster, trainer, &share, parts, n_parts);
 }
 
 void shares_check(struct cluster *cluster)

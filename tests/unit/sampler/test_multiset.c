@@ -157,6 +157,7 @@ static void test_refused(void **state)
 
 static void add(struct sampler *sampler, unsigned job, const struct multiset *multiset, uint32_t epoch)
 {
+    uint32_t counts[COUNT];
     struct idset *view;
     struct error err;
     assert_int_equal(idset_create(&view), 0);
@@ -166,7 +167,8 @@ static void add(struct sampler *sampler, unsigned job, const struct multiset *mu
     idset_destroy(view);
     sampler_start_epoch(sampler, job, epoch);
     assert_int_equal(sampler_remaining(sampler, job), 0);
-    assert_int_equal(sampler_start_multiset(sampler, job, epoch), 0);
+    draw_epoch(multiset, epoch, counts);
+    assert_int_equal(sampler_start_multiset(sampler, job, counts), 0);
     assert_int_equal(sampler_remaining(sampler, job), multiset_draws(multiset));
 }
 

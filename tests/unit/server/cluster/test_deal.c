@@ -1,6 +1,7 @@
 /* test_deal.c: proves that for every shape of a view and every number of ranks the shares of an epoch are disjoint,
  * cover the view and are as equal as can be; that computing one again gives the same; that chunks and samples are
- * placed uniformly; and that no more random numbers are drawn than for the chunks and two cut ones. */
+ * placed uniformly; and that no more random numbers are drawn than for the chunks and two cut ones. Of multisets, that
+ * each turn of a sample goes to one rank, and that only ends of runs part the turns of a sample. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -188,6 +189,150 @@ static void test_uniform(void **state)
     free(shape);
 }
 
+/* How often samples come: each three times, each up to five times, one in nine of them up to a hundred, once, never. */
+enum times { TIMES_THREE, TIMES_FEW, TIMES_RARE, TIMES_ONCE, TIMES_NEVER, TIMES };
+
+static uint32_t make_counts(const struct shape *shape, enum times times, uint32_t *counts)
+{
+    struct rng rng;
+    uint32_t sum = 0;
+    random_seed_keys(&rng, seed, times, shape->count, 1);
+    for (uint32_t i = 0; i < shape->count; i++) {
+        counts[i] = times == TIMES_THREE ? 3 : times == TIMES_ONCE;
+        if (times == TIMES_FEW)
+            counts[i] = (uint32_t)random_below(&rng, 6);
+        else if (times == TIMES_RARE && random_below(&rng, 9) == 0)
+            counts[i] = (uint32_t)random_below(&rng, 101);
+        sum += counts[i];
+    }
+    return sum;
+}
+
+/* A deal of the numbers of a view's samples. */
+static struct deal *numbers_of(const struct shape *shape)
+{
+    struct deal *deal;
+    sample_id numbers[SAMPLES_MAX];
+    for (uint32_t i = 0; i < shape->count; i++)
+        numbers[i] = i;
+    assert_int_equal(
+        deal_create(numbers, shape->chunked ? shape->chunk_of : NULL, shape->count, shape->n_chunks, &deal), 0);
+    return deal;
+}
+
+static void draws_of(const struct shape *shape, const struct deal *deal, const struct deal_ranks *ranks,
+                     const uint32_t *counts, uint32_t *out)
+{
+    uint32_t all = 0, sum = 0;
+    memcpy(out, counts, shape->count * sizeof *out);
+    assert_int_equal(deal_draws(deal, seed, 3, ranks, out), 0);
+    for (uint32_t i = 0; i < shape->count; i++) {
+        all += counts[i];
+        sum += out[i];
+    }
+    assert_int_equal(sum, deal_count(all, ranks));
+}
+
+/* The draws of all ranks are the multiset, but for what is dropped; neighbours get together what each gets alone; and
+ * two neighbours have turns of one common sample at most. */
+static void check_draws(const struct shape *shape, const struct deal *deal, const uint32_t *counts, uint32_t world_size,
+                        bool drop_last)
+{
+    uint32_t sum[SAMPLES_MAX] = {0}, before[SAMPLES_MAX] = {0}, own[SAMPLES_MAX], so_far[SAMPLES_MAX], missing = 0;
+    uint32_t all = 0;
+    for (uint32_t rank = 0; rank < world_size; rank++) {
+        uint32_t common = 0;
+        draws_of(shape, deal, &(struct deal_ranks){world_size, rank, 1, drop_last}, counts, own);
+        draws_of(shape, deal, &(struct deal_ranks){world_size, 0, rank + 1, drop_last}, counts, so_far);
+        for (uint32_t i = 0; i < shape->count; i++) {
+            common += before[i] > 0 && own[i] > 0;
+            sum[i] += own[i];
+        }
+        assert_true(common <= 1);
+        assert_memory_equal(sum, so_far, shape->count * sizeof *sum);
+        memcpy(before, own, shape->count * sizeof *own);
+    }
+    for (uint32_t i = 0; i < shape->count; i++) {
+        assert_true(sum[i] <= counts[i]);
+        missing += counts[i] - sum[i];
+        all += counts[i];
+    }
+    assert_int_equal(missing, drop_last ? all % world_size : 0);
+}
+
+static void test_draws(void **state)
+{
+    (void)state;
+    struct shape *shape = xmalloc(sizeof *shape);
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        make_shape(shape, kind);
+        struct deal *deal = numbers_of(shape);
+        for (enum times times = 0; times < TIMES; times++) {
+            uint32_t counts[SAMPLES_MAX];
+            make_counts(shape, times, counts);
+            for (uint32_t world_size = 1; world_size <= 8; world_size++) {
+                for (int drop_last = 0; drop_last < 2; drop_last++)
+                    check_draws(shape, deal, counts, world_size, drop_last);
+            }
+        }
+        deal_destroy(deal);
+    }
+    free(shape);
+}
+
+/* Where each sample comes once, the deal is that of the samples. */
+static void test_draws_once(void **state)
+{
+    (void)state;
+    struct shape *shape = xmalloc(sizeof *shape);
+    make_shape(shape, KIND_MIXED);
+    struct deal *deal = numbers_of(shape);
+    const struct deal_ranks ranks = {3, 1, 1, false};
+    uint32_t counts[SAMPLES_MAX], own[SAMPLES_MAX];
+    make_counts(shape, TIMES_ONCE, counts);
+    draws_of(shape, deal, &ranks, counts, own);
+    struct idset *share = share_of(shape, deal, 3, &ranks);
+    for (uint32_t i = 0; i < shape->count; i++)
+        assert_int_equal(own[i], idset_contains(share, i));
+    idset_destroy(share);
+    deal_destroy(deal);
+    free(shape);
+}
+
+/* 8 samples of one chunk, 3 times each, go to 2 ranks: 4 whole samples to each. So a third of how often a sample comes
+ * to a rank is as in test_uniform, with the same limit. The turns of a sample that is in two runs are parted anywhere:
+ * of 8 samples twice each that go to 16 ranks each rank gets one turn. */
+static void test_draws_uniform(void **state)
+{
+    (void)state;
+    enum { EPOCHS = 4000 };
+    struct shape *shape = xmalloc(sizeof *shape);
+    make_shape(shape, KIND_ONE_CHUNK);
+    shape->count = 8;
+    struct deal *deal = numbers_of(shape);
+    uint32_t cut[8 * 2] = {0};
+    for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
+        uint32_t counts[8] = {3, 3, 3, 3, 3, 3, 3, 3};
+        assert_int_equal(deal_draws(deal, seed, epoch, &(struct deal_ranks){2, 1, 1, true}, counts), 0);
+        for (uint32_t i = 0; i < 8; i++) {
+            assert_true(counts[i] == 0 || counts[i] == 3);
+            cut[i * 2 + (counts[i] > 0)]++;
+        }
+    }
+    double of_samples = chi_square(cut, 16, EPOCHS / 2.0) * 7 / 8;
+    printf("seed %llu: chi-square %.1f of 7 degrees\n", (unsigned long long)seed, of_samples);
+    assert_true(of_samples < 41.9);
+    for (uint32_t rank = 0; rank < 16; rank++) {
+        uint32_t counts[8] = {2, 2, 2, 2, 2, 2, 2, 2}, sum = 0;
+        assert_int_equal(deal_draws(deal, seed, 0, &(struct deal_ranks){16, rank, 1, true}, counts), 0);
+        for (uint32_t i = 0; i < 8; i++)
+            sum += counts[i];
+        assert_int_equal(sum, 1);
+    }
+    deal_destroy(deal);
+    free(shape);
+}
+
 /* Another seed, another epoch: another deal. Ids do not matter, only the dataset's order does. */
 static void test_keys(void **state)
 {
@@ -224,9 +369,8 @@ int main(int argc, char **argv)
         seed = strtoull(argv[1], NULL, 0);
     printf("seed %llu\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_uniform),
+        cmocka_unit_test(test_shares), cmocka_unit_test(test_cost),       cmocka_unit_test(test_uniform),
+        cmocka_unit_test(test_draws),  cmocka_unit_test(test_draws_once), cmocka_unit_test(test_draws_uniform),
         cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
