@@ -182,7 +182,7 @@ class Boxes(Case):
                  "annotations": [{"id": i, "image_id": 90 + index, "category_id": 5 + i, "area": 10.5 * i,
                                   "iscrowd": i % 2, "bbox": [3, 4, 20 + i, 30], "segmentation": [[1, 2, 3, 4]] * 3}
                                  for index in reversed(range(len(names))) for i in range(index % 4)],
-                 "categories": [{"id": 5, "name": "cat"}]}
+                 "categories": [{"id": 5 + i, "name": f"c{i}"} for i in range(3)]}
         source = self.write("instances_some2017.json", json.dumps(whole))
         listed = os.path.join(self.folder, "coco.jsonl")
         self.assertEqual(larder.index(source, listed), len(names))
@@ -196,11 +196,32 @@ class Boxes(Case):
                 self.assertEqual(batch["area"][i].tolist(), [10.5 * i for i in range(count)])
                 self.assertEqual(batch["iscrowd"][i].tolist(), [i % 2 for i in range(count)])
                 self.assertEqual(batch["image_id"][i], 90 + index)
-        bare = {"images": [], "annotations": [{"image_id": 1, "category_id": 2}]}
+
+    def test_odd_coco(self):
+        """What COCO's file says twice, or of nothing that it has, is refused with its place; an empty box is none."""
+        os.mkdir(os.path.join(self.folder, "some2017"))
+        listed = os.path.join(self.folder, "coco.jsonl")
+
+        def index(text):
+            return larder.index(self.write("instances_some2017.json", text), listed)
+
+        def whole(images=((1, "a.jpg"),), **annotation):
+            box = {"image_id": 1, "category_id": 5, "bbox": [3, 4, 0, 30], **annotation}
+            return json.dumps({"images": [{"id": number, "file_name": name} for number, name in images],
+                               "annotations": [{**box, "bbox": [0, 0, 1, 1]}, box], "categories": [{"id": 5}]})
+
+        self.assertEqual(index(whole()), 1)
         for words, text in (("no JSON", "{\"images\": ["), ("not COCO's", "{\"images\": []}"),
-                            ("no bbox", json.dumps(bare))):
-            with self.assertRaisesRegex(larder.LarderError, words):
-                larder.index(self.write("instances_some2017.json", text), listed)
+                            ("annotation 1 has no bbox", whole(bbox=None)),
+                            ("annotation 1 has no bbox", whole(bbox=[0, 0, 1, float("nan")])),
+                            ("annotation 1 has a bbox that is -2 wide", whole(bbox=[3, 4, -2, 30])),
+                            ("annotation 0 is of image 7", whole(image_id=7)),
+                            ("annotation 0 is of image \\[1\\]", whole(image_id=[1])),
+                            ("annotation 0 is of category 6", whole(category_id=6)),
+                            ("image 1 has the id 1", whole(((1, "a.jpg"), (1, "b.jpg")))),
+                            ("image 1 lacks file_name", whole(((1, "a.jpg"), (2, None))))):
+            with self.subTest(words), self.assertRaisesRegex(larder.LarderError, words):
+                index(text)
 
     def test_the_example(self):
         """The example of detection trains on all images, with SSD's operators."""
