@@ -306,6 +306,8 @@ int daemon_start(const struct config *config, int listen_fd, const struct daemon
     if (!code)
         code = catalog_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, &daemon->catalog, err);
     if (!code)
+        catalog_set_rows_max(daemon->catalog, config->columns_bytes);
+    if (!code)
         code = open_storage(daemon, err);
     if (!code && mailbox_create(INBOX_MESSAGES, sizeof(struct inbox_message), &daemon->inbox))
         code = error_set(err, LARDER_ENOMEM, "no memory for the engine's inbox");

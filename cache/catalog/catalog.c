@@ -51,6 +51,7 @@ struct catalog {
     pthread_cond_t built; /* some source's build finished, or a caller's interrupt was set */
     struct opened *opened;
     uint64_t uses;
+    atomic_ullong rows_max; /* 0: nobody has said it */
 };
 
 int catalog_create(const char *checkpoint_dir, struct catalog **out, struct error *err)
@@ -135,6 +136,12 @@ void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t se
     builder_set_chunking(catalog->builder, samples, seed);
 }
 
+void catalog_set_rows_max(struct catalog *catalog, uint64_t bytes)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    atomic_store(&catalog->rows_max, bytes);
+}
+
 void catalog_wait_saved(struct catalog *catalog)
 {
     CHECK_MAGIC(catalog, CATALOG_MAGIC);
@@ -197,7 +204,10 @@ static void build_source_locked(struct catalog *catalog, struct opened *opened)
     opened->building = true;
     atomic_store_explicit(&opened->unwanted.set, false, memory_order_relaxed);
     pthread_mutex_unlock(&catalog->lock);
-    const struct source_wish wish = {.text = opened->path, .files = opened->files, .interrupt = &opened->unwanted};
+    const struct source_wish wish = {.text = opened->path,
+                                     .files = opened->files,
+                                     .rows_max = atomic_load(&catalog->rows_max),
+                                     .interrupt = &opened->unwanted};
     int code = builder_refresh(catalog->builder, &wish, old, &fresh, &outcome);
     pthread_mutex_lock(&catalog->lock);
     opened->outcome = outcome;

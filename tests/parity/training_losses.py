@@ -1,6 +1,6 @@
 """Do torchvision's own transforms, with the draws of a daemon, train as the daemon's batches do, step by step?
 
-usage: training_losses.py LIBRARY [--steps 300]
+usage: training_losses.py LIBRARY [--steps 300] [--only clip]
 
 Each example trains twice: on what a real daemon gives, and on what torchvision, Pillow and NumPy make of the same files
 with the same draws in the same order. Its script runs as it is, with another Loader the second time. What was drawn is
@@ -306,6 +306,7 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("library")
     arguments.add_argument("--steps", type=int, default=300)
+    arguments.add_argument("--only", choices=("segmentation", "detection", "clip", "speech"))
     asked = arguments.parse_args()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -314,8 +315,9 @@ def main():
         os.environ["LARDER_SOCKET"] = daemon.socket
         try:
             losses = Losses(Probe(asked.library), asked.steps, folder)
-            for check in (losses.segmentation, losses.detection, losses.clip, losses.speech):
-                check()
+            for name in ("segmentation", "detection", "clip", "speech"):
+                if asked.only in (None, name):
+                    getattr(losses, name)()
         finally:
             daemon.stop()
     for failure in losses.failures:

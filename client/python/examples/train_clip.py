@@ -43,7 +43,7 @@ def main():
                            columns=["caption"], drop_last=True)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = Pair().to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.002)
     for epoch in range(options.epochs):
         total = seen = 0
         for images, _, captions in loader:

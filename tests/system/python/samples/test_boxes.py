@@ -1,10 +1,12 @@
 """Boxes, labels and points beside images: made with the image, and given as each sample's own rows."""
 
 import importlib.util
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 
 import above  # noqa: F401
 import numpy as np
@@ -135,6 +137,40 @@ class Boxes(Case):
         parts = {"image": None, "boxes": larder.Boxes(most=4), "labels": larder.Labels(most=4)}
         seen = [labels.tolist() for batch in self.batches(store, CROP, parts) for labels in batch["labels"]]
         self.assertEqual(sorted(seen), sorted(labels_of(index) for index in range(COUNT)))
+
+    def test_shards(self):
+        """Boxes and their labels are in the .json beside the image of a shard, by their names or by their paths."""
+        shard = os.path.join(self.folder, "s-0.tar")
+        with tarfile.open(shard, "w") as tar:
+            for index, path in enumerate(self.jpegs):
+                tar.add(path, f"{index:03}.jpg")
+                objects = [{"bbox": box, "class": label} for box, label in zip(boxes_of(index), labels_of(index))]
+                said = {"boxes": boxes_of(index), "labels": labels_of(index), "objects": objects}
+                data = json.dumps(said if index % 5 else {}).encode()  # without a word as without boxes
+                member = tarfile.TarInfo(f"{index:03}.json")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+        for boxes, labels in ("json:boxes", "json:labels"), ("json:objects.bbox", "json:objects.class"):
+            parts = {"image": "jpg", "boxes": boxes, "labels": labels}
+            seen = 0
+            for batch in self.batches(shard, CROP, parts, labels="none"):
+                for index, made, numbers in zip(batch["index"].tolist(), batch["boxes"], batch["labels"]):
+                    np.testing.assert_array_equal(made, cut(boxes_of(index)))
+                    self.assertEqual(numbers.tolist(), labels_of(index))
+                    seen += 1
+            self.assertEqual(seen, COUNT)
+
+    def test_memory(self):
+        """The rows of all parts count among the columns' memory, which has its limit."""
+        self.served.stop()
+        self.served = self.daemon("limits:\n  columns: 1MiB\ncatalog:\n  checkpoint: none\n")
+        path = self.listed(boxes=lambda index: [[1, 2, 3, 4]] * 400, labels=lambda index: [1] * 400)
+        with self.loader(self.served, path, pipeline=CROP, parts=PARTS, batch_size=8):
+            used = self.served.status()["memory"]["columns"]["used_bytes"]
+        self.assertGreaterEqual(used, COUNT * 400 * 5 * 8)
+        self.assertLess(used, COUNT * 400 * 5 * 8 * 1.1)
+        more = self.listed("more.jsonl", boxes=lambda index: [[1, 2, 3, 4]] * 700, labels=lambda index: [1] * 700)
+        self.refused(("part labels", "limits.columns leaves"), more)
 
     def test_refused(self):
         """What is no box is refused when the list is opened, with the list, the row and the reason."""
