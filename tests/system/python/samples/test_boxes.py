@@ -1,21 +1,18 @@
 """Boxes, labels and points beside images: made with the image, and given as each sample's own rows."""
 
-import importlib.util
 import io
 import json
 import os
 import subprocess
-import sys
 import tarfile
 
 import above  # noqa: F401
 import numpy as np
-from system import BIN, SLOW, SOURCE, Case, files_of, larder, main, tree
+from beside import CROP, HEIGHT, LEFT, TOP, WIDTH, Beside
+from system import BIN, larder, main
 
-COUNT, HEIGHT, WIDTH = 40, 72, 96
+COUNT = 40
 PARTS = {"image": "image", "boxes": "boxes", "labels": "labels"}
-CROP = [larder.CenterCrop(50)]
-TOP, LEFT = (HEIGHT - 50) // 2, (WIDTH - 50) // 2
 
 
 def boxes_of(index):
@@ -33,11 +30,8 @@ def cut(boxes):
     return np.clip(moved, 0, 50)
 
 
-class Boxes(Case):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.jpegs = files_of(tree(COUNT))
+class Boxes(Beside):
+    COUNT = COUNT
 
     def setUp(self):
         super().setUp()
@@ -261,15 +255,9 @@ class Boxes(Case):
 
     def test_the_example(self):
         """The example of detection trains on all images, with SSD's operators."""
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("this Python has no torch")
-        script = os.path.join(SOURCE, "client", "python", "examples", "train_detection.py")
         path = self.listed(boxes=boxes_of, labels=lambda index: [1 + i for i in range(index % 5)])
-        done = subprocess.run([sys.executable, "-B", script, path, "--side", "64"], text=True, timeout=60 * SLOW,
-                              env={**os.environ, "LARDER_SOCKET": self.served.socket, "OMP_NUM_THREADS": "1"},
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.count(f"{COUNT} images with"), 2, done.stdout)
+        printed = self.example(self.served, "train_detection.py", path, "--side", "64")
+        self.assertEqual(printed.count(f"{COUNT} images with"), 2, printed)
 
 
 if __name__ == "__main__":
