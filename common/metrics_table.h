@@ -100,7 +100,7 @@ METRIC(SCRATCH_USED, METRIC_GAUGE, "larder_scratch_used_bytes",
 METRIC(SCRATCH_WAITS, METRIC_COUNTER, "larder_scratch_waits_total",
        "Times that an image waited for memory to be decoded in.", NULL)
 METRIC(COLUMNS, METRIC_GAUGE, "larder_columns_bytes",
-       "Memory of the columns of datasets that scripts asked for: labels, keys, texts.", NULL)
+       "Memory of the columns of datasets that scripts asked for: labels, keys, texts; and of boxes, points.", NULL)
 METRIC(CATALOGS, METRIC_GAUGE, "larder_catalogs_bytes",
        "Memory of what is known of datasets' samples: their paths, the rest (samples), and that by which several "
        "datasets find the samples that they share (identities). limits.catalogs is the most of the first two.",

@@ -307,6 +307,7 @@ int daemon_start(const struct config *config, int listen_fd, const struct daemon
         code = catalog_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, &daemon->catalog, err);
     if (!code) {
         catalog_set_limit(daemon->catalog, config->catalogs_bytes);
+        catalog_set_rows_max(daemon->catalog, config->columns_bytes);
         code = open_storage(daemon, err);
     }
     if (!code && mailbox_create(INBOX_MESSAGES, sizeof(struct inbox_message), &daemon->inbox))

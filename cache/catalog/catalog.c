@@ -53,6 +53,7 @@ struct catalog {
     struct opened *opened;
     uint64_t uses;
     uint64_t limit_bytes; /* that all datasets may take */
+    atomic_ullong rows_max; /* 0: nobody has said it */
 };
 
 int catalog_create(const char *checkpoint_dir, struct catalog **out, struct error *err)
@@ -144,6 +145,12 @@ void catalog_set_limit(struct catalog *catalog, uint64_t bytes)
     pthread_mutex_lock(&catalog->lock);
     catalog->limit_bytes = bytes;
     pthread_mutex_unlock(&catalog->lock);
+}
+
+void catalog_set_rows_max(struct catalog *catalog, uint64_t bytes)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    atomic_store(&catalog->rows_max, bytes);
 }
 
 void catalog_wait_saved(struct catalog *catalog)
@@ -273,7 +280,10 @@ static void build_source_locked(struct catalog *catalog, struct opened *opened)
     opened->building = true;
     atomic_store_explicit(&opened->unwanted.set, false, memory_order_relaxed);
     pthread_mutex_unlock(&catalog->lock);
-    const struct source_wish wish = {.text = opened->path, .files = opened->files, .interrupt = &opened->unwanted};
+    const struct source_wish wish = {.text = opened->path,
+                                     .files = opened->files,
+                                     .rows_max = atomic_load(&catalog->rows_max),
+                                     .interrupt = &opened->unwanted};
     int code = builder_refresh(catalog->builder, &wish, old, &fresh, &outcome);
     pthread_mutex_lock(&catalog->lock);
     bool same = fresh == old; /* it takes no more than before */

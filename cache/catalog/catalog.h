@@ -53,6 +53,10 @@ void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t se
  * is no limit. */
 void catalog_set_limit(struct catalog *catalog, uint64_t bytes);
 
+/* catalog_set_rows_max says how many bytes the parts of rows, such as boxes, of a dataset may take that is opened
+ * afterwards. Without it, it is 1 GiB. */
+void catalog_set_rows_max(struct catalog *catalog, uint64_t bytes);
+
 /* catalog_folder gives the absolute path, links resolved, of the folder below which a source lies that a path or text
  * names: what is there is not looked at. The caller frees it. It fails as catalog_open does. It blocks. Any thread. */
 int catalog_folder(const char *path, char **out, struct error *err);
@@ -185,7 +189,8 @@ int dataset_column(struct dataset *dataset, const char *name, uint64_t bytes_max
  * dataset_column does. */
 int dataset_column_names(const struct dataset *dataset, void (*take)(void *context, const char *name), void *context,
                          struct error *err);
-uint64_t dataset_columns_bytes(void); /* that the columns take which the datasets of this process keep */
+/* dataset_columns_bytes returns what the columns and the parts of rows take which the datasets of this process keep. */
+uint64_t dataset_columns_bytes(void);
 
 /* The samples of a chunk are stored together, or in a plain tree at least read together. Each chunk has
  * dataset_chunk_size samples, the last one perhaps fewer. A sample's slot is its position in its chunk. Chunk

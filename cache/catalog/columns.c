@@ -8,6 +8,7 @@
 
 #include "cache/catalog/catalog_priv.h"
 #include "cache/file.h"
+#include "cache/source/rows.h"
 #include "common/check.h"
 #include "common/memfd.h"
 #include "common/wire.h"
@@ -29,7 +30,7 @@ static atomic_ullong kept_bytes; /* of all datasets; relaxed, for it is only sho
 
 uint64_t dataset_columns_bytes(void)
 {
-    return atomic_load_explicit(&kept_bytes, memory_order_relaxed);
+    return atomic_load_explicit(&kept_bytes, memory_order_relaxed) + rows_bytes_of_all();
 }
 
 static void count(struct columns *columns, uint64_t bytes, bool more)

@@ -279,3 +279,34 @@ void cells_free(struct cells *cells)
     free(cells->ends);
     *cells = (struct cells){.bytes_max = cells->bytes_max};
 }
+
+/* ── members of objects ──────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* Finds the same member of each object of a list, or of one object. */
+static json_t *find_within(const json_t *json, const char *name)
+{
+    if (!json_is_array(json))
+        return column_member(json, name);
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < json_array_size(json); i++) {
+        json_t *value = column_member(json_array_get(json, i), name);
+        if (json_array_append_new(list, value ? value : json_null())) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+json_t *column_member(const json_t *object, const char *name)
+{
+    json_t *found = json_incref(json_object_get(object, name));
+    for (const char *dot = name; !found && (dot = strchr(dot, '.')); dot++) {
+        char *member = strndup(name, (size_t)(dot - name));
+        const json_t *within = member ? json_object_get(object, member) : NULL;
+        free(member);
+        if (within)
+            found = find_within(within, dot + 1);
+    }
+    return found;
+}

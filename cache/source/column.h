@@ -57,6 +57,10 @@ struct cells {
 };
 struct json_t;
 
+/* column_member returns a new reference to a member of an object by its name, "bbox", or by its path, "objects.bbox";
+ * of a list of objects it is the list of their members. NULL: it is not there. */
+struct json_t *column_member(const struct json_t *object, const char *name);
+
 /* These append a cell: one without a value; the text of a cell, which is a number if it looks like one, and none where
  * it is empty; a text, whatever it looks like; a JSON value (NULL and null: none). LARDER_ENOMEM; LARDER_ELIMIT:
  * bytes_max. */

@@ -391,38 +391,6 @@ static json_t *load_object(const char *text, size_t len, json_error_t *why)
     return json;
 }
 
-static json_t *find_value(const json_t *json, const char *name);
-
-/* Finds the same member of each object of a list, or of one object. */
-static json_t *find_within(const json_t *json, const char *name)
-{
-    if (!json_is_array(json))
-        return find_value(json, name);
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < json_array_size(json); i++) {
-        json_t *value = find_value(json_array_get(json, i), name);
-        if (json_array_append_new(list, value ? value : json_null())) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
-    return list;
-}
-
-/* Returns a new reference to a member by its name, "bbox", or by its path, "objects.bbox". NULL: it is not there. */
-static json_t *find_value(const json_t *json, const char *name)
-{
-    json_t *found = json_incref(json_object_get(json, name));
-    for (const char *dot = name; !found && (dot = strchr(dot, '.')); dot++) {
-        char *member = strndup(name, (size_t)(dot - name));
-        const json_t *within = member ? json_object_get(json, member) : NULL;
-        free(member);
-        if (within)
-            found = find_within(within, dot + 1);
-    }
-    return found;
-}
-
 static int next_object(struct list_rows *rows, struct list_row *row, bool *there, struct error *err)
 {
     json_error_t why;
@@ -453,7 +421,7 @@ static int next_object(struct list_rows *rows, struct list_row *row, bool *there
                          rows->path_name ? rows->path_name : "file_name, path, image, file or filename");
     row->path = json_string_value(path);
     json_decref(rows->wanted);
-    rows->wanted = rows->wanted_name ? find_value(rows->json, rows->wanted_name) : NULL;
+    rows->wanted = rows->wanted_name ? column_member(rows->json, rows->wanted_name) : NULL;
     rows->met |= rows->wanted != NULL;
     int code = take_object_place(rows, row, err);
     if (code)

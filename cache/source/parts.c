@@ -238,6 +238,19 @@ static int gather(struct gathered *gathered, struct error *err)
     return 0;
 }
 
+/* index_rows makes a part of rows, which may take what the parts before it have left. */
+static int index_rows(const struct source_wish *wish, const char *column, const struct gathered *gathered,
+                      struct source **out, struct error *err)
+{
+    struct source_wish own = {.part = column, .rows_max = wish->rows_max, .interrupt = wish->interrupt};
+    uint64_t taken = 0;
+    for (uint32_t i = 0; i < gathered->n; i++)
+        taken += gathered->parts[i]->kind == &rows_kind ? rows_bytes(gathered->parts[i]) : 0;
+    own.rows_max = own.rows_max ? own.rows_max : ROWS_BYTES_MAX;
+    own.rows_max = own.rows_max > taken ? own.rows_max - taken : 1;
+    return rows_index(gathered->parts[0], &own, out, err);
+}
+
 static int index_part(const struct source_wish *wish, const char *text, const struct source_kind *kind,
                       const struct parts_asked *asked, struct gathered *gathered, struct error *err)
 {
@@ -253,7 +266,7 @@ static int index_part(const struct source_wish *wish, const char *text, const st
     else if (number == 0)
         code = error_set(err, LARDER_EINVAL, "the first part is files, such as the images, and rows stand behind it");
     else
-        code = rows_index(gathered->parts[0], column, wish->interrupt, &gathered->parts[number], err);
+        code = index_rows(wish, column, gathered, &gathered->parts[number], err);
     free(column);
     if (!code) {
         uint64_t paths, bytes = source_bytes(gathered->parts[number], &paths);

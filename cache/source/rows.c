@@ -5,6 +5,7 @@
 #include <float.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -12,7 +13,6 @@
 #include "common/check.h"
 #include "common/larder_err.h"
 
-#define CELLS_BYTES_MAX (UINT64_C(1) << 30)
 #define DEPTH_MAX 4
 
 struct numbered {
@@ -20,8 +20,11 @@ struct numbered {
     struct part_rows about;
     uint8_t *bytes; /* the samples, one behind the other */
     size_t len_bytes, cap_bytes;
-    uint64_t *begins; /* of each sample */
+    uint64_t most_bytes, counted_bytes; /* what they may take, and what of them all_bytes has */
+    uint64_t *begins;                   /* of each sample */
 };
+
+static atomic_ullong all_bytes; /* of all sources; relaxed, for it is only shown */
 
 /* Numbers of a row that are being read. */
 struct row {
@@ -75,6 +78,11 @@ static int take_row(struct numbered *made, const json_t *value, int depth, struc
 
 static int make_room(struct numbered *made, size_t more, struct error *err)
 {
+    if (made->len_bytes + more > made->most_bytes)
+        return error_set(err, LARDER_ELIMIT,
+                         "its rows take more than the %llu bytes that limits.columns leaves: raise that, or leave "
+                         "parts out",
+                         (unsigned long long)made->most_bytes);
     if (made->cap_bytes - made->len_bytes >= more)
         return 0;
     size_t cap = made->cap_bytes * 2 + more;
@@ -164,31 +172,46 @@ static int take_cells(struct numbered *made, const struct source *container, con
     return code;
 }
 
-static int read_cells(const struct source *container, const char *column, const struct interrupt *interrupt,
-                      struct cells *cells, struct error *err)
+static int read_cells(const struct source *container, const struct source_wish *wish, struct cells *cells,
+                      struct error *err)
 {
+    const char *column = wish->part;
     if (!container->kind->column)
         return error_set(err, LARDER_EINVAL, "%s has no columns, and \"%.100s\" is to be one: give a list with it",
                          container->index.text, column);
-    int code = container->kind->column(container, column, interrupt, cells, err);
+    int code = container->kind->column(container, column, wish->interrupt, cells, err);
     if (code == LARDER_ENOENT || (!code && cells->count != container->index.sample_count))
         return error_set(err, LARDER_EINVAL, "%s has no column \"%.100s\"", container->index.text, column);
     if (code == LARDER_ELIMIT)
-        return error_set(err, code, "%s: its column \"%.100s\" takes more than 1 GiB", container->index.text, column);
+        return error_set(err, code, "%s: its column \"%.100s\" takes more than limits.columns: raise that",
+                         container->index.text, column);
     return code == LARDER_ENOMEM ? out_of_memory(err) : code;
 }
 
-int rows_index(const struct source *container, const char *column, const struct interrupt *interrupt,
-               struct source **out, struct error *err)
+/* settle gives back what the rows do not need, and counts what they take. */
+static void settle(struct numbered *made)
+{
+    uint8_t *less = realloc(made->bytes, made->len_bytes + 1);
+    if (less) {
+        made->bytes = less;
+        made->cap_bytes = made->len_bytes + 1;
+    }
+    made->counted_bytes = made->cap_bytes + made->source.index.sample_count * sizeof *made->begins;
+    atomic_fetch_add_explicit(&all_bytes, made->counted_bytes, memory_order_relaxed);
+}
+
+int rows_index(const struct source *container, const struct source_wish *wish, struct source **out, struct error *err)
 {
     struct source *source = NULL;
-    struct cells cells = {.bytes_max = CELLS_BYTES_MAX};
+    uint64_t most = wish->rows_max ? wish->rows_max : ROWS_BYTES_MAX;
+    struct cells cells = {.bytes_max = most};
     int code = source_create(&rows_kind, &source, err);
     if (!code)
-        code = read_cells(container, column, interrupt, &cells, err);
+        code = read_cells(container, wish, &cells, err);
     if (!code) {
         struct numbered *made = (struct numbered *)source;
         made->about.whole = true;
+        made->most_bytes = most;
         made->begins = calloc(cells.count + 1, sizeof *made->begins);
         source->index.samples = calloc(cells.count + 1, sizeof *source->index.samples);
         source->index.sample_cap = cells.count + 1;
@@ -199,14 +222,24 @@ int rows_index(const struct source *container, const char *column, const struct 
     cells_free(&cells);
     if (!code && index_pack(&source->index))
         code = out_of_memory(err);
-    if (!code)
-        source->own_bytes = ((struct numbered *)source)->cap_bytes +
-                            (source->index.sample_count + 1) * sizeof(uint64_t);
-    if (code)
+    if (code) {
         source_free(&source);
-    else
+    } else {
+        settle((struct numbered *)source);
         *out = source;
+    }
     return code;
+}
+
+uint64_t rows_bytes(const struct source *source)
+{
+    CHECK(source->kind == &rows_kind);
+    return ((const struct numbered *)source)->counted_bytes;
+}
+
+uint64_t rows_bytes_of_all(void)
+{
+    return atomic_load_explicit(&all_bytes, memory_order_relaxed);
 }
 
 struct part_rows rows_about(const struct source *source)
@@ -259,6 +292,7 @@ static int hash_sample(const struct source *source, uint32_t index, const struct
 static void destroy(struct source *source)
 {
     struct numbered *made = (struct numbered *)source;
+    atomic_fetch_sub_explicit(&all_bytes, made->counted_bytes, memory_order_relaxed);
     free(made->bytes);
     free(made->begins);
 }

@@ -39,6 +39,7 @@ struct source_wish {
     const char *text; /* an absolute path, links resolved; or one that a kind of its own has resolved: tar_text.h */
     const char *part; /* which of a sample's parts is wanted, as parts_text.h says; NULL: the image */
     enum sample_files files;
+    uint64_t rows_max; /* bytes that all parts of rows of numbers may take; 0: ROWS_BYTES_MAX (rows.h) */
     const struct interrupt *interrupt;
 };
 

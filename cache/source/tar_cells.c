@@ -33,7 +33,7 @@ int tar_cell_read(const char *column, const uint8_t *bytes, size_t len, struct i
     if (!json_is_flat(bytes, len))
         return error_set(err, LARDER_EINVAL, "it is more than %d levels deep", JSON_DEPTH_MAX);
     json_t *json = json_loadb((const char *)bytes, len, 0, &why);
-    const json_t *value = json_object_get(json, key);
+    json_t *value = column_member(json, key);
     char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
     int code = 0;
     if (!json_is_object(json))
@@ -41,6 +41,7 @@ int tar_cell_read(const char *column, const uint8_t *bytes, size_t len, struct i
     else if (value)
         code = text ? index_text(strings, text, NULL, cell) : LARDER_ENOMEM;
     free(text);
+    json_decref(value);
     json_decref(json);
     return code;
 }

@@ -114,6 +114,12 @@ static int least_apply(const void *values, const struct op_plan *p, const struct
     return apply(&none, p, in, out, scratch);
 }
 
+static void least_rows(const void *values, const struct op_plan *p, struct rows *rows)
+{
+    (void)values;
+    rows_crop(rows, (struct rows_window){0, 0, p->out_width, p->out_height});
+}
+
 const struct op_kind op_pad = {
     .name = "pad",
     .python = "Pad",
@@ -138,4 +144,5 @@ const struct op_kind op_pad_if_smaller = {
     .shape = least_shape,
     .plan = least_plan,
     .apply = least_apply,
+    .rows = least_rows,
 };

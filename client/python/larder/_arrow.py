@@ -71,23 +71,30 @@ def _image_of(features):
 
 
 def _others(dataset, image, order):
-    """(name, values in the dataset's order) of the columns that are no bytes."""
+    """(name, values in the dataset's order) of the columns that a list of JSON has. A warning names the others."""
     arrow = library("pyarrow")
+    left_out = []
     for name in dataset.features:
         column = dataset.data.column(name)
-        kind = str(column.type)
-        if name == image or "binary" in kind:
+        if name == image:
+            continue
+        if "binary" in str(column.type):
+            left_out.append(f"{name!r} (bytes)")
+            continue
+        if name in _RESERVED and name != "label":
+            left_out.append(f"{name!r} (Larder's own lists use the name: dataset.rename_column(…))")
             continue
         values = (column if order is None else column.take(arrow.array(order))).to_pylist()
-        if name in _RESERVED and name != "label":
-            warnings.warn(f"dataset's column {name!r} has a name that Larder's own lists use: columns= has not that "
-                          "one, unless it has another name, dataset.rename_column(…)", stacklevel=2)
-            continue
         try:
             json.dumps(values, allow_nan=False)
-        except (TypeError, ValueError):  # times, NaN: nothing that a list of JSON has
-            continue
-        yield name, values
+        except TypeError:
+            left_out.append(f"{name!r} ({column.type}, which JSON does not have)")
+        except ValueError:
+            left_out.append(f"{name!r} (NaN or infinity, which JSON does not have)")
+        else:
+            yield name, values
+    if left_out:
+        warnings.warn(f"columns= does not have these columns of the dataset: {', '.join(left_out)}", stacklevel=2)
 
 
 def _images(column):

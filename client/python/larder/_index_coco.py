@@ -1,6 +1,7 @@
 """A list of images with their boxes, of COCO's instances_*.json. See larder.index."""
 
 import json
+import math
 import os
 from typing import NamedTuple
 
@@ -47,25 +48,57 @@ def rows(path, folder):
             raise Fail(f"{path} is no JSON: {why}") from None
     if not isinstance(whole, dict) or not all(isinstance(whole.get(name), list) for name in ("images", "annotations")):
         raise Fail(f"{path} is not COCO's: it has no lists called images and annotations")
-    of_image = {}
+    images = _images(path, whole["images"])
+    known = _categories(path, whole.get("categories"))
     for place, one in enumerate(whole["annotations"]):
         if not isinstance(one, _Annotation):
             raise Fail(f"{path}: annotation {place} lacks image_id or category_id")
-        of_image.setdefault(one.image_id, []).append(_row(path, place, one))
-    for place, image in enumerate(whole["images"]):
-        if not isinstance(image, dict) or not isinstance(image.get("file_name"), str) or "id" not in image:
-            raise Fail(f"{path}: image {place} lacks file_name or id")
-        boxes = of_image.get(image["id"], [])
+        images[_known(path, place, "image", one.image_id, images)].append(_row(path, place, one, known))
+    for image in whole["images"]:
+        boxes = images[image["id"]]
         yield {"image": os.path.join(folder, image["file_name"]), "image_id": image["id"],
                **{key: [box[i] for box in boxes] for i, key in enumerate(_KEYS)}}
 
 
-def _row(path, place, one):
-    if not isinstance(one.bbox, list) or len(one.bbox) != 4 or \
-            not all(isinstance(number, (int, float)) for number in one.bbox):
+def _images(path, images):
+    """A list for the boxes of each image, by the images' ids."""
+    of_image = {}
+    for place, image in enumerate(images):
+        if not isinstance(image, dict) or not isinstance(image.get("file_name"), str) or "id" not in image:
+            raise Fail(f"{path}: image {place} lacks file_name or id")
+        if not isinstance(image["id"], (int, str)) or image["id"] in of_image:
+            raise Fail(f"{path}: image {place} has the id {image['id']!r}, which is another one's or no number")
+        of_image[image["id"]] = []
+    return of_image
+
+
+def _categories(path, categories):
+    """The ids that annotations may have; None: the file does not say."""
+    if not categories:
+        return None
+    if not isinstance(categories, list) or not all(isinstance(one, dict) and "id" in one for one in categories):
+        raise Fail(f"{path}: its categories are no list of objects with an id")
+    return {one["id"] for one in categories}
+
+
+def _known(path, place, what, number, among):
+    """The id, if there is such an image or category."""
+    if isinstance(number, (int, str)) and (among is None or number in among):
+        return number
+    raise Fail(f"{path}: annotation {place} is of {what} {number!r}, and the file has no such {what}: add that, or "
+               "leave the annotation out")
+
+
+def _row(path, place, one, categories):
+    numbers = one.bbox if isinstance(one.bbox, list) else []
+    if len(numbers) != 4 or not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
         raise Fail(f"{path}: annotation {place} has no bbox of 4 numbers")
-    x, y, width, height = one.bbox
-    return [x, y, x + width, y + height], one.category_id, one.area, one.iscrowd
+    x, y, width, height = numbers
+    if width < 0 or height < 0:
+        raise Fail(f"{path}: annotation {place} has a bbox that is {width} wide and {height} high: a bbox is "
+                   "[left, top, width, height]")
+    return [x, y, x + width, y + height], _known(path, place, "category", one.category_id, categories), one.area, \
+        one.iscrowd
 
 
 def _folder(path, folder):

@@ -172,7 +172,11 @@ def to_wire(subset):
     if subset is None:
         return b"", b""
     if _is_like(subset):
-        subset = Indices(positions(subset)[0])
+        given = positions(subset)[0]
+        if len(given) and len(np.unique(given)) < len(given):
+            raise InvalidArgument("the torch Subset has positions more than once, and a subset has each sample once: "
+                                  "give each once, and what comes oftener by repeat= or sampler=larder.Weights(…)")
+        subset = Indices(given)
     sets = subset.sets if isinstance(subset, Subset) else {}
     if len(sets) > _SETS_MAX:
         raise InvalidArgument(f"subset: {len(sets)} Indices, {_SETS_MAX} at most: put them together into fewer")

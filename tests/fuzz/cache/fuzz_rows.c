@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     container.index = (struct index){
         .root = root, .text = root, .strings = strings, .samples = samples, .sample_count = SAMPLES};
-    if (rows_index(&container, "column", NULL, &made, &err)) {
+    if (rows_index(&container, &(struct source_wish){.part = "column"}, &made, &err)) {
         CHECK(err.code < 0 && err.text[0] != '\0' && !made);
         return 0;
     }

@@ -206,6 +206,19 @@ def elastic(compare):
         compare.table.failures.append(f"elastic_transform, nearest: more than ties, {row[2] / row[3]} on average")
 
 
+def permuted(image, order):
+    return PIL.Image.fromarray(np.ascontiguousarray(np.asarray(image)[..., list(order)]))
+
+
+def distorted(image, plan):
+    """As RandomPhotometricDistort, of an image of Pillow."""
+    used = plan.choice[:4]
+    functions = [F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue]
+    for part in (0, 1, 2, 3) if plan.choice[4] else (0, 2, 3, 1):
+        image = functions[part](image, plan.real[part]) if used[part] else image
+    return permuted(image, plan.choice[6:9]) if plan.choice[5] else image
+
+
 def colours(compare):
     """Proves: sharpness, inversion, channels and photometric distortion equal torchvision's on Pillow's images."""
     for factor in (0, 0.5, 2, 7.5):
@@ -213,19 +226,8 @@ def colours(compare):
                      lambda image, plan, factor=factor: F.adjust_sharpness(image, factor), share=8)
     compare.over("random_invert", 0, {"random_invert": {"p": 0.5}}, lambda image, plan: F.invert(image), share=8)
 
-    def permuted(image, order):
-        return PIL.Image.fromarray(np.ascontiguousarray(np.asarray(image)[..., list(order)]))
-
     compare.over("random_channel_permutation", 0, "random_channel_permutation",
                  lambda image, plan: permuted(image, plan.choice[:3]), share=8)
-
-    def distorted(image, plan):
-        used = plan.choice[:4]
-        functions = [F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue]
-        for part in (0, 1, 2, 3) if plan.choice[4] else (0, 2, 3, 1):
-            image = functions[part](image, plan.real[part]) if used[part] else image
-        return permuted(image, plan.choice[6:9]) if plan.choice[5] else image
-
     compare.over("random_photometric_distort", 0, {"random_photometric_distort": {"hue": [-0.4, 0.4]}}, distorted)
 
 

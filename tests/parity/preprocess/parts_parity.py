@@ -6,35 +6,22 @@ What an operator draws is asked from the library (its plan) and given to torchvi
 the last number, and images what they are without a mask."""
 
 import argparse
-import struct
 import sys
 
-SKIPPED = 77
-try:
-    import numpy as np
-    import PIL.Image
-    import torch
-    from torchvision import tv_tensors
-    from torchvision.transforms import InterpolationMode
-    from torchvision.transforms.v2 import functional as F
-except ImportError as reason:
-    print(f"skipped: {reason}; install python3-torchvision")
-    sys.exit(SKIPPED)
+from laws import SIZES, crop, resized_crop, sample, smaller  # first: it ends a test that lacks a library
+import numpy as np
+import PIL.Image
+import torch
+from torchvision import tv_tensors
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms.v2 import functional as F
 
 from pictures import encode, picture
 from probe import Bad, Probe
 from table import Table
 
-SIZES = [(96, 72), (61, 83), (40, 40), (47, 131)]
 DTYPES = {"uint8": np.uint8, "int32": np.int32, "int64": np.int64}
 FILL = 250
-
-
-def sample(**parts):
-    """The encoded bytes of a sample that has these parts (common/sample_parts.h)."""
-    head = b"\x93LRDPRT\n" + struct.pack("<II", len(parts), 0)
-    head += b"".join(struct.pack("<24sQ", name.encode(), len(data)) for name, data in parts.items())
-    return head + b"".join(parts.values())
 
 
 def grey(numbers):
@@ -73,20 +60,6 @@ def nearest(size):
     return lambda mask, plan: F.resize(mask, size, InterpolationMode.NEAREST)
 
 
-def crop(mask, plan):
-    return F.crop(mask, plan.y, plan.x, plan.out_height, plan.out_width)
-
-
-def resized_crop(mask, plan):
-    return F.resized_crop(mask, plan.y, plan.x, plan.height, plan.width, [plan.out_height, plan.out_width],
-                          InterpolationMode.NEAREST)
-
-
-def smaller(mask, fill):
-    """As references/segmentation pads before a crop of (90, 99)."""
-    return F.pad(mask, [0, 0, max(0, 99 - mask.shape[-1]), max(0, 90 - mask.shape[-2])], fill)
-
-
 def steps():
     """(name, operator, what torchvision does to a mask with what was drawn)."""
     yield "resize", {"resize": {"size": [37, 53]}}, nearest([37, 53])
@@ -105,7 +78,8 @@ def steps():
             lambda mask, plan, mode=mode: F.pad(mask, [3, 5, 7, 2], 9, mode)
         yield f"random_crop, {mode}", {"random_crop": {"size": [40, 38], "padding": [5, 3], "padding_mode": mode}}, \
             lambda mask, plan, mode=mode: crop(F.pad(mask, [5, 3], 0, mode), plan)
-    yield "pad_if_smaller", {"pad_if_smaller": {"size": [90, 99], "fill": 9}}, lambda mask, plan: smaller(mask, 9)
+    yield "pad_if_smaller", {"pad_if_smaller": {"size": [90, 99], "fill": 9}}, \
+        lambda mask, plan: smaller(mask, (90, 99), 9)
     for name, step in (("color_jitter", {"color_jitter": {"brightness": 0.5, "contrast": 0.5, "hue": 0.2}}),
                        ("gaussian_blur", {"gaussian_blur": {"kernel_size": 5}}),
                        ("random_erasing", {"random_erasing": {"p": 1, "value": 7}}),
@@ -185,7 +159,7 @@ def references(probe, table, draws):
             mask = tv_tensors.Mask(torch.from_numpy(numbers.astype(np.int32)))
             picture = np.array(image.convert("RGB")).transpose(2, 0, 1)
             picture = tv_tensors.Image(torch.from_numpy(np.ascontiguousarray(picture)))
-            theirs = [crop(smaller(part if flip.skip else F.horizontal_flip(part), fill), last).numpy()
+            theirs = [crop(smaller(part if flip.skip else F.horizontal_flip(part), (90, 99), fill), last).numpy()
                       for part, fill in ((picture, 0), (mask, FILL))]
             program = {"parts": {"image": {}, "mask": {"fill": FILL, "dtype": "int32"}}, "steps": chain}
             pixels, ours = fields(probe, program, whole, key, (90, 99), np.int32)

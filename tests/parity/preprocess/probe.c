@@ -7,6 +7,7 @@
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/prepare.h"
 #include "preprocess/simd.h"
+#include "server/registration/text_hash.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -26,6 +27,9 @@ PUBLIC int probe_shape(const char *json, uint64_t shape[6], char *text);
 PUBLIC int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst,
                          int *reason, char *text);
 PUBLIC void probe_units(uint64_t seed, size_t count, double *out);
+PUBLIC int probe_key(const char *json, uint64_t seed, const uint64_t dataset[2], uint32_t epoch, uint32_t index,
+                     uint64_t key[3], char *text);
+PUBLIC void probe_stream(const uint64_t key[3], uint64_t stream, uint64_t bound, uint64_t *below, double units[2]);
 PUBLIC void probe_boxes(const float *boxes, uint32_t count);
 PUBLIC int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t height, uint32_t op,
                       struct probe_plan *out, char *text);
@@ -74,6 +78,36 @@ void probe_units(uint64_t seed, size_t count, double *out)
     random_seed(&rng, seed);
     for (size_t i = 0; i < count; i++)
         out[i] = random_unit(&rng);
+}
+
+/* The key of the draws of a daemon's strict job: as variant_of (server/driver/registered.c), variant_of_epoch
+ * (server/engine/jobs_epochs.c) and worker_output (server/driver/actions.c) make it. */
+int probe_key(const char *json, uint64_t seed, const uint64_t dataset[2], uint32_t epoch, uint32_t index,
+              uint64_t key[3], char *text)
+{
+    struct pipeline *pipeline = NULL;
+    struct rng rng;
+    int rc = parse(json, &pipeline, text);
+    if (rc)
+        return rc;
+    uint64_t variant = random_mix64(random_mix64(seed + 1) ^ dataset[0] ^ random_mix64(dataset[1])) | 1;
+    random_seed_keys(&rng, variant, epoch, 0, 0);
+    key[0] = text_hash(pipeline_canonical(pipeline)) ^ (random_u64(&rng) | 1);
+    key[1] = index;
+    key[2] = 0;
+    pipeline_unref(&pipeline);
+    return 0;
+}
+
+/* What an operator at this place draws first: a number below a bound, or two uniform ones. */
+void probe_stream(const uint64_t key[3], uint64_t stream, uint64_t bound, uint64_t *below, double units[2])
+{
+    struct rng rng;
+    random_seed_keys(&rng, key[0], key[1], key[2], stream);
+    *below = random_below(&rng, bound);
+    random_seed_keys(&rng, key[0], key[1], key[2], stream);
+    units[0] = random_unit(&rng);
+    units[1] = random_unit(&rng);
 }
 
 /* With LARDER_PROBE=decoded, pixels are made of the image's decoded form too: once while the form is made, and once of

@@ -67,6 +67,20 @@ class Probe:
         self.library.probe_units(ctypes.c_uint64(seed), ctypes.c_size_t(count), out.ctypes.data_as(ctypes.c_void_p))
         return out
 
+    def key(self, pipeline, seed, dataset, epoch, index):
+        """The key of the draws that a daemon makes for a job with shuffle="strict", of a dataset's fingerprint."""
+        out = (ctypes.c_uint64 * 3)()
+        self._check(self.library.probe_key(json.dumps(pipeline).encode(), ctypes.c_uint64(seed),
+                                           (ctypes.c_uint64 * 2)(*dataset), epoch, index, out, self.text))
+        return tuple(out)
+
+    def stream(self, key, place, bound=1):
+        """What an operator at this place of a list draws first: a number below the bound, or two uniform ones."""
+        below, units = ctypes.c_uint64(), (ctypes.c_double * 2)()
+        self.library.probe_stream((ctypes.c_uint64 * 3)(*key), ctypes.c_uint64(place), ctypes.c_uint64(bound),
+                                  ctypes.byref(below), units)
+        return below.value, tuple(units)
+
     def boxes(self, boxes):
         """The boxes, an array (N, 4), of the images that plan plans for from here on."""
         boxes = np.ascontiguousarray(boxes, np.float32)

@@ -6,6 +6,7 @@ import json
 import os
 import pydoc
 import re
+import types
 
 from support import Case, larder, main
 from larder import subset, transforms
@@ -88,6 +89,15 @@ class Specs(Case):
         self.assertEqual(larder.Resize(np.int64(3)).spec, {"resize": {"size": 3}})
         self.assertEqual(repr(larder.Resize(3)), "Resize(size=3)")
         self.assertEqual(larder.Resize(3), larder.Resize(size=3))
+
+    def test_torch_subset(self):
+        """A torch Subset says its positions, in whatever order; one that has some twice is refused."""
+        given = types.SimpleNamespace(indices=[7, 2, 5, 3], dataset=types.SimpleNamespace(indices=[*range(10, 20)],
+                                                                                          dataset=None))
+        self.assertEqual(json.loads(subset.to_wire(given)[0]), larder.Indices([12, 13, 15, 17]).spec)
+        given.indices.append(2)
+        with self.assertRaisesRegex(larder.InvalidArgument, "more than once.*larder.Weights"):
+            subset.to_wire(given)
 
     def test_subsets_combine(self):
         """Operators nest with Python's precedence, and chains of one operator become one list."""

@@ -3,6 +3,7 @@ torch run with --long, and only where their packages are."""
 
 import glob
 import importlib.util
+import json
 import os
 import random
 import re
@@ -12,7 +13,7 @@ import sys
 import wave
 
 import above  # noqa: F401
-from system import BIN, SLOW, SOURCE, Case, main, tree, until
+from system import BIN, SLOW, SOURCE, Case, files_of, main, tree, until
 
 EXAMPLES = os.path.join(SOURCE, "client", "python", "examples")
 SAVED = r"[0-9]+ samples in [0-9]+ batches.*the daemon prepared [0-9]+ and delivered [0-9]+: [0-9]+ saved"
@@ -71,6 +72,17 @@ class Examples(Runs):
         self.need("torch")
         printed = self.python("train_dino.py", "--batch-size", "20")
         self.assertEqual(printed.count("10 views of each image"), 2)
+
+    def test_clip(self):
+        """Two epochs of images and their captions."""
+        self.need("torch")
+        path = os.path.join(self.folder, "captions.jsonl")
+        with open(path, "w") as file:
+            file.writelines(json.dumps({"image": image, "caption": f"number {i}" * (i > 0)}) + "\n"
+                            for i, image in enumerate(files_of(tree(COUNT))))
+        printed = self.example([sys.executable, "-B", os.path.join(EXAMPLES, "train_clip.py"), path, "--side", "32",
+                                "--batch-size", "20"], self.environment(self.daemon()))
+        self.assertEqual(printed.count(f"{COUNT} images with captions"), 2)
 
     def test_speech(self):
         """Two epochs of pieces of sounds."""

@@ -1,19 +1,18 @@
 """Boxes, labels and points beside images: made with the image, and given as each sample's own rows."""
 
-import importlib.util
+import io
 import json
 import os
 import subprocess
-import sys
+import tarfile
 
 import above  # noqa: F401
 import numpy as np
-from system import BIN, SLOW, SOURCE, Case, files_of, larder, main, tree
+from beside import CROP, HEIGHT, LEFT, TOP, WIDTH, Beside
+from system import BIN, larder, main
 
-COUNT, HEIGHT, WIDTH = 40, 72, 96
+COUNT = 40
 PARTS = {"image": "image", "boxes": "boxes", "labels": "labels"}
-CROP = [larder.CenterCrop(50)]
-TOP, LEFT = (HEIGHT - 50) // 2, (WIDTH - 50) // 2
 
 
 def boxes_of(index):
@@ -31,11 +30,8 @@ def cut(boxes):
     return np.clip(moved, 0, 50)
 
 
-class Boxes(Case):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.jpegs = files_of(tree(COUNT))
+class Boxes(Beside):
+    COUNT = COUNT
 
     def setUp(self):
         super().setUp()
@@ -136,6 +132,40 @@ class Boxes(Case):
         seen = [labels.tolist() for batch in self.batches(store, CROP, parts) for labels in batch["labels"]]
         self.assertEqual(sorted(seen), sorted(labels_of(index) for index in range(COUNT)))
 
+    def test_shards(self):
+        """Boxes and their labels are in the .json beside the image of a shard, by their names or by their paths."""
+        shard = os.path.join(self.folder, "s-0.tar")
+        with tarfile.open(shard, "w") as tar:
+            for index, path in enumerate(self.jpegs):
+                tar.add(path, f"{index:03}.jpg")
+                objects = [{"bbox": box, "class": label} for box, label in zip(boxes_of(index), labels_of(index))]
+                said = {"boxes": boxes_of(index), "labels": labels_of(index), "objects": objects}
+                data = json.dumps(said if index % 5 else {}).encode()  # without a word as without boxes
+                member = tarfile.TarInfo(f"{index:03}.json")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+        for boxes, labels in ("json:boxes", "json:labels"), ("json:objects.bbox", "json:objects.class"):
+            parts = {"image": "jpg", "boxes": boxes, "labels": labels}
+            seen = 0
+            for batch in self.batches(shard, CROP, parts, labels="none"):
+                for index, made, numbers in zip(batch["index"].tolist(), batch["boxes"], batch["labels"]):
+                    np.testing.assert_array_equal(made, cut(boxes_of(index)))
+                    self.assertEqual(numbers.tolist(), labels_of(index))
+                    seen += 1
+            self.assertEqual(seen, COUNT)
+
+    def test_memory(self):
+        """The rows of all parts count among the columns' memory, which has its limit."""
+        self.served.stop()
+        self.served = self.daemon("limits:\n  columns: 1MiB\ncatalog:\n  checkpoint: none\n")
+        path = self.listed(boxes=lambda index: [[1, 2, 3, 4]] * 400, labels=lambda index: [1] * 400)
+        with self.loader(self.served, path, pipeline=CROP, parts=PARTS, batch_size=8):
+            used = self.served.status()["memory"]["columns"]["used_bytes"]
+        self.assertGreaterEqual(used, COUNT * 400 * 5 * 8)
+        self.assertLess(used, COUNT * 400 * 5 * 8 * 1.1)
+        more = self.listed("more.jsonl", boxes=lambda index: [[1, 2, 3, 4]] * 700, labels=lambda index: [1] * 700)
+        self.refused(("part labels", "limits.columns leaves"), more)
+
     def test_refused(self):
         """What is no box is refused when the list is opened, with the list, the row and the reason."""
         big = 10**400
@@ -182,7 +212,7 @@ class Boxes(Case):
                  "annotations": [{"id": i, "image_id": 90 + index, "category_id": 5 + i, "area": 10.5 * i,
                                   "iscrowd": i % 2, "bbox": [3, 4, 20 + i, 30], "segmentation": [[1, 2, 3, 4]] * 3}
                                  for index in reversed(range(len(names))) for i in range(index % 4)],
-                 "categories": [{"id": 5, "name": "cat"}]}
+                 "categories": [{"id": 5 + i, "name": f"c{i}"} for i in range(3)]}
         source = self.write("instances_some2017.json", json.dumps(whole))
         listed = os.path.join(self.folder, "coco.jsonl")
         self.assertEqual(larder.index(source, listed), len(names))
@@ -196,23 +226,38 @@ class Boxes(Case):
                 self.assertEqual(batch["area"][i].tolist(), [10.5 * i for i in range(count)])
                 self.assertEqual(batch["iscrowd"][i].tolist(), [i % 2 for i in range(count)])
                 self.assertEqual(batch["image_id"][i], 90 + index)
-        bare = {"images": [], "annotations": [{"image_id": 1, "category_id": 2}]}
+
+    def test_odd_coco(self):
+        """What COCO's file says twice, or of nothing that it has, is refused with its place; an empty box is none."""
+        os.mkdir(os.path.join(self.folder, "some2017"))
+        listed = os.path.join(self.folder, "coco.jsonl")
+
+        def index(text):
+            return larder.index(self.write("instances_some2017.json", text), listed)
+
+        def whole(images=((1, "a.jpg"),), **annotation):
+            box = {"image_id": 1, "category_id": 5, "bbox": [3, 4, 0, 30], **annotation}
+            return json.dumps({"images": [{"id": number, "file_name": name} for number, name in images],
+                               "annotations": [{**box, "bbox": [0, 0, 1, 1]}, box], "categories": [{"id": 5}]})
+
+        self.assertEqual(index(whole()), 1)
         for words, text in (("no JSON", "{\"images\": ["), ("not COCO's", "{\"images\": []}"),
-                            ("no bbox", json.dumps(bare))):
-            with self.assertRaisesRegex(larder.LarderError, words):
-                larder.index(self.write("instances_some2017.json", text), listed)
+                            ("annotation 1 has no bbox", whole(bbox=None)),
+                            ("annotation 1 has no bbox", whole(bbox=[0, 0, 1, float("nan")])),
+                            ("annotation 1 has a bbox that is -2 wide", whole(bbox=[3, 4, -2, 30])),
+                            ("annotation 0 is of image 7", whole(image_id=7)),
+                            ("annotation 0 is of image \\[1\\]", whole(image_id=[1])),
+                            ("annotation 0 is of category 6", whole(category_id=6)),
+                            ("image 1 has the id 1", whole(((1, "a.jpg"), (1, "b.jpg")))),
+                            ("image 1 lacks file_name", whole(((1, "a.jpg"), (2, None))))):
+            with self.subTest(words), self.assertRaisesRegex(larder.LarderError, words):
+                index(text)
 
     def test_the_example(self):
         """The example of detection trains on all images, with SSD's operators."""
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("this Python has no torch")
-        script = os.path.join(SOURCE, "client", "python", "examples", "train_detection.py")
         path = self.listed(boxes=boxes_of, labels=lambda index: [1 + i for i in range(index % 5)])
-        done = subprocess.run([sys.executable, "-B", script, path, "--side", "64"], text=True, timeout=60 * SLOW,
-                              env={**os.environ, "LARDER_SOCKET": self.served.socket, "OMP_NUM_THREADS": "1"},
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.count(f"{COUNT} images with"), 2, done.stdout)
+        printed = self.example(self.served, "train_detection.py", path, "--side", "64")
+        self.assertEqual(printed.count(f"{COUNT} images with"), 2, printed)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,20 @@
 """Samples of several parts: an image and its mask are made alike, wherever they lie, and come together."""
 
 import collections
-import importlib.util
 import os
 import shutil
 import struct
 import subprocess
-import sys
 import tarfile
 import zlib
 
 import above  # noqa: F401
 import numpy as np
-from system import BIN, SLOW, SOURCE, Case, files_of, larder, main, tree
+from beside import CROP, HEIGHT, LEFT, TOP, WIDTH, Beside
+from system import BIN, SLOW, larder, main, tree
 
-COUNT, HEIGHT, WIDTH = 60, 72, 96
+COUNT = 60
 PARTS = {"image": "images/*.jpg", "mask": "masks/*_seg.png"}
-CROP = [larder.CenterCrop(50)]
-TOP, LEFT = (HEIGHT - 50) // 2, (WIDTH - 50) // 2
 
 
 def png(numbers, palette=True):
@@ -40,11 +37,8 @@ def numbers_of(index):
     return ((x * 7 + y * 3 + index) % 256).astype(np.uint8)
 
 
-class Parts(Case):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.jpegs = files_of(tree(COUNT))
+class Parts(Beside):
+    COUNT = COUNT
 
     def setUp(self):
         super().setUp()
@@ -278,18 +272,12 @@ class Parts(Case):
 
     def test_the_example(self):
         """The example of segmentation trains on all images, each with its mask."""
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("this Python has no torch")
         for index in range(COUNT):
             self.write(os.path.join(self.root, "masks", f"p{index:03}.png"), png(numbers_of(index) % 21))
             os.remove(self.mask(index))
         daemon = self.daemon()
-        script = os.path.join(SOURCE, "client", "python", "examples", "train_segmentation.py")
-        done = subprocess.run([sys.executable, "-B", script, self.root, "--side", "16"], text=True, timeout=60 * SLOW,
-                              env={**os.environ, "LARDER_SOCKET": daemon.socket, "OMP_NUM_THREADS": "1"},
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.count(f"{COUNT} images with masks"), 2, done.stdout)
+        printed = self.example(daemon, "train_segmentation.py", self.root, "--side", "16")
+        self.assertEqual(printed.count(f"{COUNT} images with masks"), 2, printed)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 Hugging Face's datasets. Each gives what the object itself gives, sample by sample, or says why it cannot."""
 
 import concurrent.futures
+import datetime
 import math
 import os
 
@@ -193,6 +194,16 @@ class HuggingFace(Objects):
                         hub.concatenate_datasets([saved.select(range(4)), saved.shuffle(seed=2)]),
                         saved.map(lambda row: {"text": row["text"] + "!"})):
             self.check_rows(daemon, dataset)
+
+    def test_columns_left_out(self):
+        """Columns that no list of JSON has are named once, with the reason, and the others are there."""
+        dataset = self.saved.add_column("when", [datetime.datetime(2026, 1, 2)] * 20) \
+            .add_column("score", [.5] * 19 + [math.nan]).add_column("raw", [b"x"] * 20).add_column("key", [1] * 20)
+        with self.assertWarns(UserWarning) as caught:
+            self.check_rows(self.daemon(), dataset)
+        told = [str(one.message) for one in caught.warnings if "columns=" in str(one.message)]
+        self.assertEqual(len(told), 1, told)
+        self.assertRegex(told[0], "'when' \\(timestamp.*'score' \\(NaN.*'raw' \\(bytes\\).*'key' \\(Larder's own")
 
     def test_files(self):
         """A folder of images, of which the library keeps the paths."""
