@@ -389,7 +389,7 @@ LARDER_API const char *larder_writer_last_error(const struct larder_writer *writ
 LARDER_API uint64_t larder_writer_done(const struct larder_writer *writer);
 
 /* larder_writer_add adds a sample; data is copied. key: a path as of a file below a folder, "cat/0001.jpg" or
- * "cat/0001", or NULL: its number. data: an encoded image. label: 0 … n_classes - 1, without classes up to 1,048,575, or
+ * "cat/0001", or NULL: its number. data: an encoded image. label: below n_classes, without classes below 1,048,576, or
  * LARDER_NO_LABEL; all samples have one, or none. Now and then it writes, and blocks on the disk.
  *
  * LARDER_EINVAL: the sample is refused, and costs no other one. LARDER_ENOMEM; LARDER_ELIMIT: it has 8 GiB or more.
