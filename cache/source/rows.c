@@ -160,10 +160,11 @@ static int add_sample(struct numbered *made, const struct source *container, uin
 static int take_cells(struct numbered *made, const struct source *container, const struct cells *cells,
                       struct error *err)
 {
+    const char *texts = cells->texts ? cells->texts : ""; /* all cells are empty */
     int code = 0;
     for (uint32_t i = 0; i < cells->count && !code; i++) {
         uint64_t from = i ? cells->ends[i - 1] : 0;
-        code = take_cell(made, cells->texts + from, cells->ends[i] - from, err);
+        code = take_cell(made, texts + from, cells->ends[i] - from, err);
         if (code)
             return error_prefix(err, code, "%s: row %u, %s", container->index.text, i + 1,
                                 index_key(&container->index, i));

@@ -327,6 +327,90 @@ LARDER_API int larder_batch_copy_field(const struct larder_batch *batch, uint32_
  * is gone (LARDER_EGONE). */
 LARDER_API int larder_batch_release(struct larder_batch **batch);
 
+/* ── Writing: samples that a program makes, for a store that `larder pack DESTINATION` makes of them ──
+ *
+ *     struct larder_writer_options options;
+ *     struct larder_writer *writer;
+ *
+ *     larder_writer_options_init(&options);
+ *     options.destination = "/data/mine.store";
+ *     if (larder_writer_open(&options, &writer) != 0)
+ *         … larder_writer_last_error(NULL) …
+ *     for (uint64_t i = larder_writer_done(writer); i < n; i++)
+ *         if (larder_writer_add(writer, NULL, image, image_bytes, label) != 0)
+ *             … larder_writer_last_error(writer) …
+ *     larder_writer_close(&writer);
+ *
+ * The samples lie in tar shards in the folder DESTINATION.log, the same as those of the Python package's Writer, and
+ * either goes on with what the other began. A loader takes that folder as its dataset, with the shards that are whole.
+ * A process that is killed loses what the last second brought, 256 KiB at most; when the machine goes down it is what
+ * the last five seconds or 64 MiB brought. The next writer goes on behind what is left.
+ *
+ * Writing needs no daemon. A writer belongs to one thread at a time, and to the process that opened it. */
+
+#define LARDER_NO_LABEL INT64_C(-1)
+
+/* larder_writer_options_init fills the options, and the program changes them. All is borrowed until larder_writer_open
+ * returns. */
+struct larder_writer_options {
+    size_t size_bytes;          /* set by larder_writer_options_init */
+    const char *destination;    /* must be set: the store's folder, which is not there yet */
+    const char *const *classes; /* names of the classes, by their labels; NULL (default): labels are numbers */
+    uint32_t n_classes;         /* default 0 */
+    /* number of this writer, 0 … 999,999. Several that write for one destination at a time, on one machine or on
+     * several with one file system, have each their own; default 0. The store has their samples in the order of these
+     * numbers */
+    uint32_t writer;
+    uint64_t shard_bytes; /* a shard that has so many bytes is ended; default 256 MiB */
+};
+
+struct larder_writer; /* one writer's log, open */
+
+/* larder_writer_options_init_sized does the work of larder_writer_options_init. Programs call the latter. */
+LARDER_API void larder_writer_options_init_sized(struct larder_writer_options *options, size_t size_bytes);
+
+/* larder_writer_options_init sets every option to its default. */
+static inline void larder_writer_options_init(struct larder_writer_options *options)
+{
+    larder_writer_options_init_sized(options, sizeof *options);
+}
+
+/* larder_writer_open begins a log, or goes on with one. The caller owns *out. On failure larder_writer_last_error(NULL)
+ * returns the text. LARDER_EINVAL: an option is wrong, a store is there already, or the log has other classes.
+ * LARDER_EBUSY: another process has the number. LARDER_EIO, LARDER_ELIMIT, LARDER_EVERSION, LARDER_ENOMEM. */
+LARDER_API int larder_writer_open(const struct larder_writer_options *options, struct larder_writer **out);
+
+/* larder_writer_last_error returns the text of the last failed call on this writer; with NULL, of the last failed
+ * larder_writer_open in this thread. It is never NULL, and valid until the next such call. */
+LARDER_API const char *larder_writer_last_error(const struct larder_writer *writer);
+
+/* larder_writer_done returns the number of samples that this writer has, with those of earlier processes: the index of
+ * the one to add next. It returns 0 for NULL. */
+LARDER_API uint64_t larder_writer_done(const struct larder_writer *writer);
+
+/* larder_writer_add adds a sample; data is copied. key: a path as of a file below a folder, "cat/0001.jpg" or
+ * "cat/0001", or NULL: its number. data: an encoded image. label: below n_classes, without classes below 1,048,576, or
+ * LARDER_NO_LABEL; all samples have one, or none. Now and then it writes, and blocks on the disk.
+ *
+ * LARDER_EINVAL: the sample is refused, and costs no other one. LARDER_ENOMEM; LARDER_ELIMIT: it has 8 GiB or more.
+ * LARDER_EIO: a write failed, such as for want of room. All samples are kept but perhaps this one, of which
+ * larder_writer_done tells: mend it and go on with the same writer. LARDER_EPERM: in a child of the process. */
+LARDER_API int larder_writer_add(struct larder_writer *writer, const char *key, const void *data, size_t len_bytes,
+                                 int64_t label);
+
+/* larder_writer_flush returns 0 when all samples are on the disk, so that nothing costs them. It fails as
+ * larder_writer_add does. */
+LARDER_API int larder_writer_flush(struct larder_writer *writer);
+
+/* larder_writer_close ends this writer's log, frees the writer and sets *writer to NULL. When all writers have ended,
+ * `larder pack DESTINATION` packs. On failure nothing is freed: call it again when that is mended, or
+ * larder_writer_leave. */
+LARDER_API int larder_writer_close(struct larder_writer **writer);
+
+/* larder_writer_leave frees the writer without ending its log, as a kill would: a later one goes on. What was not
+ * flushed may be lost. It sets *writer to NULL, and accepts NULL. */
+LARDER_API void larder_writer_leave(struct larder_writer **writer);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What writing samples costs in CPU time: by larder.Writer, and from Parquet by larder.pack.
+"""What writing samples costs in CPU time: by larder.Writer, by the C library, and from Parquet by larder.pack.
 
     writing.py [--samples 200000] [--photographs 3000] [--folder FOLDER]
 
-Prints samples a second and core of the Writer with samples of 1 kB, with keys and without, to the log alone; and what
-a sample of 110 kB from Parquet takes, to the log and to the store. System time and syncs count. Parquet needs pyarrow.
+Prints samples a second and core of the Writer with samples of 1 kB, with keys and without, and of the C library with
+keys, to the log alone; and what a sample of 110 kB from Parquet takes, to the log and to the store. System time and
+syncs count. Parquet needs pyarrow.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import importlib.util
 import os
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -37,6 +39,14 @@ def small(folder, count, keys):
     took = cpu_seconds() - before
     shutil.rmtree(writer.log)
     print(f"Writer, 1 kB, {'with keys' if keys else 'without keys'}: {count / took:,.0f} samples a second and core")
+
+
+def small_in_c(folder, count):
+    store = os.path.join(folder, "c.store")
+    took = float(subprocess.run([os.path.join(BIN, "larder_writer_driver"), "--rate", store, str(count), "1000"],
+                                check=True, capture_output=True, text=True).stdout)
+    shutil.rmtree(store + ".log")
+    print(f"C library, 1 kB, with keys: {count / took:,.0f} samples a second and core")
 
 
 def large(folder, count):
@@ -77,6 +87,7 @@ def main():
     try:
         for keys in (False, True):
             small(folder, given.samples, keys)
+        small_in_c(folder, given.samples)
         if importlib.util.find_spec("pyarrow"):
             large(folder, given.photographs // 100 * 100)
         else:

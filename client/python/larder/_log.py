@@ -7,7 +7,7 @@
 
 The first member of a shard has the names of the classes, if there are any. A sample is its label, KEY.cls, and then its
 image: so it is whole where its image is, and a shard that ends anywhere is cut behind the last image. After the machine
-itself went down only what was on the disk counts.
+itself went down only what was on the disk counts. client/writer_log.c does the same for the C library.
 """
 
 import fcntl
@@ -21,6 +21,7 @@ ENDING, OPEN, STATE = ".tar", ".tar.open", ".state"
 CLASSES = b"__classes__"
 BLOCK = 512
 NAME_MAX = 4000
+MEMBER_MAX = (1 << 33) - 1  # bytes that a header has digits for
 _HOLD_BYTES, _HOLD_S = 1 << 18, 1  # that a kill may cost
 _SYNC_BYTES, _SYNC_S = 64 << 20, 5  # that the machine's going down may cost
 _STATE_BYTES = 128
@@ -206,6 +207,8 @@ class Log:
         written, it is not in the log, and may be given again."""
         self._check_process()
         size, before, last = len(data), len(self._pieces), self._last
+        if size > MEMBER_MAX:
+            raise InvalidArgument(f"an image of {size} bytes: at most {MEMBER_MAX}")
         if key is None:
             stem, ending = b"%012d" % (self.done,), None
         else:
@@ -292,6 +295,7 @@ class Log:
         self._path = os.path.join(self._folder, f"{self._writer:06}-{self._first:012}{OPEN}")
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._size = 0
+        self._synced_s = float("-inf")  # where this sync fails, the next write does it again
         self._sync()
         _sync_folder(self._folder)
 
@@ -304,15 +308,20 @@ class Log:
 
     def _end(self):
         """Makes the open shard a whole one."""
+        size = self._size
         if self._flushed > self._first:
-            self._write(_ZEROS[BLOCK] * 2)
-            os.fsync(self._fd)
-            os.rename(self._path, self._path[:-len(OPEN)] + ENDING)
-            _sync_folder(self._folder)
+            try:
+                self._write(_ZEROS[BLOCK] * 2)
+                os.fsync(self._fd)
+                os.rename(self._path, self._path[:-len(OPEN)] + ENDING)
+            except BaseException:
+                self._size = size  # what comes next is written over the zeros: readers end at them
+                raise
         else:
             os.unlink(self._path)
         os.close(self._fd)
         self._fd = -1
+        _sync_folder(self._folder)
 
     def close(self):
         """Ends the log: all its shards are whole."""

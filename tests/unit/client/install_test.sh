@@ -47,6 +47,14 @@ else
     echo "no pkg-config here: left out"
 fi
 
+say "the writer of docs/reference/data.md"
+sed -n '/^```c$/,/^```$/p' "$source/docs/reference/data.md" | sed '/^```/d' >"$tmp/write.c"
+# shellcheck disable=SC2086 # words are meant
+"$cc" -std=c99 -pedantic -Wall -Wextra -Werror $flags -I"$prefix/include" "$tmp/write.c" -o "$tmp/write" \
+    -L"$prefix/$libdir" -llarder "-Wl,-rpath,$prefix/$libdir"
+"$tmp/write" "$tmp/mine.store"
+test "$(tar tf "$tmp/mine.store.log/000000-000000000000.tar" | wc -l)" -eq 201
+
 say "the header alone"
 cat >"$tmp/header.c" <<'EOF'
 #include <larder/larder.h>

@@ -261,6 +261,28 @@ class Written(Case):
         writer.close()
         self.assertEqual(samples_of(self.log), self.want[:3])
 
+    def test_ending_fails(self):
+        """A shard whose ending fails stays open, and loses nothing that comes behind it."""
+        for call in ("fsync", "rename"):
+            writer = larder.Writer(self.store, CLASSES, writer=0, shard_bytes=1)
+            writer.write(image(0), 0, "bird/0000")
+            writer.write(image(1), 1, "bird/0001")
+            real = getattr(os, call)
+
+            def fail(*_):
+                raise OSError(28, "No space left on device")
+
+            setattr(os, call, fail)
+            try:
+                with self.assertRaisesRegex(larder.IOFailure, "No space left"):
+                    writer.flush()
+            finally:
+                setattr(os, call, real)
+            writer.write(image(2), 2, "bird/0002")
+            writer.close()
+            self.assertEqual(samples_of(self.log), self.want[:3])
+            shutil.rmtree(self.log)
+
     def test_failed_again(self):
         """A sample whose write() fails, or is interrupted with its bytes half or all written, is not in the log: given
         again, it is there once."""
