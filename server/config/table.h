@@ -30,7 +30,7 @@ SETTING(BYTES, encoded_bytes, "memory", "encoded", "10%", "size or % of memory",
         "for all epochs.")
 SETTING(CHOICE, decoded, "memory", "decoded", "auto", "auto|never", 0, 1,
         "Whether samples may stand in encoded memory decoded, so that they are not decoded again for each epoch. auto: "
-        "in the part of encoded memory that all wanted samples, as they lie on disk, leave free.")
+        "in what is free of encoded memory, and will not be needed soon for samples as they lie on disk.")
 SETTING(BYTES, scratch_bytes, "memory", "scratch", "10%", "size or % of memory", CONFIG_SCRATCH_MIN, CONFIG_MEMORY_MAX,
         "Memory that all worker threads together decode and augment in. An image that needs more than is free waits "
         "for others to be done; one that needs more than about three quarters of it counts as a bad sample. 100 "

@@ -53,7 +53,8 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
     encoded_next_remove(store, index);
     forget_form(store, index);
     store->used_bytes -= encoded->bytes;
-    store->kept_bytes -= encoded->kept ? encoded->bytes : 0;
+    store->kept_bytes -= encoded->kept ? encoded_as_read(encoded) : 0;
+    encoded_flight_free(store, encoded);
     if (residency_pins(store->residency, index) > 0) /* its load has failed, and pinned it */
         store->pinned_bytes -= encoded->bytes;
     encoded_sample(store, encoded->id)->encoded = ENGINE_NONE;
@@ -192,11 +193,11 @@ bool encoded_keeps(const struct encoded_store *store, sample_id id)
 double encoded_room(const struct encoded_store *store, bool kept, double share)
 {
     uint64_t most = encoded_most(store);
-    double left = (double)most - (double)store->used_bytes;
+    double used = (double)store->used_bytes - (double)store->forms.extra_bytes, left = (double)most - used;
     if (kept)
         return left;
     uint64_t reserved = store->kept_most < most ? store->kept_most : most;
-    double room = (double)(most - reserved) * share - (double)(store->used_bytes - store->kept_bytes);
+    double room = (double)(most - reserved) * share - (used - (double)store->kept_bytes);
     return room < left ? room : left; /* kept samples may take more than their share for a while */
 }
 

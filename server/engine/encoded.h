@@ -38,7 +38,7 @@ struct encoded {
     /* heap_at: its index in next.heap; ENGINE_NONE when it is not there. next_use: when its sample is used next. */
     uint32_t heap_at;
     double next_use;
-    uint32_t flight;      /* while LOADING: the number of its dataset's flight */
+    uint32_t flight;      /* the number of its dataset's flight */
     bool kept;            /* its sample is in the kept set, so KEPT_WANT is added to its want */
     uint32_t settled;     /* It has followed all changes before this number. */
     struct jobset wanted; /* the jobs that its want counts */
@@ -91,11 +91,13 @@ struct known_order {
     bool more; /* another epoch follows */
 };
 
-/* One dataset's loads in flight, and their bytes. An element without loads is free. */
+/* One dataset's loads in flight and their bytes, its samples in memory, those in flight included, and how many of its
+ * samples jobs want, and their mean length. An element without samples, of which none is wanted, is free. */
 struct flight {
     const void *dataset;
     uint32_t loads;
     uint64_t bytes;
+    uint64_t samples, wanted, mean_bytes;
 };
 
 /* When samples are used next; see encoded_next.c. Owner: encoded_next.c. */
@@ -114,9 +116,8 @@ struct next_uses {
 
 /* The decoded forms; see encoded_forms.c. Owner: encoded_forms.c. */
 struct forms {
-    /* Bytes that forms may take beyond what their samples took as they were read, and that they take, grants
-     * included. */
-    uint64_t most_bytes;
+    uint64_t most_bytes; /* forms are made only while encoded memory takes no more than this; 0: none are */
+    /* Bytes that forms take, grants included, beyond what their samples took as they were read. */
     int64_t extra_bytes;
     double ratio;     /* mean of what a form takes, by the sample's bytes as read; 0: not known */
     struct line line; /* `count` encodeds with forms, the oldest first */
@@ -159,8 +160,9 @@ struct encoded_store {
     /* Returns the number of samples planned for a rank in this epoch; UINT64_MAX when the rank has finished it. It is
      * queue_rank_planned, of a later module. */
     uint64_t (*rank_planned)(const struct job *job, uint32_t rank);
-    uint64_t kept_most, kept_bytes; /* estimated bytes of all kept samples; those of them that are in memory */
-    uint32_t *slots;                /* scratch of encoded_slots: three arrays of a chunk's samples */
+    /* Estimated bytes of all kept samples; of those of them that are in memory, as they were read. */
+    uint64_t kept_most, kept_bytes;
+    uint32_t *slots; /* scratch of encoded_slots: three arrays of a chunk's samples */
     size_t slots_cap;
 };
 
@@ -252,17 +254,22 @@ enum encoded_bar encoded_bar_to_read(const struct encoded_store *store, uint32_t
 bool encoded_share_for_read(const struct encoded_store *store, const void *dataset, uint32_t samples, uint64_t bytes);
 
 /* encoded_flights.c */
-/* encoded_flight_begin counts a load of the dataset and returns the number of its flight; encoded_flight_end ends the
- * load. */
+/* encoded_flight_begin counts a load of the dataset and returns the number of its flight. encoded_flight_end ends the
+ * load, and encoded_flight_free counts the sample as in memory no longer. */
 uint32_t encoded_flight_begin(struct encoded_store *store, const void *dataset, uint64_t bytes);
 void encoded_flight_end(struct encoded_store *store, const struct encoded *encoded);
+void encoded_flight_free(struct encoded_store *store, const struct encoded *encoded);
+/* encoded_flight_want counts samples of the job's dataset that are wanted; encoded_flight_want_none sets all counts to
+ * 0. */
+void encoded_flight_want(struct encoded_store *store, const struct job *job, uint64_t samples);
+void encoded_flight_want_none(struct encoded_store *store);
 /* encoded_flight returns the dataset's loads in flight; NULL when there are none. Valid until a load begins or ends. */
 const struct flight *encoded_flight(const struct encoded_store *store, const void *dataset);
 
 /* encoded_keeps tells whether the sample's bytes stay over all epochs. */
 bool encoded_keeps(const struct encoded_store *store, sample_id id);
-/* encoded_room returns the bytes that kept samples, or others, may still take without eviction. `share`: the fraction
- * of the memory not reserved for kept samples that may be filled. */
+/* encoded_room returns the bytes that kept samples, or others, may still take without eviction of anything but forms.
+ * `share`: the fraction of the memory not reserved for kept samples that may be filled. */
 double encoded_room(const struct encoded_store *store, bool kept, double share);
 
 /* encoded_keep.c: encoded_keep_measure chooses which chunks and samples are kept, and drops those kept no longer. Call
@@ -301,15 +308,21 @@ static inline uint64_t encoded_handle_bytes(const struct encoded_store *store, u
     return store->encodeds[encoded].bytes - store->encodeds[encoded].granted;
 }
 
-/* encoded_forms_measure finds out how much memory forms may take. Call it when a job comes or goes. `fits`: memory
- * holds all that jobs want, as it is read, which is wanted_bytes. */
-void encoded_forms_measure(struct encoded_store *store, bool fits, double wanted_bytes);
+/* encoded_as_read returns the length of the encoded's bytes as they were read. */
+static inline uint64_t encoded_as_read(const struct encoded *encoded)
+{
+    return encoded->decoded ? encoded->read_bytes : encoded->bytes - encoded->granted;
+}
+
+/* encoded_forms_measure finds out whether forms may be made, and up to how much memory. Call it when a job comes or
+ * goes, after encoded_flight_want. */
+void encoded_forms_measure(struct encoded_store *store);
 /* encoded_form_grant returns how much a preparation of the encoded, which is about to go out, may take for a form; 0:
  * it is to make none. Otherwise the caller calls encoded_form_made when the preparation has ended: with the form's
  * handle, or NULL, and what it takes, or 0. */
 uint64_t encoded_form_grant(struct encoded_store *store, uint32_t encoded);
 void encoded_form_made(struct encoded_store *store, uint32_t encoded, void *form, uint64_t bytes);
-/* encoded_forms_shed evicts some forms, if they take more than they may. */
+/* encoded_forms_shed evicts some forms, if none may be there. */
 void encoded_forms_shed(struct encoded_store *store);
 
 /* encoded_read.c */

@@ -57,7 +57,7 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users, boo
         extra += encoded->decoded ? (int64_t)(encoded->bytes - encoded->read_bytes) : (int64_t)encoded->granted;
         loading += encoded->state == ENCODED_LOADING;
         used += encoded->bytes;
-        kept += encoded->kept ? encoded->bytes : 0;
+        kept += encoded->kept ? encoded_as_read(encoded) : 0;
         pinned += residency_pins(store->residency, index) ? encoded->bytes : 0;
     }
     CHECK(pinned == store->pinned_bytes && kept == store->kept_bytes);

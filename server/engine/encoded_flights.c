@@ -1,22 +1,28 @@
-/* encoded_flights.c: what each dataset's source has in flight. */
+/* encoded_flights.c: what each dataset's source has in flight, what memory has of it, and what jobs want of it. */
 #include "common/check.h"
 #include "server/engine/encoded.h"
 
-/* flight_of returns the number of the dataset's flight. ENGINE_NONE: nothing of it is in flight. */
+static bool is_free(const struct flight *flight)
+{
+    return flight->samples == 0 && flight->wanted == 0;
+}
+
+/* flight_of returns the number of the dataset's flight; ENGINE_NONE when it has none. */
 static uint32_t flight_of(const struct encoded_store *store, const void *dataset)
 {
     for (uint32_t i = 0; i < store->n_flights; i++) {
-        if (store->flights[i].loads && store->flights[i].dataset == dataset)
+        if (!is_free(&store->flights[i]) && store->flights[i].dataset == dataset)
             return i;
     }
     return ENGINE_NONE;
 }
 
-uint32_t encoded_flight_begin(struct encoded_store *store, const void *dataset, uint64_t bytes)
+/* flight_make returns the number of the dataset's flight, a new one if it has none. */
+static uint32_t flight_make(struct encoded_store *store, const void *dataset)
 {
     uint32_t index = flight_of(store, dataset);
     for (uint32_t i = 0; index == ENGINE_NONE && i < store->n_flights; i++) {
-        if (store->flights[i].loads == 0)
+        if (is_free(&store->flights[i]))
             index = i;
     }
     if (index == ENGINE_NONE) {
@@ -24,8 +30,15 @@ uint32_t encoded_flight_begin(struct encoded_store *store, const void *dataset, 
         store->flights = xgrow(store->flights, sizeof *store->flights, &store->flights_cap, store->n_flights);
         store->flights[index] = (struct flight){.loads = 0};
     }
+    store->flights[index].dataset = dataset;
+    return index;
+}
+
+uint32_t encoded_flight_begin(struct encoded_store *store, const void *dataset, uint64_t bytes)
+{
+    uint32_t index = flight_make(store, dataset);
     struct flight *flight = &store->flights[index];
-    flight->dataset = dataset;
+    flight->samples++;
     flight->loads++;
     flight->bytes += bytes;
     store->loading++;
@@ -43,8 +56,28 @@ void encoded_flight_end(struct encoded_store *store, const struct encoded *encod
     store->loading_bytes -= encoded->bytes;
 }
 
+void encoded_flight_free(struct encoded_store *store, const struct encoded *encoded)
+{
+    CHECK(store->flights[encoded->flight].samples > 0);
+    store->flights[encoded->flight].samples--;
+}
+
+void encoded_flight_want(struct encoded_store *store, const struct job *job, uint64_t samples)
+{
+    uint32_t index = flight_make(store, job->terms.dataset);
+    struct flight *flight = &store->flights[index];
+    flight->wanted += samples;
+    flight->mean_bytes = job->shape.mean_bytes;
+}
+
+void encoded_flight_want_none(struct encoded_store *store)
+{
+    for (uint32_t i = 0; i < store->n_flights; i++)
+        store->flights[i].wanted = 0;
+}
+
 const struct flight *encoded_flight(const struct encoded_store *store, const void *dataset)
 {
     uint32_t index = flight_of(store, dataset);
-    return index == ENGINE_NONE ? NULL : &store->flights[index];
+    return index == ENGINE_NONE || store->flights[index].loads == 0 ? NULL : &store->flights[index];
 }

@@ -1,9 +1,11 @@
 /* encoded_forms.c: decoded forms of samples, in the place of their encoded bytes.
  *
  * A form saves the decode at each later preparation, and takes some times the bytes. A preparation that decodes anyway
- * makes it on the way. Forms take only memory that all wanted samples, as they are read, would leave free: a read costs
- * more than it brings to decode fewer samples. So while not all of them fit, no form is made, and those that there are
- * go first when room is needed.
+ * makes it on the way. A read costs more than it brings to decode fewer samples. So forms go first when room is needed,
+ * and whoever reads counts what they take as free. A form that goes is read again as well. So one is made only if there
+ * is room for all that reads bring until it has paid. Of the sample's own dataset that is all that is missing: each
+ * epoch needs it. Of another dataset it is no more than its jobs take in this time. So nothing is kept free for a
+ * source that does not answer.
  *
  * Nobody knows what a form takes before the image's header was read. So a task is granted a number of bytes, which
  * count from then on. It makes no form that takes more, but tells what it would take. */
@@ -13,7 +15,7 @@
 #include "server/engine/encoded_figures.h"
 #include "server/engine/outbox.h"
 
-enum { SHED_FORMS = 64 }; /* forms that one step drops when they take too much: the caller frees each */
+enum { SHED_FORMS = 64 }; /* forms that one step drops when none may be there: the caller frees each */
 
 bool encoded_is_decoded(const struct encoded_store *store, sample_id id)
 {
@@ -21,11 +23,10 @@ bool encoded_is_decoded(const struct encoded_store *store, sample_id id)
     return index != ENGINE_NONE && store->encodeds[index].decoded;
 }
 
-void encoded_forms_measure(struct encoded_store *store, bool fits, double wanted_bytes)
+void encoded_forms_measure(struct encoded_store *store)
 {
     struct forms *forms = &store->forms;
-    double left = (double)encoded_sure(store) - wanted_bytes * (1 + WANTED_ERROR);
-    forms->most_bytes = fits && left > 0 ? (uint64_t)left : 0;
+    forms->most_bytes = encoded_sure(store);
     for (const struct job *job = jobs_first(store->jobs); job; job = jobs_after(store->jobs, job)) {
         if (job->terms.needs_encoded)
             forms->most_bytes = 0;
@@ -40,7 +41,6 @@ static void set_bytes(struct encoded_store *store, uint32_t index, uint64_t byte
     struct encoded *encoded = &store->encodeds[index];
     store->used_bytes += bytes - encoded->bytes;
     store->forms.extra_bytes += (int64_t)(bytes - encoded->bytes);
-    store->kept_bytes += encoded->kept ? bytes - encoded->bytes : 0;
     store->pinned_bytes += residency_pins(store->residency, index) > 0 ? bytes - encoded->bytes : 0;
     encoded->bytes = bytes;
 }
@@ -65,17 +65,65 @@ static bool pays(const struct encoded_store *store, sample_id id)
     return uses >= FORM_USES_LEAST;
 }
 
+/* pace returns the samples per nanosecond that the job takes. It had one batch when it came, so that a job whose first
+ * samples are still on their way does not seem to stand still. */
+static double pace(const struct encoded_store *store, const struct job *job)
+{
+    return (double)(job->tallies.samples_delivered + job->shape.batch_slots) /
+           (double)(store->env->now_ns - job->tallies.came_ns + 1);
+}
+
+/* pays_after returns the nanoseconds in which the sample is prepared FORM_USES_LEAST times. */
+static double pays_after(const struct encoded_store *store, sample_id id)
+{
+    double uses = 0; /* per nanosecond */
+    for (const struct job *job = jobs_first(store->jobs); job; job = jobs_after(store->jobs, job)) {
+        if (job->state != JOB_FAILED && idset_contains(job_drawn(job), id))
+            uses += pace(store, job) / (double)job->shape.view_samples;
+    }
+    return FORM_USES_LEAST / uses;
+}
+
+/* most_taken returns the samples that the dataset's jobs take in so many nanoseconds. */
+static double most_taken(const struct encoded_store *store, const void *dataset, double ns)
+{
+    double samples = 0;
+    for (const struct job *job = jobs_first(store->jobs); job; job = jobs_after(store->jobs, job))
+        samples += job->terms.dataset == dataset ? pace(store, job) * ns : 0;
+    return samples;
+}
+
+/* to_come returns the bytes that reads bring before a form of the encoded has paid. */
+static double to_come(const struct encoded_store *store, const struct encoded *encoded)
+{
+    double bytes = 0, ns = 0;
+    for (uint32_t i = 0; i < store->n_flights; i++) {
+        const struct flight *flight = &store->flights[i];
+        if (flight->wanted <= flight->samples)
+            continue;
+        double missing = (double)(flight->wanted - flight->samples);
+        if (i != encoded->flight) {
+            ns = ns > 0 ? ns : pays_after(store, encoded->id);
+            double taken = most_taken(store, flight->dataset, ns);
+            missing = taken < missing ? taken : missing;
+        }
+        bytes += missing * (double)flight->mean_bytes * (1 + WANTED_ERROR);
+    }
+    return bytes;
+}
+
 uint64_t encoded_form_grant(struct encoded_store *store, uint32_t index)
 {
     struct encoded *encoded = &store->encodeds[index];
     const struct forms *forms = &store->forms;
-    if (forms->most_bytes == 0 || encoded->decoded || encoded->granted || encoded->formless)
+    if (forms->most_bytes == 0 || encoded->decoded || encoded->granted || encoded->formless || !encoded->kept)
         return 0;
     double ratio = forms->ratio > 0 ? forms->ratio : FORM_RATIO;
     uint64_t bytes = (uint64_t)((double)encoded->bytes * ratio * FORM_GRANT_MORE) + FORM_LEAST;
     bytes = encoded->form_bytes ? encoded->form_bytes : bytes;
-    if (forms->extra_bytes + (int64_t)bytes > (int64_t)forms->most_bytes ||
-        store->used_bytes + bytes > encoded_most(store) || !pays(store, encoded->id))
+    double left = (double)forms->most_bytes - (double)store->used_bytes - (double)bytes;
+    if (left < 0 || store->used_bytes + bytes > encoded_most(store) || !pays(store, encoded->id) ||
+        left < to_come(store, encoded))
         return 0;
     encoded->granted = bytes;
     set_bytes(store, index, encoded->bytes + bytes);
@@ -120,7 +168,7 @@ void encoded_form_made(struct encoded_store *store, uint32_t index, void *form, 
 void encoded_forms_shed(struct encoded_store *store)
 {
     const struct forms *forms = &store->forms;
-    for (int dropped = 0; forms->extra_bytes > (int64_t)forms->most_bytes && dropped < SHED_FORMS; dropped++) {
+    for (int dropped = 0; forms->most_bytes == 0 && forms->count > 0 && dropped < SHED_FORMS; dropped++) {
         uint32_t index = encoded_forms_victim(store);
         if (index == RESIDENT_NONE)
             return;

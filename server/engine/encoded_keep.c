@@ -53,24 +53,27 @@ static const struct job *after_known(const struct encoded_store *store, const st
     return known_from(store, jobs_after(store->jobs, job));
 }
 
-static int add_view(const struct job *job, struct wanted *wanted)
+static int add_view(struct encoded_store *store, const struct job *job, struct wanted *wanted)
 {
     struct idset *more;
     int code = idset_union(wanted->all, job_drawn(job), &more);
     if (code)
         return code;
-    wanted->bytes += (double)((idset_count(more) - idset_count(wanted->all)) * job->shape.mean_bytes);
+    size_t samples = idset_count(more) - idset_count(wanted->all);
+    wanted->bytes += (double)(samples * job->shape.mean_bytes);
+    encoded_flight_want(store, job, samples);
     idset_destroy(wanted->all);
     wanted->all = more;
     return 0;
 }
 
 /* add_views makes the union of the jobs' views, which the caller destroys. It fails with LARDER_ENOMEM. */
-static int add_views(const struct encoded_store *store, struct wanted *wanted)
+static int add_views(struct encoded_store *store, struct wanted *wanted)
 {
+    encoded_flight_want_none(store);
     int code = idset_create(&wanted->all);
     for (const struct job *job = first_known(store); !code && job; job = after_known(store, job))
-        code = add_view(job, wanted);
+        code = add_view(store, job, wanted);
     return code;
 }
 
@@ -324,7 +327,8 @@ static void settle_encoded(struct encoded_store *store, uint32_t index)
     if (encoded->kept == kept)
         return;
     encoded->kept = kept;
-    store->kept_bytes = kept ? store->kept_bytes + encoded->bytes : store->kept_bytes - encoded->bytes;
+    uint64_t bytes = encoded_as_read(encoded);
+    store->kept_bytes = kept ? store->kept_bytes + bytes : store->kept_bytes - bytes;
     encoded_shift_want(store, index, kept ? KEPT_WANT : -KEPT_WANT);
     encoded_drop_if_idle(store, encoded->id);
 }
@@ -405,7 +409,7 @@ void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
         idset_destroy(before);
     }
     encoded_next_measure(store, known);
-    encoded_forms_measure(store, !code && fits, wanted.bytes);
+    encoded_forms_measure(store);
     idset_destroy(wanted.all);
 }
 

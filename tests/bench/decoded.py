@@ -25,8 +25,8 @@ MIB = 1 << 20
 CROP = [{"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]
 JITTER = CROP + [{"color_jitter": {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4}}]
 RANDOM = CROP + [{"rand_augment": {"num_ops": 2, "magnitude": 9}}]
-CASES = {"all": (CROP, 6), "jitter": (JITTER, 6), "rand_augment": (RANDOM, 6), "half": (CROP, 1.7),
-         "small": (CROP, 0.5)}
+CASES = {"all": (CROP, 6), "jitter": (JITTER, 6), "rand_augment": (RANDOM, 6), "half": (CROP, 2.9),
+         "fifth": (CROP, 1.7), "small": (CROP, 0.5)}
 
 
 def copy_tree(images, copies, folder):
