@@ -62,9 +62,9 @@ class Boxes(Image):
     float32: left, top, right, bottom of each sample's own boxes.
 
     where: the column of a list that has them, [[10, 20, 50, 60], …] a sample; of a dictionary or a list of them in a
-    column its path, "objects.bbox". format: of those, "XYXY", "XYWH" or "CXCYWH". most: the most boxes that a sample
-    has, where the dataset does not say it, as a store does not. padded: a batch has one tensor (B, most, 4) instead, 0
-    behind a sample's own rows, and their numbers as "boxes_count"."""
+    column its path, "objects.bbox"; of tar shards "json:boxes", a word of the .json. format: of those, "XYXY", "XYWH"
+    or "CXCYWH". most: the most boxes that a sample has, where the dataset does not say it, as a store does not. padded:
+    a batch has one tensor (B, most, 4) instead, 0 behind a sample's own rows, and their numbers as "boxes_count"."""
 
     kind = "boxes"
 
