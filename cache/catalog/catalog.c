@@ -52,7 +52,7 @@ struct catalog {
     pthread_cond_t built; /* some source's build finished, or a caller's interrupt was set */
     struct opened *opened;
     uint64_t uses;
-    uint64_t limit_bytes; /* that all datasets may take */
+    uint64_t limit_bytes;   /* that all datasets may take */
     atomic_ullong rows_max; /* 0: nobody has said it */
 };
 
