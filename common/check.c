@@ -12,7 +12,7 @@ _Noreturn void check_failed(const char *file, int line, const char *expr)
     abort();
 }
 
-static _Noreturn void out_of_memory(size_t count, size_t size)
+_Noreturn void check_no_memory(size_t count, size_t size)
 {
     log_fatal("msg=\"out of memory\" count=%zu size_bytes=%zu", count, size);
     abort();
@@ -22,7 +22,7 @@ void *xcalloc(size_t count, size_t size)
 {
     void *ptr = calloc(count ? count : 1, size ? size : 1);
     if (!ptr)
-        out_of_memory(count, size);
+        check_no_memory(count, size);
     return ptr;
 }
 
@@ -30,18 +30,18 @@ void *xmalloc(size_t size)
 {
     void *ptr = malloc(size ? size : 1);
     if (!ptr)
-        out_of_memory(1, size);
+        check_no_memory(1, size);
     return ptr;
 }
 
 void *xrealloc(void *ptr, size_t count, size_t size)
 {
     if (size && count > SIZE_MAX / size)
-        out_of_memory(count, size);
+        check_no_memory(count, size);
     size_t bytes = count * size;
     void *grown = realloc(ptr, bytes ? bytes : 1);
     if (!grown)
-        out_of_memory(count, size);
+        check_no_memory(count, size);
     return grown;
 }
 

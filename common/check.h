@@ -10,6 +10,9 @@ _Noreturn void check_failed(const char *file, int line, const char *expr);
 
 #define CHECK(expr) ((expr) ? (void)0 : check_failed(__FILE__, __LINE__, #expr))
 
+/* check_no_memory stops the process because there is no memory for `count` elements of `size` bytes. */
+_Noreturn void check_no_memory(size_t count, size_t size);
+
 /* CHECK_MAGIC: heap structs begin with a magic number, and entry points check it. */
 #define CHECK_MAGIC(ptr, value) CHECK((ptr) != NULL && (ptr)->magic == (value))
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/vast.h"
 
 #define EXTENTS_MAGIC 0x65787473u
 #define SUB_BITS 3 /* each power of two is divided into 8 lists */
@@ -48,7 +49,8 @@ static uint32_t record_new(struct extents *extents)
         extents->spare = extents->blocks[index].next;
         return index;
     }
-    extents->blocks = xgrow(extents->blocks, sizeof *extents->blocks, &extents->blocks_cap, extents->blocks_size + 1);
+    extents->blocks = vast_grow(extents->blocks, sizeof *extents->blocks, &extents->blocks_cap,
+                                (size_t)extents->blocks_size + 1);
     return extents->blocks_size++;
 }
 
@@ -149,7 +151,7 @@ void extents_destroy(struct extents *extents)
         return;
     CHECK_MAGIC(extents, EXTENTS_MAGIC);
     extents->magic = 0;
-    free(extents->blocks);
+    vast_free(extents->blocks, sizeof *extents->blocks, extents->blocks_cap);
     free(extents);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/check.h"
+#include "common/vast.h"
 
 #define RESIDENCY_MAGIC 0x72657369u
 #define WANTS (RESIDENCY_WANT_MAX + 1)
@@ -18,7 +19,8 @@ struct resident {
 struct residency {
     uint32_t magic;
     struct resident *residents;
-    uint32_t cap;
+    size_t cap;
+    uint32_t end; /* those from here on were never present, and are not set */
     uint32_t head[WANTS], tail[WANTS], count[WANTS];
     uint64_t filled[WANT_WORDS]; /* bit w: list w is not empty */
 };
@@ -38,14 +40,14 @@ void residency_destroy(struct residency *residency)
         return;
     CHECK_MAGIC(residency, RESIDENCY_MAGIC);
     residency->magic = 0;
-    free(residency->residents);
+    vast_free(residency->residents, sizeof *residency->residents, residency->cap);
     free(residency);
 }
 
 static struct resident *present(const struct residency *residency, uint32_t resident)
 {
     CHECK_MAGIC(residency, RESIDENCY_MAGIC);
-    CHECK(resident < residency->cap && residency->residents[resident].present);
+    CHECK(resident < residency->end && residency->residents[resident].present);
     return &residency->residents[resident];
 }
 
@@ -85,15 +87,10 @@ void residency_add(struct residency *residency, uint32_t resident, uint32_t want
 {
     CHECK_MAGIC(residency, RESIDENCY_MAGIC);
     CHECK(want < WANTS);
-    if (resident >= residency->cap) {
-        uint32_t cap = residency->cap ? residency->cap : 256;
-        while (cap <= resident)
-            cap *= 2;
-        residency->residents = xrealloc(residency->residents, cap, sizeof *residency->residents);
-        for (uint32_t i = residency->cap; i < cap; i++)
-            residency->residents[i] = (struct resident){.present = false};
-        residency->cap = cap;
-    }
+    residency->residents = vast_grow(residency->residents, sizeof *residency->residents, &residency->cap,
+                                     (size_t)resident + 1);
+    for (; residency->end <= resident; residency->end++)
+        residency->residents[residency->end].present = false;
     CHECK(!residency->residents[resident].present);
     residency->residents[resident] = (struct resident){.pins = 1, .want = (uint16_t)want, .present = true};
 }
@@ -141,6 +138,11 @@ void residency_set_want(struct residency *residency, uint32_t resident, uint32_t
 uint32_t residency_want(const struct residency *residency, uint32_t resident)
 {
     return present(residency, resident)->want;
+}
+
+void residency_fetch(const struct residency *residency, uint32_t resident)
+{
+    __builtin_prefetch(&residency->residents[resident]);
 }
 
 uint32_t residency_count(const struct residency *residency, uint32_t want)

@@ -26,6 +26,8 @@ void residency_unpin(struct residency *residency, uint32_t resident);
 uint32_t residency_pins(const struct residency *residency, uint32_t resident);
 void residency_set_want(struct residency *residency, uint32_t resident, uint32_t want); /* ≤ RESIDENCY_WANT_MAX */
 uint32_t residency_want(const struct residency *residency, uint32_t resident);
+/* residency_fetch has the processor fetch what is known of a resident that is looked at soon. */
+void residency_fetch(const struct residency *residency, uint32_t resident);
 /* number of unpinned residents with this want */
 uint32_t residency_count(const struct residency *residency, uint32_t want);
 

@@ -239,8 +239,22 @@ static void add_group(struct chunks *chunks, const struct group *group, uint32_t
         chunks->chunks[chunks->order[group->first + i]].group = chunks->n_groups;
     chunks->groups[chunks->n_groups] = *group;
     chunks->groups[chunks->n_groups++].first_fiber = chunks->n_fibers;
-    for (uint32_t fiber = 0; fiber < fibers; fiber++)
-        chunks->fibers[chunks->n_fibers++] = (struct fiber){LINE_EMPTY, LINE_EMPTY, 0};
+    for (uint32_t end = chunks->n_fibers + fibers; chunks->n_fibers < end; chunks->n_fibers++) {
+        struct fiber *fiber = &chunks->fibers[chunks->n_fibers];
+        if (chunks->n_fibers == chunks->fibers_end)
+            chunks->fibers[chunks->fibers_end++] = (struct fiber){{NULL, 0, 0}, {NULL, 0, 0}};
+        fiber->instances.count = fiber->encoded.count = 0;
+    }
+}
+
+/* free_fibers frees the arrays of fibers that are no more. */
+static void free_fibers(struct chunks *chunks)
+{
+    for (uint32_t fiber = chunks->n_fibers; fiber < chunks->fibers_end; fiber++) {
+        free(chunks->fibers[fiber].instances.all);
+        free(chunks->fibers[fiber].encoded.all);
+    }
+    chunks->fibers_end = chunks->n_fibers;
 }
 
 /* arrange makes the groups of the range's kept chunks, or of the others, and returns the number of these chunks.
@@ -288,12 +302,32 @@ void chunks_arrange(struct chunks *chunks)
         arrange(chunks, range, false, range->base + range->n_kept);
     }
     CHECK(chunks->n_groups <= chunks->groups_cap && chunks->n_fibers <= chunks->fibers_cap);
+    free_fibers(chunks);
+}
+
+void chunks_add_member(struct members *members, uint32_t number)
+{
+    size_t cap = members->cap;
+    members->all = xgrow(members->all, sizeof *members->all, &cap, (size_t)members->count + 1);
+    members->cap = (uint32_t)cap;
+    members->all[members->count++] = number;
+}
+
+void chunks_remove_member(struct members *members, uint32_t number)
+{
+    uint32_t at = members->count;
+    do
+        CHECK(at-- > 0);
+    while (members->all[at] != number);
+    memmove(members->all + at, members->all + at + 1, (--members->count - at) * sizeof *members->all);
 }
 
 void chunks_destroy(struct chunks *chunks)
 {
     for (size_t i = 0; i < chunks->n_ranges; i++)
         free_members(chunks, &chunks->ranges[i]);
+    chunks->n_fibers = 0;
+    free_fibers(chunks);
     idset_destroy(chunks->placed);
     free(chunks->chunks);
     free(chunks->order);

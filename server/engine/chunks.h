@@ -48,10 +48,18 @@ struct group {
     uint32_t ahead_below;          /* Reading ahead is tried again once the stock is below this. */
 };
 
+/* Numbers of instances or encodeds, the newest last. Picks go along them all the time, and what they name lies all over
+ * memory: in an array the next ones are known, and can be fetched beforehand. */
+struct members {
+    uint32_t *all; /* `count` of them; the fiber owns the array, with room for `cap` */
+    uint32_t count, cap;
+};
+
+#define MEMBERS_AHEAD 8 /* so many members before one is looked at, it is fetched */
+
 /* The part of a fiber that is in memory. */
 struct fiber {
-    struct line instances, encoded; /* the instances that are listed (prepared.h); all encodeds */
-    uint32_t n_encoded;             /* the length of `encoded` */
+    struct members instances, encoded; /* the instances that are listed (prepared.h); all encodeds */
 };
 
 /* The numbers of a dataset's chunks: base … base + count - 1. */
@@ -78,6 +86,7 @@ struct chunks {
     struct group *groups;
     struct fiber *fibers;
     uint32_t n_chunks, n_groups, n_fibers;
+    uint32_t fibers_end;             /* fibers from here on have no arrays, and are not set */
     uint64_t groups_cap, fibers_cap; /* Room for the groups of all ranges, whatever is kept. */
     bool stale;                      /* the groups are to be made anew */
     struct chunk_range *ranges;      /* n_ranges of them, by base */
@@ -119,6 +128,9 @@ uint32_t chunks_fiber_no(const struct chunks *chunks, sample_id id);
  * valid until chunks_arrange. */
 struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id);
 struct group *chunks_group(const struct chunks *chunks, sample_id id);
+/* chunks_add_member adds a number; chunks_remove_member takes one out that is there. */
+void chunks_add_member(struct members *members, uint32_t number);
+void chunks_remove_member(struct members *members, uint32_t number);
 /* chunks_at returns chunk i of the group. */
 static inline const struct chunk *chunks_at(const struct chunks *chunks, const struct group *group, uint32_t i)
 {

@@ -14,8 +14,7 @@ void encoded_fiber_enter(struct encoded_store *store, uint32_t index)
     struct fiber *fiber = chunks_fiber(store->chunks, store->encodeds[index].id);
     if (!fiber)
         return;
-    line_prepend(&fiber->encoded, LINKS(store->encodeds, in_fiber), index);
-    fiber->n_encoded++;
+    chunks_add_member(&fiber->encoded, index);
     chunks_group(store->chunks, store->encodeds[index].id)->stock++;
 }
 
@@ -24,8 +23,7 @@ void encoded_fiber_leave(struct encoded_store *store, uint32_t index)
     struct fiber *fiber = chunks_fiber(store->chunks, store->encodeds[index].id);
     if (!fiber)
         return;
-    line_remove(&fiber->encoded, LINKS(store->encodeds, in_fiber), index);
-    fiber->n_encoded--;
+    chunks_remove_member(&fiber->encoded, index);
     chunks_group(store->chunks, store->encodeds[index].id)->stock--;
 }
 

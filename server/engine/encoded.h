@@ -42,9 +42,7 @@ struct encoded {
     bool kept;            /* its sample is in the kept set, so KEPT_WANT is added to its want */
     uint32_t settled;     /* It has followed all changes before this number. */
     struct jobset wanted; /* the jobs that its want counts */
-    /* its neighbours in its fiber's list, if it is in one */
-    struct link in_fiber;
-    uint32_t round; /* the value of sources.rounds when its load began */
+    uint32_t round;       /* the value of sources.rounds when its load began */
     /* The dataset that it is loaded from. The dataset may have gone when the load ends, so this is only compared. */
     const void *dataset;
     /* The caller's handle of the bytes, from LOADED to DROP_ENCODED; NULL while LOADING. */
@@ -177,6 +175,14 @@ static inline struct encoded_sample *encoded_sample(const struct encoded_store *
  * again. They do nothing when the sample is in no fiber. */
 void encoded_fiber_enter(struct encoded_store *store, uint32_t encoded);
 void encoded_fiber_leave(struct encoded_store *store, uint32_t encoded);
+/* encoded_member returns member `at` of a fiber that the caller goes through from the last one on. */
+static inline struct encoded *encoded_member(const struct encoded_store *store, const struct members *members,
+                                             uint32_t at)
+{
+    if (at >= MEMBERS_AHEAD)
+        __builtin_prefetch(&store->encodeds[members->all[at - MEMBERS_AHEAD]].wanted);
+    return &store->encodeds[members->all[at]];
+}
 /* encoded_free frees an encoded for which no task waits, and gives its handle back. `evicted` says whether it counts as
  * evicted. */
 void encoded_free(struct encoded_store *store, uint32_t encoded, bool evicted);

@@ -18,7 +18,7 @@ static void check_want(const struct encoded_store *store, uint32_t index)
               memcmp(&wanted, &encoded->wanted, sizeof wanted) == 0);
 }
 
-/* The lists of the fibers have all encodeds that belong to a chunk, and each list's count is right. */
+/* The fibers have all encodeds that belong to a chunk, each its own. */
 static void check_fibers(const struct encoded_store *store)
 {
     const struct chunks *chunks = store->chunks;
@@ -26,12 +26,10 @@ static void check_fibers(const struct encoded_store *store)
     for (uint32_t index = 0; index < store->slab.size; index++)
         in_chunks += store->encodeds[index].state != ENCODED_FREE && chunks_fiber(chunks, store->encodeds[index].id);
     for (uint32_t fiber = 0; fiber < chunks->n_fibers; fiber++) {
-        uint32_t length = 0;
-        for (uint32_t index = chunks->fibers[fiber].encoded.head; index != ENGINE_NONE;
-             index = store->encodeds[index].in_fiber.next)
-            length++;
-        CHECK(length == chunks->fibers[fiber].n_encoded);
-        listed += length;
+        const struct members *encoded = &chunks->fibers[fiber].encoded;
+        for (uint32_t i = 0; i < encoded->count; i++)
+            CHECK(chunks_fiber_no(chunks, store->encodeds[encoded->all[i]].id) == fiber);
+        listed += encoded->count;
     }
     CHECK(listed == in_chunks);
 }

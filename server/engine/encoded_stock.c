@@ -24,9 +24,9 @@ bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample
 static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32_t fiber)
 {
     uint32_t stock = 0;
-    for (uint32_t index = store->chunks->fibers[fiber].encoded.head; index != ENGINE_NONE;
-         index = store->encodeds[index].in_fiber.next) {
-        const struct encoded *encoded = &store->encodeds[index];
+    const struct members *members = &store->chunks->fibers[fiber].encoded;
+    for (uint32_t at = members->count; at-- > 0;) {
+        const struct encoded *encoded = encoded_member(store, members, at);
         bool settled = encoded->settled == store->changes->end; /* then `wanted` tells, which is faster */
         stock += !encoded->in_order &&
                  (settled ? jobset_has(&encoded->wanted, job) : sampler_wants(store->env->sampler, job, encoded->id));
@@ -189,7 +189,7 @@ static bool lacks(const struct encoded_store *store, const struct shortage *room
         uint32_t job = room->takers[i], fiber = chunks_fiber_no(store->chunks, id);
         uint32_t most = room->whole[i] || share > room->stock[i] ? room->stock[i] : share;
         if (room->most[i] && encoded_needs_bytes(store, job, id) &&
-            (store->chunks->fibers[fiber].n_encoded < most || stock_of(store, job, fiber) < most))
+            (store->chunks->fibers[fiber].encoded.count < most || stock_of(store, job, fiber) < most))
             return true;
     }
     return false;

@@ -121,11 +121,11 @@ void engine_destroy(struct engine *engine, void (*drop)(void *encoded))
     free(engine->jobs.all);
     samples_destroy(&engine->env.samples);
     free(engine->encoded.shortage.left);
-    free(engine->prepared.instances);
-    free(engine->encoded.encodeds);
-    free(engine->tasks.tasks);
+    SLAB_FREE(&engine->prepared, instances);
+    SLAB_FREE(&engine->encoded, encodeds);
+    SLAB_FREE(&engine->tasks, tasks);
     free(engine->tasks.results);
-    free(engine->queues.entries);
+    SLAB_FREE(&engine->queues, entries);
     free(engine->outbox.actions);
     free(engine->outbox.outputs);
     free(engine->outbox.delivered);

@@ -100,9 +100,12 @@ static uint32_t groups_in_reach(const struct plan *plan, const struct job *job, 
 static uint32_t best_of_fiber(const struct plan *plan, uint32_t job, sample_id pick, const struct fiber *fiber,
                               uint32_t *looked, uint32_t best)
 {
-    for (uint32_t index = fiber->instances.head, next;
-         index != ENGINE_NONE && *looked < PREPARED_LOOK_MAX && !none_is_better(plan, best); index = next, ++*looked) {
-        next = plan->prepared->instances[index].in_fiber.next;
+    const struct members *members = &fiber->instances;
+    for (uint32_t at = members->count; at-- > 0 && *looked < PREPARED_LOOK_MAX && !none_is_better(plan, best);
+         ++*looked) {
+        uint32_t index = members->all[at];
+        if (at >= MEMBERS_AHEAD)
+            prepared_fetch(plan->prepared, members->all[at - MEMBERS_AHEAD]);
         if (prepared_settle(plan->prepared, index) && !prepared_is_listed(plan->prepared, index))
             continue;
         best = better_instance(plan, job, pick, index, best);
@@ -144,9 +147,10 @@ static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, samp
     uint64_t ties = 0;
     if (chunks_group(plan->chunks, pick)->kept && encoded_is_ready(plan->encoded, pick))
         return pick;
-    for (uint32_t index = chunks_fiber(plan->chunks, pick)->encoded.head; index != ENGINE_NONE;
-         index = plan->encoded->encodeds[index].in_fiber.next) {
-        const struct encoded *encoded = &plan->encoded->encodeds[index];
+    const struct members *members = &chunks_fiber(plan->chunks, pick)->encoded;
+    for (uint32_t at = members->count; at-- > 0;) {
+        const struct encoded *encoded = encoded_member(plan->encoded, members, at);
+        uint32_t index = members->all[at];
         if ((encoded->in_order && encoded->id != pick) || !eligible_for_all(plan, jobs, pick, encoded->id))
             continue;
         encoded_settle(plan->encoded, index);

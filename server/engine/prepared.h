@@ -37,7 +37,6 @@ struct instance {
     uint32_t settled;     /* It has followed all changes before this number. */
     uint32_t task;        /* the task that makes it; ENGINE_NONE once it is READY */
     uint32_t waiters;     /* the first entry that waits for it; next_waiter links the others */
-    struct link in_fiber; /* its neighbours in its fiber's list, if it is in one */
     struct link in_zone;  /* unless it is raw: its neighbours in its zone's list `used` or `beside` */
     uint64_t bytes;       /* its length; the block is at least as long */
     /* Number of instances of the sample begun before it; 0 under SHUFFLE_STRICT with a variant. It is part of the key
@@ -123,6 +122,15 @@ struct prepared {
 static inline struct prepared_sample *prepared_sample(const struct prepared *prepared, sample_id id)
 {
     return &samples_at(&prepared->env->samples, id)->prepared;
+}
+
+/* prepared_fetch has the processor fetch an instance that is looked at soon. */
+static inline void prepared_fetch(const struct prepared *prepared, uint32_t index)
+{
+    const char *instance = (const char *)&prepared->instances[index];
+    __builtin_prefetch(instance);
+    __builtin_prefetch(instance + offsetof(struct instance, settled));
+    residency_fetch(prepared->residency, index);
 }
 
 /* Goes over the instances of a sample. The present one may be pinned and changed, but not freed. */

@@ -11,14 +11,14 @@ void prepared_fiber_enter(struct prepared *prepared, uint32_t index)
 {
     struct fiber *fiber = chunks_fiber(prepared->chunks, prepared->instances[index].form.id);
     if (fiber)
-        line_prepend(&fiber->instances, LINKS(prepared->instances, in_fiber), index);
+        chunks_add_member(&fiber->instances, index);
 }
 
 void prepared_fiber_leave(struct prepared *prepared, uint32_t index)
 {
     struct fiber *fiber = chunks_fiber(prepared->chunks, prepared->instances[index].form.id);
     if (fiber)
-        line_remove(&fiber->instances, LINKS(prepared->instances, in_fiber), index);
+        chunks_remove_member(&fiber->instances, index);
 }
 
 bool prepared_is_wanted(const struct prepared *prepared, uint32_t index)

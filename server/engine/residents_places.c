@@ -34,17 +34,26 @@ static void lose_place(struct residents *residents, sample_id id)
     residents->chunks->moves++;
 }
 
+#define ARRANGED_AHEAD 16 /* so many residents before one enters its fiber, its sample is fetched */
+
 /* arrange makes the groups anew, and what memory has enters their fibers. */
 static void arrange(struct residents *residents)
 {
+    const struct samples *samples = &residents->env->samples;
+    const struct instance *instances = residents->prepared->instances;
+    const struct encoded *encodeds = residents->encoded->encodeds;
+    uint32_t n_instances = residents->prepared->slab.size, n_encodeds = residents->encoded->slab.size;
     chunks_arrange(residents->chunks);
-    for (uint32_t index = 0; index < residents->prepared->slab.size; index++) {
-        if (residents->prepared->instances[index].state != INSTANCE_FREE &&
-            prepared_is_listed(residents->prepared, index))
+    for (uint32_t index = 0; index < n_instances; index++) {
+        if (index + ARRANGED_AHEAD < n_instances) /* an unused place names sample 0 */
+            samples_fetch(samples, instances[index + ARRANGED_AHEAD].form.id);
+        if (instances[index].state != INSTANCE_FREE && prepared_is_listed(residents->prepared, index))
             prepared_fiber_enter(residents->prepared, index);
     }
-    for (uint32_t index = 0; index < residents->encoded->slab.size; index++) {
-        if (residents->encoded->encodeds[index].state != ENCODED_FREE)
+    for (uint32_t index = 0; index < n_encodeds; index++) {
+        if (index + ARRANGED_AHEAD < n_encodeds)
+            samples_fetch(samples, encodeds[index + ARRANGED_AHEAD].id);
+        if (encodeds[index].state != ENCODED_FREE)
             encoded_fiber_enter(residents->encoded, index);
     }
 }

@@ -56,4 +56,10 @@ static inline struct sample *samples_at(const struct samples *samples, sample_id
     return &samples->pages[id >> SAMPLES_PAGE_BITS][id & (SAMPLES_PAGE - 1)];
 }
 
+/* samples_fetch has the processor fetch the record of a sample that is looked at soon. */
+static inline void samples_fetch(const struct samples *samples, sample_id id)
+{
+    __builtin_prefetch(samples_at(samples, id));
+}
+
 #endif
