@@ -305,7 +305,7 @@ void chunks_arrange(struct chunks *chunks)
     free_fibers(chunks);
 }
 
-void chunks_add_member(struct members *members, uint32_t number)
+void chunks_add_member(struct fiber_members *members, uint32_t number)
 {
     size_t cap = members->cap;
     members->all = xgrow(members->all, sizeof *members->all, &cap, (size_t)members->count + 1);
@@ -313,7 +313,7 @@ void chunks_add_member(struct members *members, uint32_t number)
     members->all[members->count++] = number;
 }
 
-void chunks_remove_member(struct members *members, uint32_t number)
+void chunks_remove_member(struct fiber_members *members, uint32_t number)
 {
     uint32_t at = members->count;
     do

@@ -50,7 +50,7 @@ struct group {
 
 /* Numbers of instances or encodeds, the newest last. Picks go along them all the time, and what they name lies all over
  * memory: in an array the next ones are known, and can be fetched beforehand. */
-struct members {
+struct fiber_members {
     uint32_t *all; /* `count` of them; the fiber owns the array, with room for `cap` */
     uint32_t count, cap;
 };
@@ -59,7 +59,7 @@ struct members {
 
 /* The part of a fiber that is in memory. */
 struct fiber {
-    struct members instances, encoded; /* the instances that are listed (prepared.h); all encodeds */
+    struct fiber_members instances, encoded; /* the instances that are listed (prepared.h); all encodeds */
 };
 
 /* The numbers of a dataset's chunks: base … base + count - 1. */
@@ -129,8 +129,8 @@ uint32_t chunks_fiber_no(const struct chunks *chunks, sample_id id);
 struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id);
 struct group *chunks_group(const struct chunks *chunks, sample_id id);
 /* chunks_add_member adds a number; chunks_remove_member takes one out that is there. */
-void chunks_add_member(struct members *members, uint32_t number);
-void chunks_remove_member(struct members *members, uint32_t number);
+void chunks_add_member(struct fiber_members *members, uint32_t number);
+void chunks_remove_member(struct fiber_members *members, uint32_t number);
 /* chunks_at returns chunk i of the group. */
 static inline const struct chunk *chunks_at(const struct chunks *chunks, const struct group *group, uint32_t i)
 {

@@ -176,7 +176,7 @@ static inline struct encoded_sample *encoded_sample(const struct encoded_store *
 void encoded_fiber_enter(struct encoded_store *store, uint32_t encoded);
 void encoded_fiber_leave(struct encoded_store *store, uint32_t encoded);
 /* encoded_member returns member `at` of a fiber that the caller goes through from the last one on. */
-static inline struct encoded *encoded_member(const struct encoded_store *store, const struct members *members,
+static inline struct encoded *encoded_member(const struct encoded_store *store, const struct fiber_members *members,
                                              uint32_t at)
 {
     if (at >= MEMBERS_AHEAD)

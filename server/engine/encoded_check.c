@@ -26,7 +26,7 @@ static void check_fibers(const struct encoded_store *store)
     for (uint32_t index = 0; index < store->slab.size; index++)
         in_chunks += store->encodeds[index].state != ENCODED_FREE && chunks_fiber(chunks, store->encodeds[index].id);
     for (uint32_t fiber = 0; fiber < chunks->n_fibers; fiber++) {
-        const struct members *encoded = &chunks->fibers[fiber].encoded;
+        const struct fiber_members *encoded = &chunks->fibers[fiber].encoded;
         for (uint32_t i = 0; i < encoded->count; i++)
             CHECK(chunks_fiber_no(chunks, store->encodeds[encoded->all[i]].id) == fiber);
         listed += encoded->count;

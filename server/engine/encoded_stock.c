@@ -24,7 +24,7 @@ bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample
 static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32_t fiber)
 {
     uint32_t stock = 0;
-    const struct members *members = &store->chunks->fibers[fiber].encoded;
+    const struct fiber_members *members = &store->chunks->fibers[fiber].encoded;
     for (uint32_t at = members->count; at-- > 0;) {
         const struct encoded *encoded = encoded_member(store, members, at);
         bool settled = encoded->settled == store->changes->end; /* then `wanted` tells, which is faster */

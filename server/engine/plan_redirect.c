@@ -100,7 +100,7 @@ static uint32_t groups_in_reach(const struct plan *plan, const struct job *job, 
 static uint32_t best_of_fiber(const struct plan *plan, uint32_t job, sample_id pick, const struct fiber *fiber,
                               uint32_t *looked, uint32_t best)
 {
-    const struct members *members = &fiber->instances;
+    const struct fiber_members *members = &fiber->instances;
     for (uint32_t at = members->count; at-- > 0 && *looked < PREPARED_LOOK_MAX && !none_is_better(plan, best);
          ++*looked) {
         uint32_t index = members->all[at];
@@ -147,7 +147,7 @@ static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, samp
     uint64_t ties = 0;
     if (chunks_group(plan->chunks, pick)->kept && encoded_is_ready(plan->encoded, pick))
         return pick;
-    const struct members *members = &chunks_fiber(plan->chunks, pick)->encoded;
+    const struct fiber_members *members = &chunks_fiber(plan->chunks, pick)->encoded;
     for (uint32_t at = members->count; at-- > 0;) {
         const struct encoded *encoded = encoded_member(plan->encoded, members, at);
         uint32_t index = members->all[at];
