@@ -287,7 +287,8 @@ void recorder_stop(struct recorder *recorder)
     mailbox_close(recorder->notes);
     pthread_join(recorder->thread, NULL);
     recorder->started = false;
-    if (recorder->file && recorder->changed)
+    bool stopped = past_stops(recorder->past, wall_of(recorder, clock_now_ns()));
+    if (recorder->file && (recorder->changed || stopped))
         save(recorder);
 }
 

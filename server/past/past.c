@@ -113,6 +113,19 @@ void past_restarted(struct past *past, double now_s, const char *text)
     past_note(past, PAST_RESTART, 0, now_s, text);
 }
 
+bool past_stops(struct past *past, double now_s)
+{
+    bool any = false;
+    for (uint32_t slot = 0; slot < PAST_JOBS; slot++) {
+        struct past_job *job = &past->jobs[slot];
+        if (!job->id || job->state != PAST_RUNNING)
+            continue;
+        leave(past, job, PAST_LOST, now_s);
+        any = true;
+    }
+    return any;
+}
+
 static void forget_gifts(struct past *past, uint32_t place)
 {
     memset(past->gave + (size_t)place * (JOBS_MAX + 1), 0, (JOBS_MAX + 1) * sizeof *past->gave);

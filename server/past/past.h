@@ -121,6 +121,9 @@ size_t past_bytes(const struct past *past); /* the memory that it takes at most 
 
 /* past_restarted: a daemon begins. Jobs that ran are lost: the one before was killed. */
 void past_restarted(struct past *past, double now_s, const char *text);
+/* past_stops: the daemon ends by itself. Jobs that are there, such as those that wait for ranks, are lost. It returns
+ * whether there were any. */
+bool past_stops(struct past *past, double now_s);
 void past_came(struct past *past, uint32_t place, const char *name, double now_s);
 void past_failed(struct past *past, uint32_t place, double now_s, const char *text);
 /* past_ended: the job at the place is gone: ENDED, CANCELLED, DIED or LOST. `figures` are its last ones. A job that

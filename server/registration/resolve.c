@@ -360,7 +360,8 @@ static int resolve(struct registration *reg, const struct resolver *with, struct
     if (path[0] != '/')
         return error_set(
             err, LARDER_EINVAL,
-            "dataset \"%s\" is neither an absolute path nor a name under `datasets` in the daemon's configuration",
+            "dataset \"%s\" is neither an absolute path nor a name under `datasets` in the daemon's configuration; a "
+            "relative path must exist where the script runs",
             path);
     int code = pipeline_parse_open(pipeline, strlen(pipeline), &found->pipeline, err);
     if (!code)

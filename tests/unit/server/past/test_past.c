@@ -164,6 +164,24 @@ static const struct past_job *named(const struct past *past, const char *name)
     return found;
 }
 
+/* A job that waits for its ranks when the daemon ends by itself is lost, and no daemon was killed. */
+static void test_stops(void **state)
+{
+    (void)state;
+    struct past *past = make();
+    come(past, 1);
+    tick(past, 1, 40, 1);
+    assert_true(past_stops(past, BEGAN_S + 5));
+    assert_false(past_stops(past, BEGAN_S + 6));
+    past_restarted(past, BEGAN_S + 20, "larderd 0");
+    const struct past_job *job = named(past, "job-0");
+    assert_int_equal(job->state, PAST_LOST);
+    assert_float_equal(job->ended_s, BEGAN_S + 5, 0.001);
+    for (size_t i = 0; i < past_n_events(past); i++)
+        assert_int_not_equal(past_event(past, i)->kind, PAST_INTERRUPT);
+    past_destroy(past);
+}
+
 /* What became of each job, with its last figures; one that ran when the daemon died is lost. */
 static void test_ends(void **state)
 {
@@ -357,10 +375,10 @@ static void test_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_curves), cmocka_unit_test(test_gap),          cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_ends),   cmocka_unit_test(test_took_nothing), cmocka_unit_test(test_many_jobs),
-        cmocka_unit_test(test_gifts),  cmocka_unit_test(test_bytes),        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_deaths),
+        cmocka_unit_test(test_curves),    cmocka_unit_test(test_gap),    cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_stops),     cmocka_unit_test(test_ends),   cmocka_unit_test(test_took_nothing),
+        cmocka_unit_test(test_many_jobs), cmocka_unit_test(test_gifts),  cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_damage),    cmocka_unit_test(test_deaths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
