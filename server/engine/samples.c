@@ -10,7 +10,7 @@ int samples_make_room(struct samples *samples, sample_id last)
 {
     uint64_t ids = samples->ids ? samples->ids : SAMPLES_LEAST;
     while (ids <= last)
-        ids += ids < SAMPLES_STEP ? ids : SAMPLES_STEP;
+        ids += ids < SAMPLES_PAGE ? ids : SAMPLES_STEP;
     for (; samples->ids < ids; samples->ids++) {
         struct sample **page = &samples->pages[samples->ids >> SAMPLES_PAGE_BITS];
         if (!*page && !(*page = malloc(SAMPLES_PAGE * sizeof **page)))
