@@ -52,7 +52,8 @@ static void on_gone(struct driver *driver, uint64_t client, bool bye)
         return;
     }
     struct driver_job *job = &driver->tables.jobs[row->job];
-    struct engine_event event = {.type = ENGINE_JOB_GONE, .rank = row->rank, .job_gone = {.job = row->job}};
+    struct engine_event event = {
+        .type = ENGINE_JOB_GONE, .rank = row->rank, .job_gone = {.job = row->job, .died = !bye}};
     if (job->reg->asked.world_size > 1)
         log_info_limited("msg=\"rank left\" job=\"%s\" rank=%u", job->reg->name,
                          job->reg->asked.first_rank + row->rank);

@@ -144,7 +144,7 @@ static void handle(struct engine *engine, const struct engine_event *event)
     case ENGINE_JOB_ADD: jobs_on_add(engine, event->job_add); break;
     case ENGINE_JOB_GONE:
         CHECK(event->job_gone.job < JOBS_MAX);
-        jobs_on_gone(engine, event->job_gone.job, event->rank);
+        jobs_on_gone(engine, event->job_gone.job, event->rank, event->job_gone.died);
         break;
     case ENGINE_JOB_CANCEL:
         CHECK(event->job_cancel.job < JOBS_MAX);

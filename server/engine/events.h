@@ -364,6 +364,7 @@ struct engine_event {
         const struct engine_placing *place;
         struct {
             uint32_t job;
+            bool died; /* the client is gone without a word: its script may begin anew, and not go on */
         } job_gone;
         struct {
             uint32_t job;

@@ -31,7 +31,7 @@ void jobs_on_cancel(struct engine *engine, uint32_t job);
 /* jobs_end ends a job that no client is attached to: its wants, room and number become free. */
 void jobs_end(struct engine *engine, uint32_t job);
 /* jobs_on_gone takes the event JOB_GONE. */
-void jobs_on_gone(struct engine *engine, uint32_t job, uint32_t rank);
+void jobs_on_gone(struct engine *engine, uint32_t job, uint32_t rank, bool died);
 
 /* jobs_deliver.c */
 /* jobs_deliver_batch delivers a batch of `count` ready entries, the first of the queue. After the rank's last batch of

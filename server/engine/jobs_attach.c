@@ -27,6 +27,7 @@ void jobs_answer(struct engine *engine, uint32_t no, const struct engine_job_des
     struct job *job = job_at(&engine->jobs, no);
     struct job_queue *queue = &job->queues[desc->rank];
     queue->client.presence = RANK_THERE;
+    queue->client.died = false;
     queue->epoch.told = false;
     queue->client.id = desc->client;
     queue->epoch.returned = attached && job->progress.began && queue->epoch.done;

@@ -83,6 +83,7 @@ enum presence { RANK_TO_COME, RANK_THERE, RANK_AWAY };
 struct rank_client {
     enum presence presence;
     uint64_t id; /* the caller's name of the connection; valid while presence is RANK_THERE */
+    bool died;   /* The last client has gone without a word. */
     bool missed; /* The rank is not there, and has been needed since missed_since_ns. */
     uint64_t missed_since_ns;
 };

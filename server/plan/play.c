@@ -153,5 +153,5 @@ void play_release(struct play *play, uint32_t job, uint32_t rank, uint64_t batch
 
 void play_gone(struct play *play, uint32_t job, uint32_t rank)
 {
-    play_event(play, (struct engine_event){.type = ENGINE_JOB_GONE, .rank = rank, .job_gone = {job}});
+    play_event(play, (struct engine_event){.type = ENGINE_JOB_GONE, .rank = rank, .job_gone = {.job = job}});
 }

@@ -117,8 +117,9 @@ static void step_done(struct balance_bench *bench, uint32_t job)
         if (bench->governor)
             governor_trained(bench->governor, i, desc->step_ms / 1e3);
         if (!more)
-            play_push(&bench->play,
-                      (struct engine_event){.type = ENGINE_JOB_GONE, .rank = rank->number, .job_gone = {rank->place}});
+            play_push(
+                &bench->play,
+                (struct engine_event){.type = ENGINE_JOB_GONE, .rank = rank->number, .job_gone = {.job = rank->place}});
         if (!more && bench->governor)
             governor_queue_end(bench->governor, i);
     }

@@ -227,7 +227,7 @@ static void test_a_client_that_keeps_batches_stops_at_its_quota(void **state)
     scene_release(scene, scene->play.job, 999);
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.counts.unknown_releases, 1);
-    scene_step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {scene->play.job}});
+    scene_step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = scene->play.job}});
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena.pinned_bytes, 0);
     assert_int_equal(totals.jobs, 0);
