@@ -57,6 +57,7 @@ const char *cli_worst_stall(const json_t *job, const json_t *before, double elap
         if (cli_stalled(job, before, elapsed_s, causes[i]) > cli_stalled(job, before, elapsed_s, worst))
             worst = causes[i];
     }
+    *all = *all < 1 ? *all : 1; /* the daemon's clock began a little before this one */
     return worst;
 }
 

@@ -70,8 +70,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         lengths[i] = (size_t)((line ? line : end) - at);
         at = line ? line + 1 : end;
     }
-    container.index = (struct index){
-        .root = root, .text = root, .strings = strings, .samples = samples, .sample_count = SAMPLES};
+    container.index = (struct index){.root = root,
+                                     .text = root,
+                                     .strings = strings,
+                                     .strings_len_bytes = sizeof strings,
+                                     .samples = samples,
+                                     .sample_count = SAMPLES};
     if (rows_index(&container, &(struct source_wish){.part = "column"}, &made, &err)) {
         CHECK(err.code < 0 && err.text[0] != '\0' && !made);
         return 0;
