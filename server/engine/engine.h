@@ -22,7 +22,7 @@
  * job. The others attach to it by name, each from a client of its own. The job ends when the last rank has gone. Before
  * that it waits rank_timeout_ns for its ranks if some have not come yet, or if only some have received their share of
  * the epoch: ranks that miss each other must not become jobs of their own. It does not wait if a client died that had
- * received its share, or, while ranks have not come, a part of it: a script that begins anew is to get all.
+ * received its share: a script that begins anew is to get all.
  *
  * - An epoch gives every rank the same number of samples, and so of batches. That is N / W of the view's N, rounded
  *   down under drop_last and up otherwise. When it is rounded up, the few missing samples are repeats of samples of the

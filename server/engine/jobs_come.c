@@ -302,7 +302,7 @@ void jobs_end(struct engine *engine, uint32_t no)
 /* lingers tells whether a job of which no rank is there waits for some all the same; see engine.h. */
 static bool lingers(const struct engine_config *config, const struct job *job)
 {
-    bool to_come = false, done = false, open = false, missed = false, some = false;
+    bool to_come = false, done = false, open = false, missed = false;
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         const struct job_queue *queue = &job->queues[rank];
         to_come = to_come || queue->client.presence == RANK_TO_COME;
@@ -310,12 +310,9 @@ static bool lingers(const struct engine_config *config, const struct job *job)
         open = open || !queue->epoch.done;
         /* A script that died begins anew, and would miss what it had. If it had a part, it may go on with its rest. */
         missed = missed || (queue->client.died && queue->epoch.done);
-        some = some || (queue->client.died && queue->epoch.delivered > 0);
     }
-    if (missed || (to_come && some))
-        return false;
     return config->rank_timeout_ns && job->terms.world_size > 1 && !job->terms.part.world_size &&
-           job->state != JOB_FAILED && (to_come || (job->state == JOB_RUNNING && done && open));
+           job->state != JOB_FAILED && !missed && (to_come || (job->state == JOB_RUNNING && done && open));
 }
 
 void jobs_on_gone(struct engine *engine, uint32_t no, uint32_t rank, bool died)

@@ -13,12 +13,12 @@ CONFIG = system.CONFIG + "limits:\n  rank_timeout: 5\n"
 
 
 class Ranks(system.Case):
-    def ranks(self, daemon, dataset, world_size, extra=None, first=None, **options):
-        """A script a rank, or for the first ones only; `extra` has what only some of them get."""
+    def ranks(self, daemon, dataset, world_size, extra=None, **options):
+        """A script a rank; `extra` has what only some of them get."""
         options = {"dataset": dataset, "pipeline": system.PIPELINE, "batch_size": 8, "epochs": 2, "name": "train",
                    "timeout": 60 * SLOW, **options}
         return [self.script(daemon, rank=rank, world_size=world_size, **{**options, **(extra or {}).get(rank, {})})
-                for rank in range(world_size)[:first]]
+                for rank in range(world_size)]
 
     def shares(self, scripts, epoch):
         return [[index for _, number, indices in script.batches if number == epoch for index in indices]
@@ -42,22 +42,18 @@ class Ranks(system.Case):
         self.assertEqual([len(script.batches) for script in scripts], [14] * 4)
 
     def test_all_die(self):
-        """Scripts that are killed and started again without a state get whole epochs: when one had its whole share of
-        the epoch and the other had not, and when the other had not come."""
+        """Scripts that are killed when one had its whole share of the epoch and the other had not, and are started
+        again without a state, get whole epochs."""
         daemon, folder = self.daemon(system.CONFIG + f"limits:\n  rank_timeout: {int(60 * SLOW)}\n"), system.tree(203)
-        never = os.path.join(self.folder, "never")
-        for first, had in ((2, (13, 3)), (1, (3,))):
-            with self.subTest(first=first):
-                scripts = self.ranks(daemon, folder, 2, {first - 1: {"pause": [3, never]}}, first)
-                self.assertTrue(system.until(
-                    lambda scripts=scripts, had=had: tuple(len(script.batches) for script in scripts) == had, 30))
-                for script in scripts:
-                    script.kill()
-                self.assertTrue(system.until(lambda: not daemon.jobs(), 10))
-                scripts = self.ranks(daemon, folder, 2)
-                self.finish(scripts)
-                for epoch in range(2):
-                    self.assertEqual(set(sum(self.shares(scripts, epoch), [])), set(range(203)))
+        scripts = self.ranks(daemon, folder, 2, {1: {"pause": [3, os.path.join(self.folder, "never")]}})
+        self.assertTrue(system.until(lambda: [len(script.batches) for script in scripts] == [13, 3], 30))
+        for script in scripts:
+            script.kill()
+        self.assertTrue(system.until(lambda: not daemon.jobs(), 10))
+        scripts = self.ranks(daemon, folder, 2)
+        self.finish(scripts)
+        for epoch in range(2):
+            self.assertEqual(set(sum(self.shares(scripts, epoch), [])), set(range(203)))
 
     def test_drop_last(self):
         """With drop_last all batches are whole, and nothing comes twice."""
