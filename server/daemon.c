@@ -284,6 +284,17 @@ static int listen_at(const char *path, const struct daemon_progress *progress, s
     }
 }
 
+static int open_catalog(struct daemon *daemon, struct error *err)
+{
+    const struct config *config = daemon->config;
+    int code = catalog_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, &daemon->catalog, err);
+    if (code)
+        return code;
+    catalog_set_limit(daemon->catalog, config->catalogs_bytes);
+    catalog_set_rows_max(daemon->catalog, config->columns_bytes);
+    return 0;
+}
+
 int daemon_start(const struct config *config, int listen_fd, const struct daemon_progress *progress,
                  struct daemon **out, struct error *err)
 {
@@ -304,12 +315,9 @@ int daemon_start(const struct config *config, int listen_fd, const struct daemon
     if (!code)
         code = arena_create(config->arena_bytes, config->memory_root, &daemon->arena, err);
     if (!code)
-        code = catalog_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, &daemon->catalog, err);
-    if (!code) {
-        catalog_set_limit(daemon->catalog, config->catalogs_bytes);
-        catalog_set_rows_max(daemon->catalog, config->columns_bytes);
+        code = open_catalog(daemon, err);
+    if (!code)
         code = open_storage(daemon, err);
-    }
     if (!code && mailbox_create(INBOX_MESSAGES, sizeof(struct inbox_message), &daemon->inbox))
         code = error_set(err, LARDER_ENOMEM, "no memory for the engine's inbox");
     daemon->arrivals.inbox = daemon->inbox;

@@ -213,16 +213,13 @@ struct engine_resume {
 };
 
 /* The ranks of a job here, when others are at other nodes: those from `first` on of world_size. In each epoch they have
- * a share of the view, or of the multiset that the epoch is. Every node works out the same shares, so nothing need be
- * sent. */
+ * a share of the view, or of the multiset that the epoch is. Every node works out the same, so nothing is sent. */
 struct engine_part {
     uint32_t world_size, first; /* world_size 0: all ranks of the job are here */
-    /* dependent: makes a new set with these ranks' share of an epoch, a subset of the view. Each call for one epoch
-     * makes the same set. `deal` is borrowed until the job ends. In a fixed order rank r gets the positions r, r +
-     * world_size, … LARDER_ENOMEM. */
+    /* dependent: makes a new set with these ranks' share of an epoch, the same in each call. `deal` is borrowed until
+     * the job ends. In a fixed order rank r gets the positions r, r + world_size, … LARDER_ENOMEM. */
     int (*share)(const void *deal, uint32_t epoch, struct idset **out);
-    /* For a multiset instead: `counts` has how often each of its samples comes in the epoch, and is left with how often
-     * it comes to these ranks. */
+    /* For a multiset: takes how often each of its samples comes in the epoch, leaves how often it comes to these. */
     int (*draws)(const void *deal, uint32_t epoch, uint32_t *counts);
     const void *deal;
 };
@@ -364,7 +361,7 @@ struct engine_event {
         const struct engine_placing *place;
         struct {
             uint32_t job;
-            bool died; /* the client is gone without a word: its script may begin anew, and not go on */
+            bool died; /* the client is gone without a word */
         } job_gone;
         struct {
             uint32_t job;
