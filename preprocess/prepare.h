@@ -60,7 +60,8 @@ struct prepare_output {
 struct prepare_keep {
     size_t most_bytes; /* no form that takes more is made */
     /* The outcome. bytes: what the form takes; 0: it is not known, because the image cannot be decoded, or was not
-     * opened. form: NULL if it is larger, or could not be made; the caller frees it. */
+     * opened. form: NULL if it is larger, or could not be made; the caller gives it back with
+     * blocks_give. */
     size_t bytes;
     void *form;
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/blocks.h"
 #include "common/check.h"
 #include "preprocess/decode/decoder.h"
 
@@ -152,7 +153,7 @@ int decode_form(struct decoder *decoder, struct decoded **out, struct decode_fau
     int rc = kind == DECODED_RGB ? fill_pixels(decoder, form, fault)
                                  : decoder->kind->planes(decoder->state, form, fault);
     if (rc)
-        free(form);
+        blocks_give(form);
     else
         *out = form;
     return rc;

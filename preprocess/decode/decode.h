@@ -42,7 +42,7 @@ int decode_reserve(struct decoder *decoder, struct rect rect, struct decode_faul
 /* decode_region returns the rectangle's pixels, in scratch memory. Rows may be longer than the rectangle is wide. */
 int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault);
 /* decode_form_bytes returns the bytes that the form of the image takes. decode_form decodes the whole image, which was
- * not scaled, into a new form. The caller frees it. */
+ * not scaled, into a new form. The caller gives it back with blocks_give. */
 size_t decode_form_bytes(const struct decoder *decoder);
 int decode_form(struct decoder *decoder, struct decoded **out, struct decode_fault *fault);
 void decode_close(struct decoder *decoder);

@@ -1,7 +1,6 @@
 #include "preprocess/decode/decoded.h"
 
-#include <stdlib.h>
-
+#include "common/blocks.h"
 #include "common/check.h"
 #include "preprocess/decode/jpeg_color.h"
 
@@ -51,7 +50,7 @@ size_t decoded_bytes(enum decoded_kind kind, uint32_t width, uint32_t height)
 
 struct decoded *decoded_create(enum decoded_kind kind, uint32_t width, uint32_t height)
 {
-    struct decoded *form = malloc(decoded_bytes(kind, width, height));
+    struct decoded *form = blocks_take(decoded_bytes(kind, width, height));
     if (!form)
         return NULL;
     *form = (struct decoded){.magic = MAGIC, .kind = kind, .width = width, .height = height};

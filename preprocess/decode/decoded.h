@@ -32,7 +32,8 @@ struct decoded {
 
 /* decoded_bytes returns the bytes that the form of an image takes. Pure. */
 size_t decoded_bytes(enum decoded_kind kind, uint32_t width, uint32_t height);
-/* decoded_create returns a form whose planes are yet to be filled in; the caller frees it. NULL: no memory. */
+/* decoded_create returns a form whose planes are yet to be filled in; the caller gives it back with blocks_give.
+ * NULL: no memory. */
 struct decoded *decoded_create(enum decoded_kind kind, uint32_t width, uint32_t height);
 /* decoded_plane returns the first row of a plane. Planes of a JPEG have room for whole MCUs. */
 static inline uint8_t *decoded_plane(const struct decoded *form, int plane)

@@ -1,7 +1,7 @@
 /* actions.c: carries out what the engine asks for: gives tasks to the workers and sends messages to the clients. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/blocks.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "server/driver/states.h"
@@ -223,7 +223,7 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
     case ENGINE_JOB_REFUSED: job_refused(driver, action); break;
     case ENGINE_LOAD: load(driver, action); break;
     case ENGINE_PREPARE: prepare(driver, action); break;
-    case ENGINE_DROP_ENCODED: free(action->drop.encoded); break;
+    case ENGINE_DROP_ENCODED: blocks_give(action->drop.encoded); break;
     case ENGINE_DELIVER:
         if (driver->tables.jobs[action->job].reg->guest.number)
             sharing_guest_batch(driver->sharing, action);

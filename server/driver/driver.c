@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/blocks.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -338,7 +339,7 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
         code = error_set(err, LARDER_ENOMEM, "no memory to share with other nodes");
     if (code) {
         governor_live_destroy(driver->governor);
-        engine_destroy(driver->engine, free);
+        engine_destroy(driver->engine, blocks_give);
         free(driver);
         return code;
     }
@@ -403,7 +404,7 @@ void driver_destroy(struct driver *driver)
     driver_stop(driver);
     reserver_stop(driver->reserve.reserver); /* after the thread that asks it */
     sharing_destroy(driver->sharing);
-    engine_destroy(driver->engine, free);
+    engine_destroy(driver->engine, blocks_give);
     governor_live_destroy(driver->governor);
     for (struct registration *reg; (reg = TAILQ_FIRST(&driver->placing));) {
         TAILQ_REMOVE(&driver->placing, reg, link);

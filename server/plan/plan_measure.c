@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/blocks.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/random.h"
@@ -269,14 +270,14 @@ static uint64_t measure_form(const struct plan_probe *probe, const struct sample
             source = (struct prepare_source){.bytes = form, .decoded = true};
         }
         if ((round == 2 && !form) || prepare_image(scratch, &source, output, 1, &reason, NULL)) {
-            free(keep.form);
+            blocks_give(keep.form);
             return 0;
         }
         times[round + 1] = clock_thread_ns();
     }
     for (int round = 0; round < 3; round++)
         took_ns[round] += times[round + 1] - times[round];
-    free(form);
+    blocks_give(form);
     return bytes;
 }
 

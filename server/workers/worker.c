@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/blocks.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -182,7 +183,7 @@ static struct worker_loaded result_of(const struct worker_load *task, const stru
                                       const struct sample_read *read)
 {
     if (read->err.code)
-        free(read->buf);
+        blocks_give(read->buf);
     if (read->err.code == LARDER_ELIMIT)
         return not_read(sample);
     if (read->err.code)
@@ -197,7 +198,7 @@ static uint32_t begin_reads(const struct worker_load *task, const struct load_ro
     uint32_t n = 0;
     for (uint32_t i = 0; i < task->count; i++) {
         const struct worker_sample *sample = &task->samples[i];
-        room->reads[n] = (struct sample_read){.buf = malloc(sample->bytes ? sample->bytes : 1)};
+        room->reads[n] = (struct sample_read){.buf = blocks_take(sample->bytes)};
         CHECK(dataset_index(task->dataset, sample->id, &room->reads[n].index));
         room->slot[n] = i;
         if (room->reads[n].buf) {
@@ -221,7 +222,7 @@ static uint32_t keep_left(struct worker_load *task, const struct load_room *room
     for (uint32_t i = 0; i < n; i++) {
         left[room->slot[i]] = room->reads[i].left;
         if (room->reads[i].left)
-            free(room->reads[i].buf);
+            blocks_give(room->reads[i].buf);
         else
             room->loaded[room->slot[i]] = result_of(task, &task->samples[room->slot[i]], &room->reads[i]);
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/blocks.h"
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/prepare.h"
 #include "preprocess/simd.h"
@@ -136,7 +137,7 @@ static int prepare_decoded(const void *bytes, size_t len_bytes, struct prepare_o
             break;
         source = (struct prepare_source){.bytes = form, .decoded = true};
     }
-    free(form);
+    blocks_give(form);
     free(other.dst);
     return rc;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/blocks.h"
 #include "common/check.h"
 
 /* How many instances of a pipeline with chance are compared: all draw their regions from the same distribution. The
@@ -72,7 +73,7 @@ void check_decoded(const struct encoded *encoded, const char *json, uint64_t ins
         assert_non_null(form);
         source = (struct prepare_source){.bytes = form, .decoded = true};
     }
-    free(form);
+    blocks_give(form);
     free(pixels);
     pipeline_unref(&pipeline);
 }

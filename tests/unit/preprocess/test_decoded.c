@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/blocks.h"
 #include "common/check.h"
 #include "prepare_fixture.h"
 
@@ -49,12 +50,12 @@ static void test_bytes(void **state)
         double pixels = WIDTH * HEIGHT;
         assert_true(keep.form && (double)bytes >= forms[i].per_pixel * pixels &&
                     (double)bytes < forms[i].per_pixel * pixels * 1.2);
-        free(keep.form);
+        blocks_give(keep.form);
         assert_int_equal(prepare_keeping(&jpeg, bytes - 1, &keep), 0);
         assert_true(!keep.form && keep.bytes == bytes);
         assert_int_equal(prepare_keeping(&jpeg, bytes, &keep), 0);
         assert_non_null(keep.form);
-        free(keep.form);
+        blocks_give(keep.form);
         encoded_free(&jpeg);
     }
 }
