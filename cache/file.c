@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/utf8.h"
+#include "common/vast.h"
 
 #define LOAD_PIECE_BYTES ((size_t)4 << 20)
 
@@ -138,7 +139,7 @@ int file_load(const struct file_wanted *wanted, uint8_t **bytes, size_t *len_byt
         code = file_error(err, path, "look at it");
     else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > wanted->max_bytes)
         code = error_set(err, LARDER_EFORMAT, "%s: not a regular file, or too large", path_shown(path, &shown));
-    else if (!(buf = malloc((size_t)st.st_size + 1)))
+    else if (!(buf = vast_malloc((size_t)st.st_size + 1)))
         code = error_set(err, LARDER_ENOMEM, "%s: out of memory for %lld bytes", path_shown(path, &shown),
                          (long long)st.st_size);
     else

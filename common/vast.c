@@ -55,3 +55,12 @@ void vast_free(void *array, size_t size, size_t cap)
     else
         free(array);
 }
+
+void *vast_malloc(size_t bytes)
+{
+    char *array = malloc(bytes ? bytes : 1);
+    size_t skew = (PAGES_BYTES - (uintptr_t)array % PAGES_BYTES) % PAGES_BYTES; /* to the first whole large page */
+    if (array && bytes >= skew + PAGES_BYTES)
+        (void)madvise(array + skew, (bytes - skew) / PAGES_BYTES * PAGES_BYTES, MADV_HUGEPAGE);
+    return array;
+}

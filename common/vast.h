@@ -19,4 +19,8 @@ static inline void *vast_grow(void *array, size_t size, size_t *cap, size_t need
 /* vast_free frees an array with room for `cap` elements of `size` bytes. */
 void vast_free(void *array, size_t size, size_t cap);
 
+/* vast_malloc is malloc, for what does not grow: a long array comes in large pages, where the machine has them. The
+ * caller frees it with free. NULL where memory runs out. */
+void *vast_malloc(size_t bytes);
+
 #endif

@@ -21,6 +21,7 @@
 #include "cache/sealed.h"
 #include "common/check.h"
 #include "common/little_endian.h"
+#include "common/vast.h"
 
 #define COUNTS_BYTES 128
 #define FOLDER_BYTES 48
@@ -184,7 +185,7 @@ static int take_chunks(uint8_t *at, uint32_t samples, uint32_t chunk_size, struc
     uint32_t *members = (uint32_t *)(void *)at;
     if (le32toh(1) != 1)
         return 0; /* they are drawn anew */
-    uint32_t *positions = malloc(samples * sizeof *positions);
+    uint32_t *positions = vast_malloc(samples * sizeof *positions);
     if (!positions)
         return error_set(err, LARDER_ENOMEM, "out of memory");
     memset(positions, 0xff, samples * sizeof *positions); /* no position is this large */

@@ -5,6 +5,7 @@
 #include "common/check.h"
 #include "common/larder_err.h"
 #include "common/random.h"
+#include "common/vast.h"
 
 int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct chunking *out)
 {
@@ -12,8 +13,8 @@ int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct 
     struct chunking chunking = {.chunk_size = chunk_size,
                                 .seed = seed,
                                 .drawn = true,
-                                .members = malloc(count * sizeof *chunking.members),
-                                .positions = malloc(count * sizeof *chunking.positions)};
+                                .members = vast_malloc(count * sizeof *chunking.members),
+                                .positions = vast_malloc(count * sizeof *chunking.positions)};
     if (!chunking.members || !chunking.positions) {
         chunking_free(&chunking);
         return LARDER_ENOMEM;

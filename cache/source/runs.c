@@ -7,6 +7,7 @@
 #include "common/check.h"
 #include "common/larder_err.h"
 #include "common/random.h"
+#include "common/vast.h"
 
 #define LOOKED_AT 512 /* runs, and as many draws */
 
@@ -100,8 +101,8 @@ int runs_shuffle(const struct index *index, uint32_t chunk_size, uint64_t seed, 
     struct chunking chunking = {.chunk_size = chunk_size,
                                 .seed = seed,
                                 .drawn = true,
-                                .members = malloc(samples * sizeof *chunking.members),
-                                .positions = malloc(samples * sizeof *chunking.positions)};
+                                .members = vast_malloc(samples * sizeof *chunking.members),
+                                .positions = vast_malloc(samples * sizeof *chunking.positions)};
     if (!runs || !chunking.members || !chunking.positions) {
         free(runs);
         chunking_free(&chunking);

@@ -9,6 +9,7 @@
 #include "cache/store/format.h"
 #include "common/little_endian.h"
 #include "common/types.h"
+#include "common/vast.h"
 
 #define COUNTS_BYTES 48
 #define PACKING_BYTES 16 /* they follow the counts from version 3 on */
@@ -172,8 +173,8 @@ static int allocate(const struct counts *counts, struct index *index, struct chu
     index->strings = malloc(counts->strings);
     index->classes = malloc(counts->classes * sizeof *index->classes);
     index->samples = malloc(counts->samples * sizeof *index->samples);
-    chunking->members = malloc(counts->samples * sizeof *chunking->members);
-    chunking->positions = malloc(counts->samples * sizeof *chunking->positions);
+    chunking->members = vast_malloc(counts->samples * sizeof *chunking->members);
+    chunking->positions = vast_malloc(counts->samples * sizeof *chunking->positions);
     store->segments = malloc(counts->segments * sizeof *store->segments);
     store->offsets = malloc(counts->samples * sizeof *store->offsets);
     store->hashes = malloc(counts->samples * sizeof *store->hashes);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -37,8 +38,20 @@ static void test_arrays_keep_what_is_in_them(void **state)
     vast_free(NULL, 8, 0);
 }
 
+static void test_memory_that_does_not_grow(void **state)
+{
+    (void)state;
+    for (size_t bytes = 0; bytes <= (size_t)1 << 25; bytes = 3 * bytes + 1) {
+        unsigned char *array = vast_malloc(bytes);
+        assert_non_null(array);
+        memset(array, 7, bytes);
+        free(array);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_arrays_keep_what_is_in_them)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_arrays_keep_what_is_in_them),
+                                       cmocka_unit_test(test_memory_that_does_not_grow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
