@@ -60,8 +60,8 @@ bool pipeline_is_open(const struct pipeline *pipeline);
  * still be open for its size. LARDER_EINVAL, LARDER_ENOMEM: it stays as it was. */
 typedef bool pipeline_known(const void *context, const char *part, struct part_rows *out);
 int pipeline_bound(struct pipeline **pipeline, pipeline_known *known, const void *context, struct error *err);
-/* pipeline_close puts exact_size in front of an open pipeline: *pipeline becomes one for images of this size alone.
- * LARDER_EINVAL, LARDER_ENOMEM: it stays as it was. */
+/* pipeline_close puts exact_size in front of an open pipeline that is not ragged: *pipeline becomes one for images of
+ * this size alone. LARDER_EINVAL, LARDER_ENOMEM: it stays as it was. */
 int pipeline_close(struct pipeline **pipeline, struct image_size size, struct error *err);
 
 /* pipeline_is_ragged says whether samples differ in size. Such a pipeline may be open because it is not known how large

@@ -88,6 +88,8 @@ int pipeline_close(struct pipeline **place, struct image_size size, struct error
     struct pipeline *open = *place, *closed = NULL;
     CHECK_MAGIC(open, PIPELINE_MAGIC);
     CHECK(open->open);
+    if (open->ragged)
+        return error_set(err, LARDER_EINVAL, "its samples differ in size: leave `ragged` out here");
     char *json = NULL;
     static const char steps[] = "{\"steps\":[";
     bool parts = open->n_views && open->views[0]->part[0]; /* the normal form begins with the steps */
