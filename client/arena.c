@@ -73,12 +73,31 @@ static bool is_aligned(const struct sample_layout *layout, uint64_t offset)
     return true;
 }
 
+/* check_head says whether the head of a sample that may have any size says what can be. */
+static int check_head(const struct larder_loader *loader, const struct wire_entry *entry, struct error *err)
+{
+    const struct sample_layout *layout = &loader->job.layout;
+    const uint8_t *slot = loader->arena->data + entry->offset;
+    bool good = entry->len_bytes <= layout->bytes && entry->len_bytes >= sample_head_bytes(layout->n) &&
+                entry->offset % FIELD_PLACE_ALIGN == 0;
+    for (uint32_t i = 0; i < layout->n && good; i++) {
+        struct field_place place = sample_head_get(slot, i);
+        good = sample_head_check(layout, i, &place, entry->len_bytes);
+    }
+    return good ? 0
+                : error_set(err, LARDER_EFORMAT,
+                            "the daemon at %s sent sample %u with fields that are not in its %u bytes",
+                            loader->connection.path, entry->id, entry->len_bytes);
+}
+
 int arena_check(const struct larder_loader *loader, const struct wire_entry *entry, struct error *err)
 {
     const struct sample_layout *layout = &loader->job.layout;
     if (entry->offset > loader->arena->bytes || entry->len_bytes > loader->arena->bytes - entry->offset)
         return error_set(err, LARDER_EFORMAT, "the daemon at %s placed sample %u outside its arena",
                          loader->connection.path, entry->id);
+    if (sample_layout_is_ragged(layout))
+        return check_head(loader, entry, err);
     if (layout->n && (entry->len_bytes != layout->bytes || !is_aligned(layout, entry->offset)))
         return error_set(err, LARDER_EFORMAT,
                          "the daemon at %s sent sample %u with %u bytes at %llu, not %llu aligned ones",

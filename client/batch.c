@@ -74,6 +74,31 @@ int larder_batch_sample(const struct larder_batch *batch, uint32_t position, str
     return 0;
 }
 
+int larder_batch_array_sized(const struct larder_batch *batch, uint32_t position, uint32_t number,
+                             struct larder_array *out, size_t size_bytes)
+{
+    struct larder_sample sample;
+    if (!out || !valid(batch) || number >= larder_field_count(batch->loader))
+        return LARDER_EINVAL;
+    int rc = larder_batch_sample(batch, position, &sample);
+    if (rc)
+        return rc;
+    const struct sample_layout *layout = &batch->loader->job.layout;
+    const struct sample_field *field = &layout->fields[number];
+    struct field_place place = {.offset = field->offset};
+    memcpy(place.dims, field->dims, sizeof place.dims);
+    if (sample_layout_is_ragged(layout))
+        place = sample_head_get(sample.data, number);
+    if (sample_layout_is_ragged(layout) && !sample_head_check(layout, number, &place, sample.len_bytes))
+        return error_set(&batch->loader->error, LARDER_EFORMAT, "the daemon has changed sample %u", sample.id);
+    struct larder_array made = {
+        .data = (const char *)sample.data + place.offset, .dtype = field->dtype, .rank = field->rank};
+    memcpy(made.dims, place.dims, sizeof made.dims);
+    memset(out, 0, size_bytes);
+    memcpy(out, &made, size_bytes < sizeof made ? size_bytes : sizeof made);
+    return 0;
+}
+
 /* copy_part writes `part` bytes of each sample, from byte `from` on, one after the other; part 0: all of its bytes. */
 static int copy_part(const struct larder_batch *batch, uint64_t from, uint64_t part, void *dst, size_t cap_bytes)
 {
@@ -107,8 +132,12 @@ int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_by
 int larder_batch_copy_field(const struct larder_batch *batch, uint32_t number, void *dst, size_t cap_bytes)
 {
     struct larder_field field;
-    if (!valid(batch) || !dst || larder_field_get(batch->loader, number, &field))
+    if (!valid(batch) || !dst || larder_field_sized(batch->loader, number, &field, sizeof field))
         return LARDER_EINVAL;
+    if (field.bytes == 0)
+        return error_set(&batch->loader->error, LARDER_EINVAL,
+                         "field %s differs in size from sample to sample: look at each with larder_batch_array",
+                         field.name);
     return copy_part(batch, field.offset, field.bytes, dst, cap_bytes);
 }
 

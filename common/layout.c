@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/little_endian.h"
+
 static const char *const kind_names[] = {
     [FIELD_IMAGE_HWC] = "HWC", [FIELD_IMAGE_CHW] = "CHW", [FIELD_ARRAY] = "array", [FIELD_MASK] = "HW"};
 static const char *const dtype_names[] = {
@@ -22,6 +24,60 @@ uint32_t pixel_dtype_bytes(enum pixel_dtype dtype)
         [PIXEL_UINT8] = 1,  [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4, [PIXEL_INT16] = 2,
         [PIXEL_UINT16] = 2, [PIXEL_INT32] = 4,   [PIXEL_INT64] = 8,   [PIXEL_FLOAT64] = 8};
     return (size_t)dtype < DTYPES ? bytes[dtype] : 0;
+}
+
+bool sample_layout_is_ragged(const struct sample_layout *layout)
+{
+    for (uint32_t i = 0; i < layout->n; i++) {
+        for (uint32_t j = 0; j < layout->fields[i].rank && j < SAMPLE_DIMS_MAX; j++) {
+            if (layout->fields[i].dims[j] == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* ── heads of slots ──────────────────────────────────────────────────────────────────────────────────────────────── */
+
+uint64_t sample_head_bytes(uint32_t n)
+{
+    uint64_t bytes = (uint64_t)n * FIELD_PLACE_BYTES;
+    return (bytes + FIELD_PLACE_ALIGN - 1) / FIELD_PLACE_ALIGN * FIELD_PLACE_ALIGN;
+}
+
+void sample_head_put(void *slot, uint32_t field, const struct field_place *place)
+{
+    uint8_t *at = (uint8_t *)slot + (size_t)field * FIELD_PLACE_BYTES;
+    memset(at, 0, FIELD_PLACE_BYTES);
+    at = put_u32(at, place->offset);
+    for (uint32_t i = 0; i < SAMPLE_DIMS_MAX; i++)
+        at = put_u32(at, place->dims[i]);
+}
+
+struct field_place sample_head_get(const void *slot, uint32_t field)
+{
+    const uint8_t *at = (const uint8_t *)slot + (size_t)field * FIELD_PLACE_BYTES;
+    struct field_place place = {.offset = get_u32(at)};
+    for (uint32_t i = 0; i < SAMPLE_DIMS_MAX; i++)
+        place.dims[i] = get_u32(at + (i + 1) * sizeof(uint32_t));
+    return place;
+}
+
+bool sample_head_check(const struct sample_layout *layout, uint32_t number, const struct field_place *place,
+                       uint64_t bytes)
+{
+    const struct sample_field *field = &layout->fields[number];
+    uint64_t length = pixel_dtype_bytes(field->dtype);
+    for (uint32_t i = 0; i < SAMPLE_DIMS_MAX; i++) {
+        bool differs = i < field->rank && field->dims[i] == 0;
+        if (!differs && place->dims[i] != field->dims[i])
+            return false;
+        if (i < field->rank && place->dims[i] && length > bytes / place->dims[i])
+            return false;
+        length *= i < field->rank ? place->dims[i] : 1;
+    }
+    return place->offset >= sample_head_bytes(layout->n) && place->offset % FIELD_PLACE_ALIGN == 0 &&
+           place->offset <= bytes && length <= bytes - place->offset;
 }
 
 /* ── images ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -62,7 +118,8 @@ struct sample_layout sample_layout_of_array(const char *name, enum pixel_dtype d
 bool sample_layout_image(const struct sample_layout *layout, struct image_shape *out)
 {
     const struct sample_field *field = &layout->fields[0];
-    if (layout->n != 1 || field->offset != 0 || (field->kind != FIELD_IMAGE_HWC && field->kind != FIELD_IMAGE_CHW))
+    if (layout->n != 1 || field->offset != 0 || sample_layout_is_ragged(layout) ||
+        (field->kind != FIELD_IMAGE_HWC && field->kind != FIELD_IMAGE_CHW))
         return false;
     bool planar = field->kind == FIELD_IMAGE_CHW;
     *out = (struct image_shape){.height = field->dims[planar ? 1 : 0],
@@ -112,8 +169,14 @@ static bool fits_kind(const struct sample_field *field)
     return (size_t)field->dtype <= PIXEL_FLOAT32;
 }
 
-/* check_array says whether a field is an array that can be. Its name is sound. */
-static int check_array(const struct sample_field *field, struct error *err)
+/* is_channels says whether a dim of a field is an image's channels. */
+static bool is_channels(const struct sample_field *field, uint32_t dim)
+{
+    return field_is_image(field) && dim == (field->kind == FIELD_IMAGE_CHW ? 0 : 2);
+}
+
+/* check_array says whether a field is an array that can be. Its name is sound. Of a ragged layout dims may be 0. */
+static int check_array(const struct sample_field *field, bool ragged, struct error *err)
 {
     if ((size_t)field->kind >= KINDS)
         return error_set(err, LARDER_EINVAL, "field %s is of kind %u, which is unknown", field->name, field->kind);
@@ -128,7 +191,8 @@ static int check_array(const struct sample_field *field, struct error *err)
         return error_set(err, LARDER_EINVAL, "field %s has %u dims, not 1 to %d", field->name, field->rank,
                          SAMPLE_DIMS_MAX);
     for (uint32_t i = 0; i < SAMPLE_DIMS_MAX; i++) {
-        if ((field->dims[i] != 0) != (i < field->rank))
+        bool may_differ = ragged && i < field->rank && !is_channels(field, i);
+        if ((field->dims[i] != 0) != (i < field->rank) && !may_differ)
             return error_set(err, LARDER_EINVAL, "field %s has %u dims, and dim %u is %u", field->name, field->rank, i,
                              field->dims[i]);
     }
@@ -153,9 +217,24 @@ static int check_place(const struct sample_layout *layout, uint32_t i, uint64_t 
     return 0;
 }
 
+/* check_ragged is check_place for all fields of a ragged layout. */
+static int check_ragged(const struct sample_layout *layout, struct error *err)
+{
+    for (uint32_t i = 0; i < layout->n; i++) {
+        if (layout->fields[i].offset)
+            return error_set(err, LARDER_EINVAL, "field %s has an offset, and samples differ in size",
+                             layout->fields[i].name);
+    }
+    if (layout->bytes < sample_head_bytes(layout->n) || layout->bytes > UINT32_MAX)
+        return error_set(err, LARDER_EINVAL, "samples that differ in size take at most %llu bytes: not %llu to 4 GiB",
+                         (unsigned long long)layout->bytes, (unsigned long long)sample_head_bytes(layout->n));
+    return 0;
+}
+
 int sample_layout_check(const struct sample_layout *layout, struct error *err)
 {
     uint64_t end = 0;
+    bool ragged = layout->n <= SAMPLE_FIELDS_MAX && layout->bytes && sample_layout_is_ragged(layout);
     if (layout->n > SAMPLE_FIELDS_MAX)
         return error_set(err, LARDER_EINVAL, "a sample has %u fields, more than the %d allowed", layout->n,
                          SAMPLE_FIELDS_MAX);
@@ -168,12 +247,14 @@ int sample_layout_check(const struct sample_layout *layout, struct error *err)
             if (strcmp(name, layout->fields[j].name) == 0)
                 return error_set(err, LARDER_EINVAL, "two fields are called %s", name);
         }
-        int rc = check_array(&layout->fields[i], err);
-        if (rc == 0)
+        int rc = check_array(&layout->fields[i], ragged, err);
+        if (rc == 0 && !ragged)
             rc = check_place(layout, i, &end, err);
         if (rc)
             return rc;
     }
+    if (ragged)
+        return check_ragged(layout, err);
     if (end != layout->bytes)
         return error_set(err, LARDER_EINVAL, "the fields of a sample of %llu bytes end at byte %llu",
                          (unsigned long long)layout->bytes, (unsigned long long)end);
@@ -204,6 +285,8 @@ void sample_layout_text(const struct sample_layout *layout, char out[SAMPLE_LAYO
         used += (size_t)snprintf(out + used, SAMPLE_LAYOUT_TEXT_MAX - used, "%s%s %s %s of", i ? ", " : "", field->name,
                                  dtype_names[field->dtype], kind_names[field->kind]);
         for (uint32_t j = 0; j < field->rank && used < SAMPLE_LAYOUT_TEXT_MAX; j++)
-            used += (size_t)snprintf(out + used, SAMPLE_LAYOUT_TEXT_MAX - used, "%s%u", j ? "x" : " ", field->dims[j]);
+            used += (size_t)(field->dims[j] ? snprintf(out + used, SAMPLE_LAYOUT_TEXT_MAX - used, "%s%u", j ? "x" : " ",
+                                                       field->dims[j])
+                                            : snprintf(out + used, SAMPLE_LAYOUT_TEXT_MAX - used, j ? "xN" : " N"));
     }
 }

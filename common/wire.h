@@ -35,7 +35,8 @@
  * not fatal.
  *
  * Each message has its version in its header. A daemon also speaks the versions before its own, from the oldest on:
- * that of the HELLO is the connection's. Version 9 has no COLUMN_GET and COLUMN. Version 8 also has no `sampler`,
+ * that of the HELLO is the connection's. Version 11 has samples of one size alone: its layouts are not ragged
+ * (layout.h). Version 9 has no COLUMN_GET and COLUMN. Version 8 also has no `sampler`,
  * `copies` and `draws`, and no flag WITH_WEIGHTS. Version 7 has no fields in REGISTERED, but the numbers of one image.
  * Version 6 also has no `version`, and version 5 no `awaited`. Version 4 also has no STATE_GET, STATE and TURNS, no
  * flag WITH_STATE, and no `view`, `dataset_samples`, `through`, `local_world_size` and `local_first`. A daemon that
@@ -53,7 +54,7 @@
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 11                 /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 12                 /* goes up with every change: layouts leave no room */
 #define WIRE_VERSION_OLDEST 4           /* the oldest that is still understood */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536     /* a client's message, header included */

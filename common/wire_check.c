@@ -116,6 +116,8 @@ static int check_registered(const struct wire_registered *m, uint16_t version, s
     if (version < 8 && m->layout.n && !sample_layout_image(&m->layout, &image))
         return error_set(err, LARDER_EINVAL, "version %u knows samples of one image alone, and these have %u fields",
                          version, m->layout.n);
+    if (version < 12 && sample_layout_is_ragged(&m->layout))
+        return error_set(err, LARDER_EINVAL, "version %u knows samples of one size alone", version);
     for (uint32_t i = 0; version < 11 && i < m->layout.n; i++) {
         if (!field_is_image(&m->layout.fields[i]))
             return error_set(err, LARDER_EINVAL, "version %u knows images alone: field %s", version,

@@ -115,6 +115,15 @@ static void store_levels16(const struct op_shape *shape, const struct image *ima
     }
 }
 
+/* shape_of returns the shape of a sample's image. The pipeline may leave the size to the sample. */
+static struct op_shape shape_of(const struct pipeline *pipeline, const struct image *image)
+{
+    struct op_shape shape = pipeline->shape;
+    shape.width = image->width;
+    shape.height = image->height;
+    return shape;
+}
+
 /* The first operator, from `op` on, that does more than change levels; n_ops when none does. */
 static uint32_t next_change(const struct pipeline *pipeline, const struct op_plan *plans, uint32_t op)
 {
@@ -127,7 +136,7 @@ static uint32_t next_change(const struct pipeline *pipeline, const struct op_pla
 static int finish_slowly(const struct pipeline *pipeline, const struct op_plan *plans, const struct image *image,
                          levels table, uint32_t op, void *dst, struct scratch *scratch)
 {
-    const struct op_shape *shape = &pipeline->shape;
+    const struct op_shape whole = shape_of(pipeline, image), *shape = &whole;
     size_t n_pixels = (size_t)shape->width * shape->height;
     float *pixels = scratch_take(scratch, n_pixels * IMAGE_CHANNELS * sizeof *pixels);
     if (!pixels)
@@ -155,7 +164,7 @@ static int finish_slowly(const struct pipeline *pipeline, const struct op_plan *
 int finish(const struct pipeline *pipeline, const struct op_plan *plans, const struct image *image, void *dst,
            struct scratch *scratch)
 {
-    const struct op_shape *shape = &pipeline->shape;
+    const struct op_shape whole = shape_of(pipeline, image), *shape = &whole;
     if (shape->dtype == PIXEL_UINT8) {
         store_bytes(shape, image, dst);
         return 0;

@@ -21,6 +21,11 @@
  * Their fields have room for `most` rows. Behind all fields stands another one, "counts", which has the number of rows
  * of each such part, in their order.
  *
+ * With "ragged": true in an object, samples may differ in size, and the layout is ragged (layout.h). Images have the
+ * sizes that the operators make, which may be none; parts that are rows have as many as there are. An object with
+ * `ragged` may have `steps` alone. In the place of true stands the most pixels that an image may have in the end.
+ *   {"steps": [{"random_shortest_size": {"min_size": 800, "max_size": 1333}}], "ragged": true}
+ *
  * A parsed pipeline is immutable and reference-counted
  * (atomic); any thread may use it. */
 #ifndef LARDER_PREPROCESS_PIPELINE_H
@@ -55,9 +60,17 @@ bool pipeline_is_open(const struct pipeline *pipeline);
  * still be open for its size. LARDER_EINVAL, LARDER_ENOMEM: it stays as it was. */
 typedef bool pipeline_known(const void *context, const char *part, struct part_rows *out);
 int pipeline_bound(struct pipeline **pipeline, pipeline_known *known, const void *context, struct error *err);
-/* pipeline_close puts exact_size in front of an open pipeline: *pipeline becomes one for images of this size alone.
- * LARDER_EINVAL, LARDER_ENOMEM: it stays as it was. */
+/* pipeline_close puts exact_size in front of an open pipeline that is not ragged: *pipeline becomes one for images of
+ * this size alone. LARDER_EINVAL, LARDER_ENOMEM: it stays as it was. */
 int pipeline_close(struct pipeline **pipeline, struct image_size size, struct error *err);
+
+/* pipeline_is_ragged says whether samples differ in size. Such a pipeline may be open because it is not known how large
+ * they are. pipeline_try returns the most pixels that images of a size have in the end, in some draws. With the most
+ * that samples of a dataset may have pipeline_close_ragged makes *pipeline one that is not open. LARDER_EINVAL,
+ * LARDER_ENOMEM: it stays as it was. */
+bool pipeline_is_ragged(const struct pipeline *pipeline);
+uint64_t pipeline_try(const struct pipeline *pipeline, struct image_size size);
+int pipeline_close_ragged(struct pipeline **pipeline, uint64_t most_pixels, struct error *err);
 
 struct pipeline *pipeline_ref(struct pipeline *pipeline);
 void pipeline_unref(struct pipeline **pipeline); /* sets *pipeline to NULL */

@@ -23,13 +23,21 @@ static bool same_shape(const struct op_shape *a, const struct op_shape *b)
            a->layout == b->layout;
 }
 
+static bool is_known(const struct op_shape *shape)
+{
+    return shape->width && shape->height;
+}
+
 static int end_alternative(struct group_shape *at, const struct op_shape *shape, struct error *err)
 {
     if (at->ended && !same_shape(&at->after, shape))
         return error_set(err, LARDER_EINVAL,
                          "the alternatives of a random_choice or random_apply give samples of "
                          "different shapes: make them alike");
+    uint64_t most = at->after.most;
+    bool grows = !at->ended || (most && (!shape->most || shape->most > most));
     at->after = *shape;
+    at->after.most = grows ? shape->most : most;
     at->ended = true;
     return 0;
 }
@@ -44,6 +52,8 @@ static int follow_group(struct group_shape *at, const struct pipeline_op *op, st
         rc = end_alternative(at, shape, err);
     if (rc == 0 && turns)
         *shape = at->before;
+    if (rc == 0 && begins && at->group)
+        shape->most = at->after.most;
     if (rc == 0 && begins) {
         *at = (struct group_shape){.group = group, .before = *shape, .after = *shape};
         at->ended = group && op->may_skip;
@@ -85,6 +95,8 @@ static int flow_shape(struct pipeline *pipeline, struct op_shape *shape, struct 
         int rc = op->kind->shape ? op->kind->shape(op->values, shape, err) : 0;
         if (rc)
             return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);
+        if (is_known(shape))
+            shape->most = (uint64_t)shape->width * shape->height;
         if (shape->dtype == PIXEL_UINT8)
             pipeline->n_pixel_ops = i + 1;
     }
@@ -99,6 +111,7 @@ static int set_shape(struct pipeline *pipeline, const struct op_shape *shape, st
                                       .dtype = shape->dtype,
                                       .layout = shape->layout};
     pipeline->shape = *shape;
+    pipeline->most_pixels = shape->most;
     pipeline->layout = sample_layout_of_image(&image);
     pipeline->plain = shape->dtype == PIXEL_UINT8 && shape->layout == LAYOUT_HWC && shape->channels == IMAGE_CHANNELS;
     if (pipeline->layout.bytes > UINT32_MAX)
@@ -122,11 +135,6 @@ static int set_array(struct pipeline *pipeline, struct op_shape *shape, struct e
     return 0;
 }
 
-static bool is_known(const struct op_shape *shape)
-{
-    return shape->width && shape->height;
-}
-
 int pipeline_refuse_sizes(struct error *err)
 {
     return error_set(err, LARDER_EINVAL,
@@ -135,8 +143,8 @@ int pipeline_refuse_sizes(struct error *err)
 }
 
 /* find_shape finds the shape of the samples. If it depends on the images', the pipeline is open. It is refused when
- * images of one size do not make samples of one either; that is tried with some size. */
-static int find_shape(struct pipeline *pipeline, struct error *err)
+ * images of one size do not make samples of one either; that is tried with some size. A ragged one may have any. */
+static int find_shape(struct pipeline *pipeline, bool ragged, struct error *err)
 {
     struct op_shape shape = {.channels = IMAGE_CHANNELS};
     struct op_shape closed = {.width = OP_SIZE_MAX, .height = OP_SIZE_MAX, .channels = IMAGE_CHANNELS};
@@ -144,9 +152,9 @@ static int find_shape(struct pipeline *pipeline, struct error *err)
     int rc = flow_shape(pipeline, &shape, err);
     if (rc == 0 && pipeline->subject)
         return set_array(pipeline, &shape, err);
-    if (rc || pipeline->n_ops == 0) /* none: encoded bytes as they are */
+    if (rc || (pipeline->n_ops == 0 && !ragged)) /* none: encoded bytes as they are */
         return rc;
-    if (is_known(&shape))
+    if (is_known(&shape) || ragged)
         return set_shape(pipeline, &shape, err);
     if (flow_shape(pipeline, &closed, NULL) == 0 && !is_known(&closed))
         return pipeline_refuse_sizes(err);
@@ -181,7 +189,7 @@ static int write_canonical(struct pipeline *pipeline)
     return 0;
 }
 
-int pipeline_list_parse(const json_t *list, struct pipeline **out, struct error *err)
+int pipeline_list_parse(const json_t *list, bool ragged, struct pipeline **out, struct error *err)
 {
     size_t count = json_array_size(list);
     struct pipeline *pipeline = pipeline_make(PIPELINE_OPS_MAX);
@@ -193,7 +201,7 @@ int pipeline_list_parse(const json_t *list, struct pipeline **out, struct error 
                        "the pipeline's groups are empty: give operators, or [] for the files as "
                        "they are");
     if (rc == 0)
-        rc = find_shape(pipeline, err);
+        rc = find_shape(pipeline, ragged, err);
     if (rc == 0 && write_canonical(pipeline))
         rc = error_set(err, LARDER_ENOMEM, "out of memory");
     if (rc)

@@ -44,17 +44,19 @@ int pipeline_parse_open(const char *json, size_t len_bytes, struct pipeline **ou
     else if (!list)
         rc = error_set(err, LARDER_EINVAL, "pipeline: not JSON, at line %d, column %d: %s", where.line, where.column,
                        where.text);
+    else if (json_object_get(list, "ragged"))
+        rc = pipeline_ragged_parse(list, out, err);
     else if (json_object_get(list, "parts"))
-        rc = pipeline_parts_parse(list, out, err);
+        rc = pipeline_parts_parse(list, false, out, err);
     else if (json_is_object(list))
-        rc = pipeline_views_parse(list, out, err);
+        rc = pipeline_views_parse(list, false, out, err);
     else if (!json_is_array(list))
         rc = error_set(
             err, LARDER_EINVAL,
             "pipeline: must be a list of operators, such as [{\"random_resized_crop\": {\"size\": 224}}], or "
             "an object with views");
     else
-        rc = pipeline_list_parse(list, out, err);
+        rc = pipeline_list_parse(list, false, out, err);
     if (rc == 0 && !json_object_get(list, "parts"))
         rc = refuse_boxes(out, err);
     json_decref(list);
@@ -69,7 +71,11 @@ int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, st
         rc = pipeline->unbounded ? error_set(err, LARDER_EINVAL,
                                              "nothing says how many boxes, points or labels a sample has: give each "
                                              "part of them the most that one has, \"most\": 100")
-                                 : pipeline_refuse_sizes(err);
+             : pipeline->ragged
+                 ? error_set(err, LARDER_EINVAL,
+                             "nothing says how large the images are that the pipeline makes: give the most pixels that "
+                             "one has, \"ragged\": 1000000, or a resize with max_size")
+                 : pipeline_refuse_sizes(err);
         pipeline_unref(&pipeline);
     }
     if (rc == 0)
@@ -82,6 +88,8 @@ int pipeline_close(struct pipeline **place, struct image_size size, struct error
     struct pipeline *open = *place, *closed = NULL;
     CHECK_MAGIC(open, PIPELINE_MAGIC);
     CHECK(open->open);
+    if (open->ragged)
+        return error_set(err, LARDER_EINVAL, "its samples differ in size: leave `ragged` out here");
     char *json = NULL;
     static const char steps[] = "{\"steps\":[";
     bool parts = open->n_views && open->views[0]->part[0]; /* the normal form begins with the steps */

@@ -215,7 +215,7 @@ static int check_rows_op(const struct pipeline_op *op, struct error *err)
 }
 
 /* The operators of labels do nothing to them but what they do to their boxes. */
-static int make_rows(const struct rows_form *form, struct pipeline *part, struct error *err)
+static int make_rows(const struct rows_form *form, bool ragged, struct pipeline *part, struct error *err)
 {
     int rc = 0;
     for (uint32_t i = 0; i < part->n_ops && rc == 0; i++) {
@@ -223,7 +223,8 @@ static int make_rows(const struct rows_form *form, struct pipeline *part, struct
         if (rc)
             return error_prefix(err, rc, "pipeline[%u] %s", i, part->ops[i].kind->name);
     }
-    struct sample_field field = {.kind = FIELD_ARRAY, .dtype = form->dtype, .rank = 1, .dims = {form->most}};
+    struct sample_field field = {
+        .kind = FIELD_ARRAY, .dtype = form->dtype, .rank = 1, .dims = {ragged ? 0 : form->most}};
     if (form->kind == ROWS_POINTS && form->width > 2) {
         field.rank = 3;
         field.dims[1] = form->width / 2;
@@ -250,8 +251,8 @@ static int add_part(struct pipeline *pipeline, const char *name, const json_t *i
         return error_set(err, LARDER_EINVAL, "a sample has at most %d parts", SAMPLE_FIELDS_MAX);
     int rc = read_part(name, item, &asked, err);
     if (rc == 0)
-        rc = pipeline_list_parse(steps, &part, err);
-    if (rc == 0 && part->n_ops == 0)
+        rc = pipeline_list_parse(steps, pipeline->ragged, &part, err);
+    if (rc == 0 && part->n_ops == 0 && !pipeline->ragged)
         rc = error_set(err, LARDER_EINVAL, "`steps` is empty: parts have one size, so give a crop or a resize");
     if (rc == 0 && part->subject)
         rc = error_set(err, LARDER_EINVAL,
@@ -260,7 +261,7 @@ static int add_part(struct pipeline *pipeline, const char *name, const json_t *i
     if (rc == 0 && asked.kind == PART_MASK)
         rc = make_mask(&asked.form, part, err);
     if (rc == 0 && asked.rows.kind)
-        rc = make_rows(&asked.rows, part, err);
+        rc = make_rows(&asked.rows, pipeline->ragged, part, err);
     if (rc) {
         pipeline_unref(&part);
         return rc;
@@ -360,12 +361,12 @@ static int build(struct pipeline *pipeline, const json_t *parts, const json_t *s
             return error_prefix(err, rc, "part %.40s", name);
     }
     int rc = check_rows(pipeline, err);
-    if (rc == 0 && !pipeline->open)
+    if (rc == 0 && !pipeline->open && !pipeline->ragged)
         rc = pipeline_lay_out(pipeline, err);
     return rc ? rc : write_canonical(pipeline, err);
 }
 
-int pipeline_parts_parse(const json_t *program, struct pipeline **out, struct error *err)
+int pipeline_parts_parse(const json_t *program, bool ragged, struct pipeline **out, struct error *err)
 {
     static const char *const known[] = {"parts", "steps", NULL};
     const json_t *parts = json_object_get(program, "parts"), *steps = json_object_get(program, "steps");
@@ -377,70 +378,11 @@ int pipeline_parts_parse(const json_t *program, struct pipeline **out, struct er
                          "pipeline: an object with parts has `parts`, an object such as {\"image\": {}, \"mask\": {}}, "
                          "and `steps`, a list of operators");
     struct pipeline *pipeline = pipeline_make(0);
+    pipeline->ragged = ragged;
     rc = build(pipeline, parts, steps, err);
     if (rc)
         pipeline_unref(&pipeline);
     else
         *out = pipeline;
     return rc;
-}
-
-/* ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
-
-/* Whether what a dataset has in a part fits into what is said of it. */
-static int check_known(const struct pipeline *part, const struct part_rows *known, struct error *err)
-{
-    const struct rows_form *form = &part->rows;
-    if (known->width && form->width && form->width != known->width)
-        return error_set(err, LARDER_EINVAL, "its rows have %u numbers, and should have %u", known->width, form->width);
-    if (form->kind == ROWS_POINTS && known->width % 2)
-        return error_set(err, LARDER_EINVAL, "its rows have %u numbers, and a point has x and y", known->width);
-    if (form->most && form->most < known->most)
-        return error_set(err, LARDER_EINVAL, "a sample has %u rows, and most says %u", known->most, form->most);
-    if (form->dtype == PIXEL_INT64 && !known->whole)
-        return error_set(err, LARDER_EINVAL, "it has numbers that are not whole: give it dtype \"float32\"");
-    return 0;
-}
-
-/* set_bound gives a part in its text what is not said of it. */
-static int set_bound(const struct pipeline *part, pipeline_known *known_of, const void *context, json_t *item,
-                     struct error *err)
-{
-    struct part_rows known = {.whole = true};
-    bool is_known = known_of(context, part->part, &known);
-    uint32_t usual = part->rows.kind == ROWS_LABELS ? 1 : 2;
-    if (!is_known && !part->rows.most)
-        return error_set(err, LARDER_EINVAL,
-                         "nothing says how many rows a sample has: give the most that one has, most=N");
-    int rc = check_known(part, &known, err);
-    if (rc || part->rows.most)
-        return rc;
-    json_object_set_new(item, "most", json_integer(known.most ? known.most : 1));
-    if (part->rows.kind != ROWS_BOXES)
-        json_object_set_new(item, "width", json_integer(known.width ? known.width : usual));
-    return 0;
-}
-
-int pipeline_bound(struct pipeline **place, pipeline_known *known, const void *context, struct error *err)
-{
-    struct pipeline *pipeline = *place, *bound = NULL;
-    if (!pipeline->n_rows)
-        return 0;
-    json_t *program = json_loads(pipeline->canonical, 0, NULL), *parts = json_object_get(program, "parts");
-    int rc = program ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
-    for (uint32_t i = 0; i < pipeline->n_views && rc == 0; i++) {
-        const struct pipeline *part = pipeline->views[i];
-        if (part->rows.kind)
-            rc = set_bound(part, known, context, json_object_get(parts, part->part), err);
-        if (rc)
-            error_prefix(err, rc, "part %s", part->part);
-    }
-    if (rc == 0)
-        rc = pipeline_parts_parse(program, &bound, err);
-    json_decref(program);
-    if (rc)
-        return rc;
-    pipeline_unref(place);
-    *place = bound;
-    return 0;
 }

@@ -65,6 +65,8 @@ struct pipeline {
     unsigned subject;     /* OP_SOUND, OP_ARRAY; 0: images, or bytes as they are */
     struct sound_recipe sound;
     bool open;                    /* pipeline_is_open; it has no shape, or a part of it no bound */
+    bool ragged;                  /* its layout is */
+    uint64_t most_pixels;         /* that an image or a mask has at most; 0: not known */
     bool unbounded;               /* it has a part of rows without a bound */
     char part[SAMPLE_NAME_BYTES]; /* of a part: its name in the sample. Else "": the first part, or all of a sample */
     bool is_mask;                 /* of a part */
@@ -77,12 +79,15 @@ struct pipeline {
 
 /* pipeline_make returns a pipeline of nothing, with room for operators and with one reference. */
 struct pipeline *pipeline_make(uint32_t n_ops);
-/* pipeline_list_parse makes a pipeline of a list of operators. It may be open. */
-int pipeline_list_parse(const json_t *list, struct pipeline **out, struct error *err);
-/* pipeline_views_parse makes one of an object with views. It may be open. */
-int pipeline_views_parse(const json_t *program, struct pipeline **out, struct error *err);
-/* pipeline_parts_parse makes one of an object with parts. It may be open. */
-int pipeline_parts_parse(const json_t *program, struct pipeline **out, struct error *err);
+/* pipeline_list_parse makes a pipeline of a list of operators. It may be open. A ragged one is not: its images may have
+ * any size, and no operators may stand for the image as it is. */
+int pipeline_list_parse(const json_t *list, bool ragged, struct pipeline **out, struct error *err);
+/* pipeline_views_parse makes one of an object with views. It may be open. A ragged one has no layout yet. */
+int pipeline_views_parse(const json_t *program, bool ragged, struct pipeline **out, struct error *err);
+/* pipeline_parts_parse makes one of an object with parts. It may be open. A ragged one has no layout yet. */
+int pipeline_parts_parse(const json_t *program, bool ragged, struct pipeline **out, struct error *err);
+/* pipeline_ragged_parse makes one of an object with `ragged`. It may be open. */
+int pipeline_ragged_parse(const json_t *program, struct pipeline **out, struct error *err);
 /* pipeline_lay_out puts the fields of the views, which have names, one behind the other. */
 int pipeline_lay_out(struct pipeline *pipeline, struct error *err);
 /* pipeline_refuse_members refuses an object that has members which are not known; the list of those ends with NULL. */
@@ -106,6 +111,8 @@ int pipeline_group_parse(const json_t *item, size_t index, struct pipeline *pipe
  * with this size. */
 int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height,
                   struct op_plan *plans, struct rows *rows, struct error *err);
+/* pipeline_size returns the size in the end of an image of this size, by its plans. */
+struct image_size pipeline_size(const struct pipeline *pipeline, const struct op_plan *plans, struct image_size size);
 /* pipeline_gather joins operators from `op` on, and before `end`, into one geometry. It returns the number of the first
  * operator that is not part of it. */
 uint32_t pipeline_gather(const struct pipeline *pipeline, const struct op_plan *plans, uint32_t op, uint32_t end,

@@ -80,7 +80,7 @@ static int add_view(struct pipeline *pipeline, const json_t *list, struct error 
     uint32_t number = pipeline->n_views;
     const char *name = pipeline->layout.fields[number].name;
     struct pipeline *view = NULL;
-    int rc = pipeline_list_parse(list, &view, err);
+    int rc = pipeline_list_parse(list, pipeline->ragged, &view, err);
     if (rc == 0 && view->n_ops == 0)
         rc = error_set(err, LARDER_EINVAL, "it has no operators: a view is an image, so give it a crop or a resize");
     if (rc) {
@@ -221,13 +221,13 @@ static int build(struct reading *reading, const json_t *views, struct error *err
         rc = add_views(reading, i, json_array_get(views, i), err);
     if (rc)
         return rc;
-    if (!reading->pipeline->open)
+    if (!reading->pipeline->open && !reading->pipeline->ragged)
         rc = pipeline_lay_out(reading->pipeline, err);
     join_unnamed(reading);
     return rc ? rc : write_canonical(reading, err);
 }
 
-int pipeline_views_parse(const json_t *program, struct pipeline **out, struct error *err)
+int pipeline_views_parse(const json_t *program, bool ragged, struct pipeline **out, struct error *err)
 {
     static const char *const known[] = {"steps", "views", NULL};
     const json_t *steps = json_object_get(program, "steps"), *views = json_object_get(program, "views");
@@ -240,6 +240,7 @@ int pipeline_views_parse(const json_t *program, struct pipeline **out, struct er
             "pipeline: an object has `views`, a list of {\"steps\": [operators]}, and perhaps `steps`, a list "
             "of operators that all views begin with");
     struct reading reading = {.pipeline = pipeline_make(0), .steps = steps};
+    reading.pipeline->ragged = ragged;
     rc = build(&reading, views, err);
     if (rc)
         pipeline_unref(&reading.pipeline);

@@ -43,6 +43,15 @@ int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32
     return 0;
 }
 
+struct image_size pipeline_size(const struct pipeline *pipeline, const struct op_plan *plans, struct image_size size)
+{
+    for (uint32_t i = 0; i < pipeline->n_ops; i++) {
+        if (!plans[i].skip)
+            size = (struct image_size){plans[i].out_width, plans[i].out_height};
+    }
+    return size;
+}
+
 uint32_t pipeline_gather(const struct pipeline *pipeline, const struct op_plan *plans, uint32_t op, uint32_t end,
                          struct geometry *geometry)
 {

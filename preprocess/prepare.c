@@ -18,6 +18,7 @@
 #include "preprocess/others.h"
 #include "preprocess/outputs.h"
 #include "preprocess/pipeline_priv.h"
+#include "preprocess/ragged.h"
 #include "preprocess/rows_parts.h"
 #include "preprocess/scratch.h"
 #include "preprocess/simd.h"
@@ -113,7 +114,7 @@ static void fail_images(struct run *run, uint64_t members, const struct decode_f
 static void fail_plan(struct run *run, int number, struct decode_fault *unfit, int rc)
 {
     const struct run_image *image = &run->images[number];
-    unfit->reason = rc == LARDER_EFORMAT ? BAD_OTHER_SIZE : BAD_TOO_SMALL;
+    unfit->reason = rc == LARDER_EFORMAT ? BAD_OTHER_SIZE : rc == LARDER_EQUOTA ? BAD_TOO_LARGE : BAD_TOO_SMALL;
     if (image->output->pipeline->n_views)
         error_prefix(&unfit->error, rc, "%s %s", image->pipeline->part[0] ? "part" : "view",
                      image->output->pipeline->layout.fields[image->field].name);
@@ -146,9 +147,9 @@ static bool draws_by_boxes(const struct pipeline *pipeline)
     return does;
 }
 
-/* Plans an image. */
-static int plan_one(struct run *run, const struct run_image *image, uint32_t width, uint32_t height,
-                    struct op_plan *plans, struct decode_fault *unfit)
+/* Plans an image, and finds its place in a ragged sample. */
+static int plan_one(struct run *run, struct run_image *image, uint32_t width, uint32_t height, struct op_plan *plans,
+                    struct decode_fault *unfit)
 {
     struct rows rows;
     bool by_boxes = image->output->pipeline->n_rows && draws_by_boxes(image->pipeline);
@@ -157,9 +158,14 @@ static int plan_one(struct run *run, const struct run_image *image, uint32_t wid
         const struct rows_sample sample = {run->sample, run->parts};
         rc = rows_open(image->output->pipeline, &sample, run->memory, &rows, unfit);
     }
-    return rc ? rc
-              : pipeline_plan(image->pipeline, image->output->key, width, height, plans, by_boxes ? &rows : NULL,
-                              &unfit->error);
+    if (rc == 0)
+        rc = pipeline_plan(image->pipeline, image->output->key, width, height, plans, by_boxes ? &rows : NULL,
+                           &unfit->error);
+    if (rc == 0 && image->output->pipeline->ragged)
+        rc = ragged_image(image->output, image->field,
+                          pipeline_size(image->pipeline, plans, (struct image_size){width, height}), &image->dst,
+                          &unfit->error);
+    return rc;
 }
 
 /* Plans the members; those that cannot be made of an image of this size fail, and are members no more. */
@@ -167,7 +173,7 @@ static int plan_all(struct run *run, uint32_t width, uint32_t height, uint64_t *
 {
     for (uint64_t left = *members; left; left &= left - 1) {
         int i = __builtin_ctzll(left);
-        const struct run_image *image = &run->images[i];
+        struct run_image *image = &run->images[i];
         struct decode_fault unfit;
         run->plans[i] = scratch_take(run->memory, image->pipeline->n_ops * sizeof *run->plans[i]);
         if (!run->plans[i])
@@ -471,7 +477,7 @@ static void make_rows(struct run *run, struct prepare_output *output)
     int rc;
     do { /* if the budget had no room, this is begun again when it has some */
         fault = (struct decode_fault){0};
-        rc = rows_make(output->pipeline, &sample, output->key, output->size, run->memory, output->dst, &fault);
+        rc = rows_make(output, &sample, run->memory, &fault);
         scratch_reset(run->memory);
         verdict = scratch_wait(run->memory);
     } while (rc && verdict == SCRATCH_AGAIN);
@@ -494,6 +500,8 @@ static void make_all(struct prepare_scratch *scratch, struct run *run, struct pr
         struct prepare_output *output = &outputs[i];
         output->reason = BAD_NONE;
         output->size = (struct image_size){0};
+        if (output->pipeline->ragged)
+            ragged_begin(output);
         if (output->pipeline->layout.n == 0) {
             CHECK(encoded);
             memcpy(output->dst, encoded, len_bytes);

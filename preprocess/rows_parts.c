@@ -7,6 +7,7 @@
 
 #include "common/check.h"
 #include "common/sample_rows.h"
+#include "preprocess/ragged.h"
 
 static int no_memory(struct decode_fault *fault)
 {
@@ -120,9 +121,9 @@ int rows_open(const struct pipeline *pipeline, const struct rows_sample *sample,
     return rc;
 }
 
-/* store_labels writes the labels of those boxes that are left, and returns how many. */
-static uint32_t store_labels(const struct pipeline *view, const struct sample_rows *stored, const struct rows *rows,
-                             void *dst)
+/* store_labels writes the labels of those boxes that are left. */
+static void store_labels(const struct pipeline *view, const struct sample_rows *stored, const struct rows *rows,
+                         void *dst)
 {
     uint32_t count = rows->boxes ? rows->n_boxes : stored->count;
     int64_t *whole = dst;
@@ -137,36 +138,60 @@ static uint32_t store_labels(const struct pipeline *view, const struct sample_ro
                 *real++ = (float)number;
         }
     }
-    return count;
 }
 
-/* store writes a part's field, whose rows beyond the last one are 0, and returns the number of rows. */
-static uint32_t store(const struct pipeline *view, const struct sample_rows *stored, const struct rows *rows, void *dst)
+/* count_rows returns how many rows are left of a part. */
+static uint32_t count_rows(const struct pipeline *view, const struct sample_rows *stored, const struct rows *rows)
 {
-    memset(dst, 0, view->layout.bytes);
+    bool by_boxes = view->rows.kind != ROWS_POINTS && rows->boxes;
+    return by_boxes ? rows->n_boxes : stored->count;
+}
+
+/* store writes a part's rows. */
+static void store(const struct pipeline *view, const struct sample_rows *stored, const struct rows *rows, void *dst)
+{
     switch (view->rows.kind) {
     case ROWS_BOXES:
         if (rows->n_boxes)
             memcpy(dst, rows->boxes, rows->n_boxes * sizeof *rows->boxes);
-        return rows->n_boxes;
+        return;
     case ROWS_POINTS:
         if (rows->n_points)
             memcpy(dst, rows->points, rows->n_points * sizeof *rows->points);
-        return stored->count;
-    default: return store_labels(view, stored, rows, dst);
+        return;
+    default: store_labels(view, stored, rows, dst);
     }
 }
 
-int rows_make(const struct pipeline *pipeline, const struct rows_sample *sample, const uint64_t key[3],
-              struct image_size size, struct scratch *memory, void *dst, struct decode_fault *fault)
+/* find_field finds where the rows of a part go. Where all samples have one layout the rows beyond the last one are 0,
+ * and their number is noted. */
+static int find_field(struct prepare_output *output, uint32_t field, uint32_t count, void **dst,
+                      struct decode_fault *fault)
 {
+    const struct pipeline *pipeline = output->pipeline;
+    const struct sample_layout *layout = &pipeline->layout;
+    if (pipeline->ragged)
+        return ragged_rows(output, field, count, dst, &fault->error) ? LARDER_EQUOTA : 0;
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < field; i++)
+        before += pipeline->views[i]->rows.kind != ROWS_NONE;
+    *dst = (char *)output->dst + layout->fields[field].offset;
+    memset(*dst, 0, pipeline->views[field]->layout.bytes);
+    int64_t *counts = (int64_t *)((char *)output->dst + layout->fields[pipeline->n_views].offset);
+    counts[before] = count;
+    return 0;
+}
+
+int rows_make(struct prepare_output *output, const struct rows_sample *sample, struct scratch *memory,
+              struct decode_fault *fault)
+{
+    const struct pipeline *pipeline = output->pipeline;
     struct rows rows;
     struct error why;
-    int64_t *count = (int64_t *)((char *)dst + pipeline->layout.fields[pipeline->n_views].offset);
     const struct pipeline *steps = pipeline->views[0]; /* all views have the same operators */
     struct op_plan *plans = scratch_take(memory, steps->n_ops * sizeof *plans);
     int rc = plans ? rows_open(pipeline, sample, memory, &rows, fault) : no_memory(fault);
-    if (rc == 0 && pipeline_plan(steps, key, size.width, size.height, plans, &rows, &why))
+    if (rc == 0 && pipeline_plan(steps, output->key, output->size.width, output->size.height, plans, &rows, &why))
         rc = decode_fail(fault, BAD_TOO_SMALL, "%s", why.text);
     for (uint32_t i = 0; i < pipeline->n_views && rc == 0; i++) {
         const struct pipeline *view = pipeline->views[i];
@@ -174,8 +199,11 @@ int rows_make(const struct pipeline *pipeline, const struct rows_sample *sample,
         if (view->rows.kind == ROWS_NONE)
             continue;
         rc = read_part(view, sample, &stored, fault);
+        void *dst;
         if (rc == 0)
-            *count++ = store(view, &stored, &rows, (char *)dst + pipeline->layout.fields[i].offset);
+            rc = find_field(output, i, count_rows(view, &stored, &rows), &dst, fault);
+        if (rc == 0)
+            store(view, &stored, &rows, dst);
     }
     return rc;
 }

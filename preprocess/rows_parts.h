@@ -6,6 +6,7 @@
 #include "common/sample_parts.h"
 #include "preprocess/decode/fault.h"
 #include "preprocess/pipeline_priv.h"
+#include "preprocess/prepare.h"
 #include "preprocess/scratch.h"
 
 /* A sample's bytes, with the parts that it has. Borrowed. */
@@ -20,7 +21,7 @@ int rows_open(const struct pipeline *pipeline, const struct rows_sample *sample,
               struct rows *out, struct decode_fault *fault);
 /* rows_make makes the fields of these parts, and that of their counts, of a sample whose image has this size. It is
  * otherwise like rows_open. */
-int rows_make(const struct pipeline *pipeline, const struct rows_sample *sample, const uint64_t key[3],
-              struct image_size size, struct scratch *memory, void *dst, struct decode_fault *fault);
+int rows_make(struct prepare_output *output, const struct rows_sample *sample, struct scratch *memory,
+              struct decode_fault *fault);
 
 #endif

@@ -249,6 +249,16 @@ void extent_free(struct extents *extents, uint32_t block)
     list_push(extents, block);
 }
 
+uint32_t extent_split(struct extents *extents, uint32_t block, uint64_t bytes)
+{
+    CHECK(bytes > 0 && bytes % EXTENT_ALIGN == 0 && bytes < used_block(extents, block)->bytes);
+    uint32_t rest = split(extents, block, bytes), owner = extents->blocks[block].owner;
+    list_remove(extents, rest);
+    extents->blocks[rest].used = true;
+    extents->blocks[rest].owner = owner;
+    return rest;
+}
+
 void extent_set_owner(struct extents *extents, uint32_t block, uint32_t owner)
 {
     used_block(extents, block)->owner = owner;

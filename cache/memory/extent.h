@@ -32,6 +32,9 @@ void extent_free(struct extents *extents, uint32_t block);
 /* extent_alloc_at returns the block [offset, offset + bytes), both multiples of EXTENT_ALIGN, cut from the free block
  * that contains it. */
 uint32_t extent_alloc_at(struct extents *extents, uint32_t free_block, uint64_t offset, uint64_t bytes, uint32_t owner);
+/* extent_split cuts a block in use behind `bytes`, a multiple of EXTENT_ALIGN below its length. It returns the rest, a
+ * block in use with the same owner. */
+uint32_t extent_split(struct extents *extents, uint32_t block, uint64_t bytes);
 void extent_set_owner(struct extents *extents, uint32_t block, uint32_t owner); /* the block must be in use */
 
 uint64_t extent_offset(const struct extents *extents, uint32_t block);

@@ -151,7 +151,7 @@ struct larder_field {
     uint32_t dtype;                   /* enum larder_dtype */
     uint32_t layout;                  /* enum larder_layout */
     uint64_t offset;                  /* byte of the sample at which it begins; the same in all samples */
-    uint64_t bytes;
+    uint64_t bytes;                   /* 0: it differs from sample to sample (larder_batch_array) */
 };
 
 /* One sample of a batch, in the read-only mapping of the daemon's memory. The struct's layout is part of the ABI. */
@@ -161,6 +161,14 @@ struct larder_sample {
     uint32_t id;    /* the same for the same content, whatever the dataset, while the daemon lives */
     uint32_t index; /* position in the dataset's order, as torchvision's ImageFolder numbers it */
     int32_t label;
+};
+
+/* A field of one sample, in the same mapping. */
+struct larder_array {
+    const void *data; /* valid as larder_sample.data is */
+    uint32_t dtype;   /* enum larder_dtype */
+    uint32_t rank;    /* dims that it has */
+    uint32_t dims[4]; /* those beyond rank are 0 */
 };
 
 struct larder_loader; /* one connection: one rank's queue of one job */
@@ -320,6 +328,18 @@ LARDER_API int larder_batch_copy(const struct larder_batch *batch, void *dst, si
 /* larder_batch_copy_field writes one field of all samples, such as a view, one after the other to dst. It fails as
  * larder_batch_copy does. */
 LARDER_API int larder_batch_copy_field(const struct larder_batch *batch, uint32_t number, void *dst, size_t cap_bytes);
+
+/* larder_batch_array_sized does the work of larder_batch_array. Programs call the latter. */
+LARDER_API int larder_batch_array_sized(const struct larder_batch *batch, uint32_t position, uint32_t number,
+                                        struct larder_array *out, size_t size_bytes);
+
+/* larder_batch_array finds field `number` of the sample at `position`, with its own dims where samples differ in size
+ * (a pipeline with "ragged"). It fails as larder_batch_sample does. LARDER_EINVAL: there is no such field. */
+static inline int larder_batch_array(const struct larder_batch *batch, uint32_t position, uint32_t number,
+                                     struct larder_array *out)
+{
+    return larder_batch_array_sized(batch, position, number, out, sizeof *out);
+}
 
 /* larder_batch_release gives the batch back to the daemon and frees it. It always sets *batch to NULL, and accepts
  * NULL. A program that read samples in place must check the result. A failure says that a living daemon has closed the

@@ -30,6 +30,7 @@
 /* The shape of an operator's input or output, as far as it is known when a pipeline is parsed. */
 struct op_shape {
     uint32_t width, height; /* 0: differs from sample to sample */
+    uint64_t most;          /* pixels that an image has at most; 0: not known. Whoever sets width to 0 sets it too */
     uint32_t channels;
     enum pixel_dtype dtype;
     enum pixel_layout layout;

@@ -23,6 +23,7 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
 {
     (void)err;
     const struct values *v = values;
+    shape->most = 0;
     if (shape->width)
         shape->width += v->padding.left + v->padding.right;
     if (shape->height)
@@ -90,6 +91,7 @@ static int least_shape(const void *values, struct op_shape *shape, struct error 
 {
     (void)err;
     const struct least *v = values;
+    shape->most = 0;
     shape->width = shape->width ? at_least(shape->width, v->size.width) : 0;
     shape->height = shape->height ? at_least(shape->height, v->size.height) : 0;
     return 0;

@@ -35,7 +35,7 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
 {
     (void)err;
     if (((const struct values *)values)->expand)
-        shape->width = shape->height = 0;
+        shape->width = shape->height = 0, shape->most = 0;
     return 0;
 }
 

@@ -22,8 +22,10 @@ static const struct arg args[] = {
 
 static int shape(const void *values, struct op_shape *shape, struct error *err)
 {
-    (void)values, (void)err;
+    (void)err;
+    double side = ((const struct values *)values)->side_range.high;
     shape->width = shape->height = 0;
+    shape->most = (uint64_t)((double)shape->most * side * side);
     return 0;
 }
 

@@ -65,7 +65,9 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
     if (v->size.width) {
         shape->width = v->size.width;
         shape->height = v->size.height;
-    } else if (shape->width) {
+    } else if (!shape->width) {
+        shape->most = (uint64_t)v->size.height * (uint64_t)v->max_size;
+    } else {
         uint64_t width, height;
         target(v, shape->width, shape->height, &width, &height);
         shape->width = (uint32_t)width;

@@ -58,6 +58,7 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
 {
     (void)values, (void)err;
     shape->width = shape->height = 0;
+    shape->most = 0;
     return 0;
 }
 

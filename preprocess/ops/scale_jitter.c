@@ -71,10 +71,29 @@ static int check_resize(void *values, struct error *err)
     return v->shortest <= v->longest ? 0 : error_set(err, LARDER_EINVAL, "min_size is above max_size");
 }
 
-static int shape(const void *values, struct op_shape *shape, struct error *err)
+static int jitter_shape(const void *values, struct op_shape *shape, struct error *err)
+{
+    (void)err;
+    const struct values *v = values;
+    shape->width = shape->height = 0;
+    shape->most = (uint64_t)(v->target.width * v->scale.high + 1) * (uint64_t)(v->target.height * v->scale.high + 1);
+    return 0;
+}
+
+static int shortest_shape(const void *values, struct op_shape *shape, struct error *err)
+{
+    (void)err;
+    const struct values *v = values;
+    shape->width = shape->height = 0;
+    shape->most = (uint64_t)v->shortest * (uint64_t)v->longest;
+    return 0;
+}
+
+static int resize_shape(const void *values, struct op_shape *shape, struct error *err)
 {
     (void)values, (void)err;
     shape->width = shape->height = 0;
+    shape->most = 0;
     return 0;
 }
 
@@ -144,7 +163,7 @@ const struct op_kind op_scale_jitter = {
     .flags = OP_RANDOM,
     .args = jitter_args,
     .values_bytes = sizeof(struct values),
-    .shape = shape,
+    .shape = jitter_shape,
     .plan = plan_jitter,
     .join = join,
     .rows = move_rows,
@@ -157,7 +176,7 @@ const struct op_kind op_random_shortest_size = {
             "`RandomChoice` of several is torchvision's list of sizes.",
     .args = shortest_args,
     .values_bytes = sizeof(struct values),
-    .shape = shape,
+    .shape = shortest_shape,
     .plan = plan_shortest,
     .join = join,
     .rows = move_rows,
@@ -171,7 +190,7 @@ const struct op_kind op_random_resize = {
     .args = resize_args,
     .values_bytes = sizeof(struct values),
     .check = check_resize,
-    .shape = shape,
+    .shape = resize_shape,
     .plan = plan_resize,
     .join = join,
     .rows = move_rows,

@@ -173,6 +173,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
                                                     .decoded = message->prepared.decoded,
                                                     .decoded_bytes = message->prepared.decoded_bytes}};
         memcpy(event->prepared.reasons, message->prepared.reasons, sizeof event->prepared.reasons);
+        memcpy(event->prepared.bytes, message->prepared.bytes, sizeof event->prepared.bytes);
         return true;
     }
 }

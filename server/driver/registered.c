@@ -122,6 +122,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
         .slot_bytes = found->slot_bytes,
         .repeatable = !pipeline_is_random(found->pipeline),
         .raw = pipeline_layout(found->pipeline)->bytes == 0,
+        .sized = pipeline_is_ragged(found->pipeline),
         .needs_encoded = pipeline_needs_encoded(found->pipeline),
         .batch_size = asked->batch_size,
         .prefetch = asked->prefetch,

@@ -230,7 +230,7 @@ struct engine_part {
 struct engine_homes {
     /* Makes a new set with the samples of the view that have homes elsewhere when the epoch begins. NULL: none have.
      * Those in `gone` are given by nobody in this epoch: other nodes' ranks get them, or they were received before.
-     * `map` is borrowed until the job ends. LARDER_ENOMEM. The job must be dependent and not raw. */
+     * `map` is borrowed until the job ends. LARDER_ENOMEM. The job must be dependent, and neither raw nor sized. */
     int (*elsewhere)(const void *map, uint32_t epoch, const struct idset *gone, struct idset **out);
     const void *map;
 };
@@ -258,6 +258,9 @@ struct engine_job_desc {
     /* An instance is as long as its sample's encoded bytes. Then slot_bytes is what an instance takes, rounded by
      * engine_slot_bytes, on the mean over the largest two batches that the job may hold. */
     bool raw;
+    /* Instances differ in length: slot_bytes is what the longest one may take, and PREPARED says what each one takes.
+     * Not for raw samples, whose lengths are known before. */
+    bool sized;
     /* An instance can be made of the encoded bytes alone, and not of a decoded form. Raw samples are such. */
     bool needs_encoded;
     uint32_t batch_size; /* 1 … ENGINE_BATCH_MAX */
@@ -392,7 +395,10 @@ struct engine_event {
         struct {
             uint32_t task;
             uint8_t reasons[ENGINE_OUTPUTS_MAX]; /* enum bad_reason of each output; 0: the output was made */
-            uint64_t core_ns;                    /* a worker's time on a core, for all outputs; 0: not known */
+            /* Of an output for a job that is `sized`: how long it is, 1 … the output's bytes. Of others it is not
+             * looked at. */
+            uint32_t bytes[ENGINE_OUTPUTS_MAX];
+            uint64_t core_ns; /* a worker's time on a core, for all outputs; 0: not known */
             /* For a PREPARE with form_bytes: the caller's handle of a decoded form, which the engine gives back in
              * DROP_ENCODED, and what it takes. NULL: it takes more than that, or there is none; then decoded_bytes is
              * what it would take, or 0. */

@@ -48,9 +48,11 @@ struct job_terms {
     uint64_t seed;
     bool ordered; /* Batches keep the planned order. */
     uint32_t pipeline;
-    /* Bytes of one prepared instance. For raw samples: the mean over the largest two batches. */
+    /* Bytes of one prepared instance. For raw samples: the mean over the largest two batches. For others that are
+     * sized: what the longest may take. */
     uint64_t slot_bytes;
     bool raw;           /* Its instances are the encoded bytes of their samples, and as long. */
+    bool sized;         /* Its instances differ in length: raw ones, and those that are cut off once they are made. */
     bool needs_encoded; /* Its instances cannot be made of decoded forms. */
     bool repeatable;    /* It may get an instance again, once in each epoch. */
     uint32_t batch_size, epochs;
@@ -234,6 +236,12 @@ static inline bool job_is_together(const struct job *job)
 static inline uint32_t job_all_ranks(const struct job *job)
 {
     return job->terms.part.world_size ? job->terms.part.world_size : job->terms.world_size;
+}
+
+/* job_begun_bytes returns the bytes with which an instance of the sample is begun for a job. */
+static inline uint64_t job_begun_bytes(const struct engine_config *config, const struct job_terms *terms, sample_id id)
+{
+    return terms->raw ? config->sample_bytes(terms->dataset, id) : terms->slot_bytes;
 }
 
 /* job_drawn returns the samples that this engine draws for the job: its view, less what has homes elsewhere. */

@@ -99,6 +99,7 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .progress.samples = part_epoch_samples(desc),
                         .terms.slot_bytes = desc->slot_bytes,
                         .terms.raw = desc->raw,
+                        .terms.sized = desc->raw || desc->sized,
                         .terms.needs_encoded = desc->needs_encoded || desc->raw,
                         .terms.repeatable = desc->repeatable,
                         .terms.batch_size = desc->batch_size,

@@ -60,8 +60,8 @@ void jobs_watch_ranks(struct engine *engine)
     }
 }
 
-/* longest_place returns the bytes of the longest place that is asked for: a slot of any job, or a raw sample of this
- * job that has no room. */
+/* longest_place returns the bytes of the longest place that is asked for: a slot of any job, or what a sample of this
+ * job that has no room is begun with. */
 static uint64_t longest_place(const struct engine *engine, const struct job *job)
 {
     uint64_t longest = 0;
@@ -69,10 +69,10 @@ static uint64_t longest_place(const struct engine *engine, const struct job *job
         uint64_t bytes = job_at(&engine->jobs, no)->state != JOB_FREE ? job_at(&engine->jobs, no)->terms.slot_bytes : 0;
         longest = bytes > longest ? bytes : longest;
     }
-    for (uint32_t rank = 0; job->terms.raw && rank < job->terms.world_size; rank++) {
+    for (uint32_t rank = 0; job->terms.sized && rank < job->terms.world_size; rank++) {
         uint32_t index = job->queues[rank].line.entries.head;
         for (; index != ENGINE_NONE; index = engine->queues.entries[index].in_line.next) {
-            uint64_t bytes = engine->env.config.sample_bytes(job->terms.dataset, engine->queues.entries[index].id);
+            uint64_t bytes = job_begun_bytes(&engine->env.config, &job->terms, engine->queues.entries[index].id);
             if (engine->queues.entries[index].state == ENTRY_UNPLACED && bytes > longest)
                 longest = bytes;
         }
@@ -127,7 +127,7 @@ static bool starves(const struct queues *queues, const struct job *job, const st
 {
     if (job->state != JOB_RUNNING || queue->epoch.credits == 0 || queue->n_leases >= job->quota.held_max)
         return false;
-    if (!job->terms.raw)
+    if (!job->terms.sized)
         return true; /* nothing is planned for the job yet */
     if (queue->line.unplaced == 0 || queue_batch_ready(queues, job, queue))
         return false;
@@ -158,7 +158,7 @@ static void watch_room_of(struct engine *engine, uint32_t no)
             plan_zone_enter(&engine->plan, job);
             if (job->zoned || engine->plan.zone_goes_on)
                 return;
-            if (job->terms.raw && plan_raw_enter(&engine->plan, job, queue)) {
+            if (job->terms.sized && plan_sized_enter(&engine->plan, job, queue)) {
                 queue->starves_since_ns = 0;
                 continue;
             }

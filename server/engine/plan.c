@@ -19,16 +19,15 @@ enum source { DRAWN, RESERVED };
 enum { DEALT_AT_ONCE = 128 };
 
 /* begin_sure begins an instance for a sure entry. If there is no room, loose entries make way: first those that are
- * ready, then those whose task does not run. For a raw one they do so only if that makes room: else they would take
+ * ready, then those whose task does not run. For a sized one they do so only if that makes room: else they would take
  * their instances again, and give them up again for nothing. */
 static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
 {
     static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
     const struct job_terms *terms = &job_at(plan->jobs, job)->terms;
-    uint64_t bytes = engine_slot_bytes(
-        &plan->env->config, terms->raw ? plan->env->config.sample_bytes(terms->dataset, id) : terms->slot_bytes);
+    uint64_t bytes = engine_slot_bytes(&plan->env->config, job_begun_bytes(&plan->env->config, terms, id));
     uint32_t instance = prepared_begin(plan->prepared, job, id);
-    if (instance == ENGINE_NONE && terms->raw && !prepared_room_comes(plan->prepared, bytes) &&
+    if (instance == ENGINE_NONE && terms->sized && !prepared_room_comes(plan->prepared, bytes) &&
         !plan_loosening_helps(plan, bytes))
         return ENGINE_NONE;
     for (size_t i = 0; i < sizeof states / sizeof states[0] && instance == ENGINE_NONE; i++) {
@@ -98,7 +97,7 @@ void plan_place(struct plan *plan, const struct job *job, struct job_queue *queu
 /* is_short tells whether more may be planned for the queue, once all its entries are placed. */
 static bool is_short(const struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
-    return (job->zoned || job->terms.raw) && queue->client.presence == RANK_THERE &&
+    return (job->zoned || job->terms.sized) && queue->client.presence == RANK_THERE &&
            queue->held_slots < quota_depth_slots(job, queue->rank) && queue_has_more_to_plan(plan->queues, job, queue);
 }
 
@@ -167,8 +166,8 @@ static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *
     queue->line.numbered++;
     queue_append(plan->queues, index);
     queue->epoch.planned++;
-    /* a raw entry is loose behind one without an instance (plan_give_back.c) */
-    bool sure = queue->line.queued <= queue_sure_slots(job, queue) && !(job->terms.raw && queue->line.unplaced > 0);
+    /* a sized entry is loose behind one without an instance (plan_give_back.c) */
+    bool sure = queue->line.queued <= queue_sure_slots(job, queue) && !(job->terms.sized && queue->line.unplaced > 0);
     if (!place(plan, index, sure))
         queue_unplaced(plan->queues, index);
 }

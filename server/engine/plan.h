@@ -102,8 +102,8 @@ void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[
  * job->zoned is set. plan_zone_leave takes them away. */
 void plan_zone_enter(struct plan *plan, struct job *job);
 void plan_zone_leave(struct plan *plan, const struct job *job);
-/* plan_raw_enter finds room for the first entries of a raw job's queue, and places them there at once. All zones are
- * laid out anew for that. It returns whether it placed one; none when what nothing moves leaves no room. */
-bool plan_raw_enter(struct plan *plan, const struct job *job, struct job_queue *queue);
+/* plan_sized_enter finds room for the first entries of a sized job's queue, and places them there at once. All zones
+ * are laid out anew for that. It returns whether it placed one; none when what nothing moves leaves no room. */
+bool plan_sized_enter(struct plan *plan, const struct job *job, struct job_queue *queue);
 
 #endif

@@ -16,13 +16,13 @@ static bool may_loosen(const struct plan *plan, const struct entry *entry)
            !tasks_is_running(plan->tasks, &plan->prepared->instances[entry->instance]);
 }
 
-/* sure_entries returns how many of the queue's first entries keep their instances; the others are loose. Raw instances
- * have no zone. So of a raw job no entry behind one without an instance is sure: the room that this one lacks may lie
- * in pieces between them, and none of them is delivered before it. */
+/* sure_entries returns how many of the queue's first entries keep their instances; the others are loose. Instances of
+ * sized jobs have no zone. So of such a job no entry behind one without an instance is sure: the room that this one
+ * lacks may lie in pieces between them, and none of them is delivered before it. */
 static uint64_t sure_entries(const struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     uint64_t sure = queue_sure_slots(job, queue), placed = 0;
-    if (!job->terms.raw)
+    if (!job->terms.sized)
         return sure;
     for (uint32_t index = queue->line.entries.head; placed < sure && index != ENGINE_NONE;
          index = plan->queues->entries[index].in_line.next) {

@@ -177,14 +177,14 @@ static uint32_t first_unplaced(const struct plan *plan, const struct job *job, c
     return ENGINE_NONE;
 }
 
-bool plan_raw_enter(struct plan *plan, const struct job *job, struct job_queue *queue)
+bool plan_sized_enter(struct plan *plan, const struct job *job, struct job_queue *queue)
 {
     for (bool placed = false;; placed = true) {
         struct fixed fixed = gather_fixed(plan);
         uint32_t index = first_unplaced(plan, job, queue, &fixed);
         uint64_t bytes = index == ENGINE_NONE
                              ? 0
-                             : plan->env->config.sample_bytes(job->terms.dataset, plan->queues->entries[index].id);
+                             : job_begun_bytes(&plan->env->config, &job->terms, plan->queues->entries[index].id);
         bool room = index != ENGINE_NONE && clear_range(plan, &fixed, engine_slot_bytes(&plan->env->config, bytes));
         free(fixed.all);
         if (!room)
@@ -204,7 +204,8 @@ static void want_room(struct plan *plan, uint64_t zone_bytes)
 
 void plan_zone_enter(struct plan *plan, struct job *job)
 {
-    if (job->terms.raw || plan->env->now_ns < plan->zone_again_ns || (plan->zone_goes_on && plan->zone_turn != job->no))
+    if (job->terms.sized || plan->env->now_ns < plan->zone_again_ns ||
+        (plan->zone_goes_on && plan->zone_turn != job->no))
         return;
     uint64_t bytes = engine_slot_bytes(&plan->env->config, job->terms.slot_bytes), slots = queue_slots_of(job);
     plan->zone_turn = job->no;

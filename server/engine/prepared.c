@@ -72,6 +72,20 @@ uint32_t prepared_made(struct prepared *prepared, uint32_t index)
     return becomes_ready(prepared, index);
 }
 
+void prepared_trim(struct prepared *prepared, uint32_t index, uint64_t bytes)
+{
+    struct instance *instance = &prepared->instances[index];
+    uint64_t begun = extent_bytes(prepared->extents, instance->block);
+    uint64_t kept = engine_slot_bytes(&prepared->env->config, bytes);
+    CHECK(instance->sized && bytes > 0 && bytes <= instance->bytes && residency_pins(prepared->residency, index) > 0);
+    instance->bytes = bytes;
+    if (kept == begun)
+        return;
+    prepared->pinned_bytes -= begun - kept;
+    prepared_release(prepared, extent_split(prepared->extents, instance->block, kept));
+    gave_way(prepared);
+}
+
 /* It is alone: a pick of another sample must not get it, since its own was not this node's choice. */
 void prepared_expect(struct prepared *prepared, uint32_t index)
 {

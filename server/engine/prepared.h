@@ -25,6 +25,7 @@ struct instance {
     enum instance_state state;
     bool zoned; /* Its block is a slot of the zone of its size. */
     bool raw;   /* It is the encoded bytes themselves. */
+    bool sized; /* Others of its pipeline have other lengths. It has no zone. */
     /* It is given for its own sample only, because it is no random sample of its fiber: it was begun for a job in the
      * dataset's order, or lies here since an earlier epoch. */
     bool alone;
@@ -37,7 +38,7 @@ struct instance {
     uint32_t settled;     /* It has followed all changes before this number. */
     uint32_t task;        /* the task that makes it; ENGINE_NONE once it is READY */
     uint32_t waiters;     /* the first entry that waits for it; next_waiter links the others */
-    struct link in_zone;  /* unless it is raw: its neighbours in its zone's list `used` or `beside` */
+    struct link in_zone;  /* unless it is sized: its neighbours in its zone's list `used` or `beside` */
     uint64_t bytes;       /* its length; the block is at least as long */
     /* Number of instances of the sample begun before it; 0 under SHUFFLE_STRICT with a variant. It is part of the key
      * of the random draws. */
@@ -152,6 +153,8 @@ void prepared_evict(struct prepared *prepared, uint32_t instance);
 /* prepared_made makes the instance READY. The pin of its making stays until the caller unpins it. It returns the first
  * of the entries that waited for the instance; ENGINE_NONE when none did. */
 uint32_t prepared_made(struct prepared *prepared, uint32_t instance);
+/* prepared_trim frees the end of a sized instance that has been made, and is `bytes` long. */
+void prepared_trim(struct prepared *prepared, uint32_t instance, uint64_t bytes);
 /* prepared_expect has an instance that has just begun come from another node. prepared_rename makes it one of another
  * sample. prepared_arrived makes it READY, as prepared_made does. */
 void prepared_expect(struct prepared *prepared, uint32_t instance);
@@ -260,7 +263,8 @@ void prepared_tend(struct prepared *prepared);
 uint64_t prepared_wakes_ns(const struct prepared *prepared);
 
 /* prepared_zones.c */
-/* prepared_zone_of returns the zone of the instance's size, whether its block is a slot or not; NULL when it is raw. */
+/* prepared_zone_of returns the zone of the instance's size, whether its block is a slot or not; NULL when it is
+ * sized. */
 struct zone *prepared_zone_of(const struct prepared *prepared, const struct instance *instance);
 /* prepared_zone_for returns the zone with slots of `bytes`, and makes it if there is none. Making one invalidates
  * pointers to zones. */

@@ -63,12 +63,12 @@ static uint64_t check_list(const struct prepared *prepared, const struct zone *z
     return count;
 }
 
-/* Each zone has the slots that it has promised, in use or free, and each instance that is not raw is in its zone. */
+/* Each zone has the slots that it has promised, in use or free, and each instance that is not sized is in its zone. */
 static void check_zones(const struct prepared *prepared)
 {
-    uint64_t listed = 0, raw = 0;
+    uint64_t listed = 0, sized = 0;
     for (uint32_t index = 0; index < prepared->slab.size; index++)
-        raw += prepared->instances[index].state != INSTANCE_FREE && prepared->instances[index].raw;
+        sized += prepared->instances[index].state != INSTANCE_FREE && prepared->instances[index].sized;
     for (uint32_t at = 0; at < prepared->n_zones; at++) {
         const struct zone *zone = &prepared->zones[at];
         uint64_t promised = 0, used = check_list(prepared, zone, true);
@@ -85,7 +85,7 @@ static void check_zones(const struct prepared *prepared)
         CHECK(zone->slots == zone->promised && zone->promised == promised && used + zone->n_free == zone->slots);
         CHECK(at == 0 || prepared->zones[at - 1].bytes > zone->bytes);
     }
-    CHECK(listed + raw == prepared->slab.taken);
+    CHECK(listed + sized == prepared->slab.taken);
 }
 
 /* All blocks without memory lie above the limit. Every block above it that has memory is in use. */

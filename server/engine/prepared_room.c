@@ -14,7 +14,7 @@ enum {
 struct claim {
     uint32_t index;
     uint64_t bytes;
-    struct zone *zone; /* NULL: it is raw */
+    struct zone *zone; /* NULL: it is sized */
 };
 
 /* Blocks that lie together and may be cleared. The first `count` of prepared.window are the instances in them. */
@@ -245,12 +245,11 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
     uint32_t index = instance_new(prepared);
     struct instance *instance = &prepared->instances[index];
     const struct job *owner = job_at(prepared->jobs, job);
-    uint64_t bytes = owner->terms.raw ? prepared->env->config.sample_bytes(owner->terms.dataset, id)
-                                      : owner->terms.slot_bytes;
-    *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .raw = owner->terms.raw};
+    uint64_t bytes = job_begun_bytes(&prepared->env->config, &owner->terms, id);
+    *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .sized = owner->terms.sized};
     uint64_t slot_bytes = engine_slot_bytes(&prepared->env->config, bytes);
     struct claim claim = {
-        .index = index, .bytes = slot_bytes, .zone = instance->raw ? NULL : prepared_zone_for(prepared, slot_bytes)};
+        .index = index, .bytes = slot_bytes, .zone = instance->sized ? NULL : prepared_zone_for(prepared, slot_bytes)};
     /* this evicts, but begins no instance: `instance` stays valid */
     uint32_t block = spare ? arena_alloc_spare(prepared, &claim) : arena_alloc(prepared, &claim);
     prepared_note_room(prepared, claim.bytes, block != EXTENT_NONE);
@@ -270,6 +269,7 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         .waiters = ENGINE_NONE,
         .bytes = bytes,
         .raw = owner->terms.raw,
+        .sized = owner->terms.sized,
         .draw = owner->terms.shuffle == SHUFFLE_STRICT && owner->progress.variant ? 0 : sample->begun++,
         .form.variant = owner->progress.variant,
         .alone = owner->terms.shuffle == SHUFFLE_NONE,

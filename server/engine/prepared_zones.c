@@ -20,9 +20,9 @@
  * except what clients hold and what is being prepared. If that is not enough, nothing is planned for the job until it
  * is. After config.room_timeout_ns the job fails, with a text that says who holds what.
  *
- * Instances as long as their samples (raw) have no zone. They lie in what the zones leave, where a sure entry may have
+ * Instances that differ in length (sized) have no zone. They lie in what the zones leave, where a sure entry may have
  * to wait for what clients hold, or find what is free in pieces between slots. That ends after room_timeout_ns in the
- * same way: all zones are laid out anew with room for the entry beside them (plan_raw_enter), or the job fails. */
+ * same way: all zones are laid out anew with room for the entry beside them (plan_sized_enter), or the job fails. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static struct zone *find_zone(const struct prepared *prepared, uint64_t bytes)
 
 struct zone *prepared_zone_of(const struct prepared *prepared, const struct instance *instance)
 {
-    return instance->raw ? NULL : find_zone(prepared, engine_slot_bytes(&prepared->env->config, instance->bytes));
+    return instance->sized ? NULL : find_zone(prepared, engine_slot_bytes(&prepared->env->config, instance->bytes));
 }
 
 /* is_empty tells whether the zone has neither slots nor instances. */

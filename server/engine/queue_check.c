@@ -55,7 +55,7 @@ static void check_rank(const struct queues *queues, uint32_t no, uint32_t rank)
     CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota.slots);
     CHECK(queue->n_leases <= job->quota.held_max && job->quota.held_max <= job->quota.ahead_min &&
           job->quota.ahead_min <= job->quota.ahead_now);
-    CHECK(queued == 0 || job->zoned || job->terms.raw);
+    CHECK(queued == 0 || job->zoned || job->terms.sized);
     CHECK((job->state == JOB_RUNNING && !queue->epoch.done) ||
           (queued == 0 && queue_reserve_count(&queue->reserve) == 0));
     CHECK(queue->client.presence == RANK_THERE ||

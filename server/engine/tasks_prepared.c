@@ -31,9 +31,13 @@ void tasks_fail(struct tasks *tasks, uint32_t index, int reason)
     tasks_end(tasks, index);
 }
 
-/* output_made makes the instance READY, and the entries that wait for it. */
-static void output_made(struct tasks *tasks, uint32_t index)
+/* output_made makes the instance READY, and the entries that wait for it. `bytes` is how long it is, if it is sized and
+ * not raw. */
+static void output_made(struct tasks *tasks, uint32_t index, uint32_t bytes)
 {
+    const struct instance *instance = &tasks->prepared->instances[index];
+    if (instance->sized && !instance->raw)
+        prepared_trim(tasks->prepared, index, bytes);
     uint32_t waiter = prepared_made(tasks->prepared, index);
     struct job *job = job_find_client(tasks->jobs, tasks->prepared->instances[index].made_for);
     if (job)
@@ -110,7 +114,7 @@ void tasks_on_prepared(struct tasks *tasks, const struct engine_event *event)
         if (reasons[i])
             output_failed(tasks, task->outputs[i], reasons[i]);
         else
-            output_made(tasks, task->outputs[i]);
+            output_made(tasks, task->outputs[i], event->prepared.bytes[i]);
     }
     tasks_end(tasks, index);
 }

@@ -107,6 +107,25 @@ static int choose(const struct one_size_wish *wish, const struct looks *looks, s
     return 0;
 }
 
+/* The images that were looked at may be small ones: others may be so many times as large as the largest of them. */
+#define RAGGED_SPARE 4
+
+/* close_ragged gives an open pipeline of samples that differ in size the most pixels that one has, as those that were
+ * looked at say. It is rounded up, so that jobs with other parts of the dataset mostly have the same. */
+static int close_ragged(struct pipeline **pipeline, const struct looks *looks, struct error *err)
+{
+    uint64_t most = 1, unit = 1;
+    for (uint32_t i = 0; i < looks->count; i++) {
+        uint64_t tried = pipeline_try(*pipeline, looks->seen[i].size);
+        most = tried > most ? tried : most;
+    }
+    most *= RAGGED_SPARE;
+    while (unit * 8 < most)
+        unit *= 2;
+    most = (most + unit - 1) / unit * unit;
+    return pipeline_close_ragged(pipeline, most < UINT32_MAX ? most : UINT32_MAX, err);
+}
+
 static bool known_rows(const void *dataset, const char *part, struct part_rows *out)
 {
     return dataset_part_rows(dataset, part, out);
@@ -126,6 +145,8 @@ int one_size_close(struct pipeline **pipeline, const struct one_size_wish *wish,
                          "the pipeline leaves images the size they have, and of %u that were looked at none could be "
                          "read: crop or resize to a size, or repair them; %s",
                          looks.failed, looks.failure.text);
+    if (!code && pipeline_is_ragged(*pipeline))
+        return close_ragged(pipeline, &looks, err);
     if (!code)
         code = choose(wish, &looks, &size, err);
     return code ? code : pipeline_close(pipeline, size, err);

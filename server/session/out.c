@@ -261,6 +261,12 @@ static int refusal(const struct wire_message *msg, uint16_t version, int rc, con
             "release of larder that the daemon is of, or leave masks, sounds and arrays out";
         return LARDER_EVERSION;
     }
+    if (version < 12 && sample_layout_is_ragged(&msg->registered.layout)) {
+        *text =
+            "samples of this pipeline differ in size, which clients of this release do not know: install the release "
+            "of larder that the daemon is of, or leave `ragged` out";
+        return LARDER_EVERSION;
+    }
     if (version >= 8 || msg->registered.layout.n < 2)
         return rc;
     *text =

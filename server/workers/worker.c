@@ -376,6 +376,8 @@ static void run_prepare(void *ctx, void *opaque, void *data)
     struct worker_prepared prepared = prepare_end(
         task, reasons,
         (struct worker_cost){.busy = busy, .took_ns = clock_now_ns() - began_ns, .core_ns = local->core_ns - core_ns});
+    for (uint32_t i = 0; i < task->n_outputs; i++)
+        prepared.bytes[i] = (uint32_t)outputs[i].bytes;
     prepared.decoded = local->keep.form;
     prepared.decoded_bytes = local->keep.bytes;
     hold(workers, local, &prepared, task->dataset);

@@ -116,8 +116,12 @@ bool model_held_slot(const struct model *model, uint64_t *offset);
 uint64_t model_reserved(const struct model *model); /* bytes of the arena that are there */
 /* model_other_held finds a batch that the job's client holds beside this one. */
 bool model_other_held(const struct model *model, uint32_t job, uint64_t batch, uint64_t *other);
-/* model_outputs_ended: how many outputs the last PREPARED was about. */
+/* model_outputs_ended: how many outputs the last PREPARED was about. model_output_begun returns with how many bytes one
+ * of them was begun. */
 uint32_t model_outputs_ended(const struct model *model);
+uint64_t model_output_begun(const struct model *model, uint32_t output);
+/* model_measure puts the lengths of what a PREPARE has made into its PREPARED. */
+void model_measure(const struct model *model, struct engine_event *event);
 /* model_source_answers: else a load is there to find that out, and when it is lost the job may be told that it does
  * not. */
 bool model_source_answers(const struct model *model, const void *dataset);

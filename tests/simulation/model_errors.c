@@ -26,7 +26,9 @@ bool model_is_hopeless(const struct model *model, const struct job_book *job)
 bool model_may_lack_room(const struct model *model, uint32_t place)
 {
     const struct job_book *job = place < JOBS_MAX ? model->jobs[place] : NULL;
-    return job && !job->failed && (job->delivered == 0 || job->plan->pipeline == model->scenario->raw_pipeline);
+    return job && !job->failed &&
+           (job->delivered == 0 || job->plan->pipeline == model->scenario->raw_pipeline ||
+            model->scenario->sized >> job->plan->pipeline & 1);
 }
 
 void model_on_no_room(struct model *model, const struct job_book *job, uint32_t place, const struct error *error)

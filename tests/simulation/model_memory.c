@@ -422,18 +422,36 @@ void model_on_prepare(struct model *model, const struct engine_action *action)
     }
 }
 
-void model_on_prepared(struct model *model, const struct engine_event *event)
+/* task_of returns the number of the task that a PREPARED is about. */
+static uint32_t task_of(const struct model *model, const struct engine_event *event)
 {
     uint32_t at = 0;
     while (at < model->n_tasks && model->tasks[at].task != event->prepared.task)
         at++;
     CHECK(at < model->n_tasks);
-    struct running_task *task = &model->tasks[at];
+    return at;
+}
+
+void model_measure(const struct model *model, struct engine_event *event)
+{
+    const struct running_task *task = &model->tasks[task_of(model, event)];
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        const struct made *made = task->outputs[i];
+        if (model->scenario->sized >> made->pipeline & 1)
+            event->prepared.bytes[i] = (uint32_t)scenario_made_bytes(model->scenario, made->pipeline, made->id,
+                                                                     made->instance);
+    }
+}
+
+void model_on_prepared(struct model *model, const struct engine_event *event)
+{
+    struct running_task *task = &model->tasks[task_of(model, event)];
     task->handle->running--;
     model_form_made(model, task, event);
     model->outputs_ended = task->n_outputs;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         struct made *made = task->outputs[i];
+        model->outputs_begun[i] = made->bytes;
         if (event->prepared.reasons[i])
             model_sample_failed(model, made->pipeline, made->id);
         if (made->state != MADE_RUNNING)
@@ -445,6 +463,8 @@ void model_on_prepared(struct model *model, const struct engine_event *event)
             arena_remove(model, place, place + 1);
         else
             model->prepared++;
+        if (event->prepared.bytes[i])
+            made->bytes = event->prepared.bytes[i]; /* what lies behind it may be anybody's */
     }
     model->n_copies -= task->copy;
     *task = model->tasks[--model->n_tasks];
@@ -480,6 +500,11 @@ void model_forgotten(struct model *model, const sample_id *ids, uint32_t count)
 uint32_t model_outputs_ended(const struct model *model)
 {
     return model->outputs_ended;
+}
+
+uint64_t model_output_begun(const struct model *model, uint32_t output)
+{
+    return model->outputs_begun[output];
 }
 
 void *model_busy_handle(const struct model *model)

@@ -205,7 +205,8 @@ struct model {
     uint64_t encoded_bytes; /* loads under way, and handles in memory */
     uint32_t n_loading;
     struct running_task *tasks;
-    uint32_t n_tasks, n_copies, outputs_ended; /* the last: of the task that ended last */
+    uint32_t n_tasks, n_copies, outputs_ended;  /* the last: of the task that ended last */
+    uint64_t outputs_begun[ENGINE_OUTPUTS_MAX]; /* with how many bytes these were begun */
 
     uint64_t n_reads, read, read_step; /* the read that the last LOAD was part of */
     sample_id read_first;

@@ -41,12 +41,12 @@ bool sabotage_expects(enum sabotage_kind kind, enum rule rule)
 
 bool sabotage_needs_ranks(enum sabotage_kind kind)
 {
-    return kind >= SABOTAGE_RANK_SHARE && !sabotage_needs_restarts(kind);
+    return kind >= SABOTAGE_RANK_SHARE && kind < SABOTAGE_STATE_DROP;
 }
 
 bool sabotage_needs_restarts(enum sabotage_kind kind)
 {
-    return kind >= SABOTAGE_STATE_DROP;
+    return kind >= SABOTAGE_STATE_DROP && kind < SABOTAGE_TRIM_MORE;
 }
 
 bool sabotage_found_enough(enum sabotage_kind kind, uint64_t done, uint64_t found)
@@ -104,6 +104,20 @@ static bool failed_in_part(const struct sabotage *sabotage, const struct engine_
     return failed > 0 && failed < count;
 }
 
+/* Of a PREPARED: changes the length of an output that was cut off. */
+static bool mistrim(const struct sabotage *sabotage, struct engine_event *event)
+{
+    uint32_t count = event->type == ENGINE_PREPARED ? model_outputs_ended(sabotage->model) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t *bytes = &event->prepared.bytes[i], begun = (uint32_t)model_output_begun(sabotage->model, i);
+        if (event->prepared.reasons[i] || *bytes < 2 || *bytes == begun)
+            continue;
+        *bytes = sabotage->kind == SABOTAGE_TRIM_MORE ? *bytes / 2 : begun;
+        return true;
+    }
+    return false;
+}
+
 /* Whether the job is to be told of as of another multiset than it has. */
 static bool may_redraw(bool calm, const struct client_plan *comes)
 {
@@ -147,6 +161,7 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event, const
     if (sabotage->done)
         return true;
     const struct client_plan *plan;
+    struct engine_event other_event;
     uint64_t other;
     uint32_t bad;
     switch (sabotage->kind) {
@@ -176,6 +191,12 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event, const
     case SABOTAGE_PASS_BAD:
         if (failed_in_part(sabotage, event, &bad) && sabotage_take(sabotage))
             event->prepared.reasons[bad] = BAD_NONE;
+        return true;
+    case SABOTAGE_TRIM_MORE:
+    case SABOTAGE_TRIM_LESS:
+        other_event = *event;
+        if (mistrim(sabotage, &other_event) && sabotage_take(sabotage))
+            *event = other_event;
         return true;
     case SABOTAGE_OUTAGE_AS_BAD:
         if (event->type == ENGINE_LOADED && !event->loaded.encoded && event->loaded.fate == ENGINE_FATE_SOURCE &&

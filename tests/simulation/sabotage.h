@@ -15,7 +15,7 @@ enum sabotage_flags {
 };
 
 /* From RANK_SHARE on they are of jobs with several ranks, and from STATE_DROP on of states, which scenarios with
- * restarts have.
+ * restarts have. Those from TRIM_MORE on are of samples that differ in length.
  * KIND(id, name, the rules of which one must be found broken, flags) */
 #define SABOTAGE_KINDS(KIND, R)                                                                               \
     KIND(DROP_ENTRY, "drop-entry", R(BATCH), 0)                                                               \
@@ -74,7 +74,9 @@ enum sabotage_flags {
     KIND(TOKEN_DROP, "token-drop", R(STATE), 0)                                                               \
     KIND(TOKEN_MORE, "token-more", R(STATE), 0)                                                               \
     KIND(TOKEN_REFUSED, "token-refused", R(STATE), 0)                                                         \
-    KIND(RECORD_WRONG, "record-wrong", R(EXACTLY_ONCE) | R(ORDER), SABOTAGE_OFTEN)
+    KIND(RECORD_WRONG, "record-wrong", R(EXACTLY_ONCE) | R(ORDER), SABOTAGE_OFTEN)                            \
+    KIND(TRIM_MORE, "trim-more", R(BYTES) | R(SLOT), SABOTAGE_OFTEN)                                          \
+    KIND(TRIM_LESS, "trim-less", R(BYTES), SABOTAGE_OFTEN)
 
 enum sabotage_kind {
     SABOTAGE_NONE,

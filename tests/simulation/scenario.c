@@ -252,6 +252,8 @@ struct scenario *scenario_create(uint64_t seed, unsigned kind)
     draw_forgetting(sc);
     scenario_draw_unfit(sc);
     scenario_draw_repeatable(sc);
+    if (kind & SCENARIO_RAGGED)
+        scenario_draw_sized(sc);
     draw_records(sc);
     draw_sweep(sc);
     scenario_draw_troubles(sc);

@@ -114,6 +114,7 @@ struct scenario {
     uint64_t *slot_bytes;  /* by pipeline */
     uint32_t raw_pipeline; /* gives the encoded bytes themselves, slot_bytes at most; n_pipelines: none does */
     uint32_t n_pipelines;
+    uint32_t sized;      /* a bit for each pipeline: what it makes differs in length, slot_bytes at most */
     uint32_t repeatable; /* a bit for each pipeline: it draws nothing at random */
     bool orders_known;   /* no job's shuffle is `dependent` */
     struct client_plan *clients;
@@ -150,6 +151,8 @@ enum scenario_kind {
     SCENARIO_MULTISETS = 4,
     /* Samples may stand in memory in decoded forms, and memory has room for some. */
     SCENARIO_FORMS = 8,
+    /* What most pipelines make differs in length. */
+    SCENARIO_RAGGED = 16,
 };
 
 /* scenario_create: `kind` is of the bits above. */
@@ -168,6 +171,8 @@ void scenario_chunk_key(uint32_t dataset, uint64_t key[ENGINE_CHUNK_KEY]); /* wh
 void scenario_job_free(struct scenario_job *job);
 /* scenario_bytes is what engine_config.sample_bytes shall say. */
 uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id);
+/* scenario_made_bytes returns how long an instance of a pipeline that is `sized` is, and slot_bytes of others. */
+uint64_t scenario_made_bytes(const struct scenario *scenario, uint32_t pipeline, sample_id id, uint64_t instance);
 /* scenario_is_away: does the dataset's source answer nobody now? scenario_has_changed: is the sample another by now? */
 bool scenario_is_away(const struct scenario *scenario, uint32_t dataset, uint64_t now_ns);
 bool scenario_has_changed(const struct scenario *scenario, uint32_t dataset, sample_id id, uint64_t now_ns);

@@ -133,6 +133,25 @@ void scenario_draw_raw(struct scenario *sc)
     sc->slot_bytes[sc->raw_pipeline] = longest;
 }
 
+void scenario_draw_sized(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_SIZED, sc->seed, 0, 0);
+    for (uint32_t i = 0; i < sc->n_pipelines; i++)
+        sc->sized |= (uint32_t)(chance(&rng, 70) && i != sc->raw_pipeline) << i;
+}
+
+/* Some are as long as they may be, and some very short. */
+uint64_t scenario_made_bytes(const struct scenario *sc, uint32_t pipeline, sample_id id, uint64_t instance)
+{
+    struct rng rng;
+    if (!(sc->sized >> pipeline & 1))
+        return sc->slot_bytes[pipeline];
+    random_seed_keys(&rng, KEY_SIZED, sc->seed, (uint64_t)pipeline << 32 | id, instance);
+    uint64_t kind = random_below(&rng, 8), bytes = between(&rng, 1, sc->slot_bytes[pipeline]);
+    return kind == 0 ? sc->slot_bytes[pipeline] : kind == 1 ? 1 : bytes;
+}
+
 /* Jobs of such a pipeline share with each other: their variant is 0. */
 void scenario_draw_repeatable(struct scenario *sc)
 {

@@ -41,6 +41,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .slot_bytes = sc->slot_bytes[plan->pipeline],
         .repeatable = sc->repeatable >> plan->pipeline & 1,
         .raw = plan->pipeline == sc->raw_pipeline,
+        .sized = sc->sized >> plan->pipeline & 1,
         .batch_size = plan->batch_size,
         .prefetch = plan->prefetch,
         .hold = scenario_hold(plan),

@@ -25,6 +25,7 @@
 #define KEY_GROWTH UINT64_C(0x94034a)
 #define KEY_REACH UINT64_C(0x2eac4)
 #define KEY_EVICTIONS UINT64_C(0xe71c7)
+#define KEY_SIZED UINT64_C(0x512ed)
 #define KEY_MULTISETS UINT64_C(0x3017153)
 
 enum mood {
@@ -57,6 +58,7 @@ void scenario_draw_dataset(struct scenario *sc, struct scenario_dataset *dataset
 void scenario_draw_unfit(struct scenario *sc); /* samples that one pipeline can make nothing of and another can */
 void scenario_draw_chunks(struct scenario *sc, struct rng *rng); /* and how picks are redirected among these */
 void scenario_draw_raw(struct scenario *sc);                     /* maybe a pipeline that gives files as they are */
+void scenario_draw_sized(struct scenario *sc);                   /* which pipelines' samples differ in length */
 void scenario_draw_repeatable(struct scenario *sc);              /* maybe pipelines that draw nothing at random */
 void scenario_draw_troubles(struct scenario *sc); /* sources that do not answer, samples that are others by now */
 

@@ -10,6 +10,7 @@
  *   … --tight                          in arenas hardly larger than what the jobs are sure of, see scenario.h
  *   … --multisets                     epochs are multisets, see scenario.h; not with --restarts
  *   … --forms                          samples stand in memory in decoded forms, see scenario.h
+ *   … --ragged                         samples differ in length, see scenario.h
  *   … --times                          how long the engine's longest step took
  *   … --check-every K                  engine_check after every K-th step, whatever it costs */
 #include <inttypes.h>
@@ -42,7 +43,7 @@ struct tally {
 };
 
 /* What a crash is told with: nothing but write() is safe then. */
-static char replay[160];
+static char replay[256];
 
 static void on_crash(int signal_number)
 {
@@ -81,11 +82,12 @@ static void add_restarts(struct world_restarts *sum, const struct world_restarts
 static void run_seed(uint64_t seed, const struct options *options, struct tally *tally)
 {
     enum sabotage_kind sabotage = options->world.sabotage;
-    char how[64];
-    snprintf(how, sizeof how, "%s%s%s%s%s%s", options->kind & SCENARIO_TIGHT ? " --tight" : "",
+    char how[96];
+    snprintf(how, sizeof how, "%s%s%s%s%s%s%s", options->kind & SCENARIO_TIGHT ? " --tight" : "",
              options->kind & SCENARIO_RESTARTS ? " --restarts" : "",
              options->kind & SCENARIO_MULTISETS ? " --multisets" : "", options->kind & SCENARIO_FORMS ? " --forms" : "",
-             sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
+             options->kind & SCENARIO_RAGGED ? " --ragged" : "", sabotage ? " --sabotage " : "",
+             sabotage ? sabotage_name(sabotage) : "");
     snprintf(replay, sizeof replay,
              "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64
              " --verbose --check-every 1%s\n",
@@ -214,6 +216,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->kind |= SCENARIO_MULTISETS;
         } else if (strcmp(*arg, "--forms") == 0) {
             options->kind |= SCENARIO_FORMS;
+        } else if (strcmp(*arg, "--ragged") == 0) {
+            options->kind |= SCENARIO_RAGGED;
         } else if (strcmp(*arg, "--hash") == 0) {
             options->hash = true;
         } else if (strcmp(*arg, "--regressions") == 0) {

@@ -79,7 +79,7 @@ sample_id *solo_order(const struct scenario *sc, const struct client_plan *plan,
     struct play play;
     scenario_job_make(sc, plan, 0, 0, &job);
     job.desc.slot_bytes = SOLO_SLOT_BYTES;
-    job.desc.raw = false;
+    job.desc.raw = job.desc.sized = false;
     job.desc.batch_size = SOLO_BATCH;
     job.desc.prefetch = 1;
     job.desc.epochs = 0;

@@ -200,6 +200,7 @@ static void prepared(struct world *world, uint32_t task, sample_id id, uint64_t 
             event.prepared.reasons[i] = draw_reason(&world->output_rng);
     }
     model_make_form(world->model, &event, event.prepared.reasons[0]);
+    model_measure(world->model, &event);
     world_event(world, &event, NULL);
 }
 

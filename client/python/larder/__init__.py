@@ -25,6 +25,7 @@ _HOMES = {
     **dict.fromkeys(("from_torchvision", "split"), "_torchvision"),
     "to_device": "_device",
     "OnBatch": "_own",
+    "pad": "_padding",
     **dict.fromkeys(("Boxes", "Image", "Labels", "Mask", "Points"), "_samples"),
     "Writer": "writer",
     "pack": "_pack",

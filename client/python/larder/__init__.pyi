@@ -4,6 +4,7 @@ from ._index import index as index
 from ._own import OnBatch as OnBatch
 from ._samples import Boxes as Boxes, Image as Image, Labels as Labels, Mask as Mask, Points as Points
 from ._pack import pack as pack
+from ._padding import pad as pad
 from ._torchvision import from_torchvision as from_torchvision, split as split
 from ._version import __version__ as __version__
 from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarning, Busy as Busy,
@@ -49,7 +50,8 @@ __all__ = [
     "Parts", "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-    "VersionMismatch", "from_torchvision", "split", "index", "to_device", "OnBatch", "Writer", "pack", "__version__",
+    "VersionMismatch", "from_torchvision", "split", "index", "to_device", "OnBatch", "Writer", "pack", "pad",
+    "__version__",
     "Boxes", "Image", "Labels", "Mask", "Operator", "Points", "View",
     "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)

@@ -7,9 +7,12 @@ buffer for each batch would be simpler, but the kernel zeroes every page of it f
 took 15 ms with fresh buffers and 9 ms with these.
 """
 
+import math
 import sys
 
 import numpy as np
+
+from ._layout import places
 
 
 class _Owner:
@@ -87,6 +90,8 @@ def views(session, entries, held, for_torch=False, field=0):
     """One field of each sample: one strided array where the slots are evenly spaced, else a list of arrays; all of them
     keep `held`."""
     info, view = session.info, _View(held, session.arena, for_torch)
+    if info.layout.ragged:
+        return _ragged_views(session, entries, view, field)
     offsets = entries["offset"].astype(np.int64) + (info.layout[field].offset if info.layout else 0)
     first = int(offsets.min())
     if not info.layout:
@@ -106,6 +111,35 @@ def views(session, entries, held, for_torch=False, field=0):
     places //= step
     every = view(first, (int(places.max()) + 1, *shape), dtype, (step, *inner))
     return [every[place] for place in places.tolist()]
+
+
+def _ragged_views(session, entries, view, number):
+    field, made = session.info.layout[number], []
+    for offset, length in zip(entries["offset"].tolist(), entries["len_bytes"].tolist()):
+        start, dims = places(session.info.layout, session.arena[offset:offset + length])[number]
+        made.append(view(offset + start, dims, np.dtype(field.dtype)))
+    return made
+
+
+def ragged_arrays(layout, buffer, lengths):
+    """The fields of slots of these lengths that lie one behind the other in a buffer: for each field a list of arrays,
+    which are views of the buffer."""
+    made, at = [[] for _ in layout], 0
+    for length in lengths:
+        slot = buffer[at:at + length]
+        for field, (start, dims), arrays in zip(layout, places(layout, slot), made):
+            size = np.dtype(field.dtype).itemsize * math.prod(dims)
+            arrays.append(slot[start:start + size].view(field.dtype).reshape(dims))
+        at += length
+    return made
+
+
+def copy_lengths(arena, offsets, lengths, out):
+    """Copies slots of these lengths one behind the other into `out`."""
+    source, target, at = memoryview(arena), memoryview(out), 0
+    for place, length in zip(offsets, lengths):
+        target[at:at + length] = source[place:place + length]
+        at += length
 
 
 _RUN = 8          # slots, from which on one strided copy takes less time than one for each …

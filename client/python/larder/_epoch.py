@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 
 from . import _layout, _record, _trainers, _wire
-from ._buffers import Held, copy_bytes, copy_slots, views
+from ._buffers import Held, copy_bytes, copy_lengths, copy_slots, ragged_arrays, views
 from .errors import (BadSamplesWarning, DaemonGone, FormatError, LarderError, LimitReached, Timeout,
                      without_frames)
 
@@ -260,6 +260,8 @@ class _Batches:
         offsets = entries["offset"].astype(np.int64)
         if not info.layout:
             return copy_bytes(session.arena, offsets, entries["len_bytes"])
+        if info.layout.ragged:
+            return self._copy_ragged(session, offsets.tolist(), entries["len_bytes"].tolist())
         buffer, made = None, []
         for field in info.layout:
             shape = entries.size, *field.dims
@@ -277,6 +279,29 @@ class _Batches:
             copy_slots(session.arena, offsets + field.offset if field.offset else offsets, size, place)
             made.append(self._given(array, tensor, field))
         return self._images(made, info.layout)
+
+    def _copy_ragged(self, session, offsets, lengths):
+        """Whole slots are copied, and looked at then: nobody else writes to these."""
+        info, total = session.info, sum(lengths)
+        tensor = self._pinned((total,), "uint8") if self._loader._pin_memory else None
+        buffer = self._loader._pool_of(info).bytes(total) if tensor is None else tensor.numpy()
+        copy_lengths(session.arena, offsets, lengths, buffer)
+        made = ragged_arrays(info.layout, buffer, lengths)
+        if tensor is not None:
+            made = [[self._of_pinned(tensor, array, buffer) for array in arrays] for arrays in made]
+        elif self._loader._torch:
+            import torch
+            made = [[torch.from_numpy(array) for array in arrays] for arrays in made]
+        if self._loader._torch:
+            made = [[_channels_first(one, field) for one in of] for of, field in zip(made, info.layout)]
+        return self._images(made, info.layout)
+
+    @staticmethod
+    def _of_pinned(tensor, array, buffer):
+        """The part of a pinned tensor of bytes that an array, a view of the same memory, lies in."""
+        import torch
+        start = array.ctypes.data - buffer.ctypes.data
+        return tensor[start:start + array.nbytes].view(getattr(torch, str(array.dtype))).view(array.shape)
 
     def _given(self, array, tensor, field):
         if not self._loader._torch:

@@ -5,7 +5,7 @@ import json
 import os
 import re
 
-from . import _layout, _list_file, _options, _views
+from . import _layout, _list_file, _options, _padding, _views
 from .errors import InvalidArgument
 
 _DTYPES = ("uint8", "int32", "int64")
@@ -162,11 +162,19 @@ def _wrap(kind, field, canvas):
     return {"image": tv_tensors.Image, "mask": tv_tensors.Mask}.get(kind, lambda numbers: numbers)(field)
 
 
-class Samples:
-    """What Loader(parts=…, as_tuple=…, tv_tensors=…) says. Without parts nothing changes."""
+def _ragged(given):
+    """What the daemon is told of Loader(ragged=…): True, or the most pixels of an image."""
+    if given is None or given is False or given is True:
+        return bool(given)
+    return _options.whole("ragged", given, 1, 2**32 - 1)
 
-    def __init__(self, parts, as_tuple, tv_tensors):
+
+class Samples:
+    """What Loader(parts=…, as_tuple=…, tv_tensors=…, ragged=…) says. Without parts and ragged nothing changes."""
+
+    def __init__(self, parts, as_tuple, tv_tensors, ragged=False):
         self.parts = None
+        self.ragged = _ragged(ragged)
         if parts is not None:
             items = parts.items() if hasattr(parts, "items") else [(name, None) for name in parts]
             self.parts = {name: _part(name, given) for name, given in items}
@@ -180,13 +188,27 @@ class Samples:
     def program(self, pipeline, views):
         """The pipeline's text for the daemon."""
         if self.parts is None:
-            return _views.to_json(pipeline, views)
+            return self._with_ragged(_views.to_json(pipeline, views))
         if views is not None:
             raise InvalidArgument("views makes several images of one, and parts are several already: leave one out")
         if pipeline is None:
-            raise InvalidArgument("parts need operators, which make them of one size: give a pipeline")
+            raise InvalidArgument("parts need operators, which make them of one size: give a pipeline, or [] with "
+                                  "ragged=True")
         return json.dumps({"parts": {name: part.form() for name, part in self.parts.items()},
-                           "steps": _views.steps("pipeline", pipeline)})
+                           "steps": _views.steps("pipeline", pipeline),
+                           **({"ragged": self.ragged} if self.ragged else {})})
+
+    def _with_ragged(self, text):
+        if not self.ragged:
+            return text
+        if not text:
+            raise InvalidArgument("ragged is about what a pipeline makes: give one, [] for images as they are")
+        try:
+            program = json.loads(text)
+        except ValueError as error:
+            raise InvalidArgument(f"pipeline is no JSON: {error}") from None
+        program = {"steps": program} if isinstance(program, list) else program
+        return json.dumps({**program, "ragged": self.ragged}) if isinstance(program, dict) else text
 
     def dataset(self, dataset):
         """What a Loader was given as dataset; a list of rows becomes the file that has them."""
@@ -217,6 +239,8 @@ class Samples:
         """The fields of a batch, in a tuple, by their names. Rows become a list, of each sample's own."""
         fields = dict(zip((field.name for field in layout), made))
         rows = [name for name in fields if isinstance(self.parts.get(name), _ROWS)]
+        if layout.ragged:
+            return self._gather_ragged(fields, layout, rows)
         counts = fields.pop(_COUNTS) if rows else []
         counts = [count.tolist() for count in counts] if isinstance(counts, list) else counts.tolist()
         for place, name in enumerate(rows):
@@ -229,6 +253,20 @@ class Samples:
             canvas = next(_canvas(field) for field in layout if field.kind != _layout.ARRAY)
             fields = {name: _wrap(self.parts[name].kind, field, canvas) if name in self.parts else field
                       for name, field in fields.items()}
+        return fields
+
+    def _gather_ragged(self, fields, layout, rows):
+        """gather, where each sample has fields of its own sizes. Padded rows are as many as the most in the batch."""
+        if self.tv_tensors:
+            first = next(field for field in layout if field.kind != _layout.ARRAY)
+            sizes = [tuple(one.shape[-2:]) for one in fields[first.name]]
+            fields = {name: [_wrap(self.parts[name].kind, one, size) for one, size in zip(field, sizes)]
+                      if name in self.parts and not (name in rows and self.parts[name].padded) else field
+                      for name, field in fields.items()}
+        for name in rows:
+            if self.parts[name].padded:
+                fields[name + "_count"] = [len(one) for one in fields[name]]
+                fields[name] = _padding.stack(fields[name], _padding.most(fields[name]))
         return fields
 
     def batch(self, fields, others):

@@ -249,9 +249,13 @@ class Session:
         if batch.entries.size > self._batch_size:
             raise FormatError(f"the daemon at {self.path} sent a batch of {batch.entries.size} where "
                               f"{self._batch_size} is the job's batch size")
-        if self.info.layout and not _all(length == self.info.sample_bytes):
+        layout, one_size = self.info.layout, bool(self.info.layout) and not self.info.layout.ragged
+        if one_size and not _all(length == self.info.sample_bytes):
             raise FormatError(f"the daemon at {self.path} sent a batch whose samples are not of the registered size")
-        if self.info.layout:
+        if layout and not one_size and (int(_largest(length)) > self.info.sample_bytes or not _all(length % 64 == 0)):
+            raise FormatError(f"the daemon at {self.path} sent a batch with samples longer than the "
+                              f"{self.info.sample_bytes} bytes that were registered, or of odd lengths")
+        if one_size:
             inside = int(_largest(offset)) <= self.arena.size - self.info.sample_bytes
         else:
             room = np.uint64(self.arena.size)

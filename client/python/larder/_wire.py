@@ -14,7 +14,7 @@ from ._version import __version__
 from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
 
 MAGIC = 0x3152444C
-VERSION = 11
+VERSION = 12
 VERSION_OLDEST = 4  # of a daemon whose ERROR is still understood
 REQUEST_MAX = 65536
 REPLY_MAX = 200704

@@ -138,6 +138,11 @@ class Loader:
                    "label" where the dataset has labels, "index", "path" and columns (docs/reference/data.md)
     as_tuple       names, ("image", "mask") for instance: batches of parts are tuples of these
     tv_tensors     parts are torchvision's tv_tensors
+    ragged         samples may differ in size, as those of detection do. In a batch, images are then a list of tensors
+                   (3, H, W), and so are masks; boxes have as many rows as there are. larder.pad makes one tensor and a
+                   mask of such a list. With [] images are decoded and keep the size they have. A number: the most
+                   pixels that an image has in the end, where neither operators nor a look at some images tell it; a
+                   larger one is a bad sample
     as_dict        names of the parts, ("pixel_values", "labels") for instance: yield dictionaries. Columns have their
                    own names where none are given for them
     transform      a function of the script's own for each image, which is called with a tensor (an array without
@@ -159,13 +164,13 @@ class Loader:
                  with_ids=False, socket=None, timeout=None, pin_memory=False, rank=None, world_size=None, job=None,
                  ordered=False, weight=1.0, state=None, reconnect=60, labels=None, with_paths=False, as_dict=None,
                  local_world_size=None, transform=None, collate_fn=None, repeat=1, sampler=None, columns=(),
-                 mixed=True, parts=None, as_tuple=None, tv_tensors=False, **foreign):
+                 mixed=True, parts=None, as_tuple=None, tv_tensors=False, ragged=False, **foreign):
         _options.refuse(foreign)
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
         self._closed = False
         self._given = _ranks.Given(rank, world_size, name or job, local_world_size)
-        self._samples = Samples(parts, as_tuple, tv_tensors)
+        self._samples = Samples(parts, as_tuple, tv_tensors, ragged)
         source = _sources.Source(self._samples.dataset(dataset), subset) if parts is not None else \
             _sources.of(dataset, subset, shuffle)
         dataset, subset = source.dataset, source.subset

@@ -77,6 +77,7 @@ class Loader:
         parts: Mapping[str, str | Image | None] | Iterable[str] | None = None,
         as_tuple: Iterable[str] | None = None,
         tv_tensors: bool = False,
+        ragged: SupportsIndex = False,
         **foreign: Any,
     ) -> None: ...
     def __len__(self) -> int: ...

@@ -48,6 +48,14 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         "{\"min\": -6, \"max\": 6}}]}]}",
         "{\"parts\": {\"mask\": {}}, \"steps\": [{\"random_segment\": {\"frames\": 9}}, \"to_mono\"]}",
         "[{\"array\": {\"dtype\": \"uint16\", \"shape\": [4, 8]}}]",
+        "{\"steps\": [], \"ragged\": true}",
+        "{\"steps\": [{\"random_choice\": {\"transforms\": [{\"random_shortest_size\": {\"min_size\": 8, \"max_size\": "
+        "9}}, "
+        "{\"resize\": {\"size\": 5, \"max_size\": 6}}]}}, \"random_zoom_out\"], \"ragged\": 4000}",
+        "{\"parts\": {\"image\": {}, \"mask\": {}, \"boxes\": {}, \"labels\": {\"most\": 3}}, \"steps\": "
+        "[{\"scale_jitter\": {\"target_size\": 9}}, \"random_iou_crop\"], \"ragged\": true}",
+        "{\"views\": [{\"count\": 2, \"steps\": [{\"random_resize\": {\"min_size\": 4, \"max_size\": 8}}]}], "
+        "\"ragged\": 9}",
     };
     if (index >= sizeof seeds / sizeof *seeds)
         return 0;
@@ -77,7 +85,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pipeline_unref(&pipeline);
         return 0;
     }
-    if (pipeline_is_open(pipeline) && pipeline_close(&pipeline, (struct image_size){.width = 64, .height = 48}, &err)) {
+    const struct image_size image = {.width = 64, .height = 48};
+    bool open = pipeline_is_open(pipeline);
+    if (open &&
+        (pipeline_is_ragged(pipeline) ? pipeline_close_ragged(&pipeline, pipeline_try(pipeline, image) + 1, &err)
+                                      : pipeline_close(&pipeline, image, &err))) {
         CHECK(err.code == LARDER_EINVAL && err.text[0] != '\0' && pipeline_is_open(pipeline));
         pipeline_unref(&pipeline);
         return 0;

@@ -208,6 +208,50 @@ static void keeps_order(void **state)
     larder_close(&loader);
 }
 
+/* Samples that differ in size: each says its own dims, all bytes of which lie in it, and a whole field is no one array
+ * for a batch. Samples of one size say the same in the same way. */
+static void gives_sizes(void **state)
+{
+    (void)state;
+    static uint8_t copy[BATCH_SIZE * SAMPLE_BYTES];
+    struct larder_loader *loader = open_with(
+        "{\"steps\": [{\"random_resize\": {\"min_size\": 20, \"max_size\": 40}}], \"ragged\": 4000}", 2,
+        LARDER_SHUFFLE_NONE);
+    uint32_t samples = 0, sizes = 0, before = 0;
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    for (struct larder_batch *batch; next(loader, &batch) == 0; larder_batch_release(&batch)) {
+        for (uint32_t i = 0; i < larder_batch_count(batch); i++, samples++) {
+            struct larder_sample sample;
+            struct larder_array image;
+            assert_int_equal(larder_batch_sample(batch, i, &sample), 0);
+            assert_int_equal(larder_batch_array(batch, i, 0, &image), 0);
+            assert_true(image.rank == 3 && image.dims[2] == 3 && image.dims[3] == 0 && image.dtype == LARDER_UINT8);
+            uint32_t least = image.dims[0] < image.dims[1] ? image.dims[0] : image.dims[1];
+            assert_true(least >= 20 && least <= 40 && image.dims[0] * image.dims[1] <= 4000);
+            const uint8_t *data = image.data, *begin = sample.data;
+            assert_true(data >= begin + 32 && data + image.dims[0] * image.dims[1] * 3 <= begin + sample.len_bytes);
+            sizes += image.dims[0] != before;
+            before = image.dims[0];
+            assert_int_equal(larder_batch_array(batch, i, 1, &image), LARDER_EINVAL);
+        }
+        assert_int_equal(larder_batch_copy_field(batch, 0, copy, sizeof copy), LARDER_EINVAL);
+    }
+    assert_int_equal(samples, SAMPLES);
+    assert_true(sizes > 5);
+    larder_close(&loader);
+    loader = open_loader(2, LARDER_SHUFFLE_NONE);
+    struct larder_batch *batch;
+    struct larder_array image;
+    struct larder_sample sample;
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(next(loader, &batch), 0);
+    assert_int_equal(larder_batch_array(batch, 1, 0, &image), 0);
+    assert_int_equal(larder_batch_sample(batch, 1, &sample), 0);
+    assert_true(image.data == sample.data && image.dims[0] == SIDE && image.dims[1] == SIDE && image.dims[2] == 3);
+    larder_batch_release(&batch);
+    larder_close(&loader);
+}
+
 /* Several views of each image: the loader says where each lies in a sample, one of them is what its list alone gives,
  * and of two with one list each draws for itself. */
 static void gives_views(void **state)
@@ -445,6 +489,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(each_sample_once, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(keeps_order, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(gives_views, start_daemon, stop_daemon),
+        cmocka_unit_test_setup_teardown(gives_sizes, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(gives_files_as_they_are, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(gives_columns, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(hands_refusals_through, start_daemon, stop_daemon),

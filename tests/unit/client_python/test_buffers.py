@@ -108,7 +108,7 @@ class Buffers(unittest.TestCase):
 
     def views(self, offsets, lengths, shape, dtype):
         """The views, and a list that is not empty once their lease is over."""
-        layout = (_layout.Field("image", _layout.IMAGE_HWC, dtype, shape, 0),) if shape else ()
+        layout = _layout.Layout([_layout.Field("image", _layout.IMAGE_HWC, dtype, shape, 0)] if shape else [])
         info = types.SimpleNamespace(layout=layout, sample_bytes=int(lengths[0]))
         entries = np.zeros(len(offsets), ENTRY)
         entries["offset"], entries["len_bytes"] = offsets, lengths

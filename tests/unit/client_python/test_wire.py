@@ -5,6 +5,7 @@ import random
 import re
 import struct
 
+import numpy as np
 from support import PACKAGE, Case, larder, main
 from larder import _layout, _wire
 import fake_daemon as fake
@@ -60,13 +61,13 @@ class Wire(Case):
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
-                         bytes.fromhex("4c445231 0b00 0100 01000000 1a000000 02010000 02000000") + b"py")
+                         bytes.fromhex("4c445231 0c00 0100 01000000 1a000000 02010000 02000000") + b"py")
         self.assertEqual(_wire.next_batches(3, 2),
-                         bytes.fromhex("4c445231 0b00 0700 00000000 1c000000 03000000 02000000 ffffffff"))
+                         bytes.fromhex("4c445231 0c00 0700 00000000 1c000000 03000000 02000000 ffffffff"))
         self.assertEqual(_wire.next_batches(3, 0, 2),
-                         bytes.fromhex("4c445231 0b00 0700 00000000 1c000000 03000000 00000000 02000000"))
-        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0b00 0900 00000000 18000000 0500000000000000"))
-        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0b00 0b00 00000000 10000000"))
+                         bytes.fromhex("4c445231 0c00 0700 00000000 1c000000 03000000 00000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0c00 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0c00 0b00 00000000 10000000"))
         job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, 1, 3, 0, b"n", b"/d", b"[]", b"", b"", b"")
         packed = _wire.register(2, job)
         self.assertEqual(packed[16:88], struct.pack("<8IQd4IQ", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, 1, 3, 0))
@@ -80,8 +81,8 @@ class Wire(Case):
         flags, = struct.unpack_from("<I", _wire.register(2, job._replace(weights=b"x")), 16 + 28)
         self.assertEqual(flags, 1 | 1024)
         self.assertEqual(_wire.state_get(9, 3, 17, 10000), bytes.fromhex(
-            "4c445231 0b00 0d00 09000000 1c000000 03000000 11000000 10270000"))
-        self.assertEqual(_wire.column_get(9, b"txt"), bytes.fromhex("4c445231 0b00 1000 09000000 17000000 03000000") +
+            "4c445231 0c00 0d00 09000000 1c000000 03000000 11000000 10270000"))
+        self.assertEqual(_wire.column_get(9, b"txt"), bytes.fromhex("4c445231 0c00 1000 09000000 17000000 03000000") +
                          b"txt")
 
     def test_replies_are_read(self):
@@ -126,6 +127,27 @@ class Wire(Case):
         found = _wire.decode(registered(48, fake.field(b"mask", _layout.MASK, 6, (2, 3))))[2].layout
         self.assertEqual(str(found), "mask int64 HW of 2x3")
 
+    def test_ragged_layouts(self):
+        """A dim of 0 differs from sample to sample; the head of each slot has it, and where its field lies."""
+        fields = fake.field(b"image", 0, 0, (0, 0, 3)), fake.field(b"boxes", 2, 2, (0, 4))
+        layout = _wire.decode(registered(1000, *fields))[2].layout
+        self.assertTrue(layout.ragged)
+        self.assertEqual(str(layout), "image uint8 HWC of NxNx3, boxes float32 array of Nx4")
+        slot = np.zeros(256, np.uint8)
+
+        def head(*numbers):
+            slot[:64].view("<u4")[:] = [*numbers[:5], 0, 0, 0, *numbers[5:], 0, 0, 0]
+            return _layout.places(layout, slot)
+
+        self.assertEqual(head(64, 2, 5, 3, 0, 128, 0, 4, 0, 0), [(64, (2, 5, 3)), (128, (0, 4))])
+        self.assertEqual(head(64, 8, 8, 3, 0, 64, 12, 4, 0, 0)[1], (64, (12, 4)))
+        for wrong in ((0, 2, 5, 3, 0), (32, 2, 5, 3, 0), (65, 2, 5, 3, 0), (64, 2, 5, 4, 0), (64, 13, 5, 3, 0),
+                      (256, 1, 1, 3, 0), (2**32 - 64, 1, 1, 3, 0), (64, 2**32 - 1, 2**32 - 1, 3, 0)):
+            with self.assertRaises(larder.FormatError, msg=wrong):
+                head(*wrong, 128, 0, 4, 0, 0)
+        with self.assertRaises(larder.FormatError):
+            _layout.places(layout, slot[:63])
+
     def test_layouts_that_cannot_be(self):
         """Names, kinds, types, dims and places that are not sound are refused, each for itself."""
         one, image = (1, 1, 1), fake.field(b"image", 0, 0, (1, 2, 3))
@@ -141,7 +163,10 @@ class Wire(Case):
                 ("with 4 dims", 1, fake.field(b"a", 0, 0, (1, 1, 1, 1))),
                 ("with 5 dims", 1, fake.field(b"a", 0, 0, one, rank=5)),
                 ("with 3 dims", 1, fake.field(b"a", 0, 0, (1, 1, 1, 1), rank=3)),
-                ("with 3 dims", 1, fake.field(b"a", 0, 0, (1, 0, 1))),
+                ("with 3 dims", 1, fake.field(b"a", 0, 0, (1, 1, 0))),
+                ("with 3 dims", 1, fake.field(b"a", 1, 0, (0, 1, 1))),
+                ("differ in size", 63, fake.field(b"a", 0, 0, (1, 0, 1))),
+                ("differ in size", 99, fake.field(b"a", 0, 0, (0, 0, 1)), fake.field(b"b", 2, 0, (1,), 64)),
                 ("with 0 dims", 2, fake.field(b"a", 2, 3, ())),
                 ("with 5 dims", 2, fake.field(b"a", 2, 3, one, rank=5)),
                 ("end at byte 6", 5, image), ("end at byte 6", 7, image),

@@ -85,6 +85,45 @@ static void bounds_are_sound(void **state)
     assert_int_equal(sample_layout_check(&large, NULL), 0);
 }
 
+/* A layout with a dim of 0 has no offsets, and room for its head; heads of its slots are read back, and checked. */
+static void ragged_layouts(void **state)
+{
+    (void)state;
+    struct sample_layout layout = {
+        .n = 2, .fields = {image_field("image", 0, 0, 0), image_field("b", 0, 0, 4)}, .bytes = 64 + 1000};
+    struct image_shape found;
+    layout.fields[1].kind = FIELD_ARRAY;
+    layout.fields[1].dtype = PIXEL_FLOAT32;
+    assert_int_equal(sample_layout_check(&layout, NULL), 0);
+    assert_true(sample_layout_is_ragged(&layout));
+    assert_int_equal(sample_head_bytes(2), 64);
+    assert_int_equal(sample_head_bytes(3), 128);
+    struct sample_layout alone = layout;
+    alone.n = 1;
+    assert_false(sample_layout_image(&alone, &found));
+    uint8_t slot[64];
+    memset(slot, 0xff, sizeof slot);
+    struct field_place place = {.offset = 64, .dims = {3, 5, 1}};
+    sample_head_put(slot, 1, &place);
+    struct field_place read = sample_head_get(slot, 1);
+    assert_memory_equal(&read, &place, sizeof place);
+    assert_true(sample_head_check(&layout, 0, &place, 64 + 15));
+    assert_false(sample_head_check(&layout, 0, &place, 64 + 14));
+    assert_false(sample_head_check(&layout, 1, &place, 4096)); /* its second dim is 4 */
+    const struct field_place wrong[] = {{.offset = 0, .dims = {3, 5, 1}},
+                                        {.offset = 32, .dims = {3, 5, 1}},
+                                        {.offset = 65, .dims = {3, 5, 1}},
+                                        {.offset = 128, .dims = {3, 5, 1}},
+                                        {.offset = UINT32_MAX - 63, .dims = {3, 5, 1}},
+                                        {.offset = 64, .dims = {3, 5, 3}},
+                                        {.offset = 64, .dims = {3, 5, 1, 1}},
+                                        {.offset = 64, .dims = {UINT32_MAX, UINT32_MAX, 1}}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(sample_head_check(&layout, 0, &wrong[i], 100));
+    place = (struct field_place){.offset = 64, .dims = {0, 4, 1}}; /* no rows */
+    assert_true(sample_head_check(&layout, 1, &place, 64));
+}
+
 static void assert_refused(const struct sample_layout *layout, const char *text)
 {
     struct error err = {0};
@@ -135,7 +174,7 @@ static void fields_are_checked(void **state)
     REFUSED(field[0].rank = UINT32_MAX, "field small is an image with");
     REFUSED((field[0].kind = FIELD_ARRAY, field[0].rank = 5), "field small has 5 dims, not 1 to 4");
     REFUSED((field[0].kind = FIELD_ARRAY, field[0].rank = 0), "field small has 0 dims, not 1 to 4");
-    REFUSED(field[0].dims[0] = 0, "field small has 3 dims, and dim 0 is 0");
+    REFUSED(field[0].dims[0] = 0, "field large_2 has an offset, and samples differ in size");
     REFUSED(field[0].dims[2] = 0, "dim 2 is 0");
     REFUSED(field[0].dims[3] = 1, "dim 3 is 1");
     REFUSED(field[1].dims[0] = UINT32_MAX, "field large_2 ends beyond 4 GiB");
@@ -239,7 +278,7 @@ int main(void)
         cmocka_unit_test(bounds_are_sound),      cmocka_unit_test(names_are_checked),
         cmocka_unit_test(fields_are_checked),    cmocka_unit_test(differences_are_seen),
         cmocka_unit_test(masks_are_checked),     cmocka_unit_test(numbers_have_sizes),
-        cmocka_unit_test(text_is_cut_off),
+        cmocka_unit_test(text_is_cut_off),       cmocka_unit_test(ragged_layouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,7 +169,7 @@ static void tells_versions_apart(void **state)
     bye[4] = 1;
     bye[6] = 200;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
-    assert_non_null(strstr(err.text, "version 1, this side versions 4 to 11"));
+    assert_non_null(strstr(err.text, "version 1, this side versions 4 to 12"));
     bye[4] = WIRE_VERSION + 1;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
     bye[4] = 4;

@@ -112,6 +112,27 @@ static void others_need_version_11(void **state)
     }
 }
 
+/* Samples that differ in size are sent to no client of a version that does not know them. */
+static void ragged_needs_version_12(void **state)
+{
+    (void)state;
+    for (uint16_t version = WIRE_VERSION_OLDEST; version <= WIRE_VERSION; version++) {
+        struct sample_layout layout = sample_layout_of_image(&photo);
+        struct error err;
+        uint8_t bytes[256];
+        size_t len;
+        layout.fields[0].dims[1] = 0;
+        layout.bytes = 1000;
+        struct wire_message out, msg = registered(version, layout);
+        int rc = wire_encode(&msg, bytes, sizeof bytes, &len);
+        assert_int_equal(rc, version < 12 ? LARDER_EINVAL : 0);
+        if (rc)
+            continue;
+        assert_int_equal(wire_decode(bytes, len, &out, &err), 0);
+        assert_true(sample_layout_same(&out.registered.layout, &layout));
+    }
+}
+
 /* assert_spoilt changes a number of REGISTERED in one version, and expects that decoding refuses it with a text. */
 static void assert_spoilt(uint16_t version, bool image, size_t at, uint32_t value, const char *text)
 {
@@ -163,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_need_version_11),
+        cmocka_unit_test(ragged_needs_version_12),
         cmocka_unit_test(registered_has_known_bytes),
         cmocka_unit_test(refuses_foreign_layouts),
     };

@@ -229,6 +229,51 @@ static void test_open(void **state)
     }
 }
 
+/* Proves: the most that a ragged sample takes follows from its operators where they say it, and else from what is
+ * given; where nothing differs it is the same pipeline without `ragged`. */
+static void test_ragged(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        uint64_t most; /* pixels; 0: it is open */
+    } cases[] = {
+        {"{\"steps\":[],\"ragged\":true}", 0},
+        {"{\"steps\":[],\"ragged\":700}", 700},
+        {"{\"steps\":[{\"random_shortest_size\":{\"min_size\":80,\"max_size\":133}}],\"ragged\":true}", 80 * 133},
+        {"{\"steps\":[{\"random_shortest_size\":{\"min_size\":80}}],\"ragged\":true}", 0},
+        {"{\"steps\":[{\"resize\":{\"size\":80,\"max_size\":100}},{\"random_zoom_out\":{\"side_range\":[1,2]}}],"
+         "\"ragged\":true}",
+         4 * 80 * 100},
+        {"{\"steps\":[{\"random_choice\":{\"transforms\":[{\"resize\":{\"size\":80,\"max_size\":100}},"
+         "{\"resize\":{\"size\":9,\"max_size\":10}}]}}],\"ragged\":true}",
+         80 * 100},
+        {"{\"steps\":[{\"random_apply\":{\"transforms\":[{\"resize\":{\"size\":80,\"max_size\":100}}]}}],"
+         "\"ragged\":true}",
+         0},
+        {"{\"steps\":[{\"resize\":{\"size\":80,\"max_size\":100}},{\"pad\":{\"padding\":1}}],\"ragged\":true}", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pipeline *pipeline = NULL;
+        struct error err;
+        if (pipeline_parse_open(cases[i].json, strlen(cases[i].json), &pipeline, &err))
+            fail_msg("%s: %s", cases[i].json, err.text);
+        assert_true(pipeline_is_ragged(pipeline));
+        assert_int_equal(pipeline_is_open(pipeline), cases[i].most == 0);
+        if (!cases[i].most)
+            assert_int_equal(pipeline_close_ragged(&pipeline, 700, NULL), 0);
+        uint64_t bytes = (cases[i].most ? cases[i].most : 700) * 3;
+        assert_int_equal(pipeline_layout(pipeline)->bytes, 64 + (bytes + 63) / 64 * 64);
+        pipeline_unref(&pipeline);
+    }
+    struct pipeline *plain = parse("[{\"center_crop\":{\"size\":8}}]"),
+                    *same = parse("{\"steps\":[{\"center_crop\":{\"size\":8}}],\"ragged\":true}");
+    assert_string_equal(pipeline_canonical(plain), pipeline_canonical(same));
+    assert_false(pipeline_is_ragged(same));
+    pipeline_unref(&plain);
+    pipeline_unref(&same);
+}
+
 /* Proves: only what some size of the images could close is open; and a size that cannot close a pipeline is refused,
  * with the operator that it does not suit, and leaves it as it was. */
 static void test_not_closed(void **state)
@@ -258,14 +303,9 @@ static void test_not_closed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),
-        cmocka_unit_test(test_not_closed),
-        cmocka_unit_test(test_canonical),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_canonical_is_stable),
-        cmocka_unit_test(test_shape),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_open),         cmocka_unit_test(test_ragged),  cmocka_unit_test(test_not_closed),
+        cmocka_unit_test(test_canonical),    cmocka_unit_test(test_random),  cmocka_unit_test(test_canonical_is_stable),
+        cmocka_unit_test(test_shape),        cmocka_unit_test(test_refused), cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_empty_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,6 +41,31 @@ static void test_a_block_at_a_place(void **state)
     }
 }
 
+/* A block that is cut in two is two blocks of its owner, which are freed one by one. */
+static void test_a_cut_block(void **state)
+{
+    (void)state;
+    for (int first = 0; first <= 1; first++) {
+        struct extents *extents;
+        uint32_t owner = 0;
+        assert_int_equal(extents_create(4 * EXTENT_ALIGN, &extents), 0);
+        uint32_t block = extent_alloc(extents, 3 * EXTENT_ALIGN, 7);
+        uint32_t rest = extent_split(extents, block, EXTENT_ALIGN);
+        assert_int_equal(extent_bytes(extents, block), EXTENT_ALIGN);
+        assert_int_equal(extent_bytes(extents, rest), 2 * EXTENT_ALIGN);
+        assert_int_equal(extent_offset(extents, rest), EXTENT_ALIGN);
+        assert_true(extent_owner(extents, rest, &owner) && owner == 7);
+        assert_int_equal(extents_used_bytes(extents), 3 * EXTENT_ALIGN);
+        extents_check(extents);
+        extent_free(extents, first ? block : rest);
+        extents_check(extents);
+        extent_free(extents, first ? rest : block);
+        extents_check(extents);
+        assert_int_equal(extents_used_bytes(extents), 0);
+        extents_destroy(extents);
+    }
+}
+
 /* Random allocations and frees never overlap, never leave the arena, and keep every record consistent. */
 static void test_random_blocks_never_overlap(void **state)
 {
@@ -208,11 +233,9 @@ int main(void)
         seed = strtoull(given, NULL, 0);
     printf("seed %llu (LARDER_TEST_SEED sets it)\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_block_at_a_place),
-        cmocka_unit_test(test_random_blocks_never_overlap),
-        cmocka_unit_test(test_equal_blocks_fill_it_and_merge),
-        cmocka_unit_test(test_fit_behind_shorter_ones),
-        cmocka_unit_test(test_victim_is_least_wanted_unpinned),
+        cmocka_unit_test(test_a_block_at_a_place),          cmocka_unit_test(test_a_cut_block),
+        cmocka_unit_test(test_random_blocks_never_overlap), cmocka_unit_test(test_equal_blocks_fill_it_and_merge),
+        cmocka_unit_test(test_fit_behind_shorter_ones),     cmocka_unit_test(test_victim_is_least_wanted_unpinned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
