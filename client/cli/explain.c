@@ -315,9 +315,24 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
         reads, rates_text(m, rates));
 }
 
+/* encoded_for_forms returns the memory.encoded with which all images of the job's may stay decoded, if there is memory
+ * for it. 0: there is none, or nothing is decoded in memory, so that nobody knows what that takes, or would be kept. */
+static double encoded_for_forms(const struct measured *m, const struct explain_facts *facts)
+{
+    double forms = cells_number(cells_at(facts->now, "memory", "encoded", "decoded_samples"));
+    double bytes = cells_number(cells_at(facts->now, "memory", "encoded", "decoded_bytes"));
+    double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
+    bool again = cells_field(m->job, "epoch") > 0 || cells_field(m->job, "epochs") != 1;
+    double all = forms > 0 ? 1.05 * bytes / forms * cells_field(m->job, "view_samples") : 0;
+    return again && all > budget && all - budget < m->spare_bytes ? all : 0;
+}
+
 static void say_cores(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
-    char name[CELL_BYTES], rates[RATES_BYTES];
+    char name[CELL_BYTES], rates[RATES_BYTES], a[CELL_BYTES], b[CELL_BYTES], held[64] = "";
+    double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
+    double forms = cells_number(cells_at(facts->now, "memory", "encoded", "decoded_samples"));
+    double for_forms = encoded_for_forms(m, facts);
     double needs = ceil(m->wants_per_s * m->prepare_ms / 1e3);
     double preparers = cells_number(cells_at(facts->now, "governor", "preparers", NULL));
     bool limited = m->cores < facts->machine_now.cores;
@@ -327,6 +342,12 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
     if (m->workers > 0 && m->workers < m->cores)
         SAY(out->change, "raise threads.workers from %.0f to %.0f, as many as %s", m->workers,
             fmin(m->cores, THREADS_MAX), limited ? "its cgroup may use cores" : "there are cores");
+    else if (for_forms > 0)
+        SAY(out->change,
+            "raise memory.encoded from %s to %s: then its images stay there decoded, and are not read and decoded "
+            "again "
+            "in every epoch",
+            cells_bytes(budget, a), cells_bytes(for_forms, b));
     else if (m->workers == 0)
         SAY(out->change, "as many threads.workers as there are cores, smaller stored images, or a cheaper pipeline");
     else if (needs > m->cores && m->cores > 0)
@@ -334,8 +355,10 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
     else
         SAY(out->change, "more cores than %.0f, smaller stored images, or a cheaper pipeline",
             fmax(m->cores, preparers));
-    SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f threads prepare, and %s", m->prepare_ms, preparers,
-        rates_text(m, rates));
+    if (forms > 0)
+        snprintf(held, sizeof held, ", memory holds %.0f decoded images", forms);
+    SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f threads prepare%s, and %s", m->prepare_ms, preparers,
+        held, rates_text(m, rates));
 }
 
 /* lacks_memory tells whether a job waits though cores are idle, because it may not look as far ahead as it asked. */

@@ -30,6 +30,7 @@ struct made {
     double quota;
     int dealt; /* loaders of the job */
     bool packed, classed;
+    int forms; /* decoded images in memory, of 8 kB each */
 };
 
 static json_t *queues_of(const struct made *made)
@@ -69,6 +70,10 @@ static json_t *status_at(const struct made *made, int after)
         json_object_set_new(json_object_get(status, "daemon"), "settings",
                             json_pack("{s:i,s:i,s:f}", "threads.workers", made->workers, "threads.loaders",
                                       made->loaders, "jobs.quota", made->quota));
+    if (made->forms)
+        json_object_update_new(json_object_get(json_object_get(status, "memory"), "encoded"),
+                               json_pack("{s:i,s:i}", "decoded_samples", made->forms, "decoded_bytes",
+                                         made->forms * 8000));
     if (made->classed)
         json_object_set_new(status, "storage", json_pack("{s:[{}]}", "classes"));
     return status;
@@ -210,6 +215,16 @@ static const struct {
     {{NORMAL, SET, .prepare_s = 0.5, .preparers_now = 1}, {.cores = 8, ROOMY}, 0, "raise threads.workers from 4 to 8"},
     {{NORMAL, SET, .prepare_s = 0.5, .preparers_now = 1}, {.cores = 4, ROOMY}, 0, "8 cores instead of 4, smaller"},
     {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 2, ROOMY}, 0, "8 cores instead of 2, smaller"},
+    /* where images stand decoded in memory: more of it, if there is any */
+    {{NORMAL, SET, .prepare_s = 0.5, .forms = 9}, {.cores = 8, ROOMY}, 0, "raise threads.workers from 4 to 8"},
+    {{NORMAL, SET, .prepare_s = 0.5, .forms = 9},
+     {.cores = 4, ROOMY},
+     0,
+     "raise memory.encoded from 1.0 GiB to 7.8 GiB"},
+    {{NORMAL, SET, .prepare_s = 0.5, .forms = 9},
+     {.cores = 4, ROOMY, .limit_bytes = 8 * GIB},
+     0,
+     "8 cores instead of 4, smaller"},
     {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 8, .quota_cores = 4, ROOMY}, 0, "8 cores instead of 4, smaller"},
     {{NORMAL, SET, .prepare_s = 0.5},
      {.cores = 64, .quota_cores = 6.5, ROOMY},
