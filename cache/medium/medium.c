@@ -40,6 +40,20 @@ static bool lies_below(const char *path, const char *folder)
     return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0' || strcmp(folder, "/") == 0);
 }
 
+static bool leads_over_link(const char *path)
+{
+    char part[PATH_MAX];
+    struct stat st;
+    if (snprintf(part, sizeof part, "%s/", path) >= (int)sizeof part)
+        return true;
+    for (char *slash = part + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = '\0';
+        if (lstat(part, &st) == 0 && S_ISLNK(st.st_mode))
+            return true;
+    }
+    return false;
+}
+
 bool medium_is_local(const char *path)
 {
     char line[MOUNT_LINE_BYTES];
@@ -57,7 +71,7 @@ bool medium_is_local(const char *path)
     }
     if (mounts)
         endmntent(mounts);
-    return local;
+    return local && !leads_over_link(path);
 }
 
 uint64_t medium_device(const char *root)

@@ -91,9 +91,9 @@ static const char *shares(const struct store *store, const char *root)
     if (store->foreign)
         return "with nothing else: others than you may write to it";
     if (store->version != STORE_VERSION_PLAIN)
-        return SHARES ", and with no files: it has not their bytes";
+        return SHARES ", and with no files: its bytes are others";
     if (!index_path(root, ORIGINS_NAME, path) || stat(path, &st))
-        return SHARES ", and with no files: it does not say which it was packed from";
+        return SHARES ", and with files only through a store that was packed from them, as this one was not";
     return SHARES ", and with the files that it was packed from, but for those that changed";
 }
 
