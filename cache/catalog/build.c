@@ -230,12 +230,16 @@ static int index_source(struct builder *builder, const struct source_wish *wish,
             count(builder, &builder->trees_walked);
         parts->unsaved = !code && parts->checkpoint;
     }
+    if (code)
+        return code;
     bool doubted = old && atomic_load(&old->source->doubted);
-    if (!code)
-        atomic_store(&parts->source->doubted, doubted);
-    if (!code && !doubted && !wish->apart)
-        origins_find(parts->source, restored, wish->interrupt);
-    return code;
+    atomic_store(&parts->source->doubted, doubted);
+    origins_find(parts->source, restored,
+                 doubted       ? "it says of a file that it has other bytes"
+                 : wish->apart ? "nodes of a cluster prepare samples from files of their own"
+                               : NULL,
+                 wish->interrupt);
+    return 0;
 }
 
 /* Makes the dataset of a source that is not in memory, or no longer as it is there, as old (may be NULL) has it. */

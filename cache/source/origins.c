@@ -76,14 +76,15 @@ static bool find_store(const struct source *source, char store[PATH_MAX])
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s", source->index.root) >= (int)sizeof path)
         return false;
-    for (char *slash; (slash = strrchr(path, '/')) && slash > path; *slash = '\0') {
-        ssize_t len = getxattr(path, ORIGINS_HINT, store, PATH_MAX - 1);
-        if (len > 0) {
-            store[len] = '\0';
-            return store[0] == '/';
-        }
+    ssize_t len;
+    while ((len = getxattr(path, ORIGINS_HINT, store, PATH_MAX - 1)) <= 0) {
+        char *slash = strrchr(path, '/');
+        if (!slash || slash == path)
+            return false;
+        *slash = '\0';
     }
-    return false;
+    store[len] = '\0';
+    return store[0] == '/';
 }
 
 int origins_load(const char *store, const struct interrupt *interrupt, uint8_t **bytes, const uint8_t **origins,
@@ -147,14 +148,17 @@ static uint32_t match(struct source *source, const uint8_t *origins, size_t coun
     return found;
 }
 
-void origins_find(struct source *source, bool old, const struct interrupt *interrupt)
+void origins_find(struct source *source, bool old, const char *apart, const struct interrupt *interrupt)
 {
     struct index *index = &source->index;
     char store[PATH_MAX];
     uint8_t *bytes = NULL;
     const uint8_t *origins;
     size_t count;
-    if (!origins_suit(source) || !find_store(source, store) || !(source->origins.store = strdup(store)))
+    if (source->kind->read != files_read)
+        return;
+    source->origins.apart = apart || origins_suit(source) ? apart : "they lie on no local ext4, XFS or Btrfs";
+    if (source->origins.apart || !find_store(source, store) || !(source->origins.store = strdup(store)))
         return;
     source->origins.apart = load_trusted(store, interrupt, &bytes, &origins, &count);
     int root_fd = old ? open(index->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -179,8 +183,8 @@ const char *source_shares(const struct source *source, char text[SHARES_BYTES])
     if (!source->kind->shares || source->kind->read != files_read)
         snprintf(text, SHARES_BYTES, "%s", source->kind->shares ? source->kind->shares : apart);
     else if (!origins->store)
-        snprintf(text, SHARES_BYTES, "%s, and with no store: their folder names none that was packed from them",
-                 source->kind->shares);
+        snprintf(text, SHARES_BYTES, "%s, and with no store: %s", source->kind->shares,
+                 origins->apart ? apart : "their folder names none that was packed from them");
     else if (!origins->count)
         snprintf(text, SHARES_BYTES, "%s, and not with the store %s: %s", source->kind->shares, store.text, apart);
     else if (origins->apart)

@@ -46,9 +46,9 @@ bool origins_suit(const struct source *source);
  * time, and whether it still is as it was indexed. It blocks. Any thread. */
 bool origins_settled(const struct source *source, uint32_t index);
 /* origins_find finds the samples of an indexed source that are known by their bytes. If the index is an `old` one, each
- * of their files is looked at. It asks no store on a file system that may not answer, and ends soon after the
- * interrupt was set. It blocks. */
-void origins_find(struct source *source, bool old, const struct interrupt *interrupt);
+ * of their files is looked at. `apart` (static, or NULL) says why none of a source of files may be. It asks no store on
+ * a file system that may not answer, and ends soon after the interrupt was set. It blocks. */
+void origins_find(struct source *source, bool old, const char *apart, const struct interrupt *interrupt);
 
 /* source_shares says in half a sentence, escaped for a line of a log, with which other sources a source's samples are
  * shared, and why not with more. It returns text. Pure. */

@@ -289,6 +289,7 @@ class StoreOrigins(Case):
                                       f"security: none}}\n")
         tree, store = self.epochs(daemon, self.tree, self.store)
         self.check_apart(tree, store, *range(COUNT))
+        self.assertTrue(daemon.logged("and with no store: nodes of a cluster"))
 
     def test_store_that_lies(self):
         """A store that names another file's bytes for a file costs the folder's job an error. Its next job shares
@@ -309,6 +310,7 @@ class StoreOrigins(Case):
         self.check_pixels(tree, want)
         self.check_pixels(store, want)
         self.check_apart(tree, store, *range(COUNT))
+        self.assertTrue(daemon.logged("and with no store: it says of a file that it has other bytes"))
 
     def test_damaged_and_missing(self):
         """A store whose word for its files is damaged, or gone, or that others may write to, or whose bytes are others,
