@@ -56,6 +56,11 @@ class StoreOrigins(Case):
         first = make_tree(os.path.join(cls.trees, "first"), COUNT, classes=4)
         for name in unittest.defaultTestLoader.getTestCaseNames(cls):
             shutil.copytree(first, os.path.join(cls.trees, name, "tree"))
+        path = max(files_of(os.path.join(cls.trees, "test_mapped_writers", "tree")), key=os.path.getsize)
+        with open(path, "r+b") as file:
+            cls.mapped = mmap.mmap(file.fileno(), 0)
+        cls.addClassCleanup(cls.mapped.close)
+        cls.mapped[0] = cls.mapped[0]  # from now on the page is written to without another time
         probe = os.path.join(cls.trees, "probe")
 
         def now_ns():
@@ -177,21 +182,25 @@ class StoreOrigins(Case):
         daemon = self.daemon(keeps)
         self.epochs(daemon, self.tree)  # leaves its index behind
         daemon.stop()
-        self.rewrite()
+        self.rewrite()  # which the folders do not show: the index is taken
+        self.check_now(keeps, old, self.tree, self.store, self.largest)
         copied, linked = [index for index in range(COUNT) if index not in (self.smallest, self.largest)][:2]
         shutil.copy2(self.files[copied], self.files[copied] + ".new")
         os.rename(self.files[copied] + ".new", self.files[copied])
         os.link(self.files[linked], os.path.join(self.trees, "link"))
+        self.check_now(keeps, old, self.store, self.tree, self.largest, copied, linked)
+        self.assertIn(f"and {COUNT - 3} of them with the store", self.look(self.tree))
+
+    def check_now(self, config, old, first, second, *apart):
+        """A new daemon's jobs on the folder have the files' pixels, and those on the store the old ones."""
         new = self.pictures()
         self.assertNotEqual(old[self.largest], new[self.largest])
-        for sources in (self.tree, self.store), (self.store, self.tree):
-            daemon = self.daemon(keeps)
-            got = dict(zip(sources, self.epochs(daemon, *sources)))
-            self.check_pixels(got[self.tree], new)
-            self.check_pixels(got[self.store], old)
-            self.check_apart(got[self.tree], got[self.store], self.largest, copied, linked)
-            daemon.stop()
-        self.assertIn(f"and {COUNT - 3} of them with the store", self.look(self.tree))
+        daemon = self.daemon(config)
+        got = dict(zip((first, second), self.epochs(daemon, first, second)))
+        self.check_pixels(got[self.tree], new)
+        self.check_pixels(got[self.store], old)
+        self.check_apart(got[self.tree], got[self.store], *apart)
+        daemon.stop()
 
     def check_rewritten(self, *order):
         """Jobs that know the old index when a file is rewritten read in this order."""
@@ -228,13 +237,9 @@ class StoreOrigins(Case):
     def test_mapped_writers(self):
         """A file that somebody has mapped for writing when it is packed may change without another time: it is a sample
         of its own. One that is mapped afterwards changes its time."""
-        with open(self.files[self.largest], "r+b") as file:
-            mapped = mmap.mmap(file.fileno(), 0)
-        self.addCleanup(mapped.close)
-        mapped[0] = mapped[0]  # from now on the page is written to without another time
         self.pack()
         old, picture = self.pictures(), self.other_picture()
-        mapped[:] = picture
+        self.mapped[:] = picture
         with open(self.files[self.smallest], "r+b") as file, mmap.mmap(file.fileno(), 0) as later:
             later[-1] = later[-1]
             new = self.pictures()
