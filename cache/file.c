@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,4 +200,16 @@ int file_replace(const char *path, unsigned mode, const void *bytes, size_t len_
     }
     free(name);
     return code;
+}
+
+bool file_others_write(const char *root, const char *name)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    int len = snprintf(path, sizeof path, "%s/%s", root, name);
+    if (len <= 0 || len >= PATH_MAX)
+        return true;
+    if (lstat(path, &st))
+        return errno != ENOENT;
+    return (st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & (S_IWGRP | S_IWOTH) || S_ISLNK(st.st_mode);
 }

@@ -3,6 +3,7 @@
 #ifndef LARDER_CACHE_FILE_H
 #define LARDER_CACHE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,11 @@ int64_t file_ctime_ns(const struct stat *st);
  * returns -1 with errno 0. */
 int file_read_at(int fd, void *buf, size_t len_bytes, uint64_t offset);
 int file_write_at(int fd, const void *bytes, size_t len_bytes, uint64_t offset);
+
+/* file_others_write says whether others than this process's user and root may write to a file below a folder, or
+ * exchange it. A link counts as others', for somebody may exchange what it leads to. So does what cannot be looked at;
+ * what is not there is nobody's. */
+bool file_others_write(const char *root, const char *name);
 
 struct file_wanted {
     const char *path;

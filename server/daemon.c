@@ -292,6 +292,8 @@ static int open_catalog(struct daemon *daemon, struct error *err)
         return code;
     catalog_set_limit(daemon->catalog, config->catalogs_bytes);
     catalog_set_rows_max(daemon->catalog, config->columns_bytes);
+    if (node_is(config))
+        catalog_keep_apart(daemon->catalog);
     return 0;
 }
 

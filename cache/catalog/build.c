@@ -213,8 +213,8 @@ static int kind_of(const char *text, const struct source_kind **out, struct erro
     return code;
 }
 
-/* Makes the source: from its checkpoint, or as it is found. */
-static int index_source(struct builder *builder, const struct source_wish *wish, bool trust_checkpoint,
+/* Makes the source: from its checkpoint, or as it is found. old (may be NULL) is what the dataset was. */
+static int index_source(struct builder *builder, const struct source_wish *wish, const struct dataset *old,
                         struct dataset_parts *parts, struct error *err)
 {
     const struct source_kind *kind;
@@ -223,23 +223,34 @@ static int index_source(struct builder *builder, const struct source_wish *wish,
         return code;
     if (kind->restore && builder->checkpoint_dir)
         parts->checkpoint = checkpoint_path(builder->checkpoint_dir, wish->text, wish->files);
-    if (trust_checkpoint && load_checkpoint(builder, kind, wish, parts))
-        return 0;
-    code = source_index(kind, wish, &parts->source, err);
-    if (!code && kind->restore)
-        count(builder, &builder->trees_walked);
-    parts->unsaved = !code && parts->checkpoint;
-    return code;
+    bool restored = !old && load_checkpoint(builder, kind, wish, parts);
+    if (!restored) {
+        code = source_index(kind, wish, &parts->source, err);
+        if (!code && kind->restore)
+            count(builder, &builder->trees_walked);
+        parts->unsaved = !code && parts->checkpoint;
+    }
+    if (code)
+        return code;
+    bool doubted = old && atomic_load(&old->source->doubted);
+    atomic_store(&parts->source->doubted, doubted);
+    origins_find(parts->source, restored,
+                 doubted       ? "it says of a file that it has other bytes"
+                 : wish->apart ? "nodes of a cluster prepare samples from files of their own"
+                               : NULL,
+                 wish->interrupt);
+    return 0;
 }
 
-/* Makes the dataset of a source that is not in memory, or no longer as it is there. */
-static int build(struct builder *builder, const struct source_wish *wish, bool trust_checkpoint, struct dataset **out,
-                 struct error *err)
+/* Makes the dataset of a source that is not in memory, or no longer as it is there, as old (may be NULL) has it. */
+static int build(struct builder *builder, const struct source_wish *wish, const struct dataset *old,
+                 struct dataset **out, struct error *err)
 {
     uint64_t start_ns = clock_now_ns();
     struct dataset_parts parts = {0};
     struct shown shown;
-    int code = index_source(builder, wish, trust_checkpoint, &parts, err);
+    char shares[SHARES_BYTES];
+    int code = index_source(builder, wish, old, &parts, err);
     if (!code && interrupt_is_set(wish->interrupt))
         code = file_interrupted(wish->text, err);
     if (!code) {
@@ -257,9 +268,10 @@ static int build(struct builder *builder, const struct source_wish *wish, bool t
     }
     dataset_parts_free(&parts);
     if (!code)
-        log_info_limited("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u took_ms=%llu", wish->text,
-                         (*out)->count, dataset_classes(*out),
-                         (unsigned long long)((clock_now_ns() - start_ns) / CLOCK_NS_PER_MS));
+        log_info_limited("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u took_ms=%llu shares=\"%s\"",
+                         wish->text, (*out)->count, dataset_classes(*out),
+                         (unsigned long long)((clock_now_ns() - start_ns) / CLOCK_NS_PER_MS),
+                         source_shares((*out)->source, shares));
     return code;
 }
 
@@ -274,7 +286,7 @@ int builder_refresh(struct builder *builder, const struct source_wish *wish, str
                     struct error *err)
 {
     if (!old)
-        return build(builder, wish, true, out, err);
+        return build(builder, wish, NULL, out, err);
     if (is_unchanged(wish, old)) {
         contents_find(builder->contents, old, false); /* tries again if the files could not be read before */
         *out = dataset_ref(old);
@@ -283,7 +295,7 @@ int builder_refresh(struct builder *builder, const struct source_wish *wish, str
     if (interrupt_is_set(wish->interrupt))
         return file_interrupted(wish->text, err);
     log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", wish->text);
-    int code = build(builder, wish, false, out, err);
+    int code = build(builder, wish, old, out, err);
     if (!code)
         atomic_store(&old->stale, true); /* the old dataset's reads say nothing about the new checkpoint */
     return code;

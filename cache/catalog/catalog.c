@@ -54,6 +54,7 @@ struct catalog {
     uint64_t uses;
     uint64_t limit_bytes;   /* that all datasets may take */
     atomic_ullong rows_max; /* 0: nobody has said it */
+    atomic_bool apart;      /* files share nothing with stores */
 };
 
 int catalog_create(const char *checkpoint_dir, struct catalog **out, struct error *err)
@@ -151,6 +152,12 @@ void catalog_set_rows_max(struct catalog *catalog, uint64_t bytes)
 {
     CHECK_MAGIC(catalog, CATALOG_MAGIC);
     atomic_store(&catalog->rows_max, bytes);
+}
+
+void catalog_keep_apart(struct catalog *catalog)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    atomic_store(&catalog->apart, true);
 }
 
 void catalog_wait_saved(struct catalog *catalog)
@@ -283,6 +290,7 @@ static void build_source_locked(struct catalog *catalog, struct opened *opened)
     const struct source_wish wish = {.text = opened->path,
                                      .files = opened->files,
                                      .rows_max = atomic_load(&catalog->rows_max),
+                                     .apart = atomic_load(&catalog->apart),
                                      .interrupt = &opened->unwanted};
     int code = builder_refresh(catalog->builder, &wish, old, &fresh, &outcome);
     pthread_mutex_lock(&catalog->lock);

@@ -57,6 +57,10 @@ void catalog_set_limit(struct catalog *catalog, uint64_t bytes);
  * afterwards. Without it, it is 1 GiB. */
 void catalog_set_rows_max(struct catalog *catalog, uint64_t bytes);
 
+/* catalog_keep_apart has files that are opened afterwards share nothing with stores that were packed from them: of a
+ * daemon that takes samples of other nodes, which nobody can compare with a store's hashes. */
+void catalog_keep_apart(struct catalog *catalog);
+
 /* catalog_folder gives the absolute path, links resolved, of the folder below which a source lies that a path or text
  * names: what is there is not looked at. The caller frees it. It fails as catalog_open does. It blocks. Any thread. */
 int catalog_folder(const char *path, char **out, struct error *err);
@@ -144,6 +148,7 @@ struct dataset_look {
     const char *shard; /* what they are: "shard", or "file", which a list names */
     bool in_order;     /* with shards: samples that follow each other lie behind each other */
     bool mixed;        /* with shards: neighbours have labels of all kinds, and a chunk is a run of them */
+    char shares[640];  /* with what its samples are shared, and why with nothing else, in half a sentence */
 };
 void dataset_look(const struct dataset *dataset, struct dataset_look *out);
 

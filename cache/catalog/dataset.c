@@ -250,6 +250,8 @@ void dataset_look(const struct dataset *dataset, struct dataset_look *out)
     out->shard = source->kind->blob;
     out->in_order = lies_in_order(source);
     out->mixed = runs_suit(index, source->chunking.chunk_size);
+    _Static_assert(sizeof out->shares == SHARES_BYTES, "source_shares fills it");
+    source_shares(source, out->shares);
 }
 
 sample_id dataset_id(const struct dataset *dataset, uint32_t index)
@@ -276,7 +278,8 @@ const char *dataset_key(const struct dataset *dataset, uint32_t index)
 void dataset_lasting_id(const struct dataset *dataset, uint32_t index, uint64_t out[2])
 {
     bool hashed = dataset->source->hashes, places = index_at(dataset, index)->blob_count;
-    const struct index_sample sample = source_sample(dataset->source, index);
+    const struct index_sample sample = hashed ? source_sample(dataset->source, index)
+                                              : index_sample(&dataset->source->index, index);
     const char *root = dataset_path(dataset), *key = hashed ? "" : dataset_key(dataset, index);
     uint64_t words[] = {XXH3_64bits(root, strlen(root)), sample.size, (uint64_t)sample.mtime_ns,
                         hashed   ? sample.device
@@ -290,8 +293,9 @@ void dataset_lasting_id(const struct dataset *dataset, uint32_t index, uint64_t 
 
 bool dataset_content_id(const struct dataset *dataset, uint32_t index, uint64_t seed, uint64_t out[2])
 {
-    const struct index_sample sample = index_sample(index_at(dataset, index), index);
+    index_at(dataset, index);
     const struct source *source = dataset->source;
+    const struct index_sample sample = source_sample(source, index);
     if (sample.flags & INDEX_UNREACHABLE)
         return false;
     struct identity identity = source->kind->identity(source, index, (uint64_t)sample.ctime_ns, seed);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +20,8 @@
 #define CIFS_MAGIC 0xFF534D42u
 #define SMB_MAGIC 0xFE534D42u
 
+#define MOUNT_LINE_BYTES 16384
+
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK }; /* never waits for a pipe's other end */
 
 bool medium_inodes_last(const char *path)
@@ -29,6 +32,46 @@ bool medium_inodes_last(const char *path)
     uint32_t type = (uint32_t)fs.f_type;
     return type != FUSE_SUPER_MAGIC && type != MSDOS_SUPER_MAGIC && type != EXFAT_MAGIC && type != CIFS_MAGIC &&
            type != SMB_MAGIC;
+}
+
+static bool lies_below(const char *path, const char *folder)
+{
+    size_t len = strlen(folder);
+    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0' || strcmp(folder, "/") == 0);
+}
+
+static bool leads_over_link(const char *path)
+{
+    char part[PATH_MAX];
+    struct stat st;
+    if (snprintf(part, sizeof part, "%s/", path) >= (int)sizeof part)
+        return true;
+    for (char *slash = part + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = '\0';
+        if (lstat(part, &st) == 0 && S_ISLNK(st.st_mode))
+            return true;
+    }
+    return false;
+}
+
+bool medium_is_local(const char *path)
+{
+    char line[MOUNT_LINE_BYTES];
+    struct mntent entry;
+    size_t longest = 0;
+    bool local = false;
+    FILE *mounts = setmntent("/proc/self/mounts", "re");
+    while (mounts && getmntent_r(mounts, &entry, line, sizeof line)) {
+        size_t len = strlen(entry.mnt_dir);
+        if (len < longest || !lies_below(path, entry.mnt_dir))
+            continue;
+        longest = len; /* of two at one place the later one lies above */
+        local = strcmp(entry.mnt_type, "ext4") == 0 || strcmp(entry.mnt_type, "xfs") == 0 ||
+                strcmp(entry.mnt_type, "btrfs") == 0;
+    }
+    if (mounts)
+        endmntent(mounts);
+    return local && !leads_over_link(path);
 }
 
 uint64_t medium_device(const char *root)

@@ -27,6 +27,10 @@ void medium_run(const struct medium *medium, void (*fn)(void *context), void *co
 /* medium_device returns the number of the device that a folder lies on now; 0: it cannot be found out. It opens the
  * folder, because to look at one that is mounted when it is used does not mount it. */
 uint64_t medium_device(const char *root);
+/* medium_is_local says whether a path lies on a disk that only this machine's kernel writes to, so that every write
+ * shows in a file's change time, and that answers: ext4, XFS or Btrfs, by the table of mounts. It asks no other file
+ * system. A path that leads over a link is none, for it may end elsewhere. */
+bool medium_is_local(const char *path);
 /* medium_inodes_last says whether files keep their inodes: false for a path on FUSE, FAT, exFAT or SMB. */
 bool medium_inodes_last(const char *path);
 

@@ -69,6 +69,7 @@ static bool is_leftover(const char *name)
 {
     size_t len = strlen(name), suffix = strlen(FILE_TEMPORARY);
     return (strncmp(name, STORE_INDEX_NAME ".", sizeof STORE_INDEX_NAME) == 0 ||
+            strncmp(name, ORIGINS_NAME ".", sizeof ORIGINS_NAME) == 0 ||
             strncmp(name, STORE_UNFINISHED_NAME ".", sizeof STORE_UNFINISHED_NAME) == 0) &&
            strcmp(name + len - suffix, FILE_TEMPORARY) == 0;
 }

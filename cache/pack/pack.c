@@ -155,9 +155,10 @@ static int make_plan(struct pack *pack, struct error *err)
     if (code)
         return code;
     pack->entries = calloc(count, sizeof *pack->entries);
+    pack->settled = calloc(count, sizeof *pack->settled);
     pack->chunks_left = calloc(pack->layout.segment_count, sizeof *pack->chunks_left);
     pack->chunks_placed = calloc(pack->layout.segment_count, sizeof *pack->chunks_placed);
-    if (!pack->entries || !pack->chunks_left || !pack->chunks_placed || pack_plan(pack, pack->plan))
+    if (!pack->entries || !pack->settled || !pack->chunks_left || !pack->chunks_placed || pack_plan(pack, pack->plan))
         return pack_no_memory(err);
     pack->progress.samples_total = count;
     for (uint32_t i = 0; i < pack->layout.segment_count; i++)
@@ -169,13 +170,19 @@ static int make_plan(struct pack *pack, struct error *err)
 
 static int pack_to(struct pack *pack, store_progress_fn *report, void *context, struct error *err)
 {
+    pack->notes_origins = pack_notes_origins(pack);
     int code = resume(pack, err);
     if (!code)
         code = check_room(pack, err);
     if (!code)
         code = pack_run(pack, report, context, err);
+    bool noted = false;
+    if (!code && pack->notes_origins)
+        code = pack_write_origins(pack, &noted, err);
     if (!code)
         code = write_index(pack, err);
+    if (!code && noted)
+        pack_name_store(pack);
     if (!code && report)
         report(context, &pack->progress);
     return code;
@@ -247,6 +254,7 @@ int store_pack(const struct dataset *dataset, const char *dest, const struct sto
     pthread_cond_destroy(&pack.progressed);
     pthread_mutex_destroy(&pack.lock);
     free(pack.entries);
+    free(pack.settled);
     free(pack.chunks_left);
     free(pack.chunks_placed);
     layout_free(&pack.layout);

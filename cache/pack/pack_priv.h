@@ -75,6 +75,8 @@ struct pack {
     struct layout layout;
     uint64_t plan[2];
     struct store_entry *entries; /* indexed by position */
+    bool notes_origins;          /* the store says which bytes its files had */
+    bool *settled;               /* likewise: no write to the sample's file goes unseen from before it was read on */
     uint32_t *chunks_left;       /* chunks that are not written yet, by segment; lock */
     uint32_t *chunks_placed;     /* chunks whose place is final, by segment, where samples are rewritten; lock */
     pthread_mutex_t lock;
@@ -86,6 +88,14 @@ struct pack {
     struct error error;             /* the first one; lock */
     struct store_progress progress; /* lock */
 };
+
+/* origins.c: the word of a store for its files' bytes (cache/source/origins.h) */
+
+bool pack_notes_origins(const struct pack *pack); /* whether the store is one that says that. It blocks. */
+/* pack_write_origins writes what files had which bytes, if there are any that every write shows on (*noted), and
+ * pack_name_store notes the finished store at their folder. */
+int pack_write_origins(const struct pack *pack, bool *noted, struct error *err);
+void pack_name_store(const struct pack *pack);
 
 /* rewrite.c: rewriting of samples, whose lengths are known only afterwards. */
 

@@ -53,6 +53,7 @@ static void read_chunk(struct packer *packer, uint32_t first, uint32_t count)
         uint32_t index = pack->chunking.members[first + i];
         packer->reads[i].index = index;
         packer->reads[i].buf = packer->bytes + at;
+        pack->settled[first + i] = pack->notes_origins && origins_settled(dataset_source(pack->dataset), index);
         at += dataset_size(pack->dataset, index);
     }
     dataset_read_many(pack->dataset, packer->reads, count, 0);

@@ -218,12 +218,26 @@ static bool belongs(const struct verify *verify, const char *name)
 {
     char expected[STORE_NAME_MAX];
     unsigned number;
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, STORE_INDEX_NAME) == 0)
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, STORE_INDEX_NAME) == 0 ||
+        strcmp(name, ORIGINS_NAME) == 0)
         return true;
     if (sscanf(name, STORE_SEGMENT_FORMAT, &number) != 1 || number >= verify->store->segment_count)
         return false;
     store_segment_name(number, expected);
     return strcmp(name, expected) == 0;
+}
+
+/* What the store says of the files that it was packed from. Older ones say nothing. */
+static void check_origins(struct verify *verify)
+{
+    uint8_t *bytes;
+    const uint8_t *origins;
+    size_t count;
+    struct error err;
+    int code = origins_load(verify->root, NULL, &bytes, &origins, &count, &err);
+    free(bytes);
+    if (code && code != LARDER_ENOENT)
+        problem(verify, ORIGINS_NAME, "%s", err.text);
 }
 
 static void check_foreign(struct verify *verify)
@@ -284,8 +298,10 @@ int store_verify(const char *path, store_progress_fn *progress, store_problem_fn
     code = make_buffer(&verify);
     for (uint32_t i = 0; !code && i < verify.store->segment_count; i++)
         code = check_segment(&verify, i);
-    if (!code)
+    if (!code) {
+        check_origins(&verify);
         check_foreign(&verify);
+    }
     report(&verify, true);
     free(verify.bytes);
     source_free(&verify.source);

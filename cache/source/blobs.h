@@ -20,6 +20,11 @@ int blob_error(const struct source *source, uint32_t index, int code, const char
 /* blob_failed does what a kind's `failed` does, but for READ_UNREACHED. */
 int blob_failed(const struct source *source, uint32_t index, int why, struct error *err);
 
+/* A source_kind's shares. */
+#define BLOBS_SHARES                                                                                                  \
+    "with shards and lists of places in the same files, and with no others: a sample is known by its place, not its " \
+    "bytes"
+
 /* Functions of a source_kind. */
 const char *blobs_name(const struct source *source, uint32_t blob, char buf[BLOB_NAME_MAX]);
 bool blobs_is(const struct source *source, uint32_t blob, int fd);

@@ -84,6 +84,11 @@ bool index_follow_mount(struct index *index)
     return true;
 }
 
+bool file_untouched(const struct index *index, size_t number, const struct stat *st)
+{
+    return file_unchanged(index, number, st) && file_ctime_ns(st) == index_sample(index, number).ctime_ns;
+}
+
 void file_look(int root_fd, struct index *index, size_t number)
 {
     struct index_sample *sample = &index->samples[number];
@@ -109,7 +114,8 @@ static bool file_differs(int root_fd, const struct index *index, size_t number)
     struct stat st;
     if (fstatat(root_fd, index_key(index, number), &st, 0))
         return !unreachable && (errno == ENOENT || errno == ENOTDIR);
-    return unreachable || (S_ISREG(st.st_mode) && !file_unchanged(index, number, &st));
+    return unreachable || (S_ISREG(st.st_mode) && !file_unchanged(index, number, &st)) ||
+           (index_content(index, number) && !file_untouched(index, number, &st));
 }
 
 /* All files that could not be looked at. */
@@ -149,7 +155,7 @@ bool files_unchanged(const struct index *index, const struct interrupt *interrup
 
 struct identity files_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
 {
-    const struct index_sample sample = index_sample(&source->index, index);
+    const struct index_sample sample = source_sample(source, index);
     return index_identity(&sample, apart, NULL, seed);
 }
 
@@ -249,19 +255,40 @@ static int sample_open(const struct source *source, uint32_t index, int *fd, str
     return code;
 }
 
+/* Whether the bytes of a file are those that its sample is known by, if it is known by its bytes. A file that was
+ * written to has another change time, which the next index has. Where not, the store that says so is not to be
+ * believed. */
+static int check_content(const struct source *source, uint32_t index, const void *bytes, const struct stat *st,
+                         struct error *err)
+{
+    const struct identity *content = index_content(&source->index, index);
+    if (!content)
+        return 0;
+    XXH128_hash_t hash = XXH3_128bits(bytes, index_size(&source->index, index));
+    if (hash.low64 == content->low && hash.high64 == content->high)
+        return 0;
+    char path[PATH_MAX];
+    path_of(source, index, path);
+    if (file_untouched(&source->index, index, st))
+        atomic_store((atomic_bool *)&source->doubted, true); /* a part that changes, as note_changed's */
+    return changed(source, path, "its bytes are others than those that were packed into a store", err);
+}
+
 /* Reads an open file, and looks afterwards whether it was written to meanwhile: then some bytes may be old and some
  * new. */
 static int sample_fetch(const struct source *source, uint32_t index, int fd, void *buf, struct error *err)
 {
-    struct stat st;
+    struct stat st = {0};
     bool whole = file_read_at(fd, buf, index_size(&source->index, index), 0) == 0;
     int number = errno;
     if (whole && fstat(fd, &st) == 0 && file_unchanged(&source->index, index, &st))
-        return 0;
+        return check_content(source, index, buf, &st, err);
     char path[PATH_MAX];
     path_of(source, index, path);
-    if (whole)
-        return check_unchanged(source, index, path, fd, err);
+    if (whole) {
+        int code = check_unchanged(source, index, path, fd, err);
+        return code ? code : check_content(source, index, buf, &st, err);
+    }
     return number ? read_failed(path, number, err) : changed(source, path, "it became shorter while it was read", err);
 }
 

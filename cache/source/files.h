@@ -15,6 +15,8 @@ bool file_unchanged(const struct index *index, size_t number, const struct stat 
 /* file_unchanged_or_remounted does the same, but also accepts a new device number if another sample of the old device
  * has that number now. Then the whole file system was mounted anew. */
 bool file_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st);
+/* file_untouched compares the change time too. */
+bool file_untouched(const struct index *index, size_t number, const struct stat *st);
 /* index_follow_mount replaces the root's device number by the present one, in a packed index that was kept, and says
  * whether they differ. */
 bool index_follow_mount(struct index *index);
@@ -29,6 +31,8 @@ void file_look(int root_fd, struct index *index, size_t number);
 /* files_unchanged says whether the files are those that were indexed, and none that was unreachable can be reached. It
  * returns false soon after the interrupt was set. It blocks. */
 bool files_unchanged(const struct index *index, const struct interrupt *interrupt);
+
+#define FILES_SHARES "with folders and lists of the same files" /* a source_kind's shares */
 
 /* Functions of a source_kind. files_read reads a few files at once. */
 uint32_t files_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);

@@ -22,6 +22,7 @@ void index_free(struct index *index)
     free(index->samples);
     free(index->blobs);
     free(index->places);
+    free(index->contents);
     *index = (struct index){0};
 }
 

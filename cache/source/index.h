@@ -27,6 +27,10 @@ struct index_sample {
  * from its path. */
 #define INDEX_UNREACHABLE 1u
 
+/* The modification time of a sample whose device and inode are the hash of its bytes as they were found. A store has
+ * other times for bytes that it wrote anew (cache/store/format.h). */
+#define INDEX_MTIME_STORED INT64_MIN
+
 /* One folder of the tree, with the values that tell whether it has changed. */
 struct index_folder {
     uint64_t path; /* offset of the path below the root; "" for the root */
@@ -71,6 +75,9 @@ struct index {
     struct index_place *places; /* one a sample where there are blobs; else, or once it is packed, NULL */
     size_t blob_count, blob_cap, place_cap;
     struct packed_rows rows; /* the samples and places, once it is packed */
+    /* XXH3-128 of the samples' bytes, as a store says that was packed from them (origins.h): that is what they are
+     * known by. Zeros: by their file. NULL: all are. */
+    struct identity *contents;
     size_t unreachable;      /* samples that are INDEX_UNREACHABLE, once it is packed */
     uint64_t device_was;     /* the root's device in the rows; 0: the rows have the one that it has now */
     uint8_t *whole;          /* what strings and rows lie in, of a checkpoint; NULL: each is its own */
@@ -112,6 +119,13 @@ static inline const char *index_key(const struct index *index, size_t sample)
 {
     uint64_t key = index->samples ? index->samples[sample].key : packed_rows_value(&index->rows, sample, PACKED_KEY);
     return index->strings + (key < index->strings_len_bytes ? key : index->strings_len_bytes - 1);
+}
+
+/* NULL: the sample is known by its file, or its container's place. */
+static inline const struct identity *index_content(const struct index *index, size_t sample)
+{
+    const struct identity *content = index->contents ? &index->contents[sample] : NULL;
+    return content && (content->low || content->high) ? content : NULL;
 }
 
 struct index_sample index_sample(const struct index *index, size_t sample);

@@ -507,6 +507,7 @@ static void destroy(struct source *source)
 
 const struct source_kind list_kind = {
     .name = "a list of files",
+    .shares = FILES_SHARES,
     .bytes = sizeof(struct listed),
     .is = is_list,
     .index = index_list,
@@ -522,6 +523,7 @@ const struct source_kind list_kind = {
 /* No text is of this kind: the list says whether its rows are places. */
 static const struct source_kind places_kind = {
     .name = "a list of places in files",
+    .shares = BLOBS_SHARES,
     .bytes = sizeof(struct listed),
     .is = is_list,
     .index = index_list,

@@ -436,6 +436,7 @@ static void destroy(struct source *source)
 
 const struct source_kind parts_kind = {
     .name = "samples of several parts",
+    .shares = "with sources of the same parts in the same files, and with nothing else: a sample is all its parts",
     .bytes = sizeof(struct gathered),
     .is = is_parts,
     .index = index_parts,

@@ -10,6 +10,7 @@ int source_create(const struct source_kind *kind, struct source **out, struct er
         return error_set(err, LARDER_ENOMEM, "out of memory");
     source->kind = kind;
     atomic_init(&source->changed, false);
+    atomic_init(&source->doubted, false);
     *out = source;
     return 0;
 }
@@ -40,6 +41,7 @@ void source_free(struct source **pointer)
         source->kind->destroy(source);
     index_free(&source->index);
     chunking_free(&source->chunking);
+    free(source->origins.store);
     free(source);
 }
 
@@ -55,13 +57,20 @@ uint64_t source_bytes(const struct source *source, uint64_t *paths)
     return source->own_bytes + index->rows.len_bytes + packed_rows_blocks(index->rows.count) * PACKED_HEAD_BYTES +
            index->class_count * sizeof *index->classes + index->folder_count * sizeof *index->folders +
            index->blob_count * sizeof *index->blobs +
+           (index->contents ? index->sample_count * sizeof *index->contents : 0) +
            (source->chunking.members ? index->sample_count * 2 * sizeof *source->chunking.members : 0);
 }
 
 struct index_sample source_sample(const struct source *source, uint32_t index)
 {
     struct index_sample sample = index_sample(&source->index, index);
-    if (source->stored && !(sample.flags & INDEX_UNREACHABLE)) {
+    const struct identity *content = index_content(&source->index, index);
+    if (content) {
+        sample.mtime_ns = INDEX_MTIME_STORED;
+        sample.ctime_ns = 0;
+        sample.device = content->low;
+        sample.inode = content->high;
+    } else if (source->stored && !(sample.flags & INDEX_UNREACHABLE)) {
         sample.device = source->stored[index].low;
         sample.inode = source->stored[index].high;
     }

@@ -15,6 +15,7 @@
 #include "cache/source/column.h"
 #include "cache/source/identity.h"
 #include "cache/source/index.h"
+#include "cache/source/origins.h"
 #include "cache/source/samples.h"
 #include "common/interrupt.h"
 #include "common/sample_rows.h"
@@ -32,7 +33,9 @@ struct source {
     const struct identity *stored; /* what stands for a sample's device and inode, if it can be reached; or NULL */
     const uint64_t *packed_bytes;  /* length of each sample as it was packed; NULL: its own */
     uint64_t own_bytes;            /* memory that grows with the samples and that only the kind has */
-    atomic_bool changed;           /* a read met a sample that is not the one that was indexed */
+    struct origins origins;
+    atomic_bool changed; /* a read met a sample that is not the one that was indexed */
+    atomic_bool doubted; /* a read met other bytes than its store says, of a file that has not changed */
 };
 
 struct source_wish {
@@ -40,6 +43,7 @@ struct source_wish {
     const char *part; /* which of a sample's parts is wanted, as parts_text.h says; NULL: the image */
     enum sample_files files;
     uint64_t rows_max; /* bytes that all parts of rows of numbers may take; 0: ROWS_BYTES_MAX (rows.h) */
+    bool apart;        /* files share nothing with stores that were packed from them */
     const struct interrupt *interrupt;
 };
 
@@ -57,6 +61,8 @@ struct source_wish {
 struct source_kind {
     const char *name; /* what it is, as messages say it */
     size_t bytes;     /* size of its own struct */
+    /* What its samples are shared with, and why with nothing else, as source_shares says it. NULL: origins.apart. */
+    const char *shares;
     /* Says whether a wish's text is of this kind, or fails where it would be and cannot be used. NULL: every one is. */
     int (*is)(const char *text, bool *is, struct error *err);
     /* Fills a zeroed source: index, which source_index packs, medium and what else it has. It ends soon after the
@@ -121,7 +127,7 @@ uint64_t source_device(const struct source *source);
  * which is not in it. Pure. */
 uint64_t source_bytes(const struct source *source, uint64_t *paths);
 
-/* source_sample returns what identifies a sample. Pure. */
+/* source_sample returns what identifies a sample, but for its container. Pure. */
 struct index_sample source_sample(const struct source *source, uint32_t index);
 
 /* These do what the kind's functions do, by medium_run. */

@@ -241,6 +241,7 @@ static struct identity identity(const struct source *source, uint32_t index, uin
 
 const struct source_kind tar_kind = {
     .name = "tar shards",
+    .shares = BLOBS_SHARES,
     .bytes = sizeof(struct source),
     .is = is_tar,
     .index = index_tar,

@@ -244,6 +244,7 @@ static bool restore(struct source *source)
 
 const struct source_kind tree_kind = {
     .name = "class folders",
+    .shares = FILES_SHARES,
     .bytes = sizeof(struct source),
     .index = index_tree,
     .restore = restore,

@@ -34,7 +34,7 @@
  * original's bytes. One with shrunk samples has a third. There the hash is that of the stored bytes, which tell how far
  * they were shrunk. A store with planes has a time of its own for each of these two, since the bytes are others
  * again. */
-#define STORE_MTIME INT64_MIN
+#define STORE_MTIME INDEX_MTIME_STORED
 #define STORE_MTIME_REWRITTEN (INT64_MIN + 1)
 #define STORE_MTIME_SHRUNK (INT64_MIN + 2)
 #define STORE_MTIME_PLANES (INT64_MIN + 3)

@@ -45,27 +45,15 @@ static void identify_unreadable(struct index *index, const uint64_t plan[2])
     }
 }
 
-/* Links count as others' too: what they lead to may be exchanged by whoever can write there. */
-static bool others_write(const char *root, const char *name)
-{
-    char path[PATH_MAX];
-    struct stat st;
-    if (!index_path(root, name, path))
-        return true;
-    if (lstat(path, &st))
-        return errno != ENOENT; /* a missing file cannot be read */
-    return (st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & (S_IWGRP | S_IWOTH) || S_ISLNK(st.st_mode);
-}
-
 /* The hash that content is known by is quick, not collision-resistant: who chooses a store's bytes can make other bytes
  * of the same hash. */
 static bool is_foreign(const char *root, uint32_t segment_count)
 {
-    bool foreign = others_write(root, ".") || others_write(root, STORE_INDEX_NAME);
+    bool foreign = file_others_write(root, ".") || file_others_write(root, STORE_INDEX_NAME);
     for (uint32_t i = 0; i < segment_count && !foreign; i++) {
         char name[STORE_NAME_MAX];
         store_segment_name(i, name);
-        foreign = others_write(root, name);
+        foreign = file_others_write(root, name);
     }
     return foreign;
 }
@@ -94,6 +82,21 @@ static int load(const char *path, const struct source_wish *wish, struct source 
     return source->index.root && source->index.text ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
 }
 
+#define SHARES "with stores of the same images that were packed in the same way"
+
+static const char *shares(const struct store *store, const char *root)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    if (store->foreign)
+        return "with nothing else: others than you may write to it";
+    if (store->version != STORE_VERSION_PLAIN)
+        return SHARES ", and with no files: its bytes are others";
+    if (!index_path(root, ORIGINS_NAME, path) || stat(path, &st))
+        return SHARES ", and with files only through a store that was packed from them, as this one was not";
+    return SHARES ", and with the files that it was packed from, but for those that changed";
+}
+
 static int index_store(const struct source_wish *wish, struct source *source, struct error *err)
 {
     struct store *store = &((struct store_source *)source)->store;
@@ -120,6 +123,7 @@ static int index_store(const struct source_wish *wish, struct source *source, st
     identify_unreadable(&source->index, store->plan);
     source->medium = (struct medium){.root = source->index.root, .device = st.st_dev};
     source->packing = store->packing;
+    source->origins.apart = shares(store, root);
     source->hashes = store->hashes;
     source->stored = store->packing.max_side ? store->checksums : store->hashes;
     source->packed_bytes = store->source_bytes;

@@ -14,6 +14,7 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 #define SHARDS_TOO_LARGE 1.5 /* times what the images take */
 #define CLASSES_SHOWN 3
 #define COLUMNS_SHOWN 20
+#define LINE_COLUMNS 100
 
 static const char usage[] =
     "usage: larder look SOURCE\n"
@@ -88,6 +89,20 @@ static void print_reading(const struct dataset *dataset, const struct dataset_lo
                "         64 samples\n");
 }
 
+/* Prints words below each other in lines of LINE_COLUMNS, behind a heading of eight columns. */
+static void print_wrapped(const char *heading, const char *text)
+{
+    int column = printf("%-8s", heading);
+    while (*text) {
+        int len = (int)strcspn(text, " ");
+        if (column + 1 + len > LINE_COLUMNS && column > 8)
+            column = printf("\n%-8s", "") - 1;
+        column += printf(" %.*s", len, text);
+        text += len + (text[len] == ' ');
+    }
+    putchar('\n');
+}
+
 static int print_look(const struct dataset *dataset, bool sounds, struct error *err)
 {
     struct dataset_look look;
@@ -112,6 +127,7 @@ static int print_look(const struct dataset *dataset, bool sounds, struct error *
         look_for_masks(dataset);
     int code = print_columns(dataset, err);
     print_reading(dataset, &look, packing.packed);
+    print_wrapped("shares", look.shares);
     if (look.unreachable)
         printf(
             "damaged  %u sample%s cannot be read, and will be bad: larderd's log names them when they are asked for\n",

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -51,6 +52,7 @@ def forms(folder, count):
             out.write(os.path.join(tree, name), name)
     larder.index(os.path.join(folder, "tree.zip"), os.path.join(folder, "zip.csv"))
     made["places in a zip"] = os.path.join(folder, "zip.csv")
+    time.sleep(3.1)  # a younger file shares with no store
     for name, source in (("store of the folder", tree), ("store of the tar", made["tar"])):
         made[name] = os.path.join(folder, "stores", name.replace(" ", "-"))
         subprocess.run([os.path.join(BIN, "larder"), "pack", source, made[name], "--quiet"], check=True,

@@ -30,9 +30,9 @@ def pack(source, dest, *options):
 
 
 def contents(folder):
-    """The bytes of a folder's files, by name."""
+    """The bytes of a folder's files, by name, but for the one that is this folder's own."""
     files = {}
-    for name in os.listdir(folder):
+    for name in set(os.listdir(folder)) - {"origins.larder"}:
         with open(os.path.join(folder, name), "rb") as file:
             files[name] = file.read()
     return files

@@ -100,6 +100,8 @@ class Served(Case):
                 change(os.path.join(store, name), data.find(file.read()) + 200, 0x04)
         daemon = self.daemon()
         expected = everything(self.loader(daemon, tree(COUNT), pipeline=STILL, shuffle="none"))
+        daemon.stop()
+        daemon = self.daemon()  # which has nothing of the tree's files, whose samples are the store's
         got = everything(self.loader(daemon, store, pipeline=STILL))
         self.assertEqual(sorted(got), [index for index in range(COUNT) if index not in (3, 77)])
         for index, (label, image) in got.items():

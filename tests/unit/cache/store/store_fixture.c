@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "cache/source/origins.h"
 #include "cache/store/store.h"
 #include "common/random.h"
 
@@ -95,8 +97,11 @@ int pack(const char *name, const struct store_options *options, store_progress_f
 void pack_well(const char *name, const struct store_options *options)
 {
     struct error err;
+    char path[PATH_BYTES + NAME_MAX];
     if (pack(name, options, NULL, NULL, &err))
         fail_msg("%s", err.text);
+    snprintf(path, sizeof path, "%s/%s/" ORIGINS_NAME, root, name);
+    unlink(path); /* whether it knows the source's files depends on how old these are */
 }
 
 unsigned list_folder(const char *name, char names[STORE_FILES_MAX][NAME_MAX + 1])
@@ -107,7 +112,7 @@ unsigned list_folder(const char *name, char names[STORE_FILES_MAX][NAME_MAX + 1]
     DIR *dir = opendir(path);
     assert_non_null(dir);
     for (const struct dirent *entry; (entry = readdir(dir));) {
-        if (entry->d_name[0] != '.' && count < STORE_FILES_MAX)
+        if (entry->d_name[0] != '.' && strcmp(entry->d_name, ORIGINS_NAME) != 0 && count < STORE_FILES_MAX)
             strcpy(names[count++], entry->d_name);
     }
     closedir(dir);

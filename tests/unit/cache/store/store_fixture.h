@@ -29,7 +29,8 @@ const struct store *store_in(const struct dataset *dataset);
 
 /* small_options: 16 samples a chunk, 64 KiB a segment (a dozen of them), three threads. */
 struct store_options small_options(void);
-/* pack packs the source into folder `name`; pack_well fails the test when that fails. */
+/* pack packs the source into folder `name`; pack_well fails the test when that fails, and has the store forget which
+ * files it was packed from. */
 int pack(const char *name, const struct store_options *options, store_progress_fn *progress, void *context,
          struct error *err);
 void pack_well(const char *name, const struct store_options *options);
