@@ -52,6 +52,39 @@ bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *v
     return true;
 }
 
+/* An entry of the second look-up has the length of its symbols with their values in the lower 5 bits. Above them are
+ * their steps in the zigzag, with SKIP_ENDS if the last symbol ends the block. The last symbol's value need not be in
+ * the bits. If the steps would reach the block's end, the symbols are to be read one by one. */
+#define SKIP_LENGTH_OF(entry) ((entry)&31)
+#define SKIP_STEPS_OF(entry) ((entry) >> 5)
+#define SKIP_ENDS 128
+#define SKIP_NOTHING (64 << 5)
+_Static_assert(HUFFMAN_SYMBOL_BITS_MAX < 32 && HUFFMAN_SKIP_BITS <= HUFFMAN_SYMBOL_BITS_MAX, "lengths of entries");
+
+static uint16_t skip_of(const struct huffman *code, uint32_t bits)
+{
+    uint32_t length = 0, steps = 0;
+    while (length < HUFFMAN_SKIP_BITS && steps < 64) {
+        uint32_t next = bits << length & ((1 << HUFFMAN_SKIP_BITS) - 1);
+        uint32_t entry = code->look[next >> (HUFFMAN_SKIP_BITS - HUFFMAN_LOOK_BITS)], step = HUFFMAN_STEP_OF(entry);
+        uint32_t whole = length + HUFFMAN_LENGTH_OF(entry);
+        uint32_t shown = step ? length + HUFFMAN_CODE_LENGTH_OF(entry) : whole;
+        if (entry == 0 || shown > HUFFMAN_SKIP_BITS || whole > HUFFMAN_SYMBOL_BITS_MAX)
+            break;
+        length = whole;
+        if (!step && entry & HUFFMAN_END)
+            return (uint16_t)(length | (steps + SKIP_ENDS) << 5);
+        steps += step ? step : HUFFMAN_RUN_OF_ZEROS + 1;
+    }
+    return length && steps < 64 ? (uint16_t)(length | steps << 5) : SKIP_NOTHING;
+}
+
+void huffman_build_skips(const struct huffman *code, uint16_t skips[1 << HUFFMAN_SKIP_BITS])
+{
+    for (uint32_t bits = 0; bits < 1 << HUFFMAN_SKIP_BITS; bits++)
+        skips[bits] = skip_of(code, bits);
+}
+
 /* ── blocks ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 enum state { GOES_ON, ENDS, FAILS }; /* states of a block */
@@ -62,28 +95,26 @@ static HUFFMAN_INLINE enum state pass(struct huffman_place *place, uint32_t step
     return __builtin_expect(place->k < 64, 1) ? GOES_ON : place->k == 64 ? ENDS : FAILS;
 }
 
-/* `stores` is a constant wherever this is inlined, here and below. */
-static HUFFMAN_INLINE enum state put(struct huffman_place *place, uint32_t step, int32_t value, bool stores)
+static HUFFMAN_INLINE enum state put(struct huffman_place *place, uint32_t step, int32_t value)
 {
     enum state state = pass(place, step);
-    if (stores)
-        place->block[huffman_natural[place->k - 1]] = (int16_t)value;
+    place->block[huffman_natural[place->k - 1]] = (int16_t)value;
     return state;
 }
 
-static HUFFMAN_INLINE enum state read_one_slowly(struct huffman_place *place, bool stores)
+static HUFFMAN_INLINE enum state read_one_slowly(struct huffman_place *place)
 {
     int32_t symbol, value;
     place->bits = huffman_read_slowly(place->bits, place->ac, &symbol, &value);
     if (symbol < 0)
         return FAILS;
     if (symbol & 15)
-        return put(place, ((uint32_t)symbol >> 4) + 1, value, stores);
+        return put(place, ((uint32_t)symbol >> 4) + 1, value);
     return symbol >> 4 == HUFFMAN_RUN_OF_ZEROS ? pass(place, HUFFMAN_RUN_OF_ZEROS + 1) : ENDS;
 }
 
 /* Reads some coefficients. */
-static HUFFMAN_INLINE enum state read_some(struct huffman_place *place, bool stores)
+static HUFFMAN_INLINE enum state read_some(struct huffman_place *place)
 {
     enum state state = GOES_ON;
     huffman_refill(&place->bits);
@@ -91,15 +122,33 @@ static HUFFMAN_INLINE enum state read_some(struct huffman_place *place, bool sto
         uint32_t entry = huffman_look_up(&place->bits, place->ac);
         if (__builtin_expect(entry >= 1u << 24, 1)) { /* it has a step */
             int32_t value = huffman_read_value(&place->bits, entry);
-            state = put(place, HUFFMAN_STEP_OF(entry), value, stores);
+            state = put(place, HUFFMAN_STEP_OF(entry), value);
         } else if (entry == 0) {
-            return read_one_slowly(place, stores);
+            return read_one_slowly(place);
         } else {
             huffman_drop(&place->bits, HUFFMAN_LENGTH_OF(entry));
             state = entry & HUFFMAN_END ? ENDS : pass(place, HUFFMAN_RUN_OF_ZEROS + 1);
         }
     }
     return state;
+}
+
+/* The same in a block that goes nowhere. */
+static HUFFMAN_INLINE enum state skip_some(struct huffman_place *place)
+{
+    huffman_refill(&place->bits);
+    for (int i = 0; i < HUFFMAN_SYMBOLS_AT_ONCE; i++) {
+        uint32_t entry = place->ac->skips[place->bits.buffer >> (64 - HUFFMAN_SKIP_BITS)];
+        uint32_t k = place->k + SKIP_STEPS_OF(entry);
+        bool ends = k >= SKIP_ENDS;
+        if (__builtin_expect(k >= 64, 0) && (!ends || k >= SKIP_ENDS + 64))
+            return read_some(place);
+        huffman_drop(&place->bits, SKIP_LENGTH_OF(entry));
+        if (ends)
+            return ENDS;
+        place->k = k;
+    }
+    return GOES_ON;
 }
 
 static HUFFMAN_INLINE bool begin_block(struct huffman_lane *lane, const struct huffman_mcu *mcu,
@@ -140,11 +189,22 @@ static HUFFMAN_INLINE bool next_block(struct huffman_lane *lane, const struct hu
     return begin_block(lane, mcu, place);
 }
 
-static HUFFMAN_INLINE bool go_on(struct huffman_lane *lane, const struct huffman_mcu *mcu, struct huffman_place *place,
-                                 bool stores)
+static HUFFMAN_INLINE bool go_on(struct huffman_lane *lane, const struct huffman_mcu *mcu, struct huffman_place *place)
 {
-    enum state state = read_some(place, stores);
+    enum state state = read_some(place);
     return __builtin_expect(state == GOES_ON, 1) || (state == ENDS && next_block(lane, mcu, place));
+}
+
+static HUFFMAN_INLINE bool go_past(struct huffman_lane *lane, const struct huffman_mcu *mcu,
+                                   struct huffman_place *place)
+{
+    if (!place->ac->skips)
+        return go_on(lane, mcu, place);
+    enum state state;
+    do
+        state = skip_some(place);
+    while (__builtin_expect(state == GOES_ON, 1));
+    return state == ENDS && next_block(lane, mcu, place);
 }
 
 /* ── lanes ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -199,9 +259,9 @@ bool huffman_read(struct huffman_lane *lane, const struct huffman_mcu *mcu)
     struct huffman_place place = lane->place; /* a copy, which the compiler keeps in registers */
     bool fine = true;
     while (fine && lane->skip)
-        fine = go_on(lane, mcu, &place, false);
+        fine = go_past(lane, mcu, &place);
     while (fine && lane->left)
-        fine = go_on(lane, mcu, &place, true);
+        fine = go_on(lane, mcu, &place);
     lane->place = place;
     return fine;
 }
@@ -211,7 +271,7 @@ bool huffman_read_both(struct huffman_lane *a, struct huffman_lane *b, const str
     struct huffman_place first = a->place, second = b->place;
     bool fine = true;
     while (fine && a->left && b->left)
-        fine = go_on(a, mcu, &first, true) && go_on(b, mcu, &second, true);
+        fine = go_on(a, mcu, &first) && go_on(b, mcu, &second);
     a->place = first, b->place = second;
     return fine;
 }

@@ -14,6 +14,7 @@
 
 #define HUFFMAN_LOOK_BITS 10
 #define HUFFMAN_LONGEST 16
+#define HUFFMAN_SKIP_BITS 12
 #define HUFFMAN_PARTS_MAX 4   /* components of a scan */
 #define HUFFMAN_BLOCKS_MAX 10 /* blocks of an MCU */
 
@@ -23,12 +24,17 @@ struct huffman {
     int32_t offset[HUFFMAN_LONGEST + 1];   /* offset of a length's codes in values */
     uint8_t counts[HUFFMAN_LONGEST + 1], values[256]; /* copies of what it was made from */
     enum { HUFFMAN_NOTHING, HUFFMAN_DC, HUFFMAN_AC } made;
+    const uint16_t *skips; /* what huffman_build_skips made of it, borrowed, or NULL; the caller sets it */
 };
 
 /* huffman_build makes a code from a DHT segment's counts by length (counts[1] to counts[16]) and 256 values. A code
  * that was made from the same before stays as it is, which is much faster; one that was never made is all zeros. False:
  * it is no code, it has a code of ones alone, which libjpeg refuses too, or (dc) it is not one for DC coefficients. */
 bool huffman_build(struct huffman *code, const uint8_t *counts, const uint8_t *values, bool dc);
+
+/* huffman_build_skips makes a second look-up of an AC code, for blocks that go nowhere: an entry stands for all symbols
+ * that the next bits show. It takes as long as it saves in a thousand blocks or two. */
+void huffman_build_skips(const struct huffman *code, uint16_t skips[1 << HUFFMAN_SKIP_BITS]);
 
 /* Entropy-coded bytes between two markers, each 0xff in them followed by a stuffed 0. */
 struct huffman_bits {

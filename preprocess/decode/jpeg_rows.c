@@ -2,6 +2,8 @@
 
 #include "preprocess/decode/jpeg_marker.h"
 
+#define SKIPPED_BLOCKS_MIN 6000 /* from here on, huffman_build_skips is worth its time */
+
 bool jpeg_rows_fit(const struct jpeg_decompress_struct *cinfo)
 {
     const jpeg_component_info *only = cinfo->cur_comp_info[0];
@@ -32,6 +34,7 @@ static bool begin_parts(struct jpeg_rows *rows, const struct jpeg_decompress_str
         if (!(built_ac >> ac & 1) && !build_code(rows->ac, cinfo->ac_huff_tbl_ptrs, ac, false))
             return false;
         built_dc |= 1u << dc, built_ac |= 1u << ac;
+        rows->ac[ac].skips = NULL; /* the JPEG before may have had the same code */
         rows->components[i] = component->component_index;
         rows->mcu.parts[i] = (struct huffman_part){.dc = &rows->dc[dc],
                                                    .ac = &rows->ac[ac],
@@ -77,12 +80,32 @@ static bool seek_segment(struct jpeg_rows *rows, uint64_t segment)
     return marker_fits(rows);
 }
 
+static uint32_t mcus_across(const struct jpeg_decompress_struct *cinfo)
+{
+    uint32_t width = DCTSIZE * (uint32_t)cinfo->max_h_samp_factor;
+    return (cinfo->image_width + width - 1) / width;
+}
+
+static uint32_t mcus_down(const struct jpeg_decompress_struct *cinfo)
+{
+    uint32_t height = DCTSIZE * (uint32_t)cinfo->max_v_samp_factor;
+    return (cinfo->image_height + height - 1) / height;
+}
+
+/* Memory for the AC codes' skips; 0: there are not blocks enough. */
+static size_t skips_bytes(const struct jpeg_decompress_struct *cinfo)
+{
+    uint32_t blocks = 0; /* of an MCU */
+    for (int i = 0; i < cinfo->num_components; i++)
+        blocks += (uint32_t)(cinfo->comp_info[i].h_samp_factor * cinfo->comp_info[i].v_samp_factor);
+    bool enough = (uint64_t)mcus_across(cinfo) * mcus_down(cinfo) * blocks >= SKIPPED_BLOCKS_MIN;
+    return enough ? NUM_HUFF_TBLS * sizeof *((struct jpeg_rows *)0)->skips : 0;
+}
+
 static void measure(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo)
 {
-    uint32_t mcu_width = DCTSIZE * (uint32_t)cinfo->max_h_samp_factor;
-    uint32_t mcu_height = DCTSIZE * (uint32_t)cinfo->max_v_samp_factor;
-    rows->per_row = (cinfo->image_width + mcu_width - 1) / mcu_width;
-    rows->n_rows = (cinfo->image_height + mcu_height - 1) / mcu_height;
+    rows->per_row = mcus_across(cinfo);
+    rows->n_rows = mcus_down(cinfo);
     jpeg_rows_want(rows, 0, rows->per_row);
 }
 
@@ -110,6 +133,8 @@ bool jpeg_rows_begin(struct jpeg_rows *rows, struct jpeg_decompress_struct *cinf
     if (!begin_parts(rows, cinfo))
         return false;
     rows->interval = cinfo->restart_interval ? cinfo->restart_interval : rows->per_row * rows->n_rows;
+    size_t bytes = rows->interval >= rows->per_row ? skips_bytes(cinfo) : 0;
+    rows->skips = bytes ? cinfo->mem->alloc_large((j_common_ptr)cinfo, JPOOL_IMAGE, bytes) : NULL;
     rows->end = cinfo->src->next_input_byte + cinfo->src->bytes_in_buffer;
     rows->segment = 0;
     rows->front = &rows->lanes[0];
@@ -146,6 +171,22 @@ void jpeg_rows_want(struct jpeg_rows *rows, uint32_t first, uint32_t count)
     rows->count = count;
 }
 
+/* Before the first row that is wanted: makes the codes' skips if many blocks above and beside the columns may be
+ * skipped. */
+static void begin_skipping(struct jpeg_rows *rows, uint32_t row)
+{
+    uint64_t mcus = (uint64_t)row * rows->per_row + (uint64_t)(rows->n_rows - row) * (rows->per_row - rows->count);
+    for (uint32_t i = 0; i < rows->mcu.n_parts && mcus * rows->mcu.n_blocks >= SKIPPED_BLOCKS_MIN; i++) {
+        struct huffman *code = &rows->ac[rows->mcu.parts[i].ac - rows->ac];
+        if (code->skips)
+            continue;
+        uint16_t *skips = rows->skips[code - rows->ac];
+        huffman_build_skips(code, skips);
+        code->skips = skips;
+    }
+    rows->skips = NULL;
+}
+
 /* Tells the front lane to read *count of its segment's MCUs from `before` on, or fewer if the segment ends, and to
  * store them from `column` on. It sets *count to their number. */
 static bool aim_front(struct jpeg_rows *rows, uint32_t before, uint32_t column, uint32_t *count)
@@ -178,6 +219,8 @@ bool jpeg_rows_load(struct jpeg_rows *rows, uint32_t row)
     uint64_t begin = (uint64_t)row * rows->per_row, at = begin + rows->first, end = at + rows->count;
     if (row >= rows->n_rows || at / rows->interval < rows->segment)
         return false;
+    if (rows->skips)
+        begin_skipping(rows, row);
     struct huffman_lane *last = rows->front; /* the row below may go on with it */
     while (at < end) {
         uint64_t segment = at / rows->interval;
@@ -203,11 +246,10 @@ bool jpeg_rows_finish(struct jpeg_rows *rows)
 size_t jpeg_rows_bytes(const struct jpeg_decompress_struct *cinfo)
 {
     size_t bytes = 0;
-    uint32_t mcu_width = DCTSIZE * (uint32_t)cinfo->max_h_samp_factor;
-    uint32_t per_row = (cinfo->image_width + mcu_width - 1) / mcu_width;
+    uint32_t per_row = mcus_across(cinfo);
     for (int i = 0; i < cinfo->num_components; i++) {
         const jpeg_component_info *component = &cinfo->comp_info[i];
         bytes += (size_t)per_row * (size_t)component->h_samp_factor * (size_t)component->v_samp_factor;
     }
-    return bytes * sizeof(JBLOCK) + (jpeg_scans_fit(cinfo) ? jpeg_scans_bytes(cinfo) : 0);
+    return bytes * sizeof(JBLOCK) + (jpeg_scans_fit(cinfo) ? jpeg_scans_bytes(cinfo) : skips_bytes(cinfo));
 }

@@ -45,6 +45,7 @@ struct jpeg_rows {
     struct huffman_mcu mcu;
     int components[MAX_COMPS_IN_SCAN]; /* the components of the MCU's parts */
     struct huffman dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS];
+    uint16_t (*skips)[1 << HUFFMAN_SKIP_BITS]; /* memory for each AC code's; NULL: they are made, or not worth it */
 };
 
 /* jpeg_rows_fit says whether a JPEG, whose header was read, can be read this way. */

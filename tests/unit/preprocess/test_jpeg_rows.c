@@ -75,8 +75,8 @@ static void compare_row(const struct opened *opened, j_decompress_ptr whole, jvi
     }
 }
 
-/* Reads some rows, and of these some columns, as the random numbers say. */
-static void compare_some(const struct encoded *jpeg, struct rng *rng)
+/* Reads some rows, and of these some columns, as the random numbers say. Returns whether a code got skips. */
+static bool compare_some(const struct encoded *jpeg, struct rng *rng)
 {
     struct jpeg_decompress_struct whole;
     struct jpeg_error_mgr errors;
@@ -92,12 +92,15 @@ static void compare_some(const struct encoded *jpeg, struct rng *rng)
     place_rows(&opened);
     uint32_t first = (uint32_t)random_below(rng, rows->per_row);
     jpeg_rows_want(rows, first, 1 + (uint32_t)random_below(rng, rows->per_row - first));
-    for (uint32_t row = 0; row < rows->n_rows; row += 1 + (uint32_t)random_below(rng, 3)) {
+    uint32_t row = (uint32_t)random_below(rng, rows->n_rows);
+    for (; row < rows->n_rows; row += 1 + (uint32_t)random_below(rng, 3)) {
         assert_true(jpeg_rows_load(rows, row));
         compare_row(&opened, &whole, coefficients, row);
     }
+    bool skips = rows->mcu.parts[0].ac->skips;
     close_rows(&opened);
     jpeg_destroy_decompress(&whole);
+    return skips;
 }
 
 static const struct jpeg_form forms[] = {
@@ -128,6 +131,98 @@ static void test_coefficients(void **state)
             free(pixels);
         }
     }
+}
+
+/* Proves: the same for JPEGs of which so many blocks are skipped that codes get skips. */
+static void test_large(void **state)
+{
+    (void)state;
+    const uint32_t width = 700, height = 560;
+    struct rng rng;
+    random_seed(&rng, seed);
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        uint32_t skipped = 0;
+        uint8_t *pixels = picture(width, height, (unsigned)forms[f].components, f);
+        struct encoded jpeg = encode_jpeg(pixels, width, height, &forms[f]);
+        for (int draw = 0; draw < 12; draw++)
+            skipped += compare_some(&jpeg, &rng);
+        assert_true(skipped > 0 || forms[f].components == 1);
+        encoded_free(&jpeg);
+        free(pixels);
+    }
+}
+
+struct skipping {
+    struct opened opened;
+    const uint8_t *from; /* the scan's bytes, and their end */
+    const uint8_t *to;
+    struct huffman_lane lane;
+    bool fine;
+    JBLOCK block; /* the first that was stored */
+};
+
+/* Skips MCUs, and stores one behind them. */
+static void skip_then_store(struct skipping *skipping, uint32_t count, bool to_end)
+{
+    const struct huffman_mcu *mcu = &skipping->opened.rows->mcu;
+    huffman_lane_begin(&skipping->lane, skipping->from, skipping->to);
+    skipping->fine = huffman_lane_aim(&skipping->lane, mcu, count, 0, 1, to_end) && huffman_read(&skipping->lane, mcu);
+    memcpy(skipping->block, mcu->parts[0].rows[0][0], sizeof skipping->block);
+}
+
+static uint16_t skips[NUM_HUFF_TBLS][1 << HUFFMAN_SKIP_BITS];
+
+static void set_skips(struct jpeg_rows *rows, bool wanted)
+{
+    for (uint32_t i = 0; i < rows->mcu.n_parts; i++) {
+        size_t code = (size_t)(rows->mcu.parts[i].ac - rows->ac);
+        rows->ac[code].skips = wanted ? skips[code] : NULL;
+    }
+}
+
+/* Proves: blocks skipped by skips end where those skipped one symbol after the other do, and are as valid, whatever the
+ * bytes. */
+static void test_damaged_skips(void **state)
+{
+    (void)state;
+    static struct skipping one, many;
+    struct rng rng;
+    uint32_t fine = 0, n_draws = 1500;
+    random_seed(&rng, seed);
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        uint8_t *pixels = picture(97, 131, (unsigned)forms[f].components, f);
+        struct encoded jpeg = encode_jpeg(pixels, 97, 131, &forms[f]);
+        open_rows(&one.opened, &jpeg);
+        struct jpeg_rows *rows = one.opened.rows;
+        assert_true(jpeg_rows_begin(rows, &one.opened.cinfo));
+        place_rows(&one.opened);
+        for (uint32_t i = 0; i < rows->mcu.n_parts; i++)
+            huffman_build_skips(rows->mcu.parts[i].ac, skips[rows->mcu.parts[i].ac - rows->ac]);
+        many.opened = one.opened;
+        many.from = one.from = one.opened.cinfo.src->next_input_byte;
+        many.to = one.to = rows->at;
+        uint8_t *scan = jpeg.data + (one.from - jpeg.data);
+        for (uint32_t draw = 0; draw < n_draws; draw++) {
+            uint8_t *byte = scan + random_below(&rng, (uint64_t)(one.to - one.from)), old = *byte;
+            uint32_t last = rows->per_row * rows->n_rows - 1;
+            uint32_t count = draw % 4 ? 1 + (uint32_t)random_below(&rng, last - 1) : last;
+            *byte = old == 0xff || draw % 3 == 0 ? old : (uint8_t)random_below(&rng, 255);
+            set_skips(rows, false);
+            skip_then_store(&one, count, count == last);
+            set_skips(rows, true);
+            skip_then_store(&many, count, count == last);
+            assert_int_equal(one.fine, many.fine);
+            assert_true(!one.fine || memcmp(one.block, many.block, sizeof one.block) == 0);
+            assert_true(!one.fine || memcmp(one.lane.last_dc, many.lane.last_dc, sizeof one.lane.last_dc) == 0);
+            fine += one.fine;
+            *byte = old;
+        }
+        close_rows(&one.opened);
+        encoded_free(&jpeg);
+        free(pixels);
+    }
+    uint32_t in_all = n_draws * (uint32_t)(sizeof forms / sizeof *forms);
+    assert_true(fine > in_all / 3 && fine < in_all); /* both happened */
 }
 
 /* Reads all rows; how many could be read. */
@@ -310,8 +405,9 @@ static void test_codes_again(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_coefficients), cmocka_unit_test(test_lies), cmocka_unit_test(test_codes),
-        cmocka_unit_test(test_codes_again),  cmocka_unit_test(test_ones),
+        cmocka_unit_test(test_coefficients), cmocka_unit_test(test_large), cmocka_unit_test(test_damaged_skips),
+        cmocka_unit_test(test_lies),         cmocka_unit_test(test_codes), cmocka_unit_test(test_codes_again),
+        cmocka_unit_test(test_ones),
     };
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 10);
