@@ -192,6 +192,12 @@ const struct past_job *past_job(const struct past *past, uint32_t slot)
     return slot < PAST_JOBS && past->jobs[slot].id ? &past->jobs[slot] : NULL;
 }
 
+uint32_t past_number(const struct past *past, uint32_t place, const char *name)
+{
+    const struct past_job *job = place < JOBS_MAX ? past_job(past, past->slot[place]) : NULL;
+    return job && strncmp(job->name, name, sizeof job->name - 1) == 0 ? job->id : 0;
+}
+
 size_t past_n_events(const struct past *past)
 {
     return past->events_end < PAST_EVENTS ? past->events_end : PAST_EVENTS;

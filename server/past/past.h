@@ -142,6 +142,8 @@ int past_decode(const uint8_t *bytes, size_t len_bytes, double now_s, struct pas
 
 /* past_job returns the job of a slot, 0 to PAST_JOBS - 1; NULL: there is none. */
 const struct past_job *past_job(const struct past *past, uint32_t slot);
+/* past_number returns the id of the job at the engine's place, which has this name; 0: it has not come yet. */
+uint32_t past_number(const struct past *past, uint32_t place, const char *name);
 size_t past_n_events(const struct past *past);
 const struct past_event *past_event(const struct past *past, size_t i); /* 0: the oldest */
 /* past_gave adds up the gifts since a time and writes the greatest, at most max, and returns how many. */
