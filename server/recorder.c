@@ -103,8 +103,9 @@ static void add(struct recorder *recorder, const struct daemon_status *status, u
                                            .n_givers = job->n_givers};
     }
     pthread_mutex_lock(&recorder->lock);
-    past_add(recorder->past, &sample);
+    bool first = past_add(recorder->past, &sample);
     pthread_mutex_unlock(&recorder->lock);
+    recorder->urgent = recorder->urgent || first;
     free(jobs);
 }
 
@@ -263,6 +264,8 @@ static void *run(void *arg)
         if (clock_now_ns() >= save_at_ns(recorder))
             save(recorder);
     }
+    if (recorder->busy)
+        look(recorder); /* jobs that are here are kept as they are at the end */
     return NULL;
 }
 
