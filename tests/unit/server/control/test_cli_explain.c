@@ -445,6 +445,27 @@ static void takes_anything(void **state)
     json_decref(job);
 }
 
+/* Of shards that a pattern names the folder is looked at. */
+static void doctor_finds_shards(void **state)
+{
+    static const struct {
+        const char *dataset;
+        bool good;
+    } cases[] = {{"/tmp/shard-{000..009}.tar", true},
+                 {"/tmp/*.tar#labels=cls", true},
+                 {"/tmp/no-such-folder/{0..9}.tar", false},
+                 {"/tmp/no-such-folder", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct doctor_report report = {.count = 0};
+        json_t *status = json_pack("{s:[{s:s}]}", "jobs", "dataset", cases[i].dataset);
+        doctor_look_at_datasets(status, &report);
+        assert_int_equal(report.count, 1);
+        assert_int_equal(report.all[0].verdict, cases[i].good ? DOCTOR_GOOD : DOCTOR_BAD);
+        json_decref(status);
+    }
+}
+
 static enum doctor_verdict verdict_of(const struct doctor_report *report, const char *of)
 {
     for (size_t i = 0; i < report->count; i++) {
@@ -638,6 +659,7 @@ int main(void)
         cmocka_unit_test(names_causes),
         cmocka_unit_test(names_ranks),
         cmocka_unit_test(jobs_agrees),
+        cmocka_unit_test(doctor_finds_shards),
         cmocka_unit_test(says_where),
         cmocka_unit_test(takes_anything),
         cmocka_unit_test(doctor_finds),
