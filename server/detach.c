@@ -71,8 +71,9 @@ void detach_from_starter(const char *shares_group)
     take_priority();
     take_limits();
     if (shares_group)
-        log_warn(
-            "msg=\"shares the control group of the script that started it, its limits, and its end where that takes "
-            "the group along, as in a step of Slurm: start larderd by itself where that matters\" err=\"%s\"",
-            shares_group);
+        log_info("msg=\"shares the control group of the script that started it, because systemd gave it none: the "
+                 "group's limits on memory and processors are the daemon's too, and where the group is ended, as a "
+                 "step of Slurm is, the daemon ends with it and the next script starts another. If that does harm, "
+                 "start larderd by itself\" systemd=\"%s\"",
+                 shares_group);
 }

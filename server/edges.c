@@ -124,6 +124,7 @@ void edges_snapshot(void *ctx, struct daemon_status *status)
     status->catalogs.paths_bytes = catalog.paths_bytes;
     status->catalogs.identities_bytes = catalog.identities_bytes;
     status->history_bytes += recorder_bytes(edges->of.recorder);
+    recorder_number(edges->of.recorder, status);
     snapshot_storage(edges, status);
     scratch_budget_stats(edges->of.scratch, &status->scratch);
     for (int reason = BAD_NONE + 1; reason < BAD_REASONS; reason++)
@@ -139,6 +140,12 @@ static char *status_json(void *ctx)
     char *text = status_to_json(&status);
     status_clear(&status);
     return text;
+}
+
+static char *earlier_json(void *ctx)
+{
+    struct edges *edges = ctx;
+    return recorder_earlier(edges->of.recorder);
 }
 
 static char *tree_json(void *ctx)
@@ -245,6 +252,7 @@ static int start_control(struct edges *edges, struct error *err)
 {
     char path[CONFIG_SOCKET_PATH_MAX + sizeof ".control"];
     struct control_handlers handlers = {.status_json = status_json,
+                                        .earlier_json = earlier_json,
                                         .tree_json = tree_json,
                                         .history_json = history_json,
                                         .cancel = cancel,

@@ -11,9 +11,11 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/blocks.h"
+#include "common/last_word.h"
 #include "common/log.h"
 #include "common/option.h"
 #include "common/streams.h"
@@ -152,11 +154,15 @@ static int configure(const struct options *options, struct config **out, int *li
     return 0;
 }
 
-static void log_signal(int signals)
+/* log_signal returns the signal's name. */
+static const char *log_signal(int signals)
 {
     struct signalfd_siginfo info = {0};
-    if (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
-        log_info("msg=\"stopping\" signal=%s", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+    bool got = read(signals, &info, sizeof info) == (ssize_t)sizeof info;
+    const char *name = info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
+    if (got)
+        log_info("msg=\"stopping\" signal=%s", name);
+    return name;
 }
 
 /* time that a service manager waits after each sign of progress */
@@ -187,8 +193,8 @@ static bool go_on(void *ctx)
 
 /* This waits until SIGTERM or SIGINT comes, the daemon has come to its end, or nobody has been connected for
  * idle_exit_s. Meanwhile the service manager's watchdog hears of a daemon that works. This tells whether a daemon of a
- * cluster has to leave it: one that has come to its end has left. */
-static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_exit_s)
+ * cluster has to leave it (one that has come to its end has left), and writes why it ends. */
+static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_exit_s, char why[LAST_WORD_BYTES])
 {
     unsigned watchdog_ms = service_watchdog_ms();
     for (;;) {
@@ -201,6 +207,8 @@ static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
             double left = (double)idle_exit_s - daemon_idle_s(daemon);
             if (left <= 0) {
                 log_info("msg=\"no client for a while, stopping\" idle_exit_s=%llu", (unsigned long long)idle_exit_s);
+                snprintf(why, LAST_WORD_BYTES, "no script had been connected for %llu s (limits.idle_exit)",
+                         (unsigned long long)idle_exit_s);
                 return true;
             }
             timeout_ms = left > 3600 ? 3600000 : (int)(left * 1000) + 1;
@@ -210,10 +218,11 @@ static bool wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = daemon_end_fd(daemon), .events = POLLIN}};
         if (poll(fds, 2, timeout_ms) > 0) {
             if (fds[1].revents) {
+                snprintf(why, LAST_WORD_BYTES, "larder drain told it to");
                 poll(NULL, 0, END_GRACE_MS);
                 return false;
             }
-            log_signal(signals);
+            snprintf(why, LAST_WORD_BYTES, "it got %s", log_signal(signals));
             return true;
         }
     }
@@ -267,12 +276,19 @@ static void run(struct daemon *daemon, const struct options *options, const stru
         tell_ready(options->ready_fd);
     }
     service_notify("READY=1");
-    bool to_leave = wait_for_the_end(daemon, signals, config->idle_exit_s);
+    char why[LAST_WORD_BYTES];
+    struct error err;
+    if (last_word_clear(config->socket_path, &err))
+        log_warn("msg=\"what the last daemon left stays\" err=\"%s\"", err.text);
+    bool to_leave = wait_for_the_end(daemon, signals, config->idle_exit_s, why);
     service_notify("STOPPING=1");
     if (to_leave && *config->cluster_name)
         leave(daemon, signals);
     ending_begin(ending);
     daemon_stop(daemon);
+    if (last_word_leave(config->socket_path, time(NULL), why,
+                        &err)) /* while the next daemon waits for this one's end */
+        log_warn("msg=\"nobody will learn why this daemon ended\" err=\"%s\"", err.text);
 }
 
 static int serve(const struct options *options)

@@ -21,6 +21,7 @@
 #define SAVING_SHARE 50 /* the file is written so seldom that it takes at most a fiftieth of the time */
 #define FILE_BYTES_MAX (16u << 20)
 enum { NOTES = 1024, NOTES_AT_ONCE = 16 };
+enum { LOOKS = 3 }; /* the last looks that are kept, from which rates are told */
 
 /* What was told, on its way to the thread. */
 struct note {
@@ -33,8 +34,10 @@ struct note {
 };
 
 struct recorder {
-    pthread_mutex_t lock; /* guards past */
+    pthread_mutex_t lock; /* guards past and looks */
     struct past *past;
+    struct daemon_status looks[LOOKS]; /* the latest last; those before n_looks from the end are empty */
+    size_t n_looks;
     size_t bytes;
     char *file;            /* NULL: nothing is kept */
     double wall_s;         /* Unix time at start_ns */
@@ -100,8 +103,9 @@ static void add(struct recorder *recorder, const struct daemon_status *status, u
                                            .n_givers = job->n_givers};
     }
     pthread_mutex_lock(&recorder->lock);
-    past_add(recorder->past, &sample);
+    bool first = past_add(recorder->past, &sample);
     pthread_mutex_unlock(&recorder->lock);
+    recorder->urgent = recorder->urgent || first;
     free(jobs);
 }
 
@@ -208,6 +212,24 @@ static bool take_notes(struct recorder *recorder, int64_t wait_ms)
     return code != LARDER_EGONE;
 }
 
+/* keep takes the status over, as the latest look. Where no job is here, none is kept: the next ones begin anew. */
+static void keep(struct recorder *recorder, struct daemon_status *status)
+{
+    pthread_mutex_lock(&recorder->lock);
+    size_t forgotten = status->n_jobs == 0 ? LOOKS : 1;
+    for (size_t i = 0; i < forgotten; i++)
+        status_clear(&recorder->looks[i]);
+    if (forgotten == 1) {
+        memmove(recorder->looks, recorder->looks + 1, (LOOKS - 1) * sizeof *recorder->looks);
+        recorder->looks[LOOKS - 1] = *status;
+        recorder->n_looks += recorder->n_looks < LOOKS;
+    } else {
+        recorder->n_looks = 0;
+        status_clear(status);
+    }
+    pthread_mutex_unlock(&recorder->lock);
+}
+
 /* look takes a sample. What was told before the engine answered is taken first, so that the jobs are known. */
 static void look(struct recorder *recorder)
 {
@@ -219,7 +241,7 @@ static void look(struct recorder *recorder)
     add(recorder, &status, now_ns);
     recorder->busy = status.n_jobs > 0;
     recorder->changed = true;
-    status_clear(&status);
+    keep(recorder, &status);
     recorder->next_ns = now_ns + PERIOD_NS;
 }
 
@@ -242,6 +264,8 @@ static void *run(void *arg)
         if (clock_now_ns() >= save_at_ns(recorder))
             save(recorder);
     }
+    if (recorder->busy)
+        look(recorder); /* jobs that are here are kept as they are at the end */
     return NULL;
 }
 
@@ -297,6 +321,8 @@ void recorder_destroy(struct recorder *recorder)
     if (!recorder)
         return;
     recorder_stop(recorder);
+    for (size_t i = 0; i < LOOKS; i++)
+        status_clear(&recorder->looks[i]);
     past_destroy(recorder->past);
     mailbox_destroy(recorder->notes);
     pthread_mutex_destroy(&recorder->lock);
@@ -309,6 +335,24 @@ char *recorder_json(struct recorder *recorder, const char *job, uint32_t span_s)
     struct past_asked asked = {.job = job, .span_s = span_s, .now_s = wall_of(recorder, clock_now_ns())};
     pthread_mutex_lock(&recorder->lock);
     char *text = past_to_json(recorder->past, &asked);
+    pthread_mutex_unlock(&recorder->lock);
+    return text;
+}
+
+void recorder_number(struct recorder *recorder, struct daemon_status *status)
+{
+    pthread_mutex_lock(&recorder->lock);
+    for (size_t i = 0; i < status->n_jobs; i++) {
+        const struct engine_job_status *job = &status->jobs[i].engine;
+        status->jobs[i].id = past_number(recorder->past, job->job, job->name);
+    }
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+char *recorder_earlier(struct recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->lock);
+    char *text = recorder->n_looks ? status_to_json(&recorder->looks[LOOKS - recorder->n_looks]) : xstrdup("null");
     pthread_mutex_unlock(&recorder->lock);
     return text;
 }

@@ -87,7 +87,8 @@ static int none_error(const struct tree *tree, struct error *err)
                          root.text, extensions);
     return error_set(err, LARDER_EINVAL,
                      "%s: no image and no class folders: expected one folder a class with its images inside, as "
-                     "CLASS/IMAGE.jpg, or images alone%s",
+                     "CLASS/IMAGE.jpg, or images alone%s. To train on tar shards, name the folder that they lie in, or "
+                     "\"FOLDER/*.tar\"",
                      root.text, extensions);
 }
 
@@ -171,8 +172,10 @@ static int check_empty(const struct tree *tree, const struct index *index, const
     path_shown(tree->root, &shown);
     extensions_shown(tree, extensions, sizeof extensions);
     if (count == index->class_count)
-        return error_set(err, LARDER_EINVAL, "%s: no %s in any of its %zu class folders%s", shown.text, tree_noun(tree),
-                         count, extensions);
+        return error_set(err, LARDER_EINVAL,
+                         "%s: no %s in any of its %zu class folders%s. To train on tar shards, name the folder that "
+                         "they lie in, or \"FOLDER/*.tar\"",
+                         shown.text, tree_noun(tree), count, extensions);
     return error_set(err, LARDER_EINVAL, "%.120s: no %s for %zu of %zu classes: %s; remove the empty folders%s",
                      shown.text, tree_noun(tree), count, index->class_count, empty, extensions);
 }

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "common/last_word.h"
 #include "common/socket_path.h"
 
 #if NNG_MAJOR_VERSION != 1
@@ -42,6 +44,27 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
     nng_pipe_close(pipe);
 }
 
+/* fail_gone says that no daemon answers, and if the last one has left word, when it ended and why. */
+static int fail_gone(const struct cli_peer *peer, struct error *err)
+{
+    char session[SOCKET_PATH_MAX], why[LAST_WORD_BYTES], when[40] = "";
+    time_t seconds;
+    struct tm tm;
+    size_t len = strlen(peer->path) - strlen(".control");
+    snprintf(session, sizeof session, "%.*s", (int)len, peer->path);
+    if (last_word_read(session, &seconds, why) && localtime_r(&seconds, &tm) &&
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &tm))
+        return error_set(
+            err, LARDER_EGONE,
+            "no daemon answers at %s: the last one ended at %s, because %s. The next script at the default "
+            "socket starts another; else start one with larderd. What jobs did before is then told again",
+            peer->path, when, why);
+    return error_set(
+        err, LARDER_EGONE,
+        "no daemon answers at %s: start one with larderd, or name its socket with --socket or LARDER_SOCKET",
+        peer->path);
+}
+
 static int fail_nng(const struct cli_peer *peer, int rv, struct error *err)
 {
     switch (rv) {
@@ -49,11 +72,7 @@ static int fail_nng(const struct cli_peer *peer, int rv, struct error *err)
     case NNG_ENOENT:
     case NNG_ECLOSED:
     case NNG_ECONNRESET:
-    case NNG_ECONNSHUT:
-        return error_set(
-            err, LARDER_EGONE,
-            "no daemon answers at %s: start one with larderd, or name its socket with --socket or LARDER_SOCKET",
-            peer->path);
+    case NNG_ECONNSHUT: return fail_gone(peer, err);
     case NNG_EPERM:
         return error_set(err, LARDER_EPERM, "may not connect to %s: only the daemon's own user may", peer->path);
     case NNG_ETIMEDOUT:

@@ -97,6 +97,37 @@ const char *cells_printable(const json_t *json, size_t max, char buf[CELL_BYTES]
     return buf;
 }
 
+/* looks_like tells whether two names look the same when each is cut on the left to max columns. */
+static bool looks_like(const char *a, const char *b, size_t max)
+{
+    size_t long_a = cells_columns(a), long_b = cells_columns(b);
+    if (long_a <= max || long_b <= max)
+        return strcmp(a, b) == 0;
+    for (size_t skip = long_a - (max - 1); skip > 0 || continues(*a); a++)
+        skip -= !continues(*a);
+    for (size_t skip = long_b - (max - 1); skip > 0 || continues(*b); b++)
+        skip -= !continues(*b);
+    return strcmp(a, b) == 0;
+}
+
+const char *cells_name(const json_t *jobs, const json_t *job, size_t max, char buf[CELL_BYTES])
+{
+    const char *name = json_string_value(json_object_get(job, "name"));
+    char number[24] = "";
+    const json_t *other;
+    size_t i;
+    json_array_foreach((json_t *)jobs, i, other) {
+        const char *called = json_string_value(json_object_get(other, "name"));
+        if (other != job && cells_field(job, "id") > 0 && name && called && looks_like(name, called, max)) {
+            snprintf(number, sizeof number, " #%.0f", cells_field(job, "id"));
+            break;
+        }
+    }
+    cells_printable(json_object_get(job, "name"), max - strlen(number), buf);
+    strncat(buf, number, CELL_BYTES - 1 - strlen(buf));
+    return buf;
+}
+
 static int padding(const char *text, size_t width)
 {
     size_t used = cells_columns(text);

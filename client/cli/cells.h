@@ -24,6 +24,10 @@ const char *cells_count(double value, char buf[CELL_BYTES]);
 const char *cells_rate_text(double per_second, char buf[CELL_BYTES]);
 const char *cells_printable(const json_t *json, size_t max, char buf[CELL_BYTES]);
 
+/* cells_name writes the name of one of the jobs, as cells_printable does; where another job's looks the same, with the
+ * job's number behind it: "train #17". */
+const char *cells_name(const json_t *jobs, const json_t *job, size_t max, char buf[CELL_BYTES]);
+
 size_t cells_columns(const char *text); /* characters of UTF-8 */
 /* cells_left and cells_right write a text, filled up to the width; cells_right has a gap before it. */
 void cells_left(FILE *out, const char *text, size_t width);

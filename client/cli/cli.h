@@ -59,34 +59,41 @@ int cli_ask_field(struct cli_peer *peer, const char *op, const char *key, json_t
 int cli_ask_status(struct cli_peer *peer, json_t **out, struct error *err);
 void cli_sleep_ms(unsigned ms);
 
-/* Two statuses of one daemon. */
+/* Two statuses of one daemon. before: as it was some seconds ago; NULL: not known. */
 struct cli_look {
     json_t *before, *now;
 };
-/* cli_look asks for the status, waits, and asks again; it does not wait when there are no jobs. The caller clears *out,
- * which is empty after a failure. */
-int cli_look(const char *socket, unsigned interval_ms, struct cli_look *out, struct error *err);
+/* cli_ask_look asks for the status and for the one that the daemon remembers; cli_look connects for it. The caller
+ * clears *out, which is empty after a failure. */
+int cli_ask_look(struct cli_peer *peer, struct cli_look *out, struct error *err);
+int cli_look(const char *socket, struct cli_look *out, struct error *err);
 void cli_look_clear(struct cli_look *look);
 
-/* jobs.c, pure. cli_elapsed_s returns the seconds between two statuses; 0: they are of two daemons. cli_find_job
- * returns the job with that name; NULL: there is none. cli_stalled returns the fraction of the time, 0 to 1, that the
- * job's present clients stood still for one cause ("load", "prepare", "room", "rank"). cli_worst_stall returns the
- * worst cause, and the sum of all in *all. cli_silent_queue returns the queue of the first rank whose
- * script asks for nothing any more, because it is busy with something else, stopped or gone; NULL: there is none.
- * cli_jobs_print writes the jobs as a table. */
+/* What a job does now, over the time since an earlier status, as `jobs`, `top` and `explain` all tell it. cause: what
+ * it waits for most, "load", "prepare", "room" or "rank" (other ranks, also such as are away); "storage" (it does not
+ * answer), "gone" (no rank's script is there), "script" (one asks for nothing any more: `silent`), "idle" (no epoch has
+ * begun), "new" (there is no earlier status of it), or "training" (it hardly waits). */
+struct cli_state {
+    const char *cause;
+    bool known; /* waits is */
+    double waits;
+    const json_t *silent;
+};
+#define CLI_WAITS 0.05 /* the part of the time from which on a job waits */
+
+/* jobs.c, pure. cli_state_of judges the job; before: its row in the earlier status, or NULL. cli_elapsed_s returns
+ * the * seconds between two statuses; 0: they are of two daemons. cli_find_job returns the job with that name; NULL:
+ * there is none. cli_stalled returns the fraction of the time, 0 to 1, that the * job's present clients stood still
+ * for one cause ("load", "prepare", "room", "rank"). cli_worst_stall returns the * worst cause, and the sum of all in
+ * *all. cli_silent_queue returns the queue of the first rank whose * script asks for nothing any more, because it is
+ * busy with something else, stopped or gone; NULL: there is none. * cli_jobs_print writes the jobs as a table. */
+struct cli_state cli_state_of(const json_t *job, const json_t *before, double elapsed_s);
 double cli_elapsed_s(const json_t *now, const json_t *before);
 const json_t *cli_find_job(const json_t *status, const char *name);
 double cli_stalled(const json_t *job, const json_t *before, double elapsed_s, const char *cause);
 const json_t *cli_silent_queue(const json_t *job, const json_t *before);
 const char *cli_worst_stall(const json_t *job, const json_t *before, double elapsed_s, double *all);
 void cli_jobs_print(const json_t *status, const json_t *before, bool color, FILE *out);
-
-struct cli_status_options {
-    const char *socket; /* NULL: the default */
-    bool json, watch;
-    unsigned interval_ms;
-};
-int cli_status(const struct cli_status_options *options);
 
 /* The samples that daemons died of: of the daemon at socket (NULL: the default), or of the file that the last one has
  * left there. cli_poison_clear forgets one sample, or all of them (NULL). Both give the exit status. */

@@ -201,19 +201,33 @@ void doctor_look_at_socket(const char *path, struct doctor_report *report)
                     (unsigned)(there.st_mode & 07777), (unsigned)there.st_uid);
 }
 
+/* place_of writes the path that can be looked at: of a pattern, and where labels are named behind it, the folder. */
+static const char *place_of(const char *dataset, char out[4096])
+{
+    snprintf(out, 4096, "%s", dataset);
+    size_t plain = strcspn(out, "*?[{#");
+    if (out[plain] && access(dataset, F_OK) != 0) {
+        out[plain] = '\0';
+        char *slash = strrchr(out, '/');
+        if (slash)
+            slash[slash == out] = '\0';
+    }
+    return out;
+}
+
 void doctor_look_at_datasets(const json_t *status, struct doctor_report *report)
 {
     const json_t *jobs = json_object_get(status, "jobs"), *job;
     size_t i, k;
     json_array_foreach((json_t *)jobs, i, job) {
         const char *path = json_string_value(json_object_get(job, "dataset"));
-        char shown[CELL_BYTES];
+        char shown[CELL_BYTES], place[4096];
         bool told = !path;
         for (k = 0; k < i && !told; k++)
             told = json_equal(json_object_get(json_array_get(jobs, k), "dataset"), json_object_get(job, "dataset"));
         if (told)
             continue;
-        bool readable = access(path, R_OK) == 0;
+        bool readable = access(place_of(path, place), R_OK) == 0;
         doctor_find(report, "dataset", readable ? DOCTOR_GOOD : DOCTOR_BAD,
                     "mount it, or let this user read it; that of larderd must be able to as well", "%s%s%s",
                     cells_printable(json_object_get(job, "dataset"), 120, shown), readable ? "" : ": ",

@@ -46,7 +46,7 @@ int cli_doctor(const struct cli_line *line)
     snprintf(path, sizeof path, "%s", line->socket ? line->socket : "");
     if (!line->socket && socket_path_default(path, sizeof path, &err))
         return cli_fail(&err);
-    int rc = cli_look(line->socket, 0, &look, &err);
+    int rc = cli_look(line->socket, &look, &err);
     const json_t *status = rc ? NULL : look.now;
     long pid = rc ? getpid() : lround(cells_number(cells_at(status, "daemon", "pid", NULL)));
     if (rc)

@@ -6,7 +6,6 @@
 #include "client/cli/cells.h"
 #include "client/cli/cli.h"
 
-#define WAITS 0.05       /* the part of the time from which on a job waits for Larder */
 #define THROTTLED 0.1    /* the part of the periods from which on a quota is to blame */
 #define IDLE_CORES 0.7   /* if a smaller fraction of its cores is busy, the job does not wait for cores */
 #define MEMORY_FULL 0.9  /* the part of a cgroup's memory that budgets may take */
@@ -21,8 +20,8 @@ enum { RATES_BYTES = 160 };
 /* The job's measurements over the time between the two statuses. 0: not known. */
 struct measured {
     const json_t *job, *before;
-    double elapsed_s, waits;
-    const char *worst; /* the worst cause of its stalls */
+    double elapsed_s;
+    struct cli_state state;
     double batch, load_ms, prepare_ms, train_ms;
     double per_s;       /* samples that it gets */
     double wants_per_s; /* samples that its ranks would train on if they never waited; 0: not known, or no_step */
@@ -88,7 +87,7 @@ static struct measured measure(const struct explain_facts *facts, const json_t *
                          .spare_bytes = spare_of(facts)};
     if (!m.before)
         m.elapsed_s = 0; /* it has come meanwhile */
-    m.worst = cli_worst_stall(job, m.before, m.elapsed_s, &m.waits);
+    m.state = cli_state_of(job, m.before, m.elapsed_s);
     m.busy_cores = cells_rate(cells_number(cells_at(facts->now, "daemon", "cpu_s", NULL)),
                               cells_number(cells_at(facts->before, "daemon", "cpu_s", NULL)), m.elapsed_s);
     m.per_s = cells_rate(cells_field(job, "delivered"), cells_field(m.before, "delivered"), m.elapsed_s);
@@ -140,7 +139,7 @@ static void say_script(const struct measured *m, const json_t *queue, struct exp
     } else if (process && strcmp(process, "gone") == 0) {
         SAY(out->why, "the script of %s%s is gone (%s), and a process that it left keeps its connection open", name,
             rank, pid);
-        SAY(out->change, "end what the script has left, or the job: larder cancel %s", name);
+        SAY(out->change, "end the job: larder cancel %s", name);
     } else {
         SAY(out->why, "the script of %s%s asks for nothing: it is busy with something else, or hangs%s", name, rank,
             process ? "" : ", or is stopped or gone");
@@ -188,6 +187,28 @@ static size_t list_ranks(const json_t *job, bool away, char *text, size_t cap)
     return count;
 }
 
+/* say_gone tells of a job that the daemon keeps for its ranks, of which none is there. */
+static void say_gone(const struct measured *m, struct explanation *out)
+{
+    char name[CELL_BYTES], ranks[CELL_BYTES];
+    size_t all = json_array_size(json_object_get(m->job, "queues"));
+    list_ranks(m->job, true, ranks, sizeof ranks);
+    out->cause = "gone";
+    SAY(out->why, "no script of %s is there: all that were have ended, and the daemon keeps it for limits.rank_timeout",
+        name_of(m->job, name));
+    SAY(out->change, "start its rank%s %s again", strchr(ranks, ',') ? "s" : "", *ranks ? ranks : "0");
+    SAY(out->figure, "0 of %zu ranks are there", all);
+}
+
+static void say_new(const struct measured *m, struct explanation *out)
+{
+    char name[CELL_BYTES];
+    out->cause = "new";
+    SAY(out->why, "%s has come just now, and nothing is measured yet", name_of(m->job, name));
+    SAY(out->change, "ask again in some seconds");
+    SAY(out->figure, "%.0f samples delivered", cells_field(m->job, "delivered"));
+}
+
 static void say_rank(const struct measured *m, struct explanation *out)
 {
     char name[CELL_BYTES], ranks[CELL_BYTES];
@@ -196,7 +217,7 @@ static void say_rank(const struct measured *m, struct explanation *out)
     out->cause = "rank";
     if (away) {
         SAY(out->why, "%s waits for ranks that are not there: %s", name_of(m->job, name), ranks);
-        SAY(out->change, "start rank %s, or look why it ended", ranks);
+        SAY(out->change, "start rank %s", ranks);
         SAY(out->figure, "%zu of %zu ranks are missing", away, all);
         return;
     }
@@ -208,17 +229,15 @@ static void say_rank(const struct measured *m, struct explanation *out)
 
 static void say_quota(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
-    char name[CELL_BYTES], workers[64] = "";
+    char name[CELL_BYTES];
     double quota = facts->machine_now.quota_cores;
     /* The time of a sample is measured under the quota as well, and so is longer than without it. */
     double needs = fmin(ceil(m->wants_per_s * m->prepare_ms / 1e3), facts->machine_now.cores);
     out->cause = "quota";
     SAY(out->why, "%s waits for its samples, because the cgroup of larderd may not use more processor time",
         name_of(m->job, name));
-    if (m->workers > 0 && m->workers < needs)
-        SAY(workers, ", and threads.workers from %.0f to %.0f", m->workers, needs);
     if (needs > quota)
-        SAY(out->change, "raise the cgroup's CPU quota from %.1f to %.0f cores%s", quota, needs, workers);
+        SAY(out->change, "raise the cgroup's CPU quota from %.1f to %.0f cores", quota, needs);
     else
         SAY(out->change, "raise the cgroup's CPU quota of %.1f cores", quota);
     SAY(out->figure, "the quota was used up in %.0f %% of its periods",
@@ -234,18 +253,15 @@ static void say_memory(const struct measured *m, const struct explain_facts *fac
     bool alone = json_array_size(json_object_get(facts->now, "jobs")) == 1, shortened = asked > allowed;
     /* Besides the look-ahead, two batches are in a client's hands or being filled. */
     double times = shortened ? (asked + 2) / (allowed + 2) : 2;
-    const char *less = shortened ? "batch_size" : "prefetch or batch_size";
     out->cause = "memory";
     SAY(out->why, "%s waits, because the arena has no room to prepare enough ahead", name_of(m->job, name));
     if (alone && m->quota > 0 && m->quota < 1)
         SAY(out->change, "raise jobs.quota from %.0f%% to %.0f%%: this job is alone, and may have no more of the arena",
             100 * m->quota, fmin(100, ceil(100 * m->quota * times)));
     else if ((times - 1) * arena <= m->spare_bytes)
-        SAY(out->change, "raise memory.arena from %s to %s, or lower %s", cells_bytes(arena, a),
-            cells_bytes(times * arena, b), less);
+        SAY(out->change, "raise memory.arena from %s to %s", cells_bytes(arena, a), cells_bytes(times * arena, b));
     else
-        SAY(out->change,
-            "lower %s, make smaller samples, or run fewer jobs at once: there is no memory for an arena of %s", less,
+        SAY(out->change, "lower %s: there is no memory for an arena of %s", shortened ? "batch_size" : "prefetch",
             cells_bytes(times * arena, b));
     SAY(out->figure, "it may look %.0f batches ahead where it asked for %.0f, and %.0f %% of the arena is pinned",
         allowed, asked, arena > 0 ? 100 * pinned / arena : 0);
@@ -306,11 +322,12 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
             cells_bytes(budget, a), cells_bytes(all, b));
     else if (m->loaders > 0 && most > m->loaders && lets_all_read(facts, reads))
         SAY(out->change,
-            "faster storage, or more reads at once if it can serve them: raise threads.loaders from %.0f to %.0f",
-            m->loaders, most);
+            "raise threads.loaders from %.0f to %.0f: more reads at once, where the storage can serve them", m->loaders,
+            most);
+    else if (again && !classes)
+        SAY(out->change, "a storage class on a fast disk: what an epoch has read, the next one reads there");
     else
-        SAY(out->change, "faster storage%s%s", classes ? "" : ", a storage class on a fast disk",
-            packed ? "" : ", a chunk store (larder pack)");
+        SAY(out->change, "%s", packed ? "faster storage" : "a chunk store, which is read in large pieces: larder pack");
     SAY(out->figure, "a sample takes %.1f ms to load, its storage may have %.0f reads at once, and %s", m->load_ms,
         reads, rates_text(m, rates));
 }
@@ -345,16 +362,14 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
     else if (for_forms > 0)
         SAY(out->change,
             "raise memory.encoded from %s to %s: then its images stay there decoded, and are not read and decoded "
-            "again "
-            "in every epoch",
+            "again in every epoch",
             cells_bytes(budget, a), cells_bytes(for_forms, b));
     else if (m->workers == 0)
-        SAY(out->change, "as many threads.workers as there are cores, smaller stored images, or a cheaper pipeline");
+        SAY(out->change, "as many threads.workers as there are cores");
     else if (needs > m->cores && m->cores > 0)
-        SAY(out->change, "%.0f cores instead of %.0f, smaller stored images, or a cheaper pipeline", needs, m->cores);
+        SAY(out->change, "%.0f cores instead of %.0f", needs, m->cores);
     else
-        SAY(out->change, "more cores than %.0f, smaller stored images, or a cheaper pipeline",
-            fmax(m->cores, preparers));
+        SAY(out->change, "more cores than %.0f", fmax(m->cores, preparers));
     if (forms > 0)
         snprintf(held, sizeof held, ", memory holds %.0f decoded images", forms);
     SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f threads prepare%s, and %s", m->prepare_ms, preparers,
@@ -366,8 +381,9 @@ static bool lacks_memory(const struct measured *m)
 {
     double cores = m->workers > 0 ? fmin(m->workers, m->cores) : m->cores;
     bool shortened = cells_field(m->job, "prefetch") < cells_field(m->job, "prefetch_asked");
-    return strcmp(m->worst, "room") == 0 ||
-           (shortened && m->busy_cores >= 0 && m->busy_cores < IDLE_CORES * cores && strcmp(m->worst, "prepare") == 0);
+    return strcmp(m->state.cause, "room") == 0 ||
+           (shortened && m->busy_cores >= 0 && m->busy_cores < IDLE_CORES * cores &&
+            strcmp(m->state.cause, "prepare") == 0);
 }
 
 /* lacks_quota tells whether a job waits for a quota: one that can be raised, and of which larderd uses much itself. */
@@ -417,27 +433,28 @@ static void say_where(const struct measured *m, const json_t *row, struct explan
 void cli_explain(const struct explain_facts *facts, const json_t *job, struct explanation *out)
 {
     struct measured m = measure(facts, job);
-    char ranks[CELL_BYTES];
-    *out = (struct explanation){.waits = m.waits};
-    const json_t *silent = cli_silent_queue(job, m.before);
+    const char *cause = m.state.cause;
+    *out = (struct explanation){.waits = m.state.waits, .known = m.state.known};
     say_where(&m, share_of(facts->now, job), out);
-    if (json_is_true(json_object_get(job, "waits_for_source")))
+    if (strcmp(cause, "storage") == 0)
         say_storage(&m, out);
-    else if (list_ranks(job, true, ranks, sizeof ranks)) /* the others may hang in an all-reduce */
+    else if (strcmp(cause, "gone") == 0)
+        say_gone(&m, out);
+    else if (strcmp(cause, "rank") == 0)
         say_rank(&m, out);
-    else if (silent)
-        say_script(&m, silent, out);
-    else if (m.waits >= WAITS && strcmp(m.worst, "rank") == 0)
-        say_rank(&m, out);
-    else if (!json_is_true(json_object_get(job, "started")))
+    else if (strcmp(cause, "script") == 0)
+        say_script(&m, m.state.silent, out);
+    else if (strcmp(cause, "idle") == 0)
         say_idle(&m, out);
-    else if (m.waits < WAITS)
+    else if (strcmp(cause, "new") == 0)
+        say_new(&m, out);
+    else if (strcmp(cause, "training") == 0)
         say_training(&m, out);
     else if (lacks_quota(&m, facts))
         say_quota(&m, facts, out);
     else if (lacks_memory(&m))
         say_memory(&m, facts, out);
-    else if (strcmp(m.worst, "load") == 0)
+    else if (strcmp(cause, "load") == 0)
         say_source(&m, facts, out);
     else
         say_cores(&m, facts, out);

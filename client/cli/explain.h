@@ -12,14 +12,14 @@ struct explain_facts {
     struct cli_machine machine_before, machine_now;
 };
 
-/* cause: "training" (it does not wait for Larder), "script" (its script is busy,
- * stopped or gone), "source", "cores", "quota", "memory", "rank", "storage" (it does not
- * answer), "idle" (its script asks for nothing). waits: the fraction of the time that its clients stood still.
+/* cause: that of cli_state (cli.h), but for "load", "prepare" and "room" what lies behind them: "source", "cores",
+ * "quota" or "memory". waits: the fraction of the time that its clients stood still; known: it could be measured.
  * where: of a job whose ranks are at several nodes, a sentence that says which of them prepare its samples, and why; of
  * other jobs "". */
 struct explanation {
     const char *cause;
     double waits;
+    bool known;
     char why[512];    /* the cause of its waits */
     char change[512]; /* the change that would help most */
     char figure[512]; /* the figures behind that */

@@ -15,7 +15,7 @@ static int look(const char *socket, const char *job, unsigned interval_ms, struc
                 struct error *err)
 {
     struct cli_look first, second;
-    int rc = cli_look(socket, 0, &first, err);
+    int rc = cli_look(socket, &first, err);
     if (rc)
         return rc;
     if (job && !cli_find_job(first.now, job)) {
@@ -27,7 +27,7 @@ static int look(const char *socket, const char *job, unsigned interval_ms, struc
     cli_machine_read("", lround(cells_number(cells_at(first.now, "daemon", "pid", NULL))), &facts->machine_before);
     if (json_array_size(json_object_get(first.now, "jobs")) > 0)
         cli_sleep_ms(interval_ms);
-    rc = cli_look(socket, 0, &second, err);
+    rc = cli_look(socket, &second, err);
     if (rc == 0) {
         cli_machine_read("", lround(cells_number(cells_at(second.now, "daemon", "pid", NULL))), &facts->machine_now);
         facts->before = json_incref(first.now);
@@ -42,15 +42,16 @@ static int say_one(const struct explain_facts *facts, const json_t *job, bool js
 {
     struct explanation told;
     const char *name = json_string_value(json_object_get(job, "name"));
+    char waits[80] = "";
     cli_explain(facts, job, &told);
+    if (told.known)
+        snprintf(waits, sizeof waits, " It waits for Larder for %.0f %% of the time.", 100 * told.waits);
     return cli_say(json,
                    json_pack("{s:s,s:s,s:f,s:s,s:s,s:s,s:s}", "job", name ? name : "", "cause", told.cause, "waits",
                              told.waits, "why", told.why, "change", told.change, "figure", told.figure, "where",
                              told.where),
-                   "%s. It waits for Larder for %.0f %% of the time. What would help most: %s. The figures: "
-                   "%s.%s%s%s\n",
-                   told.why, 100 * told.waits, told.change, told.figure, *told.where ? " " : "", told.where,
-                   *told.where ? "." : "");
+                   "%s.%s What would help most: %s. The figures: %s.%s%s%s\n", told.why, waits, told.change,
+                   told.figure, *told.where ? " " : "", told.where, *told.where ? "." : "");
 }
 
 /* say_all explains each job that is there, in a line. */

@@ -31,12 +31,12 @@ static void print_head(void)
     puts("  STATE        BEGAN                       LASTED   EPOCHS     SAMPLES  PER SEC   WAITS  SHARING    BAD");
 }
 
-static void print_job(const json_t *job)
+static void print_job(const json_t *jobs, const json_t *job)
 {
     char buf[CELL_BYTES], when[TIME_BYTES], epochs[CELL_BYTES];
     double lasted_s = cells_field(job, "seconds"), delivered = cells_field(job, "delivered");
     double done = cells_field(job, "epochs_done"), all = cells_field(job, "epochs");
-    cells_left(stdout, cells_printable(json_object_get(job, "name"), NAME_COLUMNS, buf), NAME_COLUMNS);
+    cells_left(stdout, cells_name(jobs, job, NAME_COLUMNS, buf), NAME_COLUMNS);
     printf("  %-11s  %s", cells_printable(json_object_get(job, "state"), 11, buf),
            local(cells_field(job, "begun_s"), "%Y-%m-%d %H:%M:%S %z", when));
     cells_right(stdout, cells_duration(lasted_s, buf), 8);
@@ -156,7 +156,7 @@ static void print_interrupted(const json_t *history, const json_t *job)
     json_array_foreach(json_object_get(history, "events"), i, row) {
         if (!is_interruption(row) || lround(cells_field(row, "job")) != lround(cells_field(job, "id")))
             continue;
-        printf("%s: %s", cells_printable(json_object_get(job, "name"), NAME_COLUMNS, name),
+        printf("%s: %s", cells_name(json_object_get(history, "jobs"), job, NAME_COLUMNS, name),
                cells_printable(json_object_get(row, "text"), 160, text));
         print_known(job);
         putchar('\n');
@@ -173,7 +173,7 @@ static void print_history(const json_t *history, bool one)
     }
     print_head();
     json_array_foreach((json_t *)jobs, i, job) {
-        print_job(job);
+        print_job(jobs, job);
         if (!one)
             continue;
         print_curve(history, job);

@@ -6,7 +6,6 @@
 
 #define NAME_COLUMNS 24
 #define SILENT_S 10.0 /* a script that holds a batch for as long, and for four steps, has stopped asking */
-#define WAITS 0.05    /* the part of the time from which on waiting is worth a word */
 
 double cli_elapsed_s(const json_t *now, const json_t *before)
 {
@@ -110,6 +109,40 @@ const json_t *cli_silent_queue(const json_t *job, const json_t *before)
     return NULL;
 }
 
+/* has_open_rank tells whether a rank that is there, or is away, has not had its share of the epoch. */
+static bool has_open_rank(const json_t *job, bool away)
+{
+    const json_t *queues = json_object_get(job, "queues"), *queue;
+    size_t i;
+    json_array_foreach((json_t *)queues, i, queue) {
+        bool there = json_is_true(json_object_get(queue, "attached"));
+        if (there != away && !json_is_true(json_object_get(queue, "done")))
+            return true;
+    }
+    return false;
+}
+
+struct cli_state cli_state_of(const json_t *job, const json_t *before, double elapsed_s)
+{
+    struct cli_state state = {.known = before && elapsed_s > 0};
+    const char *worst = cli_worst_stall(job, before, state.known ? elapsed_s : 0, &state.waits);
+    bool all_gone = json_array_size(json_object_get(job, "queues")) > 0 && ranks_there(job) == 0;
+    state.silent = cli_silent_queue(job, before);
+    if (json_is_true(json_object_get(job, "waits_for_source")))
+        state.cause = "storage";
+    else if (all_gone)
+        state.cause = "gone";
+    else if (has_open_rank(job, true)) /* the others may hang in an all-reduce */
+        state.cause = "rank";
+    else if (state.silent)
+        state.cause = "script";
+    else if (!json_is_true(json_object_get(job, "started")) && !(state.waits >= CLI_WAITS))
+        state.cause = "idle";
+    else
+        state.cause = !state.known ? "new" : state.waits >= CLI_WAITS ? worst : "training";
+    return state;
+}
+
 /* Time to the end of the epoch at the present rate; "-" when that is not known. */
 static const char *left_text(const json_t *job, double per_s, char buf[CELL_BYTES])
 {
@@ -117,14 +150,14 @@ static const char *left_text(const json_t *job, double per_s, char buf[CELL_BYTE
     return per_s > 0 && left >= 0 ? cells_duration(left / per_s, buf) : strcpy(buf, "-");
 }
 
-static void print_job(const json_t *job, const json_t *before, double elapsed_s, bool color, FILE *out)
+static void print_job(const json_t *jobs, const json_t *job, const json_t *before, double elapsed_s, bool color,
+                      FILE *out)
 {
     char buf[CELL_BYTES];
-    double waits, view = cells_field(job, "epoch_samples"), epochs = cells_field(job, "epochs");
+    double view = cells_field(job, "epoch_samples"), epochs = cells_field(job, "epochs");
     double per_s = before ? cells_rate(cells_field(job, "delivered"), cells_field(before, "delivered"), elapsed_s) : -1;
-    const char *cause = cli_worst_stall(job, before, before ? elapsed_s : 0, &waits);
-    bool known = before && elapsed_s > 0;
-    cells_left(out, cells_printable(json_object_get(job, "name"), NAME_COLUMNS, buf), NAME_COLUMNS);
+    struct cli_state state = cli_state_of(job, before, elapsed_s);
+    cells_left(out, cells_name(jobs, job, NAME_COLUMNS, buf), NAME_COLUMNS);
     snprintf(buf, sizeof buf, "%zu", json_array_size(json_object_get(job, "queues")));
     cells_right(out, buf, 5);
     snprintf(buf, sizeof buf, epochs > 0 ? "%.0f/%.0f" : "%.0f", cells_field(job, "epoch") + 1, epochs);
@@ -133,12 +166,13 @@ static void print_job(const json_t *job, const json_t *before, double elapsed_s,
     cells_right(out, buf, 5);
     cells_right(out, left_text(job, per_s, buf), 13);
     cells_right(out, cells_rate_text(per_s, buf), 8);
-    if (color && waits >= 0.25)
+    if (color && state.waits >= 0.25)
         fputs("\033[31m", out);
-    snprintf(buf, sizeof buf, "%.0f%%", 100 * waits);
-    cells_right(out, known ? buf : "-", 6);
-    cells_right(out, cli_silent_queue(job, before) ? "script" : known && waits >= WAITS ? cause : "-", 7);
-    if (color && waits >= 0.25)
+    snprintf(buf, sizeof buf, "%.0f%%", 100 * state.waits);
+    cells_right(out, state.known ? buf : "-", 6);
+    bool nothing = strcmp(state.cause, "training") == 0 || strcmp(state.cause, "new") == 0;
+    cells_right(out, nothing ? "-" : state.cause, 7);
+    if (color && state.waits >= 0.25)
         fputs("\033[0m", out);
     double delivered = cells_field(job, "delivered");
     snprintf(buf, sizeof buf, "%.0f%%", delivered > 0 ? 100 * cells_field(job, "shared") / delivered : 0);
@@ -168,6 +202,6 @@ void cli_jobs_print(const json_t *status, const json_t *before, bool color, FILE
     json_array_foreach((json_t *)jobs, i, job) {
         const json_t *earlier = cli_find_job(before, json_string_value(json_object_get(job, "name")));
         bool same = earlier && json_equal(json_object_get(earlier, "job"), json_object_get(job, "job"));
-        print_job(job, same ? earlier : NULL, elapsed_s, color, out);
+        print_job(jobs, job, same ? earlier : NULL, elapsed_s, color, out);
     }
 }

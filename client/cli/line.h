@@ -37,8 +37,9 @@ struct cli_command {
 int cli_line_read(const struct cli_command *commands, size_t n_commands, char **argv, struct cli_line *out,
                   char ***rest);
 
-/* The commands with files of their own: lists.c, history.c, explain_job.c, doctor_all.c, top.c. Each returns the exit
- * status. */
+/* The commands with files of their own: status.c, lists.c, history.c, explain_job.c, doctor_all.c, top.c. Each returns
+ * the exit status. */
+int cli_status(const struct cli_line *line);
 int cli_jobs(const struct cli_line *line);
 int cli_datasets(const struct cli_line *line);
 int cli_tree(const struct cli_line *line);

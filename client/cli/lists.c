@@ -1,12 +1,10 @@
-/* lists.c: `larder jobs`, `larder datasets`, `larder tree`, `larder events`, `larder cluster
- * status`: one list each. */
+/* lists.c: `larder datasets`, `larder tree`, `larder events`, `larder cluster status`: one list each. */
 #include <string.h>
 
 #include "client/cli/cells.h"
 #include "client/cli/cli.h"
 #include "client/cli/line.h"
 
-#define RATE_MS 2000
 #define PATH_COLUMNS 56
 #define STORE_COLUMNS 24
 
@@ -20,21 +18,6 @@ static int dump(const json_t *rows)
     json_dumpf(rows, stdout, JSON_INDENT(2));
     putchar('\n');
     return done();
-}
-
-int cli_jobs(const struct cli_line *line)
-{
-    struct cli_look look;
-    struct error err;
-    if (cli_look(line->socket, line->json ? 0 : RATE_MS, &look, &err))
-        return cli_fail(&err);
-    int status = CLI_OK;
-    if (line->json)
-        status = dump(json_object_get(look.now, "jobs"));
-    else
-        cli_jobs_print(look.now, look.before, false, stdout);
-    cli_look_clear(&look);
-    return status ? status : done();
 }
 
 /* datasets_of returns a row for each dataset that jobs train on, with the jobs' names. */
@@ -105,7 +88,7 @@ int cli_datasets(const struct cli_line *line)
 {
     struct cli_look look;
     struct error err;
-    if (cli_look(line->socket, 0, &look, &err))
+    if (cli_look(line->socket, &look, &err))
         return cli_fail(&err);
     json_t *rows = datasets_of(look.now);
     int status = CLI_OK;
@@ -183,7 +166,7 @@ int cli_cluster(const struct cli_line *line)
 {
     struct cli_look look;
     struct error err;
-    if (cli_look(line->socket, 0, &look, &err))
+    if (cli_look(line->socket, &look, &err))
         return cli_fail(&err);
     json_t *cluster = json_object_get(look.now, "cluster");
     if (line->json) {

@@ -1,4 +1,5 @@
-/* look.c: asks the daemon for its status, once, or twice with a pause, so that there are rates to tell. */
+/* look.c: asks the daemon for its status, alone or with an earlier one that it remembers, so that there are rates to
+ * tell. */
 #include <time.h>
 
 #include "client/cli/cli.h"
@@ -35,26 +36,36 @@ int cli_ask_status(struct cli_peer *peer, json_t **out, struct error *err)
     return rc;
 }
 
+int cli_ask_look(struct cli_peer *peer, struct cli_look *out, struct error *err)
+{
+    json_t *request = json_pack("{s:i,s:s,s:b}", "v", 1, "op", "status", "before", 1), *answer = NULL;
+    *out = (struct cli_look){.before = NULL};
+    int rc = request ? cli_ask(peer, request, &answer, err) : error_set(err, LARDER_ENOMEM, "out of memory");
+    json_decref(request);
+    json_t *now = json_object_get(answer, "status"), *before = json_object_get(answer, "before");
+    if (rc == 0 && !json_is_object(now))
+        rc = error_set(err, LARDER_EFORMAT, "what listens at %s does not answer as larderd does", cli_peer_path(peer));
+    if (rc == 0)
+        *out = (struct cli_look){.before = json_is_object(before) ? json_incref(before) : NULL,
+                                 .now = json_incref(now)};
+    json_decref(answer);
+    return rc;
+}
+
 void cli_sleep_ms(unsigned ms)
 {
     struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
     nanosleep(&left, NULL);
 }
 
-int cli_look(const char *socket, unsigned interval_ms, struct cli_look *out, struct error *err)
+int cli_look(const char *socket, struct cli_look *out, struct error *err)
 {
     struct cli_peer *peer = NULL;
     *out = (struct cli_look){.before = NULL};
     int rc = cli_connect(socket, &peer, err);
     if (rc == 0)
-        rc = cli_ask_status(peer, &out->before, err);
-    if (rc == 0 && json_array_size(json_object_get(out->before, "jobs")) > 0)
-        cli_sleep_ms(interval_ms);
-    if (rc == 0)
-        rc = cli_ask_status(peer, &out->now, err);
+        rc = cli_ask_look(peer, out, err);
     cli_disconnect(peer);
-    if (rc)
-        cli_look_clear(out);
     return rc;
 }
 

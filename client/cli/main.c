@@ -90,16 +90,10 @@ static int poison(const struct cli_line *line)
     return cli_usage("poison needs list, or clear and perhaps a file", NULL);
 }
 
-static int status(const struct cli_line *line)
-{
-    return cli_status(&(struct cli_status_options){
-        .socket = line->socket, .json = line->json, .watch = line->watch, .interval_ms = line->interval_ms});
-}
-
 static const struct cli_command commands[] = {
-    {.name = "status", .options = CLI_WATCH | CLI_INTERVAL, .run = status},
+    {.name = "status", .options = CLI_WATCH | CLI_INTERVAL, .run = cli_status},
     {.name = "top", .options = CLI_INTERVAL, .run = cli_top},
-    {.name = "jobs", .run = cli_jobs},
+    {.name = "jobs", .options = CLI_WATCH | CLI_INTERVAL, .run = cli_jobs},
     {.name = "datasets", .run = cli_datasets},
     {.name = "tree", .run = cli_tree},
     {.name = "events", .run = cli_events},

@@ -7,7 +7,7 @@
 static const struct manual_row commands[] = {
     {"larder status [--watch] [--interval SECONDS]", "jobs, queues, progress, rates, memory, sharing"},
     {"larder top [--interval SECONDS]", "the same with what each job waits for, drawn again and again; q ends it"},
-    {"larder jobs", "the jobs: progress, time left, rates, what they wait for, sharing"},
+    {"larder jobs [--watch] [--interval SECONDS]", "the jobs: progress, time left, rates, what they wait for, sharing"},
     {"larder datasets", "the datasets that jobs train on"},
     {"larder tree", "which samples the jobs have still to draw together, as it was at most 5 s ago"},
     {"larder events", "the last lines of the daemon's log"},
@@ -38,9 +38,9 @@ static const struct manual_row options[] = {
                       "larder/larder.sock in $XDG_RUNTIME_DIR, else in /run, else larder.sock in /tmp/larder-UID, the "
                       "first that this user can use"},
     {"--json", "the answer for programs; of these commands too"},
-    {"--watch", "of status: again and again; with --json a line a time"},
+    {"--watch", "of status and jobs: again and again; with --json a line a time"},
     {"--interval SECONDS",
-     "of status and top: the time between two, 1 without it; of explain: how long it looks, 2 without it"},
+     "of status, jobs and top: the time between two, 1 without it; of explain: how long it looks, 2 without it"},
     {"--", "what follows is no option: a job's name that begins with -"},
 };
 
@@ -48,11 +48,12 @@ static const char notes[] =
     "Options stand before or after the command.\n"
     "WAITS is the part of the time in which a job's scripts stood still for a batch, and SHARING the part of its "
     "samples that were prepared for other jobs, also for such as have ended. FOR is what it waits for most: load (its "
-    "samples are read), "
-    "prepare (they are decoded and augmented), room (the arena or its quota is full), rank (other ranks); or "
-    "script: it waits for nothing, because its script asks for nothing.\n"
-    "status and jobs: PER SEC and WAITS are over the two seconds that the command takes; status --watch and top: over "
-    "the interval. READY is how many of the batches that the script asks for ahead are ready; HELD how many it has not "
+    "samples are read), prepare (they are decoded and augmented), room (the arena or its quota is full), rank (other "
+    "ranks), storage (it does not answer); or what else is the matter: script (its script asks for nothing any more), "
+    "gone (no rank of it is there), idle (its script has asked for nothing yet).\n"
+    "Names that look the same have the job's number behind them, which history and status --json have too.\n"
+    "status, jobs and top: PER SEC and WAITS are over the last two to three seconds, and with the next frames over the "
+    "interval. READY is how many of the batches that the script asks for ahead are ready; HELD how many it has not "
     "given back.\n"
     "jobs and top: EPOCH ENDS IN is the time to the end of the present epoch at the present rate, and not of the "
     "training.\n"

@@ -1,60 +1,73 @@
-/* status.c: `larder status`: asks, waits, asks again, so that there are rates to show. */
+/* status.c: `larder status` and `larder jobs`, once or again and again. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/line.h"
 
-#define RATE_INTERVAL_MS 2000
+/* What of a status is shown: part (NULL: all of it) as JSON, or what print writes. */
+struct shown {
+    const char *part;
+    void (*print)(const json_t *status, const json_t *before, FILE *out);
+};
 
-/* show prints one status. */
-static int show(const struct cli_status_options *options, const json_t *status, const json_t *before, struct error *err)
+static int show(const struct cli_line *line, const struct shown *shown, const struct cli_look *look, struct error *err)
 {
-    if (options->json) {
-        json_dumpf(status, stdout, options->watch ? JSON_COMPACT : JSON_INDENT(2));
+    if (line->json) {
+        json_dumpf(shown->part ? json_object_get(look->now, shown->part) : look->now, stdout,
+                   line->watch ? JSON_COMPACT : JSON_INDENT(2));
         putchar('\n');
     } else {
-        if (options->watch && isatty(STDOUT_FILENO))
+        if (line->watch && isatty(STDOUT_FILENO))
             fputs("\033[H\033[2J", stdout);
-        cli_status_print(status, before, stdout);
-        if (options->watch && !isatty(STDOUT_FILENO))
+        shown->print(look->now, look->before, stdout);
+        if (line->watch && !isatty(STDOUT_FILENO))
             putchar('\n');
     }
-    return fflush(stdout) ? error_set(err, LARDER_EIO, "cannot write the status: %s", strerror(errno)) : 0;
+    return fflush(stdout) ? error_set(err, LARDER_EIO, "cannot write: %s", strerror(errno)) : 0;
 }
 
-static int run(const struct cli_status_options *options, struct cli_peer *peer, struct error *err)
+static int run(const struct cli_line *line, const struct shown *shown, struct cli_peer *peer, struct error *err)
 {
-    json_t *before = NULL, *now = NULL;
-    int rc = 0;
-    if (!options->json) { /* the first is for the rates alone, which are of an interval: without a job there are none */
-        rc = cli_ask_status(peer, &before, err);
-        if (rc == 0 && json_array_size(json_object_get(before, "jobs")) > 0) {
-            cli_sleep_ms(RATE_INTERVAL_MS);
-        } else {
-            json_decref(before);
-            before = NULL;
-        }
-    }
-    while (rc == 0 && (rc = cli_ask_status(peer, &now, err)) == 0) {
-        rc = show(options, now, before, err);
-        json_decref(before);
-        before = now;
-        if (!options->watch || rc)
+    struct cli_look look;
+    int rc = cli_ask_look(peer, &look, err);
+    while (rc == 0) {
+        rc = show(line, shown, &look, err);
+        if (!line->watch || rc)
             break;
-        cli_sleep_ms(options->interval_ms);
+        cli_sleep_ms(line->interval_ms);
+        json_decref(look.before);
+        look.before = look.now;
+        look.now = NULL;
+        rc = cli_ask_status(peer, &look.now, err);
     }
-    json_decref(before);
+    cli_look_clear(&look);
     return rc;
 }
 
-int cli_status(const struct cli_status_options *options)
+static int ask(const struct cli_line *line, const struct shown *shown)
 {
     struct cli_peer *peer = NULL;
     struct error err;
-    int rc = cli_connect(options->socket, &peer, &err);
+    int rc = cli_connect(line->socket, &peer, &err);
     if (rc == 0)
-        rc = run(options, peer, &err);
+        rc = run(line, shown, peer, &err);
     cli_disconnect(peer);
     return rc ? cli_fail(&err) : CLI_OK;
+}
+
+static void print_jobs(const json_t *status, const json_t *before, FILE *out)
+{
+    cli_jobs_print(status, before, false, out);
+}
+
+int cli_status(const struct cli_line *line)
+{
+    return ask(line, &(struct shown){NULL, cli_status_print});
+}
+
+int cli_jobs(const struct cli_line *line)
+{
+    return ask(line, &(struct shown){"jobs", print_jobs});
 }

@@ -171,13 +171,14 @@ static void print_progress(const json_t *job, FILE *out)
     cells_right(out, cells_count(view, buf), OF);
 }
 
-static void print_job(const json_t *job, const json_t *before, double elapsed_s, size_t name_columns, FILE *out)
+static void print_job(const json_t *jobs, const json_t *job, const json_t *before, double elapsed_s,
+                      size_t name_columns, FILE *out)
 {
     char buf[CELL_BYTES];
     struct queue_sums queues = sum_queues(job);
     double delivered = cells_field(job, "delivered"), waits;
     cli_worst_stall(job, before, elapsed_s, &waits);
-    cells_left(out, cells_printable(json_object_get(job, "name"), name_columns, buf), name_columns);
+    cells_left(out, cells_name(jobs, job, name_columns, buf), name_columns);
     print_progress(job, out);
     cells_right(out,
                 cells_rate_text(before ? cells_rate(delivered, cells_field(before, "delivered"), elapsed_s) : -1, buf),
@@ -216,7 +217,7 @@ static size_t find_name_columns(const json_t *jobs)
     size_t i, most = NAME_COLUMNS_MIN;
     const json_t *job;
     json_array_foreach((json_t *)jobs, i, job) {
-        size_t used = cells_columns(cells_printable(json_object_get(job, "name"), NAME_COLUMNS_MAX, buf));
+        size_t used = cells_columns(cells_name(jobs, job, NAME_COLUMNS_MAX, buf));
         most = used > most ? used : most;
     }
     return most;
@@ -232,8 +233,7 @@ static void print_weights(const json_t *jobs, FILE *out)
         double weight = cells_field(job, "weight");
         if (weight == 0 || weight == 1) /* 0: a daemon that says nothing of weights */
             continue;
-        snprintf(cell, sizeof cell, " %s %g", cells_printable(json_object_get(job, "name"), NAME_COLUMNS_MAX, buf),
-                 weight);
+        snprintf(cell, sizeof cell, " %s %g", cells_name(jobs, job, NAME_COLUMNS_MAX, buf), weight);
         if (used == 0 || used + cells_columns(cell) > TABLE_COLUMNS) {
             fputs("\nweights:", out);
             used = sizeof "weights:" - 1;
@@ -257,7 +257,7 @@ static void print_waits(const json_t *jobs, FILE *out)
     json_array_foreach((json_t *)jobs, i, job) {
         if (json_is_true(json_object_get(job, "waits_for_source")))
             fprintf(out, "\nno answer for %.0f s from the storage of %s\n", cells_field(job, "source_wait_s"),
-                    cells_printable(json_object_get(job, "name"), NAME_COLUMNS_MAX, buf));
+                    cells_name(jobs, job, NAME_COLUMNS_MAX, buf));
     }
 }
 
@@ -279,7 +279,7 @@ void cli_status_print(const json_t *status, const json_t *before, FILE *out)
     fputc('\n', out);
     print_heads(name_columns, out);
     json_array_foreach((json_t *)jobs, i, job)
-        print_job(job, same_job(before, job), elapsed_s, name_columns, out);
+        print_job(jobs, job, same_job(before, job), elapsed_s, name_columns, out);
     print_weights(jobs, out);
     print_waits(jobs, out);
 }

@@ -14,7 +14,6 @@
 #include "client/cli/cli.h"
 #include "client/cli/line.h"
 
-#define RATE_MS 500
 #define OTHER_SCREEN "\033[?1049h\033[?25l"
 #define FIRST_SCREEN "\033[?25h\033[?1049l"
 
@@ -132,14 +131,15 @@ static int watch(struct cli_peer *peer, unsigned interval_ms, struct error *err)
     struct screen screen;
     struct cli_look look = {.before = NULL};
     enter(&screen);
-    int rc = cli_ask_status(peer, &look.before, err);
-    bool going = rc == 0 && goes_on(&screen, interval_ms < RATE_MS ? interval_ms : RATE_MS);
-    while (going && (rc = cli_ask_status(peer, &look.now, err)) == 0) {
+    int rc = cli_ask_look(peer, &look, err);
+    while (rc == 0) {
         show(&look, wants_color());
+        if (!goes_on(&screen, interval_ms))
+            break;
         json_decref(look.before);
         look.before = look.now;
         look.now = NULL;
-        going = goes_on(&screen, interval_ms);
+        rc = cli_ask_status(peer, &look.now, err);
     }
     cli_look_clear(&look);
     leave(&screen);
@@ -153,7 +153,7 @@ int cli_top(const struct cli_line *line)
     struct error err;
     const char *terminal = getenv("TERM");
     if (line->json || !isatty(STDOUT_FILENO) || (terminal && strcmp(terminal, "dumb") == 0)) {
-        if (cli_look(line->socket, RATE_MS, &look, &err))
+        if (cli_look(line->socket, &look, &err))
             return cli_fail(&err);
         if (line->json)
             json_dumpf(look.now, stdout, JSON_INDENT(2));

@@ -83,7 +83,7 @@ static void print_reading(const struct dataset *dataset, const struct dataset_lo
         printf("reading  mixed, but the list is not in the order of the files: each sample is a read of its own. Sort\n"
                "         the list by path and offset\n");
     else if (look->shards || packed)
-        printf("reading  mixed: one read brings %u samples\n", chunk);
+        printf("reading  mixed (samples of a class do not lie side by side): one read brings %u samples\n", chunk);
     else
         printf("reading  each sample is a file of its own. On a slow or remote disk use larder pack: one read brings\n"
                "         64 samples\n");

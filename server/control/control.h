@@ -5,6 +5,9 @@
  *
  *   {"v":1,"op":"ping"}                            {"v":1,"ok":true,"version":"0.1.0","pid":4711}
  *   {"v":1,"op":"status"}                          {"v":1,"ok":true,"status":{…}}   (status.h)
+ *   {"v":1,"op":"status","before":true}            {"v":1,"ok":true,"status":{…},"before":{…}}
+ *                                                  (before: the status two to three seconds ago, or when the first job
+ *                                                  came, so that there are rates; null: no job was here)
  *   {"v":1,"op":"jobs"}                            {"v":1,"ok":true,"jobs":[…]}     (the status's jobs)
  *   {"v":1,"op":"tree"}                            {"v":1,"ok":true,"tree":[…]}     (the dependent sampling tree, as it
  *                                                  was at most 5 s ago)
@@ -44,8 +47,9 @@
 /* The owner's callbacks. The control's thread calls them, one at a time. They may wait for the engine. Those that
  * return an int return 0 or an error; LARDER_ENOENT: there is no such job. */
 struct control_handlers {
-    char *(*status_json)(void *ctx); /* malloc'ed JSON, the caller's; NULL: no memory for it */
-    char *(*tree_json)(void *ctx);   /* the same; the dependent sampling tree (status.h) */
+    char *(*status_json)(void *ctx);  /* malloc'ed JSON, the caller's; NULL: no memory for it */
+    char *(*earlier_json)(void *ctx); /* the same; the status as it was some seconds ago, or "null" */
+    char *(*tree_json)(void *ctx);    /* the same; the dependent sampling tree (status.h) */
     char *(*history_json)(void *ctx, const char *job, uint32_t span_s); /* the same; see past_json.h */
     int (*cancel)(void *ctx, const char *job, struct error *err);
     /* weight is from JOB_WEIGHT_MIN to JOB_WEIGHT_MAX. */

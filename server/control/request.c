@@ -76,6 +76,21 @@ static char *answer_with(const char *key, char *json)
     return answer;
 }
 
+/* answer_status answers with the status, and with an earlier one where that is asked for. */
+static char *answer_status(const struct control_handlers *handlers, const json_t *request)
+{
+    bool both = json_is_true(json_object_get(request, "before"));
+    char *before = both ? handlers->earlier_json(handlers->ctx) : NULL, *answer = NULL;
+    char *status = !both || before ? handlers->status_json(handlers->ctx) : NULL;
+    if (!before)
+        return answer_with("status", status);
+    if (status && asprintf(&answer, "{\"v\":1,\"ok\":true,\"status\":%s,\"before\":%s}", status, before) < 0)
+        answer = NULL;
+    free(before);
+    free(status);
+    return answer ? answer : fail(LARDER_ENOMEM, "the daemon has no memory for an answer");
+}
+
 static char *answer_jobs(const struct control_handlers *handlers)
 {
     char *text = handlers->status_json(handlers->ctx);
@@ -195,7 +210,7 @@ char *control_answer(const struct control_handlers *handlers, struct control_mem
     else if (strcmp(op, "ping") == 0)
         answer = answer_ping();
     else if (strcmp(op, "status") == 0)
-        answer = answer_with("status", handlers->status_json(handlers->ctx));
+        answer = answer_status(handlers, json);
     else if (strcmp(op, "tree") == 0)
         answer = answer_with("tree", handlers->tree_json(handlers->ctx));
     else if (strcmp(op, "jobs") == 0)

@@ -29,17 +29,17 @@
  *             {longest, mean (null before the first)} (how long they took: nobody is delivered to meanwhile)
  *   governor  preparers (threads), loaders (reads at once), prepare_rate, load_rate (samples/s predicted; null: not
  *             known), moves
- *   jobs[]    name, job, pid, client, dataset, dataset_samples, store, pipeline, weight, batch_size, prefetch (batches
- *             each rank may be ahead now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0),
- *             epochs (0: no end), started, view_samples, epoch_samples (of them, the share of the ranks here),
- *             remaining, epoch_delivered, delivered, batches, shared, bad_samples, epoch_lost (bad samples left out of
- *             this epoch), waits_for_source (its storage does not answer), source_wait_s,
- *             held_slots, quota_bytes, prepared (instances that were made because this job wanted them first),
- *             sharing_factor (delivered / prepared; null before the first), stall_s {load, prepare, room, rank}
- *             (seconds in which its clients stood still, by cause), queues[], one a rank: {rank, ready_batches,
- *             leased_batches, oldest_lease_s (null: none), credits, stall_s, attached, done, epoch_delivered,
- *             batches, pid, process ("runs", "stopped" or "gone": the client's, once it has held a batch for some
- *             seconds; null: not looked at, or not known), governor}
+ *   jobs[]    name, job (its place), id (its number in history, another for each job; null: not yet), pid, client,
+ *             dataset, dataset_samples, store, pipeline, weight, batch_size, prefetch (batches each rank may be ahead
+ *             now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0), epochs (0: no end),
+ *             started, view_samples, epoch_samples (of them, the share of the ranks here), remaining, epoch_delivered,
+ *             delivered, batches, shared, bad_samples, epoch_lost (bad samples left out of this epoch),
+ *             waits_for_source (its storage does not answer), source_wait_s, held_slots, quota_bytes, prepared
+ *             (instances that were made because this job wanted them first), sharing_factor (delivered / prepared; null
+ *             before the first), stall_s {load, prepare, room, rank} (seconds in which its clients stood still, by
+ *             cause), queues[], one a rank: {rank, ready_batches, leased_batches, oldest_lease_s (null: none), credits,
+ *             stall_s, attached, done, epoch_delivered, batches, pid, process ("runs", "stopped" or "gone": the
+ *             client's, once it has held a batch for some seconds; null: not looked at, or not known), governor}
  *   jobs[].store  null for a folder; how a store was packed: max_side and quality (null: no image was to be shrunk),
  *             shrunk (samples that were), undecoded (samples that could not be decoded for that), restart_rows
  *             (samples that were given restart rows; null: none was to be), planes (samples in bit planes; null: none
@@ -111,6 +111,7 @@ struct status_client {
 
 struct status_job {
     struct engine_job_status engine;
+    uint32_t id;                /* the job's number in history (past.h); 0: not known yet */
     uint32_t pid;               /* pid of the first rank's client; 0: not known */
     uint32_t loaders;           /* loaders that the governor gives the job */
     uint32_t ahead;             /* batches of look-ahead that cover its latency; 0: not known */

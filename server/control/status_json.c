@@ -235,6 +235,7 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     json_t *row = json_object();
     put(row, "name", text_json(engine->name), failed);
     put(row, "job", count(engine->job), failed);
+    put(row, "id", known_count(job->id), failed);
     put(row, "pid", known_count(job->pid), failed);
     put(row, "client", text_json(job->client), failed);
     put(row, "dataset", text_json(job->dataset), failed);

@@ -127,11 +127,12 @@ static void add_daemon(struct past *past, const struct past_sample *sample, stru
     past->minute_s += span_s;
 }
 
-void past_add(struct past *past, const struct past_sample *sample)
+bool past_add(struct past *past, const struct past_sample *sample)
 {
     double now_s = sample->time_s, span_s = now_s - past->last_s;
+    bool first = false;
     if (past->last_s > 0 && span_s <= 0)
-        return;
+        return false;
     bool known = past->last_s > 0 && span_s <= PAST_GAP_S;
     struct frame frame = {.time_s = now_s, .span_s = (float)span_s};
     uint32_t n = 0;
@@ -143,6 +144,7 @@ void past_add(struct past *past, const struct past_sample *sample)
         if (slot == PAST_NONE || strncmp(past->jobs[slot].name, job->name, PAST_NAME_BYTES - 1) != 0)
             continue;
         add_gifts(past, job, slot, now_s);
+        first = first || (job->figures.delivered && !past->jobs[slot].figures.delivered);
         n += add_job(past, job, slot, now_s, &past->points[n]);
     }
     if (known) {
@@ -151,4 +153,5 @@ void past_add(struct past *past, const struct past_sample *sample)
     }
     past->last_s = now_s;
     memcpy(past->last, sample->values, sizeof past->last);
+    return first;
 }

@@ -107,6 +107,10 @@ void past_restarted(struct past *past, double now_s, const char *text)
         if (!job->id || job->state != PAST_RUNNING)
             continue;
         leave(past, job, PAST_LOST, job->ended_s);
+        if (!job->figures.delivered) {
+            *job = (struct past_job){.id = 0};
+            continue;
+        }
         past_note(past, PAST_INTERRUPT, job->id, now_s, "the daemon was killed");
     }
     past->last_s = 0;
@@ -121,6 +125,8 @@ bool past_stops(struct past *past, double now_s)
         if (!job->id || job->state != PAST_RUNNING)
             continue;
         leave(past, job, PAST_LOST, now_s);
+        if (!job->figures.delivered)
+            *job = (struct past_job){.id = 0};
         any = true;
     }
     return any;
@@ -169,14 +175,14 @@ void past_ended(struct past *past, uint32_t place, enum past_state how, const st
     if (!job)
         return;
     bool failed = job->state == PAST_FAILED && how != PAST_CANCELLED;
-    bool took_nothing = !figures->delivered && !job->figures.delivered && how == PAST_ENDED && !failed;
+    bool took_nothing = !figures->delivered && !job->figures.delivered && how != PAST_CANCELLED && !failed;
     if (figures->delivered >= job->figures.delivered)
         job->figures = *figures;
     if (how != PAST_CANCELLED && figures->epochs && figures->epochs_done >= figures->epochs)
         how = PAST_ENDED;
     leave(past, job, failed ? PAST_FAILED : how, now_s);
     if (took_nothing) {
-        *job = (struct past_job){.id = 0}; /* a Loader whose dataset was looked at, or that got a state */
+        *job = (struct past_job){.id = 0}; /* a Loader whose dataset was looked at, or that was killed at once */
         return;
     }
     if (!failed && how != PAST_LOST)
@@ -190,6 +196,12 @@ void past_ended(struct past *past, uint32_t place, enum past_state how, const st
 const struct past_job *past_job(const struct past *past, uint32_t slot)
 {
     return slot < PAST_JOBS && past->jobs[slot].id ? &past->jobs[slot] : NULL;
+}
+
+uint32_t past_number(const struct past *past, uint32_t place, const char *name)
+{
+    const struct past_job *job = place < JOBS_MAX ? past_job(past, past->slot[place]) : NULL;
+    return job && strncmp(job->name, name, sizeof job->name - 1) == 0 ? job->id : 0;
 }
 
 size_t past_n_events(const struct past *past)

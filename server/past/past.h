@@ -119,7 +119,8 @@ int past_create(struct past **out); /* LARDER_ENOMEM; the caller destroys it */
 void past_destroy(struct past *past);
 size_t past_bytes(const struct past *past); /* the memory that it takes at most */
 
-/* past_restarted: a daemon begins. Jobs that ran are lost: the one before was killed. */
+/* past_restarted: a daemon begins. Jobs that ran are lost: the one before was killed. Of a lost job of which no sample
+ * is known nothing is kept, here and in past_stops. */
 void past_restarted(struct past *past, double now_s, const char *text);
 /* past_stops: the daemon ends by itself. Jobs that are there, such as those that wait for ranks, are lost. It returns
  * whether there were any. */
@@ -127,11 +128,12 @@ bool past_stops(struct past *past, double now_s);
 void past_came(struct past *past, uint32_t place, const char *name, double now_s);
 void past_failed(struct past *past, uint32_t place, double now_s, const char *text);
 /* past_ended: the job at the place is gone: ENDED, CANCELLED, DIED or LOST. `figures` are its last ones. A job that
- * failed before stays FAILED, unless it was cancelled; one that has had all its epochs has not died. */
+ * failed before stays FAILED, unless it was cancelled; one that has had all its epochs has not died. One that got no
+ * sample is forgotten, unless it failed or was cancelled. */
 void past_ended(struct past *past, uint32_t place, enum past_state how, const struct past_figures *figures,
                 double now_s);
-/* past_add takes a sample. Jobs that have not come are left out. */
-void past_add(struct past *past, const struct past_sample *sample);
+/* past_add takes a sample. Jobs that have not come are left out. It tells whether a job has got its first samples. */
+bool past_add(struct past *past, const struct past_sample *sample);
 
 /* past_encode gives all of it as bytes, malloc'ed. past_decode makes a past of them. LARDER_EFORMAT, LARDER_EVERSION,
  * LARDER_ENOMEM. now_s: what is later than this is refused. */
@@ -142,6 +144,8 @@ int past_decode(const uint8_t *bytes, size_t len_bytes, double now_s, struct pas
 
 /* past_job returns the job of a slot, 0 to PAST_JOBS - 1; NULL: there is none. */
 const struct past_job *past_job(const struct past *past, uint32_t slot);
+/* past_number returns the id of the job at the engine's place, which has this name; 0: it has not come yet. */
+uint32_t past_number(const struct past *past, uint32_t place, const char *name);
 size_t past_n_events(const struct past *past);
 const struct past_event *past_event(const struct past *past, size_t i); /* 0: the oldest */
 /* past_gave adds up the gifts since a time and writes the greatest, at most max, and returns how many. */

@@ -362,7 +362,8 @@ def show(options, scratch, processes, screen):
     follow(scripts, served, screen)
     served.check()
     figures = [script.figures() for script in scripts]
-    samples = served.samples()
+    # What a daemon delivers between the last question to it and its end, it tells nobody: the scripts know all of it.
+    samples = {**served.samples(), "delivered": sum(row["samples"] for row in figures)}
     processes.stop()
     if served.process.returncode:
         raise Failed(f"larderd ended with status {served.process.returncode}: {read(served.log)[-2000:]}")

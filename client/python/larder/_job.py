@@ -11,6 +11,7 @@ Until its first batch has come it presents what it took of the one before, which
 
 import os
 import threading
+import warnings
 
 from . import _options, _record, _state, _watch, _wire
 from ._history import Base, History
@@ -252,6 +253,7 @@ class Job:
             if history is None:
                 history = self._history_of(self.epoch)
                 history.before = info.batch
+                self._warn_of_before(stacklevel=4)
             history.failed = False
         else:
             history = self._history_of(self.epoch)
@@ -262,6 +264,13 @@ class Job:
             self.begun = True
             self._watch()
         return history
+
+    def _warn_of_before(self, stacklevel):
+        asked, info = self.asked, self.info
+        warnings.warn(f"rank {asked.rank} of {asked.world_size} goes on in the middle of epoch {info.epoch}: another "
+                      f"process of this rank had its first {info.batch} batches, and this one does not get them. For "
+                      f"whole epochs end the scripts of all ranks, and then the job (larder cancel {info.name}); "
+                      "then start them again, all from one checkpoint or all without", stacklevel=stacklevel)
 
     def go_on(self):
         """Connects a job that has begun again, though nobody asks it for anything."""

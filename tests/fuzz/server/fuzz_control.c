@@ -101,6 +101,7 @@ static int clear_poison(void *ctx, const char *sample, struct error *err)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct control_handlers handlers = {.status_json = status_json,
+                                                     .earlier_json = status_json,
                                                      .tree_json = tree_json,
                                                      .history_json = history_json,
                                                      .cancel = cancel,

@@ -216,7 +216,7 @@ class Autostart(Case):
         self.assertEqual(len(self.daemons()), 1)
         self.assertEqual(len(self.asked()), 1)
         self.assertTrue(self.logged("shares the control group"), self.log())
-        self.assertIn(r'err="systemd-run: Failed to connect to \"bus\""', self.log())
+        self.assertIn(r'systemd="systemd-run: Failed to connect to \"bus\""', self.log())
 
     def test_while_a_daemon_leaves(self):
         """A script that comes when an idle daemon has closed its socket and still holds its lock waits for its end, and

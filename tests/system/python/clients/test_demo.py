@@ -61,6 +61,7 @@ class Demo(Case):
                                                done.stdout).groups()
         prepared, delivered = int(prepared.replace(",", "")), int(delivered.replace(",", ""))
         self.assertGreaterEqual(prepared, COUNT)
+        self.assertEqual(delivered, 3 * 2 * COUNT)  # what the table has, though a daemon was killed
         self.assertAlmostEqual(float(ratio), prepared / delivered, places=2)
         self.assertRegex(done.stdout, r"\nSaved: on their own, 3 scripts would have read, decoded and augmented "
                                       rf"{delivered:,} images; larderd did it for {prepared:,}, \d+% less work\n")

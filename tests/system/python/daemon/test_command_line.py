@@ -139,6 +139,25 @@ class CommandLine(Case):
         self.assertIn("no daemon answers", doctor.stdout)
         self.assertIn("good     socket folder", doctor.stdout)
 
+    def test_what_the_last_one_left(self):
+        """Where no daemon answers, it is said when the last one ended and why; of a killed one nothing."""
+        server, ends = self.server, (
+            ((), lambda: server.process.terminate(), "it got SIGTERM"),
+            (("--idle-exit", "1"), lambda: None, "no script had been connected for 1 s"),
+            ((), lambda: run("drain", "--for-restart", "--socket", server.socket), "larder drain told it to"))
+        server.stop()
+        for options, end, why in ends:
+            server = self.daemon(options=options)
+            end()
+            self.assertEqual(server.process.wait(60 * SLOW), 0)
+            for word in ("status", "jobs", "history"):
+                result = run(word, "--socket", server.socket)
+                self.assertEqual((result.returncode, result.stdout), (NO_DAEMON, ""))
+                self.assertRegex(result.stderr, r" ended at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}, because " + why)
+        server = self.daemon()
+        server.kill()
+        self.assertNotIn("ended at", run("status", "--socket", server.socket).stderr)
+
     def test_lists(self):
         """Jobs, datasets and events are listed, for a person and as JSON."""
         self.assertEqual(run("jobs", "--socket", self.server.socket).stdout, "no jobs\n")

@@ -51,7 +51,8 @@ class History(Case):
         return larder.Loader(tree(120), PIPELINE, 10, output="numpy", name=name, socket=self.server.socket)
 
     def files(self):
-        return glob.glob(os.path.join(self.kept, "history-*"))
+        """The file, and none that is still being written, which has another name."""
+        return glob.glob(os.path.join(self.kept, "history-" + 16 * "[0-9a-f]"))
 
     def is_kept(self, name, state):
         """Whether the file has a job in that state: its name is 129 bytes long, and the state follows."""
@@ -83,6 +84,7 @@ class History(Case):
         killed.kill()
         killed.wait()
         self.assertTrue(until(lambda: self.jobs()["killed"]["state"] == "died", 20), self.jobs())
+        self.assertTrue(until(lambda: self.jobs()["running"]["delivered"] > 0, 20))
         with self.assertRaises(ZeroDivisionError), self.loader("raised") as loader:
             for images, labels in loader:
                 images = 1 // 0
@@ -94,7 +96,6 @@ class History(Case):
         # The file is whole at any time, and has the jobs soon after they ended.
         self.assertTrue(until(lambda: self.is_kept("cancelled", 2) and self.is_kept("killed", 5), 20))
         self.assertTrue(until(lambda: self.is_kept("raised", 1), 20))
-        self.assertTrue(until(lambda: self.jobs()["running"]["delivered"] > 0, 20))
         self.server.kill()
         running.close()
         self.start()

@@ -1,6 +1,7 @@
 """Jobs with several ranks, one process each, with the real daemon."""
 
 import os
+import re
 import unittest
 from collections import Counter
 from unittest import mock
@@ -54,6 +55,24 @@ class Ranks(system.Case):
         self.finish(scripts)
         for epoch in range(2):
             self.assertEqual(set(sum(self.shares(scripts, epoch), [])), set(range(203)))
+
+    def test_a_part_is_missed(self):
+        """A script that goes on in the middle of an epoch, of which a process that died had a part, is told what it
+        misses, once; the other rank, which comes anew, is told nothing."""
+        daemon, folder = self.daemon(system.CONFIG + f"limits:\n  rank_timeout: {int(60 * SLOW)}\n"), system.tree(203)
+        first = self.script(daemon, dataset=folder, pipeline=system.PIPELINE, batch_size=8, epochs=2, name="train",
+                            rank=0, world_size=2, timeout=60 * SLOW, pause=[3, os.path.join(self.folder, "never")])
+        self.assertTrue(system.until(lambda: len(first.batches) == 3, 30), first.errors)
+        first.kill()
+        first.wait()
+        scripts = self.ranks(daemon, folder, 2)
+        self.finish(scripts)
+        told = re.findall("goes on in the middle of epoch 0: another process of this rank had its first (\\d) batches",
+                          scripts[0].errors)
+        self.assertEqual(len(told), 1, scripts[0].errors)
+        self.assertIn("larder cancel train", scripts[0].errors)
+        self.assertNotIn("goes on in the middle", scripts[1].errors)
+        self.assertEqual([len(script.batches) for script in scripts], [26 - int(told[0]), 26])
 
     def test_drop_last(self):
         """With drop_last all batches are whole, and nothing comes twice."""

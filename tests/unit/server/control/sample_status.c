@@ -17,6 +17,7 @@ static void fill_job(struct status_job *job, uint32_t i)
                                                     .stall_s = {0.5, 0.25, 0.125, 0.0625},
                                                     .lease_s = 0.75};
     job->loaders = 4 + i;
+    job->id = i ? 0 : 17;
     job->ahead = i ? 0 : 3;
     job->engine = (struct engine_job_status){.job = i,
                                              .weight = i ? 0.5 : 1,

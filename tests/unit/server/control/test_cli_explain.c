@@ -141,7 +141,7 @@ static void names_causes(void **state)
     assert_non_null(strstr(told.figure, "a sample takes 2.0 ms to load, its storage may have 8 reads at once"));
     told = explained(&(struct made){NORMAL, .load_s = 0.6}, 0);
     assert_string_equal(told.cause, "source");
-    assert_non_null(strstr(told.change, "faster storage"));
+    assert_non_null(strstr(told.change, "a storage class on a fast disk"));
     told = explained(&(struct made){NORMAL, .load_s = 0.1, .prepare_s = 0.5}, 0);
     assert_string_equal(told.cause, "cores");
     assert_non_null(strstr(told.change, "as many threads.workers as there are cores"));
@@ -213,8 +213,8 @@ static const struct {
 } situations[] = {
     /* threads.workers: by the setting, not by how many the governor lets prepare */
     {{NORMAL, SET, .prepare_s = 0.5, .preparers_now = 1}, {.cores = 8, ROOMY}, 0, "raise threads.workers from 4 to 8"},
-    {{NORMAL, SET, .prepare_s = 0.5, .preparers_now = 1}, {.cores = 4, ROOMY}, 0, "8 cores instead of 4, smaller"},
-    {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 2, ROOMY}, 0, "8 cores instead of 2, smaller"},
+    {{NORMAL, SET, .prepare_s = 0.5, .preparers_now = 1}, {.cores = 4, ROOMY}, 0, "8 cores instead of 4"},
+    {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 2, ROOMY}, 0, "8 cores instead of 2"},
     /* where images stand decoded in memory: more of it, if there is any */
     {{NORMAL, SET, .prepare_s = 0.5, .forms = 9}, {.cores = 8, ROOMY}, 0, "raise threads.workers from 4 to 8"},
     {{NORMAL, SET, .prepare_s = 0.5, .forms = 9},
@@ -224,8 +224,8 @@ static const struct {
     {{NORMAL, SET, .prepare_s = 0.5, .forms = 9},
      {.cores = 4, ROOMY, .limit_bytes = 8 * GIB},
      0,
-     "8 cores instead of 4, smaller"},
-    {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 8, .quota_cores = 4, ROOMY}, 0, "8 cores instead of 4, smaller"},
+     "8 cores instead of 4"},
+    {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 8, .quota_cores = 4, ROOMY}, 0, "8 cores instead of 4"},
     {{NORMAL, SET, .prepare_s = 0.5},
      {.cores = 64, .quota_cores = 6.5, ROOMY},
      0,
@@ -238,20 +238,22 @@ static const struct {
     {{NORMAL, SET, .prepare_s = 0.5},
      {.cores = 8, .quota_cores = 4, ROOMY},
      0.4,
-     "raise the cgroup's CPU quota from 4.0 to 8 cores, and threads.workers from 4 to 8"},
+     "raise the cgroup's CPU quota from 4.0 to 8 cores"},
     {{NORMAL, .workers = 8, .loaders = 8, .prepare_s = 0.5},
      {.cores = 8, .quota_cores = 4, ROOMY},
      0.4,
      "raise the cgroup's CPU quota from 4.0 to 8 cores"},
     {{NORMAL, SET, .prepare_s = 0.5}, {.cores = 4, .quota_cores = 4, ROOMY}, 0.4, "8 cores instead of 4"},
     /* memory.arena, jobs.quota */
-    {{NORMAL, SET, .room_s = 0.5}, {.cores = 4, ROOMY}, 0, "raise memory.arena from 1.0 GiB to 2.0 GiB, or lower p"},
+    {{NORMAL, SET, .room_s = 0.5}, {.cores = 4, ROOMY}, 0, "raise memory.arena from 1.0 GiB to 2.0 GiB"},
     {{NORMAL, SET, .room_s = 0.5},
      {.cores = 4, .available_bytes = GIB},
      0,
-     "lower prefetch or batch_size, make smaller samples, or run fewer jobs at once: there is no memory for an "
-     "arena of 2.0 GiB"},
-    {{NORMAL, SET, .room_s = 0.5}, {.cores = 4, ROOMY, .limit_bytes = 3 * GIB}, 0, "lower prefetch or batch_size"},
+     "lower prefetch: there is no memory for an arena of 2.0 GiB"},
+    {{NORMAL, SET, .room_s = 0.5},
+     {.cores = 4, ROOMY, .limit_bytes = 3 * GIB},
+     0,
+     "lower prefetch: there is no memory"},
     {{NORMAL, .workers = 4, .loaders = 8, .quota = 0.3, .room_s = 0.5},
      {.cores = 4, ROOMY},
      0,
@@ -281,7 +283,7 @@ static const struct {
     {{NORMAL, SET, .load_s = 0.5, .fits = true},
      {.cores = 4, ROOMY, .limit_bytes = 4 * GIB},
      0,
-     "faster storage, a storage class on a fast disk, a chunk store"},
+     "a storage class on a fast disk"},
     {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 12, .loaders_now = 12},
      {.cores = 4, ROOMY},
      0,
@@ -294,7 +296,7 @@ static const struct {
     {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 5, .loaders_now = 5},
      {.cores = 4, ROOMY},
      0,
-     "faster storage, a storage class"},
+     "a storage class"},
     {{LOADS, SET, .load_s = 0.5, .load_ms = 10000, .dealt = 12},
      {.cores = 4, ROOMY},
      0,
@@ -302,18 +304,12 @@ static const struct {
     {{LOADS, .workers = 4, .loaders = 1024, .quota = 1, .load_s = 0.5, .load_ms = 10000, .dealt = 1028},
      {.cores = 4, ROOMY},
      0,
-     "faster storage, a storage class"},
-    {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 3}, {.cores = 4, ROOMY}, 0, "faster storage, a storage class"},
-    {{NORMAL, SET, .load_s = 0.5, .packed = true},
-     {.cores = 4, ROOMY},
-     0,
-     "faster storage, a storage class on a fast disk"},
-    {{NORMAL, SET, .load_s = 0.5, .classed = true},
-     {.cores = 4, ROOMY},
-     0,
-     "faster storage, a chunk store (larder pack)"},
+     "a storage class"},
+    {{LOADS, SET, .load_s = 0.5, .load_ms = 10, .dealt = 3}, {.cores = 4, ROOMY}, 0, "a storage class"},
+    {{NORMAL, SET, .load_s = 0.5, .packed = true}, {.cores = 4, ROOMY}, 0, "a storage class on a fast disk"},
+    {{NORMAL, SET, .load_s = 0.5, .classed = true}, {.cores = 4, ROOMY}, 0, "a chunk store"},
     {{NORMAL, SET, .load_s = 0.5, .classed = true, .packed = true}, {.cores = 4, ROOMY}, 0, "faster storage"},
-    {{LOADS, .load_s = 0.5, .load_ms = 10}, {.cores = 4, ROOMY}, 0, "faster storage, a storage class"},
+    {{LOADS, .load_s = 0.5, .load_ms = 10}, {.cores = 4, ROOMY}, 0, "a storage class"},
 };
 
 /* All that is advised, each where following it is possible and changes what holds the job up; and what is advised
@@ -341,9 +337,65 @@ static void names_ranks(void **state)
     assert_non_null(strstr(told.why, "2, 3"));
     assert_non_null(strstr(told.figure, "2 of 4 ranks are missing"));
     assert_true(told.waits > 0.89 && told.waits < 0.91);
+    made.ranks_there = 0;
+    told = explained(&made, 0);
+    assert_string_equal(told.cause, "gone");
+    assert_non_null(strstr(told.why, "no script of a is there"));
+    assert_string_equal(told.change, "start its ranks 0, 1, 2, 3 again");
+    assert_string_equal(told.figure, "0 of 4 ranks are there");
 }
 
-/* A status with nothing in it, and one of another daemon, are explained too. */
+/* said_by_jobs returns what `larder jobs` has in the column FOR. */
+static void said_by_jobs(const struct explain_facts *facts, char said[16])
+{
+    char *text = NULL, waits[16];
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+    cli_jobs_print(facts->now, facts->before, false, out);
+    fclose(out);
+    const char *row = strchr(text, '\n');
+    assert_int_equal(sscanf(row, " a %*s %*s %*s %*s %*s %15s %15s", waits, said), 2);
+    free(text);
+}
+
+/* jobs says what explain says, whatever is known of the job. */
+static void jobs_agrees(void **state)
+{
+    static const struct {
+        struct made made;
+        bool new, idle;
+        const char *cause, *by_jobs;
+    } cases[] = {
+        {{NORMAL, .load_s = 0.5}, false, false, "source", "load"},
+        {{NORMAL, .prepare_s = 0.5}, false, false, "cores", "prepare"},
+        {{NORMAL, .room_s = 0.5}, false, false, "memory", "room"},
+        {{.load_ms = 2, .prepare_ms = 4, .cpu_s = 4, .prefetch = 8, .ranks = 1, .ranks_there = 1, .prepare_s = 0.5},
+         false,
+         false,
+         "cores",
+         "prepare"},
+        {{NORMAL, .prepare_s = 0.02}, false, false, "training", "-"},
+        {{NORMAL, .prepare_s = 0.5}, true, false, "new", "-"},
+        {{NORMAL}, false, true, "idle", "idle"},
+        {{.ranks = 2, .ranks_there = 1, .rank_s = 0.9}, false, false, "rank", "rank"},
+        {{.ranks = 2, .ranks_there = 0}, false, false, "gone", "gone"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *before = cases[i].new ? NULL : status_at(&cases[i].made, 0), *now = status_at(&cases[i].made, 1);
+        struct explain_facts facts = {.before = before, .now = now, .machine_now = {.cores = 4}};
+        struct explanation told;
+        char said[16];
+        json_object_set_new(json_array_get(json_object_get(now, "jobs"), 0), "started", json_boolean(!cases[i].idle));
+        cli_explain(&facts, cli_find_job(now, "a"), &told);
+        assert_string_equal(told.cause, cases[i].cause);
+        said_by_jobs(&facts, said);
+        assert_string_equal(said, cases[i].by_jobs);
+        json_decref(before);
+        json_decref(now);
+    }
+}
+
 /* Where the samples of a job over several nodes are prepared is said, and why; of other jobs nothing. */
 static void says_where(void **state)
 {
@@ -387,6 +439,7 @@ static void says_where(void **state)
     }
 }
 
+/* A status with nothing in it, and one of another daemon, are explained too. */
 static void takes_anything(void **state)
 {
     (void)state;
@@ -397,13 +450,35 @@ static void takes_anything(void **state)
     assert_string_equal(told.cause, "idle");
     json_object_set_new(job, "started", json_true());
     cli_explain(&facts, job, &told);
-    assert_string_equal(told.cause, "training");
+    assert_string_equal(told.cause, "new");
+    assert_false(told.known);
     struct doctor_report report = {.count = 0};
     doctor_judge(nothing, &(struct cli_machine){.cores = 0}, &report);
     doctor_look_at_datasets(nothing, &report);
     assert_true(doctor_is_bad(&report)); /* the version */
     json_decref(nothing);
     json_decref(job);
+}
+
+/* Of shards that a pattern names the folder is looked at. */
+static void doctor_finds_shards(void **state)
+{
+    static const struct {
+        const char *dataset;
+        bool good;
+    } cases[] = {{"/tmp/shard-{000..009}.tar", true},
+                 {"/tmp/*.tar#labels=cls", true},
+                 {"/tmp/no-such-folder/{0..9}.tar", false},
+                 {"/tmp/no-such-folder", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct doctor_report report = {.count = 0};
+        json_t *status = json_pack("{s:[{s:s}]}", "jobs", "dataset", cases[i].dataset);
+        doctor_look_at_datasets(status, &report);
+        assert_int_equal(report.count, 1);
+        assert_int_equal(report.all[0].verdict, cases[i].good ? DOCTOR_GOOD : DOCTOR_BAD);
+        json_decref(status);
+    }
 }
 
 static enum doctor_verdict verdict_of(const struct doctor_report *report, const char *of)
@@ -598,6 +673,8 @@ int main(void)
         cmocka_unit_test(says_nothing_of_no_step),
         cmocka_unit_test(names_causes),
         cmocka_unit_test(names_ranks),
+        cmocka_unit_test(jobs_agrees),
+        cmocka_unit_test(doctor_finds_shards),
         cmocka_unit_test(says_where),
         cmocka_unit_test(takes_anything),
         cmocka_unit_test(doctor_finds),

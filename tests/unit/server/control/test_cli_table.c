@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "client/cli/cells.h"
 #include "client/cli/cli.h"
 #include "tests/unit/server/control/sample_status.h"
 
@@ -71,6 +72,35 @@ static void test_table(void **state)
     free(text);
     json_decref(before);
     json_decref(now);
+}
+
+/* Names that look the same where they are cut have the job's number behind them, and others have none. */
+static void test_names(void **state)
+{
+    static const struct {
+        const char *name;
+        int id;
+        const char *shown;
+    } rows[] = {
+        {"a-sweep-of-many-trials-with-a-long-name-lr-0.1-seed-17", 4, "…lr-0.1-seed-17 #4"},
+        {"another-one-of-many-trials-with-a-long-name-lr-0.1-seed-17", 12, "…r-0.1-seed-17 #12"},
+        {"a-sweep-of-many-trials-with-a-long-name-lr-0.1-seed-18", 5, "…me-lr-0.1-seed-18"},
+        {"short", 6, "short #6"},
+        {"short", 7, "short #7"},
+        {"seed-17", 8, "seed-17"},
+    };
+    (void)state;
+    json_t *jobs = json_array();
+    char buf[CELL_BYTES];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        json_array_append_new(jobs, json_pack("{s:s,s:i}", "name", rows[i].name, "id", rows[i].id));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *shown = cells_name(jobs, json_array_get(jobs, i), 18, buf);
+        if (strlen(rows[i].name) > 18)
+            assert_int_equal(cells_columns(shown), 18);
+        assert_string_equal(shown, rows[i].shown);
+    }
+    json_decref(jobs);
 }
 
 static const char expected_line[] = "cluster  lab: 3 of 4 nodes UP; guests: 3; samples: 34,000 received, 12,000 given\n"
@@ -190,8 +220,8 @@ static void test_strange(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table), cmocka_unit_test(test_cluster), cmocka_unit_test(test_no_rates),
-        cmocka_unit_test(test_texts), cmocka_unit_test(test_strange),
+        cmocka_unit_test(test_table),    cmocka_unit_test(test_names), cmocka_unit_test(test_cluster),
+        cmocka_unit_test(test_no_rates), cmocka_unit_test(test_texts), cmocka_unit_test(test_strange),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,6 +103,7 @@ static int clear_poison(void *ctx, const char *sample, struct error *err)
 }
 
 static struct control_handlers handlers = {.status_json = status_json,
+                                           .earlier_json = status_json,
                                            .tree_json = tree_json,
                                            .history_json = history_json,
                                            .cancel = cancel_job,
@@ -132,6 +133,9 @@ static void test_requests(void **state)
     assert_answer(&memory, "{\"v\":1,\"op\":\"ping\"}", ping);
     assert_answer(&memory, "{\"v\":1,\"op\":\"status\"}",
                   "{\"v\":1,\"ok\":true,\"status\":{\"v\":1,\"jobs\":[{\"name\":\"a\"}]}}");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"status\",\"before\":true}",
+                  "{\"v\":1,\"ok\":true,\"status\":{\"v\":1,\"jobs\":[{\"name\":\"a\"}]},"
+                  "\"before\":{\"v\":1,\"jobs\":[{\"name\":\"a\"}]}}");
     assert_answer(&memory, "{\"v\":1,\"op\":\"jobs\"}", "{\"v\":1,\"ok\":true,\"jobs\":[{\"name\":\"a\"}]}");
     assert_answer(&memory, "{\"v\":1,\"op\":\"tree\"}", "{\"v\":1,\"ok\":true,\"tree\":[]}");
     assert_answer(&memory, "{\"v\":1,\"op\":\"events\"}", "{\"v\":1,\"ok\":true,\"events\":[]}");
@@ -153,6 +157,8 @@ static void test_requests(void **state)
                   FAILED("EINVAL", "cancel needs an \\\"id\\\" of 1 to 63 bytes, new for each cancel"));
     handlers.ctx = &handlers; /* no memory for the status */
     assert_answer(&memory, "{\"v\":1,\"op\":\"status\"}", FAILED("ENOMEM", "the daemon has no memory for an answer"));
+    assert_answer(&memory, "{\"v\":1,\"op\":\"status\",\"before\":true}",
+                  FAILED("ENOMEM", "the daemon has no memory for an answer"));
     assert_answer(&memory, "{\"v\":1,\"op\":\"jobs\"}", FAILED("ENOMEM", "the daemon has no memory for an answer"));
     handlers.ctx = NULL;
     control_memory_clear(&memory);

@@ -227,12 +227,12 @@ static void test_deaths(void **state)
         enum past_state state;
         uint8_t kind;
     } ends[] = {
-        {PAST_DIED, {.epochs = 3, .epochs_done = 2.9}, PAST_DIED, PAST_DEATH},
-        {PAST_DIED, {.epochs = 3, .epochs_done = 3}, PAST_ENDED, PAST_WENT},
-        {PAST_DIED, {.epochs = 0, .epochs_done = 3}, PAST_DIED, PAST_DEATH},
-        {PAST_CANCELLED, {.epochs = 3, .epochs_done = 3}, PAST_CANCELLED, PAST_CANCEL},
-        {PAST_LOST, {.epochs = 3, .epochs_done = 1}, PAST_LOST, PAST_CAME},
-        {PAST_LOST, {.epochs = 3, .epochs_done = 3}, PAST_ENDED, PAST_WENT},
+        {PAST_DIED, {.delivered = 1, .epochs = 3, .epochs_done = 2.9}, PAST_DIED, PAST_DEATH},
+        {PAST_DIED, {.delivered = 1, .epochs = 3, .epochs_done = 3}, PAST_ENDED, PAST_WENT},
+        {PAST_DIED, {.delivered = 1, .epochs = 0, .epochs_done = 3}, PAST_DIED, PAST_DEATH},
+        {PAST_CANCELLED, {.delivered = 1, .epochs = 3, .epochs_done = 3}, PAST_CANCELLED, PAST_CANCEL},
+        {PAST_LOST, {.delivered = 1, .epochs = 3, .epochs_done = 1}, PAST_LOST, PAST_CAME},
+        {PAST_LOST, {.delivered = 1, .epochs = 3, .epochs_done = 3}, PAST_ENDED, PAST_WENT},
     };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct past *past = make();
@@ -244,17 +244,24 @@ static void test_deaths(void **state)
     }
 }
 
-/* A job that took nothing and said so is forgotten when it ends; one that took nothing and was cancelled is not. */
+/* A job that took nothing is forgotten when it ends, dies, or is lost with its daemon; one that took nothing and was
+ * cancelled is not. */
 static void test_took_nothing(void **state)
 {
     (void)state;
     struct past *past = make();
     const struct past_figures none = {0};
-    come(past, 2);
+    come(past, 5);
     past_ended(past, 0, PAST_ENDED, &none, BEGAN_S + 1);
     past_ended(past, 1, PAST_CANCELLED, &none, BEGAN_S + 1);
+    past_ended(past, 2, PAST_DIED, &none, BEGAN_S + 1);
+    past_ended(past, 3, PAST_LOST, &none, BEGAN_S + 1);
+    past_restarted(past, BEGAN_S + 2, "larderd 0");
     assert_null(named(past, "job-0"));
     assert_int_equal(named(past, "job-1")->state, PAST_CANCELLED);
+    assert_null(named(past, "job-2"));
+    assert_null(named(past, "job-3"));
+    assert_null(named(past, "job-4"));
     past_destroy(past);
 }
 
@@ -282,8 +289,10 @@ static void test_many_jobs(void **state)
 static void gives(struct past *past, double at_s, uint32_t samples)
 {
     const struct past_giver givers[] = {{0, samples}, {JOBS_MAX, 5}};
-    struct past_job_sample jobs[] = {{.place = 0, .name = "job-0"},
-                                     {.place = 1, .name = "job-1", .givers = givers, .n_givers = 2}};
+    const struct past_figures figures = {.delivered = 9000};
+    struct past_job_sample jobs[] = {
+        {.place = 0, .name = "job-0", .figures = figures},
+        {.place = 1, .name = "job-1", .figures = figures, .givers = givers, .n_givers = 2}};
     past_add(past, &(struct past_sample){.time_s = BEGAN_S + at_s, .jobs = jobs, .n_jobs = 2});
 }
 
