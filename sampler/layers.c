@@ -73,9 +73,9 @@ static int grow(struct layers *layers, uint64_t most)
     return 0;
 }
 
-int layers_fill(struct layers *layers, const uint32_t *counts)
+int layers_fill(struct layers *layers, const uint32_t *counts, uint32_t most)
 {
-    uint32_t count, most = 0;
+    uint32_t count;
     const sample_id *ids = multiset_ids(layers->multiset, &count);
     layers_clear(layers);
     for (uint32_t i = 0; i < count; i++)

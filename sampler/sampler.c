@@ -223,11 +223,11 @@ void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch)
         remaining_add(place->set, place->order[i]);
 }
 
-int sampler_start_multiset(struct sampler *sampler, unsigned job, const uint32_t *counts)
+int sampler_start_multiset(struct sampler *sampler, unsigned job, const uint32_t *counts, uint32_t most)
 {
     struct place *place = own_place_of(sampler, job);
     CHECK(place->layers);
-    return layers_fill(place->layers, counts);
+    return layers_fill(place->layers, counts, most);
 }
 
 sample_id sampler_first(const struct sampler *sampler, unsigned job, uint64_t position)

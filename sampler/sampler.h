@@ -62,8 +62,9 @@ void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch);
 
 /* sampler_start_multiset is for a job that has a multiset. It comes after sampler_start_epoch, which leaves such a job
  * nothing: R_j has each sample as often as `counts` says, in the order of multiset_ids. That is the epoch's multiset,
- * or what the job gets of it. It takes tens of milliseconds for a million samples. LARDER_ENOMEM: nothing is left. */
-int sampler_start_multiset(struct sampler *sampler, unsigned job, const uint32_t *counts);
+ * or what the job gets of it. A sample may be put back until it has `most` draws, or as many as any has here. It takes
+ * tens of milliseconds for a million samples. LARDER_ENOMEM: nothing is left. */
+int sampler_start_multiset(struct sampler *sampler, unsigned job, const uint32_t *counts, uint32_t most);
 
 bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id); /* id ∈ R_j */
 uint64_t sampler_remaining(const struct sampler *sampler, unsigned job);       /* |R_j|: the draws that are left */

@@ -168,7 +168,7 @@ static void add(struct sampler *sampler, unsigned job, const struct multiset *mu
     sampler_start_epoch(sampler, job, epoch);
     assert_int_equal(sampler_remaining(sampler, job), 0);
     draw_epoch(multiset, epoch, counts);
-    assert_int_equal(sampler_start_multiset(sampler, job, counts), 0);
+    assert_int_equal(sampler_start_multiset(sampler, job, counts, 0), 0);
     assert_int_equal(sampler_remaining(sampler, job), multiset_draws(multiset));
 }
 
