@@ -110,17 +110,14 @@ struct remaining *layers_choose(const struct layers *layers, uint64_t number)
     CHECK(false);
 }
 
-void layers_take(struct layers *layers, sample_id id)
+uint64_t layers_times(const struct layers *layers, sample_id id)
 {
-    uint64_t bits = bits_at(layers, id);
-    CHECK(bits);
-    change(layers, id, bits, bits_of(count_of(bits) - 1));
-    layers->count--;
+    return count_of(bits_at(layers, id));
 }
 
-void layers_put_back(struct layers *layers, sample_id id)
+void layers_change(struct layers *layers, sample_id id, uint64_t times)
 {
     uint64_t bits = bits_at(layers, id);
-    change(layers, id, bits, bits_of(count_of(bits) + 1));
-    layers->count++;
+    change(layers, id, bits, bits_of(times));
+    layers->count += times - count_of(bits);
 }

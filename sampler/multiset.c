@@ -188,6 +188,11 @@ static int check_spec(const struct multiset_spec *spec, struct error *err)
     if (draws == 0 || draws > MULTISET_DRAWS_MAX)
         return error_set(err, LARDER_EINVAL, "an epoch has %llu draws, and may have 1 to %u", (unsigned long long)draws,
                          MULTISET_DRAWS_MAX);
+    for (uint32_t i = 0; spec->kind == MULTISET_GIVEN && spec->together && i < spec->count; i++) {
+        if (spec->counts[i] > MULTISET_COPIES_MAX)
+            return error_set(err, LARDER_EINVAL, "%u copies of a sample are to be dealt together, and may be %d",
+                             spec->counts[i], MULTISET_COPIES_MAX);
+    }
     return 0;
 }
 

@@ -35,7 +35,7 @@ struct multiset_spec {
     const double *weights;  /* one for each of ids: finite, 0 or more, and not all 0 */
     const int32_t *labels;  /* balanced: one for each of ids */
     const uint32_t *counts; /* given: one for each of ids, not all 0; they sum up to MULTISET_DRAWS_MAX at most */
-    bool together;          /* given: the copies of a sample are dealt together */
+    bool together;          /* given: the copies of a sample, MULTISET_COPIES_MAX at most, are dealt together */
     uint32_t count;         /* of ids, ≥ 1 */
 };
 

@@ -293,20 +293,17 @@ static uint32_t deal_copies(struct plan *plan, uint32_t job_index, struct allott
 /* take_copies takes the sample's other draws out of what is left, if they are dealt together. It returns how many. */
 static uint32_t take_copies(const struct plan *plan, struct sampler *sampler, uint32_t job, sample_id id)
 {
-    uint32_t copies = 0;
-    for (; job_is_together(job_at(plan->jobs, job)) && sampler_wants(sampler, job, id); copies++)
-        sampler_take(sampler, job, id);
-    return copies;
+    return job_is_together(job_at(plan->jobs, job)) ? sampler_take_draws(sampler, job, id) : 0;
 }
 
 /* deal_all deals a sample that is drawn here, and its copies. */
 static void deal_all(struct plan *plan, uint32_t job, sample_id id, uint32_t copies)
 {
-    uint32_t rank = deal(plan, job, id);
-    for (uint32_t left = deal_copies(plan, job, (struct allotted){id, id, 0, false}, rank, copies); left > 0; left--) {
-        sampler_put_back(plan->env->sampler, job, id);
-        residents_back(plan->residents, job, id);
-    }
+    uint32_t left = deal_copies(plan, job, (struct allotted){id, id, 0, false}, deal(plan, job, id), copies);
+    if (left == 0)
+        return;
+    sampler_put_back(plan->env->sampler, job, id, left);
+    residents_back(plan->residents, job, id);
 }
 
 /* take_pick redirects the pick and deals its samples to the jobs. */
@@ -338,8 +335,8 @@ static void plan_elsewhere(struct plan *plan, struct job *job)
         struct allotted sample = {id, id, 0, true};
         job->progress.drawn++;
         plan_entry(plan, job->no, queue, sample, job_is_together(job) ? RESERVED : DRAWN);
-        for (copies = deal_copies(plan, job->no, sample, queue->rank, copies); copies > 0; copies--)
-            sampler_put_back(plan->env->elsewhere, job->no, id);
+        copies = deal_copies(plan, job->no, sample, queue->rank, copies);
+        sampler_put_back(plan->env->elsewhere, job->no, id, copies);
     }
 }
 

@@ -202,15 +202,12 @@ sample_id plan_draw_elsewhere(struct plan *plan, uint32_t job)
     return pick.id;
 }
 
-/* put_left has a sample be left again, elsewhere or here. */
-static void put_left(struct plan *plan, const struct job *job, sample_id id, bool elsewhere)
+/* put_left has draws of a sample be left again, elsewhere or here. */
+static void put_left(struct plan *plan, const struct job *job, sample_id id, uint32_t draws, bool elsewhere)
 {
-    if (elsewhere) {
-        sampler_put_back(plan->env->elsewhere, job->no, id);
-        return;
-    }
-    sampler_put_back(plan->env->sampler, job->no, id);
-    residents_back(plan->residents, job->no, id);
+    sampler_put_back(elsewhere ? plan->env->elsewhere : plan->env->sampler, job->no, id, draws);
+    if (draws && !elsewhere)
+        residents_back(plan->residents, job->no, id);
 }
 
 /* entry_becomes makes the entry, which is not READY, that of another sample. */
@@ -264,7 +261,7 @@ static bool change_draws(struct plan *plan, const struct job *job, sample_id x, 
 {
     if (sampler_wants(plan->env->elsewhere, job->no, x)) {
         sampler_take(plan->env->elsewhere, job->no, x);
-        put_left(plan, job, y, y_elsewhere);
+        put_left(plan, job, y, 1, y_elsewhere);
         return true;
     }
     uint32_t other = find_expecting(plan, job, x);
@@ -320,11 +317,8 @@ struct coming_back {
 static void come_back(void *context, sample_id id)
 {
     const struct coming_back *back = context;
-    struct sampler *sampler = back->plan->env->elsewhere;
-    while (sampler_wants(sampler, back->job->no, id)) {
-        sampler_take(sampler, back->job->no, id);
-        put_left(back->plan, back->job, id, false);
-    }
+    uint32_t draws = sampler_take_draws(back->plan->env->elsewhere, back->job->no, id);
+    put_left(back->plan, back->job, id, draws, false);
 }
 
 /* expect_no_more has nothing of the set be expected of other nodes any more. */
@@ -389,17 +383,12 @@ static void move_away(void *context, sample_id id)
 {
     struct leaving *leaving = context;
     const struct plan *plan = leaving->plan;
-    uint32_t times = 0;
-    while (sampler_wants(plan->env->sampler, leaving->job, id)) {
-        sampler_take(plan->env->sampler, leaving->job, id);
-        times++;
-    }
-    if (times && !leaving->code)
-        leaving->code = bag_put(leaving->moved, id, times);
-    struct sampler *to = times && leaving->code ? plan->env->sampler : plan->env->elsewhere;
-    for (uint32_t i = 0; i < times; i++)
-        sampler_put_back(to, leaving->job, id);
-    if (times && !leaving->code) {
+    uint32_t draws = leaving->code ? 0 : sampler_take_draws(plan->env->sampler, leaving->job, id);
+    if (draws == 0)
+        return;
+    leaving->code = bag_put(leaving->moved, id, draws);
+    sampler_put_back(leaving->code ? plan->env->sampler : plan->env->elsewhere, leaving->job, id, draws);
+    if (!leaving->code) {
         residents_left(plan->residents, leaving->job, id);
         encoded_drop_if_idle(plan->encoded, id);
     }

@@ -34,7 +34,7 @@ sample_id __wrap_plan_draw_elsewhere(struct plan *plan, uint32_t job)
         return first;
     sample_id second = __real_plan_draw_elsewhere(plan, job);
     bool swapped = wrong->home[second] < wrong->home[first];
-    sampler_put_back(plan->env->elsewhere, job, swapped ? first : second);
+    sampler_put_back(plan->env->elsewhere, job, swapped ? first : second, 1);
     wrong->spoiled = true;
     return swapped ? second : first;
 }
