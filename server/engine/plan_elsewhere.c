@@ -3,9 +3,9 @@
  * The rest of a job's epoch has two multisets: R_j, and the draws left elsewhere. Each pick falls on one of them in
  * proportion to its size, so each draw is uniform over all that is left. A pick from elsewhere makes an entry that
  * expects the sample y. The node that has y is asked for any sample of the job's, and gives x, by its own draw. Then
- * the entry is for x. If another entry expected x, that one now expects y; otherwise y is left again. So draws only
- * change places: whatever the nodes give, and however often, each draw has one place: it is left elsewhere, or an entry
- * or a reserve has it and is marked `elsewhere`, until it has come. */
+ * the entry is for x, and y is left again; but if another entry expected x, that one gets it, and this one goes on
+ * expecting y. So draws only change places: whatever the nodes give, and however often, each draw has one place: it is
+ * left elsewhere, or an entry or a reserve has it and is marked `elsewhere`, until it has come. */
 #include <stdlib.h>
 
 #include "common/check.h"
@@ -242,12 +242,14 @@ static uint32_t find_expecting(const struct plan *plan, const struct job *job, s
     return ENGINE_NONE;
 }
 
-/* find_reserved returns the place of the sample in a reserve of the job's that expects it; NULL when it is in none. */
-static struct allotted *find_reserved(const struct job *job, sample_id id)
+/* find_reserved returns the place of the sample in a reserve of the job's that expects it, and its rank; NULL when it
+ * is in none. */
+static struct allotted *find_reserved(const struct job *job, sample_id id, uint32_t *of)
 {
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct reserve *reserve = &job->queues[rank].reserve;
         for (uint64_t at = reserve->at; at < reserve->end; at++) {
+            *of = rank;
             if (reserve->samples[at].id == id && reserve->samples[at].elsewhere)
                 return &reserve->samples[at];
         }
@@ -255,35 +257,98 @@ static struct allotted *find_reserved(const struct job *job, sample_id id)
     return NULL;
 }
 
-/* change_draws takes a draw of the sample x that is elsewhere, and has the draw of y be where it was. It returns false
- * when there is none. */
-static bool change_draws(struct plan *plan, const struct job *job, sample_id x, sample_id y, bool y_elsewhere)
+/* trade_copies has what else expects the sample y, whose copies are dealt together, expect x instead, as far as draws
+ * of that are left elsewhere. So the copies of either come to where those of one sample were dealt to. */
+static void trade_copies(struct plan *plan, const struct job *job, sample_id x, sample_id y)
 {
+    while (sampler_wants(plan->env->elsewhere, job->no, x)) {
+        uint32_t other = find_expecting(plan, job, y);
+        uint32_t rank;
+        struct allotted *reserved = other == ENGINE_NONE ? find_reserved(job, y, &rank) : NULL;
+        if (other == ENGINE_NONE && !reserved)
+            return;
+        if (reserved)
+            reserved->id = reserved->turn = x;
+        else
+            entry_becomes(plan, other, x, true);
+        sampler_take(plan->env->elsewhere, job->no, x);
+        put_left(plan, job, y, 1, true);
+    }
+}
+
+/* trade_instances has the entry `other`, which expects the sample x, get the instance that came for it to the entry
+ * `index`, which gets the other's. */
+static void trade_instances(struct plan *plan, uint32_t index, uint32_t other)
+{
+    struct entry *entries = plan->queues->entries;
+    const uint32_t pair[] = {index, other};
+    uint32_t instance = entries[index].instance;
+    entries[index].instance = entries[other].instance;
+    entries[other].instance = instance;
+    for (int i = 0; i < 2; i++) {
+        struct instance *its = &plan->prepared->instances[entries[pair[i]].instance];
+        its->waiters = pair[i];
+        tasks_rename(plan->tasks, its->task, entries[pair[i]].id);
+    }
+    entries[other].elsewhere = false;
+}
+
+/* find_placed returns an entry of the rank's that expects a sample and has a place for it; ENGINE_NONE: there is
+ * none. */
+static uint32_t find_placed(const struct plan *plan, const struct job *job, uint32_t rank)
+{
+    const struct entry *entries = plan->queues->entries;
+    uint32_t at = job->queues[rank].line.entries.head;
+    while (at != ENGINE_NONE && !(entries[at].elsewhere && entries[at].state == ENTRY_WAITING))
+        at = entries[at].in_line.next;
+    return at;
+}
+
+/* become has what expects a sample without a place expect another one: an entry, or with ENGINE_NONE the reserve. */
+static void become(struct plan *plan, uint32_t entry, struct allotted *reserved, sample_id id, bool elsewhere)
+{
+    if (entry != ENGINE_NONE)
+        entry_becomes(plan, entry, id, elsewhere);
+    else
+        *reserved = (struct allotted){.id = id, .turn = id, .elsewhere = elsewhere};
+}
+
+/* receive gives the sample x, which came to the entry, to one that expects it, or has it take the place of the sample y
+ * that the entry expects. It returns false when x is not among what the job is to get from elsewhere. */
+static bool receive(struct plan *plan, uint32_t index, sample_id x)
+{
+    struct entry *entry = &plan->queues->entries[index];
+    const struct job *job = job_at(plan->jobs, entry->job);
+    sample_id y = entry->id;
+    bool y_elsewhere = entry->elsewhere;
+    if (x == y) {
+        entry->elsewhere = false;
+        return true;
+    }
     if (sampler_wants(plan->env->elsewhere, job->no, x)) {
         sampler_take(plan->env->elsewhere, job->no, x);
         put_left(plan, job, y, 1, y_elsewhere);
+        entry_becomes(plan, index, x, false);
+        if (job_is_together(job))
+            trade_copies(plan, job, x, y);
         return true;
     }
-    uint32_t other = find_expecting(plan, job, x);
-    struct allotted *reserved = other == ENGINE_NONE ? find_reserved(job, x) : NULL;
-    if (other != ENGINE_NONE)
-        entry_becomes(plan, other, y, y_elsewhere);
-    else if (reserved)
-        *reserved = (struct allotted){.id = y, .turn = y, .elsewhere = y_elsewhere};
-    return other != ENGINE_NONE || reserved;
-}
-
-/* receive has the sample x take the place of the one that the entry expects. It returns false when x is not among what
- * the job is to get from elsewhere. */
-static bool receive(struct plan *plan, uint32_t index, sample_id x)
-{
-    const struct entry *entry = &plan->queues->entries[index];
-    sample_id y = entry->id;
-    if (x != y && !change_draws(plan, job_at(plan->jobs, entry->job), x, y, entry->elsewhere))
+    uint32_t other = find_expecting(plan, job, x), rank = 0;
+    struct allotted *reserved = other == ENGINE_NONE ? find_reserved(job, x, &rank) : NULL;
+    if (other == ENGINE_NONE && !reserved)
         return false;
-    if (x != y)
-        entry_becomes(plan, index, x, false);
-    plan->queues->entries[index].elsewhere = false;
+    if (other == ENGINE_NONE || plan->queues->entries[other].state == ENTRY_UNPLACED) {
+        uint32_t placed = find_placed(plan, job, reserved ? rank : plan->queues->entries[other].rank);
+        if (placed == ENGINE_NONE || placed == index) {
+            become(plan, other, reserved, y, y_elsewhere);
+            entry_becomes(plan, index, x, false);
+            return true;
+        }
+        become(plan, other, reserved, plan->queues->entries[placed].id, true);
+        entry_becomes(plan, placed, x, true);
+        other = placed;
+    }
+    trade_instances(plan, index, other);
     return true;
 }
 

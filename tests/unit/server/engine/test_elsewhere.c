@@ -106,11 +106,16 @@ static bool odds(struct world *world, uint32_t percent)
     return random_below(&world->rng, 100) < percent;
 }
 
-/* A sample that the node has to give, or with `again` one that it has given; SAMPLE_NONE: there is none. */
+/* A sample that the node has to give, or with `again` one that it has given; SAMPLE_NONE: there is none. Copies that
+ * are dealt together are given one after the other. */
 static sample_id choose(struct world *world, uint32_t node, bool again)
 {
     sample_id some[RUN_IDS_MAX];
     uint32_t count = 0;
+    bool together = world->multiset && multiset_is_together(world->multiset) && !again;
+    for (sample_id id = 0; together && id < world->run->samples; id++)
+        if (world->home[id] == node && world->given[id] > 0 && world->given[id] < world->times[id])
+            return id;
     for (sample_id id = 0; id < world->run->samples; id++)
         if (world->home[id] == node && (again ? world->given[id] > 0 : world->given[id] < world->times[id]))
             some[count++] = id;
@@ -497,6 +502,46 @@ static void test_draws(void **state)
     assert_true(refused > SEEDS / 4);
 }
 
+/* at_ranks gives how many of an epoch's samples came once to each rank. */
+static uint32_t at_ranks(const struct world *world, uint32_t epoch)
+{
+    uint32_t apart = 0;
+    for (sample_id id = 0; id < world->run->samples; id++) {
+        bool once = true;
+        for (uint32_t rank = 0; rank < world->run->desc.world_size; rank++) {
+            uint32_t times = 0;
+            for (uint32_t at = 0; at < world->run->ranks[rank].n_batches; at++) {
+                const struct run_batch *batch = &world->run->ranks[rank].batches[at];
+                for (uint32_t i = 0; batch->epoch == epoch && i < batch->count; i++)
+                    times += batch->ids[i] == id;
+            }
+            once = once && times == 1;
+        }
+        apart += once;
+    }
+    return apart;
+}
+
+/* Copies that are dealt together come to different ranks, where these have room, in whatever order they come. */
+static void test_copies(void **state)
+{
+    (void)state;
+    uint32_t apart = 0, samples = 0;
+    for (uint64_t seed = 0; seed < SEEDS / 4; seed++) {
+        struct world world;
+        begin(&world, seed, 40, 3, (struct faults){0});
+        make_draws(&world, 3); /* three of each */
+        come(&world);
+        epoch(&world, 0);
+        assert_once(&world, 0, false);
+        apart += at_ranks(&world, 0);
+        samples += world.run->samples;
+        end(&world);
+    }
+    print_message("%u of %u samples came once to each rank\n", apart, samples);
+    assert_true(apart > samples * 8 / 10);
+}
+
 /* A job that goes on in an epoch does not expect what was had. */
 static void test_resume(void **state)
 {
@@ -567,8 +612,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_faultless), cmocka_unit_test(test_no_place), cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_draws),     cmocka_unit_test(test_resume),   cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_copies),    cmocka_unit_test(test_draws),    cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_uniform),   cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
