@@ -73,9 +73,9 @@ static int grow(struct layers *layers, uint64_t most)
     return 0;
 }
 
-int layers_fill(struct layers *layers, const uint32_t *counts)
+int layers_fill(struct layers *layers, const uint32_t *counts, uint32_t most)
 {
-    uint32_t count, most = 0;
+    uint32_t count;
     const sample_id *ids = multiset_ids(layers->multiset, &count);
     layers_clear(layers);
     for (uint32_t i = 0; i < count; i++)
@@ -110,17 +110,14 @@ struct remaining *layers_choose(const struct layers *layers, uint64_t number)
     CHECK(false);
 }
 
-void layers_take(struct layers *layers, sample_id id)
+uint64_t layers_times(const struct layers *layers, sample_id id)
 {
-    uint64_t bits = bits_at(layers, id);
-    CHECK(bits);
-    change(layers, id, bits, bits_of(count_of(bits) - 1));
-    layers->count--;
+    return count_of(bits_at(layers, id));
 }
 
-void layers_put_back(struct layers *layers, sample_id id)
+void layers_change(struct layers *layers, sample_id id, uint64_t times)
 {
     uint64_t bits = bits_at(layers, id);
-    change(layers, id, bits, bits_of(count_of(bits) + 1));
-    layers->count++;
+    change(layers, id, bits, bits_of(times));
+    layers->count += times - count_of(bits);
 }

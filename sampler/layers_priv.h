@@ -28,14 +28,16 @@ struct layers {
 void layers_begin(struct layers *layers, const struct multiset *multiset, struct remaining *first);
 void layers_end(struct layers *layers);
 void layers_clear(struct layers *layers); /* nothing is left */
-/* layers_fill has of each sample so many draws left, in the order of multiset_ids. On LARDER_ENOMEM nothing is. */
-int layers_fill(struct layers *layers, const uint32_t *counts);
+/* layers_fill has of each sample so many draws left, in the order of multiset_ids, and room for `most` of any. On
+ * LARDER_ENOMEM nothing is left. */
+int layers_fill(struct layers *layers, const uint32_t *counts, uint32_t most);
 uint64_t layers_bytes(const struct layers *layers); /* without the first */
 /* layers_choose returns a layer for a draw, by a number that is uniform over all of 64 bits. Some draw is left. Of two
  * jobs with equal layers the same number chooses the same one. */
 struct remaining *layers_choose(const struct layers *layers, uint64_t number);
-/* layers_take: the id has a draw left, and one less then. layers_put_back: one of its draws is left again. */
-void layers_take(struct layers *layers, sample_id id);
-void layers_put_back(struct layers *layers, sample_id id);
+/* layers_times returns how many draws of the id are left. layers_change says how many are left from now on, of no more
+ * than there is room for. */
+uint64_t layers_times(const struct layers *layers, sample_id id);
+void layers_change(struct layers *layers, sample_id id, uint64_t times);
 
 #endif

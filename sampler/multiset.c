@@ -26,6 +26,8 @@ struct multiset {
     uint64_t step;
     uint32_t *classes; /* balanced: the class of each sample, 0, 1, 2 … in the order in which they first come */
     uint32_t n_classes;
+    uint32_t *counts; /* given */
+    bool together;
 };
 
 static int no_memory(uint32_t count, struct error *err)
@@ -160,14 +162,37 @@ static int draw_balanced(const struct multiset *multiset, struct rng *rng, uint3
 
 /* ── making ── */
 
+static uint64_t sum_of(const uint32_t *counts, uint32_t count)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum += counts[i];
+    return sum;
+}
+
+/* draws_of returns the draws of an epoch. */
+static uint64_t draws_of(const struct multiset_spec *spec)
+{
+    if (spec->kind == MULTISET_REPEAT)
+        return (uint64_t)spec->count * spec->copies;
+    if (spec->kind == MULTISET_GIVEN)
+        return sum_of(spec->counts, spec->count);
+    return spec->draws ? spec->draws : spec->count;
+}
+
 static int check_spec(const struct multiset_spec *spec, struct error *err)
 {
-    uint64_t draws = spec->kind == MULTISET_REPEAT ? (uint64_t)spec->count * spec->copies : spec->draws;
+    uint64_t draws = draws_of(spec);
     if (spec->kind == MULTISET_REPEAT && (spec->copies < 2 || spec->copies > MULTISET_COPIES_MAX))
         return error_set(err, LARDER_EINVAL, "repeat is %u, not 2 to %d", spec->copies, MULTISET_COPIES_MAX);
-    if (draws > MULTISET_DRAWS_MAX)
-        return error_set(err, LARDER_EINVAL, "an epoch has %llu draws, and may have %u", (unsigned long long)draws,
+    if (draws == 0 || draws > MULTISET_DRAWS_MAX)
+        return error_set(err, LARDER_EINVAL, "an epoch has %llu draws, and may have 1 to %u", (unsigned long long)draws,
                          MULTISET_DRAWS_MAX);
+    for (uint32_t i = 0; spec->kind == MULTISET_GIVEN && spec->together && i < spec->count; i++) {
+        if (spec->counts[i] > MULTISET_COPIES_MAX)
+            return error_set(err, LARDER_EINVAL, "%u copies of a sample are to be dealt together, and may be %d",
+                             spec->counts[i], MULTISET_COPIES_MAX);
+    }
     return 0;
 }
 
@@ -176,7 +201,18 @@ static uint64_t digest_of(const struct multiset *multiset, const struct multiset
     bool drawn = spec->kind != MULTISET_REPEAT;
     uint64_t numbers[] = {spec->kind, multiset->copies, drawn ? multiset->draws : 0, drawn ? spec->seed : 0};
     uint64_t digest = XXH3_64bits(numbers, sizeof numbers);
+    if (multiset->counts)
+        return XXH3_64bits_withSeed(multiset->counts, spec->count * sizeof *multiset->counts, digest);
     return multiset->ends ? XXH3_64bits_withSeed(multiset->ends, spec->count * sizeof *multiset->ends, digest) : digest;
+}
+
+static int take_counts(struct multiset *multiset, const struct multiset_spec *spec, struct error *err)
+{
+    multiset->counts = malloc(spec->count * sizeof *multiset->counts);
+    if (!multiset->counts)
+        return no_memory(spec->count, err);
+    memcpy(multiset->counts, spec->counts, spec->count * sizeof *multiset->counts);
+    return 0;
 }
 
 int multiset_create(const struct multiset_spec *spec, struct multiset **out, struct error *err)
@@ -195,9 +231,10 @@ int multiset_create(const struct multiset_spec *spec, struct multiset **out, str
     multiset->count = spec->count;
     multiset->seed = spec->seed;
     multiset->copies = spec->kind == MULTISET_REPEAT ? spec->copies : 0;
-    multiset->draws = spec->draws ? spec->draws : spec->count;
-    if (spec->kind == MULTISET_REPEAT)
-        multiset->draws = (uint64_t)spec->count * spec->copies;
+    multiset->draws = draws_of(spec);
+    multiset->together = spec->kind == MULTISET_REPEAT || (spec->kind == MULTISET_GIVEN && spec->together);
+    if (spec->kind == MULTISET_GIVEN)
+        rc = take_counts(multiset, spec, err);
     if (spec->kind == MULTISET_WEIGHTS)
         rc = take_weights(multiset, spec, err);
     if (spec->kind == MULTISET_BALANCED)
@@ -219,6 +256,7 @@ void multiset_destroy(struct multiset *multiset)
     free(multiset->ends);
     free(multiset->guide);
     free(multiset->classes);
+    free(multiset->counts);
     free(multiset);
 }
 
@@ -229,7 +267,7 @@ uint64_t multiset_draws(const struct multiset *multiset)
 
 bool multiset_is_together(const struct multiset *multiset)
 {
-    return multiset->kind == MULTISET_REPEAT;
+    return multiset->together;
 }
 
 uint64_t multiset_digest(const struct multiset *multiset)
@@ -248,7 +286,7 @@ int multiset_epoch(const struct multiset *multiset, uint32_t epoch, uint32_t *ro
     struct rng rng;
     random_seed_keys(&rng, multiset->seed, epoch, MULTISET_KEY, 0);
     for (uint32_t i = 0; i < multiset->count; i++)
-        room[i] = multiset->copies;
+        room[i] = multiset->counts ? multiset->counts[i] : multiset->copies;
     if (multiset->kind == MULTISET_WEIGHTS)
         draw_by_weight(multiset, &rng, room);
     return multiset->kind == MULTISET_BALANCED ? draw_balanced(multiset, &rng, room) : 0;

@@ -7,6 +7,7 @@
  *   weights   `draws` draws with replacement, each in proportion to the samples' weights
  *   balanced  `draws` draws, of each class as many as of every other, give or take one; and within a class of each
  *             sample as many as of every other, give or take one
+ *   given     each sample as often as `counts` says, in every epoch: what a home gives of another node's epoch
  *
  * Pure. A multiset does not change once it is made, and any thread may read it. */
 #ifndef LARDER_SAMPLER_MULTISET_H
@@ -22,18 +23,20 @@
 #define MULTISET_COPIES_MAX 64
 #define MULTISET_DRAWS_MAX UINT32_MAX
 
-enum multiset_kind { MULTISET_NONE, MULTISET_REPEAT, MULTISET_WEIGHTS, MULTISET_BALANCED };
+enum multiset_kind { MULTISET_NONE, MULTISET_REPEAT, MULTISET_WEIGHTS, MULTISET_BALANCED, MULTISET_GIVEN };
 
 /* What to make one of. All is borrowed for the call. */
 struct multiset_spec {
     enum multiset_kind kind;
-    uint32_t copies;       /* repeat: 2 … MULTISET_COPIES_MAX */
-    uint64_t draws;        /* weights, balanced: 1 … MULTISET_DRAWS_MAX; 0: as many as the view has samples */
-    uint64_t seed;         /* weights, balanced */
-    const sample_id *ids;  /* the view's samples, in the dataset's order */
-    const double *weights; /* one for each of ids: finite, 0 or more, and not all 0 */
-    const int32_t *labels; /* balanced: one for each of ids */
-    uint32_t count;        /* of ids, ≥ 1 */
+    uint32_t copies;        /* repeat: 2 … MULTISET_COPIES_MAX */
+    uint64_t draws;         /* weights, balanced: 1 … MULTISET_DRAWS_MAX; 0: as many as the view has samples */
+    uint64_t seed;          /* weights, balanced */
+    const sample_id *ids;   /* the view's samples, in the dataset's order */
+    const double *weights;  /* one for each of ids: finite, 0 or more, and not all 0 */
+    const int32_t *labels;  /* balanced: one for each of ids */
+    const uint32_t *counts; /* given: one for each of ids, not all 0; they sum up to MULTISET_DRAWS_MAX at most */
+    bool together;          /* given: the copies of a sample, MULTISET_COPIES_MAX at most, are dealt together */
+    uint32_t count;         /* of ids, ≥ 1 */
 };
 
 struct multiset;

@@ -223,11 +223,11 @@ void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch)
         remaining_add(place->set, place->order[i]);
 }
 
-int sampler_start_multiset(struct sampler *sampler, unsigned job, const uint32_t *counts)
+int sampler_start_multiset(struct sampler *sampler, unsigned job, const uint32_t *counts, uint32_t most)
 {
     struct place *place = own_place_of(sampler, job);
     CHECK(place->layers);
-    return layers_fill(place->layers, counts);
+    return layers_fill(place->layers, counts, most);
 }
 
 sample_id sampler_first(const struct sampler *sampler, unsigned job, uint64_t position)
@@ -295,10 +295,13 @@ static struct remaining *set_for_draw(const struct place *place, uint64_t number
 /* take removes the id, or one of its draws, from what is left. */
 static void take(struct place *place, sample_id id)
 {
-    if (place->layers)
-        layers_take(place->layers, id);
-    else
+    if (!place->layers) {
         remaining_remove(place->set, id);
+        return;
+    }
+    uint64_t times = layers_times(place->layers, id);
+    CHECK(times > 0);
+    layers_change(place->layers, id, times - 1);
 }
 
 static bool has_layers(const struct sampler *sampler)
@@ -355,13 +358,27 @@ void sampler_take(struct sampler *sampler, unsigned job, sample_id id)
     take(place, id);
 }
 
-void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id)
+uint32_t sampler_take_draws(struct sampler *sampler, unsigned job, sample_id id)
 {
     struct place *place = own_place_of(sampler, job);
     CHECK(place->shuffle == SHUFFLE_DEPENDENT);
+    if (!remaining_has(place->set, id))
+        return 0;
+    uint32_t draws = place->layers ? (uint32_t)layers_times(place->layers, id) : 1;
     if (place->layers)
-        layers_put_back(place->layers, id);
+        layers_change(place->layers, id, 0);
     else
+        remaining_remove(place->set, id);
+    return draws;
+}
+
+void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id, uint32_t draws)
+{
+    struct place *place = own_place_of(sampler, job);
+    CHECK(place->shuffle == SHUFFLE_DEPENDENT);
+    if (draws > 0 && place->layers)
+        layers_change(place->layers, id, layers_times(place->layers, id) + draws);
+    else if (draws > 0)
         remaining_add(place->set, id);
 }
 

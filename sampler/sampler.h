@@ -62,8 +62,9 @@ void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch);
 
 /* sampler_start_multiset is for a job that has a multiset. It comes after sampler_start_epoch, which leaves such a job
  * nothing: R_j has each sample as often as `counts` says, in the order of multiset_ids. That is the epoch's multiset,
- * or what the job gets of it. It takes tens of milliseconds for a million samples. LARDER_ENOMEM: nothing is left. */
-int sampler_start_multiset(struct sampler *sampler, unsigned job, const uint32_t *counts);
+ * or what the job gets of it. A sample may be put back until it has `most` draws, or as many as any has here. It takes
+ * tens of milliseconds for a million samples. LARDER_ENOMEM: nothing is left. */
+int sampler_start_multiset(struct sampler *sampler, unsigned job, const uint32_t *counts, uint32_t most);
 
 bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id); /* id ∈ R_j */
 uint64_t sampler_remaining(const struct sampler *sampler, unsigned job);       /* |R_j|: the draws that are left */
@@ -103,10 +104,12 @@ size_t sampler_round(struct sampler *sampler, const struct jobset *need, struct 
 int sampler_places(const struct sampler *sampler, unsigned job, uint32_t epoch, uint32_t *at);
 
 /* sampler_take removes id, or one of its draws, from R_j; it must be there. Redirection uses it, and a job that joins a
- * prepared instance. sampler_put_back undoes a pick for one job: id must not be in R_j, if that is no multiset, and is
- * in it again. Both CHECK that the job is not `strict` or `none`, whose order is fixed. */
+ * prepared instance. sampler_take_draws removes all draws of id that are there, and returns how many. sampler_put_back
+ * undoes so many picks for one job: they are in R_j again. If that is no multiset, id must not be there, and draws is 1
+ * at most. All CHECK that the job is not `strict` or `none`, whose order is fixed. */
 void sampler_take(struct sampler *sampler, unsigned job, sample_id id);
-void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id);
+uint32_t sampler_take_draws(struct sampler *sampler, unsigned job, sample_id id);
+void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id, uint32_t draws);
 
 /* These two resume an epoch. sampler_take_all removes the ids, all of which must be in R_j, from R_j of a dependent
  * job. On LARDER_ENOMEM it has removed none. Its time is that of copying one bit for each id. sampler_draw_some draws

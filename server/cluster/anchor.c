@@ -57,7 +57,7 @@ void anchor_destroy(struct anchor *anchor)
         return;
     for (struct anchor_action action; anchor_take(anchor, &action);) {
         if (action.type == ANCHOR_ATTACH)
-            idset_destroy(action.attach.ids);
+            bag_destroy(action.attach.ids);
         else if (action.type == ANCHOR_BACK)
             idset_destroy(action.back);
     }
@@ -98,7 +98,7 @@ bool anchor_take(struct anchor *anchor, struct anchor_action *out)
 static void put_attach(struct anchor *anchor, const struct merge_action *from)
 {
     struct anchor_action *action = put(anchor, ANCHOR_ATTACH, from);
-    CHECK(idset_copy(from->attach.ids, &action->attach.ids) == 0);
+    CHECK(bag_copy(from->attach.ids, &action->attach.ids) == 0);
     action->attach.again = from->attach.again || anchor->attached || anchor->guests[from->node];
     action->attach.predecessor = anchor->guests[from->node];
 }
@@ -196,28 +196,26 @@ static uint32_t giver(const struct anchor *anchor, uint32_t chunk, uint32_t but)
     return PEER_SELF;
 }
 
-/* Samples by their givers; NULL where there are none. */
+/* Draws by their givers; NULL where there are none. */
 struct split {
-    struct idset *by[MAP_NODES_MAX + 1];
+    struct bag *by[MAP_NODES_MAX + 1];
 };
 
 static void split_free(struct split *split)
 {
     for (int i = 0; i <= MAP_NODES_MAX; i++)
-        idset_destroy(split->by[i]);
+        bag_destroy(split->by[i]);
 }
 
-static int split_add(struct split *split, uint32_t number, sample_id id)
+static int split_add(struct split *split, uint32_t number, sample_id id, uint32_t times)
 {
-    int code = split->by[number] ? 0 : idset_create(&split->by[number]);
-    if (!code)
-        idset_add(split->by[number], id);
-    return code;
+    int code = split->by[number] ? 0 : bag_create(&split->by[number]);
+    return code ? code : bag_put(split->by[number], id, times);
 }
 
-/* split_view sorts the samples with homes elsewhere by their givers. `there` has all of them; those in `gone` are not
- * asked for. */
-static int split_view(struct anchor *anchor, const struct idset *gone, struct split *split, struct idset *there)
+/* split_view sorts by their givers what is left of the samples with homes elsewhere, or nothing if left is NULL.
+ * `there` has all of these samples. */
+static int split_view(struct anchor *anchor, const struct bag *left, struct split *split, struct idset *there)
 {
     int code = see_view(anchor);
     if (code || !anchor->map)
@@ -232,8 +230,9 @@ static int split_view(struct anchor *anchor, const struct idset *gone, struct sp
         if (number == PEER_SELF)
             continue;
         idset_add(there, anchor->ids[i]);
-        if (!(gone && idset_contains(gone, anchor->ids[i])))
-            code = split_add(split, number, anchor->ids[i]);
+        uint32_t times = left ? bag_times(left, anchor->ids[i]) : 0;
+        if (times)
+            code = split_add(split, number, anchor->ids[i], times);
     }
     free(givers);
     return code;
@@ -283,7 +282,7 @@ static int begin_epoch(struct anchor *anchor, struct split *split)
     return code;
 }
 
-int anchor_elsewhere(const void *ctx, uint32_t epoch, const struct idset *gone, struct idset **out)
+int anchor_elsewhere(const void *ctx, uint32_t epoch, const struct bag *left, struct idset **out)
 {
     struct anchor *anchor = (struct anchor *)ctx;
     struct split split = {0};
@@ -291,7 +290,7 @@ int anchor_elsewhere(const void *ctx, uint32_t epoch, const struct idset *gone, 
     int code = idset_create(&there);
     anchor->spread = !anchor->lone;
     if (!code && anchor->spread)
-        code = split_view(anchor, gone, &split, there);
+        code = split_view(anchor, left, &split, there);
     if (!code) {
         end_epoch(anchor, &split);
         anchor->epoch = epoch;
@@ -322,11 +321,9 @@ uint32_t anchor_epoch(const struct anchor *anchor)
 
 int anchor_homes(struct anchor *anchor, struct idset **out)
 {
-    struct split split = {0};
     int code = idset_create(out);
     if (!code)
-        code = split_view(anchor, NULL, &split, *out);
-    split_free(&split);
+        code = split_view(anchor, NULL, NULL, *out);
     if (code) {
         idset_destroy(*out);
         *out = NULL;
@@ -344,42 +341,38 @@ static uint32_t chunk_at(const struct anchor *anchor, sample_id id)
     return anchor->chunk_of[low];
 }
 
-/* split_left sorts samples that are left by their givers; those that this node gives go to PEER_SELF. */
-static int split_left(struct anchor *anchor, const struct idset *left, struct split *split)
+/* split_bag sorts draws by their givers; those that this node gives go to PEER_SELF. With a MOVE's action they are what
+ * its node does not give: what the engine waits for, or was moved before, is given here. */
+static int split_bag(struct anchor *anchor, const struct bag *bag, const struct merge_action *from, struct split *split)
 {
-    uint64_t count = idset_count(left);
-    sample_id *ids = malloc((count + 1) * sizeof *ids);
-    int code = ids ? see_view(anchor) : LARDER_ENOMEM;
+    struct idset *set = NULL;
+    int code = see_view(anchor);
     if (!code)
-        idset_to_array(left, ids);
-    for (uint64_t i = 0; !code && i < count; i++)
-        code = split_add(split, giver(anchor, chunk_at(anchor, ids[i]), PEER_UNKNOWN), ids[i]);
-    free(ids);
-    return code;
-}
-
-static int split_moved(struct anchor *anchor, const struct merge_action *from, struct split *split)
-{
-    uint64_t count = idset_count(from->move.ids);
+        code = bag_ids(bag, &set);
+    uint64_t count = set ? idset_count(set) : 0;
     sample_id *ids = malloc((count + 1) * sizeof *ids);
-    int code = ids ? see_view(anchor) : LARDER_ENOMEM;
+    code = code ? code : ids ? 0 : LARDER_ENOMEM;
     if (!code)
-        idset_to_array(from->move.ids, ids);
+        idset_to_array(set, ids);
     for (uint64_t i = 0; !code && i < count; i++) {
-        bool here = idset_contains(anchor->moved, ids[i]) || idset_contains(from->move.soon, ids[i]);
-        uint32_t number = here ? PEER_SELF : giver(anchor, chunk_at(anchor, ids[i]), from->node);
-        code = split_add(split, number, ids[i]);
+        bool here = from && (idset_contains(anchor->moved, ids[i]) || idset_contains(from->move.soon, ids[i]));
+        uint32_t but = from ? from->node : PEER_UNKNOWN;
+        uint32_t number = here ? PEER_SELF : giver(anchor, chunk_at(anchor, ids[i]), but);
+        code = split_add(split, number, ids[i], bag_times(bag, ids[i]));
     }
-    if (!code)
-        idset_add_all(anchor->moved, from->move.ids);
+    if (!code && from)
+        idset_add_all(anchor->moved, set);
+    idset_destroy(set);
     free(ids);
     return code;
 }
 
-/* back has the engine draw the samples, which become the action's. */
-static void back(struct anchor *anchor, struct idset *ids)
+/* back has the engine draw here what is in the bag. */
+static void back(struct anchor *anchor, const struct bag *bag)
 {
-    anchor->counts.back += idset_count(ids);
+    struct idset *ids = NULL;
+    anchor->counts.back += bag_count(bag);
+    CHECK(bag_ids(bag, &ids) == 0);
     put(anchor, ANCHOR_BACK, &(struct merge_action){.node = PEER_SELF})->back = ids;
 }
 
@@ -387,18 +380,19 @@ static void back(struct anchor *anchor, struct idset *ids)
 static void move(struct anchor *anchor, const struct merge_action *from)
 {
     struct split split = {0};
-    if (split_moved(anchor, from, &split)) {
+    if (split_bag(anchor, from->move.ids, from, &split)) {
         split_free(&split);
         split = (struct split){0};
-        CHECK(idset_copy(from->move.ids, &split.by[PEER_SELF]) == 0);
+        CHECK(bag_copy(from->move.ids, &split.by[PEER_SELF]) == 0);
     }
     uint64_t request = from->request;
     if (split.by[PEER_SELF])
         back(anchor, split.by[PEER_SELF]);
+    bag_destroy(split.by[PEER_SELF]);
     for (uint32_t number = 0; number < MAP_NODES_MAX; number++) {
         if (!split.by[number])
             continue;
-        anchor->counts.moved += idset_count(split.by[number]);
+        anchor->counts.moved += bag_count(split.by[number]);
         step(anchor, (struct merge_event){.type = MERGE_PART, .part = {number, split.by[number]}});
     }
     step(anchor, (struct merge_event){.type = MERGE_MOVED, .request = request});
@@ -406,19 +400,21 @@ static void move(struct anchor *anchor, const struct merge_action *from)
 
 static void see_time(struct anchor *anchor, uint64_t now_ns);
 
-void anchor_away(struct anchor *anchor, uint64_t now_ns, struct idset *moved)
+void anchor_away(struct anchor *anchor, uint64_t now_ns, struct bag *moved)
 {
     struct split split = {0};
     see_time(anchor, now_ns);
     anchor->spread = true;
-    if (!anchor->merge || split_left(anchor, moved, &split)) {
+    if (!anchor->merge || split_bag(anchor, moved, NULL, &split)) {
         split_free(&split);
         back(anchor, moved);
+        bag_destroy(moved);
         return;
     }
-    idset_destroy(moved);
+    bag_destroy(moved);
     if (split.by[PEER_SELF])
         back(anchor, split.by[PEER_SELF]);
+    bag_destroy(split.by[PEER_SELF]);
     split.by[PEER_SELF] = NULL;
     put_parts(anchor, &split);
 }

@@ -47,7 +47,7 @@ struct anchor_action {
     uint32_t epoch;
     union {
         struct {
-            struct idset *ids;    /* becomes the caller's */
+            struct bag *ids;      /* becomes the caller's */
             bool again;           /* the job had guests before, and may have received instances from them */
             uint64_t predecessor; /* the last guest at this peer that was asked; 0: none */
         } attach;
@@ -73,17 +73,17 @@ struct anchor;
 int anchor_create(const struct anchor_desc *desc, struct anchor **out);
 void anchor_destroy(struct anchor *anchor);
 
-/* anchor_elsewhere begins an epoch, and makes a new set of the samples that have homes elsewhere. It asks for those of
- * them that are not in `gone`. It is the function `elsewhere` of the job's engine_homes, whose `map` is the anchor. The
+/* anchor_elsewhere begins an epoch, and makes a new set of the samples that have homes elsewhere. It asks for what is
+ * `left` of them. It is the function `elsewhere` of the job's engine_homes, whose `map` is the anchor. The
  * present time is that of the last event. */
-int anchor_elsewhere(const void *anchor, uint32_t epoch, const struct idset *gone, struct idset **out);
+int anchor_elsewhere(const void *anchor, uint32_t epoch, const struct bag *left, struct idset **out);
 /* anchor_set_lone says whether the job is lone from its next epoch on, anchor_is_lone whether it is in this one. */
 void anchor_set_lone(struct anchor *anchor, bool lone);
 bool anchor_is_lone(const struct anchor *anchor);
 /* When the job is lone no more, anchor_homes makes a new set of the samples that have homes elsewhere, for ENGINE_AWAY.
  * LARDER_ENOMEM. anchor_away asks for the samples that the engine has moved then, which become the anchor's. */
 int anchor_homes(struct anchor *anchor, struct idset **out);
-void anchor_away(struct anchor *anchor, uint64_t now_ns, struct idset *moved);
+void anchor_away(struct anchor *anchor, uint64_t now_ns, struct bag *moved);
 uint32_t anchor_epoch(const struct anchor *anchor);
 /* anchor_expect reports an EXPECT; the next anchor_step asks for the sample. Call it before the engine hears of any
  * arrival, because an arrival may change what the engine expects. */

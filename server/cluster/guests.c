@@ -31,58 +31,15 @@ void guests_destroy(struct guests *guests)
     for (int i = 0; i < guests->used; i++)
         guests_free(&guests->all[i]);
     alarms_free(&guests->alarms);
-    idset_destroy(guests->told);
     free(guests->samples);
     free(guests->actions);
     free(guests);
 }
 
-/* ── withdrawing ── */
-
-/* drop_ready takes what was withdrawn out of what is ready. */
-static void drop_ready(struct guests *guests, struct guest *guest)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < guest->ready.count; i++) {
-        struct held held = guest->ready.all[i];
-        if (!idset_contains(guest->withdrawn, held.sample.id))
-            guest->ready.all[kept++] = held;
-        else if (held.batch != NO_BATCH)
-            guests_let_go(guests, guest, held.batch);
-    }
-    guest->ready.count = kept;
-}
-
-/* The answer has all that was ever withdrawn of the ids, so that it is right when the request comes again. */
-static void on_withdraw(struct guests *guests, const struct guests_event *event)
-{
-    struct guest *guest = guests_asker(guests, event, event->withdraw.term);
-    struct idset *ids = NULL;
-    if (!guest)
-        return;
-    const struct idset *asked = event->withdraw.ids;
-    int code = asked ? idset_intersection(guest->rest, asked, &ids) : idset_copy(guest->rest, &ids);
-    if (!code) {
-        idset_add_all(guest->withdrawn, ids);
-        idset_remove_all(guest->rest, ids);
-        drop_ready(guests, guest);
-        idset_destroy(guests->told);
-        guests->told = NULL;
-        code = asked ? idset_intersection(guest->withdrawn, asked, &guests->told)
-                     : idset_copy(guest->withdrawn, &guests->told);
-    }
-    idset_destroy(ids);
-    if (code)
-        guests_refuse(guests, event->request, code);
-    else
-        guests_reply(guests, guest, event->request, GUESTS_WITHDRAWN)->answer.ids = guests->told;
-    guests_serve(guests, guest);
-}
-
 static void on_detach(struct guests *guests, const struct guests_event *event)
 {
     struct guest *guest = guests_find(guests, event->guest);
-    if (guest && event->withdraw.term < guest->term) {
+    if (guest && event->detach.term < guest->term) {
         guests_reply(guests, guest, event->request, GUESTS_STALE);
         return;
     }
@@ -96,24 +53,18 @@ static void on_detach(struct guests *guests, const struct guests_event *event)
 static void on_delivered(struct guests *guests, const struct guests_event *event)
 {
     struct guest *guest = guests_find(guests, event->guest);
-    uint32_t held = 0;
     if (!guest)
         return; /* the engine was told that it is gone */
     guest->came_ns = guests->now_ns;
     guest->credits -= guest->credits > 0;
     guest->last = guest->last || event->delivered.last;
-    for (uint32_t i = 0; i < event->delivered.count; i++) {
-        const struct guests_sample *sample = &event->delivered.samples[i];
-        if (idset_contains(guest->withdrawn, sample->id))
-            continue;
-        guests_put_held(&guest->ready, (struct held){*sample, event->delivered.batch});
-        held++;
-    }
-    if (held == 0) {
+    for (uint32_t i = 0; i < event->delivered.count; i++)
+        guests_put_held(&guest->ready, (struct held){event->delivered.samples[i], event->delivered.batch});
+    if (event->delivered.count == 0) {
         guests_act(guests, GUESTS_RELEASE, guest)->batch = event->delivered.batch;
     } else {
         guest->batches = xgrow(guest->batches, sizeof *guest->batches, &guest->batches_cap, guest->n_batches + 1);
-        guest->batches[guest->n_batches++] = (struct open_batch){event->delivered.batch, held};
+        guest->batches[guest->n_batches++] = (struct open_batch){event->delivered.batch, event->delivered.count};
     }
     guests_serve(guests, guest);
     guests_ask_engine(guests, guest);
@@ -122,7 +73,7 @@ static void on_delivered(struct guests *guests, const struct guests_event *event
 static void on_bad(struct guests *guests, const struct guests_event *event)
 {
     struct guest *guest = guests_find(guests, event->guest);
-    if (!guest || idset_contains(guest->withdrawn, event->bad.id))
+    if (!guest)
         return;
     guests_put_held(&guest->ready, (struct held){{.id = event->bad.id, .reason = event->bad.reason}, NO_BATCH});
     guests_serve(guests, guest);
@@ -227,7 +178,6 @@ size_t guests_step(struct guests *guests, const struct guests_event *event, cons
     case GUESTS_ADDED: guests_on_added(guests, event); break;
     case GUESTS_REFUSED: guests_on_refused(guests, event); break;
     case GUESTS_NEXT: guests_on_next(guests, event); break;
-    case GUESTS_WITHDRAW: on_withdraw(guests, event); break;
     case GUESTS_DETACH: on_detach(guests, event); break;
     case GUESTS_DELIVERED: on_delivered(guests, event); break;
     case GUESTS_BAD: on_bad(guests, event); break;

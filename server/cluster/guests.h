@@ -25,7 +25,6 @@
 #include <stdint.h>
 
 #include "common/types.h"
-#include "sampler/idset.h"
 #include "server/cluster/map.h"
 
 #define GUESTS_MAX 256
@@ -61,7 +60,6 @@ enum guests_event_type {
     GUESTS_ADDED,   /* the engine has the job that a RESOLVE asked for */
     GUESTS_REFUSED, /* the engine has no such job */
     GUESTS_NEXT,
-    GUESTS_WITHDRAW,
     GUESTS_DETACH,
     GUESTS_DELIVERED, /* a batch of the guest's job */
     GUESTS_BAD,       /* a sample of the guest's part is bad; before the batch that says LAST */
@@ -79,7 +77,7 @@ struct guests_sample {
 struct guests_event {
     enum guests_event_type type;
     uint64_t now_ns;  /* no earlier than in the event before */
-    uint64_t request; /* ATTACH, NEXT, WITHDRAW, DETACH: the caller's number, which its ANSWER has */
+    uint64_t request; /* ATTACH, NEXT, DETACH: the caller's number, which its ANSWER has */
     uint64_t guest;   /* all but TICK, ATTACH and LEAVE */
     union {
         struct {
@@ -87,7 +85,7 @@ struct guests_event {
             uint64_t term, prep_id; /* terms of a key ascend, over epochs too */
             bool again;             /* the key had guests before, here or elsewhere */
             uint64_t predecessor;   /* the last guest here that gave anything for the key; 0: none */
-            struct idset *part;     /* samples of one epoch; becomes the guests' */
+            uint64_t count;         /* samples of its part of an epoch */
         } attach;
         struct {
             uint32_t job;  /* the engine's number */
@@ -103,8 +101,7 @@ struct guests_event {
         } next;
         struct {
             uint64_t term;
-            const struct idset *ids; /* NULL: all */
-        } withdraw;                  /* WITHDRAW and DETACH */
+        } detach;
         struct {
             uint64_t batch; /* the number that RELEASE takes */
             uint32_t count;
@@ -133,7 +130,6 @@ enum guests_answer {
     GUESTS_BATCH_IS, /* samples; those with a reason last */
     GUESTS_EMPTY,    /* no samples; also for a request that another one has replaced */
     GUESTS_IS_GONE,
-    GUESTS_WITHDRAWN, /* ids */
     GUESTS_DONE,
 };
 
@@ -162,7 +158,6 @@ struct guests_action {
              * GONE that would free them. */
             const struct guests_sample *samples;
             uint32_t n_samples;
-            const struct idset *ids; /* until the next step */
         } answer;
     };
 };

@@ -9,8 +9,6 @@ void guests_free(struct guest *guest)
 {
     for (int i = 0; i < GUESTS_ASKED_MAX; i++)
         free(guest->kept[i].samples.all);
-    idset_destroy(guest->rest);
-    idset_destroy(guest->withdrawn);
     free(guest->ready.all);
     free(guest->batches);
     *guest = (struct guest){0};
@@ -129,15 +127,8 @@ static void make_guest(struct guests *guests, const struct guests_event *event, 
                             .key = event->attach.key,
                             .predecessor = predecessor,
                             .attaching = event->request,
-                            .count = idset_count(event->attach.part),
-                            .rest = event->attach.part,
+                            .count = event->attach.count,
                             .lease_until_ns = guests->now_ns + guests->config.lease_ns};
-    if (idset_create(&guest->withdrawn)) {
-        end_job(guests, guest, predecessor);
-        guests_free(guest);
-        guests_refuse(guests, event->request, LARDER_ENOMEM);
-        return;
-    }
     guest->number = ++guests->numbers;
     struct guests_action *action = guests_act(guests, GUESTS_RESOLVE, guest);
     action->request = event->request;
@@ -174,15 +165,14 @@ void guests_on_attach(struct guests *guests, const struct guests_event *event)
     struct guest *guest = find_key(guests, &event->attach.key);
     int code = guests->leaving                                           ? LARDER_EGONE
                : event->attach.prep_id != guests->config.prep_id         ? LARDER_EVERSION
-               : idset_count(event->attach.part) == 0                    ? LARDER_EINVAL
+               : event->attach.count == 0                                ? LARDER_EINVAL
                : !guest && guests_count(guests) >= guests->config.guests ? LARDER_ELIMIT
                                                                          : 0;
-    if (guest && known(guests, guest, event)) {
-        idset_destroy(event->attach.part);
-    } else if (code) {
+    if (guest && known(guests, guest, event))
+        return;
+    if (code) {
         if (guest)
             guest->past = true;
-        idset_destroy(event->attach.part);
         guests_refuse(guests, event->request, code);
     } else {
         make_guest(guests, event, guest ? replace_guest(guests, guest, event->attach.predecessor) : GUESTS_NO_JOB);

@@ -46,7 +46,6 @@ static void take_ready(struct guest *guest, struct kept *kept, size_t count, boo
         if ((held.sample.reason != 0) != bad)
             continue;
         guests_put_held(&kept->samples, held);
-        idset_remove(guest->rest, held.sample.id);
     }
 }
 

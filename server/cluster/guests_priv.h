@@ -40,13 +40,11 @@ struct kept {
 struct guest {
     uint64_t number, term; /* number 0: an unused place */
     struct guests_key key;
-    bool there;              /* The engine has its job. */
-    uint32_t job, hold;      /* number of its job, and most batches of it that may be held */
-    uint32_t predecessor;    /* the engine's job that it replaces, until it is there; GUESTS_NO_JOB: none */
-    uint64_t attaching;      /* the request that waits for the engine's answer */
-    uint64_t count;          /* samples of its part */
-    struct idset *rest;      /* samples of its part that were in no answer yet */
-    struct idset *withdrawn; /* samples of its part that will never come */
+    bool there;           /* The engine has its job. */
+    uint32_t job, hold;   /* number of its job, and most batches of it that may be held */
+    uint32_t predecessor; /* the engine's job that it replaces, until it is there; GUESTS_NO_JOB: none */
+    uint64_t attaching;   /* the request that waits for the engine's answer */
+    uint64_t count;       /* samples of its part */
     struct held_list ready;
     struct open_batch *batches;
     size_t n_batches, batches_cap;
@@ -71,7 +69,6 @@ struct guests {
     int used;                      /* places from here on are unused */
     struct alarms alarms;          /* by place: when its guest is to be looked at, if nothing comes */
     bool due[GUESTS_MAX];          /* by place: that is now; in a TICK alone */
-    struct idset *told;            /* ids of an ANSWER of this step */
     struct guests_sample *samples; /* samples of a BATCH of this step */
     size_t samples_cap;
     struct guests_action *actions;

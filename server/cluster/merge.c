@@ -3,20 +3,19 @@
 #include <stdlib.h>
 
 #include "common/check.h"
+#include "common/larder_err.h"
 #include "server/cluster/merge_priv.h"
 
 #define MS UINT64_C(1000000)
 
 int merge_create(uint64_t term, struct merge **out)
 {
-    struct merge *merge = xcalloc(1, sizeof *merge);
+    struct merge *merge = calloc(1, sizeof *merge);
+    if (!merge)
+        return LARDER_ENOMEM;
     merge->term = term;
-    int code = idset_create(&merge->received);
-    if (code)
-        free(merge);
-    else
-        *out = merge;
-    return code;
+    *out = merge;
+    return 0;
 }
 
 void merge_destroy(struct merge *merge)
@@ -24,12 +23,11 @@ void merge_destroy(struct merge *merge)
     if (!merge)
         return;
     for (size_t i = 0; i < merge->n_parts; i++) {
-        idset_destroy(merge->parts[i]->left);
+        bag_destroy(merge->parts[i]->left);
         idset_destroy(merge->parts[i]->soon);
         free(merge->parts[i]->waiting.all);
         free(merge->parts[i]);
     }
-    idset_destroy(merge->received);
     free(merge->homeless.all);
     free(merge->arrivals);
     free(merge->actions);
@@ -49,7 +47,7 @@ static struct part *part_at(const struct merge *merge, uint32_t node)
     return NULL;
 }
 
-static struct part *new_part(struct merge *merge, uint32_t node, struct idset *ids)
+static struct part *new_part(struct merge *merge, uint32_t node, struct bag *ids)
 {
     struct part *part = NULL;
     for (size_t i = 0; i < merge->n_parts && !part; i++) {
@@ -73,12 +71,11 @@ static struct part *new_part(struct merge *merge, uint32_t node, struct idset *i
 static void on_part(struct merge *merge, const struct merge_event *event)
 {
     struct part *part = part_at(merge, event->part.node);
-    struct idset *ids = event->part.ids;
-    idset_remove_all(ids, merge->received); /* some may have come since they were to move */
-    bool more = idset_count(ids) > 0;
+    struct bag *ids = event->part.ids;
+    bool more = bag_count(ids) > 0;
     if (part) {
-        idset_add_all(part->left, ids);
-        idset_destroy(ids);
+        CHECK(bag_put_all(part->left, ids) == 0);
+        bag_destroy(ids);
     } else {
         part = new_part(merge, event->part.node, ids);
     }
@@ -95,7 +92,7 @@ static void measure(struct merge *merge)
     for (size_t i = 0; i < merge->n_parts; i++) {
         const struct part *part = merge->parts[i];
         slots += part->waiting.count + merge_under_way(part);
-        merge->left += part->left ? idset_count(part->left) : 0;
+        merge->left += part->left ? bag_count(part->left) : 0;
     }
     merge->closing = slots >= merge->left;
 }
@@ -115,16 +112,21 @@ static void on_expect(struct merge *merge, const struct merge_event *event)
     merge_place(merge, slot);
 }
 
-/* A sample came to another slot than the one that expected it: they change places, as in the engine. */
+/* A sample came to another slot than one that expected it: they change places, as in the engine. Of a sample that has
+ * draws left besides, the engine may have taken one of those instead. Then a slot is asked for where it is not
+ * expected, which does no harm: any sample may come to any slot. */
 struct exchange {
     sample_id came, expected;
+    bool done;
 };
 
 static void change_places(void *ctx, sample_id *id)
 {
-    const struct exchange *exchange = ctx;
-    if (*id == exchange->came)
-        *id = exchange->expected;
+    struct exchange *exchange = ctx;
+    if (exchange->done || *id != exchange->came)
+        return;
+    *id = exchange->expected;
+    exchange->done = true;
 }
 
 static void on_taken(struct merge *merge, const struct merge_event *event)
@@ -136,10 +138,9 @@ static void on_taken(struct merge *merge, const struct merge_event *event)
         struct part *owner = merge_part_of(merge, arrival.id, false);
         owner = owner ? owner : merge_part_of(merge, arrival.id, true);
         if (owner) /* else the engine had it back, and took it all the same */
-            idset_remove(owner->left, arrival.id);
-        idset_add(merge->received, arrival.id);
+            bag_take(owner->left, arrival.id);
         if (arrival.id != arrival.slot.id)
-            merge_each_slot(merge, change_places, &(struct exchange){arrival.id, arrival.slot.id});
+            merge_each_slot(merge, change_places, &(struct exchange){arrival.id, arrival.slot.id, false});
         arrival.part->tries = 0;
         arrival.part->starved_ns = merge->now_ns + MERGE_STARVED_NS;
     } else if (!event->taken.over) {
@@ -153,9 +154,10 @@ static void on_moved(struct merge *merge, const struct merge_event *event)
     for (size_t i = 0; i < merge->n_parts; i++) {
         struct part *part = merge->parts[i];
         if (part->state == PART_GIVEN_UP && part->move == event->request) {
-            idset_destroy(part->left);
+            bag_destroy(part->left);
             idset_destroy(part->soon);
-            part->left = part->soon = NULL;
+            part->left = NULL;
+            part->soon = NULL;
         }
     }
     merge_place_all(merge, &merge->homeless);
@@ -350,7 +352,7 @@ size_t merge_statuses(const struct merge *merge, struct merge_status *out, size_
     for (size_t i = 0; i < merge->n_parts && i < max; i++) {
         const struct part *part = merge->parts[i];
         out[i] = (struct merge_status){.node = part->node,
-                                       .left = part->left ? idset_count(part->left) : 0,
+                                       .left = part->left ? bag_count(part->left) : 0,
                                        .waiting = (uint32_t)part->waiting.count,
                                        .open = part->state == PART_OPEN};
         for (int at = 0; at < MERGE_ASKED_MAX; at++)

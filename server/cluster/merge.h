@@ -1,7 +1,8 @@
 /* merge.h: the anchor's side of getting samples from other nodes for one of its jobs. Pure: events with the time come
  * in, actions go out. The engine's thread owns it.
  *
- * The samples of an epoch that are elsewhere are divided into parts, one for each node that gives some. For each part a
+ * The draws of an epoch that are elsewhere are divided into parts, one for each node that gives some, with all the
+ * draws of a sample in one. For each part a
  * guest is attached at that node. When the engine expects a sample (ENGINE_EXPECT), the part that has it is asked, for
  * several at a time; the node gives any samples of the part. A sample counts as received only when the engine has taken
  * it; a part's `left` has all others. So an answer that is lost, doubled or wrong only costs time.
@@ -20,7 +21,7 @@
 #include <stdint.h>
 
 #include "common/types.h"
-#include "sampler/idset.h"
+#include "sampler/bag.h"
 
 #define MERGE_ASKED_MAX 4     /* most requests of a part under way at once */
 #define MERGE_SAMPLES_MOST 32 /* most samples in a request */
@@ -44,7 +45,8 @@
 
 enum merge_event_type {
     MERGE_TICK,
-    /* A node gives these samples in the present epoch. It comes when the epoch begins, or after a MOVE. */
+    /* A node gives these draws in the present epoch, none of which was received. It comes when the epoch begins, or at
+     * once after a MOVE. */
     MERGE_PART,
     MERGE_EXPECT,   /* The engine expects a sample. It is asked for at the next event that is no EXPECT. */
     MERGE_TAKEN,    /* the result of an ARRIVE; it comes before any other event */
@@ -70,8 +72,8 @@ struct merge_event {
     uint64_t request; /* MOVED, ATTACHED … FAILED: number of the action */
     union {
         struct {
-            uint32_t node;     /* the caller's number of the node */
-            struct idset *ids; /* becomes the merge's */
+            uint32_t node;   /* the caller's number of the node */
+            struct bag *ids; /* becomes the merge's */
         } part;
         struct {
             uint32_t task; /* all three are those of the EXPECT */
@@ -109,11 +111,11 @@ struct merge_action {
     uint64_t guest, term;
     union {
         struct {
-            const struct idset *ids; /* until the next step */
-            bool again;              /* it had guests before, and may have received instances from them */
+            const struct bag *ids; /* until the next step */
+            bool again;            /* it had guests before, and may have received instances from them */
         } attach;
         struct {
-            const struct idset *ids;  /* valid until MOVED is reported */
+            const struct bag *ids;    /* valid until MOVED is reported */
             const struct idset *soon; /* those of them that the engine waits for; valid as long */
         } move;
         struct {

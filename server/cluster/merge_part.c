@@ -9,7 +9,7 @@ struct part *merge_part_of(const struct merge *merge, sample_id id, bool given_u
 {
     for (size_t i = 0; i < merge->n_parts; i++) {
         struct part *part = merge->parts[i];
-        if (part->left && (part->state == PART_GIVEN_UP) == given_up && idset_contains(part->left, id))
+        if (part->left && (part->state == PART_GIVEN_UP) == given_up && bag_has(part->left, id))
             return part;
     }
     return NULL;
@@ -35,7 +35,7 @@ void merge_each_slot(struct merge *merge, void (*each)(void *ctx, sample_id *id)
 static void add_soon(void *ctx, sample_id *id)
 {
     struct part *part = ctx;
-    if (idset_contains(part->left, *id))
+    if (bag_has(part->left, *id))
         idset_add(part->soon, *id);
 }
 

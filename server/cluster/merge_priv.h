@@ -36,7 +36,7 @@ struct request {
 struct part {
     enum part_state state;
     uint32_t node;
-    struct idset *left;
+    struct bag *left;                 /* what was not received */
     uint64_t guest, term, seq;        /* guest and seq of this attachment */
     uint64_t acked, more;             /* see MERGE_NEXT */
     uint64_t unused[MERGE_ASKED_MAX]; /* sequence numbers without an answer; 0: none */
@@ -73,8 +73,7 @@ struct merge {
     uint64_t ahead, left; /* samples of the look-ahead that are elsewhere; samples left in all parts */
     struct part *parts[MERGE_PARTS_MAX];
     size_t n_parts;
-    struct idset *received; /* samples received in this epoch */
-    struct slots homeless;  /* slots of parts that were given up, until MOVED */
+    struct slots homeless; /* slots of parts that were given up, until MOVED */
     struct arrival *arrivals;
     size_t first_arrival, n_arrivals, arrivals_cap;
     struct merge_action *actions;

@@ -6,7 +6,7 @@
  * is to come, or slots have waited for long because there are fewer, nobody waits. */
 static bool enough(const struct merge *merge, const struct part *part)
 {
-    uint64_t window = merge->left ? merge->ahead * idset_count(part->left) / merge->left : 0;
+    uint64_t window = merge->left ? merge->ahead * bag_count(part->left) / merge->left : 0;
     uint64_t least = 3 * window / 4;
     return part->waiting.count >= (least < part->most ? least : part->most) || merge->closing ||
            merge->now_ns >= part->since_ns + MERGE_GATHER_NS;
@@ -58,7 +58,7 @@ static void ask(struct merge *merge, struct part *part)
 /* merge_tend does what the part's state asks for now. */
 void merge_tend(struct merge *merge, struct part *part)
 {
-    if (part->state == PART_OPEN && !part->arriving && idset_count(part->left) == 0) {
+    if (part->state == PART_OPEN && !part->arriving && bag_count(part->left) == 0) {
         merge_cancel_all(merge, part, &part->waiting); /* its guest stays: that of the next epoch takes its place */
         part->state = PART_DONE;
     }

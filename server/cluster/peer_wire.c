@@ -106,7 +106,7 @@ static void attach(struct cursor *cursor, struct peer_attach *attach)
     NUMBER(cursor, attach->slot_bytes);
     NUMBER(cursor, attach->shuffle);
     NUMBER(cursor, attach->seed);
-    NUMBER(cursor, attach->variant);
+    NUMBER(cursor, attach->together);
     uint64_t weight;
     memcpy(&weight, &attach->weight, sizeof weight);
     NUMBER(cursor, weight);
@@ -123,6 +123,7 @@ static void attach(struct cursor *cursor, struct peer_attach *attach)
         need(cursor, dataset_version_is_known(&attach->version));
     }
     need(cursor, attach->flags <= PEER_ALL_FILES && attach->form <= PEER_ENCODED && attach->shuffle <= SHUFFLE_NONE);
+    need(cursor, attach->together <= 1);
     need(cursor, attach->weight >= JOB_WEIGHT_MIN && attach->weight <= JOB_WEIGHT_MAX);
 }
 

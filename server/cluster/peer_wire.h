@@ -66,11 +66,12 @@ struct peer_attach {
     uint8_t fingerprint[PEER_FINGERPRINT_BYTES];
     struct peer_blob path, pipeline; /* texts */
     uint32_t flags;
-    uint64_t pipeline_hash, prep_id, slot_bytes, seed, variant, predecessor, family;
+    uint64_t pipeline_hash, prep_id, slot_bytes, seed, predecessor, family;
+    uint64_t together; /* 1: the copies of a sample are dealt together (multiset.h); else 0 */
     uint8_t form, shuffle;
     uint16_t members; /* members of the family */
     double weight;
-    struct peer_blob view;
+    struct peer_blob view; /* a bag of indices, flat (bag.h): its stride is the number of the dataset's samples */
     struct dataset_version version; /* all 0: the anchor is older than versions, and the bytes do not have them */
 };
 

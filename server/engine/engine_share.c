@@ -4,21 +4,19 @@
 #include "server/engine/plan.h"
 #include "server/engine/queue.h"
 
-static void count_queue(const struct engine *engine, const struct job_queue *queue, const struct idset *elsewhere,
-                        struct engine_share *out)
+static void count_queue(const struct engine *engine, const struct job_queue *queue, struct engine_share *out)
 {
     const struct entry *entries = engine->queues.entries;
     for (uint32_t at = queue->line.entries.head; at != ENGINE_NONE; at = entries[at].in_line.next) {
-        bool expected = plan_expects(&engine->plan, &entries[at]);
+        bool expected = entries[at].elsewhere;
         out->placed += expected && entries[at].state != ENTRY_UNPLACED;
         out->unplaced += expected && entries[at].state == ENTRY_UNPLACED;
         out->pinned += !expected && !entry_is_repeat(&entries[at]);
     }
     for (uint64_t at = queue->reserve.at; at < queue->reserve.end; at++) {
         const struct allotted *sample = &queue->reserve.samples[at];
-        bool expected = elsewhere && sample->turn == sample->id && idset_contains(elsewhere, sample->id);
-        out->reserved += expected;
-        out->pinned += !expected && sample->turn != SAMPLE_NONE;
+        out->reserved += sample->elsewhere;
+        out->pinned += !sample->elsewhere && sample->turn != SAMPLE_NONE;
     }
 }
 
@@ -32,9 +30,9 @@ void engine_share(const struct engine *engine, uint32_t no, struct engine_share 
         return;
     out->here = sampler_remaining(engine->env.sampler, no);
     out->undrawn = job_left_elsewhere(&engine->env, job);
-    out->elsewhere = job->progress.elsewhere ? idset_count(job->progress.elsewhere) : 0;
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         out->delivered += job->queues[rank].epoch.delivered;
-        count_queue(engine, &job->queues[rank], job->progress.elsewhere, out);
+        count_queue(engine, &job->queues[rank], out);
     }
+    out->elsewhere = out->undrawn + out->placed + out->unplaced + out->reserved;
 }

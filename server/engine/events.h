@@ -7,6 +7,7 @@
 #include "cache/memory/extent.h"
 #include "common/error.h"
 #include "common/types.h"
+#include "sampler/bag.h"
 #include "sampler/sampler.h"
 
 #define ENGINE_NAME_MAX 129    /* bytes of a job's name, its end included */
@@ -225,13 +226,12 @@ struct engine_part {
 };
 
 /* A dataset's chunks have homes: the nodes that prepare their samples for all jobs. A job's share of an epoch has two
- * parts. This engine draws and prepares one. The other is elsewhere: other nodes draw and prepare it for the job, in an
- * order of their own. */
+ * parts: this engine draws and prepares one, and other nodes the other, elsewhere, in an order of their own. */
 struct engine_homes {
     /* Makes a new set with the samples of the view that have homes elsewhere when the epoch begins. NULL: none have.
-     * Those in `gone` are given by nobody in this epoch: other nodes' ranks get them, or they were received before.
+     * `left` has all that comes to the ranks here in this epoch and was not received before; nothing else is given.
      * `map` is borrowed until the job ends. LARDER_ENOMEM. The job must be dependent, and neither raw nor sized. */
-    int (*elsewhere)(const void *map, uint32_t epoch, const struct idset *gone, struct idset **out);
+    int (*elsewhere)(const void *map, uint32_t epoch, const struct bag *left, struct idset **out);
     const void *map;
 };
 
@@ -415,12 +415,12 @@ struct engine_event {
         } arrived;
         struct {
             uint32_t job, epoch;
-            const struct idset *ids; /* borrowed for the step */
+            const struct idset *ids; /* with all their draws that are elsewhere; borrowed for the step */
         } back;
         struct {
             uint32_t job, epoch;
             const struct idset *ids; /* samples of the view; borrowed for the step */
-            struct idset **moved;    /* set to a new set of those that are elsewhere now; NULL: nothing has changed */
+            struct bag **moved;      /* set to a new bag of those that are elsewhere now; NULL: nothing has changed */
         } away;
         struct {
             uint64_t bytes; /* bytes reserved now, counted from the start of the arena */

@@ -107,9 +107,9 @@ struct job_progress {
      * epoch has. The job owns it. */
     struct idset *support;
     struct idset *away; /* For a dependent part: the view less this epoch's share. The job owns it. */
-    /* For a job with homes. elsewhere: samples of this epoch that other nodes have still to give. here: samples of the
-     * view that have their homes here; NULL: no epoch has begun. The job owns both. */
-    struct idset *elsewhere, *here;
+    /* For a job with homes: samples of the view that have their homes here; NULL: no epoch has begun. The job owns
+     * it. */
+    struct idset *here;
     /* Batches of each rank in that base, and its key. When the epoch was begun whole: 0, and the key is not valid. */
     uint32_t base_batches;
     uint64_t base_key;

@@ -67,7 +67,6 @@ void jobs_free(struct job *job)
     idset_destroy(job->progress.bad);
     idset_destroy(job->progress.away);
     idset_destroy(job->progress.support);
-    idset_destroy(job->progress.elsewhere);
     idset_destroy(job->progress.here);
     resume_destroy(job->resume);
     free(job->quota.needs);
@@ -180,7 +179,9 @@ static void samplers_leave(struct engine *engine, uint32_t no, bool has_homes)
 /* samplers_join adds the job to the samplers. */
 static int samplers_join(struct engine *engine, uint32_t no, const struct engine_job_desc *desc, struct error *err)
 {
-    struct sampler_job sampled = desc->sampled, elsewhere = {.shuffle = SHUFFLE_DEPENDENT, .view = desc->sampled.view};
+    struct sampler_job sampled = desc->sampled, elsewhere = {.shuffle = SHUFFLE_DEPENDENT,
+                                                             .view = desc->sampled.view,
+                                                             .multiset = desc->sampled.multiset};
     sampled.part = (struct sampler_part){desc->part.world_size, desc->part.first, part_ranks(desc)};
     int code = sampler_add_job(engine->env.sampler, no, &sampled, err);
     if (code || !desc->homes.elsewhere)

@@ -78,7 +78,7 @@ static int support_of(const struct job *job, const uint32_t *counts, struct idse
 
 /* begin_draws has those draws of the epoch's multiset drawn that the ranks here get. If they get none, because there
  * are more ranks than draws, any sample of the epoch will do to fill up their shares. */
-static int begin_draws(struct engine *engine, struct job *job, uint32_t epoch, uint32_t *counts)
+static int begin_draws(struct engine *engine, struct job *job, uint32_t epoch, uint32_t *counts, bool *moved)
 {
     const struct engine_part *part = &job->terms.part;
     int code = multiset_epoch(job->terms.multiset, epoch, counts);
@@ -88,17 +88,27 @@ static int begin_draws(struct engine *engine, struct job *job, uint32_t epoch, u
         code = part->draws(part->deal, epoch, counts);
     if (!code && job->shape.epoch_samples)
         code = support_of(job, counts, &job->progress.support);
-    return code ? code : sampler_start_multiset(engine->env.sampler, job->no, counts);
+    if (!code)
+        code = sampler_start_multiset(engine->env.sampler, job->no, counts, 0);
+    return code ? code : plan_elsewhere_begin(&engine->plan, job, counts, moved);
 }
 
-static int begin_multiset(struct engine *engine, struct job *job, uint32_t epoch)
+/* begin_multiset and begin_set begin an epoch of a job whose epochs are multisets, or are not. *moved tells whether
+ * the samples drawn here differ from before. */
+static int begin_multiset(struct engine *engine, struct job *job, uint32_t epoch, bool *moved)
 {
     uint32_t n;
     multiset_ids(job->terms.multiset, &n);
     uint32_t *counts = malloc(n * sizeof *counts);
-    int code = counts ? begin_draws(engine, job, epoch, counts) : LARDER_ENOMEM;
+    int code = counts ? begin_draws(engine, job, epoch, counts, moved) : LARDER_ENOMEM;
     free(counts);
     return code;
+}
+
+static int begin_set(struct engine *engine, struct job *job, uint32_t epoch, bool *moved)
+{
+    int code = begin_share(engine, job, epoch);
+    return code ? code : plan_elsewhere_begin(&engine->plan, job, NULL, moved);
 }
 
 /* tell_no_start fails the job whose epoch cannot begin. */
@@ -147,9 +157,7 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
         }
     }
     bool moved = false;
-    int code = job->terms.multiset ? begin_multiset(engine, job, epoch) : begin_share(engine, job, epoch);
-    if (!code)
-        code = plan_elsewhere_begin(&engine->plan, job, &moved);
+    int code = job->terms.multiset ? begin_multiset(engine, job, epoch, &moved) : begin_set(engine, job, epoch, &moved);
     if (moved) /* other chunks are worth keeping */
         residents_keep(&engine->residents, quota_ahead_encoded_bytes(&engine->quota));
     bool elsewhere = !code && job->resume && jobs_resume_elsewhere(job);

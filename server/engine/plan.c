@@ -50,7 +50,7 @@ static bool place(struct plan *plan, uint32_t index, bool sure)
 {
     uint32_t job_index = plan->queues->entries[index].job;
     sample_id id = plan->queues->entries[index].id;
-    bool expected = plan_expects(plan, &plan->queues->entries[index]);
+    bool expected = plan->queues->entries[index].elsewhere;
     uint32_t instance = expected ? ENGINE_NONE : prepared_find(plan->prepared, job_index, id);
     bool fresh = instance == ENGINE_NONE;
     if (fresh) {
@@ -159,6 +159,7 @@ static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *
                                                   .id = sample.id,
                                                   .turn = sample.turn,
                                                   .number = sample.number,
+                                                  .elsewhere = sample.elsewhere,
                                                   .place_in_line = queue->line.numbered,
                                                   .due_in_line = (int64_t)queue->line.numbered,
                                                   .planned_ns = plan->env->now_ns,
@@ -233,7 +234,8 @@ static uint32_t deal(struct plan *plan, uint32_t job_index, sample_id id)
             queue = neediest(plan, job, true);
         CHECK(queue); /* otherwise there was no draw for the job */
         uint32_t number = job->terms.shuffle == SHUFFLE_DEPENDENT ? 0 : (uint32_t)position;
-        plan_entry(plan, job_index, queue, (struct allotted){id, id, number}, job_is_together(job) ? RESERVED : DRAWN);
+        plan_entry(plan, job_index, queue, (struct allotted){id, id, number, false},
+                   job_is_together(job) ? RESERVED : DRAWN);
         return queue->rank;
     }
     if (job->progress.first && position < job->terms.world_size)
@@ -260,8 +262,10 @@ static struct job_queue *rank_for_copy(const struct job *job, const bool *had)
 }
 
 /* deal_copies deals a sample's further copies: to other ranks, and to none again before all have one. A rank that has
- * no room keeps its copy in its reserve. Under drop_last the shares may have no room for all of them. */
-static void deal_copies(struct plan *plan, uint32_t job_index, sample_id id, uint32_t first, uint32_t copies)
+ * no room keeps its copy in its reserve. Under drop_last the shares may have no room for all of them. It returns for
+ * how many there was none. */
+static uint32_t deal_copies(struct plan *plan, uint32_t job_index, struct allotted sample, uint32_t first,
+                            uint32_t copies)
 {
     struct job *job = job_at(plan->jobs, job_index);
     bool had[ENGINE_RANKS_MAX] = {false};
@@ -278,23 +282,27 @@ static void deal_copies(struct plan *plan, uint32_t job_index, sample_id id, uin
         job->progress.drawn++;
         plan->dealt++;
         if (has_room(plan, job, queue) && queue_reserve_count(&queue->reserve) == 0)
-            plan_entry(plan, job_index, queue, (struct allotted){id, id, 0}, RESERVED);
+            plan_entry(plan, job_index, queue, sample, RESERVED);
         else
-            queue_reserve_add(&queue->reserve, (struct allotted){id, id, 0});
+            queue_reserve_add(&queue->reserve, sample);
     }
-    for (; copies > 0; copies--) {
-        sampler_put_back(plan->env->sampler, job_index, id);
-        residents_back(plan->residents, job_index, id);
-    }
+    return copies;
 }
 
-/* take_copies takes the sample's other draws out of R_j, if they are dealt together. It returns how many. */
-static uint32_t take_copies(struct plan *plan, uint32_t job, sample_id id)
+/* take_copies takes the sample's other draws out of what is left, if they are dealt together. It returns how many. */
+static uint32_t take_copies(const struct plan *plan, struct sampler *sampler, uint32_t job, sample_id id)
 {
-    uint32_t copies = 0;
-    for (; job_is_together(job_at(plan->jobs, job)) && sampler_wants(plan->env->sampler, job, id); copies++)
-        sampler_take(plan->env->sampler, job, id);
-    return copies;
+    return job_is_together(job_at(plan->jobs, job)) ? sampler_take_draws(sampler, job, id) : 0;
+}
+
+/* deal_all deals a sample that is drawn here, and its copies. */
+static void deal_all(struct plan *plan, uint32_t job, sample_id id, uint32_t copies)
+{
+    uint32_t left = deal_copies(plan, job, (struct allotted){id, id, 0, false}, deal(plan, job, id), copies);
+    if (left == 0)
+        return;
+    sampler_put_back(plan->env->sampler, job, id, left);
+    residents_back(plan->residents, job, id);
 }
 
 /* take_pick redirects the pick and deals its samples to the jobs. */
@@ -304,12 +312,12 @@ static void take_pick(struct plan *plan, const struct pick *pick)
     uint32_t copies[JOBS_MAX];
     plan_redirect(plan, pick, target);
     JOBSET_EACH(job, &pick->jobs) {
-        copies[job] = take_copies(plan, job, target[job]);
+        copies[job] = take_copies(plan, plan->env->sampler, job, target[job]);
         if (!sampler_wants(plan->env->sampler, job, target[job]))
             residents_left(plan->residents, job, target[job]);
     }
     JOBSET_EACH(job, &pick->jobs)
-        deal_copies(plan, job, target[job], deal(plan, job, target[job]), copies[job]);
+        deal_all(plan, job, target[job], copies[job]);
     encoded_drop_if_idle(plan->encoded, pick->id);
     JOBSET_EACH(job, &pick->jobs)
         encoded_drop_if_idle(plan->encoded, target[job]);
@@ -322,8 +330,12 @@ static void plan_elsewhere(struct plan *plan, struct job *job)
     while (job_left_elsewhere(plan->env, job) && (queue = neediest(plan, job, false)) &&
            plan_goes_elsewhere(plan, job)) {
         sample_id id = plan_draw_elsewhere(plan, job->no);
+        uint32_t copies = take_copies(plan, plan->env->elsewhere, job->no, id);
+        struct allotted sample = {id, id, 0, true};
         job->progress.drawn++;
-        plan_entry(plan, job->no, queue, (struct allotted){id, id, 0}, DRAWN);
+        plan_entry(plan, job->no, queue, sample, job_is_together(job) ? RESERVED : DRAWN);
+        copies = deal_copies(plan, job->no, sample, queue->rank, copies);
+        sampler_put_back(plan->env->elsewhere, job->no, id, copies);
     }
 }
 

@@ -51,15 +51,13 @@ void plan_allot(struct job *job, uint64_t position, sample_id id);
 
 /* plan_elsewhere.c */
 /* plan_elsewhere_begin is called just after the epoch was begun whole. It takes the samples that are elsewhere out of
- * R_j. *changed tells whether the samples drawn here differ from before. LARDER_ENOMEM. */
-int plan_elsewhere_begin(struct plan *plan, struct job *job, bool *changed);
-/* plan_take_had takes samples that were received already out of R_j and out of those elsewhere. LARDER_ENOMEM. */
-int plan_take_had(struct plan *plan, struct job *job, const struct idset *had);
+ * R_j, but for those that were had before the job was made. Of a multiset `counts` has how often each sample comes to
+ * the ranks here, else it is NULL; its contents are lost. *changed tells whether the samples drawn here differ from
+ * before. LARDER_ENOMEM. */
+int plan_elsewhere_begin(struct plan *plan, struct job *job, uint32_t *counts, bool *changed);
 /* plan_goes_elsewhere draws whether the job's next sample is one that is elsewhere. plan_draw_elsewhere draws that. */
 bool plan_goes_elsewhere(struct plan *plan, const struct job *job);
 sample_id plan_draw_elsewhere(struct plan *plan, uint32_t job);
-/* plan_expects tells whether the entry's instance is to come from another node. */
-bool plan_expects(const struct plan *plan, const struct entry *entry);
 /* plan_on_arrived takes the event ARRIVED, plan_on_back the event BACK; LARDER_ENOMEM: nothing has come back. */
 void plan_on_arrived(struct plan *plan, const struct engine_event *event);
 int plan_on_back(struct plan *plan, const struct engine_event *event);

@@ -1,41 +1,143 @@
 /* plan_elsewhere.c: samples that other nodes give to a job.
  *
- * The rest of a job's epoch has two sets: R_j, and the samples left elsewhere. Each pick falls on one of them in
+ * The rest of a job's epoch has two multisets: R_j, and the draws left elsewhere. Each pick falls on one of them in
  * proportion to its size, so each draw is uniform over all that is left. A pick from elsewhere makes an entry that
  * expects the sample y. The node that has y is asked for any sample of the job's, and gives x, by its own draw. Then
- * the entry is for x. If another entry expected x, that one now expects y; otherwise y is left again. So samples only
- * change places: whatever the nodes give, and however often, each sample has one place. */
+ * the entry is for x, and y is left again; but if another entry expected x, that one gets it, and this one goes on
+ * expecting y. So draws only change places: whatever the nodes give, and however often, each draw has one place: it is
+ * left elsewhere, or an entry or a reserve has it and is marked `elsewhere`, until it has come. */
+#include <stdlib.h>
+
 #include "common/check.h"
+#include "sampler/bag.h"
 #include "server/engine/plan.h"
 #include "server/engine/resume.h"
 
-/* begin_both takes out of either sampler what is in the other. */
-static int begin_both(struct plan *plan, const struct job *job)
+/* ── an epoch begins ── */
+
+/* told_of returns what a rank had of this epoch before the job was made; NULL: nothing. */
+static const struct resume_rank *told_of(const struct job *job, uint32_t rank)
 {
-    struct idset *rest = NULL;
-    int code = idset_difference(job->terms.view, job->progress.elsewhere, &rest);
-    if (!code)
-        code = sampler_take_all(plan->env->elsewhere, job->no, rest);
-    if (!code)
-        code = sampler_take_all(plan->env->sampler, job->no, job->progress.elsewhere);
-    idset_destroy(rest);
-    return code;
+    const struct resume *resume = job->resume;
+    const struct resume_rank *told = &resume->ranks[rank];
+    return resume->epoch == job->progress.epoch && told->told && told->epoch == resume->epoch ? told : NULL;
 }
 
 /* find_gone makes the set of the samples that nobody gives in this epoch: other nodes' ranks get them, or ranks here
  * had them before the job was made. */
 static int find_gone(const struct job *job, struct idset **out)
 {
-    const struct resume *resume = job->resume && job->resume->epoch == job->progress.epoch ? job->resume : NULL;
+    const struct resume *resume = job->resume;
     int code = job->progress.away ? idset_copy(job->progress.away, out) : idset_create(out);
-    if (!code && resume && resume->base)
+    if (!code && resume && resume->epoch == job->progress.epoch && resume->base)
         idset_add_all(*out, resume->base);
     for (uint32_t rank = 0; !code && resume && rank < resume->world_size; rank++) {
-        const struct resume_rank *told = &resume->ranks[rank];
-        if (told->told && told->epoch == resume->epoch && told->turns)
+        const struct resume_rank *told = told_of(job, rank);
+        if (told && told->turns)
             idset_add_all(*out, told->turns);
     }
     return code;
+}
+
+/* A multiset's draws, counted by sample. */
+struct draw_counts {
+    const sample_id *ids; /* of the multiset, `n` of them */
+    uint32_t n;
+    uint32_t *here, *left; /* those that are drawn here; those to come, of all */
+};
+
+/* count_had adds what was had: a set, which may be NULL, and further draws. */
+static int count_had(struct bag *had, const struct idset *set, const struct engine_again *again)
+{
+    uint64_t count = set ? idset_count(set) : 0;
+    sample_id *ids = malloc((count + 1) * sizeof *ids);
+    int code = ids ? 0 : LARDER_ENOMEM;
+    if (!code && count)
+        idset_to_array(set, ids);
+    for (uint64_t i = 0; !code && i < count; i++)
+        code = bag_put(had, ids[i], bag_times(had, ids[i]) + 1);
+    for (uint64_t i = 0; !code && i < again->count; i++)
+        code = bag_put(had, again->ids[i], bag_times(had, again->ids[i]) + 1);
+    free(ids);
+    return code;
+}
+
+/* find_had makes the bag of the draws that ranks here had before the job was made. */
+static int find_had(const struct job *job, struct bag **out)
+{
+    const struct resume *resume = job->resume;
+    int code = bag_create(out);
+    if (!code && resume && resume->epoch == job->progress.epoch)
+        code = count_had(*out, resume->base, &resume->base_again);
+    for (uint32_t rank = 0; !code && resume && rank < resume->world_size; rank++) {
+        const struct resume_rank *told = told_of(job, rank);
+        if (told)
+            code = count_had(*out, told->turns, &told->again);
+    }
+    return code;
+}
+
+/* left_of_set makes a bag of the samples that are to come in this epoch. */
+static int left_of_set(const struct job *job, struct bag **out)
+{
+    struct idset *gone = NULL, *left = NULL;
+    int code = find_gone(job, &gone);
+    if (!code)
+        code = idset_difference(job->terms.view, gone, &left);
+    if (!code)
+        code = bag_of_set(left, out);
+    idset_destroy(gone);
+    idset_destroy(left);
+    return code;
+}
+
+/* left_of_draws does it where an epoch is a multiset, and counts them. */
+static int left_of_draws(const struct job *job, struct draw_counts *counted, struct bag **out)
+{
+    struct bag *had = NULL;
+    int code = find_had(job, &had);
+    if (!code)
+        code = bag_create(out);
+    for (uint32_t i = 0; !code && i < counted->n; i++) {
+        uint32_t gone = bag_times(had, counted->ids[i]), all = counted->here[i];
+        counted->left[i] = gone < all ? all - gone : 0;
+        if (counted->left[i])
+            code = bag_put(*out, counted->ids[i], counted->left[i]);
+    }
+    bag_destroy(had);
+    return code;
+}
+
+/* begin_set takes out of either sampler what is in the other. What was had is in R_j yet. */
+static int begin_set(struct plan *plan, const struct job *job, const struct bag *left, const struct idset *there)
+{
+    struct idset *ids = NULL, *elsewhere = NULL, *rest = NULL;
+    sampler_start_epoch(plan->env->elsewhere, job->no, 0);
+    int code = bag_ids(left, &ids);
+    if (!code)
+        code = idset_intersection(ids, there, &elsewhere);
+    if (!code)
+        code = idset_difference(job->terms.view, elsewhere, &rest);
+    if (!code)
+        code = sampler_take_all(plan->env->elsewhere, job->no, rest);
+    if (!code)
+        code = sampler_take_all(plan->env->sampler, job->no, elsewhere);
+    idset_destroy(ids);
+    idset_destroy(elsewhere);
+    idset_destroy(rest);
+    return code;
+}
+
+static int begin_draws(struct plan *plan, const struct job *job, struct draw_counts *counted, const struct idset *there)
+{
+    uint32_t most = 0; /* all of a sample's draws may come to be in either */
+    for (uint32_t i = 0; i < counted->n; i++) {
+        most = counted->here[i] > most ? counted->here[i] : most;
+        counted->left[i] = idset_contains(there, counted->ids[i]) ? counted->left[i] : 0;
+        counted->here[i] -= counted->left[i];
+    }
+    int code = sampler_start_multiset(plan->env->elsewhere, job->no, counted->left, most);
+    return code ? code : sampler_start_multiset(plan->env->sampler, job->no, counted->here, most);
 }
 
 /* see_here takes note of which samples of the view have no homes elsewhere; the set becomes the job's. It tells whether
@@ -48,51 +150,42 @@ static bool see_here(struct job *job, struct idset *here)
     return changed;
 }
 
-int plan_elsewhere_begin(struct plan *plan, struct job *job, bool *changed)
+/* begin asks for what is elsewhere of what is left, and parts it. */
+static int begin(struct plan *plan, struct job *job, struct draw_counts *counted, bool *changed)
 {
     const struct engine_homes *homes = &job->terms.homes;
-    struct idset *gone = NULL, *there = NULL, *here = NULL;
-    *changed = false;
-    if (!homes->elsewhere)
-        return 0;
-    idset_destroy(job->progress.elsewhere);
-    job->progress.elsewhere = NULL;
-    sampler_start_epoch(plan->env->elsewhere, job->no, 0);
-    int code = find_gone(job, &gone);
+    struct bag *left = NULL;
+    struct idset *there = NULL, *here = NULL;
+    int code = counted ? left_of_draws(job, counted, &left) : left_of_set(job, &left);
     if (!code)
-        code = homes->elsewhere(homes->map, job->progress.epoch, gone, &there);
+        code = homes->elsewhere(homes->map, job->progress.epoch, left, &there);
     if (!code)
-        code = idset_difference(there, gone, &job->progress.elsewhere);
-    if (!code)
-        code = begin_both(plan, job);
+        code = counted ? begin_draws(plan, job, counted, there) : begin_set(plan, job, left, there);
     if (!code)
         code = idset_difference(job->terms.view, there, &here);
     if (!code)
         *changed = see_here(job, here);
-    idset_destroy(gone);
+    bag_destroy(left);
     idset_destroy(there);
     return code;
 }
 
-int plan_take_had(struct plan *plan, struct job *job, const struct idset *had)
+int plan_elsewhere_begin(struct plan *plan, struct job *job, uint32_t *counts, bool *changed)
 {
-    const struct idset *elsewhere = job->progress.elsewhere;
-    struct idset *here = NULL, *there = NULL;
-    if (!elsewhere)
-        return sampler_take_all(plan->env->sampler, job->no, had);
-    int code = idset_difference(had, elsewhere, &here);
-    if (!code)
-        code = idset_intersection(had, elsewhere, &there);
-    if (!code)
-        code = sampler_take_all(plan->env->sampler, job->no, here);
-    if (!code)
-        code = sampler_take_all(plan->env->elsewhere, job->no, there);
-    if (!code)
-        idset_remove_all(job->progress.elsewhere, there);
-    idset_destroy(here);
-    idset_destroy(there);
+    struct draw_counts counted = {.here = counts};
+    *changed = false;
+    if (!job->terms.homes.elsewhere)
+        return 0;
+    if (!counts)
+        return begin(plan, job, NULL, changed);
+    counted.ids = multiset_ids(job->terms.multiset, &counted.n);
+    counted.left = malloc(((size_t)counted.n + 1) * sizeof *counted.left);
+    int code = counted.left ? begin(plan, job, &counted, changed) : LARDER_ENOMEM;
+    free(counted.left);
     return code;
 }
+
+/* ── draws ── */
 
 bool plan_goes_elsewhere(struct plan *plan, const struct job *job)
 {
@@ -109,29 +202,20 @@ sample_id plan_draw_elsewhere(struct plan *plan, uint32_t job)
     return pick.id;
 }
 
-/* A repeat counts as no sample, and a substitute counts as another one: both are prepared here. */
-bool plan_expects(const struct plan *plan, const struct entry *entry)
+/* put_left has draws of a sample be left again, elsewhere or here. */
+static void put_left(struct plan *plan, const struct job *job, sample_id id, uint32_t draws, bool elsewhere)
 {
-    const struct idset *elsewhere = job_at(plan->jobs, entry->job)->progress.elsewhere;
-    return elsewhere && entry->turn == entry->id && !entry->substitute && idset_contains(elsewhere, entry->id);
-}
-
-/* put_left has a sample be left again, here or elsewhere. */
-static void put_left(struct plan *plan, const struct job *job, sample_id id)
-{
-    if (idset_contains(job->progress.elsewhere, id)) {
-        sampler_put_back(plan->env->elsewhere, job->no, id);
-        return;
-    }
-    sampler_put_back(plan->env->sampler, job->no, id);
-    residents_back(plan->residents, job->no, id);
+    sampler_put_back(elsewhere ? plan->env->elsewhere : plan->env->sampler, job->no, id, draws);
+    if (draws && !elsewhere)
+        residents_back(plan->residents, job->no, id);
 }
 
 /* entry_becomes makes the entry, which is not READY, that of another sample. */
-static void entry_becomes(struct plan *plan, uint32_t index, sample_id id)
+static void entry_becomes(struct plan *plan, uint32_t index, sample_id id, bool elsewhere)
 {
     struct entry *entry = &plan->queues->entries[index];
     entry->id = entry->turn = id;
+    entry->elsewhere = elsewhere;
     if (entry->state == ENTRY_WAITING)
         tasks_rename(plan->tasks, plan->prepared->instances[entry->instance].task, id);
 }
@@ -140,64 +224,131 @@ static void entry_becomes(struct plan *plan, uint32_t index, sample_id id)
  * there is none. */
 static uint32_t find_expecting(const struct plan *plan, const struct job *job, sample_id id)
 {
+    const struct entry *entries = plan->queues->entries;
     INSTANCES_OF(plan->prepared, id, at) {
         const struct instance *instance = &plan->prepared->instances[at];
-        if (instance->expected && instance->waiters != ENGINE_NONE &&
-            plan->queues->entries[instance->waiters].job == job->no)
-            return instance->waiters;
+        uint32_t waiter = instance->expected ? instance->waiters : ENGINE_NONE;
+        if (waiter != ENGINE_NONE && entries[waiter].job == job->no && entries[waiter].elsewhere)
+            return waiter;
     }
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         const struct rank_line *line = &job->queues[rank].line;
         for (uint32_t at = line->unplaced ? line->entries.head : ENGINE_NONE; at != ENGINE_NONE;
-             at = plan->queues->entries[at].in_line.next) {
-            const struct entry *entry = &plan->queues->entries[at];
-            if (entry->state == ENTRY_UNPLACED && entry->id == id && plan_expects(plan, entry))
+             at = entries[at].in_line.next) {
+            if (entries[at].state == ENTRY_UNPLACED && entries[at].id == id && entries[at].elsewhere)
                 return at;
         }
     }
     return ENGINE_NONE;
 }
 
-/* find_reserved returns the place of the sample in a reserve of the job's; NULL when it is in none. */
-static struct allotted *find_reserved(const struct job *job, sample_id id)
+/* find_reserved returns the place of the sample in a reserve of the job's that expects it, and its rank; NULL when it
+ * is in none. */
+static struct allotted *find_reserved(const struct job *job, sample_id id, uint32_t *of)
 {
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct reserve *reserve = &job->queues[rank].reserve;
         for (uint64_t at = reserve->at; at < reserve->end; at++) {
-            if (reserve->samples[at].id == id && reserve->samples[at].turn == id)
+            *of = rank;
+            if (reserve->samples[at].id == id && reserve->samples[at].elsewhere)
                 return &reserve->samples[at];
         }
     }
     return NULL;
 }
 
-/* receive has the sample x take the place of the one that the entry expects. It returns false when x is not among what
- * the job is to get from elsewhere. */
+/* trade_copies has what else expects the sample y, whose copies are dealt together, expect x instead, as far as draws
+ * of that are left elsewhere. So the copies of either come to where those of one sample were dealt to. */
+static void trade_copies(struct plan *plan, const struct job *job, sample_id x, sample_id y)
+{
+    while (sampler_wants(plan->env->elsewhere, job->no, x)) {
+        uint32_t other = find_expecting(plan, job, y);
+        uint32_t rank;
+        struct allotted *reserved = other == ENGINE_NONE ? find_reserved(job, y, &rank) : NULL;
+        if (other == ENGINE_NONE && !reserved)
+            return;
+        if (reserved)
+            reserved->id = reserved->turn = x;
+        else
+            entry_becomes(plan, other, x, true);
+        sampler_take(plan->env->elsewhere, job->no, x);
+        put_left(plan, job, y, 1, true);
+    }
+}
+
+/* trade_instances has the entry `other`, which expects the sample x, get the instance that came for it to the entry
+ * `index`, which gets the other's. */
+static void trade_instances(struct plan *plan, uint32_t index, uint32_t other)
+{
+    struct entry *entries = plan->queues->entries;
+    const uint32_t pair[] = {index, other};
+    uint32_t instance = entries[index].instance;
+    entries[index].instance = entries[other].instance;
+    entries[other].instance = instance;
+    for (int i = 0; i < 2; i++) {
+        struct instance *its = &plan->prepared->instances[entries[pair[i]].instance];
+        its->waiters = pair[i];
+        tasks_rename(plan->tasks, its->task, entries[pair[i]].id);
+    }
+    entries[other].elsewhere = false;
+}
+
+/* find_placed returns an entry of the rank's that expects a sample and has a place for it; ENGINE_NONE: there is
+ * none. */
+static uint32_t find_placed(const struct plan *plan, const struct job *job, uint32_t rank)
+{
+    const struct entry *entries = plan->queues->entries;
+    uint32_t at = job->queues[rank].line.entries.head;
+    while (at != ENGINE_NONE && !(entries[at].elsewhere && entries[at].state == ENTRY_WAITING))
+        at = entries[at].in_line.next;
+    return at;
+}
+
+/* become has what expects a sample without a place expect another one: an entry, or with ENGINE_NONE the reserve. */
+static void become(struct plan *plan, uint32_t entry, struct allotted *reserved, sample_id id, bool elsewhere)
+{
+    if (entry != ENGINE_NONE)
+        entry_becomes(plan, entry, id, elsewhere);
+    else
+        *reserved = (struct allotted){.id = id, .turn = id, .elsewhere = elsewhere};
+}
+
+/* receive gives the sample x, which came to the entry, to one that expects it, or has it take the place of the sample y
+ * that the entry expects. It returns false when x is not among what the job is to get from elsewhere. */
 static bool receive(struct plan *plan, uint32_t index, sample_id x)
 {
-    const struct entry *entry = &plan->queues->entries[index];
-    struct job *job = job_at(plan->jobs, entry->job);
+    struct entry *entry = &plan->queues->entries[index];
+    const struct job *job = job_at(plan->jobs, entry->job);
     sample_id y = entry->id;
-    if (x != y && !idset_contains(job->progress.elsewhere, x))
-        return false;
-    bool left = x != y && sampler_wants(plan->env->elsewhere, job->no, x);
-    /* only while x is elsewhere can an entry that is not placed yet expect it */
-    uint32_t other = x == y || left ? ENGINE_NONE : find_expecting(plan, job, x);
-    idset_remove(job->progress.elsewhere, x);
-    if (x == y)
+    bool y_elsewhere = entry->elsewhere;
+    if (x == y) {
+        entry->elsewhere = false;
         return true;
-    if (left) {
-        sampler_take(plan->env->elsewhere, job->no, x);
-        put_left(plan, job, y);
-    } else {
-        struct allotted *reserved = other == ENGINE_NONE ? find_reserved(job, x) : NULL;
-        CHECK(other != ENGINE_NONE || reserved);
-        if (other != ENGINE_NONE)
-            entry_becomes(plan, other, y);
-        else
-            reserved->id = reserved->turn = y;
     }
-    entry_becomes(plan, index, x);
+    if (sampler_wants(plan->env->elsewhere, job->no, x)) {
+        sampler_take(plan->env->elsewhere, job->no, x);
+        put_left(plan, job, y, 1, y_elsewhere);
+        entry_becomes(plan, index, x, false);
+        if (job_is_together(job))
+            trade_copies(plan, job, x, y);
+        return true;
+    }
+    uint32_t other = find_expecting(plan, job, x), rank = 0;
+    struct allotted *reserved = other == ENGINE_NONE ? find_reserved(job, x, &rank) : NULL;
+    if (other == ENGINE_NONE && !reserved)
+        return false;
+    if (other == ENGINE_NONE || plan->queues->entries[other].state == ENTRY_UNPLACED) {
+        uint32_t placed = find_placed(plan, job, reserved ? rank : plan->queues->entries[other].rank);
+        if (placed == ENGINE_NONE || placed == index) {
+            become(plan, other, reserved, y, y_elsewhere);
+            entry_becomes(plan, index, x, false);
+            return true;
+        }
+        become(plan, other, reserved, plan->queues->entries[placed].id, true);
+        entry_becomes(plan, placed, x, true);
+        other = placed;
+    }
+    trade_instances(plan, index, other);
     return true;
 }
 
@@ -231,14 +382,23 @@ struct coming_back {
 static void come_back(void *context, sample_id id)
 {
     const struct coming_back *back = context;
-    struct idset *elsewhere = back->job->progress.elsewhere;
-    struct sampler *sampler = back->plan->env->elsewhere;
-    if (!idset_contains(elsewhere, id))
-        return;
-    idset_remove(elsewhere, id);
-    if (sampler_wants(sampler, back->job->no, id)) {
-        sampler_take(sampler, back->job->no, id);
-        put_left(back->plan, back->job, id);
+    uint32_t draws = sampler_take_draws(back->plan->env->elsewhere, back->job->no, id);
+    put_left(back->plan, back->job, id, draws, false);
+}
+
+/* expect_no_more has nothing of the set be expected of other nodes any more. */
+static void expect_no_more(struct plan *plan, const struct job *job, const struct idset *ids)
+{
+    struct entry *entries = plan->queues->entries;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        const struct job_queue *queue = &job->queues[rank];
+        for (uint32_t at = queue->line.entries.head; at != ENGINE_NONE; at = entries[at].in_line.next) {
+            entries[at].elsewhere = entries[at].elsewhere && !idset_contains(ids, entries[at].id);
+        }
+        for (uint64_t at = queue->reserve.at; at < queue->reserve.end; at++) {
+            struct allotted *sample = &queue->reserve.samples[at];
+            sample->elsewhere = sample->elsewhere && !idset_contains(ids, sample->id);
+        }
     }
 }
 
@@ -266,57 +426,74 @@ int plan_on_back(struct plan *plan, const struct engine_event *event)
 {
     const struct job *job = job_at(plan->jobs, event->back.job);
     struct coming_back back = {plan, job};
-    if (job->state != JOB_RUNNING || job->progress.epoch != event->back.epoch || !job->progress.elsewhere)
+    if (job->state != JOB_RUNNING || job->progress.epoch != event->back.epoch || !job->terms.homes.elsewhere)
         return 0;
-    return each_of(event->back.ids, come_back, &back);
+    int code = each_of(event->back.ids, come_back, &back);
+    if (!code)
+        expect_no_more(plan, job, event->back.ids);
+    return code;
 }
 
 /* ── from here to homes elsewhere ── */
 
 /* The samples of a set that the job has left here. */
 struct leaving {
-    const struct plan *plan;
+    struct plan *plan;
     uint32_t job;
-    struct idset *left;
+    struct bag *moved;
+    int code;
 };
-
-static void visit_left(void *context, sample_id id)
-{
-    struct leaving *leaving = context;
-    if (sampler_wants(leaving->plan->env->sampler, leaving->job, id))
-        idset_add(leaving->left, id);
-}
 
 static void move_away(void *context, sample_id id)
 {
-    const struct leaving *leaving = context;
+    struct leaving *leaving = context;
     const struct plan *plan = leaving->plan;
-    sampler_take(plan->env->sampler, leaving->job, id);
-    sampler_put_back(plan->env->elsewhere, leaving->job, id);
-    residents_left(plan->residents, leaving->job, id);
-    encoded_drop_if_idle(plan->encoded, id);
+    uint32_t draws = leaving->code ? 0 : sampler_take_draws(plan->env->sampler, leaving->job, id);
+    if (draws == 0)
+        return;
+    leaving->code = bag_put(leaving->moved, id, draws);
+    sampler_put_back(leaving->code ? plan->env->sampler : plan->env->elsewhere, leaving->job, id, draws);
+    if (!leaving->code) {
+        residents_left(plan->residents, leaving->job, id);
+        encoded_drop_if_idle(plan->encoded, id);
+    }
 }
 
+/* expects_any tells whether the job is to get anything from elsewhere. */
+static bool expects_any(const struct plan *plan, const struct job *job)
+{
+    const struct entry *entries = plan->queues->entries;
+    bool any = job_left_elsewhere(plan->env, job) > 0;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        const struct job_queue *queue = &job->queues[rank];
+        for (uint32_t at = queue->line.entries.head; at != ENGINE_NONE; at = entries[at].in_line.next)
+            any = any || entries[at].elsewhere;
+        for (uint64_t at = queue->reserve.at; at < queue->reserve.end; at++)
+            any = any || queue->reserve.samples[at].elsewhere;
+    }
+    return any;
+}
+
+/* Without memory for all that leaves, what has left already comes back. */
 bool plan_on_away(struct plan *plan, const struct engine_event *event)
 {
     struct job *job = job_at(plan->jobs, event->away.job);
-    struct leaving leaving = {plan, job->no, NULL};
+    struct leaving leaving = {plan, job->no, NULL, 0};
     struct idset *here = NULL;
     *event->away.moved = NULL;
-    if (job->state != JOB_RUNNING || job->progress.epoch != event->away.epoch || !job->progress.elsewhere ||
-        idset_count(job->progress.elsewhere) > 0 || idset_create(&leaving.left))
+    if (job->state != JOB_RUNNING || job->progress.epoch != event->away.epoch || !job->terms.homes.elsewhere ||
+        expects_any(plan, job) || bag_create(&leaving.moved))
         return false;
-    int code = each_of(event->away.ids, visit_left, &leaving);
+    int code = idset_difference(job->terms.view, event->away.ids, &here);
     if (!code)
-        code = idset_difference(job->terms.view, event->away.ids, &here);
-    if (!code)
-        code = each_of(leaving.left, move_away, &leaving); /* the last that may fail: it moves all or none */
-    if (code) {
-        idset_destroy(leaving.left);
+        code = each_of(event->away.ids, move_away, &leaving);
+    if (!code && leaving.code)
+        CHECK(each_of(event->away.ids, come_back, &(struct coming_back){plan, job}) == 0);
+    if (code || leaving.code) {
+        bag_destroy(leaving.moved);
         idset_destroy(here);
         return false;
     }
-    idset_add_all(job->progress.elsewhere, leaving.left);
-    *event->away.moved = leaving.left;
+    *event->away.moved = leaving.moved;
     return see_here(job, here);
 }

@@ -139,7 +139,7 @@ void plan_unplace(struct plan *plan, uint32_t index)
 /* as_allotted returns the entry's sample as the reserve keeps it. */
 static struct allotted as_allotted(const struct entry *entry)
 {
-    return (struct allotted){entry->id, entry->turn, entry->number};
+    return (struct allotted){entry->id, entry->turn, entry->number, entry->elsewhere};
 }
 
 /* shorten takes the last entries out of the queue until it holds no more than `slots`. Their samples go into the

@@ -219,7 +219,7 @@ static void give(struct plan *plan, uint32_t job, sample_id pick, sample_id id, 
     target[job] = id;
     if (id == pick)
         return;
-    sampler_put_back(plan->env->sampler, job, pick);
+    sampler_put_back(plan->env->sampler, job, pick, 1);
     residents_back(plan->residents, job, pick);
     sampler_take(plan->env->sampler, job, id);
 }

@@ -43,7 +43,7 @@ static int take_draws(struct plan *plan, const struct job *job, const sample_id 
 static int take_had(struct plan *plan, struct job *job, const struct idset *set, const struct engine_again *again)
 {
     if (!job->terms.multiset)
-        return set ? plan_take_had(plan, job, set) : 0;
+        return set ? sampler_take_all(plan->env->sampler, job->no, set) : 0;
     uint64_t count = set ? idset_count(set) : 0;
     sample_id *ids = count ? malloc(count * sizeof *ids) : NULL;
     if (count && !ids)

@@ -176,7 +176,7 @@ void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue 
     for (uint32_t i = 0; i < lease->count; i++) {
         const struct leased *sample = &lease->samples[i];
         sample_id id = queues->prepared->instances[sample->instance].form.id;
-        queue_reserve_add(back, (struct allotted){id, sample->turn, sample->number});
+        queue_reserve_add(back, (struct allotted){id, sample->turn, sample->number, false});
         if (!job_at(queues->jobs, job)->terms.family) /* a family's node may have it from its guest */
             prepared_clear_had(queues->prepared, job, sample->instance);
     }

@@ -20,6 +20,7 @@ struct allotted {
      * repeat */
     sample_id turn;
     uint32_t number; /* its index in the rank's part of a fixed order; 0 for repeats and dependent jobs */
+    bool elsewhere;  /* another node is to give it, and has not yet */
 };
 
 /* One sample that is planned for a rank. */
@@ -32,8 +33,9 @@ struct entry {
     uint32_t instance;    /* the instance that it waits for or has ready; ENGINE_NONE while UNPLACED */
     /* Under policy `replace`: bad samples in a row since it was planned or last READY. */
     uint32_t bad_in_row;
-    sample_id id, turn; /* as in struct allotted, as is `number` */
+    sample_id id, turn; /* as in struct allotted, as are `number` and `elsewhere` */
     uint32_t number;
+    bool elsewhere;
     uint64_t place_in_line; /* its sequence number among all entries that its queue ever had */
     /* The place_in_line that it would have if it had always been in this queue. Overtaking counts from here. */
     int64_t due_in_line;

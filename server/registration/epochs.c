@@ -99,9 +99,33 @@ static int check(const struct registration *reg, struct error *err)
     return 0;
 }
 
+/* make_given makes what a guest gives, if that is not each of its samples once. */
+static int make_given(struct registration *reg, struct error *err)
+{
+    const struct view_result *view = &reg->found.selection->view;
+    const struct bag *draws = reg->guest.draws;
+    if (bag_count(draws) == view->count)
+        return 0;
+    uint32_t *counts = malloc(view->count * sizeof *counts);
+    if (!counts)
+        return no_memory(err);
+    for (uint32_t i = 0; i < view->count; i++)
+        counts[i] = bag_times(draws, view->indices[i]);
+    struct multiset_spec spec = {.kind = MULTISET_GIVEN,
+                                 .ids = view->order,
+                                 .counts = counts,
+                                 .count = view->count,
+                                 .together = reg->guest.together};
+    int rc = multiset_create(&spec, &reg->found.multiset, err);
+    free(counts);
+    return rc;
+}
+
 int epochs_make(struct registration *reg, struct error *err)
 {
     const struct registration_asked *asked = &reg->asked;
+    if (reg->guest.number)
+        return make_given(reg, err);
     struct registration_found *found = &reg->found;
     struct multiset_spec spec = {.kind = asked->epochs_are,
                                  .copies = asked->copies,

@@ -105,6 +105,7 @@ void registration_destroy(struct registration *registration)
     deal_destroy(registration->found.deal);
     multiset_destroy(registration->found.multiset);
     idset_destroy(registration->guest.part);
+    bag_destroy(registration->guest.draws);
     registration_close_file(registration);
     if (registration->column.name && registration->column.made.fd >= 0)
         close(registration->column.made.fd);

@@ -9,6 +9,7 @@
 #include "common/interrupt.h"
 #include "common/wire.h"
 #include "preprocess/pipeline.h"
+#include "sampler/bag.h"
 #include "sampler/multiset.h"
 #include "server/cluster/deal.h"
 #include "server/cluster/guests.h"
@@ -68,7 +69,9 @@ struct registration_found {
 /* The guest of another node that a registration is for, as its ATTACH describes it (sharing_guest.c). */
 struct registration_guest {
     uint64_t number;                /* 0: the registration is a client's */
-    struct idset *part;             /* indices; owned */
+    struct idset *part;             /* a bag of indices, flat; owned */
+    struct bag *draws;              /* that bag, once the dataset is open; owned */
+    bool together;                  /* the copies of a sample are dealt together */
     uint64_t fingerprint[2];        /* the dataset's at the other node */
     struct dataset_version version; /* the dataset's at the other node */
     struct guests_key key;          /* the job */

@@ -76,18 +76,24 @@ static int select_view(struct registration *reg, const struct config_dataset *na
 }
 
 /* select_part takes the samples that a guest is for. */
-static int select_part(const struct registration *reg, struct selection *selection, struct error *err)
+static int select_part(struct registration *reg, struct selection *selection, struct error *err)
 {
     struct view_result *view = &selection->view;
-    uint64_t count = idset_count(reg->guest.part);
-    sample_id last = 0;
-    if (count == 0 || !idset_select(reg->guest.part, count - 1, &last) || last >= dataset_count(reg->found.dataset))
+    struct idset *indices = NULL;
+    int code = bag_of_flat(reg->guest.part, dataset_count(reg->found.dataset), &reg->guest.draws);
+    code = code ? code : bag_ids(reg->guest.draws, &indices);
+    uint64_t count = indices ? idset_count(indices) : 0;
+    view->indices = malloc((count + 1) * sizeof *view->indices);
+    view->order = malloc((count + 1) * sizeof *view->order);
+    if (!code && (!view->indices || !view->order || idset_create(&view->ids)))
+        code = LARDER_ENOMEM;
+    if (!code)
+        idset_to_array(indices, view->indices);
+    idset_destroy(indices);
+    if (code == LARDER_ENOMEM)
+        return error_set(err, code, "no memory for a part of %llu samples", (unsigned long long)count);
+    if (code || count == 0)
         return error_set(err, LARDER_EINVAL, "the part has no samples, or some that the dataset does not have");
-    view->indices = malloc(count * sizeof *view->indices);
-    view->order = malloc(count * sizeof *view->order);
-    if (!view->indices || !view->order || idset_create(&view->ids))
-        return error_set(err, LARDER_ENOMEM, "no memory for a part of %llu samples", (unsigned long long)count);
-    idset_to_array(reg->guest.part, view->indices);
     for (uint64_t i = 0; i < count; i++)
         view->order[i] = dataset_id(reg->found.dataset, view->indices[i]);
     idset_add_many(view->ids, view->order, count);

@@ -60,22 +60,26 @@ static struct peer_blob blob(const char *text)
     return (struct peer_blob){(const uint8_t *)text, (uint32_t)strlen(text)};
 }
 
-/* indices_of returns the samples by their indices in the dataset, as one serial. LARDER_ENOMEM. */
-static int indices_of(const struct dataset *dataset, const struct idset *ids, uint8_t **bytes, size_t *len_bytes)
+static sample_id index_of(const void *dataset, sample_id id)
 {
-    uint64_t count = idset_count(ids);
-    sample_id *all = malloc((count + 1) * sizeof *all);
-    struct idset *indices = NULL;
-    int code = all ? idset_create(&indices) : LARDER_ENOMEM;
-    if (!code) {
-        idset_to_array(ids, all);
-        for (uint64_t i = 0; i < count; i++)
-            CHECK(dataset_index(dataset, all[i], &all[i]));
-        idset_add_many(indices, all, count);
-        code = idset_write(indices, bytes, len_bytes);
-    }
-    idset_destroy(indices);
-    free(all);
+    uint32_t index;
+    CHECK(dataset_index(dataset, id, &index));
+    return index;
+}
+
+/* indices_of returns a bag of samples as one of their indices in the dataset, flat, as one serial. LARDER_ENOMEM;
+ * LARDER_ELIMIT: samples come too often for that. */
+static int indices_of(const struct dataset *dataset, const struct bag *bag, uint8_t **bytes, size_t *len_bytes)
+{
+    struct idset *flat = NULL;
+    struct bag *indices = NULL;
+    int code = bag_renumber(bag, index_of, dataset, &indices);
+    if (!code)
+        code = bag_flat(indices, dataset_count(dataset), &flat);
+    if (!code)
+        code = idset_write(flat, bytes, len_bytes);
+    idset_destroy(flat);
+    bag_destroy(indices);
     return code;
 }
 
@@ -105,6 +109,8 @@ static void send_attach(struct sharing *sharing, uint32_t job, const struct anch
                                               .prep_id = sharing->prep_id,
                                               .slot_bytes = reg->found.slot_bytes,
                                               .seed = reg->asked.seed,
+                                              .together = reg->found.multiset &&
+                                                          multiset_is_together(reg->found.multiset),
                                               .form = PEER_PREPARED,
                                               .shuffle = SHUFFLE_DEPENDENT,
                                               .weight = part_weight(job_of(sharing, job)),
@@ -121,7 +127,7 @@ static void send_attach(struct sharing *sharing, uint32_t job, const struct anch
     if (code || !sharing_send(sharing, &sent, &message, false, MERGE_ANSWER_MS))
         not_sent(sharing, job, action->request);
     free(view);
-    idset_destroy(action->attach.ids);
+    bag_destroy(action->attach.ids);
 }
 
 static void send_next(struct sharing *sharing, uint32_t job, const struct anchor_action *action)
@@ -189,7 +195,8 @@ static void back(struct sharing *sharing, uint32_t job, const struct anchor_acti
 void sharing_anchor_spread(struct sharing *sharing, uint32_t job)
 {
     struct anchor *anchor = sharing->anchors[job].anchor;
-    struct idset *homes = NULL, *moved = NULL;
+    struct idset *homes = NULL;
+    struct bag *moved = NULL;
     if (anchor_homes(anchor, &homes))
         return; /* from the next epoch on */
     struct engine_event event = {.type = ENGINE_AWAY, .away = {job, anchor_epoch(anchor), homes, &moved}};
@@ -198,7 +205,7 @@ void sharing_anchor_spread(struct sharing *sharing, uint32_t job)
     if (moved && sharing->anchors[job].anchor == anchor)
         anchor_away(anchor, clock_now_ns(), moved);
     else
-        idset_destroy(moved);
+        bag_destroy(moved);
 }
 
 static bool carry_out_all(struct sharing *sharing, uint32_t job)
@@ -237,7 +244,7 @@ static void end(struct sharing *sharing, const struct sharing_anchor *ended)
         else if (action.type == ANCHOR_DETACH)
             send_detach(sharing, &action);
         else if (action.type == ANCHOR_ATTACH)
-            idset_destroy(action.attach.ids);
+            bag_destroy(action.attach.ids);
         else if (action.type == ANCHOR_BACK)
             idset_destroy(action.back);
         else if (action.type == ANCHOR_ARRIVE)

@@ -37,6 +37,7 @@ static void resolve(void *ctx, const struct guests_action *action)
     struct error err;
     reg->guest.number = action->guest;
     reg->guest.family = attach->members > 1 ? attach->family : 0;
+    reg->guest.together = attach->together;
     reg->guest.all = action->resolve.all;
     reg->guest.predecessor = action->resolve.predecessor;
     memcpy(reg->guest.fingerprint, attach->fingerprint, sizeof reg->guest.fingerprint);
@@ -91,7 +92,7 @@ static void answer(void *ctx, const struct guests_action *action)
     static const enum peer_type types[] = {
         [GUESTS_ATTACHED] = PEER_ATTACHED, [GUESTS_IS_REFUSED] = PEER_REFUSED, [GUESTS_STALE] = PEER_STALE,
         [GUESTS_BATCH_IS] = PEER_BATCH,    [GUESTS_EMPTY] = PEER_EMPTY,        [GUESTS_IS_GONE] = PEER_GONE,
-        [GUESTS_WITHDRAWN] = PEER_GONE,    [GUESTS_DONE] = PEER_DONE};
+        [GUESTS_DONE] = PEER_DONE};
     uint8_t entries[GUESTS_SAMPLES_MAX * PEER_ENTRY_BYTES], bads[GUESTS_SAMPLES_MAX * PEER_BAD_BYTES];
     struct peer_message message = {.type = types[action->answer.kind]};
     void *payload = NULL;
@@ -187,7 +188,11 @@ static bool attach(const struct peer_message *message, struct guests_event *even
     event->attach.prep_id = from->prep_id;
     event->attach.again = from->epoch != 0;
     event->attach.predecessor = from->predecessor;
-    return idset_read(from->view.data, from->view.len_bytes, &event->attach.part, &err) == 0;
+    struct idset *part = NULL;
+    int code = idset_read(from->view.data, from->view.len_bytes, &part, &err);
+    event->attach.count = part ? idset_count(part) : 0;
+    idset_destroy(part);
+    return code == 0;
 }
 
 void sharing_guests_asked(struct sharing *sharing, const struct peering_event *asked)
@@ -212,7 +217,7 @@ void sharing_guests_asked(struct sharing *sharing, const struct peering_event *a
     } else if (message->type == PEER_DETACH) {
         event.type = GUESTS_DETACH;
         event.guest = message->guest.guest;
-        event.withdraw.term = message->guest.term;
+        event.detach.term = message->guest.term;
     } else {
         known = false;
     }

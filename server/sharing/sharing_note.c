@@ -25,9 +25,8 @@ static bool fits(const struct registration *reg)
 static bool may_share(const struct registration *reg)
 {
     const uint32_t alone = WIRE_PRIVATE_AUGMENT | WIRE_ORDERED;
-    return reg->guest.number == 0 && reg->asked.shuffle == SHUFFLE_DEPENDENT && !reg->found.multiset &&
-           (reg->asked.flags & alone) == 0 && fits(reg) &&
-           strlen(pipeline_canonical(reg->found.pipeline)) <= PEER_PIPELINE_MAX &&
+    return reg->guest.number == 0 && reg->asked.shuffle == SHUFFLE_DEPENDENT && (reg->asked.flags & alone) == 0 &&
+           fits(reg) && strlen(pipeline_canonical(reg->found.pipeline)) <= PEER_PIPELINE_MAX &&
            strlen(dataset_text(reg->found.dataset)) <= PEER_PATH_MAX;
 }
 

@@ -32,7 +32,7 @@ enum fleet_spoil {
     FLEET_SPOIL_ASKED,  /* struct guests_event: a request that arrives */
     FLEET_SPOIL_ANSWER, /* struct merge_event: an answer that arrives */
     FLEET_SPOIL_GIVEN,  /* struct fleet_given: an answer with samples that a home gives */
-    FLEET_SPOIL_AWAY,   /* struct idset: what homes are to give from now on; left out: the engine has it back */
+    FLEET_SPOIL_AWAY,   /* struct bag: what homes are to give from now on; left out: the engine has it back */
     FLEET_SPOIL_FAMILY, /* uint64_t: a guest's family */
 };
 
@@ -77,7 +77,7 @@ struct fleet_job_desc {
     uint64_t seed;
     const struct engine_resume *resume; /* borrowed for the call; NULL: it begins with whole epochs */
     struct engine_part part;            /* of a job with ranks at several nodes, the one here */
-    const struct multiset *multiset;    /* what an epoch is, borrowed until the job is gone: homes give it nothing */
+    const struct multiset *multiset;    /* what an epoch is, borrowed until the job is gone */
     uint64_t family;                    /* the same for all of them; else 0 */
     bool lone;                          /* nobody else wants what it does: homes give nothing until fleet_spread */
 };

@@ -17,7 +17,7 @@ struct fleet_message *fleet_message(struct fleet_node *node, uint32_t to, enum f
 
 void fleet_free(struct fleet_message *message)
 {
-    idset_destroy(message->ids);
+    bag_destroy(message->ids);
     free(message);
 }
 
@@ -40,7 +40,7 @@ void fleet_send(struct fleet *fleet, struct fleet_message *message)
         struct fleet_message *copy = xcalloc(1, sizeof *copy);
         *copy = *message;
         if (message->ids)
-            CHECK(idset_copy(message->ids, &copy->ids) == 0);
+            CHECK(bag_copy(message->ids, &copy->ids) == 0);
         put(fleet, takes + again, copy);
     }
     put(fleet, takes, message);

@@ -200,7 +200,7 @@ int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_j
                                    .sampled.seed = job->seed,
                                    .part = job->part,
                                    .sampled.multiset = job->multiset,
-                                   .homes = {job->multiset ? NULL : anchor_elsewhere, anchor},
+                                   .homes = {anchor_elsewhere, anchor},
                                    .family = job->family,
                                    .inherits = job->part.world_size && job->resume ? ENGINE_INHERITS_ALL
                                                                                    : ENGINE_INHERITS_NOTHING,
@@ -211,6 +211,7 @@ int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_j
                                 .node = node->no,
                                 .pipeline = job->pipeline,
                                 .view = job->view,
+                                .multiset = job->multiset,
                                 .family = job->family,
                                 .anchor = anchor};
     int code = add(node, &desc, job->view);
@@ -224,17 +225,42 @@ int fleet_add_job(struct fleet_node *node, uint32_t number, const struct fleet_j
     return code;
 }
 
+/* make_given makes what a guest's epoch is of the part that it was asked for. It stays NULL if that is a set. */
+static struct multiset *make_given(const struct fleet_message *attach, const struct idset *view)
+{
+    uint32_t count = (uint32_t)idset_count(view);
+    if (bag_count(attach->ids) == count)
+        return NULL;
+    struct multiset *given = NULL;
+    struct error err;
+    sample_id *ids = xcalloc(count, sizeof *ids);
+    uint32_t *counts = xcalloc(count, sizeof *counts);
+    idset_to_array(view, ids);
+    for (uint32_t i = 0; i < count; i++)
+        counts[i] = bag_times(attach->ids, ids[i]);
+    struct multiset_spec spec = {
+        .kind = MULTISET_GIVEN, .ids = ids, .counts = counts, .count = count, .together = attach->together};
+    CHECK(multiset_create(&spec, &given, &err) == 0);
+    free(ids);
+    free(counts);
+    return given;
+}
+
 void fleet_add_guest(struct fleet_node *node, const struct guests_action *action)
 {
     char name[32];
+    struct idset *view = NULL;
+    CHECK(bag_ids(node->attaching->ids, &view) == 0);
+    struct multiset *given = make_given(node->attaching, view);
     snprintf(name, sizeof name, "guest %llu", (unsigned long long)action->guest);
     struct engine_job_desc desc = {.client = FLEET_GUEST_CLIENT + action->guest,
                                    .name = name,
-                                   .pipeline = node->attaching_pipeline,
+                                   .pipeline = node->attaching->pipeline,
+                                   .sampled.multiset = given,
                                    .batch_size = GUESTS_BATCH,
                                    .prefetch = GUESTS_PREFETCH,
                                    .hold = GUESTS_HOLD,
-                                   .family = node->attaching_family,
+                                   .family = node->attaching->family,
                                    .inherits = ENGINE_INHERITS_NOTHING};
     if (action->resolve.all)
         desc.inherits = ENGINE_INHERITS_ALL;
@@ -242,7 +268,13 @@ void fleet_add_guest(struct fleet_node *node, const struct guests_action *action
         desc.inherits = ENGINE_INHERITS_JOB;
         desc.predecessor = action->resolve.predecessor;
     }
-    add(node, &desc, node->attaching);
+    if (add(node, &desc, view) == 0) {
+        multiset_destroy(node->given_at[node->play.job]); /* of a guest that is gone */
+        node->given_at[node->play.job] = given;
+    } else {
+        multiset_destroy(given);
+    }
+    idset_destroy(view);
 }
 
 void fleet_end_job(struct fleet *fleet, struct fleet_job *job)
@@ -304,6 +336,10 @@ void fleet_end_node(struct fleet_node *node)
     }
     home_end(&node->home);
     play_end(&node->play);
+    for (uint32_t job = 0; job < JOBS_MAX; job++) {
+        multiset_destroy(node->given_at[job]);
+        node->given_at[job] = NULL;
+    }
     free(node->slots);
     for (size_t i = 0; i < node->n_waiting; i++)
         fleet_free(node->waiting[i]);

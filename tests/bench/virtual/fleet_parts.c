@@ -24,6 +24,7 @@ static void send_attach(struct fleet *fleet, struct fleet_job *job, struct ancho
     ask->attach.key = (struct guests_key){.boot = node->boot, .job = (uint32_t)job->serial};
     fleet_id(node->no, ask->attach.key.anchor);
     message->ids = action->attach.ids;
+    message->together = job->multiset && multiset_is_together(job->multiset);
     message->pipeline = job->pipeline;
     message->family = job->family;
     struct fleet_sent *sent = fleet_request(node, message, MERGE_ANSWER_MS);
@@ -60,7 +61,7 @@ static void send_detach(struct fleet *fleet, const struct fleet_job *job, const 
 {
     struct fleet_message *message = begin_message(fleet, job, action->peer, FLEET_DETACH);
     message->ask = (struct guests_event){.type = GUESTS_DETACH, .guest = action->guest};
-    message->ask.withdraw.term = action->term;
+    message->ask.detach.term = action->term;
     fleet_send(fleet, message);
 }
 
@@ -122,7 +123,8 @@ void fleet_spread(struct fleet *fleet, uint32_t number)
 {
     struct fleet_job *job = &fleet->jobs[number];
     struct play *play = &fleet->nodes[job->node].play;
-    struct idset *homes = NULL, *moved = NULL;
+    struct idset *homes = NULL;
+    struct bag *moved = NULL;
     CHECK(job->there);
     anchor_set_lone(job->anchor, false);
     if (!anchor_is_lone(job->anchor))
@@ -131,9 +133,12 @@ void fleet_spread(struct fleet *fleet, uint32_t number)
     play_event(play, (struct engine_event){.type = ENGINE_AWAY,
                                            .away = {job->job, anchor_epoch(job->anchor), homes, &moved}});
     idset_destroy(homes);
-    if (moved && spoils(fleet, FLEET_SPOIL_AWAY, moved))
+    if (moved && spoils(fleet, FLEET_SPOIL_AWAY, moved)) {
+        CHECK(bag_ids(moved, &homes) == 0);
         play_event(play,
-                   (struct engine_event){.type = ENGINE_BACK, .back = {job->job, anchor_epoch(job->anchor), moved}});
+                   (struct engine_event){.type = ENGINE_BACK, .back = {job->job, anchor_epoch(job->anchor), homes}});
+        idset_destroy(homes);
+    }
     if (moved)
         anchor_away(job->anchor, fleet->now_ns, moved);
     fleet_settle(fleet);
@@ -148,7 +153,7 @@ void fleet_set_lone(struct fleet *fleet, uint32_t number, bool lone)
 static void leave_out(const struct anchor_action *action)
 {
     if (action->type == ANCHOR_ATTACH)
-        idset_destroy(action->attach.ids);
+        bag_destroy(action->attach.ids);
     else if (action->type == ANCHOR_BACK)
         idset_destroy(action->back);
 }
@@ -287,12 +292,9 @@ void fleet_asked(struct fleet_node *node, struct fleet_message *message)
     struct guests_event event = message->ask;
     event.request = message->serial ? message->serial | (uint64_t)message->from << 48 : 0;
     if (event.type == GUESTS_ATTACH) {
-        event.attach.part = message->ids;
-        CHECK(idset_copy(message->ids, &node->attaching) == 0);
-        node->attaching_pipeline = message->pipeline;
-        node->attaching_family = message->family;
-        spoils(node->fleet, FLEET_SPOIL_FAMILY, &node->attaching_family);
-        message->ids = NULL;
+        event.attach.count = bag_count(message->ids);
+        spoils(node->fleet, FLEET_SPOIL_FAMILY, &message->family);
+        node->attaching = message;
     }
     const struct fleet_hooks *hooks = &node->fleet->config.hooks;
     spoils(node->fleet, FLEET_SPOIL_ASKED, &event);
@@ -300,7 +302,6 @@ void fleet_asked(struct fleet_node *node, struct fleet_message *message)
         hooks->asked(hooks->ctx, node->no, node->boot, &event);
     const struct home_means means = means_of(node);
     home_tell(&node->home, &means, event);
-    idset_destroy(node->attaching);
     node->attaching = NULL;
 }
 
@@ -348,7 +349,7 @@ void fleet_answered(struct fleet_node *node, const struct fleet_message *message
     static const enum merge_event_type types[] = {
         [GUESTS_ATTACHED] = MERGE_ATTACHED, [GUESTS_IS_REFUSED] = MERGE_REFUSED, [GUESTS_STALE] = MERGE_STALE,
         [GUESTS_BATCH_IS] = MERGE_BATCH,    [GUESTS_EMPTY] = MERGE_EMPTY,        [GUESTS_IS_GONE] = MERGE_GONE,
-        [GUESTS_WITHDRAWN] = MERGE_GONE,    [GUESTS_DONE] = MERGE_GONE};
+        [GUESTS_DONE] = MERGE_GONE};
     struct fleet_sent *found = fleet_sent_at(node, message->serial);
     if (!found)
         return;

@@ -23,7 +23,8 @@ struct fleet_message {
     enum fleet_kind kind;
     bool is_answer, refused; /* refused: there was no connection */
     struct guests_event ask;
-    struct idset *ids; /* ATTACH */
+    struct bag *ids; /* ATTACH */
+    bool together;
     uint32_t pipeline;
     uint64_t family;
     enum guests_answer answer;
@@ -68,10 +69,9 @@ struct fleet_node {
     uint64_t *slots;     /* the instance in each */
     uint64_t *offset_of; /* by task of an EXPECT */
     size_t offsets_cap;
-    bool guest_at[JOBS_MAX]; /* the engine's job is a guest's */
-    struct idset *attaching; /* the part of the ATTACH at hand, and its pipeline */
-    uint32_t attaching_pipeline;
-    uint64_t attaching_family;
+    bool guest_at[JOBS_MAX];               /* the engine's job is a guest's */
+    struct multiset *given_at[JOBS_MAX];   /* what a guest's epoch is, by the engine's job */
+    const struct fleet_message *attaching; /* the ATTACH at hand */
     struct fleet_expect *expects;
     size_t n_expects, expects_cap;
     struct fleet_message **waiting; /* while it stands still */
@@ -85,6 +85,7 @@ struct fleet_job {
     uint64_t serial;
     uint32_t node, job, pipeline; /* job: the engine's number */
     const struct idset *view;
+    const struct multiset *multiset;
     uint64_t family;
     struct anchor *anchor;
 };

@@ -108,8 +108,7 @@ struct uniform {
 
 struct cluster;
 
-/* A job whose ranks are at several nodes, a trainer each. Its epochs are dealt. Where they are multisets, homes give it
- * nothing. */
+/* A job whose ranks are at several nodes, a trainer each. Its epochs are dealt. */
 struct launch {
     struct deal *deal;
     struct multiset *multiset;                                   /* NULL: an epoch has each sample once */
@@ -135,6 +134,9 @@ struct trainer {
     uint32_t repeats; /* of the epoch */
     struct uniform_look look;
     struct idset *view;
+    struct multiset *multiset; /* what its epochs are; NULL: its view. Not of the launch's */
+    bool times_known;          /* `times` has how often each sample comes in times_epoch, of a multiset */
+    uint32_t times_epoch, times[CLUSTER_SAMPLES_MAX];
     uint32_t n_view, batch, prefetch, epochs, pipeline;
     uint64_t seed, step_ns;
     uint32_t epoch, batches, n_had;   /* of the epoch */
@@ -215,13 +217,20 @@ void launch_desc(const struct cluster *cluster, struct trainer *trainer, struct 
 const struct idset *launch_share(const struct cluster *cluster, const struct trainer *trainer);
 bool launch_waits(const struct cluster *cluster, const struct trainer *trainer); /* for ranks that have had less */
 uint64_t launch_alarm(const struct cluster *cluster);
-void launch_happens(struct cluster *cluster); /* what is due */
-uint32_t launch_samples(const struct cluster *cluster,
-                        const struct trainer *trainer);                              /* of an epoch, without repeats */
-uint32_t launch_draws(const struct cluster *cluster, const struct trainer *trainer); /* of an epoch of all ranks */
-/* launch_times returns how often the sample comes to the trainer in its present epoch. */
+void launch_happens(struct cluster *cluster);                                          /* what is due */
+uint32_t launch_samples(const struct cluster *cluster, const struct trainer *trainer); /* as epochs_samples */
 uint32_t launch_times(const struct cluster *cluster, const struct trainer *trainer, sample_id id);
 void launch_end(struct cluster *cluster);
+
+/* epochs.c: what epochs are. epochs_multiset makes a multiset for a third of the numbers, and gives NULL for the
+ * others. epochs_of returns the trainer's; NULL: it has none. epochs_times returns how often a sample comes to it in
+ * its present epoch; epochs_samples how many come, without repeats; epochs_draws how many an epoch has for all
+ * ranks. */
+struct multiset *epochs_multiset(const struct cluster *cluster, uint32_t number, const struct idset *view);
+const struct multiset *epochs_of(const struct cluster *cluster, const struct trainer *trainer);
+uint32_t epochs_times(const struct cluster *cluster, struct trainer *trainer, sample_id id);
+uint32_t epochs_samples(const struct cluster *cluster, struct trainer *trainer);
+uint32_t epochs_draws(const struct cluster *cluster, const struct trainer *trainer);
 
 /* shares.c: what holds of a job's samples after each step */
 void shares_check(struct cluster *cluster);

@@ -3,7 +3,7 @@
 #include "common/check.h"
 #include "tests/simulation/cluster/cluster.h"
 
-enum { KEY_LAUNCH = 9, KEY_MULTISET = 18, FAMILY_LAUNCH = 77 };
+enum { KEY_LAUNCH = 9, FAMILY_LAUNCH = 77 };
 
 static struct trainer *trainer_of(struct cluster *cluster, uint32_t rank)
 {
@@ -24,30 +24,6 @@ static void make_deal(struct cluster *cluster, const struct idset *view)
             ids[i] = i;
     }
     CHECK(deal_create(ids, chunk_of, count, cluster->n_chunks, &cluster->launch.deal) == 0);
-}
-
-/* A third of the jobs have epochs that are multisets, by another key. */
-static void make_multiset(struct cluster *cluster, const struct idset *view)
-{
-    sample_id ids[CLUSTER_SAMPLES_MAX];
-    double weights[CLUSTER_SAMPLES_MAX];
-    int32_t labels[CLUSTER_SAMPLES_MAX];
-    struct multiset_spec spec = {.ids = ids, .weights = weights, .labels = labels, .seed = cluster->seed};
-    struct rng rng;
-    struct error err;
-    random_seed_keys(&rng, cluster->seed, KEY_MULTISET, 0, 0);
-    if (random_below(&rng, 3))
-        return;
-    spec.kind = MULTISET_REPEAT + (enum multiset_kind)random_below(&rng, 3);
-    spec.count = (uint32_t)idset_count(view);
-    spec.copies = 2 + (uint32_t)random_below(&rng, 3);
-    spec.draws = 1 + random_below(&rng, 2 * spec.count);
-    idset_to_array(view, ids);
-    for (uint32_t i = 0; i < spec.count; i++) {
-        weights[i] = i == 0 ? 1 : (double)random_below(&rng, 5);
-        labels[i] = (int32_t)random_below(&rng, 4);
-    }
-    CHECK(multiset_create(&spec, &cluster->launch.multiset, &err) == 0);
 }
 
 /* Half of the runs with room for it have one. Its first trainer is like the others' last; it has a key of its own,
@@ -78,7 +54,7 @@ void launch_begin(struct cluster *cluster)
     }
     cluster->launch.lone = random_below(&rng, 2);
     cluster->launch.turn_ns = random_below(&rng, 4) ? 4 * CLUSTER_S + random_below(&rng, 4 * CLUSTER_S) : UINT64_MAX;
-    make_multiset(cluster, like.view);
+    cluster->launch.multiset = epochs_multiset(cluster, 0, like.view);
     make_deal(cluster, like.view);
 }
 
@@ -196,7 +172,7 @@ void launch_desc(const struct cluster *cluster, struct trainer *trainer, struct 
                                       .draws = draws,
                                       .deal = &trainer->launched};
     desc->multiset = cluster->launch.multiset;
-    desc->family = cluster->launch.multiset ? 0 : FAMILY_LAUNCH;
+    desc->family = FAMILY_LAUNCH;
     desc->lone = cluster->launch.lone;
 }
 
@@ -238,10 +214,10 @@ const struct idset *launch_share(const struct cluster *cluster, const struct tra
 
 uint32_t launch_samples(const struct cluster *cluster, const struct trainer *trainer)
 {
-    const struct idset *its = trainer->dealt ? launch_share(cluster, trainer) : NULL;
+    const struct idset *its = launch_share(cluster, trainer);
     uint32_t samples = 0;
     if (!its)
-        return launch_draws(cluster, trainer);
+        return epochs_draws(cluster, trainer);
     if (!cluster->launch.multiset)
         return (uint32_t)idset_count(its);
     for (sample_id id = 0; id < cluster->n_samples; id++)
@@ -249,18 +225,12 @@ uint32_t launch_samples(const struct cluster *cluster, const struct trainer *tra
     return samples;
 }
 
-uint32_t launch_draws(const struct cluster *cluster, const struct trainer *trainer)
-{
-    const struct multiset *multiset = trainer->dealt ? cluster->launch.multiset : NULL;
-    return multiset ? (uint32_t)multiset_draws(multiset) : trainer->n_view;
-}
-
 uint32_t launch_times(const struct cluster *cluster, const struct trainer *trainer, sample_id id)
 {
     const struct launch *launch = &cluster->launch;
-    if (trainer->dealt && launch->multiset)
+    if (launch->multiset)
         return launch->draws[trainer->launched.rank][trainer->epoch][id];
-    return idset_contains(trainer->dealt ? launch_share(cluster, trainer) : trainer->view, id);
+    return idset_contains(launch_share(cluster, trainer), id);
 }
 
 void launch_end(struct cluster *cluster)

@@ -90,8 +90,8 @@ void ledger_free(struct cluster *cluster)
 static void had(struct cluster *cluster, struct trainer *trainer, sample_id id, bool repeat)
 {
     /* Where a rank's share is empty, because there are fewer draws than ranks, it gets any sample of the epoch. */
-    bool none = repeat && trainer->dealt && cluster->launch.multiset && launch_samples(cluster, trainer) == 0;
-    uint32_t times = launch_times(cluster, trainer, id);
+    bool none = repeat && trainer->dealt && cluster->launch.multiset && epochs_samples(cluster, trainer) == 0;
+    uint32_t times = epochs_times(cluster, trainer, id);
     if (!none && (times == 0 || (!repeat && trainer->had[id] >= times)))
         cluster_break(cluster, RULE_TWICE, "a job got sample %u twice, or once too often, in epoch %u", id,
                       trainer->epoch);
@@ -130,13 +130,13 @@ static struct trainer *trainer_of(struct cluster *cluster, uint32_t job)
 
 static void end_epoch(struct cluster *cluster, struct trainer *trainer)
 {
-    uint32_t samples = launch_samples(cluster, trainer), ranks = trainer->dealt ? cluster->launch.ranks : 1;
+    uint32_t samples = epochs_samples(cluster, trainer), ranks = trainer->dealt ? cluster->launch.ranks : 1;
     if (trainer->n_had != samples)
         cluster_break(cluster, RULE_ALL, "a job got %u of %u samples in epoch %u", trainer->n_had, samples,
                       trainer->epoch);
-    if (trainer->n_had + trainer->repeats != (launch_draws(cluster, trainer) + ranks - 1) / ranks)
+    if (trainer->n_had + trainer->repeats != (epochs_draws(cluster, trainer) + ranks - 1) / ranks)
         cluster_break(cluster, RULE_ALL, "a rank of %u got %u samples and %u repeats of %u in epoch %u", ranks,
-                      trainer->n_had, trainer->repeats, launch_draws(cluster, trainer), trainer->epoch);
+                      trainer->n_had, trainer->repeats, epochs_draws(cluster, trainer), trainer->epoch);
     memset(trainer->had, 0, sizeof trainer->had);
     trainer->n_had = trainer->batches = trainer->repeats = 0;
     trainer->epoch++;

@@ -70,6 +70,7 @@ static void make_trainer(struct cluster *cluster, uint32_t node)
     trainer->step_ns = (1 + random_below(&cluster->rng, cluster_odds(cluster, 100) ? 400 : 60)) * CLUSTER_MS;
     trainer->next_ns = 3 * CLUSTER_S + random_below(&cluster->rng, 3 * CLUSTER_S);
     make_view(cluster, trainer);
+    trainer->multiset = epochs_multiset(cluster, cluster->n_trainers, trainer->view);
 }
 
 static uint64_t takes(void *ctx, uint32_t node, const struct engine_action *action)
@@ -199,13 +200,14 @@ static void join(struct cluster *cluster, struct trainer *trainer)
                                   .batch = trainer->batch,
                                   .prefetch = trainer->prefetch,
                                   .pipeline = trainer->pipeline,
+                                  .multiset = trainer->multiset,
                                   .seed = trainer->seed};
     if (trainer->dealt)
         launch_desc(cluster, trainer, &desc);
     if (trainer->epoch || trainer->n_had) {
         had = had_set(cluster, trainer);
         again = had_again(cluster, trainer);
-        if (trainer->dealt)
+        if (trainer->dealt) {
             resume = (struct engine_resume){.epoch = trainer->epoch,
                                             .key = 1,
                                             .batches = trainer->batches,
@@ -213,8 +215,10 @@ static void join(struct cluster *cluster, struct trainer *trainer)
                                             .turns = had,
                                             .again = again,
                                             .presented = true};
-        else
+        } else {
             resume.base = had;
+            resume.base_again = again;
+        }
         desc.resume = &resume;
     }
     trainer->job = fleet_add(cluster->fleet, &desc);
@@ -255,7 +259,7 @@ static void check_stalls(struct cluster *cluster)
         if (trains(cluster, trainer) && trainer->asked && fleet_now(cluster->fleet) > trainer->asked_ns + bound)
             cluster_break(cluster, RULE_STALL, "job %u of node %u has waited for %.1f s in epoch %u with %u of %u", i,
                           trainer->node, (double)(fleet_now(cluster->fleet) - trainer->asked_ns) / 1e9, trainer->epoch,
-                          trainer->n_had, trainer->n_view);
+                          trainer->n_had, epochs_draws(cluster, trainer));
     }
 }
 
@@ -368,6 +372,8 @@ void cluster_end(struct cluster *cluster)
     fleet_destroy(cluster->fleet);
     for (uint32_t i = 0; i < cluster->n_trainers; i++)
         idset_destroy(cluster->trainers[i].view);
+    for (uint32_t i = 0; i < cluster->n_trainers; i++)
+        multiset_destroy(cluster->trainers[i].multiset);
     launch_end(cluster);
     agenda_free(&cluster->agenda);
     ledger_free(cluster);

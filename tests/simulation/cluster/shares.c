@@ -5,19 +5,15 @@
 
 enum { PARTS_MAX = MERGE_PARTS_MAX };
 
-static void check_counts(struct cluster *cluster, const struct trainer *trainer, const struct engine_share *share)
+static void check_counts(struct cluster *cluster, struct trainer *trainer, const struct engine_share *share)
 {
-    uint64_t samples = launch_samples(cluster, trainer);
+    uint64_t samples = epochs_samples(cluster, trainer);
     uint64_t found = share->here + share->elsewhere + share->pinned + trainer->n_had;
     if (found != samples)
         cluster_break(cluster, RULE_SHARE,
                       "a job of node %u has %u samples in epoch %u, and %u are here, %u elsewhere, %u planned, %u had",
                       trainer->node, (unsigned)samples, trainer->epoch, (unsigned)share->here,
                       (unsigned)share->elsewhere, (unsigned)share->pinned, trainer->n_had);
-    uint64_t expected = share->placed + share->unplaced + share->reserved;
-    if (share->undrawn + expected != share->elsewhere)
-        cluster_break(cluster, RULE_SHARE, "of %u samples elsewhere %u are expected and %u are not drawn",
-                      (unsigned)share->elsewhere, (unsigned)expected, (unsigned)share->undrawn);
 }
 
 /* What the parts are to give is what is elsewhere: none of it is in two parts, and none in no part. Each entry that has
@@ -51,7 +47,8 @@ static void check_trainer(struct cluster *cluster, struct trainer *trainer)
     CHECK(n_parts <= PARTS_MAX);
     check_counts(cluster, trainer, &share);
     check_parts(cluster, trainer, &share, parts, n_parts);
-    if (!trainer->dealt || !cluster->launch.multiset) /* of a multiset nothing is elsewhere */
+    const struct multiset *multiset = epochs_of(cluster, trainer);
+    if (!multiset || !multiset_is_together(multiset)) /* copies are not drawn one by one */
         uniform_look(cluster, trainer, &share, parts, n_parts);
 }
 

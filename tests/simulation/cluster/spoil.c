@@ -34,7 +34,7 @@ sample_id __wrap_plan_draw_elsewhere(struct plan *plan, uint32_t job)
         return first;
     sample_id second = __real_plan_draw_elsewhere(plan, job);
     bool swapped = wrong->home[second] < wrong->home[first];
-    sampler_put_back(plan->env->elsewhere, job, swapped ? first : second);
+    sampler_put_back(plan->env->elsewhere, job, swapped ? first : second, 1);
     wrong->spoiled = true;
     return swapped ? second : first;
 }
@@ -47,12 +47,12 @@ void __wrap_merge_attach(struct merge *merge, struct part *part);
 /* A home that has said LAST is believed: what is left of the part is asked of nobody. */
 void __wrap_merge_attach(struct merge *merge, struct part *part)
 {
-    if (!wrong || wrong->spoil != SPOIL_LAST || !part->dry || idset_count(part->left) == 0) {
+    if (!wrong || wrong->spoil != SPOIL_LAST || !part->dry || bag_count(part->left) == 0) {
         __real_merge_attach(merge, part);
         return;
     }
-    idset_destroy(part->left);
-    CHECK(idset_create(&part->left) == 0);
+    bag_destroy(part->left);
+    CHECK(bag_create(&part->left) == 0);
     part->state = PART_DONE;
     part->dry = false;
     wrong->spoiled = true;
@@ -128,11 +128,15 @@ static void spoil_given(struct cluster *cluster, struct fleet_given *given)
     cluster->spoiled = true;
 }
 
-static bool spoil_away(struct cluster *cluster, struct idset *moved)
+static bool spoil_away(struct cluster *cluster, struct bag *moved)
 {
-    bool both = cluster->spoil == SPOIL_BOTH && idset_count(moved) > 0;
-    if (cluster->spoil == SPOIL_AWAY)
-        spoil_back(cluster, moved);
+    bool both = cluster->spoil == SPOIL_BOTH && bag_count(moved) > 0;
+    for (sample_id id = 0; cluster->spoil == SPOIL_AWAY && id < cluster->n_samples; id++) {
+        if (!bag_has(moved, id) || !cluster_odds(cluster, 500))
+            continue;
+        CHECK(bag_put(moved, id, 0) == 0);
+        cluster->spoiled = true;
+    }
     cluster->spoiled = cluster->spoiled || both;
     return both;
 }

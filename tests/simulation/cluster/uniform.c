@@ -55,7 +55,8 @@ void uniform_look(struct cluster *cluster, struct trainer *trainer, const struct
     bool same = before.there && before.epoch == now.epoch && before.moved == now.moved;
     if (!same || left_now >= left || now.here > before.here || now.undrawn > before.undrawn)
         return;
-    uint32_t window = (uint32_t)(UNIFORM_WINDOWS * (trainer->n_view - left) / trainer->n_view);
+    uint64_t draws = epochs_draws(cluster, trainer);
+    uint32_t window = (uint32_t)(UNIFORM_WINDOWS * (draws > left ? draws - left : 0) / draws);
     uint64_t elsewhere = before.undrawn - now.undrawn;
     add_draws(&cluster->uniform, 0, window, left - left_now, left, before.undrawn, elsewhere);
     uint32_t first = 0;

@@ -50,7 +50,7 @@ class Attach(NamedTuple):
     slot_bytes: int
     shuffle: int
     seed: int
-    variant: int
+    together: int
     weight: float
     predecessor: int
     family: int

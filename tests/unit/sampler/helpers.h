@@ -86,7 +86,7 @@ static inline size_t peek_round(struct sampler *sampler, const struct jobset *ne
     size_t n_picks = round_of(sampler, need, ids, n_jobs);
     for (unsigned job = 0; job < n_jobs; job++)
         if (ids[job] != SAMPLE_NONE)
-            sampler_put_back(sampler, job, ids[job]);
+            sampler_put_back(sampler, job, ids[job], 1);
     return n_picks;
 }
 

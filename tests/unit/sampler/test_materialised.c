@@ -111,7 +111,7 @@ static void count_outcomes(struct family *family, struct sampler *sampler, uint3
         counts[outcome_of(picks, n_picks)]++;
         for (size_t pick = 0; pick < n_picks; pick++)
             JOBSET_EACH(job, &picks[pick].jobs)
-                sampler_put_back(sampler, job, picks[pick].id);
+                sampler_put_back(sampler, job, picks[pick].id, 1);
     }
 }
 

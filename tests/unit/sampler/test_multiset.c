@@ -110,6 +110,28 @@ static void test_weights(void **state)
     multiset_destroy(multiset);
 }
 
+/* What a home is told to give: each sample as often as it was told, in each epoch. */
+static void test_given(void **state)
+{
+    (void)state;
+    uint32_t given[COUNT], counts[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++)
+        given[i] = i % 5;
+    struct multiset *multiset = made((struct multiset_spec){.kind = MULTISET_GIVEN, .counts = given});
+    struct multiset *together = made((struct multiset_spec){.kind = MULTISET_GIVEN, .counts = given, .together = true});
+    for (uint32_t epoch = 0; epoch < 3; epoch++) {
+        draw_epoch(multiset, epoch, counts);
+        assert_memory_equal(counts, given, sizeof counts);
+    }
+    assert_true(multiset_is_together(together) && !multiset_is_together(multiset));
+    multiset_destroy(together);
+    given[0]++;
+    together = made((struct multiset_spec){.kind = MULTISET_GIVEN, .counts = given});
+    assert_int_not_equal(multiset_digest(multiset), multiset_digest(together));
+    multiset_destroy(together);
+    multiset_destroy(multiset);
+}
+
 /* One sample whose weight is nearly all, and one sample alone. */
 static void test_extreme_weights(void **state)
 {
@@ -147,6 +169,11 @@ static void test_refused(void **state)
     refused((struct multiset_spec){.kind = MULTISET_WEIGHTS, .weights = weights}, "some must be above 0");
     refused((struct multiset_spec){.kind = MULTISET_WEIGHTS, .weights = weights, .draws = UINT64_C(1) << 32},
             "an epoch has 4294967296 draws");
+    uint32_t counts[COUNT] = {[5] = 65};
+    refused((struct multiset_spec){.kind = MULTISET_GIVEN, .counts = counts, .together = true},
+            "65 copies of a sample");
+    counts[5] = 0;
+    refused((struct multiset_spec){.kind = MULTISET_GIVEN, .counts = counts}, "an epoch has 0 draws");
     weights[9] = NAN;
     refused((struct multiset_spec){.kind = MULTISET_WEIGHTS, .weights = weights}, "the weight of sample 9");
     weights[9] = -1;
@@ -168,7 +195,7 @@ static void add(struct sampler *sampler, unsigned job, const struct multiset *mu
     sampler_start_epoch(sampler, job, epoch);
     assert_int_equal(sampler_remaining(sampler, job), 0);
     draw_epoch(multiset, epoch, counts);
-    assert_int_equal(sampler_start_multiset(sampler, job, counts), 0);
+    assert_int_equal(sampler_start_multiset(sampler, job, counts, 0), 0);
     assert_int_equal(sampler_remaining(sampler, job), multiset_draws(multiset));
 }
 
@@ -196,8 +223,11 @@ static void test_exactly_as_often(void **state)
     while (sampler_remaining(sampler, 0)) {
         sample_id id;
         assert_int_equal(round_of(sampler, &need, &id, 1), 1);
+        uint32_t left = random_below(&rng, 4) ? 0 : sampler_take_draws(sampler, 0, id);
+        if (left)
+            sampler_put_back(sampler, 0, id, left);
         if (random_below(&rng, 4) == 0)
-            sampler_put_back(sampler, 0, id);
+            sampler_put_back(sampler, 0, id, 1);
         else
             drawn[id]++;
     }
@@ -267,9 +297,13 @@ static void test_equal_jobs_share_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_repeat_and_balanced),  cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_extreme_weights),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_exactly_as_often),     cmocka_unit_test(test_law),
+        cmocka_unit_test(test_repeat_and_balanced),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_given),
+        cmocka_unit_test(test_extreme_weights),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_exactly_as_often),
+        cmocka_unit_test(test_law),
         cmocka_unit_test(test_equal_jobs_share_all),
     };
     return cmocka_run_group_tests(tests, make_ids, NULL);

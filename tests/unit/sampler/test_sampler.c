@@ -225,7 +225,7 @@ static void test_take_and_put_back(void **state)
     for (int i = 0; i < 9; i++)
         assert_int_not_equal(draw_one(sampler, 1), 4);
     assert_int_equal(sampler_remaining(sampler, 1), 0);
-    sampler_put_back(sampler, 1, 4);
+    sampler_put_back(sampler, 1, 4, 1);
     assert_int_equal(draw_one(sampler, 1), 4);
     sampler_destroy(sampler);
 }

@@ -133,7 +133,7 @@ static void play_exchange(struct history *history, unsigned job)
     if (model->left[at])
         sampler_take(history->sampler, job, id_of(at));
     else
-        sampler_put_back(history->sampler, job, id_of(at));
+        sampler_put_back(history->sampler, job, id_of(at), 1);
     model->left[at] = !model->left[at];
 }
 

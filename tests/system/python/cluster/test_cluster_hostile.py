@@ -118,9 +118,10 @@ class Liar:
             self.number(16), self.number(16), self.number(32))
 
     def views(self):
-        """Indices beyond the dataset, and sets that lie about themselves."""
+        """Indices beyond the dataset and its 32 planes, and sets that lie about themselves."""
         return self.asked(self.own()._replace(view=self.random.choice((
-            peer.view((0, COUNT)), peer.view((COUNT, COUNT)), peer.view((65000, 65535)), peer.view((0, 65535)),
+            peer.view((0, 32 * COUNT)), peer.view((32 * COUNT, 32 * COUNT)), peer.view((65000, 65535)),
+            peer.view((0, 65535)),
             peer.view((5, 1)), peer.view((0, 9), (5, 20)), peer.view((0, 9), ids=self.number(64, 10)),
             peer.view((0, 9), pages=self.number(32, 1)), peer.view(),
             self.attach.view[:-1], self.attach.view + b"\0"))))

@@ -72,15 +72,13 @@ static void begin(struct home *home, uint32_t guests)
 
 static void attach(struct home *home, uint64_t request, uint64_t boot, uint32_t job, uint64_t term, uint32_t count)
 {
-    struct idset *part;
-    assert_int_equal(idset_from_range(0, count, &part), 0);
     step(home, (struct guests_event){.type = GUESTS_ATTACH,
                                      .request = request,
                                      .attach = {.key = {.anchor = {1}, .boot = boot, .job = job},
                                                 .term = term,
                                                 .prep_id = PREP,
                                                 .predecessor = home->guest,
-                                                .part = part}});
+                                                .count = count}});
 }
 
 static void added(struct home *home)
@@ -296,43 +294,11 @@ static void test_next(void **state)
     next(&home, 11, 1, 5, UINT64_MAX, 4); /* nobody can have what was not given */
     assert_true(answer_to(&home, 11, GUESTS_BATCH_IS)->answer.last);
     assert_int_equal(home.out, 0);
-    step(&home, (struct guests_event){.type = GUESTS_DETACH, .request = 9, .guest = home.guest, .withdraw.term = 1});
+    step(&home, (struct guests_event){.type = GUESTS_DETACH, .request = 9, .guest = home.guest, .detach.term = 1});
     answer_to(&home, 9, GUESTS_DONE);
-    step(&home, (struct guests_event){.type = GUESTS_DETACH, .request = 10, .guest = home.guest, .withdraw.term = 1});
+    step(&home, (struct guests_event){.type = GUESTS_DETACH, .request = 10, .guest = home.guest, .detach.term = 1});
     answer_to(&home, 10, GUESTS_DONE);
     assert_true(home.gone && guests_count(home.guests) == 0);
-    end(&home);
-}
-
-static void test_withdraw(void **state)
-{
-    (void)state;
-    struct home home;
-    struct idset *ids;
-    begin(&home, 2);
-    attach(&home, 1, 9, 0, 1, 20);
-    added(&home);
-    home.end = 20;
-    next(&home, 2, 1, 1, 0, 4);
-    deliver(&home);
-    assert_int_equal(idset_from_range(2, 12, &ids), 0);
-    for (uint64_t request = 3; request <= 4; request++) { /* twice: the same */
-        step(&home, (struct guests_event){.type = GUESTS_WITHDRAW,
-                                          .request = request,
-                                          .guest = home.guest,
-                                          .withdraw = {.term = 1, .ids = ids}});
-        const struct idset *told = answer_to(&home, request, GUESTS_WITHDRAWN)->answer.ids;
-        assert_int_equal(idset_count(told), 8); /* 2 and 3 were given */
-        assert_true(idset_contains(told, 4) && idset_contains(told, 11));
-    }
-    idset_destroy(ids);
-    next(&home, 5, 1, 2, 1, 20);
-    deliver(&home);
-    deliver(&home);
-    const struct guests_action *rest = answer_to(&home, 5, GUESTS_BATCH_IS);
-    assert_true(rest->answer.n_samples == 8 && rest->answer.last && rest->answer.samples[0].id == 12);
-    step(&home, (struct guests_event){.type = GUESTS_WITHDRAW, .request = 6, .guest = home.guest, .withdraw.term = 1});
-    assert_int_equal(idset_count(answer_to(&home, 6, GUESTS_WITHDRAWN)->answer.ids), 8);
     end(&home);
 }
 
@@ -406,8 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attach),         cmocka_unit_test(test_leave), cmocka_unit_test(test_wanted),
-        cmocka_unit_test(test_added_too_late), cmocka_unit_test(test_next),  cmocka_unit_test(test_withdraw),
-        cmocka_unit_test(test_anchor),
+        cmocka_unit_test(test_added_too_late), cmocka_unit_test(test_next),  cmocka_unit_test(test_anchor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

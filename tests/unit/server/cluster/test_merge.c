@@ -88,10 +88,10 @@ static bool odds(struct world *world, uint32_t percent)
     return random_below(&world->rng, 100) < percent;
 }
 
-static int elsewhere(const void *map, uint32_t epoch, const struct idset *gone, struct idset **out)
+static int elsewhere(const void *map, uint32_t epoch, const struct bag *left, struct idset **out)
 {
     const struct world *world = map;
-    (void)epoch, (void)gone;
+    (void)epoch, (void)left;
     int code = idset_create(out);
     for (sample_id id = 0; !code && id < world->run->samples; id++)
         if (world->home[id] != HERE)
@@ -120,12 +120,12 @@ static void keep(struct world *world, const struct merge_action *actions, size_t
         assert_true(world->n_todo < ACTIONS_MAX);
         struct merge_action *kept = &world->todo[world->n_todo];
         *kept = actions[i];
-        const struct idset *ids = kept->type == MERGE_ATTACH ? kept->attach.ids
-                                  : kept->type == MERGE_MOVE ? kept->move.ids
-                                                             : NULL;
+        const struct bag *ids = kept->type == MERGE_ATTACH ? kept->attach.ids
+                                : kept->type == MERGE_MOVE ? kept->move.ids
+                                                           : NULL;
         world->ids[world->n_todo] = NULL;
         if (ids)
-            assert_int_equal(idset_copy(ids, &world->ids[world->n_todo]), 0);
+            assert_int_equal(bag_ids(ids, &world->ids[world->n_todo]), 0);
         world->n_todo++;
     }
 }
@@ -170,11 +170,11 @@ static void arrive(struct world *world, const struct merge_action *action)
 
 static void add_part(struct world *world, uint32_t node, const struct idset *of)
 {
-    struct idset *ids;
-    assert_int_equal(idset_create(&ids), 0);
+    struct bag *ids;
+    assert_int_equal(bag_create(&ids), 0);
     for (sample_id id = 0; id < world->run->samples; id++)
-        if (of ? idset_contains(of, id) && id % 2 : world->home[id] == node)
-            idset_add(ids, id);
+        if (of ? idset_contains(of, id) && id % 2 && !world->taken[id] : world->home[id] == node)
+            assert_int_equal(bag_put(ids, id, 1), 0);
     tell(world, (struct merge_event){.type = MERGE_PART, .part = {node, ids}});
 }
 

@@ -37,11 +37,11 @@ static void tell(struct merge *merge, struct seen *seen, struct merge_event even
 static struct merge *ask(struct seen *seen)
 {
     struct merge *merge;
-    struct idset *ids;
+    struct bag *ids;
     assert_int_equal(merge_create(0, &merge), 0);
-    assert_int_equal(idset_create(&ids), 0);
+    assert_int_equal(bag_create(&ids), 0);
     for (sample_id id = 0; id < SAMPLES; id++)
-        idset_add(ids, id);
+        assert_int_equal(bag_put(ids, id, 1), 0);
     *seen = (struct seen){0};
     tell(merge, seen, (struct merge_event){.type = MERGE_PART, .part = {NODE, ids}});
     assert_int_not_equal(seen->attach, 0);

@@ -163,7 +163,7 @@ static void attach(struct world *world, const struct merge_action *action)
     *asks = (struct guests_event){.type = GUESTS_ATTACH, .request = action->request};
     asks->attach.key = (struct guests_key){.anchor = {2}, .boot = 1, .job = 1};
     asks->attach.term = action->term;
-    CHECK(idset_copy(action->attach.ids, &asks->attach.part) == 0);
+    asks->attach.count = bag_count(action->attach.ids);
 }
 
 static void tell_anchor(struct world *world, struct merge_event event)
@@ -251,11 +251,14 @@ static uint64_t run(struct setting setting, uint64_t most_ms, uint32_t *requests
     static struct world world;
     struct guests_config config = {.guests = 1, .lease_ns = 30000 * MS};
     struct idset *ids;
+    struct bag *part;
     world = (struct world){.of = setting, .now_ns = MS};
     assert_int_equal(guests_create(&config, &world.guests), 0);
     assert_int_equal(merge_create(0, &world.merge), 0);
     assert_int_equal(idset_from_range(0, SAMPLES, &ids), 0);
-    tell_anchor(&world, (struct merge_event){.type = MERGE_PART, .part = {.node = NODE, .ids = ids}});
+    assert_int_equal(bag_of_set(ids, &part), 0);
+    idset_destroy(ids);
+    tell_anchor(&world, (struct merge_event){.type = MERGE_PART, .part = {.node = NODE, .ids = part}});
     while (world.n_received < SAMPLES && world.now_ns < most_ms * MS)
         pass(&world);
     print_message("room for %u batches: %u samples in %u ms and %u requests\n", setting.room, world.n_received,

@@ -37,11 +37,13 @@ struct world {
     struct other other;
     struct rng rng;
     struct faults faults;
-    uint32_t home[RUN_IDS_MAX]; /* the node that has the sample */
-    bool received[RUN_IDS_MAX]; /* in this epoch, from another node */
-    bool given[RUN_IDS_MAX];    /* by its node, which gives it no more */
-    bool gone[NODES];           /* has died in this epoch */
-    uint32_t epoch, away;       /* away: the rank that is not there; UINT32_MAX: all are */
+    uint32_t home[RUN_IDS_MAX];     /* the node that has the sample */
+    struct multiset *multiset;      /* what an epoch is; NULL: each sample once */
+    uint32_t times[RUN_IDS_MAX];    /* how often each comes in this epoch */
+    uint32_t received[RUN_IDS_MAX]; /* how often it came from another node, in this epoch */
+    uint32_t given[RUN_IDS_MAX];    /* how often its node gave it, which does so no oftener than it comes */
+    bool gone[NODES];               /* has died in this epoch */
+    uint32_t epoch, away;           /* away: the rank that is not there; UINT32_MAX: all are */
     struct expected open[OPEN_MAX];
     uint32_t n_open, loads_of_others, arrivals;
     uint32_t displaced; /* arrivals that an entry without a place expected */
@@ -53,10 +55,12 @@ static bool elsewhere_now(const struct world *world, sample_id id)
     return world->home[id] != HERE && !world->gone[world->home[id]];
 }
 
-static int elsewhere(const void *map, uint32_t epoch, const struct idset *gone, struct idset **out)
+static int elsewhere(const void *map, uint32_t epoch, const struct bag *left, struct idset **out)
 {
     const struct world *world = map;
-    (void)epoch, (void)gone;
+    (void)epoch;
+    for (sample_id id = 0; id < world->run->samples; id++)
+        assert_true(bag_times(left, id) <= world->times[id]);
     int code = idset_create(out);
     for (sample_id id = 0; !code && id < world->run->samples; id++)
         if (world->home[id] != HERE)
@@ -86,7 +90,8 @@ static bool see(void *ctx, const struct engine_action *action)
         return false;
     }
     if (action->type == ENGINE_LOAD)
-        world->loads_of_others += elsewhere_now(world, action->load.id) && !world->received[action->load.id];
+        world->loads_of_others += elsewhere_now(world, action->load.id) && !world->received[action->load.id] &&
+                                  world->times[action->load.id];
     if (action->type != ENGINE_EXPECT)
         return world->see(world->run, action);
     assert_true(world->n_open < OPEN_MAX);
@@ -101,13 +106,18 @@ static bool odds(struct world *world, uint32_t percent)
     return random_below(&world->rng, 100) < percent;
 }
 
-/* A sample that the node has and has not given; SAMPLE_NONE: there is none. */
-static sample_id choose(struct world *world, uint32_t node, bool given)
+/* A sample that the node has to give, or with `again` one that it has given; SAMPLE_NONE: there is none. Copies that
+ * are dealt together are given one after the other. */
+static sample_id choose(struct world *world, uint32_t node, bool again)
 {
     sample_id some[RUN_IDS_MAX];
     uint32_t count = 0;
+    bool together = world->multiset && multiset_is_together(world->multiset) && !again;
+    for (sample_id id = 0; together && id < world->run->samples; id++)
+        if (world->home[id] == node && world->given[id] > 0 && world->given[id] < world->times[id])
+            return id;
     for (sample_id id = 0; id < world->run->samples; id++)
-        if (world->home[id] == node && world->given[id] == given)
+        if (world->home[id] == node && (again ? world->given[id] > 0 : world->given[id] < world->times[id]))
             some[count++] = id;
     return count ? some[random_below(&world->rng, count)] : SAMPLE_NONE;
 }
@@ -127,8 +137,8 @@ static void arrive(struct world *world, uint32_t at, sample_id id)
         world->open[world->n_open++] = was;
     if (!taken)
         return;
-    assert_true(id != SAMPLE_NONE && world->home[id] != HERE && !world->received[id]);
-    world->received[id] = true;
+    assert_true(id != SAMPLE_NONE && world->home[id] != HERE && world->received[id] < world->times[id]);
+    world->received[id]++;
     world->arrivals++;
     for (uint32_t other = 0; other < world->n_open; other++) /* they have changed places */
         world->open[other].id = world->open[other].id == id ? was.id : world->open[other].id;
@@ -147,7 +157,7 @@ static void node_dies(struct world *world, uint32_t node)
     struct idset *ids;
     assert_int_equal(idset_create(&ids), 0);
     for (sample_id id = 0; id < world->run->samples; id++)
-        if (world->home[id] == node && !world->received[id])
+        if (world->home[id] == node && world->received[id] < world->times[id])
             idset_add(ids, id);
     world->gone[node] = true;
     play_event(&world->run->play,
@@ -163,12 +173,13 @@ static void node_dies(struct world *world, uint32_t node)
 }
 
 /* A sample of the node's that an entry without a place expects; SAMPLE_NONE: none is known. When no sample elsewhere is
- * left to be drawn, each that has not come is expected, and has a place or none. */
+ * left to be drawn, each that has not come is expected, and has a place or none. Of a multiset that is not known. */
 static sample_id without_place(const struct world *world, uint32_t node)
 {
     struct engine_share share;
     engine_share(world->run->play.engine, world->run->play.job, &share);
-    for (sample_id id = 0; share.unplaced && share.undrawn == 0 && id < world->run->samples; id++) {
+    bool known = !world->multiset && share.unplaced && share.undrawn == 0;
+    for (sample_id id = 0; known && id < world->run->samples; id++) {
         bool placed = world->home[id] != node || world->received[id];
         for (uint32_t at = 0; at < world->n_open; at++)
             placed = placed || world->open[at].id == id;
@@ -185,7 +196,7 @@ static void answer(struct world *world)
     sample_id displaced = world->gone[node] ? SAMPLE_NONE : without_place(world, node);
     if (displaced != SAMPLE_NONE) {
         world->displaced++;
-        world->given[displaced] = true;
+        world->given[displaced]++;
         arrive(world, at, displaced);
     } else if (world->gone[node] || odds(world, world->faults.none)) {
         arrive(world, at, SAMPLE_NONE);
@@ -200,7 +211,7 @@ static void answer(struct world *world)
         if (id == SAMPLE_NONE)
             attach_again(world, node);
         else
-            world->given[id] = true;
+            world->given[id]++;
         arrive(world, at, id);
     }
 }
@@ -239,9 +250,24 @@ static void ask(struct world *world)
         run_ask(world->run, rank, world->epoch, 1);
 }
 
+/* see_times finds out how often each sample comes in an epoch. */
+static void see_times(struct world *world, uint32_t epoch)
+{
+    uint32_t counts[RUN_IDS_MAX], n = 0;
+    for (sample_id id = 0; id < world->run->samples; id++)
+        world->times[id] = 1;
+    if (!world->multiset)
+        return;
+    const sample_id *ids = multiset_ids(world->multiset, &n);
+    assert_int_equal(multiset_epoch(world->multiset, epoch, counts), 0);
+    for (uint32_t i = 0; i < n; i++)
+        world->times[ids[i]] = counts[i];
+}
+
 static void epoch(struct world *world, uint32_t epoch)
 {
     world->epoch = epoch;
+    see_times(world, epoch);
     memset(world->received, 0, sizeof world->received);
     memset(world->given, 0, sizeof world->given);
     memset(world->gone, 0, sizeof world->gone);
@@ -272,6 +298,31 @@ static void begin(struct world *world, uint64_t seed, uint32_t samples, uint32_t
         world->home[id] = (uint32_t)random_below(&world->rng, NODES);
 }
 
+/* make_draws makes the epochs of the world's job multisets. */
+static void make_draws(struct world *world, uint64_t seed)
+{
+    sample_id ids[RUN_IDS_MAX];
+    double weights[RUN_IDS_MAX];
+    int32_t labels[RUN_IDS_MAX];
+    struct error err;
+    uint32_t samples = world->run->samples;
+    struct multiset_spec spec = {.kind = MULTISET_REPEAT + (enum multiset_kind)(seed % 3),
+                                 .copies = 2 + (uint32_t)(seed / 3 % 3),
+                                 .draws = 1 + random_below(&world->rng, 3 * samples),
+                                 .seed = seed,
+                                 .ids = ids,
+                                 .weights = weights,
+                                 .labels = labels,
+                                 .count = samples};
+    for (sample_id id = 0; id < samples; id++) {
+        ids[id] = id;
+        weights[id] = id == 0 ? 20 : (double)random_below(&world->rng, 3);
+        labels[id] = (int32_t)random_below(&world->rng, 4);
+    }
+    assert_int_equal(multiset_create(&spec, &world->multiset, &err), 0);
+    world->run->desc.sampled.multiset = world->multiset;
+}
+
 static void make_tight(const struct world *world, uint64_t slots)
 {
     struct play *play = &world->run->play, before = *play;
@@ -296,6 +347,7 @@ static void other_comes(struct world *world)
     desc.world_size = 1;
     desc.drop_last = false;
     desc.homes = (struct engine_homes){0};
+    desc.sampled.multiset = NULL;
     world->other.job = play_add(&world->run->play, &desc);
     assert_int_not_equal(world->other.job, UINT32_MAX);
 }
@@ -318,6 +370,7 @@ static void end(struct world *world)
         arrive(world, 0, odds(world, 50) ? SAMPLE_NONE : 0);
     engine_check(world->run->play.engine);
     run_free(world->run);
+    multiset_destroy(world->multiset);
 }
 
 /* Gives the number of repeats. */
@@ -326,7 +379,7 @@ static uint32_t assert_once(const struct world *world, uint32_t epoch, bool may_
     uint32_t times[RUN_IDS_MAX] = {0}, repeats = run_count(world->run, epoch, MANY, times);
     for (sample_id id = 0; id < world->run->samples; id++) {
         bool lost = world->run->bad[id] && world->run->desc.bad_policy == BAD_SKIP;
-        assert_true(may_lack ? times[id] <= 1 : times[id] == !lost);
+        assert_true(may_lack ? times[id] <= world->times[id] : times[id] == (lost ? 0 : world->times[id]));
     }
     return repeats;
 }
@@ -408,6 +461,87 @@ static void test_faults(void **state)
     assert_true(refused > SEEDS);
 }
 
+/* Epochs that are multisets: each sample comes as often as it is in one, whatever the nodes do. */
+static void test_draws(void **state)
+{
+    (void)state;
+    uint64_t refused = 0, arrivals = 0, here = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct world world;
+        struct rng rng;
+        random_seed_keys(&rng, seed, 4, 0, 0);
+        uint32_t samples = 1 + (uint32_t)random_below(&rng, 60), ranks = 1 + (uint32_t)random_below(&rng, 4);
+        bool faulty = seed % 4, leaves = seed % 4 == 1 && ranks > 1;
+        struct faults faults = {10, 15, 15, 1, leaves ? 3 : 0};
+        begin(&world, seed, samples, ranks, faulty ? faults : (struct faults){0});
+        make_draws(&world, seed);
+        world.run->desc.drop_last = random_below(&rng, 4) == 0;
+        world.run->desc.repeatable = random_below(&rng, 2);
+        if (seed % 3 == 0)
+            other_comes(&world);
+        come(&world);
+        for (uint32_t at = 0; at < EPOCHS; at++) {
+            uint32_t before = world.arrivals, elsewhere = 0;
+            epoch(&world, at);
+            assert_once(&world, at, world.run->desc.drop_last || leaves);
+            for (sample_id id = 0; id < samples; id++)
+                elsewhere += world.home[id] != HERE ? world.times[id] : 0;
+            if (!faulty && !world.run->desc.drop_last)
+                assert_int_equal(world.arrivals - before, elsewhere);
+        }
+        struct engine_totals totals;
+        engine_totals(world.run->play.engine, &totals);
+        assert_int_equal(totals.counts.samples_arrived, world.arrivals);
+        refused += totals.counts.arrivals_refused;
+        arrivals += world.arrivals;
+        here += totals.counts.samples_delivered - world.arrivals;
+        end(&world);
+    }
+    print_message("%u draws came, %u were made here, and %u were refused\n", (unsigned)arrivals, (unsigned)here,
+                  (unsigned)refused);
+    assert_true(refused > SEEDS / 4);
+}
+
+/* at_ranks gives how many of an epoch's samples came once to each rank. */
+static uint32_t at_ranks(const struct world *world, uint32_t epoch)
+{
+    uint32_t apart = 0;
+    for (sample_id id = 0; id < world->run->samples; id++) {
+        bool once = true;
+        for (uint32_t rank = 0; rank < world->run->desc.world_size; rank++) {
+            uint32_t times = 0;
+            for (uint32_t at = 0; at < world->run->ranks[rank].n_batches; at++) {
+                const struct run_batch *batch = &world->run->ranks[rank].batches[at];
+                for (uint32_t i = 0; batch->epoch == epoch && i < batch->count; i++)
+                    times += batch->ids[i] == id;
+            }
+            once = once && times == 1;
+        }
+        apart += once;
+    }
+    return apart;
+}
+
+/* Copies that are dealt together come to different ranks, where these have room, in whatever order they come. */
+static void test_copies(void **state)
+{
+    (void)state;
+    uint32_t apart = 0, samples = 0;
+    for (uint64_t seed = 0; seed < SEEDS / 4; seed++) {
+        struct world world;
+        begin(&world, seed, 40, 3, (struct faults){0});
+        make_draws(&world, 3); /* three of each */
+        come(&world);
+        epoch(&world, 0);
+        assert_once(&world, 0, false);
+        apart += at_ranks(&world, 0);
+        samples += world.run->samples;
+        end(&world);
+    }
+    print_message("%u of %u samples came once to each rank\n", apart, samples);
+    assert_true(apart > samples * 8 / 10);
+}
+
 /* A job that goes on in an epoch does not expect what was had. */
 static void test_resume(void **state)
 {
@@ -422,7 +556,7 @@ static void test_resume(void **state)
         begin(&after, seed, samples, 1 + (uint32_t)seed % 3, (struct faults){5, 5, 5, 0, 0});
         run_go_on(after.run, &checkpoint);
         for (sample_id id = 0; id < samples; id++)
-            after.received[id] = checkpoint.turns[id];
+            after.received[id] = checkpoint.turns[id] > 0;
         epoch(&after, 0);
         uint32_t times[RUN_IDS_MAX] = {0};
         run_count(after.run, 0, MANY, times);
@@ -478,7 +612,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_faultless), cmocka_unit_test(test_no_place), cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_resume),    cmocka_unit_test(test_uniform),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_copies),    cmocka_unit_test(test_draws),    cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_uniform),   cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,9 +128,9 @@ static void test_half(void **state)
     play_end(&play);
 }
 
-static int other_half(const void *map, uint32_t epoch, const struct idset *gone, struct idset **out)
+static int other_half(const void *map, uint32_t epoch, const struct bag *left, struct idset **out)
 {
-    (void)map, (void)epoch, (void)gone;
+    (void)map, (void)epoch, (void)left;
     return idset_from_range(SAMPLES / 2, SAMPLES, out);
 }
 
