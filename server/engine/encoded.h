@@ -96,6 +96,7 @@ struct flight {
     uint32_t loads;
     uint64_t bytes;
     uint64_t samples, wanted, mean_bytes;
+    bool answered; /* a load of it has ended */
 };
 
 /* When samples are used next; see encoded_next.c. Owner: encoded_next.c. */
