@@ -296,6 +296,7 @@ void chunks_arrange(struct chunks *chunks)
 {
     chunks->n_groups = chunks->n_fibers = 0;
     chunks->stale = false;
+    chunks->arranged++;
     for (size_t i = 0; i < chunks->n_ranges; i++) {
         struct chunk_range *range = &chunks->ranges[i];
         range->n_kept = arrange(chunks, range, true, range->base);

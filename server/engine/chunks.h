@@ -89,6 +89,8 @@ struct chunks {
     uint32_t fibers_end;             /* fibers from here on have no arrays, and are not set */
     uint64_t groups_cap, fibers_cap; /* Room for the groups of all ranges, whatever is kept. */
     bool stale;                      /* the groups are to be made anew */
+    uint32_t arranged;               /* a new value each time they are made; a resident that is in its fiber has it */
+    bool arranging;                  /* Residents may be there that have not entered their fibers. */
     struct chunk_range *ranges;      /* n_ranges of them, by base */
     size_t n_ranges, ranges_cap;
     uint64_t uses;        /* counts jobs that came with a range */

@@ -11,20 +11,23 @@ SLAB(static, encoded, encoded_store, encodeds, next)
 
 void encoded_fiber_enter(struct encoded_store *store, uint32_t index)
 {
-    struct fiber *fiber = chunks_fiber(store->chunks, store->encodeds[index].id);
-    if (!fiber)
+    struct encoded *encoded = &store->encodeds[index];
+    struct fiber *fiber = chunks_fiber(store->chunks, encoded->id);
+    if (!fiber || encoded->arranged == store->chunks->arranged)
         return;
+    encoded->arranged = store->chunks->arranged;
     chunks_add_member(&fiber->encoded, index);
-    chunks_group(store->chunks, store->encodeds[index].id)->stock++;
+    chunks_group(store->chunks, encoded->id)->stock++;
 }
 
 void encoded_fiber_leave(struct encoded_store *store, uint32_t index)
 {
-    struct fiber *fiber = chunks_fiber(store->chunks, store->encodeds[index].id);
-    if (!fiber)
+    struct encoded *encoded = &store->encodeds[index];
+    if (encoded->arranged != store->chunks->arranged)
         return;
-    chunks_remove_member(&fiber->encoded, index);
-    chunks_group(store->chunks, store->encodeds[index].id)->stock--;
+    encoded->arranged = 0;
+    chunks_remove_member(&chunks_fiber(store->chunks, encoded->id)->encoded, index);
+    chunks_group(store->chunks, encoded->id)->stock--;
 }
 
 /* forget_form takes an encoded that is freed out of the forms. */

@@ -39,6 +39,7 @@ struct encoded {
     uint32_t heap_at;
     double next_use;
     uint32_t flight;      /* the number of its dataset's flight */
+    uint32_t arranged;    /* the value of chunks.arranged when it entered its fiber; 0: it is in none */
     bool kept;            /* its sample is in the kept set, so KEPT_WANT is added to its want */
     uint32_t settled;     /* It has followed all changes before this number. */
     struct jobset wanted; /* the jobs that its want counts */
@@ -96,6 +97,7 @@ struct flight {
     uint32_t loads;
     uint64_t bytes;
     uint64_t samples, wanted, mean_bytes;
+    bool answered; /* a load of it has ended */
 };
 
 /* When samples are used next; see encoded_next.c. Owner: encoded_next.c. */
@@ -171,8 +173,8 @@ static inline struct encoded_sample *encoded_sample(const struct encoded_store *
     return &samples_at(&store->env->samples, id)->encoded;
 }
 
-/* encoded_fiber_enter counts an encoded in its fiber's list and its group's stock; encoded_fiber_leave takes it out
- * again. They do nothing when the sample is in no fiber. */
+/* encoded_fiber_enter counts an encoded in its fiber's list and its group's stock, unless it is there or the sample is
+ * in no fiber. encoded_fiber_leave takes it out again if it is there. */
 void encoded_fiber_enter(struct encoded_store *store, uint32_t encoded);
 void encoded_fiber_leave(struct encoded_store *store, uint32_t encoded);
 /* encoded_member returns member `at` of a fiber that the caller goes through from the last one on. */

@@ -2,10 +2,11 @@
  *
  * A source that is slow, or never answers, keeps what it has in flight. So one source may have as much in flight as is
  * left for all others: half of all when it is the only one, a third when two have as much as they may. Then whoever
- * comes later finds room, however many sources are silent already. A source with nothing in flight may read as soon as
- * there is any room. */
+ * comes later finds room, however many sources are silent already. Until a source has answered for the first time, it
+ * may have an eighth of what others leave. A source with nothing in flight may read as soon as there is any room. */
 #include "server/engine/chunks.h"
 #include "server/engine/encoded.h"
+#include "server/engine/encoded_figures.h"
 
 /* for_reads returns the bytes of memory that reads may have, beside what is kept. */
 static uint64_t for_reads(const struct encoded_store *store)
@@ -14,25 +15,21 @@ static uint64_t for_reads(const struct encoded_store *store)
     return most > kept ? most - kept : 0;
 }
 
-/* share tells whether one that has so much may get `more`, when all together have so much of the most. */
-static bool share(uint64_t has, uint64_t more, uint64_t all, uint64_t most)
+/* left_by_others returns the bytes that reads may have, less what is in flight from other datasets. */
+static uint64_t left_by_others(const struct encoded_store *store, const struct flight *flight)
 {
-    return has + more + all + more <= most;
+    uint64_t others = store->loading_bytes - (flight ? flight->bytes : 0), all = for_reads(store);
+    return all > others ? all - others : 0;
 }
 
 bool encoded_share_for_read(const struct encoded_store *store, const void *dataset, uint32_t samples, uint64_t bytes)
 {
     const struct flight *flight = encoded_flight(store, dataset);
-    return !flight || (share(flight->loads, samples, store->loading, store->env->config.inflight_loads) &&
-                       share(flight->bytes, bytes, store->loading_bytes, for_reads(store)));
-}
-
-/* left_by_others returns the bytes that reads may have, less what is in flight from other datasets. */
-static uint64_t left_by_others(const struct encoded_store *store, const void *dataset)
-{
-    const struct flight *flight = encoded_flight(store, dataset);
-    uint64_t others = store->loading_bytes - (flight ? flight->bytes : 0), all = for_reads(store);
-    return all > others ? all - others : 0;
+    if (!flight)
+        return true;
+    uint32_t loads_left = store->env->config.inflight_loads - (store->loading - flight->loads);
+    return flight->loads + samples <= loads_left / 2 &&
+           flight->bytes + bytes <= left_by_others(store, flight) / (flight->answered ? 2 : UNANSWERED_PART);
 }
 
 /* chunk_samples returns how many samples a read of the sample's chunk may bring. */
@@ -47,7 +44,7 @@ static uint32_t chunk_samples(const struct encoded_store *store, sample_id id)
  * is. */
 static uint64_t read_bytes(const struct encoded_store *store, const struct job *job, sample_id id, uint64_t bytes)
 {
-    uint64_t most = left_by_others(store, job->terms.dataset) / 2, all = bytes;
+    uint64_t most = left_by_others(store, encoded_flight(store, job->terms.dataset)) / 2, all = bytes;
     if (job->terms.redirected && chunks_group(store->chunks, id))
         all = (store->slab.taken ? encoded_mean_bytes(store) : bytes) * chunk_samples(store, id);
     all = all > most ? most : all;

@@ -18,13 +18,19 @@ static void check_want(const struct encoded_store *store, uint32_t index)
               memcmp(&wanted, &encoded->wanted, sizeof wanted) == 0);
 }
 
-/* The fibers have all encodeds that belong to a chunk, each its own. */
-static void check_fibers(const struct encoded_store *store)
+/* The fibers have all encodeds that belong to a chunk, each its own. While the sweep goes on, some may not have entered
+ * theirs. */
+static void check_fibers(const struct encoded_store *store, bool sweeping)
 {
     const struct chunks *chunks = store->chunks;
     uint32_t in_chunks = 0, listed = 0;
-    for (uint32_t index = 0; index < store->slab.size; index++)
-        in_chunks += store->encodeds[index].state != ENCODED_FREE && chunks_fiber(chunks, store->encodeds[index].id);
+    for (uint32_t index = 0; index < store->slab.size; index++) {
+        const struct encoded *encoded = &store->encodeds[index];
+        bool entered = encoded->state != ENCODED_FREE && encoded->arranged == chunks->arranged;
+        bool in_chunk = encoded->state != ENCODED_FREE && chunks_fiber(chunks, encoded->id);
+        CHECK(entered ? in_chunk : !in_chunk || sweeping);
+        in_chunks += entered;
+    }
     for (uint32_t fiber = 0; fiber < chunks->n_fibers; fiber++) {
         const struct fiber_members *encoded = &chunks->fibers[fiber].encoded;
         for (uint32_t i = 0; i < encoded->count; i++)
@@ -63,6 +69,6 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users, boo
     CHECK(extra == store->forms.extra_bytes && forms == store->forms.count);
     CHECK(used <= encoded_most(store) || residency_victim(store->residency) == RESIDENT_NONE);
     encoded_next_check(store);
-    check_fibers(store);
+    check_fibers(store, sweeping);
     CHECK(loading == store->loading && loading <= store->env->config.inflight_loads);
 }

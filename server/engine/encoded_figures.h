@@ -13,6 +13,8 @@ enum {
     REST_CHUNKS = 8,
     /* Known orders take at most 1/8 of memory. */
     PLACES_PART = 8,
+    /* A source that has never answered may have 1/8 of what others leave in flight. */
+    UNANSWERED_PART = 8,
     /* Eviction for jobs out of step fills at most 2 stocks of a fiber, divided among them. */
     SHARED_STOCKS = 2
 };

@@ -30,7 +30,8 @@ static uint32_t flight_make(struct encoded_store *store, const void *dataset)
         store->flights = xgrow(store->flights, sizeof *store->flights, &store->flights_cap, store->n_flights);
         store->flights[index] = (struct flight){.loads = 0};
     }
-    store->flights[index].dataset = dataset;
+    if (store->flights[index].dataset != dataset)
+        store->flights[index] = (struct flight){.dataset = dataset};
     return index;
 }
 
@@ -52,6 +53,7 @@ void encoded_flight_end(struct encoded_store *store, const struct encoded *encod
     CHECK(encoded->state == ENCODED_LOADING && store->loading > 0 && flight->loads > 0);
     flight->loads--;
     flight->bytes -= encoded->bytes;
+    flight->answered = true;
     store->loading--;
     store->loading_bytes -= encoded->bytes;
 }

@@ -73,7 +73,7 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
     engine->env.config.arena_bytes = config->arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
     if (config->evicted_at_once == 0)
         engine->env.config.evicted_at_once = ENGINE_EVICTED_AT_ONCE;
-    engine->queues.next_batch = engine->prepared.room_changes = 1;
+    engine->queues.next_batch = engine->prepared.room_changes = engine->chunks.arranged = 1;
     engine->prepared.slab.spare = engine->encoded.slab.spare = ENGINE_NONE;
     engine->tasks.slab.spare = engine->queues.slab.spare = ENGINE_NONE;
     random_seed_keys(&engine->env.rng, config->seed, 1, 0, 0);

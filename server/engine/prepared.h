@@ -36,6 +36,7 @@ struct instance {
     struct form form;
     struct jobset wanted; /* the jobs that its want counts */
     uint32_t settled;     /* It has followed all changes before this number. */
+    uint32_t arranged;    /* the value of chunks.arranged when it entered its fiber; 0: it is in none */
     uint32_t task;        /* the task that makes it; ENGINE_NONE once it is READY */
     uint32_t waiters;     /* the first entry that waits for it; next_waiter links the others */
     struct link in_zone;  /* unless it is sized: its neighbours in its zone's list `used` or `beside` */
@@ -172,8 +173,8 @@ void prepared_clear_had(struct prepared *prepared, uint32_t job, uint32_t instan
 uint32_t prepared_find(struct prepared *prepared, uint32_t job, sample_id id);
 
 /* prepared_wants.c */
-/* prepared_fiber_enter puts an instance into its fiber's list; prepared_fiber_leave takes it out. Only instances
- * that are listed are in it. The functions do nothing when the sample is in no fiber. */
+/* prepared_fiber_enter puts an instance into its fiber's list, unless it is there or the sample is in no fiber.
+ * prepared_fiber_leave takes it out if it is there. Only instances that are listed are in it. */
 void prepared_fiber_enter(struct prepared *prepared, uint32_t instance);
 void prepared_fiber_leave(struct prepared *prepared, uint32_t instance);
 /* prepared_is_wanted tells whether some job wants the instance now. */

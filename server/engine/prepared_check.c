@@ -35,6 +35,7 @@ static void check_instances(const struct prepared *prepared, const uint32_t *use
         CHECK(making == (instance->task != ENGINE_NONE));
         CHECK(making || instance->waiters == ENGINE_NONE);
         CHECK(!instance->expected || (making && instance->alone));
+        CHECK(instance->arranged != prepared->chunks->arranged || prepared_is_listed(prepared, index));
         used += extent_bytes(prepared->extents, instance->block);
         pinned += residency_pins(prepared->residency, index) > 0 ? extent_bytes(prepared->extents, instance->block) : 0;
         idle += residency_pins(prepared->residency, index) == 0 && !prepared_is_wanted(prepared, index);

@@ -9,16 +9,21 @@
 /* A fiber lists those instances of its samples that somebody wants, and that are not alone. */
 void prepared_fiber_enter(struct prepared *prepared, uint32_t index)
 {
-    struct fiber *fiber = chunks_fiber(prepared->chunks, prepared->instances[index].form.id);
-    if (fiber)
-        chunks_add_member(&fiber->instances, index);
+    struct instance *instance = &prepared->instances[index];
+    struct fiber *fiber = chunks_fiber(prepared->chunks, instance->form.id);
+    if (!fiber || instance->arranged == prepared->chunks->arranged)
+        return;
+    instance->arranged = prepared->chunks->arranged;
+    chunks_add_member(&fiber->instances, index);
 }
 
 void prepared_fiber_leave(struct prepared *prepared, uint32_t index)
 {
-    struct fiber *fiber = chunks_fiber(prepared->chunks, prepared->instances[index].form.id);
-    if (fiber)
-        chunks_remove_member(&fiber->instances, index);
+    struct instance *instance = &prepared->instances[index];
+    if (instance->arranged != prepared->chunks->arranged)
+        return;
+    instance->arranged = 0;
+    chunks_remove_member(&chunks_fiber(prepared->chunks, instance->form.id)->instances, index);
 }
 
 bool prepared_is_wanted(const struct prepared *prepared, uint32_t index)

@@ -6,7 +6,7 @@
  * (changes.h). The sweep settles a bounded number of residents in each step. If there are no more than that, all are
  * settled at once.
  * Owner: residents.c and residents_sweep.c own the changes and the sweep. This module sets a sample's chunk and slot,
- * and the members of chunks. */
+ * and the members of chunks. residents_sweep.c owns chunks.arranging. */
 #ifndef LARDER_SERVER_ENGINE_RESIDENTS_H
 #define LARDER_SERVER_ENGINE_RESIDENTS_H
 
@@ -14,10 +14,11 @@
 
 /* How far the residents are settled. */
 struct sweep {
-    uint32_t instance, encoded; /* the next that it comes to */
-    uint32_t to;                /* When it is through, all are settled to this line. */
-    uint32_t left;              /* residents that it may still look at in this step */
-    bool idle;                  /* Encodeds may be there that nobody wants. */
+    uint32_t instance, encoded;                   /* the next that it comes to */
+    uint32_t to;                                  /* When it is through, all are settled to this line. */
+    uint32_t left;                                /* residents that it may still look at in this step */
+    bool idle;                                    /* Encodeds may be there that nobody wants. */
+    uint32_t to_enter_instance, to_enter_encoded; /* While chunks.arranging: the next that enter their fibers. */
 };
 
 struct residents {
@@ -65,6 +66,9 @@ void residents_sweep(struct residents *residents);
 bool residents_swept(const struct residents *residents);
 /* residents_change adds a line to the changes, and settles as many residents as this step may. */
 void residents_change(struct residents *residents, const struct change *change);
+/* residents_arrange makes the groups anew. As many residents enter their fibers as this step may look at. The others
+ * enter in the next steps, and until then are found for their own sample only. */
+void residents_arrange(struct residents *residents);
 /* residents_drop_idle drops what nobody wants any more of encoded memory, as far as this step may. */
 void residents_drop_idle(struct residents *residents);
 /* residents_few tells whether going through this many samples is less work than going through all residents, and fits

@@ -34,37 +34,13 @@ static void lose_place(struct residents *residents, sample_id id)
     residents->chunks->moves++;
 }
 
-#define ARRANGED_AHEAD 16 /* so many residents before one enters its fiber, its sample is fetched */
-
-/* arrange makes the groups anew, and what memory has enters their fibers. */
-static void arrange(struct residents *residents)
-{
-    const struct samples *samples = &residents->env->samples;
-    const struct instance *instances = residents->prepared->instances;
-    const struct encoded *encodeds = residents->encoded->encodeds;
-    uint32_t n_instances = residents->prepared->slab.size, n_encodeds = residents->encoded->slab.size;
-    chunks_arrange(residents->chunks);
-    for (uint32_t index = 0; index < n_instances; index++) {
-        if (index + ARRANGED_AHEAD < n_instances) /* an unused place names sample 0 */
-            samples_fetch(samples, instances[index + ARRANGED_AHEAD].form.id);
-        if (instances[index].state != INSTANCE_FREE && prepared_is_listed(residents->prepared, index))
-            prepared_fiber_enter(residents->prepared, index);
-    }
-    for (uint32_t index = 0; index < n_encodeds; index++) {
-        if (index + ARRANGED_AHEAD < n_encodeds)
-            samples_fetch(samples, encodeds[index + ARRANGED_AHEAD].id);
-        if (encodeds[index].state != ENCODED_FREE)
-            encoded_fiber_enter(residents->encoded, index);
-    }
-}
-
 void residents_keep(struct residents *residents, uint64_t ahead_bytes)
 {
     encoded_keep_measure(residents->encoded, ahead_bytes);
     residents_drop_idle(residents);
     encoded_shed(residents->encoded);
     if (residents->chunks->stale)
-        arrange(residents);
+        residents_arrange(residents);
 }
 
 /* ── forgetting ── */
@@ -89,7 +65,7 @@ void residents_forget_range(struct residents *residents, struct chunk_range *ran
     }
     chunks_leave(residents->chunks, range);
     chunks_drop_range(residents->chunks, range);
-    arrange(residents);
+    residents_arrange(residents);
 }
 
 /* count_in_use returns how many datasets in chunks the jobs have, with that of the job that comes. `coming` may be

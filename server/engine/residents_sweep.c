@@ -1,4 +1,4 @@
-/* residents_sweep.c: residents are settled little by little (changes.h).
+/* residents_sweep.c: residents are settled (changes.h), and enter the fibers of new groups, little by little.
  *
  * The sweep goes through all residents, instances first, by number. When it has finished, all are settled to the line
  * at which it began, and earlier lines are dropped. If more lines have come, it begins again. */
@@ -13,7 +13,8 @@
 enum {
     SWEEP_RESIDENTS = 2048, /* residents that one step looks at, unless configured */
     LINES_MAX = 4096,       /* With this many lines, the sweep finishes within the step. */
-    SAMPLE_WORK = 16        /* residents that the sweep visits in the time of finding those of one sample */
+    SAMPLE_WORK = 16,       /* residents that the sweep visits in the time of finding those of one sample */
+    ENTER_AHEAD = 16        /* so many residents before one enters its fiber, its sample is fetched */
 };
 
 static uint32_t sweep_most(const struct residents *residents)
@@ -50,14 +51,20 @@ static void sweep_recent(struct residents *residents)
         sweep_instance(prepared, prepared->recent[(begun - i) % PREPARED_RECENT]);
 }
 
+/* restart begins the sweep anew, to the end of the changes. */
+static void restart(struct sweep *sweep, uint32_t end)
+{
+    sweep->to = end;
+    sweep->instance = sweep->encoded = 0;
+}
+
 /* drop_lines drops the lines to which all are settled, and begins the sweep anew for the others. */
 static void drop_lines(struct changes *changes, struct sweep *sweep)
 {
     memmove(changes->lines, changes->lines + (sweep->to - changes->first),
             (changes->end - sweep->to) * sizeof *changes->lines);
     changes->first = sweep->to;
-    sweep->to = changes->end;
-    sweep->instance = sweep->encoded = 0;
+    restart(sweep, changes->end);
 }
 
 /* part_end returns where the sweep through `size` places, which is at `at`, ends in this step, and counts it. */
@@ -87,6 +94,39 @@ static void go_on(struct residents *residents)
     }
 }
 
+/* enter_some has residents enter their fibers as far as this step may. */
+static void enter_some(struct residents *residents)
+{
+    struct sweep *sweep = &residents->sweep;
+    const struct samples *samples = &residents->env->samples;
+    struct prepared *prepared = residents->prepared;
+    struct encoded_store *store = residents->encoded;
+    uint32_t end = part_end(sweep, sweep->to_enter_instance, prepared->slab.size);
+    for (uint32_t at = sweep->to_enter_instance; at < end; at++) {
+        if (at + ENTER_AHEAD < end) /* an unused place names sample 0 */
+            samples_fetch(samples, prepared->instances[at + ENTER_AHEAD].form.id);
+        if (prepared->instances[at].state != INSTANCE_FREE && prepared_is_listed(prepared, at))
+            prepared_fiber_enter(prepared, at);
+    }
+    sweep->to_enter_instance = end;
+    end = part_end(sweep, sweep->to_enter_encoded, store->slab.size);
+    for (uint32_t at = sweep->to_enter_encoded; at < end; at++) {
+        if (at + ENTER_AHEAD < end)
+            samples_fetch(samples, store->encodeds[at + ENTER_AHEAD].id);
+        if (store->encodeds[at].state != ENCODED_FREE)
+            encoded_fiber_enter(store, at);
+    }
+    sweep->to_enter_encoded = end;
+    residents->chunks->arranging = end < store->slab.size || sweep->to_enter_instance < prepared->slab.size;
+}
+
+void residents_arrange(struct residents *residents)
+{
+    chunks_arrange(residents->chunks);
+    residents->sweep.to_enter_instance = residents->sweep.to_enter_encoded = 0;
+    enter_some(residents);
+}
+
 void residents_change(struct residents *residents, const struct change *change)
 {
     struct changes *changes = &residents->changes;
@@ -96,7 +136,7 @@ void residents_change(struct residents *residents, const struct change *change)
     changes->lines[count] = *change;
     changes->end++;
     if (count == 0)
-        *sweep = (struct sweep){.to = changes->end, .left = sweep->left, .idle = sweep->idle};
+        restart(sweep, changes->end);
     if (count + 1 >= LINES_MAX)
         sweep->left = UINT32_MAX;
     if ((uint64_t)residents->prepared->slab.size + residents->encoded->slab.size > sweep->left)
@@ -121,11 +161,14 @@ void residents_sweep(struct residents *residents)
 {
     if (residents_swept(residents))
         return;
+    if (residents->chunks->arranging)
+        enter_some(residents);
     go_on(residents);
     residents_drop_idle(residents);
 }
 
 bool residents_swept(const struct residents *residents)
 {
-    return residents->changes.first == residents->changes.end && !residents->sweep.idle;
+    const struct sweep *sweep = &residents->sweep;
+    return residents->changes.first == residents->changes.end && !sweep->idle && !residents->chunks->arranging;
 }

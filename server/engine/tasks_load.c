@@ -88,11 +88,16 @@ void tasks_load_mates(struct tasks *tasks, uint32_t job, sample_id id)
         load_for_later(tasks, job, id, chunk);
 }
 
-/* A try in vain takes a look at the group's stock for each job. When an epoch begins, all groups are worth a try. */
+/* A try in vain takes a look at the group's stock for each job. When an epoch begins, all groups are worth a try. While
+ * residents have still to enter their fibers, stocks are not known. */
 void tasks_read_ahead(struct tasks *tasks)
 {
     struct group *group;
     uint64_t looked = 0;
+    if (tasks->chunks->arranging) {
+        tasks->ahead_left = true;
+        return;
+    }
     while (tasks->env->config.redirect_width > 1 && (group = encoded_hungry_group(tasks->encoded)) != NULL &&
            encoded_room_ahead(tasks->encoded, group)) {
         if (looked > AHEAD_LOOK_MAX) {

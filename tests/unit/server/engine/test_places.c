@@ -1,4 +1,4 @@
-/* test_places.c: samples that get their places before their job comes. */
+/* test_places.c: samples that get their places before their job comes, and residents that enter new groups. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include "server/plan/play.h"
 
 enum { CHUNK = 16, SAMPLES = 4096, FIRST = SAMPLES_PAGE - SAMPLES / 2, BATCH = 64 }; /* on two pages of records */
+enum { SWEPT = 32 };
 
 static struct chunk_slot places[SAMPLES];
 
@@ -108,8 +109,42 @@ static void test_forgotten(void **state)
     play_end(&play);
 }
 
+static uint32_t count_entered(const struct engine *engine)
+{
+    const struct sweep *sweep = &engine->residents.sweep;
+    return sweep->to_enter_instance + sweep->to_enter_encoded;
+}
+
+/* When groups are made anew, each step has so many residents enter their fibers as it may look at, until all have. */
+static void test_new_groups(void **state)
+{
+    (void)state;
+    struct play play;
+    begin(&play);
+    add_and_train(&play);
+    struct engine *engine = play.engine;
+    uint32_t residents = engine->prepared.slab.size + engine->encoded.slab.size, steps = 0;
+    assert_true(residents > 4 * SWEPT && !engine->chunks.arranging);
+    engine->env.config.sweep_residents = SWEPT;
+    residents_step(&engine->residents);
+    residents_arrange(&engine->residents);
+    assert_int_equal(count_entered(engine), SWEPT);
+    for (uint32_t before = SWEPT; engine->chunks.arranging; before = count_entered(engine)) {
+        const struct engine_action *actions;
+        struct engine_event tick = {.type = ENGINE_TICK};
+        assert_true(engine_wakes_ns(engine) <= play.now_ns);
+        engine_step(engine, play.now_ns, &tick, &actions);
+        engine_check(engine);
+        assert_in_range(count_entered(engine) - before, 1, SWEPT);
+        steps++;
+    }
+    assert_int_equal(steps, (residents + SWEPT - 1) / SWEPT - 1);
+    play_end(&play);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_forgotten)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_forgotten),
+                                       cmocka_unit_test(test_new_groups)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_silent_sources.c: jobs whose sources never answer leave loads and memory to one whose source does, decoded forms
- * of its samples included. */
+ * of its samples included. A source that has not answered yet has little in flight. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,7 +123,7 @@ static void test_forms_take_what_is_not_read(void **state)
     assert_int_equal(play_create(config, &play, NULL), 0);
     play.see = see_forms;
     play.check_every = 16;
-    answered = 0;
+    answered = n_withheld = 0;
     uint32_t jobs[2];
     for (uint32_t i = 0; i < 2; i++) {
         struct idset *view;
@@ -153,9 +153,39 @@ static void test_forms_take_what_is_not_read(void **state)
     play_end(&play);
 }
 
+/* A source that has never answered has an eighth of memory in flight. Its first answer gives it as much as is left for
+ * others. */
+static void test_the_first_answer_gives_depth(void **state)
+{
+    (void)state;
+    struct engine_config config = {.seed = 1,
+                                   .arena_bytes = 1 << 20,
+                                   .encoded_bytes = (uint64_t)MEMORY_CHUNKS * CHUNK * PLAY_SAMPLE_BYTES,
+                                   .inflight_loads = 10 * SAMPLES,
+                                   .inflight_prepares = 64,
+                                   .redirect_width = CHUNK / 2};
+    struct idset *view;
+    struct engine_totals totals;
+    assert_int_equal(play_create(config, &play, NULL), 0);
+    play.see = see_forms;
+    n_withheld = 0;
+    assert_int_equal(idset_from_range(0, SAMPLES, &view), 0);
+    play_next(&play, add(0, view, 1), 0, 0, 1);
+    idset_destroy(view);
+    play_settle(&play);
+    assert_in_range(n_withheld, CHUNK, MEMORY_CHUNKS * CHUNK / 8);
+    play_answer_at(&play, play.now_ns, &withheld[0]);
+    play_settle(&play);
+    engine_totals(play.engine, &totals);
+    assert_in_range(totals.loads_inflight, MEMORY_CHUNKS * CHUNK / 4, MEMORY_CHUNKS * CHUNK / 2);
+    engine_check(play.engine);
+    play_end(&play);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_newcomer_has_room),
+                                       cmocka_unit_test(test_the_first_answer_gives_depth),
                                        cmocka_unit_test(test_forms_take_what_is_not_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
