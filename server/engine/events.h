@@ -123,8 +123,7 @@ static inline uint64_t engine_slot_least(uint64_t arena_bytes, uint64_t encoded_
     return extent_round(records ? arena_bytes / records + 1 : arena_bytes);
 }
 
-/* engine_slot_bytes returns the arena bytes that an instance of `bytes` takes. An instance of 0 bytes takes a slot
- * too. */
+/* engine_slot_bytes returns the arena bytes that an instance of `bytes` takes. One of 0 bytes takes a slot too. */
 static inline uint64_t engine_slot_bytes(const struct engine_config *config, uint64_t bytes)
 {
     uint64_t rounded = extent_round(bytes ? bytes : 1);
@@ -169,8 +168,7 @@ struct engine_segment {
     const uint32_t *through; /* world_size of them */
 };
 
-/* Of a multiset: the draws of samples beyond the first one of each, which a set beside it has. In any order;
- * borrowed. */
+/* Of a multiset: the draws of samples beyond the first of each, which a set beside it has. In any order; borrowed. */
 struct engine_again {
     const sample_id *ids;
     uint64_t count;
@@ -275,8 +273,7 @@ struct engine_job_desc {
     bool own_labels;            /* the script has its own labels: the dataset's classes mean nothing to it */
     struct sampler_job sampled; /* the job's order and view, without a part; the view is borrowed for the step */
     /* Jobs share instances only with jobs of the same pipeline and variant. 0 is shared by all; a variant of its own
-     * keeps a job's augmentation private. Under SHUFFLE_STRICT the epoch counts too, and an instance depends on nothing
-     * else. */
+     * keeps a job's augmentation private. Under SHUFFLE_STRICT the epoch counts too, and nothing else does. */
     uint64_t variant;
     struct engine_chunks chunks;
     /* All ranks of a job give the same name, world_size and settings above, except `client`. Views must be equal, not
@@ -298,8 +295,7 @@ struct engine_job_desc {
 };
 
 enum engine_event_type {
-    /* Time has passed, and nothing else has happened. A tick notices, for example, that a rank has been away for too
-     * long. */
+    /* Time has passed, and nothing else has happened. A tick notices, say, that a rank has been away for too long. */
     ENGINE_TICK,
     /* A rank registers; JOB_ADDED or JOB_REFUSED is the answer. A rank with a resume first ends a job of its name that
      * has no rank attached: JOB_ENDED comes before the answer, and the new job may get the same number. */
@@ -319,8 +315,7 @@ enum engine_event_type {
     ENGINE_NEXT,
     ENGINE_RELEASE, /* The client has finished with a batch. An unknown batch is counted and ignored. */
     ENGINE_LOADED,  /* a sample of a LOAD arrived, or failed */
-    /* A PREPARE has ended. Each of its outputs was made, or has failed: then it is bad for the jobs that wait for
-     * it. */
+    /* A PREPARE has ended. Each output was made, or has failed: then it is bad for the jobs that wait for it. */
     ENGINE_PREPARED,
     /* The answer to an EXPECT: another node's sample lies at the offset, or is bad, or no sample will come. */
     ENGINE_ARRIVED,
@@ -395,8 +390,7 @@ struct engine_event {
         struct {
             uint32_t task;
             uint8_t reasons[ENGINE_OUTPUTS_MAX]; /* enum bad_reason of each output; 0: the output was made */
-            /* Of an output for a job that is `sized`: how long it is, 1 … the output's bytes. Of others it is not
-             * looked at. */
+            /* Of an output for a `sized` job: how long it is, 1 … the output's bytes. Of others it is not read. */
             uint32_t bytes[ENGINE_OUTPUTS_MAX];
             uint64_t core_ns; /* a worker's time on a core, for all outputs; 0: not known */
             /* For a PREPARE with form_bytes: the caller's handle of a decoded form, which the engine gives back in
