@@ -139,7 +139,7 @@ int pipeline_refuse_sizes(struct error *err)
 {
     return error_set(err, LARDER_EINVAL,
                      "the pipeline makes samples of different sizes: end it with a crop, such as {\"center_crop\": "
-                     "{\"size\": 224}}, or resize to [height, width]");
+                     "{\"size\": 224}}, or resize to [height, width], or take lists of them, with ragged=True");
 }
 
 /* find_shape finds the shape of the samples. If it depends on the images', the pipeline is open. It is refused when

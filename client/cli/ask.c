@@ -44,7 +44,8 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
     nng_pipe_close(pipe);
 }
 
-/* fail_gone says that no daemon answers, and if the last one has left word, when it ended and why. */
+/* fail_gone says that no daemon answers, and what became of the last one: it has left word when it ended and why, or
+ * only its socket. */
 static int fail_gone(const struct cli_peer *peer, struct error *err)
 {
     char session[SOCKET_PATH_MAX], why[LAST_WORD_BYTES], when[40] = "";
@@ -59,6 +60,12 @@ static int fail_gone(const struct cli_peer *peer, struct error *err)
             "no daemon answers at %s: the last one ended at %s, because %s. The next script at the default "
             "socket starts another; else start one with larderd. What jobs did before is then told again",
             peer->path, when, why);
+    if (access(peer->path, F_OK) == 0)
+        return error_set(err, LARDER_EGONE,
+                         "no daemon answers at %s: the last one was killed, or ran out of memory, for it left its "
+                         "socket and no word. The next script at the default socket starts another; else start one "
+                         "with larderd. What jobs did before is then told again",
+                         peer->path);
     return error_set(
         err, LARDER_EGONE,
         "no daemon answers at %s: start one with larderd, or name its socket with --socket or LARDER_SOCKET",

@@ -7,9 +7,10 @@
 #include <sys/types.h>
 
 #include "client/cli/machine.h"
+#include "common/error.h"
 
 #define DOCTOR_FINDINGS_MAX 24
-#define DOCTOR_TEXT_BYTES 256
+#define DOCTOR_TEXT_BYTES ERROR_TEXT_MAX
 
 enum doctor_verdict { DOCTOR_GOOD, DOCTOR_UNKNOWN, DOCTOR_BAD };
 

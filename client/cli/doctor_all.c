@@ -50,8 +50,7 @@ int cli_doctor(const struct cli_line *line)
     const json_t *status = rc ? NULL : look.now;
     long pid = rc ? getpid() : lround(cells_number(cells_at(status, "daemon", "pid", NULL)));
     if (rc)
-        doctor_find(&report, "daemon", DOCTOR_BAD, "start one with larderd; its log says why one ended", "%s",
-                    err.text);
+        doctor_find(&report, "daemon", DOCTOR_BAD, "start one with larderd", "%s", err.text);
     else
         doctor_find(&report, "daemon", DOCTOR_GOOD, NULL, "pid %ld answers", pid);
     doctor_look_at_socket(path, &report);

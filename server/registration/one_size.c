@@ -100,7 +100,9 @@ static int choose(const struct one_size_wish *wish, const struct looks *looks, s
         return error_set(err, LARDER_EINVAL,
                          "the pipeline makes samples of different sizes, because it leaves images the size they have: "
                          "of %u that were looked at, %.100s has %u × %u pixels and %.100s has %u × %u; end it with a "
-                         "crop, such as {\"center_crop\": {\"size\": 224}}, or resize to [height, width]",
+                         "crop, such as {\"center_crop\": {\"size\": 224}}, or resize to [height, width], or take "
+                         "lists of them, with "
+                         "ragged=True",
                          looks->count, dataset_key(wish->dataset, most->index), most->size.width, most->size.height,
                          dataset_key(wish->dataset, other->index), other->size.width, other->size.height);
     *out = most->size;

@@ -140,7 +140,7 @@ class CommandLine(Case):
         self.assertIn("good     socket folder", doctor.stdout)
 
     def test_what_the_last_one_left(self):
-        """Where no daemon answers, it is said when the last one ended and why; of a killed one nothing."""
+        """Where no daemon answers, it is said when the last one ended and why; of a killed one that it was."""
         server, ends = self.server, (
             ((), lambda: server.process.terminate(), "it got SIGTERM"),
             (("--idle-exit", "1"), lambda: None, "no script had been connected for 1 s"),
@@ -156,7 +156,11 @@ class CommandLine(Case):
                 self.assertRegex(result.stderr, r" ended at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}, because " + why)
         server = self.daemon()
         server.kill()
-        self.assertNotIn("ended at", run("status", "--socket", server.socket).stderr)
+        self.assertIn("the last one was killed, or ran out of memory", run("status", "--socket", server.socket).stderr)
+        for name in (server.socket, server.socket + ".control"):
+            if os.path.exists(name):
+                os.unlink(name)
+        self.assertNotIn("the last one", run("status", "--socket", server.socket).stderr)
 
     def test_lists(self):
         """Jobs, datasets and events are listed, for a person and as JSON."""

@@ -229,7 +229,8 @@ class Shards(Case):
 
         mixed = look(self.text)
         self.assertIn("is       tar shards\nsamples  200,", mixed)
-        self.assertIn("10 classes: 0, 1, 2, ...\ncolumns  cls\nreading  mixed: one read brings 64 samples\n", mixed)
+        self.assertIn("10 classes: 0, 1, 2, ...\ncolumns  cls\nreading  mixed (samples of a class do not lie side by "
+                      "side): one read brings 64 samples\n", mixed)
         self.assertNotIn("damaged", mixed)
         self.order.sort()
         for number in range(SHARDS):
