@@ -22,7 +22,8 @@ int last_word_leave(const char *socket_path, time_t now, const char *text, struc
     char path[PATH_BYTES], line[FILE_BYTES];
     path_of(socket_path, path);
     int len = snprintf(line, sizeof line, "%lld %.*s\n", (long long)now, LAST_WORD_BYTES - 1, text);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    unlink(path); /* a link or another user's file is not written to */
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return socket_file_error(err, "opening", path);
     int code = write(fd, line, (size_t)len) == len ? 0 : socket_file_error(err, "writing to", path);

@@ -10,8 +10,8 @@
 
 #define LAST_WORD_BYTES 200
 
-/* last_word_leave writes the word of the daemon whose session socket is at socket_path. text: why it ends, without a
- * line's end. LARDER_EPERM, LARDER_ENOENT, LARDER_EIO. */
+/* last_word_leave writes the word of the daemon whose session socket is at socket_path, in a new file. text: why it
+ * ends, without a line's end. LARDER_EPERM, LARDER_ENOENT, LARDER_EIO. */
 int last_word_leave(const char *socket_path, time_t now, const char *text, struct error *err);
 /* last_word_clear removes it. LARDER_EPERM, LARDER_EIO; that there is none is no error. */
 int last_word_clear(const char *socket_path, struct error *err);

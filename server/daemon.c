@@ -15,6 +15,7 @@
 #include "cache/memory/arena.h"
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/last_word.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "common/socket_path.h"
@@ -284,6 +285,18 @@ static int listen_at(const char *path, const struct daemon_progress *progress, s
     }
 }
 
+/* succeed becomes the daemon of the socket. What the last one said of its end is not this one's. */
+static int succeed(struct daemon *daemon, int listen_fd, const struct daemon_progress *progress, struct error *err)
+{
+    const char *path = daemon->config->socket_path;
+    struct error stays;
+    int code = listen_fd >= 0 ? session_adopt(path, listen_fd, &daemon->session, err)
+                              : listen_at(path, progress, &daemon->session, err);
+    if (!code && last_word_clear(path, &stays))
+        log_warn("msg=\"what the last daemon left stays\" err=\"%s\"", stays.text);
+    return code;
+}
+
 static int open_catalog(struct daemon *daemon, struct error *err)
 {
     const struct config *config = daemon->config;
@@ -312,8 +325,7 @@ int daemon_start(const struct config *config, int listen_fd, const struct daemon
     if (code && listen_fd >= 0)
         close(listen_fd);
     else if (!code)
-        code = listen_fd >= 0 ? session_adopt(config->socket_path, listen_fd, &daemon->session, err)
-                              : listen_at(config->socket_path, progress, &daemon->session, err);
+        code = succeed(daemon, listen_fd, progress, err);
     if (!code)
         code = arena_create(config->arena_bytes, config->memory_root, &daemon->arena, err);
     if (!code)

@@ -278,8 +278,6 @@ static void run(struct daemon *daemon, const struct options *options, const stru
     service_notify("READY=1");
     char why[LAST_WORD_BYTES];
     struct error err;
-    if (last_word_clear(config->socket_path, &err))
-        log_warn("msg=\"what the last daemon left stays\" err=\"%s\"", err.text);
     bool to_leave = wait_for_the_end(daemon, signals, config->idle_exit_s, why);
     service_notify("STOPPING=1");
     if (to_leave && *config->cluster_name)

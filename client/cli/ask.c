@@ -28,14 +28,20 @@ struct cli_peer {
     char path[SOCKET_PATH_MAX]; /* path of the control socket */
     atomic_bool foreign;        /* set by on_pipe in a thread of nng's: who answers is not trusted */
     atomic_int pid;             /* set by on_pipe too: who answers; 0: not known */
+    atomic_int pipes;           /* connections, as on_pipe was told: 0 once the daemon has gone */
 };
 
-/* on_pipe lets nobody answer but a daemon of this user's or root's; nng calls it before it hands the connection out. */
+/* on_pipe lets nobody answer but a daemon of this user's or root's; nng calls it before it hands the connection out,
+ * and after its end. */
 static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
     struct cli_peer *peer = arg;
     uint64_t uid, pid;
-    (void)event;
+    if (event == NNG_PIPE_EV_REM_POST) {
+        atomic_fetch_sub(&peer->pipes, 1);
+        return;
+    }
+    atomic_fetch_add(&peer->pipes, 1);
     if (nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &uid) == 0 && (uid == geteuid() || uid == 0)) {
         atomic_store(&peer->pid, nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_PID, &pid) == 0 ? (int)pid : 0);
         return;
@@ -83,6 +89,8 @@ static int fail_nng(const struct cli_peer *peer, int rv, struct error *err)
     case NNG_EPERM:
         return error_set(err, LARDER_EPERM, "may not connect to %s: only the daemon's own user may", peer->path);
     case NNG_ETIMEDOUT:
+        if (atomic_load(&peer->pipes) == 0) /* it ended after the connection was made, and no other has come */
+            return fail_gone(peer, err);
         return error_set(err, LARDER_ETIMEOUT,
                          "the daemon at %s has not answered within %d s: it is overloaded or hangs; its log says more",
                          peer->path, TIMEOUT_MS / 1000);
@@ -104,6 +112,8 @@ static int set_up(struct cli_peer *peer)
     int rv = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, ANSWER_MAX_BYTES);
     if (rv == 0)
         rv = nng_pipe_notify(socket, NNG_PIPE_EV_ADD_PRE, on_pipe, peer);
+    if (rv == 0)
+        rv = nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, on_pipe, peer);
     if (rv == 0)
         rv = nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, TIMEOUT_MS);
     return rv ? rv : nng_socket_set_ms(socket, NNG_OPT_SENDTIMEO, TIMEOUT_MS);

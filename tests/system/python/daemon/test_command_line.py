@@ -12,7 +12,7 @@ import termios
 import time
 
 import above  # noqa: F401
-from system import BIN, SLOW, Case, Daemon, larder, main, tree, until
+from system import BIN, SLOW, Case, Daemon, larder, main, only_long, tree, until
 
 USAGE, NO_DAEMON, FOUND = 2, 3, 4
 
@@ -145,9 +145,11 @@ class CommandLine(Case):
             ((), lambda: server.process.terminate(), "it got SIGTERM"),
             (("--idle-exit", "1"), lambda: None, "no script had been connected for 1 s"),
             ((), lambda: run("drain", "--for-restart", "--socket", server.socket), "larder drain told it to"))
+        left, elsewhere = server.socket + ".left", os.path.join(self.folder, "elsewhere")
         server.stop()
         for options, end, why in ends:
             server = self.daemon(options=options)
+            self.assertFalse(os.path.exists(left))
             end()
             self.assertEqual(server.process.wait(60 * SLOW), 0)
             for word in ("status", "jobs", "history"):
@@ -161,6 +163,26 @@ class CommandLine(Case):
             if os.path.exists(name):
                 os.unlink(name)
         self.assertNotIn("the last one", run("status", "--socket", server.socket).stderr)
+        for link in (os.link, os.symlink):  # another's file that is linked there stays as it is
+            server = self.daemon()
+            with open(elsewhere, "w") as file:
+                file.write("kept")
+            link(elsewhere, left)
+            self.assertEqual(server.stop(), 0)
+            self.assertFalse(os.path.islink(left))
+            with open(elsewhere) as file:
+                self.assertEqual(file.read(), "kept")
+            self.assertIn("it got SIGTERM", run("status", "--socket", server.socket).stderr)
+
+    @only_long
+    def test_ended_while_watched(self):
+        """A command that asks again and again says when its daemon ended and why, once no other has come."""
+        with subprocess.Popen([os.path.join(BIN, "larder"), "jobs", "--watch", "--socket", self.server.socket],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
+            self.assertEqual(watch.stdout.readline(), "no jobs\n")
+            self.server.stop()
+            self.assertIn("because it got SIGTERM", watch.communicate(timeout=60 * SLOW)[1])
+            self.assertEqual(watch.returncode, NO_DAEMON)
 
     def test_lists(self):
         """Jobs, datasets and events are listed, for a person and as JSON."""
