@@ -497,7 +497,10 @@ class Session:
         if sock is None:  # a signal's handler has closed it
             raise gone(self.path)
         try:
-            size, control, flags, _ = sock.recvmsg_into([self._inbox], _CONTROL_BYTES, _CLOSED_AT_EXEC)
+            try:
+                size, control, flags, _ = sock.recvmsg_into([self._inbox], _CONTROL_BYTES, _CLOSED_AT_EXEC)
+            except ConnectionResetError:  # told once, ahead of what the daemon had still sent: its last words perhaps
+                size, control, flags, _ = sock.recvmsg_into([self._inbox], _CONTROL_BYTES, _CLOSED_AT_EXEC)
         except BlockingIOError:
             raise Timeout(f"no message from the daemon at {self.path}") from None
         except OSError:

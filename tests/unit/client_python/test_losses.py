@@ -3,6 +3,7 @@ nothing is taken that the loop is not given."""
 
 import contextlib
 import fcntl
+import importlib
 import os
 import queue
 import socket
@@ -185,7 +186,7 @@ class Watched(Reconnecting):
 
     def session(self):
         """A session, always of the same number, and the daemon's end of it."""
-        session = larder._session.Session(self.path)
+        session = importlib.import_module("larder._session").Session(self.path)
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         session._sock = socket.socket(fileno=os.dup2(near.fileno(), NUMBER, inheritable=False))
         near.close()
@@ -387,7 +388,7 @@ class Full(Reconnecting):
 
     def session(self):
         """A session whose socket holds few requests, and the daemon's end of it."""
-        session = larder._session.Session(self.path)
+        session = importlib.import_module("larder._session").Session(self.path)
         session._sock, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         session._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # as few as there can be
         session.info = types.SimpleNamespace(held_max=64)
@@ -470,6 +471,16 @@ class Full(Reconnecting):
             thread.join(60)
             self.assertFalse(thread.is_alive())
             self.assertRegex(str(errors[0]), words.decode() if words else "has gone away")
+
+    def test_last_words_unread(self):
+        """The daemon's last words come, though it closed with messages unread, which the kernel tells first."""
+        session, far = self.session()
+        session.begin(0)
+        session.ask(1)
+        far.send(fake.message(fake.ERROR, 0, struct.pack("<iI", -9, 0) + fake.text(b"the job was cancelled")))
+        far.close()
+        with self.assertRaisesRegex(larder.LarderError, "the job was cancelled"):
+            session.receive()
 
     def test_a_loader(self):
         """Such a Timeout loses nothing, at an epoch's beginning, in it and at its end."""

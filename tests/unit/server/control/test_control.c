@@ -58,6 +58,7 @@ static void test_no_daemon(void **state)
     close(peer.from);
     assert_int_equal(access(control_path, F_OK), 0); /* its socket file is still there */
     assert_int_equal(run_larder("status", NULL, NULL), 3);
+    snprintf(expected, sizeof expected, "larder: no daemon answers at %s: the last one was killed, ", control_path);
     assert_output(expected);
 }
 
