@@ -21,6 +21,7 @@ from test_state import indices_of
 from test_trainers import TodaysState
 
 TIOCOUTQ = 0x5411  # the bytes that the other side has not read
+SESSION = importlib.import_module("larder._session")
 NUMBER = 1000  # of a descriptor that nobody else has
 
 
@@ -186,7 +187,7 @@ class Watched(Reconnecting):
 
     def session(self):
         """A session, always of the same number, and the daemon's end of it."""
-        session = importlib.import_module("larder._session").Session(self.path)
+        session = SESSION.Session(self.path)
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         session._sock = socket.socket(fileno=os.dup2(near.fileno(), NUMBER, inheritable=False))
         near.close()
@@ -240,7 +241,7 @@ class AtEnd(Reconnecting):
     def test_no_batch_is_lost(self):
         """The last batch is empty, as its samples are bad, and the daemon dies just when that is known. In the next one
         they are sound, and are asked for as there is room: what counts as taken the loop was given."""
-        look, kept = larder._session.Session.next_is_empty, []
+        look, kept = SESSION.Session.next_is_empty, []
 
         def dies(session):
             empty = look(session)
@@ -250,7 +251,7 @@ class AtEnd(Reconnecting):
             return empty
         self.serve(n_samples=18, bad=range(12, 18), order="sequential", empty_last=True, held_max=3)
         loader = self.loader(zero_copy=True, prefetch=2)
-        with mock.patch.object(larder._session.Session, "next_is_empty", dies):
+        with mock.patch.object(SESSION.Session, "next_is_empty", dies):
             for batch in loader:
                 kept.append(batch)
                 self.is_last()
@@ -388,7 +389,7 @@ class Full(Reconnecting):
 
     def session(self):
         """A session whose socket holds few requests, and the daemon's end of it."""
-        session = importlib.import_module("larder._session").Session(self.path)
+        session = SESSION.Session(self.path)
         session._sock, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         session._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # as few as there can be
         session.info = types.SimpleNamespace(held_max=64)
@@ -484,7 +485,7 @@ class Full(Reconnecting):
 
     def test_a_loader(self):
         """Such a Timeout loses nothing, at an epoch's beginning, in it and at its end."""
-        ask, counts = larder._session.Session.ask, {"asks": 0}
+        ask, counts = SESSION.Session.ask, {"asks": 0}
 
         def times_out(session, prefetch, **said):
             counts["asks"] += 1
@@ -493,7 +494,7 @@ class Full(Reconnecting):
             ask(session, prefetch, **said)
         self.serve(n_samples=60)
         loader, seen, timeouts = self.loader(epochs=3), [], 0
-        with mock.patch.object(larder._session.Session, "ask", times_out):
+        with mock.patch.object(SESSION.Session, "ask", times_out):
             for epoch in range(3):
                 iterator, seen, ended = None, [], False
                 while not ended:
