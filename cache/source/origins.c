@@ -165,6 +165,10 @@ void origins_find(struct source *source, bool old, const char *apart, const stru
     if (!source->origins.apart && (!old || root_fd >= 0) &&
         (index->contents = calloc(index->sample_count, sizeof *index->contents)))
         source->origins.count = match(source, origins, count, root_fd, interrupt);
+    if (source->origins.count == 0) {
+        free(index->contents);
+        index->contents = NULL;
+    }
     if (root_fd >= 0)
         close(root_fd);
     free(bytes);
