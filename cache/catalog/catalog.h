@@ -221,6 +221,8 @@ bool dataset_part_rows(const struct dataset *dataset, const char *part, struct p
  *   of the process  LARDER_ELIMIT (no file descriptor is free: try again) */
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
 
+/* dataset_apart says whether each sample is a file of its own, so that nothing is won by reading neighbours at once. */
+bool dataset_apart(const struct dataset *dataset);
 /* dataset_read_many reads samples as dataset_read does, each with its own outcome, and returns the number that failed.
  * count ≤ CHUNK_SAMPLES_MAX. In a store one read brings a chunk's samples; in a plain tree a few files are read at
  * once. When it is later than until_ns (of clock_now_ns; 0: never), it begins no further sample and marks the rest as

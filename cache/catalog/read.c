@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "cache/catalog/catalog_priv.h"
+#include "cache/source/files.h"
 #include "common/check.h"
 
 /* A sample is not what was indexed: the next open must not trust what was recorded, nor may the next start. */
@@ -11,6 +12,11 @@ static void mark_stale(const struct dataset *dataset)
     atomic_bool *stale = (atomic_bool *)&dataset->stale; /* the one part of a const dataset that changes */
     if (atomic_load(&dataset->source->changed) && !atomic_exchange(stale, true) && dataset->checkpoint)
         unlink(dataset->checkpoint);
+}
+
+bool dataset_apart(const struct dataset *dataset)
+{
+    return dataset_source(dataset)->kind->read == files_read;
 }
 
 uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count, uint64_t until_ns)

@@ -169,6 +169,11 @@ int medium_read_parts(int fd, struct iovec *parts, int count, uint64_t offset)
     return 0;
 }
 
+bool medium_reads_ahead(const struct medium *medium)
+{
+    return !medium->device || !aside_suits(medium->device);
+}
+
 void medium_run(const struct medium *medium, void (*fn)(void *context), void *context)
 {
     if (medium->device && aside_suits(medium->device))

@@ -24,6 +24,9 @@ int medium_read_parts(int fd, struct iovec *parts, int count, uint64_t offset);
 /* medium_run calls fn(context): in the calling thread, or aside (common/aside.h) on a file system that lets no process
  * go which waits for it. */
 void medium_run(const struct medium *medium, void (*fn)(void *context), void *context);
+/* medium_reads_ahead says whether the system brings a file's bytes ahead without making the caller wait. A FUSE file
+ * system takes a dozen such requests and makes who has more wait, and may bring the bytes again for the read. */
+bool medium_reads_ahead(const struct medium *medium);
 /* medium_device returns the number of the device that a folder lies on now; 0: it cannot be found out. It opens the
  * folder, because to look at one that is mounted when it is used does not mount it. */
 uint64_t medium_device(const char *root);

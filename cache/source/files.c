@@ -21,6 +21,7 @@
 
 #define FILES_UNDER_WAY 8
 #define HASHED_AT_ONCE 65536
+#define AHEAD_PART 4 /* a fourth of a piece's time may go into opening files ahead */
 
 /* False: the index is of a checkpoint, and the sample's key in it is none that an index has. */
 static bool sample_path(const struct index *index, size_t number, char path[PATH_MAX])
@@ -350,23 +351,36 @@ static void leave(struct sample_read *reads, uint32_t count, const int *fds, uin
     }
 }
 
-/* Opens some files ahead of the one being read and tells the system that they will be wanted, so that the disk has
- * several requests to choose from. */
+/* open_next opens a file that will be read soon. ahead: the system brings its bytes meanwhile. */
+static int open_next(const struct source *source, struct sample_read *read, bool ahead)
+{
+    int fd = -1;
+    read->err.code = 0;
+    read->left = false;
+    if (sample_open(source, read->index, &fd, &read->err) == 0 && ahead)
+        posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
+    return fd;
+}
+
+/* Some files are opened ahead of the one being read, so that a disk has several requests to choose from. Where opening
+ * takes long, as over a network, a piece that ends after a time would spend it on files that it leaves: then none is
+ * opened ahead after a part of the time, and what is quick about such storage is to have more readers. */
 uint32_t files_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns)
 {
     int fds[FILES_UNDER_WAY];
     uint32_t failed = 0;
+    bool ahead = medium_reads_ahead(&source->medium);
+    uint64_t now_ns = until_ns ? clock_now_ns() : 0;
+    uint64_t ahead_until_ns = until_ns > now_ns ? now_ns + (until_ns - now_ns) / AHEAD_PART : until_ns;
     for (uint32_t next = 0, done = 0; done < count; done++) {
         if (done > 0 && until_ns && clock_now_ns() > until_ns) {
             leave(reads, count, fds, done, next);
             break;
         }
-        for (; next < count && next < done + FILES_UNDER_WAY; next++) {
-            struct sample_read *ahead = &reads[next];
-            ahead->err.code = 0;
-            ahead->left = false;
-            if (sample_open(source, ahead->index, &fds[next % FILES_UNDER_WAY], &ahead->err) == 0)
-                posix_fadvise(fds[next % FILES_UNDER_WAY], 0, 0, POSIX_FADV_WILLNEED);
+        while (next < count && next < done + FILES_UNDER_WAY &&
+               (next == done || !until_ns || clock_now_ns() < ahead_until_ns)) {
+            fds[next % FILES_UNDER_WAY] = open_next(source, &reads[next], ahead);
+            next++;
         }
         struct sample_read *read = &reads[done];
         if (read->err.code == 0) {

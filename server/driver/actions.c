@@ -118,6 +118,8 @@ static void load(struct driver *driver, const struct engine_action *action)
     struct worker_load *task = &reading->load;
     if (task->count == 0) {
         *task = (struct worker_load){.dataset = dataset_ref((struct dataset *)action->load.dataset),
+                                     .needed = engine_needed(driver->engine, action->load.id),
+                                     .apart = dataset_apart(action->load.dataset),
                                      .device = device_of(driver, action),
                                      .queue = governor_live_queue(driver->governor, action->job, action->rank)};
         reading->number = action->load.read;

@@ -130,6 +130,43 @@ static struct engine_event next_event(const struct driver_client *row, const str
         .type = ENGINE_NEXT, .rank = row->rank, .next = {row->job, next->epoch, next->credits, awaited}};
 }
 
+/* A sample of a read, and how soon it is needed: see engine_needed. */
+struct needed {
+    uint64_t needed;
+    uint32_t at; /* its place in the read */
+    struct worker_sample sample;
+};
+
+static int by_need(const void *a, const void *b)
+{
+    const struct needed *one = a, *other = b;
+    if (one->needed != other->needed)
+        return one->needed < other->needed ? -1 : 1;
+    return one->at < other->at ? -1 : 1;
+}
+
+/* order_rest puts what is needed first first in the rest of a read, where samples are read one by one. A slow source
+ * would have a batch wait for one sample of each of many chunks. */
+static void order_rest(struct driver *driver, struct worker_load *rest)
+{
+    struct needed *order = xcalloc(rest->count, sizeof *order);
+    for (uint32_t i = 0; i < rest->count; i++)
+        order[i] = (struct needed){engine_needed(driver->engine, rest->samples[i].id), i, rest->samples[i]};
+    qsort(order, rest->count, sizeof *order, by_need);
+    for (uint32_t i = 0; i < rest->count; i++)
+        rest->samples[i] = order[i].sample;
+    rest->needed = order[0].needed;
+    free(order);
+}
+
+static void read_ended(struct driver *driver, struct worker_read read)
+{
+    if (read.rest.count && read.rest.apart)
+        order_rest(driver, &read.rest);
+    driver->reads += read.took_ns > 0; /* 0: the read was not begun */
+    OBSERVERS_TELL(driver, on_read, &read);
+}
+
 /* as_event converts a message for which is_event holds to an event of the engine. False: the engine gets none, because
  * the client has left or the message concerns only observers. */
 static bool as_event(struct driver *driver, const struct inbox_message *message, struct engine_event *event)
@@ -151,10 +188,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
         *event = (struct engine_event){
             .type = ENGINE_RELEASE, .rank = row->rank, .release = {row->job, message->release.batch}};
         return true;
-    case INBOX_READ:
-        driver->reads += message->read.took_ns > 0; /* 0: the read was not begun */
-        OBSERVERS_TELL(driver, on_read, &message->read);
-        return false;
+    case INBOX_READ: read_ended(driver, message->read); return false;
     case INBOX_LOADED:
         tables_note_source(&driver->tables, message->loaded.dataset, message->loaded.text);
         *event = (struct engine_event){.type = ENGINE_LOADED,

@@ -218,6 +218,10 @@ struct engine_job_status {
  * needs a TICK now and then. */
 bool engine_waits_for_room(const struct engine *engine);
 
+/* engine_needed returns how many samples a queue delivers before the one that waits until this sample is made: the
+ * least over all queues. UINT64_MAX: nothing waits for it. */
+uint64_t engine_needed(const struct engine *engine, sample_id id);
+
 /* engine_wakes_ns returns the latest time at which the engine needs a TICK; UINT64_MAX when it needs none. At that time
  * it asks a source that did not answer again, fails a job that has waited too long for its source, tries a refused
  * RESERVE again, or makes more room for a new job. */

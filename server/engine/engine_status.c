@@ -160,3 +160,21 @@ int engine_copy_left(const struct engine *engine, uint32_t no, char name[ENGINE_
     memcpy(name, job_at(&engine->jobs, no)->terms.name, ENGINE_NAME_MAX);
     return sampler_copy_left(engine->env.sampler, no, out);
 }
+
+uint64_t engine_needed(const struct engine *engine, sample_id id)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    const struct queues *queues = &engine->queues;
+    uint64_t needed = UINT64_MAX;
+    INSTANCES_OF(&engine->prepared, id, instance) {
+        if (engine->prepared.instances[instance].state != INSTANCE_MAKING)
+            continue;
+        WAITERS_OF(queues, instance, index) {
+            const struct entry *entry = &queues->entries[index];
+            const struct line *line = &queue_of(queues, entry)->line.entries;
+            uint64_t before = entry->place_in_line - queues->entries[line->head].place_in_line;
+            needed = before < needed ? before : needed;
+        }
+    }
+    return needed;
+}

@@ -26,8 +26,15 @@ void read_queue_put_first(struct read_queue *queue, const struct worker_load *ta
 {
     make_room(queue);
     queue->head = (queue->head + queue->cap - 1) % queue->cap;
-    queue->tasks[queue->head] = *task;
     queue->length++;
+    uint32_t at = 0;
+    for (; at + 1 < queue->length; at++) {
+        const struct worker_load *next = &queue->tasks[(queue->head + at + 1) % queue->cap];
+        if (next->needed >= task->needed)
+            break;
+        queue->tasks[(queue->head + at) % queue->cap] = *next;
+    }
+    queue->tasks[(queue->head + at) % queue->cap] = *task;
 }
 
 struct worker_load read_queue_take(struct read_queue *queue)

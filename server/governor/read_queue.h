@@ -12,8 +12,9 @@ struct read_queue {
     uint32_t head, length, cap;
 };
 
-void read_queue_put(struct read_queue *queue, const struct worker_load *task);       /* takes the task over */
-void read_queue_put_first(struct read_queue *queue, const struct worker_load *task); /* the same, as the oldest */
+void read_queue_put(struct read_queue *queue, const struct worker_load *task); /* takes the task over */
+/* read_queue_put_first puts a task before all that are not needed sooner, and takes it over. */
+void read_queue_put_first(struct read_queue *queue, const struct worker_load *task);
 struct worker_load read_queue_take(struct read_queue *queue); /* the oldest, now the caller's; length > 0 */
 void read_queue_clear(struct read_queue *queue);              /* drops the reads that wait and frees the ring */
 

@@ -237,6 +237,18 @@ static void note_read(struct reads *reads, uint32_t number, const struct worker_
     governor_loaded(reads->config.governor, number, &class);
 }
 
+/* put_rest makes what is left of a read the next in its queue. Files that come slowly one after another come faster
+ * beside each other: where their origin may have more reads at once and none waits, they become two reads. */
+static void put_rest(struct reads *reads, struct queue *queue, const struct worker_load *rest)
+{
+    struct worker_load first = *rest;
+    if (rest->apart && rest->count > 1 && !queue->waiting.length && !reads_full(reads, reads_origin(rest))) {
+        struct worker_load second = workers_halve(&first);
+        read_queue_put_first(&queue->waiting, &second);
+    }
+    read_queue_put_first(&queue->waiting, &first);
+}
+
 void reads_ended(struct reads *reads, const struct worker_read *read)
 {
     uint32_t number = named(reads, read->queue);
@@ -259,7 +271,7 @@ void reads_ended(struct reads *reads, const struct worker_read *read)
     if (read->rest.count) {
         double again = number < LEFT ? (double)read->rest.count / reads->jobs[queue->job].batch_size : 0;
         queue->stock -= queue->stock > again ? again : queue->stock;
-        read_queue_put_first(&queue->waiting, &read->rest);
+        put_rest(reads, queue, &read->rest);
     }
     reads_give(reads);
 }

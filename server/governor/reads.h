@@ -62,7 +62,7 @@ uint32_t reads_named(const struct reads *reads, uint64_t name);
 /* reads_put takes a read over. task->queue is the name of its queue. */
 void reads_put(struct reads *reads, const struct worker_load *task);
 /* reads_ended says that a read, or a piece of it, has ended. It takes over the rest of the read, which is next in its
- * queue. */
+ * queue unless something is needed sooner. */
 void reads_ended(struct reads *reads, const struct worker_read *read);
 /* reads_delivered says that a batch goes to the rank's client. */
 void reads_delivered(struct reads *reads, uint32_t job, uint32_t rank);

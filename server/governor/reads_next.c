@@ -5,8 +5,7 @@
 /* The assumed cost of a read that has just begun, until its cost is known. */
 static const double PIECE_S = (double)WORKER_PIECE_NS / (double)CLOCK_NS_PER_S;
 
-/* origin_full says whether an origin has as many reads as it may have. */
-static bool origin_full(const struct reads *reads, uint32_t origin)
+bool reads_full(const struct reads *reads, uint32_t origin)
 {
     uint32_t reading = reads->origins[origin].reading, most = reads->config.most;
     if (origin < GOVERNOR_SOURCES_MAX && reads->decision)
@@ -29,7 +28,7 @@ static void add_candidate(struct reads *reads, uint32_t number, struct candidate
     if (!queue->waiting.length)
         return;
     uint32_t origin = reads_origin(&queue->waiting.tasks[queue->waiting.head]);
-    if (origin_full(reads, origin))
+    if (reads_full(reads, origin))
         return;
     const struct part *part = reads_part(reads, number, origin);
     struct governor_candidate candidate = {

@@ -83,7 +83,10 @@ static inline struct part *reads_part(struct reads *reads, uint32_t queue, uint3
                 .parts[origin < GOVERNOR_SOURCES_MAX ? 0 : 1 + origin - GOVERNOR_SOURCES_MAX];
 }
 
-/* reads_next.c: reads_give gives the readers as many reads as they may have. */
+/* reads_next.c */
+/* reads_full says whether an origin has as many reads as it may have. */
+bool reads_full(const struct reads *reads, uint32_t origin);
+/* reads_give gives the readers as many reads as they may have. */
 void reads_give(struct reads *reads);
 
 #endif

@@ -460,6 +460,21 @@ void workers_load(struct workers *workers, const struct worker_load *task)
     }
 }
 
+struct worker_load workers_halve(struct worker_load *task)
+{
+    CHECK(task->count > 1);
+    uint32_t count = task->count;
+    struct worker_load half = *task;
+    half.dataset = dataset_ref(task->dataset);
+    half.samples = xcalloc(count / 2, sizeof *half.samples);
+    half.count = task->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct worker_load *to = i % 2 ? &half : task;
+        to->samples[to->count++] = task->samples[i];
+    }
+    return half;
+}
+
 void workers_expect(struct workers *workers, struct worker_load *task)
 {
     task->class = task->classed = 0;

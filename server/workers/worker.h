@@ -24,6 +24,8 @@ struct worker_load {
     struct dataset *dataset;       /* a reference of the task's own */
     struct worker_sample *samples; /* malloc'ed, the task's own; at most CHUNK_SAMPLES_MAX */
     uint32_t count;
+    uint64_t needed;         /* how many samples its queue delivers before the one that waits for its first sample */
+    bool apart;              /* each sample is a file of its own */
     uint64_t device;         /* device of the dataset's source; 0: not known */
     uint64_t queue;          /* the name of the governor's queue that it is for; worker_read gives it back */
     uint32_t origin;         /* the governor's number of what it occupies; worker_read gives it back */
@@ -132,6 +134,8 @@ void workers_prepare(struct workers *workers, struct worker_prepare *tasks, uint
  * and the class that brings most of them (task->class, its number from 1). 0: all come from the source. It never blocks
  * on a disk. */
 void workers_expect(struct workers *workers, struct worker_load *task);
+/* workers_halve takes each second sample out of a task of two samples or more, and returns a task of these. */
+struct worker_load workers_halve(struct worker_load *task);
 /* workers_set_preparers lets at most `most` threads (≥ 1) prepare at once. */
 void workers_set_preparers(struct workers *workers, uint32_t most);
 

@@ -18,7 +18,9 @@ struct scene {
     struct idset *view;
     uint64_t stall_ns; /* of the last batch */
     uint32_t delivered;
-    bool keep; /* the batches */
+    bool keep;               /* the batches */
+    sample_id came[SAMPLES]; /* those of all batches, in order; n_came of them */
+    uint32_t n_came;
 };
 
 static bool see(void *ctx, const struct engine_action *action)
@@ -31,6 +33,8 @@ static bool see(void *ctx, const struct engine_action *action)
     case ENGINE_DELIVER:
         scene->stall_ns = action->deliver.stall_ns;
         scene->delivered++;
+        for (uint32_t i = 0; i < action->deliver.count && scene->n_came < SAMPLES; i++)
+            scene->came[scene->n_came++] = action->deliver.entries[i].id;
         return scene->keep;
     default: return false;
     }
@@ -256,12 +260,46 @@ static void counts_for_whom(void **state)
     end(&scene);
 }
 
+/* While samples are loaded, the engine says how many are delivered before each that is planned. */
+static void says_how_soon_samples_are_needed(void **state)
+{
+    (void)state;
+    struct scene scene;
+    sample_id planned[SAMPLES];
+    uint32_t n_planned = 0;
+    begin(&scene);
+    uint32_t job = add(&scene, "a", 0, 1);
+    assert_int_equal(engine_needed(scene.play.engine, SAMPLES + 1), UINT64_MAX);
+    play_next(&scene.play, job, 0, 0, 64);
+    for (sample_id id = 0; id < SAMPLES; id++) {
+        uint64_t needed = engine_needed(scene.play.engine, id);
+        if (needed == UINT64_MAX)
+            continue;
+        assert_true(needed < SAMPLES);
+        planned[needed] = id;
+        n_planned++;
+    }
+    assert_true(n_planned >= BATCH && n_planned < SAMPLES);
+    wait_s(&scene, 1000);
+    assert_int_equal(scene.n_came, SAMPLES);
+    for (uint32_t i = 0; i < n_planned; i++) {
+        assert_int_equal(scene.came[i], planned[i]);
+        assert_int_equal(engine_needed(scene.play.engine, planned[i]), UINT64_MAX);
+    }
+    play_gone(&scene.play, job, 0);
+    end(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_by_cause),     cmocka_unit_test(asking_ahead_is_no_stall),
-        cmocka_unit_test(says_when_it_stands), cmocka_unit_test(stands_with_a_batch),
-        cmocka_unit_test(waits_for_ranks),     cmocka_unit_test(counts_for_whom),
+        cmocka_unit_test(counts_by_cause),
+        cmocka_unit_test(asking_ahead_is_no_stall),
+        cmocka_unit_test(says_when_it_stands),
+        cmocka_unit_test(stands_with_a_batch),
+        cmocka_unit_test(waits_for_ranks),
+        cmocka_unit_test(counts_for_whom),
+        cmocka_unit_test(says_how_soon_samples_are_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,14 @@ void workers_expect(struct workers *workers, struct worker_load *task)
     task->classed = expected_samples;
 }
 
+struct worker_load workers_halve(struct worker_load *task)
+{
+    struct worker_load half = *task;
+    half.count = task->count / 2;
+    task->count -= half.count;
+    return half;
+}
+
 void workers_set_preparers(struct workers *workers, uint32_t most)
 {
     (void)workers;
@@ -381,12 +389,60 @@ static void test_classes_beside_a_source(void **state)
     governor_live_destroy(live);
 }
 
+/* The rest of a read of files goes to two readers as long as there are some that have nothing to do. A rest of a store
+ * stays whole, for its samples come with one request. */
+static void test_rests_of_files(void **state)
+{
+    (void)state;
+    for (int apart = 0; apart <= 1; apart++) {
+        struct governor_live *live = make(4);
+        begin(live, 0, 1, 7);
+        uint64_t queue = governor_live_queue(live, 0, 0);
+        governor_live_load(live, &(struct worker_load){.count = 64, .apart = apart, .queue = queue});
+        uint32_t most = 0;
+        for (uint32_t pieces = 0; n_given; pieces++) {
+            most = n_given > most ? n_given : most;
+            assert_true(pieces < 64);
+            end_piece(live, 0, 1, 100);
+        }
+        assert_int_equal(most, apart ? 4 : 1);
+        assert_int_equal(status_of(live, 0, 0).pending_samples, 0);
+        end(live, 0);
+        governor_live_destroy(live);
+    }
+}
+
+/* Of the reads that wait, what is needed soonest is next: the rest of a read does not go before what is needed
+ * sooner. */
+static void test_rests_in_order_of_need(void **state)
+{
+    (void)state;
+    struct governor_live *live = make(1);
+    begin(live, 0, 1, 7);
+    uint64_t queue = governor_live_queue(live, 0, 0);
+    for (uint64_t need = 0; need < 4; need++)
+        governor_live_load(live, &(struct worker_load){.count = 2, .needed = need * 10, .apart = true, .queue = queue});
+    const uint64_t later[] = {15, 25, 40, 30}; /* when the rests of the reads are needed */
+    const uint64_t order[] = {0, 10, 15, 20, 25, 30, 30, 40};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        assert_int_equal(n_given, 1);
+        assert_int_equal(given[0].needed, order[i]);
+        bool begun = given[0].count == 2;
+        given[0].needed = begun ? later[order[i] / 10] : given[0].needed;
+        end_piece(live, 0, 1, 100);
+    }
+    assert_int_equal(n_given, 0);
+    end(live, 0);
+    governor_live_destroy(live);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_a_job_leaves),  cmocka_unit_test(test_a_silent_source),
         cmocka_unit_test(test_shares_of_a_source), cmocka_unit_test(test_no_read_is_lost),
         cmocka_unit_test(test_many_devices),       cmocka_unit_test(test_classes_beside_a_source),
+        cmocka_unit_test(test_rests_of_files),     cmocka_unit_test(test_rests_in_order_of_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,6 +139,27 @@ static uint32_t take(uint32_t reads)
     return came;
 }
 
+/* A task that is halved and its half have all samples once, in order, and each a reference to the dataset. */
+static void test_a_task_is_halved(void **state)
+{
+    (void)state;
+    for (uint32_t count = 2; count <= 7; count++) {
+        struct worker_load task = {
+            .dataset = dataset_ref(dataset), .samples = calloc(count, sizeof *task.samples), .count = count};
+        for (uint32_t i = 0; i < count; i++)
+            task.samples[i].bytes = i;
+        struct worker_load half = workers_halve(&task);
+        assert_int_equal(half.count, count / 2);
+        assert_int_equal(task.count, count - count / 2);
+        for (uint32_t i = 0; i < count; i++)
+            assert_int_equal((i % 2 ? &half : &task)->samples[i / 2].bytes, i);
+        free(task.samples);
+        free(half.samples);
+        dataset_unref(&task.dataset);
+        dataset_unref(&half.dataset);
+    }
+}
+
 /* While no descriptor is free no sample is reported, neither read nor bad; with a single one, for which all loaders
  * contend, all come with their bytes. */
 static void test_reads_wait_for_a_descriptor(void **state)
@@ -169,6 +190,7 @@ static void test_waiting_reads_can_be_stopped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_task_is_halved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reads_wait_for_a_descriptor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_waiting_reads_can_be_stopped, set_up, tear_down),
     };
