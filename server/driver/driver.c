@@ -394,6 +394,7 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
     driver->observers[3] = (struct driver_observer){.ctx = driver->gives, .on_action = gives_on_action};
     driver->observers[4] = (struct driver_observer){
         .ctx = driver, .on_event = driver_fates_event, .on_action = driver_fates_action};
+    driver->rows = xcalloc(JOBS_MAX, sizeof *driver->rows);
     *out = driver;
     return 0;
 }
@@ -451,5 +452,6 @@ void driver_destroy(struct driver *driver)
     free(driver->batch.turns);
     free(driver->batch.over);
     free(driver->preparing.all);
+    free(driver->rows);
     free(driver);
 }

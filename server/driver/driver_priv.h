@@ -108,7 +108,8 @@ struct driver {
     struct driver_observer observers[OBSERVERS]; /* the governor, the log, the times, the gives, the fates */
     struct gives *gives;
     struct tables tables;
-    struct registrations placing; /* registrations whose samples get their places before the engine adds their jobs */
+    struct engine_job_status *rows; /* JOBS_MAX, for what the engine says of all jobs */
+    struct registrations placing;   /* registrations whose samples get their places before the engine adds their jobs */
     struct driver_adding adding;
     uint64_t named;                       /* jobs that the driver has given a name to */
     uint64_t reads;                       /* reads that workers have done */

@@ -18,15 +18,13 @@ void driver_fates_event(void *ctx, const struct engine_event *event)
     if (event->type != ENGINE_JOB_GONE || !is_own(driver, event->job_gone.job))
         return;
     struct driver_job *job = &driver->tables.jobs[event->job_gone.job];
-    struct engine_job_status *rows = xcalloc(JOBS_MAX, sizeof *rows);
-    size_t n = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
+    size_t n = engine_job_statuses(driver->engine, clock_now_ns(), driver->rows, JOBS_MAX);
     if (!job->last)
         job->last = xcalloc(1, sizeof *job->last);
     for (size_t i = 0; i < n; i++) {
-        if (rows[i].job == event->job_gone.job)
-            *job->last = rows[i];
+        if (driver->rows[i].job == event->job_gone.job)
+            *job->last = driver->rows[i];
     }
-    free(rows);
 }
 
 static enum driver_end end_of(const struct driver *driver, const struct driver_job *job)

@@ -91,22 +91,20 @@ static void on_status(struct driver *driver, struct driver_question *question)
 {
     struct daemon_status *status = question->status;
     status->draining = driver->drain.asked;
-    struct engine_job_status *rows = xcalloc(JOBS_MAX, sizeof *rows);
     engine_totals(driver->engine, &status->totals);
     status->totals.counts.reads = driver->reads; /* reads done, where the engine counts reads asked for */
     status->loads = driver->loads;
     status->preparations = driver->preparations;
     status->steps = driver->steps;
     status->history_bytes += gives_bytes(driver->gives);
-    size_t n_rows = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
+    size_t n_rows = engine_job_statuses(driver->engine, clock_now_ns(), driver->rows, JOBS_MAX);
     status->jobs = xcalloc(n_rows, sizeof *status->jobs);
     for (size_t i = 0; i < n_rows; i++) {
-        if (!is_guest(driver, rows[i].job))
-            status->jobs[status->n_jobs++] = job_of(driver, &rows[i]);
+        if (!is_guest(driver, driver->rows[i].job))
+            status->jobs[status->n_jobs++] = job_of(driver, &driver->rows[i]);
     }
     status->cluster = sharing_status(driver->sharing);
     governor_live_status(driver->governor, status);
-    free(rows);
     answer(question, 0);
 }
 

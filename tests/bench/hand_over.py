@@ -71,8 +71,9 @@ class Rows:
 class Stage:
     """Daemons and training loops that end with it."""
 
-    def __init__(self, folder):
-        self.folder, self.stack = folder, contextlib.ExitStack()
+    def __init__(self, folder, more):
+        """`more` is what every Loader is given besides."""
+        self.folder, self.more, self.stack = folder, more, contextlib.ExitStack()
 
     def daemon(self, arena_mib, encoded_mib):
         folder = tempfile.mkdtemp(prefix="daemon-", dir=self.folder)
@@ -81,7 +82,7 @@ class Stage:
         return daemon
 
     def loops(self, count, **specification):
-        return self.stack.enter_context(loops.Loops([specification] * count))
+        return self.stack.enter_context(loops.Loops([{**specification, **self.more}] * count))
 
     def __enter__(self):
         return self
@@ -116,7 +117,7 @@ def small_files(options, folder, root, in_arena):
     arena = 4 * whole_mib + 64 if in_arena else max(4, whole_mib // 8)
     figures = Rows(("samples/s:0", "engine:2", "workers:2", "others:2", "client:2", "sw engine:2", "workers:2",
                     "session:2", "made:2", "read:2"))
-    with Stage(folder) as stage:
+    with Stage(folder, options.more) as stage:
         cells = []
         for count in options.clients:
             daemon = stage.daemon(arena, 4 * whole_mib + 64)
@@ -155,7 +156,7 @@ def bare_us(folder, pipeline, seconds):
 def small_images(options, folder):
     size = size_of(options.cifar)
     figures = Rows(("samples/s:0", "daemon:2", "engine:2", "workers:2", "client:2", "decoded:2", "bare:2", "ratio:2"))
-    with Stage(folder) as stage:
+    with Stage(folder, options.more) as stage:
         cells = []
         for name, pipeline in SMALL.items():
             daemon = stage.daemon(128, 64)
@@ -182,7 +183,7 @@ def photographs(options, folder):
                         "--restart-rows"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(options.rounds):
         for count, kind in itertools.product(options.jobs, datasets):
-            with Stage(folder) as stage:
+            with Stage(folder, options.more) as stage:
                 daemon = stage.daemon(options.arena, 256)
                 crowd = stage.loops(count, kind="larder", warm=0, dataset=datasets[kind], pipeline=PHOTOS,
                                     batch_size=64, socket=daemon.socket, epochs=options.photo_epochs)
@@ -203,9 +204,10 @@ def smoke(options, folder):
     """Little of everything, for a test that looks at nothing but counts."""
     options.files, options.rounds, options.epochs, options.seconds = 1000, 1, 1, 0.1
     options.cifar_epochs = options.photo_epochs = 1
-    options.clients, options.jobs, options.torch = (1, 2), (2,), False
+    options.clients, options.jobs = (1, 2), (2,)
+    options.more = {"output": "numpy"}  # without torch, which takes longer to import than all the rest
     options.cifar = make_tree(os.path.join(folder, "small"), 200, width=32, height=32)
-    options.photos = make_tree(os.path.join(folder, "photos"), 128, width=320, height=240)
+    options.photos = make_tree(os.path.join(folder, "photos"), 64, width=320, height=240)
 
 
 def main():
@@ -224,13 +226,13 @@ def main():
     parser.add_argument("--seconds", type=float, default=2, help="of each run of `larder bench prepare`")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
-    options.torch = has_torch()
+    options.torch, options.more = not options.smoke and has_torch(), {}
     folder = tempfile.mkdtemp(prefix="larder-hand-over-")
     try:
         if options.smoke:
             smoke(options, folder)
         if not options.torch:
-            print("without a TensorDataset: this Python has no torch", flush=True)
+            print("without a TensorDataset, which needs torch", flush=True)
         if options.files:
             root = os.path.join(folder, "files")
             make_files(root, options.files)

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <vips/vips.h>
+
+#include <jpeglib.h>
 
 #include "common/random.h"
 
@@ -26,28 +27,44 @@ struct plan {
     uint64_t seed;
 };
 
+static float smooth(unsigned at, unsigned cell)
+{
+    float part = (float)(at % cell) / (float)cell;
+    return part * part * (3 - 2 * part);
+}
+
+/* row_fill stretches a row of a grid over the field's width: from each grid point to the next, smoothly. */
+static void row_fill(float row[FIELD_SIDE], const float *grid, unsigned cell, const float parts[FIELD_SIDE])
+{
+    unsigned side = FIELD_SIDE / cell;
+    for (unsigned i = 0; i < side; i++) {
+        float left = grid[i], right = grid[(i + 1) % side];
+        for (unsigned x = i * cell; x < (i + 1) * cell; x++)
+            row[x] = left * (1 - parts[x]) + right * parts[x];
+    }
+}
+
 /* Noise that repeats seamlessly: octaves of random grids, smoothly interpolated, each half as strong as the last. */
 static void field_fill(float *field, struct rng *rng)
 {
     static float grid[FIELD_SIDE * FIELD_SIDE];
     memset(field, 0, sizeof(float) * FIELD_SIDE * FIELD_SIDE);
-    float strength = 0.5f;
+    float strength = 0.5f, parts[FIELD_SIDE], above[FIELD_SIDE], below[FIELD_SIDE];
     for (unsigned cell = 256; cell >= 2; cell /= 2, strength *= 0.55f) {
         unsigned side = FIELD_SIDE / cell;
         for (unsigned i = 0; i < side * side; i++)
             grid[i] = (float)random_unit(rng) * 2 - 1;
+        for (unsigned x = 0; x < FIELD_SIDE; x++)
+            parts[x] = smooth(x, cell);
+        row_fill(below, grid, cell, parts);
         for (unsigned y = 0; y < FIELD_SIDE; y++) {
-            unsigned y0 = y / cell, y1 = (y0 + 1) % side;
-            float v = (float)(y % cell) / (float)cell;
-            v = v * v * (3 - 2 * v);
-            for (unsigned x = 0; x < FIELD_SIDE; x++) {
-                unsigned x0 = x / cell, x1 = (x0 + 1) % side;
-                float u = (float)(x % cell) / (float)cell;
-                u = u * u * (3 - 2 * u);
-                float above = grid[y0 * side + x0] * (1 - u) + grid[y0 * side + x1] * u;
-                float below = grid[y1 * side + x0] * (1 - u) + grid[y1 * side + x1] * u;
-                field[y * FIELD_SIDE + x] += strength * (above * (1 - v) + below * v);
+            if (y % cell == 0) {
+                memcpy(above, below, sizeof above);
+                row_fill(below, grid + (size_t)((y / cell + 1) % side) * side, cell, parts);
             }
+            float part = parts[y];
+            for (unsigned x = 0; x < FIELD_SIDE; x++)
+                field[y * FIELD_SIDE + x] += strength * (above[x] * (1 - part) + below[x] * part);
         }
     }
 }
@@ -101,6 +118,46 @@ static int make_folder(const char *path)
     return -1;
 }
 
+/* The bytes of the pixels' JPEG, which the caller frees. libjpeg ends the program if there is no memory. */
+static unsigned char *encode(const struct plan *plan, uint8_t *pixels, unsigned long *bytes)
+{
+    struct jpeg_compress_struct cinfo;
+    struct jpeg_error_mgr errors;
+    unsigned char *encoded = NULL;
+    cinfo.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&cinfo);
+    jpeg_mem_dest(&cinfo, &encoded, bytes);
+    cinfo.image_width = plan->width;
+    cinfo.image_height = plan->height;
+    cinfo.input_components = 3;
+    cinfo.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&cinfo);
+    jpeg_set_quality(&cinfo, 90, TRUE);
+    cinfo.comp_info[0].h_samp_factor = cinfo.comp_info[0].v_samp_factor = 1; /* colours in full, as at this quality */
+    jpeg_start_compress(&cinfo, TRUE);
+    while (cinfo.next_scanline < cinfo.image_height) {
+        JSAMPROW row = pixels + (size_t)cinfo.next_scanline * plan->width * 3;
+        jpeg_write_scanlines(&cinfo, &row, 1);
+    }
+    jpeg_finish_compress(&cinfo);
+    jpeg_destroy_compress(&cinfo);
+    return encoded;
+}
+
+static int file_write(const struct plan *plan, const char *path, uint8_t *pixels)
+{
+    unsigned long bytes = 0;
+    unsigned char *encoded = encode(plan, pixels, &bytes);
+    FILE *file = fopen(path, "wb");
+    int failed = !file || fwrite(encoded, 1, bytes, file) != bytes;
+    if (file)
+        failed |= fclose(file) != 0;
+    if (failed)
+        fprintf(stderr, "larder_make_images: %s: %s\n", path, strerror(errno));
+    free(encoded);
+    return failed ? -1 : 0;
+}
+
 static int image_write(const struct plan *plan, const float *fields, unsigned number, uint8_t *pixels)
 {
     unsigned label = number % plan->classes;
@@ -113,15 +170,7 @@ static int image_write(const struct plan *plan, const float *fields, unsigned nu
     struct rng rng;
     random_seed_keys(&rng, plan->seed, number, 0, 0);
     image_fill(pixels, plan, fields, label, &rng);
-    size_t bytes = (size_t)plan->width * plan->height * 3;
-    int width = (int)plan->width, height = (int)plan->height;
-    VipsImage *image = vips_image_new_from_memory(pixels, bytes, width, height, 3, VIPS_FORMAT_UCHAR);
-    int failed = !image || vips_jpegsave(image, path, "Q", 90, NULL);
-    if (failed)
-        fprintf(stderr, "larder_make_images: %s: %s\n", path, vips_error_buffer());
-    if (image)
-        g_object_unref(image);
-    return failed ? -1 : 0;
+    return file_write(plan, path, pixels);
 }
 
 /* Every step-th image, by a thread of its own with its own pixels. */
@@ -144,7 +193,6 @@ static void *share_make(void *arg)
     for (unsigned number = share->first; !share->failed && number < plan->count; number += share->step)
         share->failed = image_write(plan, share->fields, number, pixels);
     free(pixels);
-    vips_thread_shutdown();
     return NULL;
 }
 
@@ -205,16 +253,6 @@ static int number_argument(char **argv, int argc, int at, unsigned fallback, uns
     return 0;
 }
 
-#ifdef __SANITIZE_THREAD__
-/* libvips starts threads of its own, which the thread sanitizer cannot see into; this tool has
- * nothing else to be checked. */
-__attribute__((visibility("default"))) const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "report_bugs=0";
-}
-#endif
-
 int main(int argc, char **argv)
 {
     struct plan plan = {.folder = argc > 1 ? argv[1] : ""};
@@ -231,12 +269,5 @@ int main(int argc, char **argv)
         number_argument(argv, argc, 6, 1, UINT32_MAX, &seed))
         return 2;
     plan.seed = seed;
-    if (VIPS_INIT(argv[0])) {
-        fprintf(stderr, "larder_make_images: %s\n", vips_error_buffer());
-        return 1;
-    }
-    vips_concurrency_set(1);
-    int failed = make_all(&plan);
-    vips_shutdown();
-    return failed ? 1 : 0;
+    return make_all(&plan) ? 1 : 0;
 }

@@ -6,7 +6,7 @@ import os
 from stores import bench, pack
 from system import Case, main, tree
 
-COUNT, CHUNK, EPOCHS = 6000, 64, 3
+COUNT, CHUNK, EPOCHS = 6000, 64, 2
 SHARE = 0.1  # of the dataset's bytes, for encoded samples
 
 

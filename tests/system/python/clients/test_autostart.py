@@ -107,7 +107,7 @@ class Autostart(Case):
     def test_eight_at_once_again(self):
         """Some rounds of eight scripts at once where no daemon runs: each time one daemon, and no script fails."""
         self.with_little_memory()
-        for _ in range(int(os.environ.get("LARDER_TEST_ROUNDS", "3"))):
+        for _ in range(int(os.environ.get("LARDER_TEST_ROUNDS", "2"))):
             scripts = [self.script(None, dataset=tree(60), pipeline=PIPELINE, batch_size=16, epochs=1)
                        for _ in range(8)]
             for script in scripts:

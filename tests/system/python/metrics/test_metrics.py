@@ -132,14 +132,13 @@ class Metrics(Case):
         """With one thread and a pipeline that is dear, the client waits for preparing; once all encoded samples are in
         memory nothing is read, and the load rate is not known."""
         server = self.start("threads: {workers: 1, loaders: 1}\n", "256MiB")
-        loader = self.loader(server, tree(200), pipeline=DEAR, batch_size=10,
-                             augment="private")
+        loader = self.loader(server, tree(80), pipeline=DEAR, batch_size=10, augment="private")
         for _ in range(2):
             for _ in loader:
                 pass
         found = self.fresh()
         self.adds_up(loader.name, loader.stats()["wait_s"], found, "prepare", 0.8)
-        self.assertEqual(self.of(found, "larder_samples_loaded_total"), 200)
+        self.assertEqual(self.of(found, "larder_samples_loaded_total"), 80)
         rate = "larder_governor_load_rate", ()
         self.assertTrue(until(lambda: self.trained(loader) and rate not in self.look(), 30))
 

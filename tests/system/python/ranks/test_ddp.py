@@ -16,6 +16,7 @@ if not torch.distributed.is_available() or not torch.distributed.is_gloo_availab
         if hasattr(torch.distributed, "is_gloo_available") else not torch.distributed.is_available():
     system.skip("this torch has no gloo")
 
+SAVED = r"[0-9]+ samples in [0-9]+ batches.*the daemon prepared [0-9]+ and delivered [0-9]+: [0-9]+ saved"
 EXAMPLE = os.path.join(system.PACKAGE, "examples", "train_ddp.py")
 
 
@@ -30,6 +31,7 @@ class Ddp(system.Case):
                                  "--batch-size", "8", "--report", report], env=environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, timeout=240 * system.SLOW)
         self.assertEqual(result.returncode, 0, result.stdout + daemon.log())
+        self.assertRegex(result.stdout, SAVED)
         reports = []
         for rank in range(processes):
             with open(f"{report}.{rank}") as file:

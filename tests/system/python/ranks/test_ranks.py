@@ -84,11 +84,11 @@ class Ranks(system.Case):
         self.assertEqual(max(Counter(sum(shares, [])).values()), 1)
 
     def test_samples_of_very_different_size(self):
-        """Where one sample in nine takes hundreds of times as long as the others, and one rank's step longer than the
+        """Where one sample in nine takes a hundred times as long as the others, and one rank's step longer than the
         others', each rank gets as many batches of the same size, and together they get each sample once."""
         daemon = self.daemon()
         folder = system.make_tree(os.path.join(self.folder, "mixed"), 180)
-        system.make_tree(os.path.join(self.folder, "large"), 20, width=2400, height=1800, seed=2)
+        system.make_tree(os.path.join(self.folder, "large"), 20, width=1200, height=900, seed=2)
         for path in system.files_of(os.path.join(self.folder, "large")):
             os.rename(path, os.path.join(folder, os.path.basename(os.path.dirname(path)), "z" + os.path.basename(path)))
         scripts = self.ranks(daemon, folder, 4, {3: {"step_s": 0.03}})

@@ -9,7 +9,7 @@ import raw
 from raw_case import COUNT, SUBSET, VIEW, RawCase, turns_of
 from system import files_of, main, tree, until
 
-MUTATIONS = 10000
+MUTATIONS = 3000
 BODY = 40  # where what says which dataset and view it is of ends
 
 
@@ -162,7 +162,7 @@ class WrongStates(RawCase):
         return bytes(content)
 
     def test_mutations(self):
-        """10,000 changed states: each is refused with a reason, or taken for what it says: then what comes is of the
+        """3,000 changed states: each is refused with a reason, or taken for what it says: then what comes is of the
         view, each turn once."""
         records = [self.token(3, shuffle=shuffle) for shuffle in (raw.DEPENDENT, raw.STRICT)]
         had = {turn for _, _, turns in records[0].taken for turn in turns}

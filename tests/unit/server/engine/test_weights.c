@@ -82,7 +82,7 @@ static struct world *world_new_with(uint32_t inflight_loads)
     assert_int_equal(play_create(config, &world->play, NULL), 0);
     world->play.see = see;
     world->play.ctx = world;
-    world->play.check_every = 64;
+    world->play.check_every = 512;
     world->lanes = 1;
     world->load_ns = 1; /* so that all jobs are there before anything is */
     for (int i = 0; i < JOBS; i++)
