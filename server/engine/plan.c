@@ -249,22 +249,22 @@ static void deal(struct plan *plan, uint32_t job_index, sample_id id)
     plan_allot(job, position, id);
 }
 
-/* deal_copies deals copies of a sample: one to `first`, if it has not had one, the others to other ranks. A rank that
- * has no room keeps its copy in its reserve. Each stays with its rank: exchange could bring two to one. It returns for
- * how many the shares have no room. */
+/* deal_copies deals copies of a sample to different ranks; if none has room in its share, one to `otherwise`. A rank
+ * that has no room now keeps its copy in its reserve. Each stays with its rank: exchange could bring two to one. It
+ * returns for how many the shares have no room. */
 static uint32_t deal_copies(struct plan *plan, struct job *job, struct allotted sample, uint32_t copies,
-                            struct job_queue *first)
+                            struct job_queue *otherwise)
 {
     bool had[ENGINE_RANKS_MAX];
     plan_copies_had(job, sample.id, had);
-    for (struct job_queue *queue; copies > 0 && (queue = plan_next_copy(job, first, had)); copies--) {
+    for (struct job_queue *queue; copies > 0 && (queue = plan_next_copy(job, otherwise, had)); copies--) {
         job->progress.drawn++;
         plan->dealt++;
-        if (queue == first || (has_room(plan, job, queue) && queue_reserve_count(&queue->reserve) == 0))
+        if (has_room(plan, job, queue) && queue_reserve_count(&queue->reserve) == 0)
             plan_entry(plan, job->no, queue, sample, RESERVED);
         else
             queue_reserve_add(&queue->reserve, sample);
-        first = NULL;
+        otherwise = NULL;
     }
     return copies;
 }
@@ -283,8 +283,7 @@ static void deal_all(struct plan *plan, uint32_t job_index, sample_id id, uint32
         deal(plan, job_index, id);
         return;
     }
-    struct job_queue *first = most_in_need(plan, job);
-    uint32_t left = deal_copies(plan, job, (struct allotted){id, id, 0, false}, copies + 1, first);
+    uint32_t left = deal_copies(plan, job, (struct allotted){id, id, 0, false}, copies + 1, most_in_need(plan, job));
     if (left == 0)
         return;
     sampler_put_back(plan->env->sampler, job_index, id, left);

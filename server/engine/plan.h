@@ -53,9 +53,9 @@ void plan_allot(struct job *job, uint64_t position, sample_id id);
 /* plan_copies_had notes which ranks had a copy of the sample before the epoch was begun here, and returns whether one
  * did. */
 bool plan_copies_had(const struct job *job, sample_id id, bool had[ENGINE_RANKS_MAX]);
-/* plan_next_copy returns the rank that gets the next copy, and notes it: `first` if it is not NULL, else the one with
- * least, of those that have not had one; of all when each has. NULL: under drop_last the shares have no more room. */
-struct job_queue *plan_next_copy(const struct job *job, struct job_queue *first, bool had[ENGINE_RANKS_MAX]);
+/* plan_next_copy returns the rank that gets the next copy, and notes it: the one with least, of those that have not had
+ * one; of all when each has. When the shares have no more room, it is `otherwise`, which may be NULL. */
+struct job_queue *plan_next_copy(const struct job *job, struct job_queue *otherwise, bool had[ENGINE_RANKS_MAX]);
 /* plan_deal_later deals copies to the ranks' reserves. It returns for how many the shares have no room. */
 uint32_t plan_deal_later(struct plan *plan, struct job *job, struct allotted sample, uint32_t copies);
 /* plan_expects_whole notes that all copies of a sample that is elsewhere, so many, have been dealt. plan_set_whole sets

@@ -6,7 +6,8 @@
 #include "server/engine/queue.h"
 
 /* rank_for_copy returns the rank for which least is planned and kept, of those that have not had a copy; NULL: the
- * shares of all of them are full. */
+ * shares of all of them are full. Since it is the one with least, no two ranks are apart by more than one copy. So the
+ * shares have room for the copies of each sample at different ranks, up to the end of the epoch. */
 static struct job_queue *rank_for_copy(const struct job *job, const bool *had)
 {
     struct job_queue *best = NULL;
@@ -32,12 +33,13 @@ bool plan_copies_had(const struct job *job, sample_id id, bool had[ENGINE_RANKS_
     return any;
 }
 
-struct job_queue *plan_next_copy(const struct job *job, struct job_queue *first, bool had[ENGINE_RANKS_MAX])
+struct job_queue *plan_next_copy(const struct job *job, struct job_queue *otherwise, bool had[ENGINE_RANKS_MAX])
 {
-    struct job_queue *queue = first && !had[first->rank] ? first : rank_for_copy(job, had);
+    struct job_queue *queue = rank_for_copy(job, had);
     if (!queue) {
         memset(had, 0, job->terms.world_size * sizeof *had);
-        queue = first ? first : rank_for_copy(job, had);
+        queue = rank_for_copy(job, had);
+        queue = queue ? queue : otherwise;
     }
     if (queue)
         had[queue->rank] = true;
