@@ -192,9 +192,106 @@ static int cut_draws(const struct deal *deal, const uint32_t *slots, uint32_t ch
     return 0;
 }
 
+/* ── copies of which each is another rank's ── */
+
+/* Where all samples come equally often, and no oftener than there are ranks, no rank gets one twice. Ranks are dealt to
+ * in groups of neighbours, as many as there are copies or a few more. A group gets a run of the sequence, and its ranks
+ * the places of that in turn. So the copies of a sample, which lie beside each other, come to different ranks, and to
+ * one node if it has the whole group. */
+struct groups {
+    const struct deal_ranks *ranks;
+    uint32_t draws, copies, size; /* size: ranks of a group; 0: there are no groups */
+};
+
+/* group_size returns the ranks of a group: a divisor of all, so that groups are equal. The least power of two comes
+ * first, since nodes often have as many ranks. */
+static uint32_t group_size(uint32_t copies, uint32_t world_size)
+{
+    for (uint32_t size = 2; size <= world_size; size *= 2)
+        if (size >= copies && world_size % size == 0)
+            return size;
+    uint32_t size = copies;
+    while (world_size % size)
+        size++;
+    return size;
+}
+
+static struct groups groups_of(const struct deal *deal, const struct deal_ranks *ranks, const uint32_t *counts)
+{
+    struct groups groups = {.ranks = ranks, .copies = deal->count ? counts[0] : 0};
+    bool equal = groups.copies >= 2 && groups.copies <= ranks->world_size;
+    for (uint32_t i = 0; i < deal->count && equal; i++)
+        equal = counts[i] == groups.copies;
+    groups.draws = equal ? deal->count * groups.copies : 0;
+    groups.size = equal ? group_size(groups.copies, ranks->world_size) : 0;
+    return groups;
+}
+
+/* group_run returns the run of a group. */
+static struct run group_run(const struct groups *groups, uint32_t group)
+{
+    return (struct run){run_first(groups->draws, groups->ranks, group * groups->size),
+                        run_first(groups->draws, groups->ranks, (group + 1) * groups->size)};
+}
+
+/* lies_whole tells whether the places lie in groups all ranks of which are here: then the node has all of them. */
+static bool lies_whole(const struct groups *groups, struct run places)
+{
+    uint32_t first = (groups->ranks->first + groups->size - 1) / groups->size;
+    uint32_t end = (groups->ranks->first + groups->ranks->n_ranks) / groups->size;
+    return first < end && places.first >= group_run(groups, first).first &&
+           places.end <= group_run(groups, end - 1).end;
+}
+
+/* of_place tells whether a place is a rank's here. *group is the one that the place before was in, or the first. */
+static bool of_place(const struct groups *groups, uint32_t place, uint32_t *group)
+{
+    uint32_t first = groups->ranks->first;
+    while (*group < groups->ranks->world_size / groups->size && place >= group_run(groups, *group).end)
+        ++*group;
+    if (*group == groups->ranks->world_size / groups->size)
+        return false; /* drop_last has left it over */
+    uint32_t rank = *group * groups->size + (place - group_run(groups, *group).first) % groups->size;
+    return rank >= first && rank < first + groups->ranks->n_ranks;
+}
+
+/* group_draws is deal_draws where there are groups. */
+static int group_draws(const struct deal *deal, const struct groups *groups, uint64_t seed, uint32_t epoch,
+                       uint32_t *counts)
+{
+    uint32_t n, at = 0, group = 0, first = groups->ranks->first, end = first + groups->ranks->n_ranks;
+    uint32_t *chunks = order_of(deal, seed, epoch, &n);
+    int rc = chunks ? 0 : LARDER_ENOMEM;
+    struct run near = {0, 0}; /* of all groups of which some rank is here */
+    if (first < end)
+        near = (struct run){group_run(groups, first / groups->size).first,
+                            group_run(groups, (end - 1) / groups->size).end};
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+        const sample_id *ids = deal->ids + deal->begin[chunks[i]];
+        uint32_t count = deal->begin[chunks[i] + 1] - deal->begin[chunks[i]];
+        struct run places = {at, at + count * groups->copies};
+        at = places.end;
+        if (lies_whole(groups, places))
+            continue;
+        bool none = places.first >= near.end || places.end <= near.first;
+        uint32_t *slots = none ? NULL : slots_of(deal, seed, epoch, chunks[i]);
+        rc = none || slots ? 0 : LARDER_ENOMEM;
+        for (uint32_t s = 0; s < count; s++)
+            counts[ids[s]] = 0;
+        for (uint32_t place = places.first; slots && place < places.end; place++)
+            counts[ids[slots[(place - places.first) / groups->copies]]] += of_place(groups, place, &group);
+        free(slots);
+    }
+    free(chunks);
+    return rc;
+}
+
 int deal_draws(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct deal_ranks *ranks, uint32_t *counts)
 {
     CHECK_MAGIC(deal, DEAL_MAGIC);
+    struct groups groups = groups_of(deal, ranks, counts);
+    if (groups.size)
+        return group_draws(deal, &groups, seed, epoch, counts);
     uint32_t n, at = 0, draws = 0;
     for (uint32_t i = 0; i < deal->count; i++)
         draws += counts[i];

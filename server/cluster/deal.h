@@ -6,7 +6,8 @@
  * except those at the ends of a run lie whole in it. A run is the set of samples that a rank gets, not their order.
  *
  * Where an epoch is a multiset, a sample has as many places beside each other in the sequence as it comes in the epoch.
- * So all turns of a sample are with one rank, unless they lie at the end of a run.
+ * So all turns of a sample are with one rank, unless they lie at the end of a run. But where all samples come equally
+ * often, and no oftener than there are ranks, the turns of each are with different ranks, which are neighbours.
  *
  * A `strict` or `none` job needs no deal: rank r gets the positions r, r + world_size, … of its order. */
 #ifndef LARDER_SERVER_CLUSTER_DEAL_H

@@ -148,6 +148,8 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
         .ordered = asked->flags & WIRE_ORDERED,
         .resume = found->restore ? &found->restore->engine : NULL};
     desc.part.draws = ranks_draws;
+    if (found->multiset && asked->all_ranks) /* copies of a sample in two parts here get draws of their own */
+        desc.family = ranks_training(reg);
     chunk_key(found->dataset, desc.chunks.key);
     driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline, .last = !driver->sharing};
     try_to_add(driver, &desc);

@@ -110,6 +110,9 @@ struct job_progress {
     /* For a job with homes: samples of the view that have their homes here; NULL: no epoch has begun. The job owns
      * it. */
     struct idset *here;
+    /* For a job with homes whose copies are dealt together: the samples of which all copies are dealt, as often as they
+     * come, while other nodes have yet to give all of them. The job owns it. */
+    struct bag *whole;
     /* Batches of each rank in that base, and its key. When the epoch was begun whole: 0, and the key is not valid. */
     uint32_t base_batches;
     uint64_t base_key;

@@ -68,6 +68,7 @@ void jobs_free(struct job *job)
     idset_destroy(job->progress.away);
     idset_destroy(job->progress.support);
     idset_destroy(job->progress.here);
+    bag_destroy(job->progress.whole);
     resume_destroy(job->resume);
     free(job->quota.needs);
     *job = (struct job){.state = JOB_FREE, .no = job->no};

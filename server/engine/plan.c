@@ -221,70 +221,50 @@ void plan_allot(struct job *job, uint64_t position, sample_id id)
                       (struct allotted){id, id, .number = (uint32_t)(position / job->terms.world_size)});
 }
 
-/* deal gives a drawn sample to a rank of the job: as an entry, or in a fixed order into its reserve. It returns the
- * rank. Of copies that are dealt together each stays with its rank: exchange could bring two to one. */
-static uint32_t deal(struct plan *plan, uint32_t job_index, sample_id id)
+/* most_in_need returns the rank that a pick of the job is for: the emptiest that has room. */
+static struct job_queue *most_in_need(const struct plan *plan, struct job *job)
+{
+    if (job->terms.world_size == 1)
+        return &job->queues[0];
+    struct job_queue *queue = neediest(plan, job, false);
+    if (!queue) /* since the draw, an entry that was placed has made way for another job's */
+        queue = neediest(plan, job, true);
+    CHECK(queue); /* otherwise there was no draw for the job */
+    return queue;
+}
+
+/* deal gives a drawn sample to a rank of the job: as an entry, or in a fixed order into its reserve. */
+static void deal(struct plan *plan, uint32_t job_index, sample_id id)
 {
     struct job *job = job_at(plan->jobs, job_index);
     uint64_t position = job->progress.drawn++;
     plan->dealt++;
     if (job->terms.world_size == 1 || job->terms.shuffle == SHUFFLE_DEPENDENT) {
-        struct job_queue *queue = job->terms.world_size == 1 ? &job->queues[0] : neediest(plan, job, false);
-        if (!queue) /* since the draw, an entry that was placed has made way for another job's */
-            queue = neediest(plan, job, true);
-        CHECK(queue); /* otherwise there was no draw for the job */
         uint32_t number = job->terms.shuffle == SHUFFLE_DEPENDENT ? 0 : (uint32_t)position;
-        plan_entry(plan, job_index, queue, (struct allotted){id, id, number, false},
-                   job_is_together(job) ? RESERVED : DRAWN);
-        return queue->rank;
+        plan_entry(plan, job_index, most_in_need(plan, job), (struct allotted){id, id, number, false}, DRAWN);
+        return;
     }
     if (job->progress.first && position < job->terms.world_size)
         job->progress.first[position] = id;
     plan_allot(job, position, id);
-    return (uint32_t)(position % job->terms.world_size);
 }
 
-/* rank_for_copy returns the rank for which least is planned and kept, of those that have not had a copy; NULL: the
- * shares of all of them are full. */
-static struct job_queue *rank_for_copy(const struct job *job, const bool *had)
+/* deal_copies deals copies of a sample to different ranks; if none has room in its share, one to `otherwise`. A rank
+ * that has no room now keeps its copy in its reserve. Each stays with its rank: exchange could bring two to one. It
+ * returns for how many the shares have no room. */
+static uint32_t deal_copies(struct plan *plan, struct job *job, struct allotted sample, uint32_t copies,
+                            struct job_queue *otherwise)
 {
-    struct job_queue *best = NULL;
-    uint64_t least = queue_share(job);
-    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
-        struct job_queue *queue = &job->queues[rank];
-        uint64_t has = queue->epoch.planned + queue_reserve_count(&queue->reserve);
-        if (queue->epoch.done || had[rank] || has >= least)
-            continue;
-        best = queue;
-        least = has;
-    }
-    return best;
-}
-
-/* deal_copies deals a sample's further copies: to other ranks, and to none again before all have one. A rank that has
- * no room keeps its copy in its reserve. Under drop_last the shares may have no room for all of them. It returns for
- * how many there was none. */
-static uint32_t deal_copies(struct plan *plan, uint32_t job_index, struct allotted sample, uint32_t first,
-                            uint32_t copies)
-{
-    struct job *job = job_at(plan->jobs, job_index);
-    bool had[ENGINE_RANKS_MAX] = {false};
-    had[first] = true;
-    for (; copies > 0; copies--) {
-        struct job_queue *queue = rank_for_copy(job, had);
-        if (!queue) {
-            memset(had, 0, sizeof had);
-            queue = rank_for_copy(job, had);
-        }
-        if (!queue)
-            break;
-        had[queue->rank] = true;
+    bool had[ENGINE_RANKS_MAX];
+    plan_copies_had(job, sample.id, had);
+    for (struct job_queue *queue; copies > 0 && (queue = plan_next_copy(job, otherwise, had)); copies--) {
         job->progress.drawn++;
         plan->dealt++;
         if (has_room(plan, job, queue) && queue_reserve_count(&queue->reserve) == 0)
-            plan_entry(plan, job_index, queue, sample, RESERVED);
+            plan_entry(plan, job->no, queue, sample, RESERVED);
         else
             queue_reserve_add(&queue->reserve, sample);
+        otherwise = NULL;
     }
     return copies;
 }
@@ -296,13 +276,18 @@ static uint32_t take_copies(const struct plan *plan, struct sampler *sampler, ui
 }
 
 /* deal_all deals a sample that is drawn here, and its copies. */
-static void deal_all(struct plan *plan, uint32_t job, sample_id id, uint32_t copies)
+static void deal_all(struct plan *plan, uint32_t job_index, sample_id id, uint32_t copies)
 {
-    uint32_t left = deal_copies(plan, job, (struct allotted){id, id, 0, false}, deal(plan, job, id), copies);
+    struct job *job = job_at(plan->jobs, job_index);
+    if (!job_is_together(job)) {
+        deal(plan, job_index, id);
+        return;
+    }
+    uint32_t left = deal_copies(plan, job, (struct allotted){id, id, 0, false}, copies + 1, most_in_need(plan, job));
     if (left == 0)
         return;
-    sampler_put_back(plan->env->sampler, job, id, left);
-    residents_back(plan->residents, job, id);
+    sampler_put_back(plan->env->sampler, job_index, id, left);
+    residents_back(plan->residents, job_index, id);
 }
 
 /* take_pick redirects the pick and deals its samples to the jobs. */
@@ -330,12 +315,17 @@ static void plan_elsewhere(struct plan *plan, struct job *job)
     while (job_left_elsewhere(plan->env, job) && (queue = neediest(plan, job, false)) &&
            plan_goes_elsewhere(plan, job)) {
         sample_id id = plan_draw_elsewhere(plan, job->no);
-        uint32_t copies = take_copies(plan, plan->env->elsewhere, job->no, id);
         struct allotted sample = {id, id, 0, true};
-        job->progress.drawn++;
-        plan_entry(plan, job->no, queue, sample, job_is_together(job) ? RESERVED : DRAWN);
-        copies = deal_copies(plan, job->no, sample, queue->rank, copies);
-        sampler_put_back(plan->env->elsewhere, job->no, id, copies);
+        if (!job_is_together(job)) {
+            job->progress.drawn++;
+            plan_entry(plan, job->no, queue, sample, DRAWN);
+            continue;
+        }
+        uint32_t copies = 1 + take_copies(plan, plan->env->elsewhere, job->no, id);
+        uint32_t left = deal_copies(plan, job, sample, copies, queue);
+        sampler_put_back(plan->env->elsewhere, job->no, id, left);
+        if (left == 0)
+            plan_expects_whole(job, id, copies);
     }
 }
 

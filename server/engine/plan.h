@@ -49,6 +49,20 @@ sample_id plan_any_sample(struct plan *plan, const struct job *job);
  * the rank has left the epoch, the sample is left behind. */
 void plan_allot(struct job *job, uint64_t position, sample_id id);
 
+/* plan_copies.c: where copies are dealt together */
+/* plan_copies_had notes which ranks had a copy of the sample before the epoch was begun here, and returns whether one
+ * did. */
+bool plan_copies_had(const struct job *job, sample_id id, bool had[ENGINE_RANKS_MAX]);
+/* plan_next_copy returns the rank that gets the next copy, and notes it: the one with least, of those that have not had
+ * one; of all when each has. When the shares have no more room, it is `otherwise`, which may be NULL. */
+struct job_queue *plan_next_copy(const struct job *job, struct job_queue *otherwise, bool had[ENGINE_RANKS_MAX]);
+/* plan_deal_later deals copies to the ranks' reserves. It returns for how many the shares have no room. */
+uint32_t plan_deal_later(struct plan *plan, struct job *job, struct allotted sample, uint32_t copies);
+/* plan_expects_whole notes that all copies of a sample that is elsewhere, so many, have been dealt. plan_set_whole sets
+ * how many are whole: 0 as soon as one has come. */
+void plan_expects_whole(struct job *job, sample_id id, uint32_t copies);
+void plan_set_whole(struct job *job, sample_id id, uint32_t copies);
+
 /* plan_elsewhere.c */
 /* plan_elsewhere_begin is called just after the epoch was begun whole. It takes the samples that are elsewhere out of
  * R_j, but for those that were had before the job was made. Of a multiset `counts` has how often each sample comes to

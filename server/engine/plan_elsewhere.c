@@ -176,6 +176,10 @@ int plan_elsewhere_begin(struct plan *plan, struct job *job, uint32_t *counts, b
     *changed = false;
     if (!job->terms.homes.elsewhere)
         return 0;
+    bag_destroy(job->progress.whole);
+    job->progress.whole = NULL;
+    if (job_is_together(job) && bag_create(&job->progress.whole))
+        return LARDER_ENOMEM;
     if (!counts)
         return begin(plan, job, NULL, changed);
     counted.ids = multiset_ids(job->terms.multiset, &counted.n);
@@ -257,25 +261,6 @@ static struct allotted *find_reserved(const struct job *job, sample_id id, uint3
     return NULL;
 }
 
-/* trade_copies has what else expects the sample y, whose copies are dealt together, expect x instead, as far as draws
- * of that are left elsewhere. So the copies of either come to where those of one sample were dealt to. */
-static void trade_copies(struct plan *plan, const struct job *job, sample_id x, sample_id y)
-{
-    while (sampler_wants(plan->env->elsewhere, job->no, x)) {
-        uint32_t other = find_expecting(plan, job, y);
-        uint32_t rank;
-        struct allotted *reserved = other == ENGINE_NONE ? find_reserved(job, y, &rank) : NULL;
-        if (other == ENGINE_NONE && !reserved)
-            return;
-        if (reserved)
-            reserved->id = reserved->turn = x;
-        else
-            entry_becomes(plan, other, x, true);
-        sampler_take(plan->env->elsewhere, job->no, x);
-        put_left(plan, job, y, 1, true);
-    }
-}
-
 /* trade_instances has the entry `other`, which expects the sample x, get the instance that came for it to the entry
  * `index`, which gets the other's. */
 static void trade_instances(struct plan *plan, uint32_t index, uint32_t other)
@@ -313,43 +298,112 @@ static void become(struct plan *plan, uint32_t entry, struct allotted *reserved,
         *reserved = (struct allotted){.id = id, .turn = id, .elsewhere = elsewhere};
 }
 
-/* receive gives the sample x, which came to the entry, to one that expects it, or has it take the place of the sample y
- * that the entry expects. It returns false when x is not among what the job is to get from elsewhere. */
-static bool receive(struct plan *plan, uint32_t index, sample_id x)
+/* ── copies that are dealt together ── */
+
+/* The copies of a sample are dealt to different ranks. So all of them change places with those of another sample, or
+ * none does: as soon as one has come, each of the others has its rank. */
+
+/* find_whole returns a sample with so many copies, of which all are expected and none has come: y, or one that an entry
+ * with a place expects; SAMPLE_NONE when there is none. */
+static sample_id find_whole(const struct plan *plan, const struct job *job, sample_id y, uint32_t copies)
 {
-    struct entry *entry = &plan->queues->entries[index];
+    const struct entry *entries = plan->queues->entries;
+    const struct bag *whole = job->progress.whole;
+    if (!whole || bag_times(whole, y) == copies)
+        return whole ? y : SAMPLE_NONE;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        uint32_t at = job->queues[rank].line.entries.head;
+        for (; at != ENGINE_NONE; at = entries[at].in_line.next) {
+            bool placed = entries[at].elsewhere && entries[at].state == ENTRY_WAITING;
+            if (placed && bag_times(whole, entries[at].id) == copies)
+                return entries[at].id;
+        }
+    }
+    return SAMPLE_NONE;
+}
+
+/* bind has the copies of the sample x, which are left elsewhere, expected by ranks: those of a sample of which none has
+ * come, y if possible, are left instead. Without such a sample those of x are dealt as if they had been drawn. It
+ * returns false when no share has room for any. */
+static bool bind(struct plan *plan, struct job *job, sample_id x, sample_id y)
+{
+    bool had[ENGINE_RANKS_MAX];
+    uint32_t copies = sampler_take_draws(plan->env->elsewhere, job->no, x), rank;
+    sample_id z = plan_copies_had(job, x, had) ? SAMPLE_NONE : find_whole(plan, job, y, copies);
+    if (z == SAMPLE_NONE) {
+        uint32_t left = plan_deal_later(plan, job, (struct allotted){x, x, 0, true}, copies);
+        put_left(plan, job, x, left, true);
+        return left < copies;
+    }
+    for (uint32_t copy = 0; copy < copies; copy++) {
+        uint32_t entry = find_expecting(plan, job, z);
+        become(plan, entry, entry == ENGINE_NONE ? find_reserved(job, z, &rank) : NULL, x, true);
+    }
+    put_left(plan, job, z, copies, true);
+    plan_set_whole(job, z, 0);
+    plan_set_whole(job, x, copies);
+    return true;
+}
+
+/* What becomes of a sample that came. */
+enum receipt {
+    REFUSED,  /* it is not among what the job is to get from elsewhere */
+    RECEIVED, /* an entry with a place gets it */
+    EARLY,    /* it came to another rank's place, and its own has none yet */
+};
+
+/* receive_dealt gives the sample x, which came to the entry, to what expects it. Where a sample's copies are dealt
+ * together, that is the rank that x was dealt to; else the entry takes the place of what has none. */
+static enum receipt receive_dealt(struct plan *plan, uint32_t index, sample_id x)
+{
+    struct entry *entries = plan->queues->entries, *entry = &entries[index];
     const struct job *job = job_at(plan->jobs, entry->job);
-    sample_id y = entry->id;
-    bool y_elsewhere = entry->elsewhere;
-    if (x == y) {
-        entry->elsewhere = false;
-        return true;
-    }
-    if (sampler_wants(plan->env->elsewhere, job->no, x)) {
-        sampler_take(plan->env->elsewhere, job->no, x);
-        put_left(plan, job, y, 1, y_elsewhere);
-        entry_becomes(plan, index, x, false);
-        if (job_is_together(job))
-            trade_copies(plan, job, x, y);
-        return true;
-    }
     uint32_t other = find_expecting(plan, job, x), rank = 0;
     struct allotted *reserved = other == ENGINE_NONE ? find_reserved(job, x, &rank) : NULL;
     if (other == ENGINE_NONE && !reserved)
-        return false;
-    if (other == ENGINE_NONE || plan->queues->entries[other].state == ENTRY_UNPLACED) {
-        uint32_t placed = find_placed(plan, job, reserved ? rank : plan->queues->entries[other].rank);
-        if (placed == ENGINE_NONE || placed == index) {
-            become(plan, other, reserved, y, y_elsewhere);
-            entry_becomes(plan, index, x, false);
-            return true;
+        return REFUSED;
+    if (other == ENGINE_NONE || entries[other].state == ENTRY_UNPLACED) {
+        uint32_t placed = find_placed(plan, job, reserved ? rank : entries[other].rank);
+        if (placed == ENGINE_NONE && job_is_together(job)) {
+            become(plan, other, reserved, x, false);
+            job->queues[reserved ? rank : entries[other].rank].line.no_room_since = 0;
+            tasks_rename(plan->tasks, plan->prepared->instances[entry->instance].task, x);
+            return EARLY;
         }
-        become(plan, other, reserved, plan->queues->entries[placed].id, true);
+        if (placed == ENGINE_NONE || placed == index) {
+            become(plan, other, reserved, entry->id, entry->elsewhere);
+            entry_becomes(plan, index, x, false);
+            return RECEIVED;
+        }
+        become(plan, other, reserved, entries[placed].id, true);
         entry_becomes(plan, placed, x, true);
         other = placed;
     }
     trade_instances(plan, index, other);
-    return true;
+    return RECEIVED;
+}
+
+/* receive gives the sample x, which came to the entry, to one that expects it, or has it take the place of the sample y
+ * that the entry expects. */
+static enum receipt receive(struct plan *plan, uint32_t index, sample_id x)
+{
+    struct entry *entry = &plan->queues->entries[index];
+    struct job *job = job_at(plan->jobs, entry->job);
+    sample_id y = entry->id;
+    bool left = x != y && sampler_wants(plan->env->elsewhere, job->no, x);
+    if (left && !job_is_together(job)) {
+        sampler_take(plan->env->elsewhere, job->no, x);
+        put_left(plan, job, y, 1, entry->elsewhere);
+        entry_becomes(plan, index, x, false);
+        return RECEIVED;
+    }
+    uint32_t rank;
+    if (left && find_expecting(plan, job, x) == ENGINE_NONE && !find_reserved(job, x, &rank) && !bind(plan, job, x, y))
+        return REFUSED;
+    if (entry->id != x)
+        return receive_dealt(plan, index, x);
+    entry->elsewhere = false;
+    return RECEIVED;
 }
 
 void plan_on_arrived(struct plan *plan, const struct engine_event *event)
@@ -359,14 +413,19 @@ void plan_on_arrived(struct plan *plan, const struct engine_event *event)
     CHECK(task < plan->tasks->slab.size && plan->tasks->tasks[task].state == TASK_EXPECTED);
     CHECK(event->arrived.reason >= 0 && event->arrived.reason < BAD_REASONS);
     uint32_t waiter = plan->prepared->instances[plan->tasks->tasks[task].outputs[0]].waiters;
-    *event->arrived.taken = id != SAMPLE_NONE && waiter != ENGINE_NONE && receive(plan, waiter, id);
+    enum receipt receipt = id != SAMPLE_NONE && waiter != ENGINE_NONE ? receive(plan, waiter, id) : REFUSED;
+    *event->arrived.taken = receipt != REFUSED;
     *event->arrived.over = waiter == ENGINE_NONE || id == SAMPLE_NONE || *event->arrived.taken;
     plan->env->counts.samples_arrived += *event->arrived.taken;
     plan->env->counts.arrivals_refused += id != SAMPLE_NONE && !*event->arrived.taken;
     if (!*event->arrived.over)
         return;
-    if (!*event->arrived.taken)
+    if (receipt != REFUSED)
+        plan_set_whole(job_at(plan->jobs, plan->tasks->tasks[task].job), id, 0);
+    if (receipt == REFUSED || (receipt == EARLY && event->arrived.reason))
         tasks_arrived_not(plan->tasks, task);
+    else if (receipt == EARLY)
+        tasks_arrived_early(plan->tasks, task);
     else if (event->arrived.reason)
         tasks_fail(plan->tasks, task, event->arrived.reason);
     else
@@ -376,7 +435,7 @@ void plan_on_arrived(struct plan *plan, const struct engine_event *event)
 /* A set of samples that comes back to a job. */
 struct coming_back {
     struct plan *plan;
-    const struct job *job;
+    struct job *job;
 };
 
 static void come_back(void *context, sample_id id)
@@ -384,6 +443,7 @@ static void come_back(void *context, sample_id id)
     const struct coming_back *back = context;
     uint32_t draws = sampler_take_draws(back->plan->env->elsewhere, back->job->no, id);
     put_left(back->plan, back->job, id, draws, false);
+    plan_set_whole(back->job, id, 0);
 }
 
 /* expect_no_more has nothing of the set be expected of other nodes any more. */
@@ -424,7 +484,7 @@ static int each_of(const struct idset *ids, sampler_visit *visit, void *context)
 
 int plan_on_back(struct plan *plan, const struct engine_event *event)
 {
-    const struct job *job = job_at(plan->jobs, event->back.job);
+    struct job *job = job_at(plan->jobs, event->back.job);
     struct coming_back back = {plan, job};
     if (job->state != JOB_RUNNING || job->progress.epoch != event->back.epoch || !job->terms.homes.elsewhere)
         return 0;

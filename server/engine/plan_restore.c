@@ -65,6 +65,8 @@ static int restore_sets(struct plan *plan, struct job *job)
         if (!has_part(resume, rank))
             continue;
         code = take_had(plan, job, told->turns, &told->again);
+        if (!code && job_is_together(job) && told->turns)
+            code = idset_copy(told->turns, &job->queues[rank].epoch.had);
         restore_rank(job, &job->queues[rank], (told->turns ? idset_count(told->turns) : 0) + told->again.count);
     }
     return code;

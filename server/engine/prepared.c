@@ -114,8 +114,15 @@ uint32_t prepared_arrived(struct prepared *prepared, uint32_t index)
     return becomes_ready(prepared, index);
 }
 
+void prepared_keep(struct prepared *prepared, uint32_t index)
+{
+    prepared->instances[index].kept = true;
+    prepared_unpin(prepared, index);
+}
+
 void prepared_pin(struct prepared *prepared, uint32_t index)
 {
+    prepared->instances[index].kept = false;
     if (residency_pins(prepared->residency, index) == 0)
         prepared->pinned_bytes += extent_bytes(prepared->extents, prepared->instances[index].block);
     residency_pin(prepared->residency, index);
@@ -127,7 +134,9 @@ void prepared_unpin(struct prepared *prepared, uint32_t index)
     if (residency_pins(prepared->residency, index) == 0)
         prepared->pinned_bytes -= extent_bytes(prepared->extents, prepared->instances[index].block);
     gave_way(prepared);
-    if (prepared->instances[index].form.pipeline == PIPELINE_GONE && residency_pins(prepared->residency, index) == 0)
+    const struct instance *instance = &prepared->instances[index];
+    bool gone = instance->form.pipeline == PIPELINE_GONE && !instance->kept;
+    if (gone && residency_pins(prepared->residency, index) == 0)
         prepared_free(prepared, index);
 }
 
@@ -154,13 +163,23 @@ void prepared_clear_had(struct prepared *prepared, uint32_t job, uint32_t index)
         prepared_back(prepared, index, member);
 }
 
+/* may_find tells whether the job gets the instance for an entry of its sample. What is kept is for the job that it was
+ * begun for, in the epoch's variant. */
+static bool may_find(const struct prepared *prepared, uint32_t no, const struct instance *instance)
+{
+    const struct job *job = job_at(prepared->jobs, no);
+    if (instance->kept)
+        return instance->made_for == job->terms.client && instance->form.variant == job->progress.variant;
+    return !instance->expected && demand_suits(prepared->jobs, no, &instance->form);
+}
+
 uint32_t prepared_find(struct prepared *prepared, uint32_t job, sample_id id)
 {
     uint32_t making = ENGINE_NONE;
     INSTANCES_OF(prepared, id, index) {
         const struct instance *instance = &prepared->instances[index];
         prepared_settle(prepared, index);
-        if (instance->expected || !demand_suits(prepared->jobs, job, &instance->form))
+        if (!may_find(prepared, job, instance))
             continue;
         if (instance->state == INSTANCE_READY)
             return index;

@@ -31,6 +31,8 @@ struct instance {
     bool alone;
     /* Another node prepares it, and may choose another sample for it: until it arrives, no other job can get it. */
     bool expected;
+    /* It came for an entry that had no place for it. Until that finds it, nothing pins it, and it may be evicted. */
+    bool kept;
     uint32_t next;  /* The next instance of the same sample. For an unused place: the next unused one. */
     uint32_t block; /* Its block of the arena, which it owns. */
     struct form form;
@@ -157,10 +159,12 @@ uint32_t prepared_made(struct prepared *prepared, uint32_t instance);
 /* prepared_trim frees the end of a sized instance that has been made, and is `bytes` long. */
 void prepared_trim(struct prepared *prepared, uint32_t instance, uint64_t bytes);
 /* prepared_expect has an instance that has just begun come from another node. prepared_rename makes it one of another
- * sample. prepared_arrived makes it READY, as prepared_made does. */
+ * sample. prepared_arrived makes it READY, as prepared_made does. prepared_keep keeps one that has arrived, and that an
+ * entry has a pin of, until the job finds it. */
 void prepared_expect(struct prepared *prepared, uint32_t instance);
 void prepared_rename(struct prepared *prepared, uint32_t instance, sample_id id);
 uint32_t prepared_arrived(struct prepared *prepared, uint32_t instance);
+void prepared_keep(struct prepared *prepared, uint32_t instance);
 /* prepared_pin adds a pin; prepared_unpin takes one away. The last unpin frees an instance whose pipeline has gone. */
 void prepared_pin(struct prepared *prepared, uint32_t instance);
 void prepared_unpin(struct prepared *prepared, uint32_t instance);

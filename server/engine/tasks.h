@@ -161,8 +161,11 @@ void tasks_expect(struct tasks *tasks, uint32_t job, uint32_t instance);
 /* tasks_rename makes the sample that a task expects another one. */
 void tasks_rename(struct tasks *tasks, uint32_t task, sample_id id);
 /* tasks_arrived ends a task whose instance has arrived: the entry that waits for it is READY. tasks_arrived_not ends
- * one for which nothing came: the entry, if there is one, is UNPLACED. tasks_fail ends one whose sample is bad. */
+ * one for which nothing came: the entry, if there is one, is UNPLACED. tasks_arrived_early ends one whose instance came
+ * for another entry, which has no place: the instance is kept, and the entry that waits for it is UNPLACED. tasks_fail
+ * ends one whose sample is bad. */
 void tasks_arrived(struct tasks *tasks, uint32_t task);
+void tasks_arrived_early(struct tasks *tasks, uint32_t task);
 void tasks_arrived_not(struct tasks *tasks, uint32_t task);
 
 /* tasks_load.c */

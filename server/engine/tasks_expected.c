@@ -48,6 +48,16 @@ void tasks_arrived(struct tasks *tasks, uint32_t index)
     tasks_end(tasks, index);
 }
 
+void tasks_arrived_early(struct tasks *tasks, uint32_t index)
+{
+    uint32_t instance = tasks->tasks[index].outputs[0], waiter = prepared_arrived(tasks->prepared, instance);
+    CHECK(waiter != ENGINE_NONE && tasks->queues->entries[waiter].next_waiter == ENGINE_NONE);
+    queue_unplaced(tasks->queues, waiter);
+    prepared_unpin(tasks->prepared, instance);
+    prepared_keep(tasks->prepared, instance);
+    tasks_end(tasks, index);
+}
+
 void tasks_arrived_not(struct tasks *tasks, uint32_t index)
 {
     struct instance *instance = &tasks->prepared->instances[tasks->tasks[index].outputs[0]];

@@ -49,6 +49,15 @@ bool ranks_clash(const struct registration *a, const struct registration *b)
     return len == (size_t)(strrchr(b->name, '[') - b->name) && memcmp(a->name, b->name, len) == 0;
 }
 
+/* The name of a part ends with the ranks that are here. */
+uint64_t ranks_training(const struct registration *registration)
+{
+    uint64_t parts[] = {registration->asked.all_ranks, registration->asked.seed, 0};
+    const char *name = registration->name, *ranks = registration->asked.all_ranks ? strrchr(name, '[') : NULL;
+    parts[2] = XXH3_64bits(name, ranks ? (size_t)(ranks - name) : strlen(name));
+    return XXH3_64bits(parts, sizeof parts) | 1;
+}
+
 int ranks_share(const void *registration, uint32_t epoch, struct idset **out)
 {
     const struct registration *reg = registration;

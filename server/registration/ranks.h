@@ -12,6 +12,9 @@ char *ranks_job_name(const struct wire_register *wire);
 /* ranks_clash tells whether two registrations give one name and number of ranks, and parts of it that overlap and
  * differ: the ranks of a node have no neighbouring numbers then. */
 bool ranks_clash(const struct registration *a, const struct registration *b);
+/* ranks_training names a job whose ranks are at several nodes, or that is in several parts at one, alike for all of
+ * them. It is never 0. */
+uint64_t ranks_training(const struct registration *registration);
 /* ranks_share gives the engine the share of an epoch that the ranks here have, of a `dependent` job with ranks at other
  * nodes. `registration` is a struct registration. Fails as deal_share does. */
 int ranks_share(const void *registration, uint32_t epoch, struct idset **out);

@@ -6,6 +6,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "server/registration/ranks.h"
 #include "server/registration/text_hash.h"
 #include "server/sharing/sharing_priv.h"
 
@@ -17,14 +18,10 @@ static uint64_t preparation_of(const uint64_t fingerprint[2], uint64_t pipeline_
     return XXH3_64bits(parts, sizeof parts);
 }
 
-/* training_of names a training the same at all its nodes. The name of a part ends with the ranks that are here. */
+/* training_of names a training the same at all its nodes. */
 static uint64_t training_of(const struct sharing *sharing, const struct registration *reg)
 {
-    uint64_t parts[] = {reg->asked.all_ranks, reg->asked.seed, 0};
-    const char *ranks = reg->asked.all_ranks ? strrchr(reg->name, '[') : NULL;
-    size_t length = ranks ? (size_t)(ranks - reg->name) : strlen(reg->name);
-    parts[2] = XXH3_64bits(reg->name, length);
-    uint64_t training = XXH3_64bits(parts, sizeof parts);
+    uint64_t training = ranks_training(reg);
     if (!reg->asked.all_ranks)
         training ^= XXH3_64bits(sharing->peers.self, sizeof sharing->peers.self) ^ sharing->serials;
     return training | 1; /* never 0 */

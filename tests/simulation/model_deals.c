@@ -180,6 +180,19 @@ static void check_again(struct model *model, const struct job_book *job, uint32_
         model_break(model, RULE_EXACTLY_ONCE, "job %u gets sample %u again in epoch %u", place, id, job->epoch);
 }
 
+/* Copies that are dealt together come to different ranks, and to none again before all have one. Under drop_last the
+ * last of an epoch need not. */
+static void check_apart(struct model *model, const struct job_book *job, struct rank_book *rank, uint32_t place,
+                        sample_id id)
+{
+    const struct client_plan *plan = job->plan;
+    if (!plan->multiset || !multiset_is_together(plan->multiset) || plan->drop_last)
+        return;
+    if (++rank->times[id] > (model_due(job, id) + plan->world_size - 1) / plan->world_size)
+        model_break(model, RULE_EXACTLY_ONCE, "rank %u of job %u gets %u copies of sample %u in epoch %u, of %u",
+                    (uint32_t)(rank - job->ranks), place, rank->times[id], id, job->epoch, model_due(job, id));
+}
+
 static struct made *check_entry(struct model *model, struct job_book *job, struct rank_book *rank, uint32_t place,
                                 const struct engine_entry *entry)
 {
@@ -201,6 +214,8 @@ static struct made *check_entry(struct model *model, struct job_book *job, struc
     if (owed)
         return made;
     model_take_turn(model, job, place, entry);
+    if (entry->turn == entry->id)
+        check_apart(model, job, rank, place, entry->id);
     if (job->book.times[entry->id]++ < model_due(job, entry->id))
         job->book.distinct++;
     else

@@ -106,6 +106,7 @@ struct rank_book {
     bool behind;               /* it came back from an earlier epoch: asking for that is answered by an empty LAST */
     uint32_t due;              /* in a fixed order: the next of its part of it, and then of its repeats */
     bool order_over;
+    uint8_t *times;  /* by sample: how often it had its turn at the rank */
     sample_id *back; /* what it held when it went, and what it had not got again by then: comes again */
     uint32_t n_back;
 };

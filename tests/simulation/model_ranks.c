@@ -38,6 +38,7 @@ void model_ranks_book(struct model *model, struct job_book *job)
     job->ranks = xcalloc(job->plan->world_size, sizeof *job->ranks);
     for (uint32_t i = 0; i < job->plan->world_size; i++) {
         job->ranks[i].back = xcalloc((size_t)job->plan->n_draws + job->plan->world_size, sizeof(sample_id));
+        job->ranks[i].times = xcalloc(model->scenario->n_samples, 1);
         job->ranks[i].away_since_ns = model->now_ns;
     }
 }
@@ -78,6 +79,7 @@ void model_ranks_free(struct job_book *job)
             free(rank->held[--rank->n_held].made);
         free(rank->held);
         free(rank->back);
+        free(rank->times);
     }
     free(job->ranks);
 }
@@ -127,6 +129,7 @@ static void begin_epoch(struct model *model, struct job_book *job, uint32_t epoc
         model_ranks_forget_owed(job, rank);
         rank->left = rank->through = rank->asked && rank->epoch > epoch; /* it left this one out */
         rank->kept = rank->batches = rank->due = 0;
+        memset(rank->times, 0, model->scenario->n_samples);
         rank->n_batches = job->n_batches ? job->n_batches : 1;
         rank->lost = 0;
         rank->order_over = rank->returned = rank->behind = false;

@@ -41,7 +41,7 @@ bool sabotage_expects(enum sabotage_kind kind, enum rule rule)
 
 bool sabotage_needs_ranks(enum sabotage_kind kind)
 {
-    return kind >= SABOTAGE_RANK_SHARE && kind < SABOTAGE_STATE_DROP;
+    return kind == SABOTAGE_RANK_COPY || (kind >= SABOTAGE_RANK_SHARE && kind < SABOTAGE_STATE_DROP);
 }
 
 bool sabotage_needs_restarts(enum sabotage_kind kind)
@@ -66,6 +66,7 @@ struct sabotage *sabotage_create(enum sabotage_kind kind, const struct scenario 
     bool few = kind >= SABOTAGE_RANK_SHARE || kinds[kind].flags & SABOTAGE_RARE;
     sabotage->wait = (uint32_t)random_below(&rng, few ? OPPORTUNITIES_FEW : OPPORTUNITIES);
     model_compare_totals(model, kinds[kind].flags & SABOTAGE_FIGURES);
+    sabotage_inside(sabotage);
     return sabotage;
 }
 
@@ -75,6 +76,7 @@ void sabotage_destroy(struct sabotage *sabotage)
         return;
     table_free(&sabotage->prepared);
     idset_destroy(sabotage->turns);
+    sabotage_inside(NULL);
     free(sabotage);
 }
 

@@ -76,7 +76,8 @@ enum sabotage_flags {
     KIND(TOKEN_REFUSED, "token-refused", R(STATE), 0)                                                         \
     KIND(RECORD_WRONG, "record-wrong", R(EXACTLY_ONCE) | R(ORDER), SABOTAGE_OFTEN)                            \
     KIND(TRIM_MORE, "trim-more", R(BYTES) | R(SLOT), SABOTAGE_OFTEN)                                          \
-    KIND(TRIM_LESS, "trim-less", R(BYTES), SABOTAGE_OFTEN)
+    KIND(TRIM_LESS, "trim-less", R(BYTES), SABOTAGE_OFTEN)                                                    \
+    KIND(RANK_COPY, "rank-copy", R(EXACTLY_ONCE), 0)
 
 enum sabotage_kind {
     SABOTAGE_NONE,

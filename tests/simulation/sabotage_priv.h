@@ -39,6 +39,8 @@ static inline bool sabotage_take(struct sabotage *sabotage)
 
 /* sabotage_ranks.c: sabotage_rank is sabotage_action for the kinds that are of jobs with several ranks. */
 size_t sabotage_rank(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out);
+/* sabotage_inside has the engine itself do wrong, until it is called with NULL. */
+void sabotage_inside(struct sabotage *sabotage);
 
 /* sabotage_states.c: sabotage_add may change a JOB_ADD that brings a state, and sabotage_answer the JOB_ADDED that
  * follows. */

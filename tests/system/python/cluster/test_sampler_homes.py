@@ -68,6 +68,38 @@ class SamplerHomes(ClusterCase):
                     self.assertLess(self.prepared() - before, .65 * 2 * sum(counts.sum() for counts in wanted))
         self.assertGreater(min(row[0] for row in rows), 0)
 
+    def copies(self, count, dies=None):
+        """Two epochs of repeat=3 with three ranks at each of two nodes. Homes give copies one after the other, and know
+        no ranks. Each rank has each sample once an epoch all the same."""
+        self.cluster(count)
+        jobs = [[self.loader(node, self.dataset, batch_size=8, name=f"ranks-{at}", rank=rank, world_size=3,
+                             reconnect=60 * SLOW, **samplers()["repeat"]) for rank in range(3)]
+                for at, node in enumerate(self.nodes[:2])]
+        for _ in range(2):
+            iterators = [iter(loader) for loaders in jobs for loader in loaders]
+            counts = self.train(iterators, 12)
+            if dies is not None:
+                self.nodes[dies].kill()
+                self.nodes[dies] = self.start(dies)
+                dies = None
+            self.assertEqual((counts + self.train(iterators)).tolist(), np.ones((6, COUNT), int).tolist())
+        for loaders in jobs:
+            for loader in loaders:
+                loader.close()
+
+    def test_copies_come_to_different_ranks(self):
+        self.copies(2)
+        rows = [self.from_others(node, 1) for node in self.nodes]
+        self.assertGreater(min(row[0] for row in rows), 0)
+        if not any(sum(row[2:]) for row in rows):
+            self.assertLess(self.prepared(), .55 * 2 * 6 * COUNT)
+
+    def test_copies_and_a_home_is_killed(self):
+        self.copies(3, 2)
+
+    def test_copies_and_a_jobs_own_daemon_is_killed(self):
+        self.copies(2, 0)
+
     def through(self, count, dies):
         """Two epochs of each sampler, in the first of which a node dies and comes again."""
         self.cluster(count)

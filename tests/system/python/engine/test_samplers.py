@@ -203,6 +203,19 @@ class Ledger(Samplers):
         self.assertEqual({len(three) for three in pixels.values()}, {3})
 
 
+    def test_copies_of_two_parts(self):
+        """repeat=2 of two containers' parts of a job at one daemon, a rank each: both have each sample once, and no two
+        of its copies have the same pixels."""
+        daemon, pixels = self.daemon(), {}
+        loaders = [self.loader(daemon, self.dataset, 8, TRAIN, name="train", rank=rank, world_size=2,
+                               local_world_size=1, repeat=2) for rank in range(2)]
+        for batches in zip(*loaders):
+            for images, _, indices in batches:
+                for image, index in zip(images, indices.tolist()):
+                    pixels.setdefault(index, set()).add(image.tobytes())
+        self.assertEqual([len(pixels[index]) for index in range(COUNT)], [2] * COUNT)
+
+
 class Parts(Samplers):
     def parts(self, daemon, **options):
         return larder.Parts(self.loader(daemon, self.dataset, 7, TRAIN, repeat=3, **options), 3)

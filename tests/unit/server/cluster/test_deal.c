@@ -1,7 +1,8 @@
 /* test_deal.c: proves that for every shape of a view and every number of ranks the shares of an epoch are disjoint,
  * cover the view and are as equal as can be; that computing one again gives the same; that chunks and samples are
  * placed uniformly; and that no more random numbers are drawn than for the chunks and two cut ones. Of multisets, that
- * each turn of a sample goes to one rank, and that only ends of runs part the turns of a sample. */
+ * each turn of a sample goes to one rank, that only ends of runs part the turns of a sample, and that copies come to
+ * different ranks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -234,9 +235,9 @@ static void draws_of(const struct shape *shape, const struct deal *deal, const s
 }
 
 /* The draws of all ranks are the multiset, but for what is dropped; neighbours get together what each gets alone; and
- * two neighbours have turns of one common sample at most. */
+ * two neighbours have turns of one common sample at most. But `apart`: no rank has two turns of a sample. */
 static void check_draws(const struct shape *shape, const struct deal *deal, const uint32_t *counts, uint32_t world_size,
-                        bool drop_last)
+                        bool drop_last, bool apart)
 {
     uint32_t sum[SAMPLES_MAX] = {0}, before[SAMPLES_MAX] = {0}, own[SAMPLES_MAX], so_far[SAMPLES_MAX], missing = 0;
     uint32_t all = 0;
@@ -247,8 +248,9 @@ static void check_draws(const struct shape *shape, const struct deal *deal, cons
         for (uint32_t i = 0; i < shape->count; i++) {
             common += before[i] > 0 && own[i] > 0;
             sum[i] += own[i];
+            assert_true(!apart || own[i] <= 1);
         }
-        assert_true(common <= 1);
+        assert_true(apart || common <= 1);
         assert_memory_equal(sum, so_far, shape->count * sizeof *sum);
         memcpy(before, own, shape->count * sizeof *own);
     }
@@ -272,11 +274,39 @@ static void test_draws(void **state)
             make_counts(shape, times, counts);
             for (uint32_t world_size = 1; world_size <= 8; world_size++) {
                 for (int drop_last = 0; drop_last < 2; drop_last++)
-                    check_draws(shape, deal, counts, world_size, drop_last);
+                    check_draws(shape, deal, counts, world_size, drop_last, times == TIMES_THREE && world_size >= 3);
             }
         }
         deal_destroy(deal);
     }
+    free(shape);
+}
+
+/* A node with whole groups of ranks has all copies of its samples, but for the two that its run cuts: it reads each of
+ * its chunks for all of them. Other nodes have no more copies of a sample than ranks. */
+static void test_draws_by_node(void **state)
+{
+    (void)state;
+    struct shape *shape = xmalloc(sizeof *shape);
+    make_shape(shape, KIND_EVEN);
+    struct deal *deal = numbers_of(shape);
+    for (uint32_t copies = 2; copies <= 5; copies++) {
+        for (uint32_t here = 1; here <= 8; here++) {
+            for (uint32_t nodes = 1; nodes <= 4; nodes++) {
+                uint32_t counts[SAMPLES_MAX], own[SAMPLES_MAX], parted = 0;
+                for (uint32_t i = 0; i < shape->count; i++)
+                    counts[i] = copies;
+                draws_of(shape, deal, &(struct deal_ranks){nodes * here, nodes / 2 * here, here, false}, counts, own);
+                for (uint32_t i = 0; i < shape->count; i++) {
+                    parted += own[i] > 0 && own[i] < copies;
+                    assert_true(own[i] <= here || nodes * here < copies);
+                }
+                if (here == 8 || (here == 4 && copies <= 4) || (here == 2 && copies == 2))
+                    assert_true(parted <= 2);
+            }
+        }
+    }
+    deal_destroy(deal);
     free(shape);
 }
 
@@ -369,9 +399,9 @@ int main(int argc, char **argv)
         seed = strtoull(argv[1], NULL, 0);
     printf("seed %llu\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares), cmocka_unit_test(test_cost),       cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_draws),  cmocka_unit_test(test_draws_once), cmocka_unit_test(test_draws_uniform),
-        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_shares),        cmocka_unit_test(test_cost),       cmocka_unit_test(test_uniform),
+        cmocka_unit_test(test_draws),         cmocka_unit_test(test_draws_once), cmocka_unit_test(test_draws_by_node),
+        cmocka_unit_test(test_draws_uniform), cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
