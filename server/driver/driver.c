@@ -167,6 +167,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
     default:
         CHECK(message->type == INBOX_PREPARED);
         OBSERVERS_TELL(driver, on_prepared, &message->prepared.cost);
+        driver_note_beyond(driver, message->prepared.id, message->prepared.beyond);
         *event = (struct engine_event){.type = ENGINE_PREPARED,
                                        .prepared = {.task = message->prepared.task,
                                                     .core_ns = message->prepared.cost.core_ns,
@@ -417,5 +418,7 @@ void driver_destroy(struct driver *driver)
     free(driver->batch.turns);
     free(driver->batch.over);
     free(driver->preparing.all);
+    for (uint32_t i = 0; i < DRIVER_BEYOND_MAX; i++)
+        free(driver->beyond.all[i].text);
     free(driver);
 }
