@@ -254,7 +254,7 @@ struct daemon_status {
     uint32_t n_places;
     uint32_t sessions, datasets;
     uint64_t arena_budget_bytes, encoded_budget_bytes;
-    uint64_t history_bytes; /* memory of what the daemon remembers, at most */
+    uint64_t history_bytes; /* memory of what the daemon remembers, at most, and of its last statuses */
     uint64_t columns_bytes; /* memory of the datasets' columns */
     struct {
         uint64_t budget_bytes, samples_bytes, paths_bytes, identities_bytes; /* as catalog.h has them */
@@ -283,6 +283,8 @@ struct status_tree {
     struct status_vertex jobs[JOBS_MAX];
 };
 
+/* status_bytes returns the memory that the status takes, with all that it owns. */
+size_t status_bytes(const struct daemon_status *status);
 /* status_clear frees what the status owns and zeroes it. */
 void status_clear(struct daemon_status *status);
 
