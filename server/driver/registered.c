@@ -229,8 +229,9 @@ void driver_registered(struct driver *driver, struct registration *reg)
                  reg->asked.first_rank + reg->asked.rank, field);
         refuse(driver, reg, LARDER_EINVAL, text);
     } else if (!known && tables_count_jobs(&driver->tables, false) >= driver->config.jobs_max) {
-        snprintf(text, sizeof text, "%u jobs are running already, which is limits.jobs: stop one, or raise limits.jobs",
-                 driver->config.jobs_max);
+        snprintf(text, sizeof text, "%u jobs are running already, which is %s", driver->config.jobs_max,
+                 driver->config.jobs_max < JOBS_MAX ? "limits.jobs: stop one, or raise limits.jobs"
+                                                    : "the limit: stop one first");
         refuse(driver, reg, LARDER_ELIMIT, text);
     } else if ((pipeline = pipeline_number(driver, reg->found.pipeline)) == ENGINE_PIPELINES_MAX) {
         refuse(driver, reg, LARDER_ELIMIT, "too many different pipelines are in use: stop a job first");
