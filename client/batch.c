@@ -18,6 +18,11 @@ uint32_t larder_loader_lost(const struct larder_loader *loader)
     return loader ? loader->stream.lost : 0;
 }
 
+uint32_t larder_loader_missed(const struct larder_loader *loader)
+{
+    return loader ? loader->missed : 0;
+}
+
 uint32_t larder_batch_count(const struct larder_batch *batch)
 {
     return valid(batch) ? batch->count : 0;

@@ -120,6 +120,7 @@ struct larder_loader {
     struct arena *arena;        /* NULL: none yet, or the link is down */
     struct wire_registered job; /* the job as it was opened; its name is in job_name */
     char job_name[WIRE_NAME_MAX + 1];
+    uint32_t missed;             /* batches of its first epoch that another process of this rank had */
     struct larder_options asked; /* texts are in asked_texts; without socket and state */
     char *asked_texts;
     uint32_t seq; /* seq of the last request */

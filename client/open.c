@@ -70,6 +70,7 @@ static int join(struct larder_loader *loader, const struct record *state, uint64
     if (rc)
         return rc;
     loader->job = job;
+    loader->missed = state || loader->asked.world_size < 2 ? 0 : job.batch;
     join_name(loader, &job.name);
     rc = token_identify(loader);
     return rc ? rc : fetch_classes(loader, deadline_ns);

@@ -99,6 +99,8 @@ METRIC(SCRATCH_USED, METRIC_GAUGE, "larder_scratch_used_bytes",
        "Of the scratch memory, what worker threads may keep, and what large images have taken besides.", NULL)
 METRIC(SCRATCH_WAITS, METRIC_COUNTER, "larder_scratch_waits_total",
        "Times that an image waited for memory to be decoded in.", NULL)
+METRIC(HISTORY, METRIC_GAUGE, "larder_history_bytes",
+       "Memory of what the daemon remembers of the last day, at most, and of its last statuses.", NULL)
 METRIC(COLUMNS, METRIC_GAUGE, "larder_columns_bytes",
        "Memory of the columns of datasets that scripts asked for: labels, keys, texts; and of boxes, points.", NULL)
 METRIC(CATALOGS, METRIC_GAUGE, "larder_catalogs_bytes",

@@ -35,7 +35,12 @@ struct edges {
     struct status_tree tree;         /* that was asked for last */
     uint64_t tree_ns;                /* when; 0: never */
     struct status_cache http_status; /* only HTTP's thread uses it, from its start to its end */
+    struct status_place places[STATUS_PLACES_MAX];
 };
+
+/* The settings that `larder explain` and `larder doctor` ask to change. */
+static const char *const advised[STATUS_PLACES_MAX] = {"memory.arena",    "memory.encoded",  "memory.scratch",
+                                                       "threads.workers", "threads.loaders", "jobs.quota"};
 
 /* ── what the daemon tells, in the control's and HTTP's threads ── */
 
@@ -107,6 +112,8 @@ void edges_snapshot(void *ctx, struct daemon_status *status)
                                                 .loaders = (uint32_t)edges->of.config->loaders,
                                                 .job_quota = edges->of.config->job_quota_share,
                                                 .classes = (uint32_t)edges->of.config->n_storage};
+    status->places = edges->places;
+    status->n_places = STATUS_PLACES_MAX;
     page_of(edges, status->page, sizeof status->page);
     status->process.start_time_s = edges->of.start_time_s;
     status->process.uptime_s = (double)(clock_now_ns() - edges->of.start_ns) / 1e9;
@@ -243,6 +250,10 @@ struct edges *edges_create(const struct edges_config *config)
 {
     struct edges *edges = xcalloc(1, sizeof *edges);
     edges->of = *config;
+    for (size_t i = 0; i < STATUS_PLACES_MAX; i++) {
+        edges->places[i].setting = advised[i];
+        config_place(config->config, advised[i], edges->places[i].place, STATUS_PLACE_BYTES);
+    }
     pthread_mutex_init(&edges->lock, NULL);
     pthread_mutex_init(&edges->tree_lock, NULL);
     return edges;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/blocks.h"
+#include "common/check.h"
 #include "common/last_word.h"
 #include "common/log.h"
 #include "common/option.h"
@@ -125,6 +126,13 @@ static int parse(int argc, char **argv, struct options *options)
     return -1;
 }
 
+/* absolute returns the path as other processes can use it, malloc'ed; NULL of NULL. */
+static char *absolute(const char *path)
+{
+    char *resolved = path ? realpath(path, NULL) : NULL; /* a file that is not there was given from the root */
+    return resolved || !path ? resolved : xstrdup(path);
+}
+
 /* *listen_fd is a service manager's socket, or -1. Its path is the socket's, whatever the configuration says. */
 static int configure(const struct options *options, struct config **out, int *listen_fd, struct error *err)
 {
@@ -137,7 +145,7 @@ static int configure(const struct options *options, struct config **out, int *li
     if (!code)
         code = config_load(file, &config, err);
     if (!code)
-        config->settings_file = named;
+        config->settings_file = absolute(named);
     if (!code && *listen_fd >= 0)
         code = config_set(config, "socket.path", path, err);
     else if (!code && options->socket)

@@ -357,7 +357,12 @@ char *recorder_earlier(struct recorder *recorder)
     return text;
 }
 
-size_t recorder_bytes(const struct recorder *recorder)
+size_t recorder_bytes(struct recorder *recorder)
 {
-    return recorder->bytes;
+    pthread_mutex_lock(&recorder->lock);
+    size_t bytes = recorder->bytes;
+    for (size_t i = LOOKS - recorder->n_looks; i < LOOKS; i++)
+        bytes += status_bytes(&recorder->looks[i]) - sizeof recorder->looks[i];
+    pthread_mutex_unlock(&recorder->lock);
+    return bytes;
 }

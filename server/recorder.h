@@ -26,11 +26,11 @@ void recorder_destroy(struct recorder *recorder); /* stops first; accepts NULL *
 
 /* Any thread. recorder_json is past_to_json. recorder_earlier returns the status as it was two to three seconds ago, or
  * when the first job came, as JSON; "null": no job was here. The caller frees both; NULL: out of memory. recorder_bytes
- * returns the memory that it takes at most. */
+ * returns the memory that it takes at most, and its last statuses now. */
 char *recorder_json(struct recorder *recorder, const char *job, uint32_t span_s);
 /* recorder_number writes the jobs' numbers into a status. */
 void recorder_number(struct recorder *recorder, struct daemon_status *status);
 char *recorder_earlier(struct recorder *recorder);
-size_t recorder_bytes(const struct recorder *recorder);
+size_t recorder_bytes(struct recorder *recorder);
 
 #endif

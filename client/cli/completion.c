@@ -29,7 +29,7 @@ static const char words_of_commands[] =
     "        LARDER_SOCKET=${socket:-$LARDER_SOCKET} \"$larder\" status --json 2>/dev/null |\n"
     "            python3 -c 'import json, sys; print(*(job[\"name\"] for job in json.load(sys.stdin)[\"jobs\"]))' \\\n"
     "                2>/dev/null\n"
-    "        case $command in explain) echo \"--interval\" ;; esac\n"
+    "        case $command in explain) echo \"--interval\" ;; history) echo \"--since\" ;; esac\n"
     "        echo \"--json --socket\" ;;\n"
     "    esac\n";
 
@@ -40,7 +40,7 @@ static const char find_command[] = "    local command= socket= word before=\n"
                                    "        case $before,$word in\n"
                                    "        *,=) continue ;;\n"
                                    "        --socket,*) socket=$word; before=; continue ;;\n"
-                                   "        --interval,*) before=; continue ;;\n"
+                                   "        --interval,* | --since,*) before=; continue ;;\n"
                                    "        *,--socket=*) socket=${word#--socket=} ;;\n"
                                    "        *,-*) ;;\n"
                                    "        *) command=${command:-$word} ;;\n"

@@ -10,10 +10,11 @@
 #define IDLE_CORES 0.7   /* if a smaller fraction of its cores is busy, the job does not wait for cores */
 #define MEMORY_FULL 0.9  /* the part of a cgroup's memory that budgets may take */
 #define THREADS_MAX 1024 /* most of threads.workers, and of threads.loaders */
+#define HOLDS_MUCH 0.1   /* the part of the arena from which on a job that keeps it is told of */
 #define NO_STEP_MS 1     /* a shorter step is none */
 #define NO_STEP 0.05     /* nor is one that is a smaller part of the time from one batch to the next */
 
-enum { RATES_BYTES = 160 };
+enum { RATES_BYTES = 160, HOLDER_BYTES = 256 };
 
 #define SAY(where, ...) snprintf(where, sizeof(where), __VA_ARGS__)
 
@@ -114,6 +115,48 @@ static void say_storage(const struct measured *m, struct explanation *out)
     SAY(out->change, "see that %s can be read; the job goes on by itself then",
         cells_printable(json_object_get(m->job, "dataset"), 80, path));
     SAY(out->figure, "no answer for %.0f s", cells_field(m->job, "source_wait_s"));
+}
+
+/* is_full tells whether the rank's script has all batches that it may have at once, and has got none since `before`.
+ * They may be such as it has not taken yet. */
+static bool is_full(const json_t *job, const json_t *queue, const json_t *before)
+{
+    double most = cells_field(job, "held_max");
+    return most > 0 && before && cells_field(queue, "leased_batches") >= most &&
+           cells_field(queue, "batches") == cells_field(before, "batches");
+}
+
+static const json_t *full_queue(const struct measured *m)
+{
+    const json_t *queues = json_object_get(m->job, "queues"), *queue;
+    size_t i;
+    json_array_foreach((json_t *)queues, i, queue) {
+        const json_t *before = json_array_get(json_object_get(m->before, "queues"), i);
+        if (is_full(m->job, queue, before))
+            return queue;
+    }
+    return NULL;
+}
+
+/* say_full says of a script that asks for nothing that it has all batches that it may have. */
+static void say_full(const struct measured *m, const json_t *queue, struct explanation *out)
+{
+    char name[CELL_BYTES], lasted[CELL_BYTES], rank[32] = "", pid[48] = "its process";
+    if (json_array_size(json_object_get(m->job, "queues")) > 1)
+        SAY(rank, ", rank %.0f,", cells_field(queue, "rank"));
+    if (cells_field(queue, "pid") > 0)
+        SAY(pid, "process %.0f", cells_field(queue, "pid"));
+    out->cause = "script";
+    SAY(out->why,
+        "the script of %s%s has %.0f of the %.0f batches that it may have at once, and gets no other before it gives "
+        "one back: it keeps them, or trains on one for long",
+        name_of(m->job, name), rank, cells_field(queue, "leased_batches"), cells_field(m->job, "held_max"));
+    SAY(out->change,
+        "if it keeps batches of zero_copy in a list: drop older ones, release() them, or leave zero_copy out; else "
+        "look what %s does",
+        pid);
+    SAY(out->figure, "the oldest batch is with it for %s",
+        cells_duration(cells_field(queue, "oldest_lease_s"), lasted));
 }
 
 /* say_script says what has become of the script of a rank that asks for nothing any more. */
@@ -244,9 +287,43 @@ static void say_quota(const struct measured *m, const struct explain_facts *fact
         100 * cli_throttled(&facts->machine_before, &facts->machine_now));
 }
 
+/* holder_of returns the other job that keeps most of the arena, if that is worth telling. */
+static const json_t *holder_of(const struct measured *m, const struct explain_facts *facts)
+{
+    double least = HOLDS_MUCH * cells_number(cells_at(facts->now, "memory", "arena", "budget_bytes"));
+    const json_t *jobs = json_object_get(facts->now, "jobs"), *job, *most = NULL;
+    size_t i;
+    json_array_foreach((json_t *)jobs, i, job) {
+        double keeps = cells_field(job, "quota_bytes");
+        if (job != m->job && keeps >= least && keeps > cells_field(most, "quota_bytes"))
+            most = job;
+    }
+    return most;
+}
+
+/* holder_text says who keeps most of the arena, and what its script holds. Without such a job it is empty. */
+static const char *holder_text(const struct measured *m, const struct explain_facts *facts, char buf[HOLDER_BYTES])
+{
+    const json_t *holder = holder_of(m, facts), *queues = json_object_get(holder, "queues"), *queue;
+    char name[CELL_BYTES], bytes[CELL_BYTES];
+    double held = 0;
+    size_t i, len;
+    buf[0] = '\0';
+    if (!holder)
+        return buf;
+    json_array_foreach((json_t *)queues, i, queue)
+        held += cells_field(queue, "leased_batches");
+    len = (size_t)snprintf(buf, HOLDER_BYTES, "; %s keeps %s of it", name_of(holder, name),
+                           cells_bytes(cells_field(holder, "quota_bytes"), bytes));
+    if (cells_field(holder, "held_max") > 0 && len < HOLDER_BYTES)
+        snprintf(buf + len, HOLDER_BYTES - len, ", of which its script holds %.0f %s of zero_copy", held,
+                 held == 1 ? "batch" : "batches");
+    return buf;
+}
+
 static void say_memory(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
-    char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES];
+    char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES], holder[HOLDER_BYTES];
     double arena = cells_number(cells_at(facts->now, "memory", "arena", "budget_bytes"));
     double pinned = cells_number(cells_at(facts->now, "memory", "arena", "pinned_bytes"));
     double allowed = cells_field(m->job, "prefetch"), asked = cells_field(m->job, "prefetch_asked");
@@ -263,8 +340,8 @@ static void say_memory(const struct measured *m, const struct explain_facts *fac
     else
         SAY(out->change, "lower %s: there is no memory for an arena of %s", shortened ? "batch_size" : "prefetch",
             cells_bytes(times * arena, b));
-    SAY(out->figure, "it may look %.0f batches ahead where it asked for %.0f, and %.0f %% of the arena is pinned",
-        allowed, asked, arena > 0 ? 100 * pinned / arena : 0);
+    SAY(out->figure, "it may look %.0f %s ahead where it asked for %.0f, and %.0f %% of the arena is pinned%s", allowed,
+        allowed == 1 ? "batch" : "batches", asked, arena > 0 ? 100 * pinned / arena : 0, holder_text(m, facts, holder));
 }
 
 /* reads_of_source returns how many reads at once the settings allow a source; if an older daemon does not tell them,
@@ -372,8 +449,8 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
         SAY(out->change, "more cores than %.0f", fmax(m->cores, preparers));
     if (forms > 0)
         snprintf(held, sizeof held, ", memory holds %.0f decoded images", forms);
-    SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f threads prepare%s, and %s", m->prepare_ms, preparers,
-        held, rates_text(m, rates));
+    SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f %s%s, and %s", m->prepare_ms, preparers,
+        preparers == 1 ? "thread prepares" : "threads prepare", held, rates_text(m, rates));
 }
 
 /* lacks_memory tells whether a job waits though cores are idle, because it may not look as far ahead as it asked. */
@@ -430,10 +507,27 @@ static void say_where(const struct measured *m, const json_t *row, struct explan
         homes ? "come from their chunks' homes" : "are prepared at its ranks' own nodes", why);
 }
 
+/* say_place puts behind the advice where the setting stands that it names. */
+static void say_place(const json_t *status, struct explanation *out)
+{
+    const json_t *places = cells_at(status, "daemon", "places", NULL), *place;
+    const char *setting;
+    char text[CELL_BYTES];
+    size_t len = strlen(out->change);
+    json_object_foreach((json_t *)places, setting, place) {
+        if (strstr(out->change, setting) && len < sizeof out->change) {
+            snprintf(out->change + len, sizeof out->change - len, " (%s: %s)", setting,
+                     cells_printable(place, 200, text));
+            return;
+        }
+    }
+}
+
 void cli_explain(const struct explain_facts *facts, const json_t *job, struct explanation *out)
 {
     struct measured m = measure(facts, job);
     const char *cause = m.state.cause;
+    const json_t *full = full_queue(&m);
     *out = (struct explanation){.waits = m.state.waits, .known = m.state.known};
     say_where(&m, share_of(facts->now, job), out);
     if (strcmp(cause, "storage") == 0)
@@ -442,6 +536,8 @@ void cli_explain(const struct explain_facts *facts, const json_t *job, struct ex
         say_gone(&m, out);
     else if (strcmp(cause, "rank") == 0)
         say_rank(&m, out);
+    else if (full && (strcmp(cause, "script") == 0 || strcmp(cause, "training") == 0))
+        say_full(&m, full, out);
     else if (strcmp(cause, "script") == 0)
         say_script(&m, m.state.silent, out);
     else if (strcmp(cause, "idle") == 0)
@@ -458,4 +554,5 @@ void cli_explain(const struct explain_facts *facts, const json_t *job, struct ex
         say_source(&m, facts, out);
     else
         say_cores(&m, facts, out);
+    say_place(facts->now, out);
 }

@@ -163,12 +163,30 @@ static void print_interrupted(const json_t *history, const json_t *job)
     }
 }
 
-static void print_history(const json_t *history, bool one)
+/* print_together says what the jobs saved by sharing: how much was prepared for all that they got. */
+static void print_together(const json_t *jobs)
+{
+    const json_t *job;
+    char count[CELL_BYTES], made[CELL_BYTES];
+    double delivered = 0, prepared = 0;
+    size_t i;
+    json_array_foreach((json_t *)jobs, i, job) {
+        delivered += cells_field(job, "delivered");
+        prepared += cells_field(job, "prepared");
+    }
+    if (json_array_size(jobs) < 2 || delivered <= 0)
+        return;
+    printf("together %zu jobs got %s samples, for which %s were prepared: %.2f for each, %.0f%% less than one by one\n",
+           i, cells_count(delivered, count), cells_count(prepared, made), prepared / delivered,
+           100 * fmax(0, 1 - prepared / delivered));
+}
+
+static void print_history(const json_t *history, bool all, bool one)
 {
     const json_t *jobs = json_object_get(history, "jobs"), *job;
     size_t i;
     if (json_array_size(jobs) == 0) {
-        puts("no job was here");
+        puts(all ? "no job was here" : "no such job was here");
         return;
     }
     print_head();
@@ -183,13 +201,59 @@ static void print_history(const json_t *history, bool one)
         if (!one)
             print_interrupted(history, job);
     }
+    print_together(jobs);
+}
+
+/* ── which jobs ────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* since_of reads when the jobs that are asked for began: so long before now, or at a time of this day or the last one.
+ * 0: the text is neither. */
+static double since_of(const char *text, time_t now)
+{
+    static const char units[] = "smhd";
+    static const int seconds[] = {1, 60, HOUR_S, DAY_S};
+    struct tm tm;
+    int hour, minute, second = 0, end = 0;
+    double count;
+    char unit;
+    if (sscanf(text, "%lf%c%n", &count, &unit, &end) == 2 && !text[end] && strchr(units, unit) && count >= 0)
+        return (double)now - count * seconds[strchr(units, unit) - units];
+    end = 0;
+    if ((sscanf(text, "%2d:%2d%n:%2d%n", &hour, &minute, &end, &second, &end) < 2) || text[end] || hour > 23 ||
+        minute > 59 || second > 60 || hour < 0 || minute < 0 || second < 0 || !localtime_r(&now, &tm))
+        return 0;
+    tm.tm_hour = hour;
+    tm.tm_min = minute;
+    tm.tm_sec = second;
+    tm.tm_isdst = -1;
+    time_t at = mktime(&tm);
+    return (double)(at > now ? at - DAY_S : at);
+}
+
+static bool is_asked(const struct cli_line *line, const json_t *job, double since_s)
+{
+    const char *name = json_string_value(json_object_get(job, "name"));
+    bool named = line->words == 0;
+    for (size_t i = 0; i < line->words; i++)
+        named = named || (name && strcmp(line->word[i], name) == 0);
+    return named && cells_field(job, "begun_s") >= since_s;
+}
+
+/* choose leaves the jobs that are asked for. */
+static void choose(const struct cli_line *line, double since_s, json_t *history)
+{
+    json_t *jobs = json_object_get(history, "jobs");
+    for (size_t i = json_array_size(jobs); i > 0; i--) {
+        if (!is_asked(line, json_array_get(jobs, i - 1), since_s))
+            json_array_remove(jobs, i - 1);
+    }
 }
 
 /* ask gets the history of the job, or of all. A job that has been here for more than an hour is told of by the day. */
 static int ask(const struct cli_line *line, json_t **out, struct error *err)
 {
     struct cli_peer *peer = NULL;
-    const char *name = line->word[0];
+    const char *name = line->words == 1 ? line->word[0] : NULL;
     json_t *answer = NULL;
     int span_s = name ? HOUR_S : DAY_S, rc = cli_connect(line->socket, &peer, err);
     while (rc == 0) {
@@ -216,12 +280,17 @@ int cli_history(const struct cli_line *line)
 {
     json_t *history = NULL;
     struct error err;
+    double since_s = line->since ? since_of(line->since, time(NULL)) : 0;
+    if (line->since && since_s <= 0)
+        return cli_usage("--since needs a time, such as 90s, 10m, 2h, 1d, 14:30 or 14:30:05, and not", line->since);
     int status = ask(line, &history, &err) ? cli_fail(&err) : CLI_OK;
+    if (status == CLI_OK)
+        choose(line, since_s, history);
     if (status == CLI_OK && line->json) {
         json_dumpf(history, stdout, JSON_INDENT(2));
         putchar('\n');
     } else if (status == CLI_OK) {
-        print_history(history, line->words > 0);
+        print_history(history, !line->words && !line->since, line->words == 1);
     }
     json_decref(history);
     return status ? status : fflush(stdout) ? CLI_FAILED : CLI_OK;

@@ -42,8 +42,8 @@ static bool value_of(char ***at, const char *name, const char **value)
 
 static int unknown_option(const char *word)
 {
-    static const char *const known[] = {"--json",        "--socket", "--watch",   "--interval",
-                                        "--for-restart", "--help",   "--version", "--man"};
+    static const char *const known[] = {"--json",  "--socket", "--watch",   "--interval", "--for-restart",
+                                        "--since", "--help",   "--version", "--man"};
     struct nearest search = {.given = word};
     char text[160];
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -77,6 +77,10 @@ static int read_option(char ***at, struct cli_line *line)
         if (!value || !parse_interval(value, &line->interval_ms))
             return cli_usage("--interval needs seconds, from 0.1 to 3600", NULL);
         line->given |= CLI_INTERVAL;
+    } else if (value_of(at, "--since", &line->since)) {
+        if (!line->since)
+            return cli_usage("--since needs a time, such as 10m or 14:30", NULL);
+        line->given |= CLI_SINCE;
     } else {
         return unknown_option(**at);
     }
@@ -109,7 +113,7 @@ static const struct cli_command *find(const struct cli_command *commands, size_t
 
 static int check(const struct cli_line *line)
 {
-    static const char *const names[] = {"--watch", "--interval", "--for-restart"};
+    static const char *const names[] = {"--watch", "--interval", "--for-restart", "--since"};
     const struct cli_command *command = line->command;
     char text[160];
     if (!command)

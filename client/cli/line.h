@@ -6,7 +6,9 @@
 #include <stddef.h>
 
 /* Options that only some commands have. All that ask the daemon have --socket and --json. */
-enum cli_option { CLI_WATCH = 1, CLI_INTERVAL = 2, CLI_FOR_RESTART = 4 };
+enum cli_option { CLI_WATCH = 1, CLI_INTERVAL = 2, CLI_FOR_RESTART = 4, CLI_SINCE = 8 };
+
+enum { CLI_WORDS_MAX = 64 };
 
 struct cli_command;
 
@@ -16,7 +18,8 @@ struct cli_line {
     const char *socket; /* NULL: the default */
     bool json, watch, for_restart;
     unsigned interval_ms;
-    const char *word[2]; /* the command's, in order; NULL where fewer were given */
+    const char *since;               /* NULL: not given */
+    const char *word[CLI_WORDS_MAX]; /* the command's, in order; NULL where fewer were given */
     size_t words;
     unsigned given;   /* bits of enum cli_option */
     bool asks_daemon; /* --socket or --json was given */

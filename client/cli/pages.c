@@ -11,7 +11,8 @@ static const struct manual_row commands[] = {
     {"larder datasets", "the datasets that jobs train on"},
     {"larder tree", "which samples the jobs have still to draw together, as it was at most 5 s ago"},
     {"larder events", "the last lines of the daemon's log"},
-    {"larder history [JOB]", "the jobs of the last day, ended ones too, or one over time, and what happened"},
+    {"larder history [JOB …] [--since TIME]",
+     "the jobs of the last day, ended ones too, and what they saved together; or one over time, and what happened"},
     {"larder cluster status", "the nodes of the cluster, and what they give each other"},
     {"larder cluster leave", "give nothing more to the other nodes; jobs here go on"},
     {"larder explain [JOB] [--interval SECONDS]", "why a job waits, or each, and what would help most"},
@@ -41,6 +42,7 @@ static const struct manual_row options[] = {
     {"--watch", "of status and jobs: again and again; with --json a line a time"},
     {"--interval SECONDS",
      "of status, jobs and top: the time between two, 1 without it; of explain: how long it looks, 2 without it"},
+    {"--since TIME", "of history: jobs that began since then: 90s, 10m, 2h or 1d ago, or at 14:30 or 14:30:05"},
     {"--", "what follows is no option: a job's name that begins with -"},
 };
 

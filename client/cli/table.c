@@ -105,7 +105,7 @@ static void print_daemon(const json_t *status, const json_t *before, double elap
     const json_t *daemon = cells_at(status, "daemon", NULL, NULL);
     const json_t *page = json_object_get(daemon, "page");
     char version[CELL_BYTES], socket[CELL_BYTES], uptime[CELL_BYTES], state[CELL_BYTES], shown[CELL_BYTES];
-    fprintf(out, "larderd %s, %s for %s, pid %.0f, %s%s%s, %.0f connected\n",
+    fprintf(out, "larderd %s, %s, up for %s, pid %.0f, %s%s%s, %.0f connected\n",
             cells_printable(json_object_get(daemon, "version"), NAME_COLUMNS_MAX, version),
             cells_printable(json_object_get(daemon, "state"), NAME_COLUMNS_MAX, state),
             cells_duration(cells_field(daemon, "uptime_s"), uptime), cells_field(daemon, "pid"),

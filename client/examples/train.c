@@ -153,6 +153,11 @@ static int train(struct larder_loader *loader, const struct arguments *arguments
     }
     printf("job %s: %u samples, %u classes, %u batches an epoch; begins at batch %u of epoch %u\n", info.job,
            info.n_samples, info.n_classes, info.n_batches, info.batch, info.epoch);
+    if (larder_loader_missed(loader))
+        fprintf(stderr,
+                "train: another process of this rank had the first %u batches of epoch %u, and this one does not get "
+                "them: for whole epochs end all ranks, then larder cancel %s, and start all of them again\n",
+                larder_loader_missed(loader), info.epoch, info.job);
     for (unsigned epoch = info.epoch; epoch < arguments->epochs && rc == 0; epoch++)
         rc = train_epoch(&training, epoch);
     if (rc)

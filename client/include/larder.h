@@ -263,6 +263,12 @@ LARDER_API int larder_fd(const struct larder_loader *loader);
  * LARDER_EEND it is the number for the whole epoch. The daemon's log names them. It returns 0 for NULL. */
 LARDER_API uint32_t larder_loader_lost(const struct larder_loader *loader);
 
+/* larder_loader_missed returns the number of batches that this rank of several misses of larder_info.epoch: another
+ * process of the rank had the first ones, no options.state says what was taken, and they do not come again. For whole
+ * epochs end the programs of all ranks, and then the job (larder cancel JOB); then start them again, all from one
+ * checkpoint or all without. It returns 0 where none is missed, and for NULL. */
+LARDER_API uint32_t larder_loader_missed(const struct larder_loader *loader);
+
 LARDER_API uint32_t larder_batch_count(const struct larder_batch *batch); /* samples in it; ≥ 1 */
 LARDER_API uint32_t larder_batch_epoch(const struct larder_batch *batch);
 LARDER_API uint32_t larder_batch_index(const struct larder_batch *batch); /* index in the epoch, from 0 */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* A side's length whatever the limits: strides and offsets stay far from their ends. */
-#define SIDE_MAX ((uint64_t)1 << 20)
+#define SIDE_MAX (1u << 20)
 
 int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...)
 {
@@ -27,8 +27,13 @@ int decode_limits(const struct prepare_limits *limits, uint64_t width, uint64_t 
     if (width == 0 || height == 0)
         return decode_fail(fault, BAD_CORRUPT, "an image of %llu × %llu pixels", (unsigned long long)width,
                            (unsigned long long)height);
-    if (width > SIDE_MAX || height > SIDE_MAX || width > limits->pixels_max / height)
-        return decode_fail(fault, BAD_TOO_LARGE, "%llu × %llu pixels are above the limit of %llu pixels",
+    if (width > SIDE_MAX || height > SIDE_MAX)
+        return decode_fail(fault, BAD_TOO_LARGE, "an image of %llu × %llu pixels: a side may have %u at most",
+                           (unsigned long long)width, (unsigned long long)height, SIDE_MAX);
+    if (width > limits->pixels_max / height)
+        return decode_fail(fault, BAD_TOO_LARGE,
+                           "its %llu × %llu pixels are more than the %llu that the daemon takes: raise limits.pixels, "
+                           "or leave the file out",
                            (unsigned long long)width, (unsigned long long)height,
                            (unsigned long long)limits->pixels_max);
     return 0;

@@ -111,7 +111,9 @@ static void watch_scans(j_common_ptr cinfo)
 {
     struct jpeg_reader *reader = cinfo->client_data;
     if (cinfo->is_decompressor && ((j_decompress_ptr)cinfo)->input_scan_number > (int)reader->limits.scans_max) {
-        decode_fail(reader->fault, BAD_TOO_LARGE, "JPEG: more than the allowed %u progressive scans",
+        decode_fail(reader->fault, BAD_TOO_LARGE,
+                    "JPEG: it has more progressive scans than the %u that the daemon takes: raise limits.scans, or "
+                    "leave the file out",
                     reader->limits.scans_max);
         jump_back(reader);
     }

@@ -271,6 +271,7 @@ void config_destroy(struct config *config)
     config_storage_free(config);
     config_roots_free(config);
     free(config->file);
+    free(config->settings_file);
     free_texts(config);
     free(config);
 }

@@ -134,8 +134,8 @@ struct config {
     uint32_t n_storage;
     struct config_root *roots; /* in the file's order; none: datasets may lie anywhere */
     uint32_t n_roots;
-    char *file;                /* NULL: no file was read */
-    const char *settings_file; /* the file to change a setting in, which errors name; NULL: not known. Borrowed */
+    char *file;          /* NULL: no file was read */
+    char *settings_file; /* the file to change a setting in; it may not be there yet. NULL: there is none */
     enum config_source source[CONFIG_SETTINGS];
     struct config_mark mark[CONFIG_SETTINGS];
 };
@@ -162,6 +162,14 @@ void config_roots_tell(const struct config *config, char *buf, size_t cap);
 /* config_behind_bytes returns how many bytes of samples may wait to be written to a storage class: half of what encoded
  * samples may take, from 4 to 64 MiB. So the chunks of two reads that end together find room. */
 uint64_t config_behind_bytes(uint64_t encoded_bytes);
+
+/* config_place says where a setting stands: "in FILE:LINE", "in FILE (not set there, default 25%)", or that there is no
+ * file. Of an unknown key it writes "". */
+void config_place(const struct config *config, const char *key, char *buf, size_t cap);
+/* config_tell_places copies a text, and says behind it where the settings stand that it names by their full keys, two
+ * at most. Of a text that is too long the end is cut off, and never the places. config NULL: nothing is said. cap is at
+ * least ERROR_TEXT_MAX. */
+void config_tell_places(const struct config *config, const char *text, char *buf, size_t cap);
 
 /* config_check_pipelines parses every dataset's pipeline (preprocess/pipeline.h). The error has the operator's line. */
 int config_check_pipelines(const struct config *config, struct error *err);

@@ -5,7 +5,7 @@
  *                                             list.c: the memory of lists of texts
  *                                             config.c: defaults, and checks across settings
  *                                             cluster.c: the same of the section cluster
- *                                             write.c: settings to text */
+ *                                             write.c: settings to text; where.c: where they stand */
 #ifndef LARDER_SERVER_CONFIG_CONFIG_PRIV_H
 #define LARDER_SERVER_CONFIG_CONFIG_PRIV_H
 

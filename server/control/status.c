@@ -42,6 +42,33 @@ static void free_cluster(struct status_cluster *cluster)
     free(cluster);
 }
 
+static size_t text_bytes(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
+static size_t cluster_bytes(const struct status_cluster *cluster)
+{
+    size_t bytes = cluster ? sizeof *cluster + text_bytes(cluster->name) : 0;
+    for (size_t i = 0; cluster && i < cluster->n_nodes; i++)
+        bytes += sizeof *cluster->nodes + text_bytes(cluster->nodes[i].name) + text_bytes(cluster->nodes[i].url);
+    for (size_t i = 0; cluster && i < cluster->n_jobs; i++)
+        bytes += sizeof *cluster->jobs + cluster->jobs[i].n_parts * sizeof *cluster->jobs->parts;
+    return bytes;
+}
+
+size_t status_bytes(const struct daemon_status *status)
+{
+    size_t bytes = sizeof *status + cluster_bytes(status->cluster);
+    for (size_t i = 0; i < status->n_jobs; i++) {
+        const struct status_job *job = &status->jobs[i];
+        bytes += sizeof *job + text_bytes(job->client) + text_bytes(job->dataset) + text_bytes(job->pipeline) +
+                 job->n_queues * (sizeof *job->queues + sizeof *job->governed + sizeof *job->clients) +
+                 job->n_givers * sizeof *job->givers;
+    }
+    return bytes;
+}
+
 void status_clear(struct daemon_status *status)
 {
     for (size_t i = 0; i < status->n_jobs; i++) {

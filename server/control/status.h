@@ -8,7 +8,8 @@
  *             are: a URL, or the path of a unix socket; null: nowhere), uptime_s, start_time_s (Unix time), time_s
  *             (monotonic: two snapshots give a rate), rss_bytes, cpu_s, open_fds and max_fds (descriptors; null:
  *             not known), sessions, datasets, threads {role: count}, settings {"threads.workers", "threads.loaders",
- *             "jobs.quota" (0 … 1), "storage" (classes)} (as they are set, or follow from the machine by default)
+ *             "jobs.quota" (0 … 1), "storage" (classes)} (as they are set, or follow from the machine by default),
+ *             places {setting: where it stands: file and line} (of those that are worth changing)
  *   samples   loaded, loaded_bytes, reads, decoded, from_decoded (samples prepared from decoded forms), prepared,
  *             delivered, prepared_per_delivered (null before the first), redirected {prepared, encoded} (picks that
  *             another sample served, by the level that had it),
@@ -34,7 +35,9 @@
  *             now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0), epochs (0: no end),
  *             started, view_samples, epoch_samples (of them, the share of the ranks here), remaining, epoch_delivered,
  *             delivered, batches, shared, bad_samples, epoch_lost (bad samples left out of this epoch),
- *             waits_for_source (its storage does not answer), source_wait_s, held_slots, quota_bytes, prepared
+ *             waits_for_source (its storage does not answer), source_wait_s, held_slots, held_max (batches that a
+ *             rank's script may hold in the arena; null: it copies them), quota_bytes (of the arena, kept for it),
+ *             prepared
  *             (instances that were made because this job wanted them first), sharing_factor (delivered / prepared; null
  *             before the first), stall_s {load, prepare, room, rank} (seconds in which its clients stood still, by
  *             cause), queues[], one a rank: {rank, ready_batches, leased_batches, oldest_lease_s (null: none), credits,
@@ -147,6 +150,15 @@ struct status_settings {
     uint32_t classes;          /* storage classes; those that were left out are not in the status's storage */
 };
 
+#define STATUS_PLACES_MAX 6
+#define STATUS_PLACE_BYTES 256
+
+/* Where a setting stands, such as "in /etc/larder/larder.yaml:3". */
+struct status_place {
+    const char *setting; /* static */
+    char place[STATUS_PLACE_BYTES];
+};
+
 struct status_read {
     uint64_t samples, bytes;
 };
@@ -238,9 +250,11 @@ struct daemon_status {
     bool draining;
     struct status_process process;
     struct status_settings settings;
+    const struct status_place *places; /* live as long as the daemon */
+    uint32_t n_places;
     uint32_t sessions, datasets;
     uint64_t arena_budget_bytes, encoded_budget_bytes;
-    uint64_t history_bytes; /* memory of what the daemon remembers, at most */
+    uint64_t history_bytes; /* memory of what the daemon remembers, at most, and of its last statuses */
     uint64_t columns_bytes; /* memory of the datasets' columns */
     struct {
         uint64_t budget_bytes, samples_bytes, paths_bytes, identities_bytes; /* as catalog.h has them */
@@ -269,6 +283,8 @@ struct status_tree {
     struct status_vertex jobs[JOBS_MAX];
 };
 
+/* status_bytes returns the memory that the status takes, with all that it owns. */
+size_t status_bytes(const struct daemon_status *status);
 /* status_clear frees what the status owns and zeroes it. */
 void status_clear(struct daemon_status *status);
 

@@ -39,7 +39,7 @@ static json_t *settings_json(const struct status_settings *settings, bool *faile
 
 static json_t *daemon_json(const struct daemon_status *status, bool *failed)
 {
-    json_t *daemon = json_object(), *threads = json_object();
+    json_t *daemon = json_object(), *threads = json_object(), *places = json_object();
     put(daemon, "version", text_json(status->version), failed);
     put(daemon, "pid", count(status->process.pid), failed);
     put(daemon, "state", text_json(status->draining ? "draining" : "running"), failed);
@@ -58,6 +58,9 @@ static json_t *daemon_json(const struct daemon_status *status, bool *failed)
         put(threads, status->process.roles[i].name, count(status->process.roles[i].count), failed);
     put(daemon, "threads", threads, failed);
     put(daemon, "settings", settings_json(&status->settings, failed), failed);
+    for (uint32_t i = 0; i < status->n_places; i++)
+        put(places, status->places[i].setting, text_json(status->places[i].place), failed);
+    put(daemon, "places", places, failed);
     return daemon;
 }
 
@@ -262,6 +265,7 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     put(row, "waits_for_source", json_boolean(engine->source.waits), failed);
     put(row, "source_wait_s", json_real(engine->source.wait_s), failed);
     put(row, "held_slots", count(engine->delivery.held_slots), failed);
+    put(row, "held_max", known_count(engine->held_max), failed);
     put(row, "quota_bytes", count(engine->quota_bytes), failed);
     put(row, "prepared", count(engine->instances_prepared), failed);
     put(row, "sharing_factor",

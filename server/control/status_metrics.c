@@ -78,6 +78,7 @@ static void put_memory(struct metrics *metrics, const struct daemon_status *stat
     put(metrics, METRIC_SCRATCH_BUDGET, (double)status->scratch.budget_bytes);
     put(metrics, METRIC_SCRATCH_USED, (double)status->scratch.used_bytes);
     put(metrics, METRIC_SCRATCH_WAITS, (double)status->scratch.waits);
+    put(metrics, METRIC_HISTORY, (double)status->history_bytes);
     put(metrics, METRIC_COLUMNS, (double)status->columns_bytes);
     put_labelled(metrics, METRIC_CATALOGS, (double)status->catalogs.samples_bytes, "samples");
     put_labelled(metrics, METRIC_CATALOGS, (double)status->catalogs.paths_bytes, "paths");

@@ -90,8 +90,8 @@ static void job_refused(struct driver *driver, const struct engine_action *actio
     driver->adding.again = !driver->adding.last && (code == LARDER_EQUOTA || code == LARDER_ELIMIT);
     if (driver->adding.again)
         return;
-    session_send_error(driver->session, reg->client, reg->seq, action->error.error.code, true,
-                       action->error.error.text);
+    struct error err = driver_placed(driver, code, action->error.error.text);
+    session_send_error(driver->session, reg->client, reg->seq, err.code, true, err.text);
 }
 
 static void job_error(struct driver *driver, const struct engine_action *action)

@@ -28,8 +28,9 @@ void driver_column_made(struct driver *driver, struct registration *made)
     int fd = column->fd;
     column->fd = -1;
     const struct driver_client *row = tables_client(&driver->tables, made->client);
+    struct error err = driver_placed(driver, made->code, made->err.text);
     if (made->code && row)
-        session_send_error(driver->session, made->client, made->seq, made->code, false, made->err.text);
+        session_send_error(driver->session, made->client, made->seq, err.code, false, err.text);
     else if (row)
         session_send_fd(driver->session, made->client, &message, fd);
     else if (fd >= 0)

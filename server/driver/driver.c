@@ -201,6 +201,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
     default:
         CHECK(message->type == INBOX_PREPARED);
         OBSERVERS_TELL(driver, on_prepared, &message->prepared.cost);
+        driver_note_beyond(driver, message->prepared.id, message->prepared.beyond);
         *event = (struct engine_event){.type = ENGINE_PREPARED,
                                        .prepared = {.task = message->prepared.task,
                                                     .core_ns = message->prepared.cost.core_ns,
@@ -453,5 +454,7 @@ void driver_destroy(struct driver *driver)
     free(driver->batch.over);
     free(driver->preparing.all);
     free(driver->rows);
+    for (uint32_t i = 0; i < DRIVER_BEYOND_MAX; i++)
+        free(driver->beyond.all[i].text);
     free(driver);
 }

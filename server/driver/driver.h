@@ -7,6 +7,7 @@
 
 #include "cache/memory/arena.h"
 #include "common/mailbox.h"
+#include "server/config/config.h"
 #include "server/control/status.h"
 #include "server/driver/inbox.h"
 #include "server/engine/engine.h"
@@ -35,14 +36,14 @@ struct driver_config {
     /* A number that no other daemon has. Random draws that a seed alone does not decide depend on it. */
     uint64_t boot;
     uint32_t jobs_max;
-    const char *settings_file; /* borrowed; NULL: errors that ask for another setting name no file */
-    uint32_t workers, reads;   /* threads that prepare, and reads at once that a source may have */
-    struct mailbox *inbox;     /* borrowed */
-    struct catalog *catalog;   /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */
-    struct arena *arena;       /* borrowed; copies go there. NULL: engine.reserve_bytes and copy_bytes are 0 */
-    const char *memory_root;   /* borrowed; put before the paths that tell how memory is, "" outside tests */
-    struct origins *origins;   /* borrowed; it is told whose samples jobs want. NULL: there are none */
-    const char *rates;         /* the file that keeps preparing rates; NULL: none does. Borrowed by driver_create */
+    const struct config *settings; /* borrowed: errors say where what they name is set. NULL: they do not */
+    uint32_t workers, reads;       /* threads that prepare, and reads at once that a source may have */
+    struct mailbox *inbox;         /* borrowed */
+    struct catalog *catalog;       /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */
+    struct arena *arena;           /* borrowed; copies go there. NULL: engine.reserve_bytes and copy_bytes are 0 */
+    const char *memory_root;       /* borrowed; put before the paths that tell how memory is, "" outside tests */
+    struct origins *origins;       /* borrowed; it is told whose samples jobs want. NULL: there are none */
+    const char *rates;             /* the file that keeps preparing rates; NULL: none does. Borrowed by driver_create */
     const struct sharing_node *node; /* NULL: this daemon is in no cluster. Borrowed by driver_create */
     /* called once, in the engine's thread: no job is left, of this node or another, and none can come */
     void (*drained)(void *ctx);

@@ -30,6 +30,17 @@ enum { OBSERVERS = 5 };
 enum { RETIRED_AT_ONCE = 16384 }; /* ids; the engine forgets as many in about a millisecond */
 
 /* Whether the daemon takes new jobs, and whether its owner knows that the last one is gone. */
+#define DRIVER_BEYOND_MAX 16
+
+/* The samples that last exceeded a limit of the daemon's, and which one: a ring. */
+struct driver_beyond {
+    struct {
+        sample_id id;
+        char *text; /* malloc'ed; NULL: none yet */
+    } all[DRIVER_BEYOND_MAX];
+    uint32_t next;
+};
+
 struct driver_drain {
     atomic_bool asked; /* no new jobs; written by the engine's thread, read by driver_takes_jobs */
     bool told;         /* config.drained was called */
@@ -115,7 +126,8 @@ struct driver {
     uint64_t reads;                       /* reads that workers have done */
     struct histogram loads, preparations; /* times of reads, and of preparations */
     struct histogram steps;               /* times of the engine's steps */
-    uint64_t short_told_bytes;            /* encoded memory that the log last said the jobs need; 0: there is enough */
+    struct driver_beyond beyond;
+    uint64_t short_told_bytes; /* encoded memory that the log last said the jobs need; 0: there is enough */
 
     struct driver_reading reading;
     struct driver_preparing preparing;
@@ -142,8 +154,11 @@ void driver_comes(struct driver *driver, struct registration *reg);
 void driver_place_some(struct driver *driver);
 /* registered.c: driver_registered takes over a registration whose job may be added. */
 void driver_registered(struct driver *driver, struct registration *reg);
-/* news.c: driver_news is the log's on_action. driver_job_error returns the error that a JOB_ERROR tells its rank. */
+/* news.c: driver_news is the log's on_action. driver_job_error returns the error that a JOB_ERROR tells its rank.
+ * driver_placed returns an error whose text says where the settings stand that it names. */
 void driver_news(void *driver, const struct engine_action *action);
+void driver_note_beyond(struct driver *driver, sample_id id, char *text); /* takes the text over; NULL: nothing */
+struct error driver_placed(const struct driver *driver, int code, const char *text);
 struct error driver_job_error(const struct driver *driver, const struct engine_action *action);
 /* times.c: an observer's on_action, on_read and on_prepared. */
 void driver_times_action(void *driver, const struct engine_action *action);

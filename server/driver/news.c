@@ -1,6 +1,8 @@
 /* news.c: the observer that writes into the log what happens. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/check.h"
 #include "common/log_place.h"
 #include "preprocess/prepare.h"
 #include "server/driver/driver_priv.h"
@@ -86,7 +88,42 @@ static void ahead_changed(const struct driver *driver, const struct engine_actio
                          action->ahead.to, reg->name);
 }
 
-static void source_news(const struct driver *driver, const struct engine_action *action)
+void driver_note_beyond(struct driver *driver, sample_id id, char *text)
+{
+    uint32_t at = driver->beyond.next % DRIVER_BEYOND_MAX;
+    if (!text)
+        return;
+    free(driver->beyond.all[at].text);
+    driver->beyond.all[at].id = id;
+    driver->beyond.all[at].text = text;
+    driver->beyond.next++;
+}
+
+/* beyond_text says which limit of the daemon's the sample has exceeded. */
+static const char *beyond_text(const struct driver *driver, sample_id id)
+{
+    for (uint32_t i = 0; i < DRIVER_BEYOND_MAX; i++) {
+        if (driver->beyond.all[i].text && driver->beyond.all[i].id == id)
+            return driver->beyond.all[i].text;
+    }
+    return "it exceeds a limit of the daemon's, which the log names: raise that, or leave the file out";
+}
+
+/* log_beyond tells of a sample that encoded memory has no room for. */
+static void log_beyond(struct driver *driver, const struct dataset *dataset, sample_id id)
+{
+    uint32_t index;
+    char text[192];
+    snprintf(text, sizeof text,
+             "the file is larger than all %llu MiB of memory.encoded: raise memory.encoded, or leave the file out",
+             (unsigned long long)(driver->config.engine.encoded_bytes >> 20));
+    driver_note_beyond(driver, id, xstrdup(text));
+    if (dataset_index(dataset, id, &index))
+        log_warn_limited("msg=\"bad sample\" file=\"%s/%s\" reason=%s err=\"%s\"", dataset_path(dataset),
+                         dataset_key(dataset, index), bad_reason_name(BAD_TOO_LARGE), text);
+}
+
+static void source_news(struct driver *driver, const struct engine_action *action)
 {
     const struct dataset *dataset = action->source.dataset;
     const char *path = dataset_path(dataset), *said = tables_source_said(&driver->tables, dataset);
@@ -106,6 +143,7 @@ static void source_news(const struct driver *driver, const struct engine_action 
                 "msg=\"bad sample\" file=\"%s/%s\" reason=%s err=\"it cannot be read while others can: %s\"", path,
                 dataset_key(dataset, index), bad_reason_name((enum bad_reason)action->source.reason), said);
         break;
+    case ENGINE_SOURCE_BEYOND: log_beyond(driver, dataset, action->source.id); break;
     }
 }
 
@@ -123,10 +161,12 @@ static const char *shorten(const char *text, char *out, size_t size)
 
 /* error_of_bad names the sample that was bad last, others that were bad before it, and where all of them are named.
  * Long ones are shortened, so that what is to be done keeps its place in the error's text. */
-static int error_of_bad(const struct engine_action *action, uint32_t index, struct error *err)
+static int error_of_bad(const struct driver *driver, const struct engine_action *action, uint32_t index,
+                        struct error *err)
 {
     const struct dataset *dataset = action->error.dataset;
-    char others[160] = "", place[128], folder[200], key[80];
+    char others[160] = "", place[128], folder[160], key[80];
+    bool beyond = action->error.reason == BAD_TOO_LARGE;
     for (uint32_t i = 0, other; i < action->error.n_others; i++) {
         size_t used = strlen(others);
         if (dataset_index(dataset, action->error.others[i], &other))
@@ -134,10 +174,18 @@ static int error_of_bad(const struct engine_action *action, uint32_t index, stru
                      shorten(dataset_key(dataset, other), key, 60));
     }
     log_place(place, sizeof place);
-    return error_set(err, action->error.error.code, "%s/%s (%s)%s: %s; the daemon's log names all: %s",
+    return error_set(err, action->error.error.code, "%s/%s (%s%s%s)%s: %s; the daemon's log names all: %s",
                      shorten(dataset_path(dataset), folder, sizeof folder),
                      shorten(dataset_key(dataset, index), key, sizeof key),
-                     bad_reason_name((enum bad_reason)action->error.reason), others, action->error.error.text, place);
+                     bad_reason_name((enum bad_reason)action->error.reason), beyond ? ": " : "",
+                     beyond ? beyond_text(driver, action->error.id) : "", others, action->error.error.text, place);
+}
+
+struct error driver_placed(const struct driver *driver, int code, const char *text)
+{
+    struct error err = {.code = code};
+    config_tell_places(driver->config.settings, text, err.text, sizeof err.text);
+    return err;
 }
 
 struct error driver_job_error(const struct driver *driver, const struct engine_action *action)
@@ -152,11 +200,15 @@ struct error driver_job_error(const struct driver *driver, const struct engine_a
         error_prefix(&err, err.code, "%s/%s", dataset_path(action->error.dataset),
                      dataset_key(action->error.dataset, index));
     else if (action->error.of_all_bad && of_sample)
-        error_of_bad(action, index, &err);
+        error_of_bad(driver, action, index, &err);
+    else if (of_sample && action->error.reason == BAD_TOO_LARGE)
+        error_set(&err, err.code, "%s/%s (%s): job %s: %s", dataset_path(action->error.dataset),
+                  dataset_key(action->error.dataset, index), bad_reason_name(BAD_TOO_LARGE),
+                  driver->tables.jobs[action->job].reg->name, beyond_text(driver, action->error.id));
     else if (of_sample)
         error_prefix(&err, err.code, "%s/%s (%s)", dataset_path(action->error.dataset),
                      dataset_key(action->error.dataset, index), bad_reason_name((enum bad_reason)action->error.reason));
-    return err;
+    return driver_placed(driver, err.code, err.text);
 }
 
 static void job_failed(const struct driver *driver, const struct engine_action *action)
@@ -167,15 +219,19 @@ static void job_failed(const struct driver *driver, const struct engine_action *
                      reg->asked.first_rank + action->rank, larder_err_name(err.code), err.text);
 }
 
+static void job_refused(const struct driver *driver, const struct engine_action *action)
+{
+    struct error err = driver_placed(driver, action->error.error.code, action->error.error.text);
+    log_warn_limited("msg=\"job refused\" job=\"%s\" code=%s err=\"%s\"", driver->adding.reg->name,
+                     larder_err_name(err.code), err.text);
+}
+
 void driver_news(void *ctx, const struct engine_action *action)
 {
     struct driver *driver = ctx;
     switch (action->type) {
     case ENGINE_JOB_ADDED: job_added(driver, action); break;
-    case ENGINE_JOB_REFUSED:
-        log_warn_limited("msg=\"job refused\" job=\"%s\" code=%s err=\"%s\"", driver->adding.reg->name,
-                         larder_err_name(action->error.error.code), action->error.error.text);
-        break;
+    case ENGINE_JOB_REFUSED: job_refused(driver, action); break;
     case ENGINE_JOB_ERROR: job_failed(driver, action); break;
     case ENGINE_AHEAD: ahead_changed(driver, action); break;
     case ENGINE_SOURCE: source_news(driver, action); break;

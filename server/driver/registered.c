@@ -40,17 +40,12 @@ static uint32_t pipeline_number(struct driver *driver, struct pipeline *pipeline
     return number;
 }
 
-/* A text that says to raise a setting says where that is done, too. */
 static void refuse(struct driver *driver, const struct registration *reg, int code, const char *why)
 {
-    const char *file = driver->config.settings_file;
-    char text[ERROR_TEXT_MAX];
-    snprintf(text, sizeof text, "%s", why);
-    if (file && strstr(why, "raise "))
-        snprintf(text, sizeof text, "%.400s (in %.100s)", why, file);
+    struct error err = driver_placed(driver, code, why);
     log_warn_limited("msg=\"job refused\" job=\"%s\" dataset=\"%s\" code=%s err=\"%s\"", reg->name, reg->asked.source,
-                     larder_err_name(code), text);
-    session_send_error(driver->session, reg->client, reg->seq, code, true, text);
+                     larder_err_name(code), err.text);
+    session_send_error(driver->session, reg->client, reg->seq, code, true, err.text);
 }
 
 static void name_job(struct driver *driver, struct registration *reg)
@@ -236,8 +231,9 @@ void driver_registered(struct driver *driver, struct registration *reg)
                  reg->asked.first_rank + reg->asked.rank, field);
         refuse(driver, reg, LARDER_EINVAL, text);
     } else if (!known && tables_count_jobs(&driver->tables, false) >= driver->config.jobs_max) {
-        snprintf(text, sizeof text, "%u jobs are running already, which is limits.jobs: stop one, or raise limits.jobs",
-                 driver->config.jobs_max);
+        snprintf(text, sizeof text, "%u jobs are running already, which is %s", driver->config.jobs_max,
+                 driver->config.jobs_max < JOBS_MAX ? "limits.jobs: stop one, or raise limits.jobs"
+                                                    : "the limit: stop one first");
         refuse(driver, reg, LARDER_ELIMIT, text);
     } else if ((pipeline = pipeline_number(driver, reg->found.pipeline)) == ENGINE_PIPELINES_MAX) {
         refuse(driver, reg, LARDER_ELIMIT, "too many different pipelines are in use: stop a job first");

@@ -203,6 +203,7 @@ struct engine_job_status {
     uint32_t world_size, attached; /* ranks that have a client now */
     uint64_t client;
     uint32_t pipeline, batch_size, epochs;
+    uint32_t held_max; /* batches that a rank's client may hold unreleased; 0: it copies them, and holds none */
     double weight;
     uint64_t view_samples, quota_bytes;
     uint64_t epoch_samples; /* samples of an epoch for the ranks here: the view, or their share of it */

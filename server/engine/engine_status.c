@@ -95,6 +95,7 @@ static void fill_status(const struct engine *engine, uint32_t no, uint64_t now_n
                                       .pipeline = job->terms.pipeline,
                                       .batch_size = job->terms.batch_size,
                                       .epochs = job->terms.epochs,
+                                      .held_max = job->terms.hold ? job->quota.held_max : 0,
                                       .weight = job->turns.weight,
                                       .view_samples = job->shape.view_samples,
                                       .epoch_samples = job->shape.epoch_samples,

@@ -483,10 +483,10 @@ enum engine_source_news {
     ENGINE_SOURCE_AWAY,
     ENGINE_SOURCE_BACK,
     ENGINE_SOURCE_GAVE_UP, /* the sample failed again and again while others could be read: it is bad */
+    ENGINE_SOURCE_BEYOND,  /* encoded memory has no room for the sample, and never will: it is bad */
 };
 
-/* Why a client stands still: it has asked for a batch, has none to train on, and the next one is not ready. The cause
- * is that of the first planned entry that is not ready. */
+/* Why a client that has asked for a batch stands still: the cause is that of the next batch's first entry. */
 enum engine_stall {
     ENGINE_STALL_LOAD,    /* its bytes are not there yet */
     ENGINE_STALL_PREPARE, /* its instance is not made yet */
@@ -579,7 +579,7 @@ struct engine_action {
         struct {
             enum engine_source_news news;
             const void *dataset;
-            sample_id id;       /* GAVE_UP: the sample */
+            sample_id id;       /* GAVE_UP, BEYOND: the sample */
             int reason;         /* GAVE_UP: enum bad_reason */
             uint64_t waited_ns; /* BACK: time since it first did not answer */
             uint64_t retries;   /* BACK: loads that it did not answer */

@@ -30,8 +30,8 @@ static enum engine_stall find_cause(const struct engine *engine, const struct jo
     if (job->state != JOB_RUNNING || queue->next.asked)
         return ENGINE_STALL_RANK;
     uint32_t entry = first_waiting(engine, queue);
-    if (entry == ENGINE_NONE)
-        return ENGINE_STALL_ROOM;
+    if (entry == ENGINE_NONE) /* memory that is just being reserved is not lacking */
+        return engine->prepared.growth.asked_bytes ? ENGINE_STALL_PREPARE : ENGINE_STALL_ROOM;
     uint32_t task = engine->prepared.instances[engine->queues.entries[entry].instance].task;
     enum task_state state = task == ENGINE_NONE ? TASK_RUNNING : engine->tasks.tasks[task].state;
     bool comes = state == TASK_TO_LOAD || state == TASK_LOADING || state == TASK_EXPECTED;

@@ -200,6 +200,8 @@ void tasks_on_pace(struct tasks *tasks, const struct engine_event *event);
 /* tasks_source_answered notes that the source of this load has answered. If the load began after the source's last
  * failure, the source is away no more. */
 void tasks_source_answered(struct tasks *tasks, const struct encoded *encoded);
+/* tasks_source_beyond says that encoded memory has no room for this sample of the dataset, and never will. */
+void tasks_source_beyond(struct tasks *tasks, const void *dataset, sample_id id);
 /* tasks_source_failed notes that a load failed because of its source. The tasks from `first` on waited for the load. It
  * returns false when the sample is given up as bad. */
 bool tasks_source_failed(struct tasks *tasks, const struct encoded *encoded, uint32_t first, int reason);

@@ -134,6 +134,7 @@ static bool dispatch_load(struct tasks *tasks, uint32_t job)
     uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
     CHECK(bytes != ENGINE_NOT_THERE);
     if (bytes > tasks->env->config.encoded_bytes) {
+        tasks_source_beyond(tasks, job_at(tasks->jobs, job)->terms.dataset, id);
         tasks_remove_to_load(tasks, index);
         tasks_fail(tasks, index, BAD_TOO_LARGE);
         return false;

@@ -104,6 +104,11 @@ static void stay_away(struct tasks *tasks, struct data_source *source)
     source->told = true;
 }
 
+void tasks_source_beyond(struct tasks *tasks, const void *dataset, sample_id id)
+{
+    act_news(tasks, sources_find_source(tasks->sources, dataset), ENGINE_SOURCE_BEYOND)->source.id = id;
+}
+
 bool tasks_source_failed(struct tasks *tasks, const struct encoded *encoded, uint32_t first, int reason)
 {
     struct data_source *source = sources_find_source(tasks->sources, encoded->dataset);

@@ -284,7 +284,7 @@ static struct worker_prepared prepare_end(struct worker_prepare *task, const uin
     cost.pipeline = task->pipeline;
     cost.queue = task->queue;
     cost.encoded_bytes = task->bytes;
-    struct worker_prepared prepared = {.task = task->task, .cost = cost};
+    struct worker_prepared prepared = {.task = task->task, .id = task->id, .cost = cost};
     memcpy(prepared.reasons, reasons, sizeof prepared.reasons);
     for (uint32_t i = 0; i < task->n_outputs; i++)
         pipeline_unref(&task->outputs[i].pipeline);
@@ -302,6 +302,16 @@ static void log_bad_outputs(const struct worker_prepare *task, const struct prep
         if (outputs[i].reason && before == i)
             log_bad(task->dataset, task->id, outputs[i].reason, outputs[i].err.text);
     }
+}
+
+/* beyond_of says which limit of the daemon's an output exceeds, as what prepared it has told. */
+static char *beyond_of(const struct prepare_output *outputs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (outputs[i].reason == BAD_TOO_LARGE)
+            return xstrdup(outputs[i].err.text);
+    }
+    return NULL;
 }
 
 static void make(struct local *local, const struct worker_prepare *task, struct prepare_output *outputs, size_t n)
@@ -378,6 +388,7 @@ static void run_prepare(void *ctx, void *opaque, void *data)
         (struct worker_cost){.busy = busy, .took_ns = clock_now_ns() - began_ns, .core_ns = local->core_ns - core_ns});
     for (uint32_t i = 0; i < task->n_outputs; i++)
         prepared.bytes[i] = (uint32_t)outputs[i].bytes;
+    prepared.beyond = beyond_of(outputs, task->n_outputs);
     prepared.decoded = local->keep.form;
     prepared.decoded_bytes = local->keep.bytes;
     hold(workers, local, &prepared, task->dataset);

@@ -92,6 +92,8 @@ struct worker_prepared {
     uint32_t bytes[ENGINE_OUTPUTS_MAX];  /* of each output whose pipeline is ragged: how long it is */
     void *decoded;          /* the form that was wanted, malloc'ed, the receiver's; NULL: it was not made */
     uint64_t decoded_bytes; /* what it takes, or would take; 0: not known */
+    char *beyond;           /* the limit that an output exceeds, malloc'ed, the receiver's; NULL: none does */
+    sample_id id;
     struct worker_cost cost;
 };
 

@@ -104,8 +104,28 @@ static void open_rank(void)
     options.world_size = 4;
     options.rank = 1;
     assert_code(larder_open(&options, &loader), 0);
+    assert_int_equal(larder_loader_missed(loader), 0);
     assert_code(larder_start_epoch(loader, 0), 0);
     take(0, 0, TAKEN);
+}
+
+/* A rank whose first batches another process has had is told how many it misses; a job of one rank misses none. */
+static void tells_what_is_missed(void **state)
+{
+    (void)state;
+    for (uint32_t ranks = 1; ranks <= 4; ranks += 3) {
+        struct larder_options options = fake_options();
+        fake_init(&fake);
+        fake.job.batch = 2;
+        fake_start(&fake, serve_ranks);
+        options.socket = fake.path;
+        options.job = "four";
+        options.world_size = ranks;
+        assert_code(larder_open(&options, &loader), 0);
+        assert_int_equal(larder_loader_missed(loader), ranks == 4 ? 2 : 0);
+        close_both();
+    }
+    assert_int_equal(larder_loader_missed(NULL), 0);
 }
 
 static int get_state(int64_t timeout_ms, struct record *out)
@@ -326,13 +346,10 @@ static void presents_ranks_that_are_done(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(asks_the_daemon),
-        cmocka_unit_test(knows_beginnings),
-        cmocka_unit_test(names_who_lags_behind),
-        cmocka_unit_test(asks_the_next_daemon),
-        cmocka_unit_test(presents_ranks_that_are_done),
-        cmocka_unit_test(refuses_hostile_tokens),
-        cmocka_unit_test(drops_late_answers),
+        cmocka_unit_test(asks_the_daemon),        cmocka_unit_test(tells_what_is_missed),
+        cmocka_unit_test(knows_beginnings),       cmocka_unit_test(names_who_lags_behind),
+        cmocka_unit_test(asks_the_next_daemon),   cmocka_unit_test(presents_ranks_that_are_done),
+        cmocka_unit_test(refuses_hostile_tokens), cmocka_unit_test(drops_late_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ class Autostart(Case):
                 with open(path, "w") as config:
                     config.write(CONFIG + "limits: {jobs: 1}\n")
                 with larder.Loader(tree(60), PIPELINE, 16, output="numpy"), \
-                        self.assertRaisesRegex(larder.LimitReached, f"raise limits.jobs .in {path}"):
+                        self.assertRaisesRegex(larder.LimitReached, f"raise limits.jobs .limits.jobs: in {path}:"):
                     larder.Loader(tree(60), PIPELINE, 16, output="numpy")
                 if path == user:
                     os.unlink(user)

@@ -164,7 +164,7 @@ class Explain(Case):
         told = self.told(server, "works", "cores")
         cores = len(os.sched_getaffinity(0))
         self.assertIn(f"raise threads.workers from 1 to {cores}," if cores > 1 else "cores", told["change"])
-        self.assertRegex(told["figure"], r"a sample takes [\d.]+ ms of a thread, 1 threads prepare")
+        self.assertRegex(told["figure"], r"a sample takes [\d.]+ ms of a thread, 1 thread prepares")
 
     def test_no_more_workers(self):
         """Where there are as many workers as cores, more of them are not advised, however many the governor lets

@@ -113,6 +113,14 @@ class History(Case):
         known = r"the daemon was killed; the job is known until \d\d:\d\d:\d\d$"
         self.assertRegex(self.larder("history", "running").stdout, r"(?m)^  \d\d:\d\d:\d\d  interrupted: " + known)
         self.assertRegex(self.larder("history").stdout, "(?m)^running: " + known)
+        chosen = self.history("short", "killed", "nobody")["jobs"]
+        self.assertEqual([job["name"] for job in chosen], ["short", "killed"])
+        self.assertEqual(len(self.history("--since", "23h")["jobs"]), len(after["jobs"]))
+        self.assertEqual(self.larder("history", "nobody", "ghost").stdout, "no such job was here\n")
+        self.assertEqual(self.larder("history", "--since", "25:00").returncode, 2)
+        got, made = (sum(job[key] for job in chosen) for key in ("delivered", "prepared"))
+        together = f"together 2 jobs got {got:,} samples, for which {made:,} were prepared: {made / got:.2f} for each"
+        self.assertIn(together, self.larder("history", "short", "killed").stdout)
         self.assertEqual([event["kind"] for event in after["events"] if not event["job"]], 2 * ["daemon started"])
         self.assertEqual(self.train("running", epochs=1).wait(), 0)
         self.assertTrue(until(lambda: self.history("running")["jobs"][-1]["state"] == "ended", 20))

@@ -460,6 +460,43 @@ static void test_metrics_socket(void **state)
     config_destroy(config);
 }
 
+static const char *placed(const struct config *config, const char *text, char buf[ERROR_TEXT_MAX])
+{
+    config_tell_places(config, text, buf, ERROR_TEXT_MAX);
+    return buf;
+}
+
+/* A text that names settings is followed by where they stand: in a line of the file, nowhere in it, on the command
+ * line, or that there is no file. One that names none, or only a word that begins as a setting does, is left alone. */
+static void test_places(void **state)
+{
+    (void)state;
+    char text[ERROR_TEXT_MAX], longest[ERROR_TEXT_MAX];
+    struct error err;
+    struct config *config = parse("limits:\n  jobs: 3\nmemory: {arena: 1GiB}\n");
+    assert_string_equal(placed(NULL, "raise limits.jobs", text), "raise limits.jobs");
+    assert_string_equal(placed(config, "raise limits.jobs", text),
+                        "raise limits.jobs (limits.jobs: larderd was started without a settings file, give it one with "
+                        "--config)");
+    config->settings_file = strdup("/etc/f.yaml");
+    assert_string_equal(placed(config, "limits.jobs: raise limits.jobs", text),
+                        "limits.jobs: raise limits.jobs (limits.jobs: in /etc/f.yaml:2)");
+    assert_string_equal(placed(config, "raise jobs.quota or memory.arena.", text),
+                        "raise jobs.quota or memory.arena. (jobs.quota: in /etc/f.yaml (not set there, default 50%); "
+                        "memory.arena: in /etc/f.yaml:3)");
+    assert_string_equal(placed(config, "/d/limits.jobs.jpg and limits.jobs_more", text),
+                        "/d/limits.jobs.jpg and limits.jobs_more");
+    assert_int_equal(config_set(config, "limits.jobs", "4", &err), 0);
+    assert_string_equal(placed(config, "limits.jobs", text), "limits.jobs (limits.jobs: on larderd's command line)");
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    memcpy(longest, "memory.arena ", 13);
+    placed(config, longest, text);
+    assert_int_equal(strlen(text), ERROR_TEXT_MAX - 1);
+    assert_non_null(strstr(text, "xxx... (memory.arena: in /etc/f.yaml:3)"));
+    config_destroy(config);
+}
+
 int main(void)
 {
     set_environment();
@@ -479,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_minimal_file),
         cmocka_unit_test(test_service_cache),
         cmocka_unit_test(test_metrics_socket),
+        cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,7 @@ static void fill_job(struct status_job *job, uint32_t i)
                                              .progress = {.started = true, .epoch = 1, .remaining = 600},
                                              .view_samples = 1000,
                                              .epoch_samples = 1000,
+                                             .held_max = 4,
                                              .quota_bytes = UINT64_C(1) << 30,
                                              .delivery = delivery,
                                              .samples_shared = 700,
@@ -89,6 +90,8 @@ static void fill_storage(struct status_storage *storage)
                                                 .bytes_per_s = 1.5e9};
 }
 
+static const struct status_place places[] = {{"memory.arena", "in /etc/l.yaml:3"}};
+
 void sample_status_fill(struct daemon_status *status)
 {
     *status = (struct daemon_status){
@@ -139,6 +142,8 @@ void sample_status_fill(struct daemon_status *status)
                    .prepares_inflight = 4,
                    .source_waits = 1},
         .settings = {.workers = 4, .loaders = 8, .job_quota = 0.5, .classes = 1},
+        .places = places,
+        .n_places = 1,
         .governor = {.preparers = 3, .loaders = 9, .prepare_rate = 1500.5, .load_rate = 0, .moves = 12},
         .history_bytes = 5000000,
         .columns_bytes = 6000000,

@@ -411,6 +411,41 @@ static void says_where(void **state)
     }
 }
 
+/* with_holder adds a job that keeps 700 MiB of the arena and whose script has all of its three batches, and says where
+ * memory.arena stands. */
+static json_t *with_holder(json_t *status)
+{
+    json_t *holder = json_pack("{s:s,s:i,s:b,s:i,s:i,s:{s:i},s:[{s:i,s:b,s:i,s:i,s:f,s:i}]}", "name", "keeper", "job",
+                               1, "started", 1, "held_max", 3, "quota_bytes", 700 << 20, "stall_s", "load", 0, "queues",
+                               "rank", 0, "attached", 1, "leased_batches", 3, "batches", 3, "oldest_lease_s", 4.0,
+                               "pid", 77);
+    json_array_append_new(json_object_get(status, "jobs"), holder);
+    json_object_set_new(json_object_get(status, "daemon"), "places", json_pack("{s:s}", "memory.arena", "in f.yaml:3"));
+    return status;
+}
+
+/* A script that has all batches that it may have is said to, and not to be as fast as its training step; a job that
+ * waits for memory is told who keeps it, and where the setting stands. */
+static void names_who_keeps(void **state)
+{
+    (void)state;
+    const struct made made = {NORMAL, .room_s = 0.4};
+    struct explain_facts facts = {.before = with_holder(status_at(&made, 0)), .now = with_holder(status_at(&made, 1))};
+    struct explanation told;
+    facts.machine_before = facts.machine_now = (struct cli_machine){.cores = 4, .available_bytes = UINT64_C(64) << 30};
+    cli_explain(&facts, cli_find_job(facts.now, "keeper"), &told);
+    assert_string_equal(told.cause, "script");
+    assert_non_null(strstr(told.why, "the script of keeper has 3 of the 3 batches that it may have at once"));
+    assert_non_null(strstr(told.change, "release() them, or leave zero_copy out; else look what process 77 does"));
+    cli_explain(&facts, cli_find_job(facts.now, "a"), &told);
+    assert_string_equal(told.cause, "memory");
+    assert_non_null(
+        strstr(told.figure, "; keeper keeps 700 MiB of it, of which its script holds 3 batches of zero_copy"));
+    assert_non_null(strstr(told.change, " (memory.arena: in f.yaml:3)"));
+    json_decref((json_t *)facts.before);
+    json_decref((json_t *)facts.now);
+}
+
 /* A status with nothing in it, and one of another daemon, are explained too. */
 static void takes_anything(void **state)
 {
@@ -436,6 +471,7 @@ int main(void)
         cmocka_unit_test(names_ranks),
         cmocka_unit_test(jobs_agrees),
         cmocka_unit_test(says_where),
+        cmocka_unit_test(names_who_keeps),
         cmocka_unit_test(takes_anything),
         cmocka_unit_test(advises_what_helps),
     };

@@ -32,7 +32,7 @@ static json_t *to_json(struct daemon_status *status)
 }
 
 static const char expected_table[] =
-    "larderd 9.8.7, running for 1 h 2 min, pid 4711, /run/larder/larder.sock, page at "
+    "larderd 9.8.7, running, up for 1 h 2 min, pid 4711, /run/larder/larder.sock, page at "
     "http://127.0.0.1:9450/, 3 connected\n"
     "samples  1,400 prepared, 2,800 delivered: 0.50 prepared for each delivered\n"
     "bad      2 unreadable, 1 corrupt\n"

@@ -19,6 +19,7 @@ struct scene {
     uint64_t stall_ns; /* of the last batch */
     uint32_t delivered;
     bool keep;               /* the batches */
+    uint64_t asked_bytes;    /* of the RESERVE that has not been answered */
     sample_id came[SAMPLES]; /* those of all batches, in order; n_came of them */
     uint32_t n_came;
 };
@@ -36,14 +37,16 @@ static bool see(void *ctx, const struct engine_action *action)
         for (uint32_t i = 0; i < action->deliver.count && scene->n_came < SAMPLES; i++)
             scene->came[scene->n_came++] = action->deliver.entries[i].id;
         return scene->keep;
+    case ENGINE_RESERVE: scene->asked_bytes = action->reserve.bytes; return true;
     default: return false;
     }
 }
 
-static void begin_with(struct scene *scene, uint32_t loads)
+static void begin_with(struct scene *scene, uint32_t loads, uint64_t reserve_bytes)
 {
     struct engine_config config = {.seed = 1,
                                    .arena_bytes = 64 * 1024,
+                                   .reserve_bytes = reserve_bytes,
                                    .encoded_bytes = 100000,
                                    .inflight_loads = loads,
                                    .inflight_prepares = 64,
@@ -58,7 +61,7 @@ static void begin_with(struct scene *scene, uint32_t loads)
 
 static void begin(struct scene *scene)
 {
-    begin_with(scene, 64);
+    begin_with(scene, 64, 0);
 }
 
 static void end(struct scene *scene)
@@ -122,6 +125,25 @@ static void counts_by_cause(void **state)
     assert_int_equal(scene.delivered, 2);
     assert_true(scene.stall_ns == 0);
     assert_stall(&scene, job, 0, LOAD_S, PREPARE_S, 0);
+    play_gone(&scene.play, job, 0);
+    end(&scene);
+}
+
+/* Memory that is just being reserved counts as preparing, and not as room that is lacking. */
+static void reserving_is_preparing(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin_with(&scene, 64, 4096);
+    uint32_t job = add(&scene, "a", 0, 1);
+    play_next(&scene.play, job, 0, 0, 1);
+    wait_s(&scene, 4);
+    assert_true(scene.asked_bytes > 0);
+    play_event(&scene.play, (struct engine_event){.type = ENGINE_RESERVED, .reserved = {.bytes = scene.asked_bytes}});
+    assert_stall(&scene, job, 0, 0, 4, 0);
+    wait_s(&scene, LOAD_S + PREPARE_S);
+    assert_int_equal(scene.delivered, 1);
+    assert_stall(&scene, job, 0, LOAD_S, 4 + PREPARE_S, 0);
     play_gone(&scene.play, job, 0);
     end(&scene);
 }
@@ -195,7 +217,7 @@ static void stands_with_a_batch(void **state)
 {
     (void)state;
     struct scene scene;
-    begin_with(&scene, 2 * BATCH); /* a source leaves half of what may be in flight to others */
+    begin_with(&scene, 2 * BATCH, 0); /* a source leaves half of what may be in flight to others */
     scene.keep = true;
     uint32_t job = add(&scene, "a", 0, 1);
     say(&scene, job, 2, ENGINE_ASKS_AHEAD);
@@ -294,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_by_cause),
+        cmocka_unit_test(reserving_is_preparing),
         cmocka_unit_test(asking_ahead_is_no_stall),
         cmocka_unit_test(says_when_it_stands),
         cmocka_unit_test(stands_with_a_batch),
