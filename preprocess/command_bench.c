@@ -24,14 +24,16 @@
 #define PASSES_MAX 10000
 #define THREADS_MAX 64
 #define IMAGES_A_TURN 64
+#define AGAIN_BUDGET_BYTES ((uint64_t)4 << 30)
 
 static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max = 100};
 
-/* The images as they are; and with restart markers and in bit planes, where asked for. */
-enum side { PLAIN, MARKED, PLANES, SIDES };
+/* The images as they are; and where asked for, by a decoder that has had them before, with restart markers, and in bit
+ * planes. */
+enum side { PLAIN, AGAIN, MARKED, PLANES, SIDES };
 
 struct bench {
-    struct command_files files, others[SIDES]; /* others[PLAIN] is empty */
+    struct command_files files, others[SIDES]; /* others[PLAIN] and others[AGAIN] are empty */
     bool asked[SIDES];
     struct pipeline *pipeline;
     struct rect *sizes; /* each image's size; width 0: does not decode */
@@ -101,14 +103,19 @@ static bool source_rect(const struct bench *bench, size_t image, const uint64_t 
 }
 
 struct turn {
-    struct prepare_scratch *scratch;
+    struct prepare_scratch *scratch, *again; /* again: remembers what it decoded */
     uint8_t *dst, *buffer;
     size_t capacity;
 };
 
 static const struct command_file *file_of(const struct bench *bench, enum side side, size_t image)
 {
-    return side == PLAIN ? &bench->files.items[image] : &bench->others[side].items[image];
+    return side == PLAIN || side == AGAIN ? &bench->files.items[image] : &bench->others[side].items[image];
+}
+
+static struct prepare_scratch *scratch_of(const struct turn *turn, enum side side)
+{
+    return side == AGAIN ? turn->again : turn->scratch;
 }
 
 static bool ours(const struct bench *bench, enum side side, size_t image, struct turn *turn, uint64_t instance,
@@ -118,7 +125,7 @@ static bool ours(const struct bench *bench, enum side side, size_t image, struct
     enum bad_reason reason;
     const struct command_file *file = file_of(bench, side, image);
     uint64_t from = clock_thread_ns();
-    int rc = prepare_sample(turn->scratch, file->data, file->len_bytes, &output, 1, &reason, NULL);
+    int rc = prepare_sample(scratch_of(turn, side), file->data, file->len_bytes, &output, 1, &reason, NULL);
     *ns += clock_thread_ns() - from;
     return rc == 0;
 }
@@ -145,9 +152,9 @@ static void look_into(const struct bench *bench, enum side side, size_t image, s
     uint64_t before = spent->times.transform_ns, ns = 0;
     struct rect rect;
     bool resized = true;
-    prepare_scratch_time(turn->scratch, &spent->times);
+    prepare_scratch_time(scratch_of(turn, side), &spent->times);
     ours(bench, side, image, turn, instance, &ns);
-    prepare_scratch_time(turn->scratch, NULL);
+    prepare_scratch_time(scratch_of(turn, side), NULL);
     if (source_rect(bench, image, (uint64_t[3]){1, image, instance}, &rect, &resized))
         reference_time(file->data, file->len_bytes, rect, &turn->buffer, &turn->capacity, &spent->parts);
     *(resized ? &spent->resample_ns : &spent->copy_ns) += spent->times.transform_ns - before;
@@ -207,7 +214,10 @@ static size_t dst_bytes(const struct bench *bench)
 static void run_alone(const struct bench *bench, struct result *result)
 {
     struct turn turn = {.dst = xmalloc(dst_bytes(bench))};
+    struct prepare_limits again = limits;
     CHECK(prepare_scratch_create(&limits, &turn.scratch) == 0);
+    CHECK(scratch_budget_create(AGAIN_BUDGET_BYTES, 1, &again.budget) == 0);
+    CHECK(prepare_scratch_create(&again, &turn.again) == 0);
     result->passes = xcalloc(PASSES_MAX, sizeof *result->passes);
     one_pass(bench, &turn, result); /* warms up */
     result->n_passes = 0;
@@ -217,6 +227,8 @@ static void run_alone(const struct bench *bench, struct result *result)
         one_pass(bench, &turn, result);
     while (clock_now_ns() < until && result->n_passes < PASSES_MAX);
     prepare_scratch_destroy(turn.scratch);
+    prepare_scratch_destroy(turn.again);
+    scratch_budget_destroy(again.budget);
     free(turn.dst);
     free(turn.buffer);
 }
@@ -281,6 +293,11 @@ static double ours_ns(const struct pass *pass)
     return (double)pass->ours_ns[PLAIN];
 }
 
+static double again_ns(const struct pass *pass)
+{
+    return (double)pass->ours_ns[AGAIN];
+}
+
 static double marked_ns(const struct pass *pass)
 {
     return (double)pass->ours_ns[MARKED];
@@ -299,6 +316,11 @@ static double reference_ns(const struct pass *pass)
 static double ratio(const struct pass *pass)
 {
     return (double)pass->reference_ns / (double)pass->ours_ns[PLAIN];
+}
+
+static double again_gain(const struct pass *pass)
+{
+    return ours_ns(pass) / again_ns(pass);
 }
 
 static double marked_gain(const struct pass *pass)
@@ -334,14 +356,20 @@ static json_t *parts(const struct result *result, const struct spent *spent)
                      stage(result, (double)spent->copy_ns));
 }
 
-static json_t *report_side(const struct bench *bench, const struct result *result, enum side side)
+static json_t *report_side(const struct result *result, enum side side)
 {
-    double ns = median_ns(result, side == MARKED ? marked_ns : planes_ns);
-    return json_pack("{s:o, s:o, s:o, s:o}", "size",
-                     rounded((double)bench->others[side].bytes / (double)bench->files.bytes), "prepare_per_s",
-                     rounded((double)result->images * 1e9 / ns), "gain",
-                     rounded(median_ns(result, side == MARKED ? marked_gain : planes_gain)), "parts_us",
-                     parts(result, &result->spent[side]));
+    static double (*const ns[SIDES])(const struct pass *) = {ours_ns, again_ns, marked_ns, planes_ns};
+    static double (*const gain[SIDES])(const struct pass *) = {NULL, again_gain, marked_gain, planes_gain};
+    return json_pack("{s:o, s:o, s:o}", "prepare_per_s",
+                     rounded((double)result->images * 1e9 / median_ns(result, ns[side])), "gain",
+                     rounded(median_ns(result, gain[side])), "parts_us", parts(result, &result->spent[side]));
+}
+
+static json_t *report_rewritten(const struct bench *bench, const struct result *result, enum side side)
+{
+    json_t *json = report_side(result, side);
+    json_object_set_new(json, "size", rounded((double)bench->others[side].bytes / (double)bench->files.bytes));
+    return json;
 }
 
 static json_t *report(const struct bench *bench, const struct result *result)
@@ -362,13 +390,15 @@ static json_t *report(const struct bench *bench, const struct result *result)
                                   stage(result, (double)times->transform_ns)));
     if (result->reference_images == result->images)
         json_object_set_new(json, "parts_us", parts(result, &result->spent[PLAIN]));
+    if (bench->asked[AGAIN])
+        json_object_set_new(json, "again", report_side(result, AGAIN));
     if (bench->asked[MARKED]) {
-        json_t *marked = report_side(bench, result, MARKED);
+        json_t *marked = report_rewritten(bench, result, MARKED);
         json_object_set_new(marked, "interval", json_integer((json_int_t)bench->interval));
         json_object_set_new(json, "restart_rows", marked);
     }
     if (bench->asked[PLANES])
-        json_object_set_new(json, "planes", report_side(bench, result, PLANES));
+        json_object_set_new(json, "planes", report_rewritten(bench, result, PLANES));
     return json;
 }
 
@@ -403,17 +433,20 @@ static int run_bench(struct bench *bench)
 static int usage(void)
 {
     fputs("usage: larder bench prepare DIR [--pipeline SPEC] [--seconds S] [--threads N] [--restart-rows MCUS]\n"
-          "                                [--planes]\n",
+          "                                [--planes] [--again]\n",
           stderr);
     return 2;
 }
 
 int prepare_bench_main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"pipeline", required_argument, NULL, 'p'}, {"seconds", required_argument, NULL, 's'},
-        {"threads", required_argument, NULL, 't'},  {"restart-rows", required_argument, NULL, 'r'},
-        {"planes", no_argument, NULL, 'b'},         {0}};
+    static const struct option options[] = {{"pipeline", required_argument, NULL, 'p'},
+                                            {"seconds", required_argument, NULL, 's'},
+                                            {"threads", required_argument, NULL, 't'},
+                                            {"restart-rows", required_argument, NULL, 'r'},
+                                            {"planes", no_argument, NULL, 'b'},
+                                            {"again", no_argument, NULL, 'a'},
+                                            {0}};
     const char *spec = DEFAULT_PIPELINE;
     struct bench bench = {.seconds = 10, .threads = 1};
     int restart_rows = 0;
@@ -429,6 +462,8 @@ int prepare_bench_main(int argc, char **argv)
             restart_rows = atoi(optarg);
         else if (option == 'b')
             bench.asked[PLANES] = true;
+        else if (option == 'a')
+            bench.asked[AGAIN] = true;
         else
             return usage();
     }

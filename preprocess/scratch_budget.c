@@ -5,15 +5,18 @@
 
 #include "common/check.h"
 #include "common/larder_err.h"
+#include "preprocess/decode/jpeg_marks.h"
 #include "preprocess/scratch.h"
 
 #define BUDGET_MAGIC UINT32_C(0x73627564)
-#define KEEP_PART 4 /* threads together keep at most this part of the budget between images */
+#define MARKS_PART 32 /* what is remembered of JPEGs takes at most this part of the budget */
+#define KEEP_PART 4   /* threads together keep at most this part of it between images */
 
 struct scratch_budget {
     uint32_t magic;
     size_t keep_bytes, common_bytes; /* immutable */
     uint64_t bytes;                  /* immutable */
+    struct jpeg_marks *marks;        /* immutable; owned */
 
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
@@ -25,13 +28,15 @@ int scratch_budget_create(uint64_t bytes, uint32_t threads, struct scratch_budge
 {
     CHECK(threads >= 1);
     struct scratch_budget *budget = calloc(1, sizeof *budget);
-    if (!budget)
+    if (!budget || jpeg_marks_create(bytes / MARKS_PART, &budget->marks)) {
+        free(budget);
         return LARDER_ENOMEM;
+    }
     budget->magic = BUDGET_MAGIC;
     budget->bytes = bytes;
     uint64_t keep = bytes / KEEP_PART / threads, most = SIZE_MAX / 2;
     budget->keep_bytes = keep < SCRATCH_KEEP_BYTES ? (size_t)keep : SCRATCH_KEEP_BYTES;
-    uint64_t common = bytes - (uint64_t)budget->keep_bytes * threads;
+    uint64_t common = bytes - bytes / MARKS_PART - (uint64_t)budget->keep_bytes * threads;
     budget->common_bytes = (size_t)(common < most ? common : most);
     CHECK(pthread_mutex_init(&budget->lock, NULL) == 0 && pthread_cond_init(&budget->changed, NULL) == 0);
     *out = budget;
@@ -46,8 +51,14 @@ void scratch_budget_destroy(struct scratch_budget *budget)
     CHECK(budget->taken_bytes == 0 && budget->turn == budget->next_ticket);
     pthread_cond_destroy(&budget->changed);
     pthread_mutex_destroy(&budget->lock);
+    jpeg_marks_destroy(budget->marks);
     budget->magic = 0;
     free(budget);
+}
+
+struct jpeg_marks *scratch_budget_marks(const struct scratch_budget *budget)
+{
+    return budget->marks;
 }
 
 size_t scratch_budget_keep(const struct scratch_budget *budget)

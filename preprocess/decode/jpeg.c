@@ -8,7 +8,8 @@
  * reach one chroma sample further than the rectangle; rows are libjpeg's own care (jpeg_skip_scanlines).
  *
  * jpeg_rows.c reads the coefficients of a baseline or progressive JPEG. It is faster than libjpeg, and with restart
- * markers in a baseline JPEG it skips coefficients that the rectangle does not need. libjpeg is in buffered-image mode,
+ * markers in a baseline JPEG it skips coefficients that the rectangle does not need. Where there are none, it does so
+ * when it reads the same bytes once more (jpeg_marks.h). libjpeg is in buffered-image mode,
  * believes that the whole file was read, and gets the coefficients from its memory manager. For a small JPEG it makes
  * only the planes of colours (jpeg_small.h). A JPEG that cannot be read that way is decoded the ordinary way, which
  * also finds out what is wrong with it. The coefficients of a JPEG in planes (jpeg_planes.h) come from jpeg_rows.c
@@ -26,6 +27,7 @@
 #include "preprocess/decode/cmyk.h"
 #include "preprocess/decode/decoder.h"
 #include "preprocess/decode/jpeg_form.h"
+#include "preprocess/decode/jpeg_marks.h"
 #include "preprocess/decode/jpeg_memory.h"
 #include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rows.h"
@@ -54,6 +56,9 @@ struct jpeg_reader {
     bool in_planes;       /* it is no JPEG, but one in planes */
     bool by_rows;         /* the coefficients come from rows */
     bool small;           /* and the pixels from planes of colours */
+    bool marked;          /* and where MCUs begin is remembered under the key; `known` of these places were */
+    uint32_t known;
+    struct jpeg_marks_key key;
     struct planes_file planes;
     struct jpeg_rows rows;
 };
@@ -378,6 +383,29 @@ static void read_region(struct jpeg_reader *reader)
     reader->image.width = rect.width;
 }
 
+/* Puts in the marks that were remembered. */
+static void recall_marks(struct jpeg_reader *reader)
+{
+    const struct scratch_budget *budget = reader->limits.budget;
+    uint32_t room = budget && reader->by_rows ? jpeg_rows_mark(&reader->rows, &reader->cinfo) : 0;
+    reader->marked = room > 0;
+    if (!reader->marked)
+        return;
+    reader->key = jpeg_marks_key(reader->bytes, reader->len_bytes);
+    reader->known = jpeg_marks_find(scratch_budget_marks(budget), reader->key, reader->rows.marks, room);
+    if (reader->known)
+        reader->rows.n_marks = reader->known;
+}
+
+/* Remembers those that were found since. */
+static void keep_marks(const struct jpeg_reader *reader)
+{
+    const struct jpeg_rows *rows = &reader->rows;
+    if (reader->by_rows && reader->marked && rows->n_marks > reader->known)
+        jpeg_marks_keep(scratch_budget_marks(reader->limits.budget), reader->key, rows->marks, rows->n_marks,
+                        rows->n_segments);
+}
+
 static void begin_rows(struct jpeg_reader *reader)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
@@ -387,6 +415,7 @@ static void begin_rows(struct jpeg_reader *reader)
                                          : jpeg_rows_begin(&reader->rows, cinfo));
     reader->by_rows = reader->by_rows && jpeg_rows_scans(&reader->rows) <= reader->limits.scans_max;
     reader->small = reader->by_rows && jpeg_small_fits(cinfo);
+    recall_marks(reader);
 }
 
 static void region_body(struct jpeg_reader *reader)
@@ -400,6 +429,7 @@ static void region_body(struct jpeg_reader *reader)
         read_region(reader);
     if (reader->by_rows && !jpeg_rows_finish(&reader->rows))
         ERREXIT(&reader->cinfo, JERR_BAD_VIRTUAL_ACCESS);
+    keep_marks(reader);
 }
 
 /* The coefficients of a JPEG in several scans, whole, if libjpeg reads them; the rectangle; and the rows that libjpeg

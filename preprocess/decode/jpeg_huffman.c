@@ -179,7 +179,8 @@ static HUFFMAN_INLINE bool next_block(struct huffman_lane *lane, const struct hu
         if (!huffman_is_fine(&place->bits))
             return false;
         if (lane->skip) {
-            lane->skip--;
+            if (--lane->skip == 0 && lane->left == 0)
+                return true;
         } else {
             lane->column++;
             if (--lane->left == 0)
@@ -231,6 +232,31 @@ void huffman_lane_begin(struct huffman_lane *lane, const uint8_t *from, const ui
     lane->at = lane->skip = lane->left = 0;
     memset(lane->last_dc, 0, sizeof lane->last_dc);
     lane->place.bits = (struct huffman_bits){.at = from, .end = to};
+}
+
+struct huffman_mark huffman_lane_mark(const struct huffman_lane *lane, const uint8_t *from)
+{
+    const struct huffman_bits *bits = &lane->place.bits;
+    const uint8_t *at = bits->at;
+    uint32_t left = bits->count - bits->padded;
+    for (uint32_t i = 0; i < left; i += 8)
+        at -= at[-1] == 0 && at - from >= 2 && at[-2] == 0xff ? 2 : 1;
+    struct huffman_mark mark = {.bits = (uint32_t)(at - from) * 8 + (8 - left % 8) % 8};
+    for (uint32_t i = 0; i < HUFFMAN_PARTS_MAX; i++)
+        mark.dc[i] = (int16_t)lane->last_dc[i];
+    return mark;
+}
+
+void huffman_lane_begin_at(struct huffman_lane *lane, const struct huffman_mark *mark, const uint8_t *from,
+                           const uint8_t *to)
+{
+    huffman_lane_begin(lane, from + mark->bits / 8, to);
+    for (uint32_t i = 0; i < HUFFMAN_PARTS_MAX; i++)
+        lane->last_dc[i] = mark->dc[i];
+    if (mark->bits % 8 == 0)
+        return;
+    huffman_refill(&lane->place.bits);
+    huffman_drop(&lane->place.bits, mark->bits % 8);
 }
 
 /* The blocks that will be stored, all at once: one by one takes longer. */

@@ -84,8 +84,23 @@ struct huffman_lane {
 
 /* huffman_lane_begin begins with a segment's bytes, which it borrows. It reads nothing yet. */
 void huffman_lane_begin(struct huffman_lane *lane, const uint8_t *from, const uint8_t *to);
-/* huffman_lane_aim says what to read next of it: `skip` MCUs that go nowhere, and then `count`, one at least, that are
- * stored from `column` on. to_end: then nothing but padding may be left. False: the bytes are not valid. */
+
+/* A place between two MCUs, from which they can be read without those before it. */
+struct huffman_mark {
+    uint32_t bits;                 /* how far it stands from the first byte: 8 for each byte, a stuffed one too */
+    int16_t dc[HUFFMAN_PARTS_MAX]; /* each part's last DC coefficient, of which a block keeps no more than 16 bits */
+};
+#define HUFFMAN_MARK_BYTES_MAX (UINT32_MAX / 8)
+
+/* huffman_lane_mark returns the place of a lane that has read all that it was told, `from` being the bytes' first.
+ * huffman_lane_begin_at begins there; the place may be any that is not behind `to`. */
+struct huffman_mark huffman_lane_mark(const struct huffman_lane *lane, const uint8_t *from);
+void huffman_lane_begin_at(struct huffman_lane *lane, const struct huffman_mark *mark, const uint8_t *from,
+                           const uint8_t *to);
+
+/* huffman_lane_aim says what to read next of it: `skip` MCUs that go nowhere, and then `count` that are stored from
+ * `column` on, of both together one at least. to_end: behind those that are stored nothing but padding may be left.
+ * False: the bytes are not valid. */
 bool huffman_lane_aim(struct huffman_lane *lane, const struct huffman_mcu *mcu, uint32_t skip, uint32_t column,
                       uint32_t count, bool to_end);
 

@@ -3,6 +3,8 @@
 #include "preprocess/decode/jpeg_marker.h"
 
 #define SKIPPED_BLOCKS_MIN 6000 /* from here on, huffman_build_skips is worth its time */
+#define MARKED_SEGMENTS_MIN 4   /* from here on, a JPEG is worth its marks */
+#define MARKED_BLOCKS 48        /* of a segment that begins at a mark, about */
 
 bool jpeg_rows_fit(const struct jpeg_decompress_struct *cinfo)
 {
@@ -68,8 +70,6 @@ static bool marker_fits(const struct jpeg_rows *rows)
 /* Goes on to a segment, which is not before the one that the front lane reads. */
 static bool seek_segment(struct jpeg_rows *rows, uint64_t segment)
 {
-    if (segment == rows->segment)
-        return true;
     for (; rows->segment + 1 < segment; rows->segment++) {
         if (!marker_fits(rows) || !(rows->at = jpeg_marker_find(rows->at + 2, rows->end)))
             return false;
@@ -92,14 +92,34 @@ static uint32_t mcus_down(const struct jpeg_decompress_struct *cinfo)
     return (cinfo->image_height + height - 1) / height;
 }
 
+static uint32_t blocks_of_mcu(const struct jpeg_decompress_struct *cinfo)
+{
+    uint32_t blocks = 0;
+    for (int i = 0; i < cinfo->num_components; i++)
+        blocks += (uint32_t)(cinfo->comp_info[i].h_samp_factor * cinfo->comp_info[i].v_samp_factor);
+    return blocks;
+}
+
 /* Memory for the AC codes' skips; 0: there are not blocks enough. */
 static size_t skips_bytes(const struct jpeg_decompress_struct *cinfo)
 {
-    uint32_t blocks = 0; /* of an MCU */
-    for (int i = 0; i < cinfo->num_components; i++)
-        blocks += (uint32_t)(cinfo->comp_info[i].h_samp_factor * cinfo->comp_info[i].v_samp_factor);
-    bool enough = (uint64_t)mcus_across(cinfo) * mcus_down(cinfo) * blocks >= SKIPPED_BLOCKS_MIN;
-    return enough ? NUM_HUFF_TBLS * sizeof *((struct jpeg_rows *)0)->skips : 0;
+    uint64_t blocks = (uint64_t)mcus_across(cinfo) * mcus_down(cinfo) * blocks_of_mcu(cinfo);
+    return blocks >= SKIPPED_BLOCKS_MIN ? NUM_HUFF_TBLS * sizeof *((struct jpeg_rows *)0)->skips : 0;
+}
+
+/* MCUs of a segment that begins at a mark. */
+static uint32_t marked_interval(const struct jpeg_decompress_struct *cinfo)
+{
+    uint32_t blocks = blocks_of_mcu(cinfo);
+    return blocks < MARKED_BLOCKS ? MARKED_BLOCKS / blocks : 1;
+}
+
+/* Segments that begin at marks; 0: none does. */
+static uint32_t marked_segments(const struct jpeg_decompress_struct *cinfo)
+{
+    uint64_t mcus = (uint64_t)mcus_across(cinfo) * mcus_down(cinfo);
+    uint64_t segments = (mcus + marked_interval(cinfo) - 1) / marked_interval(cinfo);
+    return segments >= MARKED_SEGMENTS_MIN && !cinfo->restart_interval ? (uint32_t)segments : 0;
 }
 
 static void measure(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo)
@@ -137,9 +157,23 @@ bool jpeg_rows_begin(struct jpeg_rows *rows, struct jpeg_decompress_struct *cinf
     rows->skips = bytes ? cinfo->mem->alloc_large((j_common_ptr)cinfo, JPOOL_IMAGE, bytes) : NULL;
     rows->end = cinfo->src->next_input_byte + cinfo->src->bytes_in_buffer;
     rows->segment = 0;
+    rows->marks = NULL;
     rows->front = &rows->lanes[0];
     rows->lanes[1].skip = rows->lanes[1].left = 0; /* the JPEG before may have failed */
     return begin_segment(rows, cinfo->src->next_input_byte) && marker_fits(rows);
+}
+
+uint32_t jpeg_rows_mark(struct jpeg_rows *rows, struct jpeg_decompress_struct *cinfo)
+{
+    rows->start = cinfo->src->next_input_byte;
+    rows->n_segments = rows->kind == JPEG_ROWS_ONE_SCAN ? marked_segments(cinfo) : 0;
+    if (rows->n_segments == 0 || rows->at - rows->start > (ptrdiff_t)HUFFMAN_MARK_BYTES_MAX)
+        return 0;
+    rows->marks = cinfo->mem->alloc_large((j_common_ptr)cinfo, JPOOL_IMAGE, rows->n_segments * sizeof *rows->marks);
+    rows->marks[0] = (struct huffman_mark){0};
+    rows->n_marks = 1;
+    rows->interval = marked_interval(cinfo);
+    return rows->n_segments;
 }
 
 uint32_t jpeg_rows_scans(const struct jpeg_rows *rows)
@@ -176,6 +210,8 @@ void jpeg_rows_want(struct jpeg_rows *rows, uint32_t first, uint32_t count)
 static void begin_skipping(struct jpeg_rows *rows, uint32_t row)
 {
     uint64_t mcus = (uint64_t)row * rows->per_row + (uint64_t)(rows->n_rows - row) * (rows->per_row - rows->count);
+    uint64_t known = rows->marks ? (uint64_t)(rows->n_marks - 1) * rows->interval : 0;
+    mcus -= known < mcus ? known : mcus;
     for (uint32_t i = 0; i < rows->mcu.n_parts && mcus * rows->mcu.n_blocks >= SKIPPED_BLOCKS_MIN; i++) {
         struct huffman *code = &rows->ac[rows->mcu.parts[i].ac - rows->ac];
         if (code->skips)
@@ -197,7 +233,9 @@ static bool aim_front(struct jpeg_rows *rows, uint32_t before, uint32_t column, 
     *count = *count < left ? *count : left;
     uint32_t skip = before - rows->done;
     rows->done = before + *count;
-    return huffman_lane_aim(rows->front, &rows->mcu, skip, column, *count, rows->done == rows->interval);
+    bool to_end = rows->marks ? rows->segment * rows->interval + rows->done == (uint64_t)rows->per_row * rows->n_rows
+                              : rows->done == rows->interval;
+    return huffman_lane_aim(rows->front, &rows->mcu, skip, column, *count, to_end);
 }
 
 /* Reads until a lane has nothing left to do, which then is the front lane. */
@@ -208,6 +246,55 @@ static bool free_lane(struct jpeg_rows *rows)
         return false;
     rows->front = a->left ? b : a;
     return true;
+}
+
+/* Begins to read a segment that begins at a mark, in the front lane. */
+static bool begin_marked(struct jpeg_rows *rows, uint64_t segment)
+{
+    const struct huffman_mark *mark = &rows->marks[segment];
+    if (mark->bits / 8 > rows->at - rows->start)
+        return false;
+    huffman_lane_begin_at(rows->front, mark, rows->start, rows->at);
+    rows->segment = segment;
+    rows->done = 0;
+    return true;
+}
+
+/* Reads what the front lane was told, of the last segment whose beginning is known. If that is all of the segment, the
+ * beginning of the next one is known then. */
+static bool read_unmarked(struct jpeg_rows *rows)
+{
+    if (!huffman_read(rows->front, &rows->mcu))
+        return false;
+    if (rows->done == rows->interval && rows->n_marks < rows->n_segments)
+        rows->marks[rows->n_marks++] = huffman_lane_mark(rows->front, rows->start);
+    return true;
+}
+
+/* Goes on to a segment whose beginning is not known: passes all before it. */
+static bool pass_unmarked(struct jpeg_rows *rows, uint64_t segment)
+{
+    if (rows->segment + 1 != rows->n_marks && !begin_marked(rows, rows->n_marks - 1))
+        return false;
+    while (rows->segment < segment) {
+        uint32_t skip = rows->interval - rows->done;
+        rows->done = rows->interval;
+        if (!huffman_lane_aim(rows->front, &rows->mcu, skip, 0, 0, false) || !read_unmarked(rows))
+            return false;
+        rows->segment++;
+        rows->done = 0;
+    }
+    return true;
+}
+
+/* Has the front lane read a segment, which is not before the one that it reads. */
+static bool seek(struct jpeg_rows *rows, uint64_t segment)
+{
+    if (segment == rows->segment)
+        return true;
+    if (rows->marks && segment >= rows->n_marks)
+        return pass_unmarked(rows, segment);
+    return free_lane(rows) && (rows->marks ? begin_marked(rows, segment) : seek_segment(rows, segment));
 }
 
 bool jpeg_rows_load(struct jpeg_rows *rows, uint32_t row)
@@ -225,9 +312,9 @@ bool jpeg_rows_load(struct jpeg_rows *rows, uint32_t row)
     while (at < end) {
         uint64_t segment = at / rows->interval;
         uint32_t before = (uint32_t)(at % rows->interval), count = (uint32_t)(end - at);
-        if (segment != rows->segment && !free_lane(rows))
+        if (!seek(rows, segment) || !aim_front(rows, before, (uint32_t)(at - begin), &count))
             return false;
-        if (!seek_segment(rows, segment) || !aim_front(rows, before, (uint32_t)(at - begin), &count))
+        if (rows->marks && segment + 1 == rows->n_marks && !read_unmarked(rows))
             return false;
         last = rows->front;
         at += count;
@@ -251,5 +338,8 @@ size_t jpeg_rows_bytes(const struct jpeg_decompress_struct *cinfo)
         const jpeg_component_info *component = &cinfo->comp_info[i];
         bytes += (size_t)per_row * (size_t)component->h_samp_factor * (size_t)component->v_samp_factor;
     }
-    return bytes * sizeof(JBLOCK) + (jpeg_scans_fit(cinfo) ? jpeg_scans_bytes(cinfo) : skips_bytes(cinfo));
+    bytes *= sizeof(JBLOCK);
+    if (jpeg_scans_fit(cinfo))
+        return bytes + jpeg_scans_bytes(cinfo);
+    return bytes + skips_bytes(cinfo) + marked_segments(cinfo) * sizeof(struct huffman_mark);
 }

@@ -4,11 +4,13 @@
  * more than a search for markers, and segments left and right of it are skipped too. libjpeg asks for a row through its
  * memory manager (jpeg_memory.h), and does everything after the entropy decoding.
  *
- * This is about JPEGs with one scan; jpeg_scans.h reads progressive ones. Without restart markers all of it is one
- * segment. Any interval will do: segments may be
- * parts of a row, a row, several, or cross from one to the next. A row fails if a marker is out of order, missing or
- * one too many, a segment is too short or too long, or a code does not exist. The caller then decodes the ordinary way,
- * which finds out what is wrong. A row in planes that cannot be read is damaged. */
+ * A JPEG without restart markers is one segment, unless the caller remembers where a few of its MCUs begin from one
+ * time that it is read to the next (jpeg_rows_mark). Then segments begin there.
+ *
+ * This is about JPEGs with one scan; jpeg_scans.h reads progressive ones. Any interval will do: segments may be parts
+ * of a row, a row, several, or cross from one to the next. A row fails if a marker is out of order, missing or one too
+ * many, a segment is too short or too long, or a code does not exist. The caller then decodes the ordinary way, which
+ * finds out what is wrong. A row in planes that cannot be read is damaged. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_ROWS_H
 #define LARDER_PREPROCESS_DECODE_JPEG_ROWS_H
 
@@ -42,6 +44,11 @@ struct jpeg_rows {
     uint32_t done;           /* MCUs of it that were read, or that the lane was told to read */
     const uint8_t *at, *end; /* behind the segment, where its marker is; and behind the file */
 
+    /* Where segments begin, of which the first n_marks are known; NULL: behind restart markers. */
+    struct huffman_mark *marks;
+    uint32_t n_marks, n_segments;
+    const uint8_t *start; /* the first segment's */
+
     struct huffman_mcu mcu;
     int components[MAX_COMPS_IN_SCAN]; /* the components of the MCU's parts */
     struct huffman dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS];
@@ -53,6 +60,11 @@ bool jpeg_rows_fit(const struct jpeg_decompress_struct *cinfo);
 /* jpeg_rows_begin begins with the first segment, which stands where cinfo's source is. It borrows the source's bytes.
  * False: the header is not as it should be. What memory it takes is cinfo's, and errors of that are libjpeg's. */
 bool jpeg_rows_begin(struct jpeg_rows *rows, struct jpeg_decompress_struct *cinfo);
+/* jpeg_rows_mark, behind jpeg_rows_begin, makes room for the beginnings of segments where there are no restart markers,
+ * and returns how many there can be; 0: they would be of no use. rows->marks then has the first rows->n_marks of them,
+ * and more with each row that is loaded. The caller may put in those that were found when the same bytes were read
+ * before. Errors of memory are libjpeg's. */
+uint32_t jpeg_rows_mark(struct jpeg_rows *rows, struct jpeg_decompress_struct *cinfo);
 /* jpeg_rows_begin_planes begins with a JPEG in planes (jpeg_planes.h), whose header cinfo has read. It borrows the
  * file's bytes. False: the file is not as it should be. */
 bool jpeg_rows_begin_planes(struct jpeg_rows *rows, const struct jpeg_decompress_struct *cinfo,
@@ -68,7 +80,7 @@ bool jpeg_rows_load(struct jpeg_rows *rows, uint32_t row);
 /* jpeg_rows_finish is called behind the last row. False: something is wrong in what was not wanted, where libjpeg would
  * have found it too. */
 bool jpeg_rows_finish(struct jpeg_rows *rows);
-/* jpeg_rows_bytes: memory for a row of MCUs, and for what jpeg_rows_begin takes. */
+/* jpeg_rows_bytes: memory for a row of MCUs, and for what jpeg_rows_begin and jpeg_rows_mark take. */
 size_t jpeg_rows_bytes(const struct jpeg_decompress_struct *cinfo);
 
 #endif

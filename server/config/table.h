@@ -34,7 +34,8 @@ SETTING(CHOICE, decoded, "memory", "decoded", "auto", "auto|never", 0, 1,
 SETTING(BYTES, scratch_bytes, "memory", "scratch", "10%", "size or % of memory", CONFIG_SCRATCH_MIN, CONFIG_MEMORY_MAX,
         "Memory that all worker threads together decode and augment in. An image that needs more than is free waits "
         "for others to be done; one that needs more than about three quarters of it counts as a bad sample. 100 "
-        "megapixels take 0.3 to 1 GiB, and the most that limits.pixels allows by default, 179, take 0.6 to 1.8 GiB.")
+        "megapixels take 0.3 to 1 GiB, and the most that limits.pixels allows by default, 179, take 0.6 to 1.8 GiB. A "
+        "32nd is for remembering where parts of JPEGs begin, so that crops decode faster from the second epoch on.")
 SETTING(COUNT, linger_s, "memory", "linger", "60", "seconds", 0, 31536000,
         "How long prepared samples stay in memory that no job has needed, so that the next trial finds them. Where the "
         "machine is short of memory they go at once. 0: they do not stay.")

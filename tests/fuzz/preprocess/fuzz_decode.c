@@ -20,7 +20,7 @@
 #define N_PIPELINES 4
 
 static const struct prepare_limits limits = {.pixels_max = 1 << 18, .scans_max = 30, .memory_max = 64 << 20};
-static struct prepare_scratch *scratch;
+static struct prepare_scratch *scratch, *remembering; /* the second remembers where MCUs of JPEGs begin */
 static struct pipeline *pipelines[N_PIPELINES];
 static uint8_t *results[2][N_PIPELINES];
 
@@ -35,7 +35,11 @@ static void start(void)
     if (scratch)
         return;
     prepare_init();
+    struct prepare_limits with = limits;
+    with.memory_max = 0;
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
+    CHECK(scratch_budget_create(4 * limits.memory_max, 1, &with.budget) == 0);
+    CHECK(prepare_scratch_create(&with, &remembering) == 0);
     for (size_t i = 0; i < N_PIPELINES; i++) {
         CHECK(pipeline_parse(json[i], strlen(json[i]), &pipelines[i], NULL) == 0);
         for (size_t r = 0; r < 2; r++)
@@ -164,15 +168,15 @@ static void seal_png(uint8_t *data, size_t size)
     }
 }
 
-static void make(const uint8_t *data, size_t size, uint64_t key, uint8_t *dst[N_PIPELINES],
-                 enum bad_reason reasons[N_PIPELINES])
+static void make_with(struct prepare_scratch *with, const uint8_t *data, size_t size, uint64_t key,
+                      uint8_t *dst[N_PIPELINES], enum bad_reason reasons[N_PIPELINES])
 {
     struct prepare_output outputs[N_PIPELINES];
     struct error err = {0};
     enum bad_reason reason = BAD_NONE, first = BAD_NONE;
     for (size_t i = 0; i < N_PIPELINES; i++)
         outputs[i] = (struct prepare_output){.pipeline = pipelines[i], .key = {key, i, 0}, .dst = dst[i]};
-    int rc = prepare_sample(scratch, data, size, outputs, N_PIPELINES, &reason, &err);
+    int rc = prepare_sample(with, data, size, outputs, N_PIPELINES, &reason, &err);
     for (size_t i = N_PIPELINES; i-- > 0;) {
         reasons[i] = outputs[i].reason;
         first = reasons[i] ? reasons[i] : first;
@@ -180,6 +184,12 @@ static void make(const uint8_t *data, size_t size, uint64_t key, uint8_t *dst[N_
     }
     CHECK(reason == first && (rc == 0) == (first == BAD_NONE));
     CHECK(rc == 0 || (err.code == rc && err.text[0] != '\0'));
+}
+
+static void make(const uint8_t *data, size_t size, uint64_t key, uint8_t *dst[N_PIPELINES],
+                 enum bad_reason reasons[N_PIPELINES])
+{
+    make_with(scratch, data, size, key, dst, reasons);
 }
 
 /* Frees what was made, which may be NULL. */
@@ -227,6 +237,14 @@ static void check_shrunk(const uint8_t *data, size_t size, uint64_t key)
     free(out.bytes);
 }
 
+static void check_equal(const enum bad_reason first[N_PIPELINES], const enum bad_reason second[N_PIPELINES])
+{
+    for (size_t i = 0; i < N_PIPELINES; i++) {
+        CHECK(first[i] == second[i]);
+        CHECK(first[i] || memcmp(results[0][i], results[1][i], pipeline_layout(pipelines[i])->bytes) == 0);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     start();
@@ -238,9 +256,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t key = size ? crc32_of(copy, size < 64 ? size : 64) : 0;
     make(copy, size, key, results[0], first);
     make(copy, size, key, results[1], second);
-    for (size_t i = 0; i < N_PIPELINES; i++) {
-        CHECK(first[i] == second[i]);
-        CHECK(first[i] || memcmp(results[0][i], results[1][i], pipeline_layout(pipelines[i])->bytes) == 0);
+    check_equal(first, second);
+    for (uint64_t other = 2; other > 0; other--) { /* other rectangles come before */
+        make_with(remembering, copy, size, key ^ other, results[1], second);
+        make_with(remembering, copy, size, key, results[1], second);
+        check_equal(first, second);
     }
     check_rewritten(copy, size, key, first);
     check_shrunk(copy, size, key);

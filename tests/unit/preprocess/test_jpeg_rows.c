@@ -75,8 +75,36 @@ static void compare_row(const struct opened *opened, j_decompress_ptr whole, jvi
     }
 }
 
+/* What is remembered of a JPEG from one time to the next. */
+struct remembered {
+    struct huffman_mark marks[4096];
+    uint32_t count, room;
+};
+
+static void recall(struct opened *opened, struct remembered *remembered)
+{
+    uint32_t room = jpeg_rows_mark(opened->rows, &opened->cinfo);
+    assert_true(remembered->count == 0 || remembered->room == room);
+    assert_true(room <= sizeof remembered->marks / sizeof *remembered->marks);
+    remembered->room = room;
+    if (remembered->count)
+        memcpy(opened->rows->marks, remembered->marks, remembered->count * sizeof *remembered->marks);
+    if (remembered->count)
+        opened->rows->n_marks = remembered->count;
+}
+
+static void remember(const struct jpeg_rows *rows, struct remembered *remembered)
+{
+    if (remembered->room == 0)
+        return;
+    assert_in_range(rows->n_marks, remembered->count ? remembered->count : 1, remembered->room);
+    assert_memory_equal(rows->marks, remembered->marks, remembered->count * sizeof *remembered->marks);
+    memcpy(remembered->marks, rows->marks, rows->n_marks * sizeof *rows->marks);
+    remembered->count = rows->n_marks;
+}
+
 /* Reads some rows, and of these some columns, as the random numbers say. Returns whether a code got skips. */
-static bool compare_some(const struct encoded *jpeg, struct rng *rng)
+static bool compare_some(const struct encoded *jpeg, struct rng *rng, struct remembered *remembered)
 {
     struct jpeg_decompress_struct whole;
     struct jpeg_error_mgr errors;
@@ -89,6 +117,8 @@ static bool compare_some(const struct encoded *jpeg, struct rng *rng)
     open_rows(&opened, jpeg);
     struct jpeg_rows *rows = opened.rows;
     assert_true(jpeg_rows_fit(&opened.cinfo) && jpeg_rows_begin(rows, &opened.cinfo));
+    if (remembered)
+        recall(&opened, remembered);
     place_rows(&opened);
     uint32_t first = (uint32_t)random_below(rng, rows->per_row);
     jpeg_rows_want(rows, first, 1 + (uint32_t)random_below(rng, rows->per_row - first));
@@ -97,6 +127,8 @@ static bool compare_some(const struct encoded *jpeg, struct rng *rng)
         assert_true(jpeg_rows_load(rows, row));
         compare_row(&opened, &whole, coefficients, row);
     }
+    if (remembered)
+        remember(rows, remembered);
     bool skips = rows->mcu.parts[0].ac->skips;
     close_rows(&opened);
     jpeg_destroy_decompress(&whole);
@@ -124,7 +156,7 @@ static void test_coefficients(void **state)
             for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
                 struct encoded marked = mark_jpeg(&plain, intervals[i]);
                 for (int draw = 0; draw < 6; draw++)
-                    compare_some(&marked, &rng);
+                    compare_some(&marked, &rng, NULL);
                 encoded_free(&marked);
             }
             encoded_free(&plain);
@@ -145,11 +177,69 @@ static void test_large(void **state)
         uint8_t *pixels = picture(width, height, (unsigned)forms[f].components, f);
         struct encoded jpeg = encode_jpeg(pixels, width, height, &forms[f]);
         for (int draw = 0; draw < 12; draw++)
-            skipped += compare_some(&jpeg, &rng);
+            skipped += compare_some(&jpeg, &rng, NULL);
         assert_true(skipped > 0 || forms[f].components == 1);
         encoded_free(&jpeg);
         free(pixels);
     }
+}
+
+/* Proves: the same where it is remembered from one time to the next where MCUs begin, until all of it is known. */
+static void test_remembered(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{160, 120}, {97, 131}, {1, 1}, {3, 900}, {900, 3}, {500, 400}};
+    struct rng rng;
+    uint32_t whole = 0, parts = 0;
+    random_seed(&rng, seed);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms * (sizeof sizes / sizeof *sizes); i++) {
+        const struct jpeg_form *form = &forms[i % (sizeof forms / sizeof *forms)];
+        const uint32_t *size = sizes[i / (sizeof forms / sizeof *forms)];
+        uint8_t *pixels = picture(size[0], size[1], (unsigned)form->components, i);
+        struct encoded jpeg = encode_jpeg(pixels, size[0], size[1], form);
+        struct remembered *remembered = xcalloc(1, sizeof *remembered);
+        for (int draw = 0; draw < 20; draw++) {
+            compare_some(&jpeg, &rng, remembered);
+            parts += remembered->count > 1 && remembered->count < remembered->room;
+        }
+        whole += remembered->room > 0 && remembered->count == remembered->room;
+        free(remembered);
+        encoded_free(&jpeg);
+        free(pixels);
+    }
+    assert_true(whole >= 10 && parts >= 10);
+}
+
+/* Reads the last row of a JPEG with what is remembered of it. Returns its first block. */
+static void read_last_row(const struct encoded *jpeg, struct remembered *remembered, JBLOCK block)
+{
+    struct opened opened;
+    open_rows(&opened, jpeg);
+    assert_true(jpeg_rows_begin(opened.rows, &opened.cinfo));
+    recall(&opened, remembered);
+    place_rows(&opened);
+    assert_true(jpeg_rows_load(opened.rows, opened.rows->n_rows - 1));
+    remember(opened.rows, remembered);
+    memcpy(block, opened.blocks[0][0][0], sizeof(JBLOCK));
+    close_rows(&opened);
+}
+
+/* Proves: what stands above is not read any more once it is remembered where a row begins. */
+static void test_not_read_again(void **state)
+{
+    (void)state;
+    static struct remembered remembered;
+    uint8_t *pixels = picture(400, 300, 3, 3);
+    struct encoded jpeg = encode_jpeg(pixels, 400, 300, &forms[2]);
+    JBLOCK first, again;
+    read_last_row(&jpeg, &remembered, first);
+    assert_true(remembered.count == remembered.room && remembered.room > 40);
+    size_t last = remembered.marks[remembered.room - 1].bits / 8, half = last / 2;
+    memset(jpeg.data + jpeg.len_bytes - 2 - last, 0, half); /* a part of the scan, above the last row */
+    read_last_row(&jpeg, &remembered, again);
+    assert_memory_equal(first, again, sizeof first);
+    encoded_free(&jpeg);
+    free(pixels);
 }
 
 struct skipping {
@@ -405,9 +495,9 @@ static void test_codes_again(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_coefficients), cmocka_unit_test(test_large), cmocka_unit_test(test_damaged_skips),
-        cmocka_unit_test(test_lies),         cmocka_unit_test(test_codes), cmocka_unit_test(test_codes_again),
-        cmocka_unit_test(test_ones),
+        cmocka_unit_test(test_coefficients), cmocka_unit_test(test_large),      cmocka_unit_test(test_damaged_skips),
+        cmocka_unit_test(test_lies),         cmocka_unit_test(test_codes),      cmocka_unit_test(test_codes_again),
+        cmocka_unit_test(test_ones),         cmocka_unit_test(test_remembered), cmocka_unit_test(test_not_read_again),
     };
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 10);
