@@ -15,6 +15,7 @@
 
 #include "cache/file.h"
 #include "cache/source/blobs.h"
+#include "cache/source/files.h"
 #include "common/larder_err.h"
 
 /* A place's proof: the CRC-32 of its bytes, whether it has one, and its blob. Of a sample that cannot be reached it has
@@ -168,6 +169,11 @@ bool places_fit(const struct index *index)
 
 /* ── whether it is as it was ── */
 
+static bool same_blob(const struct source *source, uint32_t number, const struct stat *st)
+{
+    return source->index.contents ? blob_untouched(source, number, st) : blob_same(source, number, st);
+}
+
 /* A file that cannot be looked at now does not count as changed: reading it will say why. */
 static bool blob_differs(const struct source *source, int root_fd, uint32_t number)
 {
@@ -175,7 +181,7 @@ static bool blob_differs(const struct source *source, int root_fd, uint32_t numb
     struct stat st;
     if (fstatat(root_fd, source->index.strings + blob->path, &st, 0))
         return blob->device != BLOB_UNREACHABLE && (errno == ENOENT || errno == ENOTDIR);
-    return blob->device == BLOB_UNREACHABLE ? S_ISREG(st.st_mode) : !blob_same(source, number, &st);
+    return blob->device == BLOB_UNREACHABLE ? S_ISREG(st.st_mode) : !same_blob(source, number, &st);
 }
 
 bool places_unchanged(const struct source *source, const struct interrupt *interrupt)
@@ -221,7 +227,7 @@ int places_check(const struct source *source, uint32_t index, const void *lead, 
                           err);
     return pixels->channels && pixels_settle(pixels, to + head)
                ? blob_error(source, index, LARDER_ENOMEM, "out of memory", err)
-               : 0;
+               : blob_check_content(source, index, bytes, err);
 }
 
 int places_failed(const struct source *source, uint32_t index, int why, struct error *err)
@@ -243,6 +249,8 @@ int places_failed(const struct source *source, uint32_t index, int why, struct e
  * nothing to another. */
 struct identity places_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
 {
+    if (index_content(&source->index, index))
+        return files_identity(source, index, apart, seed);
     uint64_t proof = index_place(&source->index, index).proof;
     uint64_t crc32 = proof & PROOF_CRC ? PROOF_CRC | (uint32_t)proof : 0;
     return blob_identity(source, index, blob_of(&source->index, index), apart, seed + crc32);
