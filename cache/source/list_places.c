@@ -15,7 +15,6 @@
 
 #include "cache/file.h"
 #include "cache/source/blobs.h"
-#include "cache/source/files.h"
 #include "common/larder_err.h"
 
 /* A place's proof: the CRC-32 of its bytes, whether it has one, and its blob. Of a sample that cannot be reached it has
@@ -249,8 +248,6 @@ int places_failed(const struct source *source, uint32_t index, int why, struct e
  * nothing to another. */
 struct identity places_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
 {
-    if (index_content(&source->index, index))
-        return files_identity(source, index, apart, seed);
     uint64_t proof = index_place(&source->index, index).proof;
     uint64_t crc32 = proof & PROOF_CRC ? PROOF_CRC | (uint32_t)proof : 0;
     return blob_identity(source, index, blob_of(&source->index, index), apart, seed + crc32);

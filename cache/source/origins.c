@@ -47,9 +47,9 @@ void origins_hint(const struct source *source, char hint[ORIGINS_HINT_MAX])
 struct identity origins_file(const struct source *source, uint32_t index)
 {
     const struct index_sample sample = index_sample(&source->index, index);
-    return in_blobs(source)
-               ? blob_identity(source, index, source->kind->place(source, index).blob, (uint64_t)sample.ctime_ns, 0)
-               : index_identity(&sample, (uint64_t)sample.ctime_ns, NULL, 0);
+    if (in_blobs(source))
+        return source->kind->identity(source, index, (uint64_t)sample.ctime_ns, 0);
+    return index_identity(&sample, (uint64_t)sample.ctime_ns, NULL, 0);
 }
 
 int origin_compare(const void *a, const void *b)

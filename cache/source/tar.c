@@ -236,9 +236,7 @@ static int failed(const struct source *source, uint32_t index, int why, struct e
 
 static struct identity identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
 {
-    return index_content(&source->index, index)
-               ? files_identity(source, index, apart, seed)
-               : blob_identity(source, index, index_blob_of(&source->index, index), apart, seed);
+    return blob_identity(source, index, index_blob_of(&source->index, index), apart, seed);
 }
 
 const struct source_kind tar_kind = {

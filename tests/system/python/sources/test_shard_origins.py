@@ -8,6 +8,7 @@ import subprocess
 import tarfile
 import tempfile
 import unittest
+import zlib
 
 import above  # noqa: F401
 from system import BIN, CONFIG, Case, files_of, larder, main, make_tree, until
@@ -99,12 +100,14 @@ class ShardOrigins(Case):
     def check_apart(self, one, other, apart):
         self.assertEqual({index for index in one if one[index][0] != other[index][0]}, set(apart))
 
-    def places(self):
-        """The list of the places of the first set's members, each with its CRC-32 or without one."""
-        path, lines = os.path.join(self.folder, "places.csv"), ["path,offset,bytes"]
-        for name in "train-0.tar", "train-1.tar":
-            with tarfile.open(os.path.join(self.here, name)) as tar:
-                lines += [f"{os.path.join(self.here, name)},{member.offset_data},{member.size}" for member in tar]
+    def places(self, name="places", crc32=None):
+        """The list of the places of the first set's members, with what crc32(number, bytes) says, if it is given."""
+        path, lines = os.path.join(self.folder, name + ".csv"), ["path,offset,bytes,crc32"]
+        for shard in "train-0.tar", "train-1.tar":
+            with tarfile.open(os.path.join(self.here, shard)) as tar:
+                for number, member in enumerate(tar, len(lines) - 1):
+                    said = crc32(number, tar.extractfile(member).read()) if crc32 else ""
+                    lines.append(f"{os.path.join(self.here, shard)},{member.offset_data},{member.size},{said}")
         with open(path, "w") as file:
             file.write("\n".join(lines) + "\n")
         return path
@@ -143,6 +146,21 @@ class ShardOrigins(Case):
             self.pack(source, store)
             one, other = self.epochs(daemon, source, store)
             self.assertEqual(one, other)
+
+    def test_crc32(self):
+        """A place with a CRC-32 shares with a store that was packed of a list that has it. One whose CRC-32 is wrong is
+        a bad sample, whatever store was packed of these shards, and whoever has read it before."""
+        self.pack(self.text, self.store)
+        daemon, right = self.daemon(), self.places("right", lambda number, data: zlib.crc32(data))
+        self.epochs(daemon, self.text, self.store)
+        wrong = self.places("wrong", lambda number, data: zlib.crc32(data) ^ (number == 3))
+        loader = self.loader(daemon, wrong, pipeline=[], batch_size=8, bad_samples="skip")
+        got = sorted(index for _, _, indices in loader for index in indices.tolist())
+        self.assertEqual(got, [index for index in range(COUNT) if index != 3])
+        store = self.store + " of the list"
+        self.pack(right, store)
+        one, other = self.epochs(daemon, right, store)
+        self.assertEqual(one, other)
 
     def change(self):
         """Gives the first shard's first member the second one's bytes, as many as there is room for, and the shard its
