@@ -105,12 +105,12 @@ static int make_identities(const struct id_maker *maker, struct identity *identi
     int code = seen ? identity_table_reserve(&firsts, count) : LARDER_ENOMEM;
     for (size_t i = 0, made = 0; !code && i < count; i++) {
         for (; made < count && made <= i + IDENTITY_AHEAD; made++) {
-            identities[made] = source->kind->identity(source, (uint32_t)made, 0, maker->seed);
+            identities[made] = source_identity(source, (uint32_t)made, 0, maker->seed);
             identity_expect(&firsts, identities[made]);
         }
         uint32_t earlier = seen[identity_number(&firsts, identities[i])]++;
         if (earlier)
-            identities[i] = source->kind->identity(source, (uint32_t)i, earlier, maker->seed);
+            identities[i] = source_identity(source, (uint32_t)i, earlier, maker->seed);
     }
     identity_table_free(&firsts);
     free(seen);

@@ -298,7 +298,7 @@ bool dataset_content_id(const struct dataset *dataset, uint32_t index, uint64_t 
     const struct index_sample sample = source_sample(source, index);
     if (sample.flags & INDEX_UNREACHABLE)
         return false;
-    struct identity identity = source->kind->identity(source, index, (uint64_t)sample.ctime_ns, seed);
+    struct identity identity = source_identity(source, index, (uint64_t)sample.ctime_ns, seed);
     out[0] = identity.low;
     out[1] = identity.high;
     return true;

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "cache/pack/pack_priv.h"
+#include "cache/source/parts_text.h"
+#include "cache/source/tar_text.h"
 #include "common/log.h"
 
 #define MARK_BYTES 34 /* the plan in hexadecimal, a line end, and a NUL */
@@ -104,17 +106,36 @@ static int make_mark(const char *dest, const uint64_t plan[2], struct error *err
     return file_replace(path, 0644, text, strlen(text), err);
 }
 
+/* Whether a resolved path lies in the folder that the source is: there it would be a part of it. A list or shards that
+ * are named one by one may lie beside their store. */
+static bool is_in_source(const char *text, const char *resolved)
+{
+    struct stat st;
+    size_t len = strlen(text);
+    char *folder = strdup(text);
+    if (!folder)
+        return true;
+    if (stat(folder, &st)) { /* its parts or labels may stand behind it */
+        parts_text_of(text, &len);
+        folder[len] = '\0';
+        tar_text_labels(folder, &len);
+        folder[len] = '\0';
+    }
+    bool is = stat(folder, &st) == 0 && S_ISDIR(st.st_mode) && strncmp(resolved, folder, len) == 0 &&
+              (resolved[len] == '/' || resolved[len] == '\0');
+    free(folder);
+    return is;
+}
+
 static int check_place(const struct dataset *dataset, const char *dest, struct error *err)
 {
     char resolved[PATH_MAX];
     struct shown shown;
-    const char *source = dataset_path(dataset);
-    size_t source_len = strlen(source);
     if (!realpath(dest, resolved))
         return file_error(err, dest, "resolve it");
     if (strlen(resolved) + STORE_NAME_MAX + 32 > PATH_MAX || strlen(dest) + STORE_NAME_MAX + 32 > PATH_MAX)
         return error_set(err, LARDER_ELIMIT, "%s: the path is too long for a store", path_shown(dest, &shown));
-    if (strncmp(resolved, source, source_len) == 0 && (resolved[source_len] == '/' || resolved[source_len] == '\0'))
+    if (is_in_source(dataset_text(dataset), resolved))
         return error_set(err, LARDER_EINVAL, "%s: lies in the source itself: choose a folder elsewhere",
                          path_shown(dest, &shown));
     return 0;

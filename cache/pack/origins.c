@@ -48,10 +48,11 @@ int pack_write_origins(const struct pack *pack, bool *noted, struct error *err)
 
 void pack_name_store(const struct pack *pack)
 {
-    char store[PATH_MAX];
+    char store[PATH_MAX], hint[ORIGINS_HINT_MAX];
     struct shown shown;
     const char *folder = dataset_path(pack->dataset);
-    if (realpath(pack->dest, store) && setxattr(folder, ORIGINS_HINT, store, strlen(store), 0))
+    origins_hint(dataset_source(pack->dataset), hint);
+    if (realpath(pack->dest, store) && setxattr(folder, hint, store, strlen(store), 0))
         log_info("msg=\"the folder cannot be told of the store: their jobs will share nothing\" source=\"%s\" "
                  "err=\"%m\"",
                  path_shown(folder, &shown));

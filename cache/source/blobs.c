@@ -2,7 +2,9 @@
 #include "cache/source/blobs.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <xxhash.h>
 
 #include "cache/file.h"
 
@@ -19,6 +21,17 @@ bool blob_same(const struct source *source, uint32_t number, const struct stat *
     const struct index_blob *blob = &source->index.blobs[number];
     return (uint64_t)st->st_size == blob->size && file_mtime_ns(st) == blob->mtime_ns &&
            (st->st_ino == blob->inode || !medium_inodes_last(source->index.root));
+}
+
+bool blob_untouched(const struct source *source, uint32_t number, const struct stat *st)
+{
+    uint64_t first = source->index.blobs[number].first;
+    if (!blob_same(source, number, st))
+        return false;
+    if (first >= source->index.sample_count || source->kind->place(source, (uint32_t)first).blob != number)
+        return true;
+    const struct index_sample sample = index_sample(&source->index, first);
+    return sample.flags & INDEX_UNREACHABLE || sample.ctime_ns == file_ctime_ns(st);
 }
 
 bool blobs_is(const struct source *source, uint32_t blob, int fd)
@@ -41,6 +54,24 @@ struct identity blob_identity(const struct source *source, uint32_t index, uint3
                                blob->size};
     const struct index_sample sample = index_sample(&source->index, index);
     return index_identity(&sample, apart, whose, seed);
+}
+
+int blob_check_content(const struct source *source, uint32_t index, const void *bytes, struct error *err)
+{
+    const struct identity *content = index_content(&source->index, index);
+    if (!content)
+        return 0;
+    XXH128_hash_t hash = XXH3_128bits(bytes, index_size(&source->index, index));
+    if (hash.low64 == content->low && hash.high64 == content->high)
+        return 0;
+    char path[PATH_MAX];
+    struct stat st;
+    uint32_t number = source->kind->place(source, index).blob;
+    int len = snprintf(path, sizeof path, "%s/%s", source->index.root, blobs_name(source, number, NULL));
+    if (len < (int)sizeof path && stat(path, &st) == 0 && blob_untouched(source, number, &st))
+        atomic_store((atomic_bool *)&source->doubted, true); /* a part that changes, as blob_error's */
+    return blob_error(source, index, LARDER_ECHANGED,
+                      "its bytes are others than those that were packed into a store; open the dataset again", err);
 }
 
 int blob_error(const struct source *source, uint32_t index, int code, const char *what, struct error *err)

@@ -10,6 +10,9 @@
 
 /* blob_same says whether what stat told is the file that was indexed. It may block. */
 bool blob_same(const struct source *source, uint32_t blob, const struct stat *st);
+/* blob_untouched is blob_same, and says whether the change time is what it was, too. A blob in which no sample lies
+ * has none. It may block. */
+bool blob_untouched(const struct source *source, uint32_t blob, const struct stat *st);
 /* blob_identity is that of a sample which lies in a blob, at its place in it. Samples of shards and of lists of places
  * that are the same range of the same file have the same one, if the list has no CRC-32 of it. Pure. */
 struct identity blob_identity(const struct source *source, uint32_t index, uint32_t blob, uint64_t apart,
@@ -21,9 +24,11 @@ int blob_error(const struct source *source, uint32_t index, int code, const char
 int blob_failed(const struct source *source, uint32_t index, int why, struct error *err);
 
 /* A source_kind's shares. */
-#define BLOBS_SHARES                                                                                                  \
-    "with shards and lists of places in the same files, and with no others: a sample is known by its place, not its " \
-    "bytes"
+#define BLOBS_SHARES "with shards and lists of places in the same files, where a sample is known by its place"
+
+/* blob_check_content ends a kind's check: it says whether the bytes of a sample, as it is delivered, are those that it
+ * is known by, if it is known by its bytes (origins.h). It may block where they are not. */
+int blob_check_content(const struct source *source, uint32_t index, const void *bytes, struct error *err);
 
 /* Functions of a source_kind. */
 const char *blobs_name(const struct source *source, uint32_t blob, char buf[BLOB_NAME_MAX]);

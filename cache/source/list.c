@@ -73,9 +73,11 @@ static int is_list(const char *text, bool *is, struct error *err)
     struct stat st;
     const char *found = text;
     (void)err;
-    *is = list_text_is(text);
-    if (*is || stat(text, &st) || !S_ISDIR(st.st_mode))
+    *is = false;
+    if (stat(text, &st) || !S_ISDIR(st.st_mode)) {
+        *is = list_text_is(text);
         return 0;
+    }
     const struct medium medium = {.root = text, .device = st.st_dev};
     medium_run(&medium, find_list, &found);
     *is = found;

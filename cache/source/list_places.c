@@ -168,6 +168,11 @@ bool places_fit(const struct index *index)
 
 /* ── whether it is as it was ── */
 
+static bool same_blob(const struct source *source, uint32_t number, const struct stat *st)
+{
+    return source->index.contents ? blob_untouched(source, number, st) : blob_same(source, number, st);
+}
+
 /* A file that cannot be looked at now does not count as changed: reading it will say why. */
 static bool blob_differs(const struct source *source, int root_fd, uint32_t number)
 {
@@ -175,7 +180,7 @@ static bool blob_differs(const struct source *source, int root_fd, uint32_t numb
     struct stat st;
     if (fstatat(root_fd, source->index.strings + blob->path, &st, 0))
         return blob->device != BLOB_UNREACHABLE && (errno == ENOENT || errno == ENOTDIR);
-    return blob->device == BLOB_UNREACHABLE ? S_ISREG(st.st_mode) : !blob_same(source, number, &st);
+    return blob->device == BLOB_UNREACHABLE ? S_ISREG(st.st_mode) : !same_blob(source, number, &st);
 }
 
 bool places_unchanged(const struct source *source, const struct interrupt *interrupt)
@@ -221,7 +226,7 @@ int places_check(const struct source *source, uint32_t index, const void *lead, 
                           err);
     return pixels->channels && pixels_settle(pixels, to + head)
                ? blob_error(source, index, LARDER_ENOMEM, "out of memory", err)
-               : 0;
+               : blob_check_content(source, index, bytes, err);
 }
 
 int places_failed(const struct source *source, uint32_t index, int why, struct error *err)

@@ -25,12 +25,30 @@ bool list_text_is(const char *text)
     return is;
 }
 
+/* The path of a list with its links resolved. What a link leads to may not be called a list, as in the cache of Hugging
+ * Face's Hub; then the list is where it is called one. NULL, with errno: it cannot be opened. */
+static char *real_list(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *real = realpath(path, NULL), *folder = NULL, *out = NULL;
+    if (!real || list_form_of(real) != LIST_NONE)
+        return real;
+    free(real);
+    char *given = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
+    if (given && (folder = realpath(given, NULL)) &&
+        asprintf(&out, "%s/%s", strcmp(folder, "/") ? folder : "", name) < 0)
+        out = NULL;
+    free(given);
+    free(folder);
+    return out;
+}
+
 int list_text_resolve(const char *text, char **out, struct error *err)
 {
     size_t len;
     struct shown shown;
     const char *labels = tar_text_labels(text, &len);
-    char *path = strndup(text, len), *real = path ? realpath(path, NULL) : NULL;
+    char *path = strndup(text, len), *real = path ? real_list(path) : NULL;
     int code = 0;
     if (!real)
         code = error_set(err, path ? errno_code(errno) : LARDER_ENOMEM, "%s: cannot open the list: %s",

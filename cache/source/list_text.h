@@ -9,8 +9,8 @@
 
 /* list_text_is says whether a text names a list: "/data/train.csv", "/data/train.csv#labels=breed". Pure. */
 bool list_text_is(const char *text);
-/* list_text_resolve gives the text with the links of the list's path resolved, which the caller frees. It blocks. It
- * fails as opening the list does. */
+/* list_text_resolve gives the text with the links of the list's path resolved, but for a last one that leads to what is
+ * called no list. The caller frees it. It blocks. It fails as opening the list does. */
 int list_text_resolve(const char *text, char **out, struct error *err);
 /* list_text_path gives the path of a text's list, which the caller frees; NULL: it names none. It blocks. */
 char *list_text_path(const char *text);

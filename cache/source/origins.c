@@ -11,8 +11,10 @@
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "cache/file.h"
+#include "cache/source/blobs.h"
 #include "cache/source/files.h"
 #include "common/little_endian.h"
 #include "common/log.h"
@@ -21,9 +23,32 @@
 
 const struct seal origins_seal = {.magic = "LDRORIGN", .version = 1, .what = "the store's " ORIGINS_NAME};
 
+/* Whether samples lie in files with others. */
+static bool in_blobs(const struct source *source)
+{
+    return source->kind->is_blob == blobs_is;
+}
+
+static bool in_files(const struct source *source)
+{
+    return source->kind->read == files_read || in_blobs(source);
+}
+
+void origins_hint(const struct source *source, char hint[ORIGINS_HINT_MAX])
+{
+    const char *root = source->index.root, *first = in_blobs(source) ? blobs_name(source, 0, NULL) : "";
+    if (in_blobs(source))
+        snprintf(hint, ORIGINS_HINT_MAX, ORIGINS_HINT ".%016llx",
+                 (unsigned long long)XXH3_64bits_withSeed(first, strlen(first), XXH3_64bits(root, strlen(root))));
+    else
+        snprintf(hint, ORIGINS_HINT_MAX, ORIGINS_HINT);
+}
+
 struct identity origins_file(const struct source *source, uint32_t index)
 {
     const struct index_sample sample = index_sample(&source->index, index);
+    if (in_blobs(source))
+        return source->kind->identity(source, index, (uint64_t)sample.ctime_ns, 0);
     return index_identity(&sample, (uint64_t)sample.ctime_ns, NULL, 0);
 }
 
@@ -39,7 +64,22 @@ int origin_compare(const void *a, const void *b)
 
 bool origins_suit(const struct source *source)
 {
-    return source->kind->read == files_read && medium_is_local(source->index.root);
+    return in_files(source) && medium_is_local(source->index.root);
+}
+
+/* The path of the file that a sample lies in, below the root. */
+static const char *file_of(const struct source *source, uint32_t index)
+{
+    return in_blobs(source) ? blobs_name(source, source->kind->place(source, index).blob, NULL)
+                            : index_key(&source->index, index);
+}
+
+/* Whether stat told of the file that a sample was indexed in, and of no write since. */
+static bool untouched(const struct source *source, uint32_t index, const struct stat *st)
+{
+    return in_blobs(source) ? blob_untouched(source, source->kind->place(source, index).blob, st) &&
+                                  st->st_dev == index_sample(&source->index, index).device
+                            : file_untouched(&source->index, index, st);
 }
 
 /* The kernel refuses a read lease while anybody has the file open or mapped for writing. Who opens it so in the moment
@@ -57,29 +97,30 @@ bool origins_settled(const struct source *source, uint32_t index)
     struct timespec now;
     struct stat st;
     bool away, settled = false;
-    int fd = medium_open(&source->medium, index_key(&source->index, index), &away);
+    int fd = medium_open(&source->medium, file_of(source, index), &away);
     if (fd < 0)
         return false;
     if (!has_writer(fd) && clock_gettime(CLOCK_REALTIME, &now) == 0 && fstat(fd, &st) == 0) {
         int64_t old_s = (int64_t)now.tv_sec - YOUNG_S;
-        settled = S_ISREG(st.st_mode) && file_untouched(&source->index, index, &st) &&
-                  st.st_dev == source->medium.device && st.st_ctim.tv_sec < old_s && st.st_mtim.tv_sec < old_s &&
+        settled = S_ISREG(st.st_mode) && untouched(source, index, &st) && st.st_dev == source->medium.device &&
+                  st.st_ctim.tv_sec < old_s && st.st_mtim.tv_sec < old_s &&
                   (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & (S_IWGRP | S_IWOTH));
     }
     close(fd);
     return settled;
 }
 
-/* The store that a source's folder names, or else one of those above it. */
+/* The store that a source's folder names, or else, for files, one of those above it. */
 static bool find_store(const struct source *source, char store[PATH_MAX])
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], hint[ORIGINS_HINT_MAX];
+    origins_hint(source, hint);
     if (snprintf(path, sizeof path, "%s", source->index.root) >= (int)sizeof path)
         return false;
     ssize_t len;
-    while ((len = getxattr(path, ORIGINS_HINT, store, PATH_MAX - 1)) <= 0) {
+    while ((len = getxattr(path, hint, store, PATH_MAX - 1)) <= 0) {
         char *slash = strrchr(path, '/');
-        if (!slash || slash == path)
+        if (in_blobs(source) || !slash || slash == path)
             return false;
         *slash = '\0';
     }
@@ -123,10 +164,10 @@ static const char *load_trusted(const char *store, const struct interrupt *inter
     return code ? "its " ORIGINS_NAME " is damaged, too large, or cannot be read" : NULL;
 }
 
-static bool is_untouched(int root_fd, const struct index *index, size_t number)
+static bool is_untouched(int root_fd, const struct source *source, uint32_t index)
 {
     struct stat st;
-    return fstatat(root_fd, index_key(index, number), &st, 0) == 0 && file_untouched(index, number, &st);
+    return fstatat(root_fd, file_of(source, index), &st, 0) == 0 && untouched(source, index, &st);
 }
 
 /* Returns for how many of the samples a content was found. root_fd is -1 where no file is looked at. */
@@ -140,7 +181,7 @@ static uint32_t match(struct source *source, const uint8_t *origins, size_t coun
         struct identity identity = origins_file(source, i);
         put_u64(put_u64(file, identity.low), identity.high);
         const uint8_t *origin = bsearch(file, origins, count, ORIGIN_BYTES, origin_compare);
-        if (!origin || index_flags(index, i) & INDEX_UNREACHABLE || (root_fd >= 0 && !is_untouched(root_fd, index, i)))
+        if (!origin || index_flags(index, i) & INDEX_UNREACHABLE || (root_fd >= 0 && !is_untouched(root_fd, source, i)))
             continue;
         index->contents[i] = (struct identity){.low = get_u64(origin + 16), .high = get_u64(origin + 24)};
         found++;
@@ -155,7 +196,7 @@ void origins_find(struct source *source, bool old, const char *apart, const stru
     uint8_t *bytes = NULL;
     const uint8_t *origins;
     size_t count;
-    if (source->kind->read != files_read)
+    if (!in_files(source))
         return;
     source->origins.apart = apart || origins_suit(source) ? apart : "they lie on no local ext4, XFS or Btrfs";
     if (source->origins.apart || !find_store(source, store) || !(source->origins.store = strdup(store)))
@@ -184,7 +225,7 @@ const char *source_shares(const struct source *source, char text[SHARES_BYTES])
     struct shown store;
     if (origins->store)
         path_shown(origins->store, &store);
-    if (!source->kind->shares || source->kind->read != files_read)
+    if (!source->kind->shares || !in_files(source))
         snprintf(text, SHARES_BYTES, "%s", source->kind->shares ? source->kind->shares : apart);
     else if (!origins->store)
         snprintf(text, SHARES_BYTES, "%s, and with no store: %s", source->kind->shares,

@@ -77,6 +77,14 @@ struct index_sample source_sample(const struct source *source, uint32_t index)
     return sample;
 }
 
+struct identity source_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed)
+{
+    if (!index_content(&source->index, index))
+        return source->kind->identity(source, index, apart, seed);
+    const struct index_sample sample = source_sample(source, index);
+    return index_identity(&sample, apart, NULL, seed);
+}
+
 struct read_call {
     const struct source *source;
     struct sample_read *reads;

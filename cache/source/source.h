@@ -129,6 +129,8 @@ uint64_t source_bytes(const struct source *source, uint64_t *paths);
 
 /* source_sample returns what identifies a sample, but for its container. Pure. */
 struct index_sample source_sample(const struct source *source, uint32_t index);
+/* source_identity returns what the kind's identity does, or that of its content, if it is known by that. Pure. */
+struct identity source_identity(const struct source *source, uint32_t index, uint64_t apart, uint64_t seed);
 
 /* These do what the kind's functions do, by medium_run. */
 uint32_t source_read(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns);

@@ -199,7 +199,8 @@ static bool unchanged(struct source *source, const struct interrupt *interrupt, 
     for (uint32_t i = 0; same && i < shards.count; i++) {
         struct stat st;
         same = !interrupt_is_set(interrupt) && strcmp(shards.names[i], blobs_name(source, i, NULL)) == 0 &&
-               fstatat(root_fd, shards.names[i], &st, 0) == 0 && blob_same(source, i, &st);
+               fstatat(root_fd, shards.names[i], &st, 0) == 0 &&
+               (index->contents ? blob_untouched(source, i, &st) : blob_same(source, i, &st));
     }
     tar_shards_free(&shards);
     close(root_fd);
@@ -216,10 +217,9 @@ static struct sample_place place(const struct source *source, uint32_t index)
 static int check(const struct source *source, uint32_t index, const void *lead, void *bytes, struct error *err)
 {
     uint64_t proof = index_place(&source->index, index).proof;
-    (void)bytes;
     const char *name = tar_member(&source->index, index);
     if (proof ? tar_proof(lead) == proof : tar_header_fits(lead, name, index_size(&source->index, index)))
-        return 0;
+        return blob_check_content(source, index, bytes, err);
     return blob_error(source, index, LARDER_ECHANGED,
                       proof ? "another member stands there than when the shard was indexed; open the dataset again"
                             : "it is not what the .idx says: make that anew, or remove it",

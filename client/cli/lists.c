@@ -50,7 +50,7 @@ static void print_store(const json_t *store)
     const json_t *side = json_object_get(store, "max_side"), *rows = json_object_get(store, "restart_rows");
     const json_t *planes = json_object_get(store, "planes");
     char buf[CELL_BYTES], number[CELL_BYTES];
-    int len = snprintf(buf, sizeof buf, "%s", json_is_object(store) ? "a store" : "a folder");
+    int len = snprintf(buf, sizeof buf, "%s", json_is_object(store) ? "a store" : "not packed");
     if (json_is_integer(side))
         len += snprintf(buf + len, sizeof buf - (size_t)len, ", %s shrunk to %u (quality %u)",
                         cells_count(cells_field(store, "shrunk"), number), (unsigned)json_integer_value(side),

@@ -126,12 +126,13 @@ def _sync_folder(path):
 class Log:
     """What one writer has written, and goes on to write. `done`: its whole samples, at first those of earlier runs."""
 
+    _fd = _state = -1
+
     def __init__(self, folder, writer, classes, shard_bytes):
         self._folder, self._writer, self._shard_bytes = folder, writer, shard_bytes
         names = b"".join(name.encode() + b"\n" for name in classes or ())
         self._classes = header(CLASSES, len(names)) + padded(names) if names else b""
         self._pieces, self._held, self._due = [], 0, 0.0
-        self._fd = self._state = -1
         self._size = self._synced = self._flushed = self._first = 0
         self._last = None  # key
         self._process = os.getpid()
@@ -324,7 +325,7 @@ class Log:
         _sync_folder(self._folder)
 
     def close(self):
-        """Ends the log: all its shards are whole."""
+        """Ends the log: all its shards are whole. After an error it may go on, and be ended again."""
         self.flush()
         try:
             if self._fd >= 0:
@@ -332,8 +333,7 @@ class Log:
             os.unlink(os.path.join(self._folder, f"{self._writer:06}{STATE}"))
         except OSError as error:
             raise IOFailure(f"{self._folder}: {error.strerror}") from None
-        finally:
-            self.leave()
+        self.leave()
 
     def leave(self):
         """Leaves what is written as it is, for another Writer to go on."""
@@ -341,3 +341,5 @@ class Log:
             if fd >= 0:
                 os.close(fd)
         self._fd = self._state = -1
+
+    __del__ = leave  # another Writer of this process may go on

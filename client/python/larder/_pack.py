@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 
-from . import _list_file, errors, importers
+from . import _list_file, _sources, errors, importers
 from ._command import run_pack
 from ._log import ENDING, OPEN, shards
 from .errors import InvalidArgument, LarderError
@@ -29,7 +29,8 @@ def pack(source, destination=None, *, workers=8, image=None, label=None, labels=
     same call goes on where it was, and the store has the same samples in the same order. A store that is there stays.
 
     source is one of these:
-      what a Loader takes: class folders, a list of files or of paths, tar shards, a store;
+      what a Loader takes: class folders, a list of files or of paths, tar shards, a store, files that larder.index
+        reads;
       Parquet files with encoded images, by path, folder, glob or list; a Dataset of the library `datasets`;
       a folder of MosaicML's MDS, .tar.gz and the like, .zip, an .h5 file;
       a torch Dataset, or anything that has len() and [index], or can be gone through: (image, label) each;
@@ -53,7 +54,8 @@ def pack(source, destination=None, *, workers=8, image=None, label=None, labels=
         if image is not None or label is not None or classes is not None:
             raise InvalidArgument(f"{source}: image=, label= and classes= are for sources that are no images in files")
         several = isinstance(source, (list, tuple))
-        text = _list_file.made_of(source) if several else os.path.expanduser(os.fspath(source))
+        whole = _list_file.made_of(source) if several else _sources.of(source).dataset
+        text = os.path.expanduser(os.fspath(whole))
         run_pack([f"{text}#labels={labels}" if labels else text, destination], options, quiet)
         return
     with _Alone(destination, quiet):

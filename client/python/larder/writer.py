@@ -165,24 +165,24 @@ class Writer:
         self._log.flush(sync=True)
 
     def close(self):
-        """Ends this writer. Without writer= it also packs the log into the store, and removes it."""
-        if isinstance(self._log, _Closed):
-            return
-        log, self._log = self._log, _Closed(self._log.done)
-        log.close()
-        if self._packs and log.done:
+        """Ends this writer. Without writer= it also packs the log into the store, and removes it. After an error, as of
+        a disk that is full, it may be called again, and goes on."""
+        if not isinstance(self._log, _Closed):
+            self._log.close()
+            self._log = _Closed(self._log.done)
+        if self._packs and self._log.done:
             run_pack([self.destination], self._options, self._quiet)
+        self._packs = False
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, *_):
         """After an exception the log stays, for another Writer to go on."""
-        if kind is None:
-            self.close()
-            return
         try:
-            if self._log.is_own:
+            if kind is None:
+                self.close()
+            elif self._log.is_own:
                 self._log.flush(sync=True)
         finally:
             self._log.leave()

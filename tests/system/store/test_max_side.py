@@ -184,9 +184,9 @@ class MaxSide(Case):
                 loader.close()
 
     def test_status(self):
-        """`larder status --json` and `larder datasets` say how a store was packed, and what a folder is."""
+        """`larder status --json` and `larder datasets` say how a store was packed, and what was not."""
         daemon, shrunk = self.daemon(), COUNT // 3 + 3
-        cases = ((self.tree, None, "a folder"),
+        cases = ((self.tree, None, "not packed"),
                  (pack(self.tree, os.path.join(self.folder, "plain")),
                   {"max_side": None, "quality": None, "shrunk": 0, "undecoded": 0, "restart_rows": None,
                    "planes": None}, "a store"),

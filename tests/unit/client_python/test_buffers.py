@@ -2,6 +2,8 @@
 
 import os
 import random
+import subprocess
+import sys
 import threading
 import types
 import unittest
@@ -13,6 +15,23 @@ from larder import _buffers, _layout, _wire
 
 ENTRY = _wire.ENTRY
 SEED = int(os.environ.get("LARDER_TEST_SEED", "1"))
+
+KEEPS_HEAP = "CS_GNU_LIBC_VERSION" in os.confstr_names and os.confstr("CS_GNU_LIBC_VERSION") and \
+    not os.environ.get("LD_PRELOAD") and getattr(sys, "_is_gil_enabled", lambda: True)()
+# Prints how often the kernel gave a page in 20 batches of 64 samples.
+BATCHES = """
+import resource, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from larder import _buffers
+arena = np.ones(8 << 20, np.uint8)
+offsets, lengths, batch = np.arange(64) * 110_016, np.full(64, 110_000), None
+for number in range(25):
+    if number == 5:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    batch = _buffers.copy_bytes(arena, offsets, lengths)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
 
 
 def layouts(rng, length, room):
@@ -105,6 +124,15 @@ class Buffers(unittest.TestCase):
             lengths = np.array([self.rng.randrange(length + 1) for _ in offsets], np.uint32)
             found = _buffers.copy_bytes(self.arena, offsets, lengths)
             self.assertEqual(found, [self.arena[o:o + n].tobytes() for o, n in zip(offsets, lengths)])
+
+    @unittest.skipUnless(KEEPS_HEAP, "another C library, or another allocator")
+    def test_heap_is_kept(self):
+        """Batches of bytes take the memory of those that are gone: the kernel need not zero it again."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC", "GLIBC"))}
+        package = os.path.dirname(os.path.dirname(_buffers.__file__))
+        said = subprocess.run([sys.executable, "-B", "-c", BATCHES, package], env=environment, stdout=subprocess.PIPE,
+                              check=True, timeout=300)
+        self.assertLess(int(said.stdout), 20 * 64 * 4)  # of the 27 pages that each sample has
 
     def views(self, offsets, lengths, shape, dtype):
         """The views, and a list that is not empty once their lease is over."""

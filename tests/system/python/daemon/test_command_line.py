@@ -200,7 +200,7 @@ class CommandLine(Case):
             self.assertEqual([job["name"] for job in self.asked("jobs")], ["one"])
             self.assertEqual(self.asked("datasets"), [{"dataset": folder, "samples": 20, "store": None,
                                                        "jobs": ["one"]}])
-            self.assertRegex(run("datasets", "--socket", self.server.socket).stdout, r"\n +20 .*  a folder +one\n$")
+            self.assertRegex(run("datasets", "--socket", self.server.socket).stdout, r"\n +20 .*  not packed +one\n$")
         for shown in (run("events", "--socket", self.server.socket).stdout.splitlines(), self.asked("events")):
             self.assertTrue(any('msg="job registered" job="one"' in line for line in shown), shown)
 

@@ -12,8 +12,9 @@ import unittest
 import zipfile
 
 import above  # noqa: F401
+import containers
 import numpy as np
-from system import BIN, Case, larder, main
+from system import BIN, Case, files_of, larder, main, tree
 
 from larder import _log, importers
 
@@ -47,10 +48,10 @@ class Imported(Case):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def delivered(self, count=COUNT, pipeline=()):
+    def delivered(self, count=COUNT, pipeline=(), source=None):
         """(bytes, label) of each sample of the store, in order, each of which comes once; the Loader."""
         self._daemon = self._daemon or self.daemon()
-        loader = self.loader(self._daemon, self.store, pipeline=list(pipeline), batch_size=7)
+        loader = self.loader(self._daemon, source or self.store, pipeline=list(pipeline), batch_size=7)
         got = [(int(index), bytes(data) if not pipeline else np.asarray(data), int(label))
                for images, labels, indices in loader for data, label, index in zip(images, labels, indices)]
         self.assertEqual(sorted(index for index, _, _ in got), list(range(count)))
@@ -100,6 +101,22 @@ class Imported(Case):
         self.want = [(data, 0) for data, _ in reversed(self.want)]
         larder.pack(paths[::-1], self.store, quiet=True)
         self.check(["unlabelled"])
+
+    def test_pointed_at(self):
+        """What larder.index points into, and so a Loader takes: pixels, and encoded images."""
+        labels = [label for _, label in self.want]
+        containers.mnist(self.path("mnist"), np.random.default_rng(1).integers(0, 256, (COUNT, 8, 8), np.uint8), labels)
+        images = []
+        for path in files_of(tree(COUNT)):
+            with open(path, "rb") as file:
+                images.append(file.read())
+        containers.tfrecord(self.path("a.tfrecord"), images, labels)
+        for name in "mnist", "a.tfrecord":
+            self.want = [tuple(sample) for sample in self.delivered(source=self.path(name))[0]]
+            self.assertEqual([label for _, label in self.want], labels)
+            larder.pack(self.path(name), self.store, quiet=True)
+            self.check()
+            shutil.rmtree(self.store)
 
     def test_zip(self):
         """Deflated and stored members, in ImageFolder's order; a folder of zips."""

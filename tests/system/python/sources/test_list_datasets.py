@@ -117,6 +117,31 @@ class Lists(Case):
             with self.loader(daemon, path) as loader:
                 self.assertEqual({label for _, label in self.samples(loader)}, {label})
 
+    def test_links(self):
+        """A link called a list is one, whatever it leads to, and its paths are below the link's folder: so it is in the
+        cache of Hugging Face's Hub. A link to what is called a list is that list."""
+        daemon = self.daemon()
+        with self.loader(daemon, self.tree, 10, CROP, shuffle=False) as loader:
+            want = self.samples(loader)
+        rows = "file_name,label", *(f"tree/{key},{name}" for key, name in zip(self.keys, self.names))
+        blob = self.write("3f9ac1", *rows, folder=os.path.join(self.folder, "blobs"))
+        os.symlink(os.path.relpath(blob, self.folder), os.path.join(self.folder, "train.csv"))
+        other = self.write("other.csv", *rows)
+        os.symlink(other, os.path.join(self.folder, "blobs", "link.csv"))
+        for name in "train.csv", "blobs/link.csv", "train.csv#labels=label":
+            with self.loader(daemon, os.path.join(self.folder, name), 10, CROP, shuffle=False) as loader:
+                self.assertEqual(self.samples(loader), want, name)
+
+    def test_folders_called_lists(self):
+        """A folder is one, whatever it is called."""
+        daemon = self.daemon()
+        for name in "tree.csv", "tree.jsonl", "tree.tar":
+            path = os.path.join(self.folder, name)
+            os.rename(self.tree, path)
+            self.tree = path
+            with self.loader(daemon, path, 10, CROP) as loader:
+                self.whole(loader, COUNT)
+
     def test_words(self):
         """Classes may be called as no numbers are."""
         path = self.write("x.csv", "path,label", f"{self.files[0]},nan", f"{self.files[1]},inf", f"{self.files[2]},0x1")

@@ -246,9 +246,13 @@ class Shards(Case):
         self.assertIn("no such shard", failed.stderr)
 
     def test_packed(self):
-        """larder pack makes a store of shards, with the same samples, labels and order."""
-        store = os.path.join(self.folder, "store")
-        subprocess.run([os.path.join(BIN, "larder"), "pack", "--quiet", self.text, store], check=True)
+        """larder pack makes a store of shards, with the same samples, labels and order. It may lie beside the shards,
+        but not within a folder that is the source."""
+        store, pack = os.path.join(self.shards, "store"), [os.path.join(BIN, "larder"), "pack", "--quiet"]
+        for folder in self.shards, f"{self.shards}#labels=cls":
+            said = subprocess.run([*pack, folder, store], capture_output=True, text=True)
+            self.assertIn("lies in the source itself", said.stderr)
+        subprocess.run([*pack, self.text, store], check=True)
         daemon = self.daemon()
         shards, packed = (self.loader(daemon, source, pipeline=[]) for source in (self.text, store))
         self.assertEqual(shards.classes, packed.classes)

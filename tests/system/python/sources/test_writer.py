@@ -261,6 +261,52 @@ class Written(Case):
         writer.close()
         self.assertEqual(samples_of(self.log), self.want[:3])
 
+    def test_close_fails(self):
+        """A Writer whose close() fails, at each of its steps, may be closed again, and has lost nothing."""
+        for call in "write", "fsync", "rename", "unlink", "pack":
+            writer = larder.Writer(self.store, CLASSES)
+            for number in range(COUNT):
+                writer.write(image(number), number % 4, f"bird/{number:04}")
+            where, name = (larder.writer, "run_pack") if call == "pack" else (os, call)
+            real = getattr(where, name)
+
+            def fail(*_):
+                raise larder.IOFailure("No space left") if call == "pack" else OSError(28, "No space left on device")
+
+            setattr(where, name, fail)
+            try:
+                for _ in range(2):
+                    with self.assertRaisesRegex(larder.IOFailure, "No space left"):
+                        writer.close()
+            finally:
+                setattr(where, name, real)
+            writer.close()
+            writer.close()  # does nothing
+            self.assertEqual(writer.done, COUNT)
+            got, _ = self.delivered(self.store)
+            self.assertEqual(got, [(data, label) for _, data, label in self.want], call)
+            shutil.rmtree(self.store)
+
+    def test_left(self):
+        """After a `with` whose end fails, and after a Writer that nobody has any more, another one of the same process
+        goes on."""
+        real = os.rename
+        os.rename = lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+        try:
+            with self.assertRaisesRegex(larder.IOFailure, "No space left"), larder.Writer(self.store, CLASSES) as kept:
+                kept.write(image(0), 0, "bird/0000")
+        finally:
+            os.rename = real
+        writer = larder.Writer(self.store, CLASSES)
+        self.assertEqual(writer.done, 1)
+        writer.write(image(1), 1, "bird/0001")
+        writer.flush()
+        del writer
+        with larder.Writer(self.store, CLASSES) as writer:
+            self.assertEqual(writer.done, 2)
+        got, _ = self.delivered(self.store, 2)
+        self.assertEqual(got, [(data, label) for _, data, label in self.want[:2]])
+
     def test_ending_fails(self):
         """A shard whose ending fails stays open, and loses nothing that comes behind it."""
         for call in ("fsync", "rename"):
