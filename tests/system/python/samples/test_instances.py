@@ -1,5 +1,6 @@
 """Masks of instances, polygons and runs of pixels: drawn as pycocotools draws them, and moved with the image."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -8,7 +9,8 @@ import unittest
 import above  # noqa: F401
 import instance_masks
 import numpy as np
-from system import BIN, Case, larder, main
+from beside import Beside
+from system import BIN, larder, main
 from test_one_size import noise, write_png
 
 COUNT = 40
@@ -46,7 +48,9 @@ def box_of(number):
     return [2, 2, 8 + number, 9]
 
 
-class Instances(Case):
+class Instances(Beside):
+    COUNT = COUNT
+
     def setUp(self):
         super().setUp()
         self.served = self.daemon("memory: {arena: 128MiB}\njobs: {quota: 100%}\n")
@@ -196,6 +200,16 @@ class Instances(Case):
                 index = int(os.path.splitext(os.path.basename(at))[0])
                 np.testing.assert_array_equal(masks, np.array([mask for _, mask in instances_of(index)], np.uint8)
                                               .reshape(-1, *size_of(index)))
+
+    def test_the_example(self):
+        """The example of detection with masks trains on all images and has all masks whose boxes stay."""
+        if not importlib.util.find_spec("torchvision"):
+            raise unittest.SkipTest("there is no torchvision")
+        path = self.listed({"masks": [[[2, 2, 9, 2, 9, 9]]] * (index % 3), "labels": [1 + i for i in range(index % 3)]}
+                           for index in range(COUNT))
+        printed = self.example(self.served, "train_mask_rcnn.py", path, "--side", "32", "--pixels", "6000",
+                               "--batch-size", "10", "--epochs", "1")
+        self.assertIn(f"epoch 0: {COUNT} images with ", printed)
 
 
 if __name__ == "__main__":
