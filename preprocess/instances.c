@@ -25,16 +25,31 @@ static int no_memory(struct decode_fault *fault)
     return decode_fail(fault, BAD_NO_MEMORY, "preparing it takes more memory than is allowed for one sample");
 }
 
-/* take_apart adds the shapes to their masks. */
+/* pick_color copies one color of a row of pixels, and returns which bits its values have. */
+static uint8_t pick_color(const uint8_t *row, size_t width, uint8_t *line)
+{
+    uint8_t bits = 0;
+    for (size_t x = 0; x < width; x++) {
+        line[x] = row[x * IMAGE_CHANNELS];
+        bits |= line[x];
+    }
+    return bits;
+}
+
+/* take_apart adds the shapes to their masks. Most shapes are in few of the rows. */
 static void take_apart(struct drawn *drawn)
 {
     size_t width = drawn->size.width, pixels = width * drawn->size.height;
+    const uint8_t *line = drawn->line;
     for (uint32_t y = 0; y < drawn->size.height; y++) {
         const uint8_t *row = drawn->moved + y * width * IMAGE_CHANNELS;
+        uint8_t bits = 0;
         for (uint32_t i = 0; i < drawn->count; i++) {
-            uint8_t *mask = drawn->masks + drawn->of[i] * pixels + y * width, *line = drawn->line;
-            for (size_t x = 0; x < width && i % 8 == 0; x++)
-                line[x] = row[x * IMAGE_CHANNELS + i / 8];
+            if (i % 8 == 0)
+                bits = pick_color(row + i / 8, width, drawn->line);
+            if (!(bits >> i % 8 & 1))
+                continue;
+            uint8_t *mask = drawn->masks + drawn->of[i] * pixels + y * width;
             for (size_t x = 0; x < width; x++)
                 mask[x] |= line[x] >> i % 8 & 1;
         }

@@ -69,6 +69,12 @@ def sanitized(parts, plan, values):
                                                           if name != "image"})}
 
 
+def scaled(image, plan, values):
+    """As ToTensor divides by 255. v2.ToDtype multiplies by 1 / 255, which may be another number in its last bit: then
+    two proposals of a Mask R-CNN may change places, and after some hundred steps the losses are others."""
+    return F.to_image(image).to(torch.float32).div(255)
+
+
 def resized_crop(part, plan, values):
     return laws.resized_crop(part, plan, F.InterpolationMode(values.get("interpolation", "bilinear")))
 
@@ -85,7 +91,7 @@ LAWS = {
     "random_zoom_out": alone(lambda part, plan, values: laws.zoom_out(part, plan, fill_of(part, values))),
     "random_photometric_distort": colors(lambda image, plan, values: distorted(image, plan)),
     "sanitize_bounding_boxes": sanitized,
-    "to_dtype": colors(lambda image, plan, values: F.to_dtype(F.to_image(image), torch.float32, scale=True)),
+    "to_dtype": colors(scaled),
     "normalize": colors(lambda image, plan, values: F.normalize(image, **values)),
 }
 WITHOUT_PLAN = ("sanitize_bounding_boxes", "to_dtype", "normalize")  # they do nothing to 8-bit pixels on the way
