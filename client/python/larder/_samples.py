@@ -140,15 +140,6 @@ class InstanceMasks(Image):
     def form(self):
         return {"kind": self.kind, **_given(most=self.most)}
 
-    def typed(self, masks):
-        """Masks as they are made, in their dtype. Without a copy."""
-        if self.dtype == "uint8":
-            return masks
-        if isinstance(masks, np.ndarray):
-            return masks.view(bool)
-        import torch
-        return masks.view(torch.bool)
-
 
 _KINDS = (Image, Mask, Boxes, Points, Labels, InstanceMasks)
 _ROWS = (Boxes, Points, Labels, InstanceMasks)
@@ -193,6 +184,18 @@ def _wrap(kind, field, canvas):
         return tv_tensors.KeyPoints(field, canvas_size=canvas)
     kinds = {"image": tv_tensors.Image, "mask": tv_tensors.Mask, "instances": tv_tensors.Mask}
     return kinds.get(kind, lambda numbers: numbers)(field)
+
+
+def _of_dtype(part, masks):
+    """Masks of instances as they are made, in the part's dtype; without a copy."""
+    if isinstance(masks, list):
+        return [_of_dtype(part, one) for one in masks]
+    if part.dtype == "uint8":
+        return masks
+    if isinstance(masks, np.ndarray):
+        return masks.view(bool)
+    import torch
+    return masks.view(torch.bool)
 
 
 def _ragged(given):
@@ -274,9 +277,7 @@ class Samples:
         rows = [name for name in fields if isinstance(self.parts.get(name), _ROWS)]
         for name in rows:
             if isinstance(self.parts[name], InstanceMasks):
-                typed = self.parts[name].typed
-                fields[name] = [typed(one) for one in fields[name]] if isinstance(fields[name], list) else \
-                    typed(fields[name])
+                fields[name] = _of_dtype(self.parts[name], fields[name])
         if layout.ragged:
             return self._gather_ragged(fields, layout, rows)
         counts = fields.pop(_COUNTS) if rows else []
