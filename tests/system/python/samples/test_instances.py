@@ -116,23 +116,25 @@ class Instances(Beside):
         lists = {True: [[larder.RandomShortestSize(24, 60), flip, drop],
                         [larder.RandomPhotometricDistort(), larder.RandomZoomOut(fill=9, side_range=[1, 1.5]),
                          larder.RandomIoUCrop(), flip, drop],
-                        [larder.RandomVerticalFlip(), larder.ScaleJitter([40, 50]), larder.GaussianBlur(3), drop,
-                         larder.ToDtype("float32", scale=True)]],
+                        [larder.RandomVerticalFlip(), larder.ScaleJitter([40, 50], [.5, 2]), larder.GaussianBlur(3),
+                         drop, larder.ToDtype("float32", scale=True)]],
                  False: [[larder.RandomResizedCrop([30, 21]), flip, drop],
                          [larder.PadIfSmaller(33), larder.RandomCrop(33), drop, larder.Resize([40, 17]),
                           larder.RandomErasing(1.0)]]}
+        dropped, whole = 0, sum(len(row["masks"]) for row in rows)
         for ragged, pipelines in lists.items():
             for steps in pipelines:
-                kept = seen = 0
+                kept = 0
                 for batch in self.batches(path, steps, parts, ragged=ragged):
                     for index, mask, masks, boxes, labels in zip(batch["index"].tolist(), batch["mask"], batch["masks"],
                                                                  batch["boxes"], batch["labels"]):
                         own = [label - 100 * index for label in labels.tolist()]
                         np.testing.assert_array_equal(masks, mask == np.array(own).reshape(-1, 1, 1) + 1)
                         self.assertEqual(len(boxes), len(masks))
-                        kept, seen = kept + len(own), seen + index % 5
-                self.assertGreater(kept, 3)
-                self.assertLess(kept, seen + 30)
+                        kept += len(own)
+                self.assertGreater(kept, 0)
+                dropped += whole - kept
+        self.assertGreater(dropped, 0)
 
     def test_coco(self):
         """larder.index writes the segmentations of COCO's file into its list, if they are wanted."""
