@@ -19,7 +19,8 @@
  * Other parts are rows of numbers: boxes and points in the image, and labels, of which each box has a row.
  *   {"parts": {"image": {}, "boxes": {"format": "XYWH", "most": 93}, "labels": {"dtype": "int64", "most": 93}}, …}
  * Their fields have room for `most` rows. Behind all fields stands another one, "counts", which has the number of rows
- * of each such part, in their order.
+ * of each such part, in their order. "instances" are masks, of which each box has one (sample_masks.h): a field of
+ * `most` × height × width.
  *
  * With "ragged": true in an object, samples may differ in size, and the layout is ragged (layout.h). Images have the
  * sizes that the operators make, which may be none; parts that are rows have as many as there are. An object with

@@ -32,7 +32,7 @@ static int set_bound(const struct pipeline *part, pipeline_known *known_of, cons
     if (rc || part->rows.most)
         return rc;
     json_object_set_new(item, "most", json_integer(known.most ? known.most : 1));
-    if (part->rows.kind != ROWS_BOXES)
+    if (part->rows.kind == ROWS_POINTS || part->rows.kind == ROWS_LABELS)
         json_object_set_new(item, "width", json_integer(known.width ? known.width : usual));
     return 0;
 }

@@ -17,10 +17,10 @@ static const char *const mask_dtypes[] = {[PIXEL_UINT8] = "uint8", [PIXEL_INT32]
 #define MASK_DTYPES (sizeof mask_dtypes / sizeof *mask_dtypes)
 
 /* What a part is. A name that begins with one of these words says so too. */
-enum part_kind { PART_IMAGE, PART_MASK, PART_BOXES, PART_POINTS, PART_LABELS, PART_KINDS };
-static const char *const kind_names[PART_KINDS] = {"image", "mask", "boxes", "points", "labels"};
+enum part_kind { PART_IMAGE, PART_MASK, PART_BOXES, PART_POINTS, PART_LABELS, PART_INSTANCES, PART_KINDS };
+static const char *const kind_names[PART_KINDS] = {"image", "mask", "boxes", "points", "labels", "instances"};
 static const enum rows_kind rows_kinds[PART_KINDS] = {
-    [PART_BOXES] = ROWS_BOXES, [PART_POINTS] = ROWS_POINTS, [PART_LABELS] = ROWS_LABELS};
+    [PART_BOXES] = ROWS_BOXES, [PART_POINTS] = ROWS_POINTS, [PART_LABELS] = ROWS_LABELS, [PART_INSTANCES] = ROWS_MASKS};
 static const char *const format_names[] = {[BOX_XYXY] = "XYXY", [BOX_XYWH] = "XYWH", [BOX_CXCYWH] = "CXCYWH"};
 
 /* What an object says of a part. */
@@ -96,7 +96,9 @@ static int read_rows(const json_t *item, struct asked *out, struct error *err)
         rc = read_count(item, "width", SAMPLE_ROW_NUMBERS_MAX, &rows->width, err);
     if (rc == 0 && out->kind == PART_POINTS && rows->width % 2)
         rc = error_set(err, LARDER_EINVAL, "width must be even: a point has x and y");
-    if (rc == 0 && rows->most && !rows->width)
+    if (out->kind == PART_INSTANCES)
+        rows->dtype = PIXEL_UINT8;
+    else if (rc == 0 && rows->most && !rows->width)
         rows->width = out->kind == PART_POINTS ? 2 : 1;
     return rc == 0 && format ? read_format(format, &rows->format, err) : rc;
 }
@@ -112,7 +114,7 @@ static int read_kind(const char *name, const json_t *kind, enum part_kind *out, 
         }
     }
     return error_set(err, LARDER_EINVAL,
-                     "say which kind it is: \"image\", \"mask\", \"boxes\", \"points\" or \"labels\"");
+                     "say which kind it is: \"image\", \"mask\", \"boxes\", \"points\", \"labels\" or \"instances\"");
 }
 
 static int read_part(const char *name, const json_t *item, struct asked *out, struct error *err)
@@ -121,9 +123,10 @@ static int read_part(const char *name, const json_t *item, struct asked *out, st
                                                      {"kind", "dtype", "fill"},
                                                      {"kind", "format", "most"},
                                                      {"kind", "most", "width"},
-                                                     {"kind", "dtype", "most", "width"}};
-    static const char *const named[PART_KINDS] = {"an image", "a mask", "a part of boxes", "a part of points",
-                                                  "a part of labels"};
+                                                     {"kind", "dtype", "most", "width"},
+                                                     {"kind", "most"}};
+    static const char *const named[PART_KINDS] = {"an image",         "a mask",           "a part of boxes",
+                                                  "a part of points", "a part of labels", "a part of instances' masks"};
     const json_t *dtype = json_object_get(item, "dtype"), *fill = json_object_get(item, "fill");
     if (!sample_part_is_name(name))
         return error_set(err, LARDER_EINVAL,
@@ -151,6 +154,10 @@ static int read_part(const char *name, const json_t *item, struct asked *out, st
 static int set_fill(const struct mask_form *form, struct arg_color *color, struct error *err)
 {
     bool grey = color->value[0] == color->value[1] && color->value[1] == color->value[2];
+    if (form->instances) {
+        memset(color->value, 0, sizeof color->value);
+        return 0;
+    }
     if (!form->has_fill && !grey)
         return error_set(err, LARDER_EINVAL, "its fill is a color, and a mask has numbers: give the mask a fill");
     for (int c = 0; c < IMAGE_CHANNELS; c++)
@@ -180,14 +187,22 @@ static int make_mask_op(const struct mask_form *form, struct pipeline_op *op, st
     return rc;
 }
 
-static int make_mask(const struct mask_form *form, struct pipeline *part, struct error *err)
+static int make_mask_ops(const struct mask_form *form, struct pipeline *part, struct error *err)
 {
     int rc = 0;
     for (uint32_t i = 0; i < part->n_pixel_ops && rc == 0; i++) {
         rc = make_mask_op(form, &part->ops[i], err);
         if (rc)
-            return error_prefix(err, rc, "pipeline[%u] %s", i, part->ops[i].kind->name);
+            error_prefix(err, rc, "pipeline[%u] %s", i, part->ops[i].kind->name);
     }
+    return rc;
+}
+
+static int make_mask(const struct mask_form *form, struct pipeline *part, struct error *err)
+{
+    int rc = make_mask_ops(form, part, err);
+    if (rc)
+        return rc;
     part->is_mask = true;
     part->plain = false;
     part->mask = *form;
@@ -240,6 +255,24 @@ static int make_rows(const struct rows_form *form, bool ragged, struct pipeline 
     return 0;
 }
 
+/* Masks of instances are rows, and their operators those of a mask, which all of them are made with at once. */
+static int make_instances(const struct asked *asked, bool ragged, struct pipeline *part, struct error *err)
+{
+    const struct mask_form form = {.dtype = PIXEL_UINT8, .instances = true};
+    int rc = make_mask_ops(&form, part, err);
+    if (rc == 0)
+        rc = make_rows(&asked->rows, ragged, part, err);
+    if (rc)
+        return rc;
+    part->mask = form;
+    part->plain = true;
+    part->layout.fields[0].rank = 3;
+    part->layout.fields[0].dims[1] = part->shape.height;
+    part->layout.fields[0].dims[2] = part->shape.width;
+    part->layout.bytes = (uint64_t)asked->rows.most * part->shape.height * part->shape.width;
+    return 0;
+}
+
 /* ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static int add_part(struct pipeline *pipeline, const char *name, const json_t *item, const json_t *steps,
@@ -260,7 +293,9 @@ static int add_part(struct pipeline *pipeline, const char *name, const json_t *i
                        part->subject == OP_SOUND ? "sounds" : "arrays");
     if (rc == 0 && asked.kind == PART_MASK)
         rc = make_mask(&asked.form, part, err);
-    if (rc == 0 && asked.rows.kind)
+    if (rc == 0 && asked.kind == PART_INSTANCES)
+        rc = make_instances(&asked, pipeline->ragged, part, err);
+    else if (rc == 0 && asked.rows.kind)
         rc = make_rows(&asked.rows, pipeline->ragged, part, err);
     if (rc) {
         pipeline_unref(&part);
@@ -281,7 +316,7 @@ static int add_part(struct pipeline *pipeline, const char *name, const json_t *i
  * operators for boxes without any. */
 static int check_rows(const struct pipeline *pipeline, struct error *err)
 {
-    uint32_t counts[ROWS_LABELS + 1] = {0};
+    uint32_t counts[ROWS_MASKS + 1] = {0};
     const struct pipeline *steps = pipeline->views[0];
     for (uint32_t i = 0; i < pipeline->n_views; i++) {
         counts[pipeline->views[i]->rows.kind]++;
@@ -313,7 +348,7 @@ static void write_rows(const struct rows_form *rows, FILE *out)
     fprintf(out, "\"kind\":\"%s\"", kind_names[PART_BOXES + (rows->kind - ROWS_BOXES)]);
     if (rows->most)
         fprintf(out, ",\"most\":%u", rows->most);
-    if (rows->width && rows->kind != ROWS_BOXES)
+    if (rows->width && rows->kind != ROWS_BOXES && rows->kind != ROWS_MASKS)
         fprintf(out, ",\"width\":%u", rows->width);
     fputs("}", out);
 }

@@ -32,19 +32,20 @@ struct pipeline_op {
 struct mask_form {
     enum pixel_dtype dtype; /* PIXEL_UINT8, PIXEL_INT32 or PIXEL_INT64 */
     bool has_fill;
-    int32_t fill; /* what stands where the image has no pixel; without it, what the operators say */
+    int32_t fill;   /* what stands where the image has no pixel; without it, what the operators say */
+    bool instances; /* it is several in one: where the image has no pixel is none of them */
 };
 
 /* How the numbers of a box say where it is. */
 enum box_format { BOX_XYXY, BOX_XYWH, BOX_CXCYWH };
 
-/* What a part is that is rows of numbers. */
-enum rows_kind { ROWS_NONE, ROWS_BOXES, ROWS_POINTS, ROWS_LABELS };
+/* What a part is that is rows of numbers; and masks, of which each box has one (instances.h). */
+enum rows_kind { ROWS_NONE, ROWS_BOXES, ROWS_POINTS, ROWS_LABELS, ROWS_MASKS };
 struct rows_form {
     enum rows_kind kind;
     enum pixel_dtype dtype;
     enum box_format format; /* as they are stored; made ones are BOX_XYXY */
-    uint32_t most, width;   /* rows that its field has room for, and numbers of a row; 0: not known yet */
+    uint32_t most, width;   /* rows that its field has room for, and numbers of a row; 0: not known yet, or masks */
 };
 
 #define COUNTS_FIELD "counts"

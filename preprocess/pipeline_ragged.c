@@ -31,9 +31,11 @@ static uint32_t fields_of(const struct pipeline *pipeline)
 /* field_most returns the most bytes that a field takes; 0: not known. */
 static uint64_t field_most(const struct pipeline *one, uint64_t most_pixels)
 {
+    uint64_t pixels = one->shape.width ? (uint64_t)one->shape.width * one->shape.height : most_pixels;
+    if (one->rows.kind == ROWS_MASKS)
+        return one->rows.most * pixels;
     if (one->rows.kind)
         return (uint64_t)one->rows.most * one->rows.width * pixel_dtype_bytes(one->rows.dtype);
-    uint64_t pixels = one->shape.width ? (uint64_t)one->shape.width * one->shape.height : most_pixels;
     return pixels * one->shape.channels * pixel_dtype_bytes(one->shape.dtype);
 }
 

@@ -10,7 +10,8 @@ void ragged_begin(struct prepare_output *output)
     memset(output->dst, 0, output->bytes);
 }
 
-/* fill puts `values` in the place of the dims that differ, and returns how many bytes the field takes. */
+/* fill puts the last of `values`, as many as dims differ, in their places, and returns how many bytes the field takes.
+ */
 static uint64_t fill(const struct sample_field *field, const uint32_t *values, struct field_place *place)
 {
     uint64_t bytes = pixel_dtype_bytes(field->dtype);
@@ -49,8 +50,9 @@ int ragged_image(struct prepare_output *output, uint32_t field, struct image_siz
     return find_room(output, field, values, dst, err);
 }
 
-int ragged_rows(struct prepare_output *output, uint32_t field, uint32_t count, void **dst, struct error *err)
+int ragged_rows(struct prepare_output *output, uint32_t field, uint32_t count, struct image_size size, void **dst,
+                struct error *err)
 {
-    const uint32_t values[] = {count, 1};
+    const uint32_t values[] = {count, size.height, size.width};
     return find_room(output, field, values, dst, err);
 }

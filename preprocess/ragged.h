@@ -11,7 +11,8 @@ void ragged_begin(struct prepare_output *output);
  * where the field begins. A field that has room keeps it. LARDER_EQUOTA: the sample takes more than the pipeline
  * says. */
 int ragged_image(struct prepare_output *output, uint32_t field, struct image_size size, void **dst, struct error *err);
-/* ragged_rows does the same for a field of `count` rows. */
-int ragged_rows(struct prepare_output *output, uint32_t field, uint32_t count, void **dst, struct error *err);
+/* ragged_rows does the same for a field of `count` rows, or of so many masks of this size. */
+int ragged_rows(struct prepare_output *output, uint32_t field, uint32_t count, struct image_size size, void **dst,
+                struct error *err);
 
 #endif

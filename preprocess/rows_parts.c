@@ -7,6 +7,7 @@
 
 #include "common/check.h"
 #include "common/sample_rows.h"
+#include "preprocess/instances.h"
 #include "preprocess/ragged.h"
 
 static int no_memory(struct decode_fault *fault)
@@ -28,24 +29,38 @@ static bool are_fit(const struct sample_rows *stored, enum pixel_dtype dtype)
     return fit;
 }
 
+/* What a part has stored: of rows of numbers `rows`, of masks these. `rows.count` is how many there are. */
+struct stored {
+    struct sample_rows rows;
+    struct sample_masks masks;
+};
+
 /* read_part finds the rows of a part, as many and as wide as its field has room for. */
-static int read_part(const struct pipeline *view, const struct rows_sample *sample, struct sample_rows *out,
+static int read_part(const struct pipeline *view, const struct rows_sample *sample, struct stored *out,
                      struct decode_fault *fault)
 {
     const struct rows_form *form = &view->rows;
     const struct sample_part *part = sample->parts->parts;
     while (strcmp(part->name, view->part) != 0)
         part++;
+    const char *bytes = (const char *)sample->bytes + part->offset;
     struct error why;
-    if (sample_rows_read((const char *)sample->bytes + part->offset, part->bytes, out, &why))
+    *out = (struct stored){0};
+    int rc = form->kind == ROWS_MASKS ? sample_masks_read(bytes, part->bytes, &out->masks, &why)
+                                      : sample_rows_read(bytes, part->bytes, &out->rows, &why);
+    if (rc)
         return decode_fail(fault, BAD_CORRUPT, "part %s: %s", view->part, why.text);
-    if (out->count > form->most)
-        return decode_fail(fault, BAD_OTHER_SIZE, "part %s: it has %u rows, and most says %u", view->part, out->count,
-                           form->most);
-    if (out->count && out->width != form->width)
+    if (form->kind == ROWS_MASKS)
+        out->rows.count = out->masks.count;
+    if (out->rows.count > form->most)
+        return decode_fail(fault, BAD_OTHER_SIZE, "part %s: it has %u rows, and most says %u", view->part,
+                           out->rows.count, form->most);
+    if (form->kind == ROWS_MASKS)
+        return 0;
+    if (out->rows.count && out->rows.width != form->width)
         return decode_fail(fault, BAD_OTHER_SIZE, "part %s: its rows have %u numbers, and should have %u", view->part,
-                           out->width, form->width);
-    if (!are_fit(out, form->dtype))
+                           out->rows.width, form->width);
+    if (!are_fit(&out->rows, form->dtype))
         return decode_fail(fault, BAD_CORRUPT, "part %s: it has a number that %s does not have", view->part,
                            form->dtype == PIXEL_INT64 ? "int64" : "float32");
     return 0;
@@ -88,9 +103,9 @@ static int read_points(const struct sample_rows *stored, struct scratch *memory,
     return 0;
 }
 
-/* Each box has a label, of each part of labels. */
-static int check_labels(const struct pipeline *view, const struct sample_rows *stored, const struct rows *rows,
-                        struct decode_fault *fault)
+/* Each box has a row, of each part of labels and of masks. */
+static int check_count(const struct pipeline *view, const struct sample_rows *stored, const struct rows *rows,
+                       struct decode_fault *fault)
 {
     if (!rows->boxes || stored->count == rows->n_boxes)
         return 0;
@@ -103,19 +118,19 @@ int rows_open(const struct pipeline *pipeline, const struct rows_sample *sample,
 {
     int rc = 0;
     *out = (struct rows){0};
-    for (enum rows_kind kind = ROWS_BOXES; kind <= ROWS_LABELS; kind++) { /* the boxes before their labels */
+    for (enum rows_kind kind = ROWS_BOXES; kind <= ROWS_MASKS; kind++) { /* the boxes before what each of them has */
         for (uint32_t i = 0; i < pipeline->n_views && rc == 0; i++) {
             const struct pipeline *view = pipeline->views[i];
-            struct sample_rows stored;
+            struct stored stored;
             if (view->rows.kind != kind)
                 continue;
             rc = read_part(view, sample, &stored, fault);
             if (rc == 0 && kind == ROWS_BOXES)
-                rc = read_boxes(&stored, view->rows.format, memory, out, fault);
+                rc = read_boxes(&stored.rows, view->rows.format, memory, out, fault);
             else if (rc == 0 && kind == ROWS_POINTS)
-                rc = read_points(&stored, memory, out, fault);
+                rc = read_points(&stored.rows, memory, out, fault);
             else if (rc == 0)
-                rc = check_labels(view, &stored, out, fault);
+                rc = check_count(view, &stored.rows, out, fault);
         }
     }
     return rc;
@@ -147,31 +162,56 @@ static uint32_t count_rows(const struct pipeline *view, const struct sample_rows
     return by_boxes ? rows->n_boxes : stored->count;
 }
 
-/* store writes a part's rows. */
-static void store(const struct pipeline *view, const struct sample_rows *stored, const struct rows *rows, void *dst)
+/* What rows are made of, once the operators have moved them. */
+struct making {
+    struct prepare_output *output;
+    struct op_plan *plans;
+    struct scratch *memory;
+    const struct rows *rows;
+};
+
+static int store_masks(const struct making *making, const struct pipeline *view, const struct stored *stored, void *dst,
+                       struct decode_fault *fault)
 {
+    const struct rows *rows = making->rows;
+    const struct instances masks = {.pipeline = view,
+                                    .stored = &stored->masks,
+                                    .size = making->output->size,
+                                    .plans = making->plans,
+                                    .from = rows->boxes ? rows->from : NULL,
+                                    .count = count_rows(view, &stored->rows, rows)};
+    int rc = instances_make(&masks, dst, making->memory, fault);
+    return rc ? error_prefix(&fault->error, rc, "part %s", view->part) : 0;
+}
+
+/* store writes a part's rows. */
+static int store(const struct making *making, const struct pipeline *view, const struct stored *stored, void *dst,
+                 struct decode_fault *fault)
+{
+    const struct rows *rows = making->rows;
     switch (view->rows.kind) {
     case ROWS_BOXES:
         if (rows->n_boxes)
             memcpy(dst, rows->boxes, rows->n_boxes * sizeof *rows->boxes);
-        return;
+        return 0;
     case ROWS_POINTS:
         if (rows->n_points)
             memcpy(dst, rows->points, rows->n_points * sizeof *rows->points);
-        return;
-    default: store_labels(view, stored, rows, dst);
+        return 0;
+    case ROWS_MASKS: return store_masks(making, view, stored, dst, fault);
+    default: store_labels(view, &stored->rows, rows, dst); return 0;
     }
 }
 
 /* find_field finds where the rows of a part go. Where all samples have one layout the rows beyond the last one are 0,
  * and their number is noted. */
-static int find_field(struct prepare_output *output, uint32_t field, uint32_t count, void **dst,
+static int find_field(struct prepare_output *output, uint32_t field, uint32_t count, struct image_size size, void **dst,
                       struct decode_fault *fault)
 {
     const struct pipeline *pipeline = output->pipeline;
     const struct sample_layout *layout = &pipeline->layout;
     if (pipeline->ragged)
-        return ragged_rows(output, field, count, dst, &fault->error) ? LARDER_EQUOTA : 0;
+        return ragged_rows(output, field, count, size, dst, &fault->error) ? LARDER_EQUOTA : 0;
     uint32_t before = 0;
     for (uint32_t i = 0; i < field; i++)
         before += pipeline->views[i]->rows.kind != ROWS_NONE;
@@ -193,17 +233,19 @@ int rows_make(struct prepare_output *output, const struct rows_sample *sample, s
     int rc = plans ? rows_open(pipeline, sample, memory, &rows, fault) : no_memory(fault);
     if (rc == 0 && pipeline_plan(steps, output->key, output->size.width, output->size.height, plans, &rows, &why))
         rc = decode_fail(fault, BAD_TOO_SMALL, "%s", why.text);
+    const struct making making = {.output = output, .plans = plans, .memory = memory, .rows = &rows};
     for (uint32_t i = 0; i < pipeline->n_views && rc == 0; i++) {
         const struct pipeline *view = pipeline->views[i];
-        struct sample_rows stored;
+        struct stored stored;
         if (view->rows.kind == ROWS_NONE)
             continue;
         rc = read_part(view, sample, &stored, fault);
         void *dst;
         if (rc == 0)
-            rc = find_field(output, i, count_rows(view, &stored, &rows), &dst, fault);
+            rc = find_field(output, i, count_rows(view, &stored.rows, &rows), pipeline_size(steps, plans, output->size),
+                            &dst, fault);
         if (rc == 0)
-            store(view, &stored, &rows, dst);
+            rc = store(&making, view, &stored, dst, fault);
     }
     return rc;
 }

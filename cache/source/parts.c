@@ -239,7 +239,7 @@ static int gather(struct gathered *gathered, struct error *err)
 }
 
 /* index_rows makes a part of rows, which may take what the parts before it have left. */
-static int index_rows(const struct source_wish *wish, const char *column, const struct gathered *gathered,
+static int index_rows(const struct source_wish *wish, const char *column, bool masks, const struct gathered *gathered,
                       struct source **out, struct error *err)
 {
     struct source_wish own = {.part = column, .rows_max = wish->rows_max, .interrupt = wish->interrupt};
@@ -248,7 +248,7 @@ static int index_rows(const struct source_wish *wish, const char *column, const 
         taken += gathered->parts[i]->kind == &rows_kind ? rows_bytes(gathered->parts[i]) : 0;
     own.rows_max = own.rows_max ? own.rows_max : ROWS_BYTES_MAX;
     own.rows_max = own.rows_max > taken ? own.rows_max - taken : 1;
-    return rows_index(gathered->parts[0], &own, out, err);
+    return rows_index(gathered->parts[0], &own, masks, out, err);
 }
 
 static int index_part(const struct source_wish *wish, const char *text, const struct source_kind *kind,
@@ -257,7 +257,8 @@ static int index_part(const struct source_wish *wish, const char *text, const st
     uint32_t number = gathered->n;
     const struct source_wish own = {
         .text = text, .part = asked->values[number], .files = wish->files, .interrupt = wish->interrupt};
-    char *column = rows_column(asked->values[number]);
+    bool masks;
+    char *column = rows_column(asked->values[number], &masks);
     bool rows = column && kind != &pairs_kind; /* whose patterns may have brackets */
     int code = 0;
     strcpy(gathered->head.parts[number].name, asked->names[number]);
@@ -266,7 +267,7 @@ static int index_part(const struct source_wish *wish, const char *text, const st
     else if (number == 0)
         code = error_set(err, LARDER_EINVAL, "the first part is files, such as the images, and rows stand behind it");
     else
-        code = index_rows(wish, column, gathered, &gathered->parts[number], err);
+        code = index_rows(wish, column, masks, gathered, &gathered->parts[number], err);
     free(column);
     if (!code) {
         uint64_t paths, bytes = source_bytes(gathered->parts[number], &paths);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "cache/source/masks_cell.h"
 #include "common/check.h"
 #include "common/larder_err.h"
 
@@ -17,6 +18,7 @@
 
 struct numbered {
     struct source source;
+    bool masks; /* a row is the mask of an instance (sample_masks.h) */
     struct part_rows about;
     uint8_t *bytes; /* the samples, one behind the other */
     size_t len_bytes, cap_bytes;
@@ -32,10 +34,11 @@ struct row {
     uint32_t count;
 };
 
-char *rows_column(const char *value)
+char *rows_column(const char *value, bool *masks)
 {
     size_t len = strlen(value);
-    return len > 2 && value[0] == '[' && value[len - 1] == ']' ? strndup(value + 1, len - 2) : NULL;
+    *masks = len > 2 && value[0] == '{' && value[len - 1] == '}';
+    return *masks || (len > 2 && value[0] == '[' && value[len - 1] == ']') ? strndup(value + 1, len - 2) : NULL;
 }
 
 static int out_of_memory(struct error *err)
@@ -124,6 +127,24 @@ static int put_rows(struct numbered *made, const json_t *list, struct error *err
     return 0;
 }
 
+/* put_masks appends a sample with the masks of a list. */
+static int put_masks(struct numbered *made, const json_t *list, struct error *err)
+{
+    uint8_t *masks;
+    size_t len_bytes, count = json_array_size(list);
+    int code = masks_cell_read(list, &masks, &len_bytes, err);
+    if (code)
+        return code;
+    code = make_room(made, len_bytes, err);
+    if (!code) {
+        memcpy(made->bytes + made->len_bytes, masks, len_bytes);
+        made->len_bytes += len_bytes;
+        made->about.most = count > made->about.most ? (uint32_t)count : made->about.most;
+    }
+    free(masks);
+    return code;
+}
+
 /* take_cell appends a sample. A cell without a value has no rows. */
 static int take_cell(struct numbered *made, const char *text, size_t len, struct error *err)
 {
@@ -133,12 +154,13 @@ static int take_cell(struct numbered *made, const char *text, size_t len, struct
     if (!value)
         code = error_set(err, LARDER_EFORMAT, "it is no JSON: %s", why.text);
     else if (!json_is_array(value))
-        code = error_set(err, LARDER_EFORMAT, "it is no list of numbers, or of lists of numbers");
+        code = error_set(err, LARDER_EFORMAT, "it is no list of %s",
+                         made->masks ? "masks" : "numbers, or of lists of numbers");
     else if (json_array_size(value) > SAMPLE_ROWS_MAX)
         code = error_set(err, LARDER_ELIMIT, "it has %zu rows, and a sample may have %u", json_array_size(value),
                          SAMPLE_ROWS_MAX);
     else
-        code = put_rows(made, value, err);
+        code = made->masks ? put_masks(made, value, err) : put_rows(made, value, err);
     json_decref(value);
     return code;
 }
@@ -201,7 +223,8 @@ static void settle(struct numbered *made)
     atomic_fetch_add_explicit(&all_bytes, made->counted_bytes, memory_order_relaxed);
 }
 
-int rows_index(const struct source *container, const struct source_wish *wish, struct source **out, struct error *err)
+int rows_index(const struct source *container, const struct source_wish *wish, bool masks, struct source **out,
+               struct error *err)
 {
     struct source *source = NULL;
     uint64_t most = wish->rows_max ? wish->rows_max : ROWS_BYTES_MAX;
@@ -211,6 +234,7 @@ int rows_index(const struct source *container, const struct source_wish *wish, s
         code = read_cells(container, wish, &cells, err);
     if (!code) {
         struct numbered *made = (struct numbered *)source;
+        made->masks = masks;
         made->about.whole = true;
         made->most_bytes = most;
         made->begins = calloc(cells.count + 1, sizeof *made->begins);

@@ -26,7 +26,7 @@ _HOMES = {
     "to_device": "_device",
     "OnBatch": "_own",
     "pad": "_padding",
-    **dict.fromkeys(("Boxes", "Image", "Labels", "Mask", "Points"), "_samples"),
+    **dict.fromkeys(("Boxes", "Image", "InstanceMasks", "Labels", "Mask", "Points"), "_samples"),
     "Writer": "writer",
     "pack": "_pack",
     "__version__": "_version",

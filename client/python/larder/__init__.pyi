@@ -2,7 +2,9 @@ from . import importers as importers, recipes as recipes
 from ._device import to_device as to_device
 from ._index import index as index
 from ._own import OnBatch as OnBatch
-from ._samples import Boxes as Boxes, Image as Image, Labels as Labels, Mask as Mask, Points as Points
+from ._samples import (
+    Boxes as Boxes, Image as Image, InstanceMasks as InstanceMasks, Labels as Labels, Mask as Mask, Points as Points,
+)
 from ._pack import pack as pack
 from ._padding import pad as pad
 from ._torchvision import from_torchvision as from_torchvision, split as split
@@ -52,7 +54,7 @@ __all__ = [
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
     "VersionMismatch", "from_torchvision", "split", "index", "to_device", "OnBatch", "Writer", "pack", "pad",
     "__version__",
-    "Boxes", "Image", "Labels", "Mask", "Operator", "Points", "View",
+    "Boxes", "Image", "InstanceMasks", "Labels", "Mask", "Operator", "Points", "View",
     "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)
     "Resize", "ScaleJitter", "RandomShortestSize", "RandomResize", "ResizeKeepRatio", "CenterCrop", "CornerCrop",

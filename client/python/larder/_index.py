@@ -30,7 +30,7 @@ _PACKED = ("mds", "zip", "parquet", "hdf5")  # what larder.pack reads as it is
 _COLUMNS = ("path", "offset", "bytes", "crc32", "raw", "key", "label", "class", "text", "frames")
 
 
-def index(source, destination, *, format=None, image=None, label=None, crc32=True):
+def index(source, destination, *, format=None, image=None, label=None, crc32=True, masks=False):
     """Writes a list of the images, clips or arrays in what others have packed, and returns how many there are. The list
     is a dataset: larder.Loader(destination, ...) trains on them where they are, without a copy.
 
@@ -49,6 +49,7 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
                  each container has it, if there is one. A list or array, one a sample, is written as it is
     crc32        also write the CRC-32 of each image, which the daemon compares at every read. All images are read
                  once for that. False: only the file's size and time tell the daemon that it changed
+    masks        of coco: True writes the segmentations, too, as "masks", which makes the list some ten times as long
 
     Labels are the column "label", and names of classes the column "class", where the container has them. LibriSpeech
     has the columns "text", its transcripts, and "frames", lengths; its labels are the speakers, numbered in sorted
@@ -56,7 +57,7 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
 
     COCO's list has for each image its boxes, [left, top, right, bottom], and of each box its category as "labels", its
     "area" and "iscrowd"; "image_id" is a column. Its file is read whole, which takes twice its length and some 300
-    bytes a box of memory.
+    bytes a box of memory; with masks=True three times its length.
 
     Raises InvalidArgument for what cannot be trained on where it is (compressed, for one), and says what to do: packing
     it once (larder.pack). NotFound; FormatError: a file is damaged; IOFailure: one cannot be read or written. The list
@@ -68,12 +69,14 @@ def index(source, destination, *, format=None, image=None, label=None, crc32=Tru
     paths = _paths(source)
     coco = format == "coco" or (format is None and _index_coco.is_coco(paths))
     ending = ".jsonl" if coco else ".csv"
+    if masks and not coco:
+        raise InvalidArgument("masks=True is about COCO's segmentations, and this is another format")
     if not destination.lower().endswith(ending):
         raise InvalidArgument(f"larder.index writes a list, and {destination!r} does not end in {ending}")
     named = label is None or isinstance(label, (str, os.PathLike))
     try:
         if coco:
-            return _write(_index_coco.rows(paths[0], image), destination, _write_objects)
+            return _write(_index_coco.rows(paths[0], image, masks), destination, _write_objects)
         format = format or _format(paths, source)
         _, places = _FORMATS[format]
         rows = places(paths, image, os.fspath(label) if named and label is not None else None)

@@ -8,24 +8,26 @@ from typing import NamedTuple
 from ._places import Fail
 from .errors import InvalidArgument
 
-_KEYS = ("boxes", "labels", "area", "iscrowd")
+_KEYS = ("boxes", "labels", "area", "iscrowd", "masks")
 
 
 class _Annotation(NamedTuple):
-    """What is kept of an annotation, which is little of it: polygons are most of such a file."""
+    """What is kept of an annotation, which is little of it without masks: polygons are most of such a file."""
     image_id: int
     bbox: list
     category_id: int
     area: float
     iscrowd: int
+    mask: str  # its segmentation, in JSON
 
 
-def _kept(found):
-    """What stands for an object of the file as soon as it is read, so that the polygons need no memory."""
+def _kept(found, masks):
+    """What stands for an object of the file as soon as it is read, so that polygons need no memory, or little."""
     if "image_id" not in found or "category_id" not in found:
         return found
+    mask = json.dumps(found.get("segmentation") or [], separators=(",", ":")) if masks else None
     return _Annotation(found["image_id"], found.get("bbox"), found["category_id"], found.get("area", 0),
-                       found.get("iscrowd", 0))
+                       found.get("iscrowd", 0), mask)
 
 
 def is_coco(paths):
@@ -38,12 +40,12 @@ def is_coco(paths):
                                           (b"images", b"annotations", b"categories", b"licenses", b"info"))
 
 
-def rows(path, folder):
+def rows(path, folder, masks=False):
     """A row for each image, in the file's order, with the boxes of its annotations in theirs."""
     folder = _folder(path, folder)
     with open(path, encoding="utf-8") as file:
         try:
-            whole = json.load(file, object_hook=_kept)
+            whole = json.load(file, object_hook=lambda found: _kept(found, masks))
         except (ValueError, RecursionError) as why:
             raise Fail(f"{path} is no JSON: {why}") from None
     if not isinstance(whole, dict) or not all(isinstance(whole.get(name), list) for name in ("images", "annotations")):
@@ -56,8 +58,10 @@ def rows(path, folder):
         images[_known(path, place, "image", one.image_id, images)].append(_row(path, place, one, known))
     for image in whole["images"]:
         boxes = images[image["id"]]
-        yield {"image": os.path.join(folder, image["file_name"]), "image_id": image["id"],
+        row = {"image": os.path.join(folder, image["file_name"]), "image_id": image["id"],
                **{key: [box[i] for box in boxes] for i, key in enumerate(_KEYS)}}
+        row["masks"] = list(map(json.loads, row["masks"])) if masks else None
+        yield row if masks else {key: value for key, value in row.items() if key != "masks"}
 
 
 def _images(path, images):
@@ -98,7 +102,7 @@ def _row(path, place, one, categories):
         raise Fail(f"{path}: annotation {place} has a bbox that is {width} wide and {height} high: a bbox is "
                    "[left, top, width, height]")
     return [x, y, x + width, y + height], _known(path, place, "category", one.category_id, categories), one.area, \
-        one.iscrowd
+        one.iscrowd, one.mask
 
 
 def _folder(path, folder):

@@ -16,7 +16,8 @@ from .loader import Loader
 
 _VERSION = 1
 _NOT_HERE = {"zero_copy": "a batch's rows are copied together",
-             "epochs": "the parts' passes do not end with its epochs"}
+             "epochs": "the parts' passes do not end with its epochs",
+             "as_tuple": "its batches of samples of several parts are dictionaries"}
 # Of no part alone.
 _WHOLE = {"batch_size", "collate_fn", "as_dict", "pin_memory", "with_ids", "with_paths", "columns", *_NOT_HERE}
 _LABELS = (None, "own", "names", "offset")
@@ -179,16 +180,35 @@ class Mix:
         sizes = [len(came[1]) for came in self._came]
         order = np.random.default_rng([self._seed, epoch, batch, self.rank]).permutation(sum(sizes))
         places = np.split(order, np.cumsum(sizes)[:-1])
-        labels = [part.renumbered(came[1]) for part, came in zip(self._parts, batches)]
-        made = [_joined([came[0] for came in batches], places, self._pin_memory), _joined(labels, places)]
-        made += [_joined(_of_one_type(pieces), places) for pieces in list(zip(*batches))[2 if self._with_ids else 3:]]
-        given = self._own(tuple(made))
+        given = self._own(self._of_dicts(batches, places) if any(isinstance(came, dict) for came in batches) else
+                          self._of_tuples(batches, places))
         self.last_parts = _joined([np.full(size, at) for at, size in enumerate(sizes)], places)
         self.last_ids, self.last_indices = (_joined([came[at] for came in self._came], places) for at in (1, 2))
         self._counts["samples"] += len(order)
         self._counts["batches"] += 1
         self._came = []
         return given
+
+    def _of_tuples(self, batches, places):
+        labels = [part.renumbered(came[1]) for part, came in zip(self._parts, batches)]
+        made = [_joined([came[0] for came in batches], places, self._pin_memory), _joined(labels, places)]
+        made += [_joined(_of_one_type(pieces), places) for pieces in list(zip(*batches))[2 if self._with_ids else 3:]]
+        return tuple(made)
+
+    def _of_dicts(self, batches, places):
+        """The same of samples of several parts."""
+        for part, batch in zip(self._parts, batches):
+            if not isinstance(batch, dict) or batch.keys() != batches[0].keys():
+                raise InvalidArgument(f"a batch of {self._parts[0].key!r} has {_names_of(batches[0])}, and one of "
+                                      f"{part.key!r} {_names_of(batch)}: give all the same parts= and labels=")
+        made = {}
+        for name in batches[0]:
+            pieces = [batch[name] for batch in batches]
+            if name == "label":
+                pieces = [part.renumbered(piece) for part, piece in zip(self._parts, pieces)]
+            if name != "index" or self._with_ids:
+                made[name] = _joined(_of_one_type(pieces), places, self._pin_memory)
+        return made
 
     # ── checkpoints ──
 
@@ -395,6 +415,10 @@ def _check(state, loaders):
 
 
 # ── rows ──
+
+def _names_of(batch):
+    return ", ".join(batch) if isinstance(batch, dict) else "images and labels"
+
 
 def _of_one_type(pieces):
     """A column's pieces: whole numbers of one part become float32, as those of another are."""

@@ -5,14 +5,16 @@ import json
 import os
 import re
 
+import numpy as np
+
 from . import _layout, _list_file, _options, _padding, _views
 from .errors import InvalidArgument
 
 _DTYPES = ("uint8", "int32", "int64")
 _FORMATS = ("XYXY", "XYWH", "CXCYWH")
 _ROWS_MAX = 65536
-_COUNTS = "counts"  # the field behind the others, with the rows that each part of Boxes, Points and Labels has
-_CLASSES = "larder.Image, Mask, Boxes, Points or Labels"
+_COUNTS = "counts"  # the field behind the others, with the rows that each part of Boxes and the like has
+_CLASSES = "larder.Image, Mask, Boxes, Points, Labels or InstanceMasks"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,22}")
 _MARK = b"#parts="
 
@@ -118,8 +120,29 @@ class Labels(Image):
         return {"kind": self.kind, "dtype": self.dtype, **_given(most=self.most, width=self.width)}
 
 
-_KINDS = (Image, Mask, Boxes, Points, Labels)
-_ROWS = (Boxes, Points, Labels)
+class InstanceMasks(Image):
+    """A part that has a mask for each instance in the image, such as COCO's segmentations: polygons, or runs of pixels.
+    A batch has a list of tensors (N, H, W), a mask for each box, with 1 in the instance and 0 elsewhere. What drops a
+    box drops its mask. They are stored as polygons and runs, and made pixels with the image.
+
+    where: the column of a list that has them: a sample's value is a list, and of each instance [[x, y, x, y, …], …], or
+    {"size": [height, width], "counts": …}. dtype: "uint8" or "bool". most, padded: as of Boxes."""
+
+    kind = "instances"
+
+    def __init__(self, where=None, dtype="uint8", most=None, padded=False):
+        super().__init__(where)
+        if dtype not in ("uint8", "bool"):
+            raise InvalidArgument(f"dtype of instances' masks is {dtype!r}, not \"uint8\" or \"bool\"")
+        self.dtype, self.padded = dtype, bool(padded)
+        self.most = None if most is None else _options.whole("most", most, 1, _ROWS_MAX)
+
+    def form(self):
+        return {"kind": self.kind, **_given(most=self.most)}
+
+
+_KINDS = (Image, Mask, Boxes, Points, Labels, InstanceMasks)
+_ROWS = (Boxes, Points, Labels, InstanceMasks)
 
 
 def _given(**arguments):
@@ -159,7 +182,20 @@ def _wrap(kind, field, canvas):
         return tv_tensors.BoundingBoxes(field, format="XYXY", canvas_size=canvas)
     if kind == "points":
         return tv_tensors.KeyPoints(field, canvas_size=canvas)
-    return {"image": tv_tensors.Image, "mask": tv_tensors.Mask}.get(kind, lambda numbers: numbers)(field)
+    kinds = {"image": tv_tensors.Image, "mask": tv_tensors.Mask, "instances": tv_tensors.Mask}
+    return kinds.get(kind, lambda numbers: numbers)(field)
+
+
+def _of_dtype(part, masks):
+    """Masks of instances as they are made, in the part's dtype; without a copy."""
+    if isinstance(masks, list):
+        return [_of_dtype(part, one) for one in masks]
+    if part.dtype == "uint8":
+        return masks
+    if isinstance(masks, np.ndarray):
+        return masks.view(bool)
+    import torch
+    return masks.view(torch.bool)
 
 
 def _ragged(given):
@@ -231,14 +267,17 @@ class Samples:
         if len(named) != len(self.parts):
             raise InvalidArgument("parts says of some where they are, and not of others: say it of all, or of none")
         rows = {name for name in named if isinstance(self.parts[name], _ROWS)}  # which stand behind the files
-        return dataset + _MARK + os.fsencode("&".join(f"{name}=[{named[name]}]" if name in rows else
-                                                      f"{name}={named[name]}"
+        marks = {name: "{%s}" if isinstance(self.parts[name], InstanceMasks) else "[%s]" for name in rows}
+        return dataset + _MARK + os.fsencode("&".join(f"{name}={marks.get(name, '%s') % named[name]}"
                                                       for name in sorted(named, key=rows.__contains__)))
 
     def gather(self, made, layout):
         """The fields of a batch, in a tuple, by their names. Rows become a list, of each sample's own."""
         fields = dict(zip((field.name for field in layout), made))
         rows = [name for name in fields if isinstance(self.parts.get(name), _ROWS)]
+        for name in rows:
+            if isinstance(self.parts[name], InstanceMasks):
+                fields[name] = _of_dtype(self.parts[name], fields[name])
         if layout.ragged:
             return self._gather_ragged(fields, layout, rows)
         counts = fields.pop(_COUNTS) if rows else []

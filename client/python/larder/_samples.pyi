@@ -53,3 +53,15 @@ class Labels(Image):
         most: SupportsIndex | None = None,
         padded: bool = False,
     ) -> None: ...
+
+class InstanceMasks(Image):
+    dtype: str
+    most: int | None
+    padded: bool
+    def __init__(
+        self,
+        where: str | None = None,
+        dtype: Literal["uint8", "bool"] = "uint8",
+        most: SupportsIndex | None = None,
+        padded: bool = False,
+    ) -> None: ...

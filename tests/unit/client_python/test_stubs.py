@@ -102,7 +102,7 @@ class Stubs(Case):
         for name, (_, kind) in stubbed_classes().items():
             if issubclass(kind, BaseException):
                 made[name] = kind("")
-            elif name in ("Boxes", "Image", "Labels", "Mask", "Points"):
+            elif name in ("Boxes", "Image", "InstanceMasks", "Labels", "Mask", "Points"):
                 made[name] = getattr(larder, name)("images/*.png")
             elif name == "OnBatch":
                 made[name] = kind(len)

@@ -152,6 +152,38 @@ class Ragged(Case):
         self.assertEqual(given, [COUNT] * 4)
         self.assertEqual(self.served.status()["samples"]["prepared"], COUNT)
 
+    def test_mixed(self):
+        """Batches of a mixture are lists, with the pixels of each part's own samples; and dictionaries of lists, where
+        samples have several parts."""
+        half = [self.path(index) for index in range(COUNT)]
+        other = [{"image": path, "mask": f"{index}.png", "boxes": boxes_of(index),
+                  "labels": [100 * index + i for i in range(index % 5)]} for index, path in enumerate(half)]
+        listed = [self.listed(), os.path.join(self.folder, "other.jsonl")]
+        with open(listed[1], "w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in reversed(other))
+        options = {"batch_size": 8, "ragged": True, "with_ids": True, "output": "numpy", "socket": self.served.socket}
+        sources = {"a": (self.tree, .5), "b": ({"dataset": list(reversed(half)), "labels": [0] * COUNT}, .5)}
+        with larder.Mix(sources, [], labels="own", **options) as mix:
+            seen = []
+            for images, labels, indices in mix:
+                for part, index, image in zip(mix.last_parts.tolist(), indices.tolist(), images):
+                    np.testing.assert_array_equal(image, self.images[COUNT - 1 - index if part else index])
+                    seen.append((part, index))
+            self.assertEqual(len(set(seen)), 2 * COUNT)
+        sources = {name: ({"dataset": path, "parts": PARTS, "labels": "none"}, .5) for name, path in zip("ab", listed)}
+        with larder.Mix(sources, FLIP, **options) as mix:
+            for batch in mix:
+                self.assertEqual(set(batch), {*PARTS, "index"})
+                for place, (part, index) in enumerate(zip(mix.last_parts.tolist(), batch["index"].tolist())):
+                    index = COUNT - 1 - index if part else index
+                    np.testing.assert_array_equal(batch["image"][place], self.images[index][:, ::-1])
+                    np.testing.assert_array_equal(batch["mask"][place], self.mask(index)[:, ::-1])
+                    self.assertEqual(batch["labels"][place].tolist(), [100 * index + i for i in range(index % 5)])
+                    self.assertEqual(len(batch["boxes"][place]), index % 5)
+        sources["b"] = ({"dataset": listed[1], "parts": {"image": "image"}, "labels": "none"}, .5)
+        with larder.Mix(sources, FLIP, **options) as mix, self.assertRaisesRegex(larder.LarderError, "the same parts="):
+            next(iter(mix))
+
     def test_another_daemon(self):
         """A daemon that is killed costs no sample, and none comes twice."""
         with self.ragged([], prefetch=1) as loader:
