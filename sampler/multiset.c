@@ -11,6 +11,14 @@
 
 /* The weights of a multiset sum up to about this. A weight that is a 2^-52nd of the sum has still ten bits. */
 #define WEIGHTS_SUM 0x1p62
+/* An epoch of more draws by weight is drawn by halves. Fewer are drawn one by one, as earlier versions drew all. */
+#define ONE_BY_ONE_MAX 65536
+/* By halves the sum must be below a power of 2, however it is rounded. States of earlier versions are then refused,
+ * because another sum makes another digest. */
+#define HALVES_BITS 62
+#define HALVES_SUM (0x1p62 - 0x1p52)
+/* A range of numbers on which fewer draws fall is not halved: finding each takes less time. */
+#define HALVED_MIN 17
 /* Keeps these draws apart from others of the same seed and epoch. */
 #define MULTISET_KEY UINT64_C(0x6d756c7469736574)
 
@@ -20,10 +28,8 @@ struct multiset {
     uint64_t draws, seed, digest;
     sample_id *ids;
     /* weights: ends[i] is the sum of the first i + 1 weights. A number below the sum belongs to the first sample whose
-     * end is above it. That one is at guide[number / step] or behind. */
+     * end is above it. */
     uint64_t *ends;
-    uint32_t *guide;
-    uint64_t step;
     uint32_t *classes; /* balanced: the class of each sample, 0, 1, 2 … in the order in which they first come */
     uint32_t n_classes;
     uint32_t *counts; /* given */
@@ -54,44 +60,110 @@ static int check_weights(const struct multiset_spec *spec, double *sum, struct e
 }
 
 /* A sample whose weight is above 0 keeps one. */
-static uint64_t whole_weight(double weight, double sum)
+static uint64_t whole_weight(double weight, double sum, double whole_sum)
 {
-    uint64_t whole = (uint64_t)(weight / sum * WEIGHTS_SUM);
+    uint64_t whole = (uint64_t)(weight / sum * whole_sum);
     return whole == 0 && weight > 0 ? 1 : whole;
 }
 
 static int take_weights(struct multiset *multiset, const struct multiset_spec *spec, struct error *err)
 {
-    double sum;
+    double sum, whole_sum = multiset->draws > ONE_BY_ONE_MAX ? HALVES_SUM : WEIGHTS_SUM;
     int rc = check_weights(spec, &sum, err);
     if (rc)
         return rc;
     multiset->ends = malloc(spec->count * sizeof *multiset->ends);
-    multiset->guide = malloc(spec->count * sizeof *multiset->guide);
-    if (!multiset->ends || !multiset->guide)
+    if (!multiset->ends)
         return no_memory(spec->count, err);
     uint64_t total = 0;
     for (uint32_t i = 0; i < spec->count; i++)
-        multiset->ends[i] = total += whole_weight(spec->weights[i], sum);
-    multiset->step = total / spec->count + 1;
-    for (uint32_t at = 0, i = 0; at < spec->count; at++) {
-        while (i + 1 < spec->count && multiset->ends[i] <= at * multiset->step)
-            i++;
-        multiset->guide[at] = i;
-    }
+        multiset->ends[i] = total += whole_weight(spec->weights[i], sum, whole_sum);
     return 0;
 }
 
+/* owner_of returns the sample to which a number belongs, one of first … last. `last` may be the count of samples, which
+ * stands for none: the owner of numbers that are not below the sum. */
+static uint32_t owner_of(const struct multiset *multiset, uint64_t number, uint32_t first, uint32_t last)
+{
+    while (first < last) {
+        uint32_t middle = first + (last - first) / 2;
+        if (multiset->ends[middle] > number)
+            last = middle;
+        else
+            first = middle + 1;
+    }
+    return first;
+}
+
+/* The 2^bits numbers that begin with `from`, and the owners of the first and the last of them. Of one number they are
+ * the same, so it is not halved. */
+struct range {
+    uint64_t from;
+    unsigned bits;
+    uint32_t first, last;
+};
+
+struct drawing {
+    const struct multiset *multiset;
+    struct rng *rng;
+    uint32_t *room;
+    uint64_t outside; /* draws of numbers that have no owner */
+};
+
+static void count_draws(struct drawing *drawing, uint32_t owner, uint64_t draws)
+{
+    if (owner < drawing->multiset->count)
+        drawing->room[owner] += (uint32_t)draws;
+    else
+        drawing->outside += draws;
+}
+
+/* heads tosses a fair coin so many times, a bit each, and returns how often it fell on heads. */
+static uint64_t heads(struct rng *rng, uint64_t tosses)
+{
+    uint64_t sum = 0;
+    for (; tosses >= 64; tosses -= 64)
+        sum += (uint64_t)__builtin_popcountll(random_u64(rng));
+    return tosses ? sum + (uint64_t)__builtin_popcountll(random_u64(rng) >> (64 - tosses)) : sum;
+}
+
+/* draw_range counts draws of numbers that are uniform over the range. Each falls on the upper half as a coin falls on
+ * heads, so halves are cut until a range has one owner, or few draws. It recurses once a bit at most. */
+static void draw_range(struct drawing *drawing, struct range range, uint64_t draws)
+{
+    const struct multiset *multiset = drawing->multiset;
+    while (range.first < range.last && draws >= HALVED_MIN) {
+        uint64_t above = heads(drawing->rng, draws);
+        struct range below = {.from = range.from, .bits = --range.bits, .first = range.first};
+        range.from += UINT64_C(1) << range.bits;
+        below.last = owner_of(multiset, range.from - 1, range.first, range.last);
+        range.first = owner_of(multiset, range.from, below.last, range.last);
+        draw_range(drawing, below, draws - above);
+        draws = above;
+    }
+    if (range.first == range.last)
+        count_draws(drawing, range.first, draws);
+    for (uint64_t n = 0; range.first < range.last && n < draws; n++) {
+        uint64_t number = range.from + random_below(drawing->rng, UINT64_C(1) << range.bits);
+        count_draws(drawing, owner_of(multiset, number, range.first, range.last), 1);
+    }
+}
+
+/* draw_by_weight takes numbers below the sum, one for each draw. Those of many draws it takes from as many as the next
+ * power of 2, and takes those anew that are not below the sum, until few are left. */
 static void draw_by_weight(const struct multiset *multiset, struct rng *rng, uint32_t *room)
 {
-    uint64_t total = multiset->ends[multiset->count - 1];
-    for (uint64_t n = 0; n < multiset->draws; n++) {
-        uint64_t number = random_below(rng, total);
-        uint32_t i = multiset->guide[number / multiset->step];
-        while (multiset->ends[i] <= number)
-            i++;
-        room[i]++;
+    uint64_t total = multiset->ends[multiset->count - 1], left = multiset->draws;
+    struct range whole = {
+        .bits = HALVES_BITS, .first = owner_of(multiset, 0, 0, multiset->count - 1), .last = multiset->count};
+    while (left > ONE_BY_ONE_MAX) {
+        CHECK(total < UINT64_C(1) << HALVES_BITS);
+        struct drawing drawing = {.multiset = multiset, .rng = rng, .room = room};
+        draw_range(&drawing, whole, left);
+        left = drawing.outside;
     }
+    for (; left > 0; left--)
+        room[owner_of(multiset, random_below(rng, total), 0, multiset->count - 1)]++;
 }
 
 /* ── classes ── */
@@ -254,7 +326,6 @@ void multiset_destroy(struct multiset *multiset)
         return;
     free(multiset->ids);
     free(multiset->ends);
-    free(multiset->guide);
     free(multiset->classes);
     free(multiset->counts);
     free(multiset);

@@ -7,6 +7,24 @@
 
 static sample_id ids[COUNT];
 
+/* multiset.c takes its random numbers here, and so they are counted. */
+static uint64_t numbers_taken;
+
+uint64_t counted_u64(struct rng *rng);
+uint64_t counted_below(struct rng *rng, uint64_t bound);
+
+uint64_t counted_u64(struct rng *rng)
+{
+    numbers_taken++;
+    return random_u64(rng);
+}
+
+uint64_t counted_below(struct rng *rng, uint64_t bound)
+{
+    numbers_taken++;
+    return random_below(rng, bound);
+}
+
 static int make_ids(void **state)
 {
     (void)state;
@@ -110,6 +128,73 @@ static void test_weights(void **state)
     multiset_destroy(multiset);
 }
 
+/* Many draws are as spread as draws made one by one: in each epoch, over samples of which some have no weight, some
+ * little and one half of all, and whose sum is no power of 2. */
+static void test_many_draws(void **state)
+{
+    (void)state;
+    enum { DRAWS = 200000, EPOCHS = 50 };
+    double weights[COUNT], total = 0, statistic = 0, freedom = 0;
+    uint32_t counts[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++)
+        total += weights[i] = i % 10 == 0 ? 0 : i == 77 ? 700 : 1 + i % 7;
+    struct multiset *multiset = made(
+        (struct multiset_spec){.kind = MULTISET_WEIGHTS, .draws = DRAWS, .seed = test_seed(25), .weights = weights});
+    for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
+        draw_epoch(multiset, epoch, counts);
+        freedom--;
+        for (uint32_t i = 0; i < COUNT; i++) {
+            double expected = DRAWS * weights[i] / total;
+            assert_true(weights[i] > 0 || counts[i] == 0);
+            statistic += weights[i] > 0 ? (counts[i] - expected) * (counts[i] - expected) / expected : 0;
+            freedom += weights[i] > 0;
+        }
+    }
+    assert_true(fabs(chi_square_z(statistic, freedom)) < CHI_Z);
+    multiset_destroy(multiset);
+}
+
+/* 10^8 draws take far fewer random numbers than there are draws, because an epoch begins while other jobs wait. */
+static void test_many_draws_are_quick(void **state)
+{
+    (void)state;
+    enum { DRAWS = 100000000 };
+    double weights[COUNT];
+    uint32_t counts[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++)
+        weights[i] = 1 + i % 7;
+    struct multiset *multiset = made(
+        (struct multiset_spec){.kind = MULTISET_WEIGHTS, .draws = DRAWS, .seed = 5, .weights = weights});
+    numbers_taken = 0;
+    draw_epoch(multiset, 0, counts);
+    assert_in_range(numbers_taken, DRAWS / 64, DRAWS / 4);
+    multiset_destroy(multiset);
+}
+
+/* A seed draws the same on each machine. Up to 65,536 draws are those of earlier versions, whose states go on. */
+static void test_same_everywhere(void **state)
+{
+    (void)state;
+    const uint64_t draws[] = {3000, 1000000};
+    const uint64_t hashes[] = {UINT64_C(0x1404d1aa338b0646), UINT64_C(0xfae598bdb4171508)};
+    const uint64_t digests[] = {UINT64_C(0xaaecf6b9a6fefe17), UINT64_C(0xa8bdc00fd239c68e)};
+    double weights[COUNT];
+    uint32_t counts[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++)
+        weights[i] = i % 10 == 0 ? 0 : 1 + i % 7;
+    for (unsigned at = 0; at < 2; at++) {
+        uint64_t hash = 0;
+        struct multiset *multiset = made(
+            (struct multiset_spec){.kind = MULTISET_WEIGHTS, .draws = draws[at], .seed = 9, .weights = weights});
+        draw_epoch(multiset, 5, counts);
+        for (uint32_t i = 0; i < COUNT; i++)
+            hash = hash * 31 + counts[i];
+        assert_true(hash == hashes[at]);
+        assert_true(multiset_digest(multiset) == digests[at]);
+        multiset_destroy(multiset);
+    }
+}
+
 /* What a home is told to give: each sample as often as it was told, in each epoch. */
 static void test_given(void **state)
 {
@@ -132,10 +217,11 @@ static void test_given(void **state)
     multiset_destroy(multiset);
 }
 
-/* One sample whose weight is nearly all, and one sample alone. */
+/* One sample whose weight is nearly all, and one sample alone; of few draws and of many. */
 static void test_extreme_weights(void **state)
 {
     (void)state;
+    enum { MANY = 1000000 };
     double weights[COUNT] = {[3] = 1e300, [4] = 1e-300, [5] = 1e290};
     uint32_t counts[COUNT];
     struct multiset *multiset = made((struct multiset_spec){.kind = MULTISET_WEIGHTS, .weights = weights});
@@ -146,6 +232,15 @@ static void test_extreme_weights(void **state)
     multiset = made((struct multiset_spec){.kind = MULTISET_WEIGHTS, .weights = weights + 3, .count = 1, .draws = 9});
     draw_epoch(multiset, 0, counts);
     assert_int_equal(counts[0], 9);
+    multiset_destroy(multiset);
+    multiset = made((struct multiset_spec){.kind = MULTISET_WEIGHTS, .weights = weights, .draws = MANY});
+    draw_epoch(multiset, 0, counts);
+    assert_int_equal(counts[3] + counts[5], MANY);
+    multiset_destroy(multiset);
+    multiset = made(
+        (struct multiset_spec){.kind = MULTISET_WEIGHTS, .weights = weights + 3, .count = 1, .draws = MANY});
+    draw_epoch(multiset, 0, counts);
+    assert_int_equal(counts[0], MANY);
     multiset_destroy(multiset);
 }
 
@@ -297,13 +392,11 @@ static void test_equal_jobs_share_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_repeat_and_balanced),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_given),
-        cmocka_unit_test(test_extreme_weights),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_exactly_as_often),
-        cmocka_unit_test(test_law),
+        cmocka_unit_test(test_repeat_and_balanced),  cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_many_draws),           cmocka_unit_test(test_many_draws_are_quick),
+        cmocka_unit_test(test_same_everywhere),      cmocka_unit_test(test_given),
+        cmocka_unit_test(test_extreme_weights),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_exactly_as_often),     cmocka_unit_test(test_law),
         cmocka_unit_test(test_equal_jobs_share_all),
     };
     return cmocka_run_group_tests(tests, make_ids, NULL);
