@@ -180,13 +180,21 @@ static void check_again(struct model *model, const struct job_book *job, uint32_
         model_break(model, RULE_EXACTLY_ONCE, "job %u gets sample %u again in epoch %u", place, id, job->epoch);
 }
 
+static bool any_left(const struct job_book *job)
+{
+    bool left = false;
+    for (uint32_t i = 0; i < job->plan->world_size; i++)
+        left = left || job->ranks[i].left;
+    return left;
+}
+
 /* Copies that are dealt together come to different ranks, and to none again before all have one. Under drop_last the
- * last of an epoch need not. */
+ * last of an epoch need not, nor need those that come after a rank has left the epoch. */
 static void check_apart(struct model *model, const struct job_book *job, struct rank_book *rank, uint32_t place,
                         sample_id id)
 {
     const struct client_plan *plan = job->plan;
-    if (!plan->multiset || !multiset_is_together(plan->multiset) || plan->drop_last)
+    if (!plan->multiset || !multiset_is_together(plan->multiset) || plan->drop_last || any_left(job))
         return;
     if (++rank->times[id] > (model_due(job, id) + plan->world_size - 1) / plan->world_size)
         model_break(model, RULE_EXACTLY_ONCE, "rank %u of job %u gets %u copies of sample %u in epoch %u, of %u",

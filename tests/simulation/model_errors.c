@@ -5,22 +5,26 @@
 
 #define SHARE_HOPELESS 0.35 /* of bad samples: from there on sixteen substitutes in a row may be bad as well */
 
-/* The share of a view's samples that fail, passing faults included. */
-static double bad_share(const struct model *model, const struct client_plan *plan)
+/* The share of an epoch's samples that fail, passing faults included. */
+static double bad_share(const struct model *model, const struct job_book *job)
 {
     const struct scenario *sc = model->scenario;
-    uint32_t bad = 0;
+    const struct client_plan *plan = job->plan;
+    uint32_t bad = 0, all = 0;
     for (uint32_t i = 0; i < plan->n_view; i++) {
         const struct scenario_sample *sample = &sc->samples[plan->view[i]];
+        if (plan->multiset && job->book.due_of && model_due(job, plan->view[i]) == 0)
+            continue;
+        all++;
         bad += sample->fault != FAULT_NONE || (sample->unfit >> plan->pipeline & 1) ||
                sample->bytes > sc->config.encoded_bytes;
     }
-    return (double)bad / plan->n_view + (double)(sc->load_faults + sc->prepare_faults + sc->output_faults) / 1000;
+    return (double)bad / (all ? all : 1) + (double)(sc->load_faults + sc->prepare_faults + sc->output_faults) / 1000;
 }
 
 bool model_is_hopeless(const struct model *model, const struct job_book *job)
 {
-    return bad_share(model, job->plan) >= SHARE_HOPELESS;
+    return bad_share(model, job) >= SHARE_HOPELESS;
 }
 
 bool model_may_lack_room(const struct model *model, uint32_t place)

@@ -56,6 +56,8 @@ static const struct {
     {"a state is asked for, and before the answer a rank goes that has released its batches out of order", 12874,
      SCENARIO_RESTARTS},
     {"an entry gives good substitutes up for want of room, and gets bad ones now and then", 800031295, SCENARIO_TIGHT},
+    {"a rank leaves an epoch, and further copies of a sample come to one that has had it", 7554, SCENARIO_MULTISETS},
+    {"all samples that an epoch draws are bad, and most of the view is not", 7063, SCENARIO_MULTISETS | SCENARIO_TIGHT},
 };
 
 #endif
