@@ -315,14 +315,10 @@ static void says_how_soon_samples_are_needed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_by_cause),
-        cmocka_unit_test(reserving_is_preparing),
-        cmocka_unit_test(asking_ahead_is_no_stall),
-        cmocka_unit_test(says_when_it_stands),
-        cmocka_unit_test(stands_with_a_batch),
-        cmocka_unit_test(waits_for_ranks),
-        cmocka_unit_test(counts_for_whom),
-        cmocka_unit_test(says_how_soon_samples_are_needed),
+        cmocka_unit_test(counts_by_cause),          cmocka_unit_test(reserving_is_preparing),
+        cmocka_unit_test(asking_ahead_is_no_stall), cmocka_unit_test(says_when_it_stands),
+        cmocka_unit_test(stands_with_a_batch),      cmocka_unit_test(waits_for_ranks),
+        cmocka_unit_test(counts_for_whom),          cmocka_unit_test(says_how_soon_samples_are_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
