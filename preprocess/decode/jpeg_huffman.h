@@ -88,7 +88,7 @@ void huffman_lane_begin(struct huffman_lane *lane, const uint8_t *from, const ui
 /* A place between two MCUs, from which they can be read without those before it. */
 struct huffman_mark {
     uint32_t bits;                 /* how far it stands from the first byte: 8 for each byte, a stuffed one too */
-    int16_t dc[HUFFMAN_PARTS_MAX]; /* each part's last DC coefficient, of which a block keeps no more than 16 bits */
+    int16_t dc[HUFFMAN_PARTS_MAX]; /* each part's last DC coefficient */
 };
 #define HUFFMAN_MARK_BYTES_MAX (UINT32_MAX / 8)
 

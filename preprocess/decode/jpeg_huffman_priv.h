@@ -23,7 +23,7 @@
 
 /* a run of 15 with size 0 is sixteen zero coefficients. Any other run with size 0 ends the block. */
 #define HUFFMAN_RUN_OF_ZEROS 15
-#define HUFFMAN_DC_MAX (1 << 20) /* far above what eight bits of precision give */
+#define HUFFMAN_DC_MAX (1 << 15) /* above what eight bits of precision give, and no more than a block keeps */
 /* The 56 bits that a refill leaves are enough for this many symbols of the look-up. */
 #define HUFFMAN_SYMBOLS_AT_ONCE 3
 #define HUFFMAN_SYMBOL_BITS_MAX 18

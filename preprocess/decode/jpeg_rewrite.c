@@ -20,6 +20,8 @@
 #define SCANS_MAX 100
 #define MARKER_BYTES_MAX 0xffff
 #define EXIF_MARKER (JPEG_APP0 + 1)
+#define DC_MIN (-1024) /* of samples of eight bits */
+#define DC_MAX 1023
 
 struct rewrite {
     struct jpeg_decompress_struct from;
@@ -77,6 +79,22 @@ static bool is_complete(const struct jpeg_decompress_struct *from)
         }
     }
     return true;
+}
+
+/* dc_fits tells whether the difference of any two DC coefficients can be written. Where it cannot, it would depend on
+ * where segments begin whether these can be. Damage alone makes others. */
+static bool dc_fits(struct jpeg_decompress_struct *from, jvirt_barray_ptr *coefficients)
+{
+    bool fits = true;
+    for (int i = 0; i < from->num_components; i++) {
+        const jpeg_component_info *component = &from->comp_info[i];
+        for (JDIMENSION y = 0; y < component->height_in_blocks; y++) {
+            JBLOCKARRAY rows = from->mem->access_virt_barray((j_common_ptr)from, coefficients[i], y, 1, FALSE);
+            for (JDIMENSION x = 0; x < component->width_in_blocks; x++)
+                fits &= rows[0][x][0] >= DC_MIN && rows[0][x][0] <= DC_MAX;
+        }
+    }
+    return fits;
 }
 
 /* libjpeg writes JFIF's and Adobe's itself. */
@@ -142,7 +160,8 @@ static bool rewrite_body(struct rewrite *rewrite, const uint8_t *bytes, size_t l
     from->progress = &rewrite->progress;
     jpeg_save_markers(from, EXIF_MARKER, MARKER_BYTES_MAX);
     jvirt_barray_ptr *coefficients = read_all(rewrite, bytes, len_bytes);
-    if (!coefficients || !is_complete(from) || (rewrite->to_planes && !jpeg_planes_fit(from)))
+    if (!coefficients || !is_complete(from) || !dc_fits(from, coefficients) ||
+        (rewrite->to_planes && !jpeg_planes_fit(from)))
         return false;
     jpeg_copy_critical_parameters(from, to);
     to->optimize_coding = TRUE;

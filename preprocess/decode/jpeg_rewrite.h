@@ -16,8 +16,8 @@
 /* jpeg_rewrite returns new bytes, which the caller frees, and their length. A restart marker comes after every `wanted`
  * MCUs, or after each row of MCUs if a row has fewer. It turns a JPEG in planes (jpeg_planes.h) into a JPEG. NULL:
  * these bytes are to be kept. They are no JPEG, or one with arithmetic coding, of other than 8 bits or of other than
- * one or three components, incomplete, damaged or too large; libjpeg finds another orientation than exif.h; or memory
- * ran out. */
+ * one or three components, incomplete, damaged or too large; its coefficients are none of eight-bit samples; libjpeg
+ * finds another orientation than exif.h; or memory ran out. */
 uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, size_t *new_bytes);
 /* jpeg_rewrite_in_planes returns the same JPEG in planes, in segments of PLANES_INTERVAL_MAX MCUs, or of a row if it
  * has fewer. jpeg_rewrite makes of them what it would make of these bytes. NULL: as above, or planes are not for such

@@ -243,11 +243,106 @@ static void test_given_up(void **state)
     encoded_free(&jpeg);
 }
 
+struct bits {
+    uint8_t *to;
+    size_t len; /* bits */
+};
+
+static void put_bits(struct bits *bits, uint32_t value, uint32_t count)
+{
+    for (; count; count--, bits->len++)
+        bits->to[bits->len / 8] |= (uint8_t)((value >> (count - 1) & 1) << (7 - bits->len % 8));
+}
+
+/* Puts what stands for a difference of DC coefficients, whose code has 10 bits as 0 and 11 bits as 10. */
+static void put_dc(struct bits *bits, int difference)
+{
+    uint32_t size = abs(difference) < 1024 ? 10 : 11;
+    put_bits(bits, size == 10 ? 0 : 2, size - 9);
+    put_bits(bits, (uint32_t)(difference < 0 ? difference + (1 << size) - 1 : difference), size);
+}
+
+/* Puts whole bytes, with a 0 behind each 0xff. */
+static size_t put_stuffed(uint8_t *to, const struct bits *bits)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < (bits->len + 7) / 8; i++) {
+        to[len++] = bits->to[i];
+        len += bits->to[i] == 0xff;
+    }
+    return len;
+}
+
+/* A grey JPEG, `count` blocks wide, of DC coefficients with these differences. */
+static struct encoded write_dc(const int *differences, uint32_t count, bool progressive)
+{
+    static const uint8_t start[] = {0xff, 0xd8}, quantisation[] = {0xff, 0xdb, 0, 67, 0, [5 ... 68] = 9},
+                         dc[] = {0xff, 0xc4, 0, 21, 0x00, 1, 1, [21] = 10, 11},
+                         ac[] = {0xff, 0xc4, 0, 20, 0x10, 1, [21] = 0};
+    const uint8_t frame[] = {0xff, progressive ? 0xc2 : 0xc0, 0, 11, 8, 0, 8, 0, (uint8_t)(8 * count), 1, 1, 0x11, 0},
+                  scan[] = {0xff, 0xda, 0, 8, 1, 1, 0, 0, progressive ? 0 : 63, 0},
+                  ac_scan[] = {0xff, 0xda, 0, 8, 1, 1, 0, 1, 63, 0};
+    struct encoded jpeg = {calloc(1, 1000), 0};
+    assert_non_null(jpeg.data);
+    jpeg.len_bytes = put(jpeg.data, start, sizeof start);
+    jpeg.len_bytes += put(jpeg.data + jpeg.len_bytes, quantisation, sizeof quantisation);
+    jpeg.len_bytes += put(jpeg.data + jpeg.len_bytes, frame, sizeof frame);
+    jpeg.len_bytes += put(jpeg.data + jpeg.len_bytes, dc, sizeof dc);
+    jpeg.len_bytes += put(jpeg.data + jpeg.len_bytes, ac, sizeof ac);
+    jpeg.len_bytes += put(jpeg.data + jpeg.len_bytes, scan, sizeof scan);
+    uint8_t room[100] = {0};
+    struct bits bits = {room, 0};
+    for (uint32_t i = 0; i < count; i++) {
+        put_dc(&bits, differences[i]);
+        put_bits(&bits, 0, !progressive); /* the block ends */
+    }
+    jpeg.len_bytes += put_stuffed(jpeg.data + jpeg.len_bytes, &bits);
+    if (progressive) {
+        jpeg.len_bytes += put(jpeg.data + jpeg.len_bytes, ac_scan, sizeof ac_scan);
+        jpeg.len_bytes += (count + 7) / 8; /* each block ends at once */
+    }
+    jpeg.len_bytes += put(jpeg.data + jpeg.len_bytes, "\xff\xd9", 2);
+    return jpeg;
+}
+
+/* Proves: whether a JPEG whose DC coefficients leave their range is rewritten does not depend on where segments begin:
+ * it never is, progressive or not, in planes or not. One whose coefficients are at the range's ends is. */
+static void test_dc_range(void **state)
+{
+    (void)state;
+    static const struct {
+        int differences[4];
+        uint32_t count;
+        bool fits;
+    } cases[] = {{{1023, -2047, 2047, -2047}, 4, true}, {{-1024, 2047, -1023}, 3, true}, {{1500, 600}, 2, false},
+                 {{600, 600, 600, 600}, 4, false},      {{1024, -1024}, 2, false},       {{-513, -512}, 2, false}};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        struct encoded jpeg = write_dc(cases[i / 2].differences, cases[i / 2].count, i % 2);
+        struct encoded planes = {0}, rows[] = {rewritten(&jpeg, 1), rewritten(&jpeg, 2), rewritten(&jpeg, 8)};
+        uint32_t width, height;
+        uint8_t *expected = decode_plain(&jpeg, &width, &height);
+        planes.data = jpeg_rewrite_in_planes(jpeg.data, jpeg.len_bytes, &planes.len_bytes);
+        assert_int_equal(planes.data != NULL, cases[i / 2].fits);
+        for (size_t r = 0; r < 3; r++) {
+            assert_int_equal(rows[r].data != NULL, cases[i / 2].fits);
+            uint8_t *got = cases[i / 2].fits ? decode_plain(&rows[r], &width, &height) : NULL;
+            if (got)
+                assert_memory_equal(got, expected, (size_t)width * height * 3);
+            free(got);
+            encoded_free(&rows[r]);
+        }
+        free(expected);
+        encoded_free(&planes);
+        encoded_free(&jpeg);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal),       cmocka_unit_test(test_exif),     cmocka_unit_test(test_kept),
         cmocka_unit_test(test_orientation), cmocka_unit_test(test_odd_ends), cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_dc_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,12 +12,16 @@
 #include "common/check.h"
 #include "images.h"
 #include "preprocess/prepare.h"
+#include "preprocess/scratch_budget.h"
 
 #define N_THREADS 4
 #define N_IMAGES 6
 #define N_ROUNDS 30
+#define INSTANCE 1000 /* which is compared */
 
-static const struct prepare_limits limits = {.pixels_max = 4000000, .scans_max = 64};
+#define BUDGET_BYTES (64 << 20)
+
+static struct prepare_limits limits = {.pixels_max = 4000000, .scans_max = 64};
 static struct encoded images[N_IMAGES];
 static struct pipeline *pipeline;
 static uint8_t *expected[N_IMAGES];
@@ -34,9 +38,9 @@ static void make_images(void)
     images[2].len_bytes /= 2; /* a bad one among them */
 }
 
-static int prepare(struct prepare_scratch *scratch, size_t image, uint8_t *dst)
+static int prepare(struct prepare_scratch *scratch, size_t image, uint64_t instance, uint8_t *dst)
 {
-    struct prepare_output output = {.pipeline = pipeline, .key = {1, image, 3}, .dst = dst};
+    struct prepare_output output = {.pipeline = pipeline, .key = {1, image, instance}, .dst = dst};
     enum bad_reason reason;
     struct error err;
     return prepare_sample(scratch, images[image].data, images[image].len_bytes, &output, 1, &reason, &err);
@@ -51,7 +55,8 @@ static void *work(void *wrong)
         CHECK(prepare_scratch_create(&limits, &scratch) == 0);
         struct pipeline *mine = pipeline_ref(pipeline);
         for (size_t i = 0; i < N_IMAGES; i++) {
-            int rc = prepare(scratch, i, dst);
+            prepare(scratch, i, (uint64_t)round, dst); /* other crops, of which more is remembered */
+            int rc = prepare(scratch, i, INSTANCE, dst);
             if (expected[i] ? rc != 0 || memcmp(dst, expected[i], bytes) != 0 : rc == 0)
                 ++*(int *)wrong;
         }
@@ -62,7 +67,8 @@ static void *work(void *wrong)
     return NULL;
 }
 
-/* Proves: threads beside each other, each with its scratch, make what one thread makes, in every format. */
+/* Proves: threads beside each other, each with its scratch, make what one thread makes, in every format. They have a
+ * budget together, which remembers where MCUs of JPEGs begin; the one thread remembers nothing. */
 static void test_threads(void **state)
 {
     (void)state;
@@ -86,19 +92,21 @@ int main(void)
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     for (size_t i = 0; i < N_IMAGES; i++) {
         expected[i] = xmalloc(pipeline_layout(pipeline)->bytes);
-        if (prepare(scratch, i, expected[i])) {
+        if (prepare(scratch, i, INSTANCE, expected[i])) {
             free(expected[i]);
             expected[i] = NULL;
         }
     }
     prepare_scratch_destroy(scratch);
     CHECK(expected[0] && !expected[2]);
+    CHECK(scratch_budget_create(BUDGET_BYTES, N_THREADS, &limits.budget) == 0);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < N_IMAGES; i++) {
         free(expected[i]);
         encoded_free(&images[i]);
     }
+    scratch_budget_destroy(limits.budget);
     pipeline_unref(&pipeline);
     return failed;
 }
