@@ -2,9 +2,12 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "common/check.h"
+#include "common/clock.h"
 #include "common/larder_err.h"
+#include "common/random.h"
 #include "preprocess/decode/jpeg_marks.h"
 #include "preprocess/scratch.h"
 
@@ -24,11 +27,20 @@ struct scratch_budget {
     uint64_t next_ticket, turn; /* the queue: tickets in [turn, next_ticket) wait */
 };
 
+/* A number that nobody outside can know: samples may be anybody's. */
+static uint64_t secret_number(void)
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, GRND_NONBLOCK) == (ssize_t)sizeof number)
+        return number;
+    return random_mix64(clock_now_ns());
+}
+
 int scratch_budget_create(uint64_t bytes, uint32_t threads, struct scratch_budget **out)
 {
     CHECK(threads >= 1);
     struct scratch_budget *budget = calloc(1, sizeof *budget);
-    if (!budget || jpeg_marks_create(bytes / MARKS_PART, &budget->marks)) {
+    if (!budget || jpeg_marks_create(bytes / MARKS_PART, secret_number(), &budget->marks)) {
         free(budget);
         return LARDER_ENOMEM;
     }

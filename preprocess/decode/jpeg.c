@@ -391,7 +391,7 @@ static void recall_marks(struct jpeg_reader *reader)
     reader->marked = room > 0;
     if (!reader->marked)
         return;
-    reader->key = jpeg_marks_key(reader->bytes, reader->len_bytes);
+    reader->key = jpeg_marks_key(scratch_budget_marks(budget), reader->bytes, reader->len_bytes);
     reader->known = jpeg_marks_find(scratch_budget_marks(budget), reader->key, reader->rows.marks, room);
     if (reader->known)
         reader->rows.n_marks = reader->known;

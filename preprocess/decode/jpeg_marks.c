@@ -26,6 +26,7 @@ struct jpeg_marks {
     uint32_t magic;
     uint64_t bytes;   /* immutable */
     uint64_t n_slots; /* immutable */
+    uint64_t seed;    /* immutable */
 
     pthread_mutex_t lock; /* guards all below */
     struct slot *slots;
@@ -38,7 +39,7 @@ static uint64_t slot_bytes(uint64_t n_slots)
     return n_slots * sizeof(struct slot);
 }
 
-int jpeg_marks_create(uint64_t bytes, struct jpeg_marks **out)
+int jpeg_marks_create(uint64_t bytes, uint64_t seed, struct jpeg_marks **out)
 {
     struct jpeg_marks *marks = calloc(1, sizeof *marks);
     uint64_t n_slots = bytes / (SLOT_PART * sizeof(struct slot));
@@ -52,6 +53,7 @@ int jpeg_marks_create(uint64_t bytes, struct jpeg_marks **out)
     marks->magic = MARKS_MAGIC;
     marks->bytes = bytes;
     marks->n_slots = n_slots;
+    marks->seed = seed;
     marks->slots = slots;
     marks->used_bytes = slot_bytes(n_slots);
     random_seed(&marks->rng, 1);
@@ -107,9 +109,9 @@ uint64_t jpeg_marks_bytes(struct jpeg_marks *marks)
     return bytes;
 }
 
-struct jpeg_marks_key jpeg_marks_key(const uint8_t *bytes, size_t len_bytes)
+struct jpeg_marks_key jpeg_marks_key(const struct jpeg_marks *marks, const uint8_t *bytes, size_t len_bytes)
 {
-    XXH128_hash_t hash = XXH3_128bits(bytes, len_bytes);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, len_bytes, marks->seed);
     return (struct jpeg_marks_key){.low = hash.low64, .high = hash.high64};
 }
 

@@ -14,13 +14,13 @@
 static struct jpeg_marks *make_marks(uint64_t bytes)
 {
     struct jpeg_marks *marks = NULL;
-    assert_int_equal(jpeg_marks_create(bytes, &marks), 0);
+    assert_int_equal(jpeg_marks_create(bytes, 1, &marks), 0);
     return marks;
 }
 
-static struct jpeg_marks_key key_of(uint32_t n)
+static struct jpeg_marks_key key_of(const struct jpeg_marks *marks, uint32_t n)
 {
-    return jpeg_marks_key((const uint8_t *)&n, sizeof n);
+    return jpeg_marks_key(marks, (const uint8_t *)&n, sizeof n);
 }
 
 /* The n-th JPEG's segments. */
@@ -34,7 +34,7 @@ static void keep(struct jpeg_marks *marks, uint32_t n, uint32_t count)
 {
     struct huffman_mark mine[ROOM];
     fill(mine, n);
-    jpeg_marks_keep(marks, key_of(n), mine, count, ROOM);
+    jpeg_marks_keep(marks, key_of(marks, n), mine, count, ROOM);
 }
 
 /* How many of the n-th JPEG's are known; they are its own. */
@@ -42,11 +42,26 @@ static uint32_t find(struct jpeg_marks *marks, uint32_t n)
 {
     struct huffman_mark expected[ROOM], found[ROOM];
     fill(expected, n);
-    uint32_t count = jpeg_marks_find(marks, key_of(n), found, ROOM);
+    uint32_t count = jpeg_marks_find(marks, key_of(marks, n), found, ROOM);
     assert_true(count <= ROOM);
     if (count)
         assert_memory_equal(found, expected, count * sizeof *found);
     return count;
+}
+
+/* Proves: what bytes are known by depends on the seed. */
+static void test_seed(void **state)
+{
+    (void)state;
+    struct jpeg_marks *marks[2];
+    struct jpeg_marks_key keys[2];
+    uint8_t bytes[300] = {0};
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_int_equal(jpeg_marks_create(1 << 20, i, &marks[i]), 0);
+        keys[i] = jpeg_marks_key(marks[i], bytes, sizeof bytes);
+        jpeg_marks_destroy(marks[i]);
+    }
+    assert_true(keys[0].low != keys[1].low && keys[0].high != keys[1].high);
 }
 
 /* Proves: what was kept is found, more of it replaces less and not the other way round, and other bytes are unknown. */
@@ -64,7 +79,7 @@ static void test_kept(void **state)
     assert_int_equal(find(marks, 1), 60);
     assert_int_equal(find(marks, 2), ROOM);
     assert_int_equal(find(marks, 3), 0);
-    assert_int_equal(jpeg_marks_find(marks, key_of(1), found, ROOM - 1), 0); /* no such JPEG can be */
+    assert_int_equal(jpeg_marks_find(marks, key_of(marks, 1), found, ROOM - 1), 0); /* no such JPEG can be */
     jpeg_marks_destroy(marks);
 }
 
@@ -111,7 +126,7 @@ static void test_no_room(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept), cmocka_unit_test(test_bound),
-                                       cmocka_unit_test(test_no_room)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_seed), cmocka_unit_test(test_kept),
+                                       cmocka_unit_test(test_bound), cmocka_unit_test(test_no_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
