@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <xxhash.h>
 
 #include "cache/file.h"
 
@@ -58,11 +57,7 @@ struct identity blob_identity(const struct source *source, uint32_t index, uint3
 
 int blob_check_content(const struct source *source, uint32_t index, const void *bytes, struct error *err)
 {
-    const struct identity *content = index_content(&source->index, index);
-    if (!content)
-        return 0;
-    XXH128_hash_t hash = XXH3_128bits(bytes, index_size(&source->index, index));
-    if (hash.low64 == content->low && hash.high64 == content->high)
+    if (!index_content_differs(&source->index, index, bytes))
         return 0;
     char path[PATH_MAX];
     struct stat st;

@@ -262,11 +262,7 @@ static int sample_open(const struct source *source, uint32_t index, int *fd, str
 static int check_content(const struct source *source, uint32_t index, const void *bytes, const struct stat *st,
                          struct error *err)
 {
-    const struct identity *content = index_content(&source->index, index);
-    if (!content)
-        return 0;
-    XXH128_hash_t hash = XXH3_128bits(bytes, index_size(&source->index, index));
-    if (hash.low64 == content->low && hash.high64 == content->high)
+    if (!index_content_differs(&source->index, index, bytes))
         return 0;
     char path[PATH_MAX];
     path_of(source, index, path);

@@ -291,3 +291,12 @@ bool key_is_below(const char *key)
     }
     return true;
 }
+
+bool index_content_differs(const struct index *index, size_t sample, const void *bytes)
+{
+    const struct identity *content = index_content(index, sample);
+    if (!content)
+        return false;
+    XXH128_hash_t hash = XXH3_128bits(bytes, index_size(index, sample));
+    return hash.low64 != content->low || hash.high64 != content->high;
+}

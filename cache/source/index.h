@@ -128,6 +128,10 @@ static inline const struct identity *index_content(const struct index *index, si
     return content && (content->low || content->high) ? content : NULL;
 }
 
+/* index_content_differs says whether these are other bytes than those that the sample is known by; false if it is not
+ * known by its bytes. */
+bool index_content_differs(const struct index *index, size_t sample, const void *bytes);
+
 struct index_sample index_sample(const struct index *index, size_t sample);
 struct index_place index_place(const struct index *index, size_t sample); /* where there are blobs */
 
