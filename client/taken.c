@@ -29,15 +29,10 @@ static int room(struct bytes *bytes, size_t more)
 
 void taken_forget(struct taken *taken, uint32_t epoch)
 {
-    struct record *base = &taken->base;
     free(taken->state);
     free(taken->over);
     taken->state = taken->over = NULL;
-    base->epoch = epoch;
-    base->batches = 0;
-    base->over = NULL;
-    base->over_bytes = 0;
-    base->n_segments = 0;
+    record_begin_epoch(&taken->base, epoch);
     taken->known = true;
     taken->n_batches = 0;
     taken->batches.len = taken->turns.len = 0;
@@ -138,11 +133,7 @@ int taken_done(struct taken *taken, uint32_t epoch, const uint8_t *bytes, size_t
 static struct record begun(const struct taken *taken, uint32_t epoch)
 {
     struct record rec = taken->base;
-    rec.epoch = epoch;
-    rec.batches = 0;
-    rec.over = NULL;
-    rec.over_bytes = 0;
-    rec.n_segments = 0;
+    record_begin_epoch(&rec, epoch);
     return rec;
 }
 

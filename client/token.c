@@ -128,11 +128,7 @@ int token_keep(struct larder_loader *loader, const struct record *record)
 int token_keep_start(struct larder_loader *loader, uint32_t epoch)
 {
     struct record record = loader->taken.base;
-    record.epoch = epoch;
-    record.batches = 0;
-    record.over = NULL;
-    record.over_bytes = 0;
-    record.n_segments = 0;
+    record_begin_epoch(&record, epoch);
     return token_keep(loader, &record);
 }
 

@@ -5,6 +5,7 @@
 
 #define HEAD_BYTES 68    /* up to and with the length of the base */
 #define VERSION_BYTES 32 /* bytes of the dataset's version, if it is known */
+#define COPIES_BYTES 8   /* what stands before the copies, if there are any */
 
 enum { KIND_SET, KIND_ORDER };
 
@@ -14,6 +15,25 @@ static bool is_set(const struct record *rec)
 }
 
 /* ── checks ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static int check_copies(const struct record *rec, struct error *err)
+{
+    struct record_copy before = {0, 0};
+    uint64_t same = 0; /* copies of the same sample, up to this one */
+    if (rec->n_copies == 0 ? rec->copy_ranks > 0 : rec->copy_ranks < 1 || rec->copy_ranks > RECORD_RANKS_MAX)
+        return error_set(err, LARDER_EINVAL, "it has %u copies of %u ranks", rec->n_copies, rec->copy_ranks);
+    for (uint32_t i = 0; i < rec->n_copies; i++) {
+        struct record_copy copy = record_copy_get(rec, i);
+        bool again = i > 0 && copy.index == before.index;
+        same = again ? same + 1 : 1;
+        if (copy.index >= rec->samples || copy.rank >= rec->copy_ranks || copy.index < before.index ||
+            (again && copy.rank < before.rank) || same > record_turns_over(rec, copy.index))
+            return error_set(err, LARDER_EINVAL, "rank %u of %u cannot have had a copy of sample %u of %u", copy.rank,
+                             rec->copy_ranks, copy.index, rec->samples);
+        before = copy;
+    }
+    return 0;
+}
 
 static int check_set(const struct record *rec, struct error *err)
 {
@@ -27,7 +47,7 @@ static int check_set(const struct record *rec, struct error *err)
         if (rec->over[(set + (size_t)1) * all - 1] >> rec->samples % 8)
             return error_set(err, LARDER_EINVAL, "its set has indices beyond its %u samples", rec->samples);
     }
-    return 0;
+    return check_copies(rec, err);
 }
 
 static int check_segment(const struct record_segment *segment, uint32_t samples, struct error *err)
@@ -47,7 +67,7 @@ static int check_segment(const struct record_segment *segment, uint32_t samples,
 
 static int check_order(const struct record *rec, struct error *err)
 {
-    if (rec->over_bytes)
+    if (rec->over_bytes || rec->n_copies || rec->copy_ranks)
         return error_set(err, LARDER_EINVAL, "it has a set, which a fixed order has none of");
     if (rec->n_segments > RECORD_SEGMENTS_MAX)
         return error_set(err, LARDER_EINVAL, "it has %u segments, more than %d", rec->n_segments, RECORD_SEGMENTS_MAX);
@@ -157,11 +177,20 @@ static int check(const struct record *rec, struct error *err)
 
 /* ── layout ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-static void each_base(struct codec *codec, struct record *rec)
+static void each_copy(struct codec *codec, struct record *rec)
+{
+    codec_u32(codec, &rec->copy_ranks);
+    codec_u32(codec, &rec->n_copies);
+    rec->copies = codec_bytes(codec, rec->copies, (size_t)rec->n_copies * RECORD_COPY_BYTES);
+}
+
+static void each_base(struct codec *codec, struct record *rec, uint16_t version)
 {
     if (is_set(rec)) {
         codec_u32(codec, &rec->over_bytes);
         rec->over = codec_bytes(codec, rec->over, rec->over_bytes);
+        if (version > 2)
+            each_copy(codec, rec);
         return;
     }
     codec_u32(codec, &rec->n_segments);
@@ -189,7 +218,7 @@ static void each_field(struct codec *codec, struct record *rec, uint16_t version
     codec_u32(codec, &rec->epoch);
     codec_u32(codec, &rec->batches);
     codec_u32(codec, &rec->samples);
-    each_base(codec, rec);
+    each_base(codec, rec, version);
     each_history(codec, rec);
 }
 
@@ -202,10 +231,19 @@ static void each_header(struct codec *codec, uint32_t *magic, uint16_t *version,
 
 /* ── records ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
+/* version_of returns the oldest version that has all that the record has. */
+static uint16_t version_of(const struct record *rec)
+{
+    if (rec->n_copies)
+        return RECORD_VERSION;
+    return dataset_version_is_known(&rec->version) ? 2 : RECORD_VERSION_OLDEST;
+}
+
 size_t record_bytes(const struct record *rec)
 {
-    size_t version_bytes = dataset_version_is_known(&rec->version) ? VERSION_BYTES : 0;
-    size_t bytes = version_bytes + HEAD_BYTES + RECORD_HISTORY_BYTES + rec->done_bytes + rec->over_bytes +
+    size_t copies = rec->n_copies ? COPIES_BYTES + (size_t)rec->n_copies * RECORD_COPY_BYTES : 0;
+    size_t version_bytes = version_of(rec) > RECORD_VERSION_OLDEST ? VERSION_BYTES : 0;
+    size_t bytes = version_bytes + copies + HEAD_BYTES + RECORD_HISTORY_BYTES + rec->done_bytes + rec->over_bytes +
                    (size_t)rec->n_batches * RECORD_BATCH_BYTES + (size_t)rec->n_turns * RECORD_TURN_BYTES;
     for (uint32_t i = 0; i < rec->n_segments && i < RECORD_SEGMENTS_MAX; i++)
         bytes += 8 + (size_t)rec->segments[i].n * 4;
@@ -222,7 +260,7 @@ int record_encode(const struct record *rec, void *buf, size_t cap, size_t *len_b
     struct record copy = *rec; /* the layout takes fields it could also fill */
     struct codec codec = {.out = buf, .cap = cap};
     uint32_t magic = RECORD_MAGIC;
-    uint16_t version = dataset_version_is_known(&rec->version) ? RECORD_VERSION : RECORD_VERSION_OLDEST;
+    uint16_t version = version_of(rec);
     uint16_t kind = is_set(rec) ? KIND_SET : KIND_ORDER;
     each_header(&codec, &magic, &version, &kind);
     each_field(&codec, &copy, version);
@@ -251,8 +289,7 @@ int record_decode(const void *bytes, size_t len_bytes, struct record *out, struc
         rec.done = codec.in + codec.pos;
         rec.done_bytes = len_bytes - codec.pos;
     }
-    bool known = dataset_version_is_known(&rec.version);
-    if (codec.failed || codec.pos + rec.done_bytes != len_bytes || (version > RECORD_VERSION_OLDEST && !known))
+    if (codec.failed || codec.pos + rec.done_bytes != len_bytes || version != version_of(&rec))
         return error_set(err, LARDER_EFORMAT, "the state is damaged: %zu bytes do not fit its fields", len_bytes);
     struct error why;
     if (kind != (is_set(&rec) ? KIND_SET : KIND_ORDER))

@@ -6,7 +6,8 @@
  * bad one's turn. A repeat, which fills up a rank's share, counts as none. A record has two parts:
  *
  *   base      what all ranks together had taken when the job was started from a checkpoint: of a dependent job a set of
- *             turns, of a fixed order (strict, none) segments
+ *             turns, of a fixed order (strict, none) segments. Where the copies of a sample go to different ranks, it
+ *             also says which ranks had those of samples of which some copies are still to come
  *   history   what one rank has taken since, batch by batch, in order
  *
  * A token, which a checkpoint keeps, is a record without history. After its own history a record may have those of
@@ -21,16 +22,18 @@
  * Layout, little-endian, nothing padded:
  *
  *   u32 magic   u16 version   u16 kind (0 set: dependent; 1 order: strict, none)
- *   version 2: u64 times[2]   u64 content[2]: the dataset's version (dataset_version.h)
+ *   from version 2 on: u64 times[2]   u64 content[2]: the dataset's version (dataset_version.h)
  *   u64 dataset[2]   u64 view[2]   u64 seed   u32 shuffle   u32 epoch   u32 batches   u32 samples
  *   kind set:    u32 n_bytes, and a bit set: bit i % 8 of byte i / 8 is index i. Where an epoch has samples more than
  *                once, several: an index that is in set p has 2^p turns over, besides those of the other sets
+ *   version 3:   u32 world_size   u32 n_copies   n_copies × (u32 index, u32 rank), ascending
  *   kind order:  u32 n_segments, and of each: u32 world_size, u32 n, n × u32 through
  *   u32 world_size   u32 rank   u32 n_batches
  *   n_batches × (u32 delivered, u32 through, u32 n_turns), then the turns of all batches, u32 each
  *   the last two lines again for each rank that is done
  *
- * A record whose dataset's version is not known is written as version 1, as records were before there were versions.
+ * A record without copies is written as version 2. If its dataset's version is not known either, it is written as
+ * version 1, as records were before there were versions. Only kind set has version 3.
  *
  * The codec is pure. It never trusts a length and allocates nothing. Any thread may call it. */
 #ifndef LARDER_COMMON_RECORD_H
@@ -45,7 +48,7 @@
 #include "common/types.h"
 
 #define RECORD_MAGIC UINT32_C(0x5352444c) /* "LDRS" */
-#define RECORD_VERSION 2
+#define RECORD_VERSION 3
 #define RECORD_VERSION_OLDEST 1
 #define RECORD_SEGMENTS_MAX 64
 #define RECORD_RANKS_MAX 256         /* ranks of a segment */
@@ -55,6 +58,7 @@
 #define RECORD_HISTORY_BYTES 12 /* its own three numbers */
 #define RECORD_BATCH_BYTES 12
 #define RECORD_TURN_BYTES 4
+#define RECORD_COPY_BYTES 8
 
 /* The part of a sequence that the ranks of one world size took. */
 struct record_segment {
@@ -70,6 +74,11 @@ struct record_batch {
     uint32_t n_turns;   /* dependent: number of its samples that count as a turn; otherwise 0 */
 };
 
+/* A copy of a sample, of which some copies are still to come, that a rank had. */
+struct record_copy {
+    uint32_t index, rank;
+};
+
 struct record {
     struct dataset_version version; /* version of the dataset; all 0: not known */
     uint64_t dataset[2], view[2];   /* fingerprints */
@@ -82,6 +91,10 @@ struct record {
     /* The base of a dependent job: index i's turn is over if its bit is set. NULL and 0 bytes: nothing is. */
     const uint8_t *over;
     uint32_t over_bytes; /* 0, or record_set_bytes(samples) for each of at most RECORD_SETS_MAX sets */
+    /* Ascending by index and rank. copy_ranks is the number of ranks then, 0 where there are none. A rank may have had
+     * several copies of a sample, and no more are listed than its turns that are over. */
+    uint32_t copy_ranks, n_copies;
+    const uint8_t *copies; /* n_copies × RECORD_COPY_BYTES; record_copy_get reads one */
     /* The base of a fixed order. */
     uint32_t n_segments;
     struct record_segment segments[RECORD_SEGMENTS_MAX];
@@ -119,6 +132,14 @@ bool record_done_next(const struct record *rec, size_t *at, struct record *out);
  * record_segment, borrowed. It replaces a last segment of the same world size: its ranks went on in it, and their
  * numbers count from its beginning. LARDER_ELIMIT: there is no place for one more segment. */
 int record_add_segment(struct record *rec, uint32_t world_size, uint32_t n, const uint8_t *through);
+
+/* record_begin_epoch makes the record's base that of an epoch of which nothing was taken. */
+static inline void record_begin_epoch(struct record *rec, uint32_t epoch)
+{
+    rec->epoch = epoch;
+    rec->batches = rec->over_bytes = rec->copy_ranks = rec->n_copies = rec->n_segments = 0;
+    rec->over = rec->copies = NULL;
+}
 
 /* record_set_bytes returns the length of a bit set over `samples` indices. */
 static inline uint32_t record_set_bytes(uint32_t samples)
@@ -173,6 +194,17 @@ static inline struct record_batch record_batch_get(const struct record *rec, uin
 {
     const uint8_t *from = rec->history + (size_t)at * RECORD_BATCH_BYTES;
     return (struct record_batch){get_u32(from), get_u32(from + 4), get_u32(from + 8)};
+}
+
+static inline void record_copy_put(uint8_t *copies, uint32_t at, const struct record_copy *copy)
+{
+    put_u32(put_u32(copies + (size_t)at * RECORD_COPY_BYTES, copy->index), copy->rank);
+}
+
+static inline struct record_copy record_copy_get(const struct record *rec, uint32_t at)
+{
+    const uint8_t *from = rec->copies + (size_t)at * RECORD_COPY_BYTES;
+    return (struct record_copy){get_u32(from), get_u32(from + 4)};
 }
 
 static inline uint32_t record_turn(const struct record *rec, uint64_t at)

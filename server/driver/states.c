@@ -212,8 +212,10 @@ void states_begin(struct driver *driver, uint32_t place, const struct registrati
 {
     struct record record = job_record(reg, 0);
     struct given *given = &driver->tables.jobs[place].given;
+    const struct multiset *multiset = reg->found.multiset;
+    uint32_t copies = multiset && multiset_is_together(multiset) ? reg->asked.copies : 0;
     if (reg->asked.world_size > 1 &&
-        (given_begin(given, reg->asked.world_size, &record) || (reg->found.multiset && given_count_turns(given))))
+        (given_begin(given, reg->asked.world_size, &record) || (multiset && given_count_turns(given, copies))))
         log_warn_limited(
             "msg=\"no memory to keep what the ranks get: this job's state cannot be asked for\" job=\"%s\"", reg->name);
 }

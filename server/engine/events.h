@@ -174,6 +174,12 @@ struct engine_again {
     uint64_t count;
 };
 
+/* A copy of a sample that a rank received. */
+struct engine_copy {
+    sample_id id;
+    uint32_t rank;
+};
+
 /* Another rank that has received its whole share of the rest, as told by the rank that registers. The job does not wait
  * for that other rank. If it registers after all, its own word counts. The members mean the same as in
  * engine_resume. */
@@ -193,6 +199,10 @@ struct engine_resume {
     /* dependent: the samples of the view that the base has received or replaced. NULL: none. */
     const struct idset *base;
     struct engine_again base_again;
+    /* Where the copies of a sample go to different ranks: the base's copies of samples of which not all have come. What
+     * is not there is not known. */
+    const struct engine_copy *copies;
+    uint32_t n_copies;
     /* strict, none: the part of the order that the base has received, the first segment first. The rest is dealt to
      * this job's ranks. */
     const struct engine_segment *segments;

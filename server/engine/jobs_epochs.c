@@ -149,8 +149,6 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
         queue->epoch.returned = queue->epoch.behind = false;
         queue->epoch.batch_index = queue->epoch.first_batch = queue->epoch.through = 0;
         queue->epoch.left_from = UINT32_MAX;
-        idset_destroy(queue->epoch.had);
-        queue->epoch.had = NULL;
         queue->epoch.credits = queue->epoch.repeats_lost = 0;
         queue->epoch.planned = queue->epoch.delivered = queue->epoch.lost = queue->epoch.repeats = 0;
         if (queue->next.asked && !queue->epoch.done) {

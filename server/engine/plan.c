@@ -255,8 +255,7 @@ static void deal(struct plan *plan, uint32_t job_index, sample_id id)
 static uint32_t deal_copies(struct plan *plan, struct job *job, struct allotted sample, uint32_t copies,
                             struct job_queue *otherwise)
 {
-    bool had[ENGINE_RANKS_MAX];
-    plan_copies_had(job, sample.id, had);
+    bool had[ENGINE_RANKS_MAX] = {false};
     for (struct job_queue *queue; copies > 0 && (queue = plan_next_copy(job, otherwise, had)); copies--) {
         job->progress.drawn++;
         plan->dealt++;
@@ -324,8 +323,7 @@ static void plan_elsewhere(struct plan *plan, struct job *job)
         uint32_t copies = 1 + take_copies(plan, plan->env->elsewhere, job->no, id);
         uint32_t left = deal_copies(plan, job, sample, copies, queue);
         sampler_put_back(plan->env->elsewhere, job->no, id, left);
-        if (left == 0)
-            plan_expects_whole(job, id, copies);
+        plan_set_whole(job, id, left ? 0 : copies);
     }
 }
 

@@ -50,17 +50,13 @@ sample_id plan_any_sample(struct plan *plan, const struct job *job);
 void plan_allot(struct job *job, uint64_t position, sample_id id);
 
 /* plan_copies.c: where copies are dealt together */
-/* plan_copies_had notes which ranks had a copy of the sample before the epoch was begun here, and returns whether one
- * did. */
-bool plan_copies_had(const struct job *job, sample_id id, bool had[ENGINE_RANKS_MAX]);
 /* plan_next_copy returns the rank that gets the next copy, and notes it: the one with least, of those that have not had
  * one; of all when each has. When the shares have no more room, it is `otherwise`, which may be NULL. */
 struct job_queue *plan_next_copy(const struct job *job, struct job_queue *otherwise, bool had[ENGINE_RANKS_MAX]);
 /* plan_deal_later deals copies to the ranks' reserves. It returns for how many the shares have no room. */
 uint32_t plan_deal_later(struct plan *plan, struct job *job, struct allotted sample, uint32_t copies);
-/* plan_expects_whole notes that all copies of a sample that is elsewhere, so many, have been dealt. plan_set_whole sets
- * how many are whole: 0 as soon as one has come. */
-void plan_expects_whole(struct job *job, sample_id id, uint32_t copies);
+/* plan_set_whole sets how many copies of a sample that is elsewhere have been dealt, if all of them have: 0 as soon as
+ * one has come. */
 void plan_set_whole(struct job *job, sample_id id, uint32_t copies);
 
 /* plan_elsewhere.c */
@@ -78,6 +74,13 @@ int plan_on_back(struct plan *plan, const struct engine_event *event);
 /* plan_on_away takes the event AWAY. It returns whether other samples than before are drawn here. Without memory it
  * does nothing. */
 bool plan_on_away(struct plan *plan, const struct engine_event *event);
+
+/* plan_parted.c */
+/* plan_deal_parted is called when an epoch goes on where others left it, and what they had is out of both samplers. Of
+ * each sample of which not all copies have come, `had` lists those that came, as far as it is known which rank had
+ * them. It deals the other copies to the reserves of ranks that had none, or least: before all else, so that shares
+ * have room for the rest. The list is sorted. */
+void plan_deal_parted(struct plan *plan, struct job *job, struct engine_copy *had, size_t n_had);
 
 /* plan_restore.c */
 /* plan_restore is called just after the epoch was begun whole, before it declares wants. It moves the epoch on to where

@@ -23,24 +23,24 @@ static struct job_queue *rank_for_copy(const struct job *job, const bool *had)
     return best;
 }
 
-bool plan_copies_had(const struct job *job, sample_id id, bool had[ENGINE_RANKS_MAX])
+/* may_have_another tells whether ranks that had a copy may have another: all had one, or a copy would be left over
+ * otherwise. Under drop_last some are left over in any case. */
+static bool may_have_another(const struct job *job, const bool *had)
 {
-    bool any = false;
-    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
-        had[rank] = job->queues[rank].epoch.had && idset_contains(job->queues[rank].epoch.had, id);
-        any = any || had[rank];
-    }
-    return any;
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++)
+        count += had[rank];
+    return !job->terms.drop_last || count == job->terms.world_size;
 }
 
 struct job_queue *plan_next_copy(const struct job *job, struct job_queue *otherwise, bool had[ENGINE_RANKS_MAX])
 {
     struct job_queue *queue = rank_for_copy(job, had);
-    if (!queue) {
+    if (!queue && may_have_another(job, had)) {
         memset(had, 0, job->terms.world_size * sizeof *had);
         queue = rank_for_copy(job, had);
-        queue = queue ? queue : otherwise;
     }
+    queue = queue ? queue : otherwise;
     if (queue)
         had[queue->rank] = true;
     return queue;
@@ -48,8 +48,7 @@ struct job_queue *plan_next_copy(const struct job *job, struct job_queue *otherw
 
 uint32_t plan_deal_later(struct plan *plan, struct job *job, struct allotted sample, uint32_t copies)
 {
-    bool had[ENGINE_RANKS_MAX];
-    plan_copies_had(job, sample.id, had);
+    bool had[ENGINE_RANKS_MAX] = {false};
     for (struct job_queue *queue; copies > 0 && (queue = plan_next_copy(job, NULL, had)); copies--) {
         job->progress.drawn++;
         plan->dealt++;
@@ -63,11 +62,4 @@ void plan_set_whole(struct job *job, sample_id id, uint32_t copies)
 {
     if (job->progress.whole && bag_put(job->progress.whole, id, copies))
         CHECK(!bag_has(job->progress.whole, id));
-}
-
-void plan_expects_whole(struct job *job, sample_id id, uint32_t copies)
-{
-    bool had[ENGINE_RANKS_MAX];
-    if (!plan_copies_had(job, id, had))
-        plan_set_whole(job, id, copies);
 }

@@ -327,9 +327,8 @@ static sample_id find_whole(const struct plan *plan, const struct job *job, samp
  * returns false when no share has room for any. */
 static bool bind(struct plan *plan, struct job *job, sample_id x, sample_id y)
 {
-    bool had[ENGINE_RANKS_MAX];
     uint32_t copies = sampler_take_draws(plan->env->elsewhere, job->no, x), rank;
-    sample_id z = plan_copies_had(job, x, had) ? SAMPLE_NONE : find_whole(plan, job, y, copies);
+    sample_id z = find_whole(plan, job, y, copies);
     if (z == SAMPLE_NONE) {
         uint32_t left = plan_deal_later(plan, job, (struct allotted){x, x, 0, true}, copies);
         put_left(plan, job, x, left, true);

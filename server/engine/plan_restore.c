@@ -55,6 +55,52 @@ static int take_had(struct plan *plan, struct job *job, const struct idset *set,
     return code ? code : take_draws(plan, job, again->ids, again->count);
 }
 
+/* A list of copies that ranks had. */
+struct copies {
+    struct engine_copy *list;
+    size_t n, cap;
+};
+
+/* note_copies adds the rank's copies, if some are still to come. */
+static void note_copies(const struct plan *plan, const struct job *job, struct copies *copies, const sample_id *ids,
+                        uint64_t count, uint32_t rank)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (!sampler_wants(plan->env->sampler, job->no, ids[i]) &&
+            !(job->terms.homes.elsewhere && sampler_wants(plan->env->elsewhere, job->no, ids[i])))
+            continue;
+        copies->list = xgrow(copies->list, sizeof *copies->list, &copies->cap, copies->n + 1);
+        copies->list[copies->n++] = (struct engine_copy){ids[i], rank};
+    }
+}
+
+/* restore_copies deals the copies of samples of which some were had, and not all. */
+static int restore_copies(struct plan *plan, struct job *job)
+{
+    const struct resume *resume = job->resume;
+    struct copies copies = {NULL, 0, 0};
+    int code = 0;
+    for (uint32_t i = 0; i < resume->n_copies; i++)
+        note_copies(plan, job, &copies, &resume->copies[i].id, 1, resume->copies[i].rank);
+    for (uint32_t rank = 0; rank < resume->world_size && !code; rank++) {
+        const struct resume_rank *told = &resume->ranks[rank];
+        uint64_t count = has_part(resume, rank) && told->turns ? idset_count(told->turns) : 0;
+        sample_id *ids = malloc((count + 1) * sizeof *ids);
+        code = ids ? 0 : LARDER_ENOMEM;
+        if (ids && count)
+            idset_to_array(told->turns, ids);
+        if (ids)
+            note_copies(plan, job, &copies, ids, count, rank);
+        if (ids && count)
+            note_copies(plan, job, &copies, told->again.ids, told->again.count, rank);
+        free(ids);
+    }
+    if (!code)
+        plan_deal_parted(plan, job, copies.list, copies.n);
+    free(copies.list);
+    return code;
+}
+
 /* restore_sets takes out of R_j what was had. */
 static int restore_sets(struct plan *plan, struct job *job)
 {
@@ -65,11 +111,9 @@ static int restore_sets(struct plan *plan, struct job *job)
         if (!has_part(resume, rank))
             continue;
         code = take_had(plan, job, told->turns, &told->again);
-        if (!code && job_is_together(job) && told->turns)
-            code = idset_copy(told->turns, &job->queues[rank].epoch.had);
         restore_rank(job, &job->queues[rank], (told->turns ? idset_count(told->turns) : 0) + told->again.count);
     }
-    return code;
+    return code || !job_is_together(job) || job->terms.world_size == 1 ? code : restore_copies(plan, job);
 }
 
 /* restore_next goes past the next sample of the order. */

@@ -27,7 +27,6 @@ void queue_end(struct job_queue *queue)
         free(queue->leases[--queue->n_leases].samples);
     free(queue->leases);
     free(queue->reserve.samples);
-    idset_destroy(queue->epoch.had);
 }
 
 /* ── entries ── */

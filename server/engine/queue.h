@@ -113,9 +113,6 @@ struct rank_epoch {
     uint32_t through;
     /* In a fixed order: the first position that it left behind when it was done; UINT32_MAX: none. */
     uint32_t left_from;
-    /* Where copies are dealt together: what the rank had before the epoch was begun here; NULL: nothing is known. The
-     * queue owns it. */
-    struct idset *had;
 };
 
 /* A later epoch that the rank has asked for. It begins when every rank is done with the present one. */

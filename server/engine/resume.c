@@ -34,6 +34,16 @@ static uint64_t samples_left(const struct engine_job_desc *desc)
     return engine_segments_left(desc->resume->segments, desc->resume->n_segments, samples);
 }
 
+/* flaw_of_copies looks only for what the engine cannot take. Wrong ranks would make for wrong ranks. */
+static const char *flaw_of_copies(const struct engine_job_desc *desc)
+{
+    const struct engine_resume *resume = desc->resume;
+    for (uint32_t i = 0; i < resume->n_copies; i++)
+        if (resume->copies[i].rank >= part_ranks(desc))
+            return "it has copies of a rank that the job has not";
+    return NULL;
+}
+
 static const char *flaw_of_sets(const struct engine_job_desc *desc)
 {
     const struct engine_resume *resume = desc->resume;
@@ -45,7 +55,7 @@ static const char *flaw_of_sets(const struct engine_job_desc *desc)
         return "more was taken than the epoch has";
     return count_of(resume->turns) + resume->again.count > resume->delivered
                ? "it has more samples than batches brought"
-               : NULL;
+               : flaw_of_copies(desc);
 }
 
 static const char *flaw_of_segments(const struct engine_job_desc *desc)
@@ -216,6 +226,7 @@ static void drop_base(struct resume *resume)
     free(resume->numbers);
     idset_destroy(resume->base);
     free((sample_id *)resume->base_again.ids);
+    free(resume->copies);
 }
 
 /* copy_again copies the draws. */
@@ -231,17 +242,48 @@ static int copy_again(const struct engine_again *again, struct engine_again *out
     return 0;
 }
 
-/* take_base makes the description's base that of the highest epoch. The set and the draws become the resume's. */
-static void take_base(struct resume *resume, const struct engine_job_desc *desc, struct idset *base,
-                      const struct engine_again *again)
+/* A base: its set, and what of it lies in arrays. */
+struct base {
+    struct idset *set;
+    struct engine_again again;
+    struct engine_copy *copies;
+};
+
+static void base_free(struct base *base)
+{
+    idset_destroy(base->set);
+    free((sample_id *)base->again.ids);
+    free(base->copies);
+}
+
+/* copy_base copies the base that is told. LARDER_ENOMEM: a part of it is there. */
+static int copy_base(const struct engine_resume *told, bool dependent, struct base *out)
+{
+    *out = (struct base){NULL};
+    int code = dependent && told->base ? idset_copy(told->base, &out->set) : 0;
+    if (!code)
+        code = copy_again(&told->base_again, &out->again);
+    if (code || told->n_copies == 0)
+        return code;
+    out->copies = malloc(told->n_copies * sizeof *out->copies);
+    if (!out->copies)
+        return LARDER_ENOMEM;
+    memcpy(out->copies, told->copies, told->n_copies * sizeof *out->copies);
+    return 0;
+}
+
+/* take_base makes the description's base that of the highest epoch. What was copied of it becomes the resume's. */
+static void take_base(struct resume *resume, const struct engine_job_desc *desc, const struct base *base)
 {
     const struct engine_resume *told = desc->resume;
     drop_base(resume);
     resume->epoch = told->epoch;
     resume->key = told->key;
     resume->base_batches = told->base_batches;
-    resume->base = base;
-    resume->base_again = *again;
+    resume->base = base->set;
+    resume->base_again = base->again;
+    resume->copies = base->copies;
+    resume->n_copies = told->n_copies;
     resume->samples = samples_left(desc);
     copy_segments(resume, told->segments, desc->sampled.shuffle == SHUFFLE_DEPENDENT ? 0 : told->n_segments);
 }
@@ -276,12 +318,9 @@ static int add(struct resume *resume, const struct engine_job_desc *desc, bool b
 {
     const struct engine_resume *told = desc->resume;
     bool dependent = desc->sampled.shuffle == SHUFFLE_DEPENDENT;
-    struct idset *base = NULL;
-    struct engine_again again = {NULL, 0};
+    struct base base = {NULL};
     struct engine_done own = {desc->rank, told->batches, told->delivered, told->through, told->turns, told->again};
-    int code = dependent && based && told->base ? idset_copy(told->base, &base) : 0;
-    if (!code && based)
-        code = copy_again(&told->base_again, &again);
+    int code = based ? copy_base(told, dependent, &base) : 0;
     if (!code)
         code = set(resume, told, &own, dependent, false);
     for (uint32_t i = 0; !code && i < told->n_done; i++) {
@@ -289,12 +328,11 @@ static int add(struct resume *resume, const struct engine_job_desc *desc, bool b
             code = set(resume, told, &told->done[i], dependent, true);
     }
     if (code) {
-        idset_destroy(base);
-        free((sample_id *)again.ids);
+        base_free(&base);
         return code;
     }
     if (based)
-        take_base(resume, desc, base, &again);
+        take_base(resume, desc, &base);
     return 0;
 }
 

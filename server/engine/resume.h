@@ -28,6 +28,8 @@ struct resume {
     uint64_t key;
     struct idset *base;             /* NULL: none */
     struct engine_again base_again; /* the resume owns the ids */
+    struct engine_copy *copies;     /* n_copies of the base */
+    uint32_t n_copies;
     struct engine_segment *segments;
     uint32_t *numbers; /* the `through` arrays of the segments */
     uint64_t samples;  /* samples of the epoch, less the base */

@@ -14,11 +14,11 @@ int given_begin(struct given *given, uint32_t world_size, const struct record *j
     return rc;
 }
 
-int given_count_turns(struct given *given)
+int given_count_turns(struct given *given, uint32_t copies)
 {
-    int rc = given->now ? history_count_turns(given->now) : 0;
+    int rc = given->now ? history_count_turns(given->now, copies) : 0;
     if (!rc && given->before)
-        rc = history_count_turns(given->before);
+        rc = history_count_turns(given->before, copies);
     if (rc)
         given_clear(given);
     return rc;

@@ -13,7 +13,7 @@ struct given {
 /* given_begin makes both, of a job as history_create wants it. LARDER_ENOMEM: none is there. given_clear frees them. */
 int given_begin(struct given *given, uint32_t world_size, const struct record *job);
 /* given_count_turns has both count turns (history_count_turns). LARDER_ENOMEM: none is there. */
-int given_count_turns(struct given *given);
+int given_count_turns(struct given *given, uint32_t copies);
 void given_clear(struct given *given);
 
 /* given_running returns the running epoch; false: none has begun. */

@@ -30,9 +30,10 @@ struct history_batch {
 /* history_create makes a history for a job of world_size ranks, 1 … RECORD_RANKS_MAX, in which no epoch has begun. It
  * copies dataset, view, seed, shuffle and samples of `job`. LARDER_ENOMEM. history_count_turns has it count how often
  * each sample's turn is over, for a dependent job whose epochs have samples more than once; it is called before any
- * epoch begins. */
+ * epoch begins. Where each sample has so many copies, which go to different ranks, tokens say which ranks had those of
+ * which not all have come; 0: it is not so. */
 int history_create(uint32_t world_size, const struct record *job, struct history **out);
-int history_count_turns(struct history *history);
+int history_count_turns(struct history *history, uint32_t copies);
 void history_destroy(struct history *history); /* accepts NULL */
 
 /* history_epoch_begin forgets all batches, and begins the epoch. `base` is a record of this job and epoch whose base

@@ -201,6 +201,7 @@ void restore_destroy(struct restore *restore)
     idset_destroy(restore->turns);
     free(restore->base_again);
     free(restore->again);
+    free(restore->copies);
     for (uint32_t i = 0; i < restore->engine.n_done; i++) {
         idset_destroy((struct idset *)restore->done[i].turns);
         free((sample_id *)restore->done[i].again.ids);

@@ -24,6 +24,7 @@ struct restore {
     uint8_t *bytes;
     struct idset *base, *turns;    /* NULL: empty */
     sample_id *base_again, *again; /* of a multiset, the further draws; owned */
+    struct engine_copy *copies;    /* engine.n_copies of them; owned */
     struct engine_done *done;      /* engine.n_done of them; their sets are owned */
     struct engine_segment segments[RECORD_SEGMENTS_MAX];
     uint32_t *throughs; /* those of all segments, world_size each */

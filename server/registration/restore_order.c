@@ -135,6 +135,8 @@ uint64_t restore_key(const struct record *record)
         any = record->over[i] != 0;
     if (any)
         key = XXH3_64bits_withSeed(record->over, record->over_bytes, key);
+    if (record->n_copies)
+        key = XXH3_64bits_withSeed(record->copies, (size_t)record->n_copies * RECORD_COPY_BYTES, key);
     for (uint32_t i = 0; i < record->n_segments; i++) {
         const struct record_segment *segment = &record->segments[i];
         key = XXH3_64bits_withSeed(&segment->world_size, sizeof segment->world_size, key);

@@ -211,6 +211,26 @@ static int take_whole_base(struct restore *restore, const struct registration_fo
     return rc;
 }
 
+/* take_copies takes which ranks had copies in the base. Of another number of ranks they are other ranks. */
+static int take_copies(struct restore *restore, const struct registration *reg, struct error *err)
+{
+    const struct record *record = &restore->record;
+    const struct registration_found *found = &reg->found;
+    if (!found->multiset || !multiset_is_together(found->multiset) || record->n_copies == 0 ||
+        record->copy_ranks != reg->asked.world_size)
+        return 0;
+    restore->copies = malloc(record->n_copies * sizeof *restore->copies);
+    if (!restore->copies)
+        return restore_no_memory(err);
+    for (uint32_t i = 0; i < record->n_copies; i++) {
+        struct record_copy copy = record_copy_get(record, i);
+        restore->copies[i] = (struct engine_copy){dataset_id(found->dataset, copy.index), copy.rank};
+    }
+    restore->engine.copies = restore->copies;
+    restore->engine.n_copies = record->n_copies;
+    return 0;
+}
+
 /* most_turns returns a number of turns that no history in the record exceeds. */
 static uint64_t most_turns(const struct record *record)
 {
@@ -232,6 +252,8 @@ int restore_take_set(struct restore *restore, const struct registration *reg, st
     int rc = room ? marks_make(&marks, &restore->record, found, err) : restore_no_memory(err);
     if (!rc)
         rc = take_whole_base(restore, found, &marks, room, err);
+    if (!rc)
+        rc = take_copies(restore, reg, err);
     if (!rc)
         rc = take_had(found, &restore->record, &marks, room, &had, err);
     restore->turns = had.turns;

@@ -188,13 +188,14 @@ static bool any_left(const struct job_book *job)
     return left;
 }
 
-/* Copies that are dealt together come to different ranks, and to none again before all have one. Under drop_last the
- * last of an epoch need not, nor need those that come after a rank has left the epoch. */
+/* Copies that are dealt together come to different ranks, and to none again before all have one. Those that come after
+ * a rank has left the epoch need not, nor need those that come under drop_last in the place of a bad sample. */
 static void check_apart(struct model *model, const struct job_book *job, struct rank_book *rank, uint32_t place,
                         sample_id id)
 {
     const struct client_plan *plan = job->plan;
-    if (!plan->multiset || !multiset_is_together(plan->multiset) || plan->drop_last || any_left(job))
+    if (!plan->multiset || !multiset_is_together(plan->multiset) || any_left(job) ||
+        (plan->drop_last && model_count_excused(model, job) > 0))
         return;
     if (++rank->times[id] > (model_due(job, id) + plan->world_size - 1) / plan->world_size)
         model_break(model, RULE_EXACTLY_ONCE, "rank %u of job %u gets %u copies of sample %u in epoch %u, of %u",

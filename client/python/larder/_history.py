@@ -22,6 +22,7 @@ class Base(NamedTuple):
     taken: bytes = b""    # of a dependent job, as in a record; empty: nothing
     segments: tuple = ()  # of a fixed order, as in a record
     over: bool = False    # the epoch's last batch had been taken
+    copies: tuple = ()    # which ranks had copies of samples of which not all had come, as in a record
 
 
 class _Growing:
@@ -127,7 +128,7 @@ class History:
     def record(self, world_size, rank):
         """What a registration presents: the fields of a record that are an epoch's."""
         return {"epoch": self.epoch, "batches": self.base.batches, "taken": self.base.taken,
-                "segments": self.base.segments, "world_size": world_size, "rank": rank,
+                "segments": self.base.segments, "copies": self.base.copies, "world_size": world_size, "rank": rank,
                 "history": self._batches.places[:self.filled[0]], "turns": self._turns.places[:self.filled[1]]}
 
     def dealt(self, samples, world_size, of_all=None):

@@ -441,4 +441,4 @@ class Job:
         if (token.epoch, token.dataset, token.view, token.samples, token.batches) != \
                 (history.epoch, info.fingerprint, info.view, info.dataset_samples, history.batches):
             raise FormatError(f"the daemon at {session.path} gave a state of something else than what was asked for")
-        return Base(token.batches, token.taken, token.segments)
+        return Base(token.batches, token.taken, token.segments, copies=token.copies)

@@ -13,7 +13,7 @@ from . import _wire
 from .errors import FormatError, LimitReached, VersionMismatch
 
 MAGIC = 0x5352444C
-VERSION, VERSION_OLDEST = 2, 1
+VERSION, VERSION_OLDEST = 3, 1
 SEGMENTS_MAX = 64
 SETS_MAX = 32
 RANKS_MAX, ALL_RANKS_MAX = 256, 65536  # of a segment; of a history, whose ranks may be at several nodes
@@ -24,7 +24,7 @@ _BEGIN = struct.Struct("<IHH")
 _HEAD = struct.Struct("<5Q4I")
 _DATASET = struct.Struct("<4Q")
 _LENGTH = struct.Struct("<I")
-_SEGMENT = struct.Struct("<II")
+_COPIES = _SEGMENT = struct.Struct("<II")
 _HISTORY = struct.Struct("<III")
 
 BATCH = np.dtype([("delivered", "<u4"), ("through", "<u4"), ("n_turns", "<u4")])
@@ -47,6 +47,7 @@ class Record(NamedTuple):
     rank: int = 0
     history: np.ndarray = NO_BATCHES  # of BATCH
     turns: np.ndarray = NO_TURNS      # of TURN, of all batches
+    copies: tuple = ()                # of the base: (ranks, index, rank, index, rank, …)
     version: tuple = NO_VERSION       # of the dataset: its times and its content, two numbers each; 0: not known
 
 
@@ -102,12 +103,16 @@ def encode(record):
                            "fewer")
     kind = KIND_SET if record.shuffle == SHUFFLE_DEPENDENT else KIND_ORDER
     known = record.version != NO_VERSION
-    parts = [_BEGIN.pack(MAGIC, VERSION if known else VERSION_OLDEST, kind),
-             _DATASET.pack(*record.version) if known else b"",
+    version = VERSION if record.copies else 2 if known else VERSION_OLDEST
+    parts = [_BEGIN.pack(MAGIC, version, kind),
+             _DATASET.pack(*record.version) if version > VERSION_OLDEST else b"",
              _HEAD.pack(*record.dataset, *record.view, record.seed, record.shuffle, record.epoch, record.batches,
                         record.samples)]
     if kind == KIND_SET:
         parts += [_LENGTH.pack(len(record.taken)), record.taken]
+        if record.copies:
+            parts.append(struct.pack(f"<2I{len(record.copies) - 1}I", record.copies[0], len(record.copies) // 2,
+                                     *record.copies[1:]))
     else:
         parts.append(_LENGTH.pack(len(record.segments)))
         for world_size, through in record.segments:
@@ -142,13 +147,17 @@ def _read(data):
     at, of = _BEGIN.size, NO_VERSION
     if version > VERSION_OLDEST:
         of, at = _DATASET.unpack_from(data, at), at + _DATASET.size
-        if of == NO_VERSION:
+        if of == NO_VERSION and version == 2:
             raise ValueError
     dataset_0, dataset_1, view_0, view_1, seed, shuffle, epoch, batches, samples = _HEAD.unpack_from(data, at)
     (count,), at = _LENGTH.unpack_from(data, at + _HEAD.size), at + _HEAD.size + _LENGTH.size
-    taken, segments = b"", []
+    taken, segments, copies = b"", [], ()
     if kind == KIND_SET:
         taken, at = bytes(_slice(data, at, count)), at + count
+        if version > 2:
+            (ranks, n), at = _COPIES.unpack_from(data, at), at + _COPIES.size
+            copies = (ranks, *np.frombuffer(_slice(data, at, n * 2 * TURN.itemsize), TURN).tolist())
+            at += n * 2 * TURN.itemsize
     else:
         if count > SEGMENTS_MAX:
             raise ValueError
@@ -157,13 +166,15 @@ def _read(data):
             through = np.frombuffer(_slice(data, at + _SEGMENT.size, n * 4), TURN)
             segments.append((world_size, tuple(through.tolist())))
             at += _SEGMENT.size + n * 4
+    if version > 2 and not copies:
+        raise ValueError
     world_size, rank, n_batches = _HISTORY.unpack_from(data, at)
     at += _HISTORY.size
     history = np.frombuffer(_slice(data, at, n_batches * BATCH.itemsize), BATCH)
     at += history.nbytes
     turns = np.frombuffer(_slice(data, at, int(history["n_turns"].sum(dtype=np.uint64)) * TURN.itemsize), TURN)
     return Record((dataset_0, dataset_1), (view_0, view_1), seed, shuffle, epoch, batches, samples, taken,
-                  tuple(segments), world_size, rank, history, turns, of), kind, at + turns.nbytes
+                  tuple(segments), world_size, rank, history, turns, copies, of), kind, at + turns.nbytes
 
 
 def _slice(data, at, length):
@@ -184,6 +195,8 @@ def check_base(record):
                               f"for {samples} samples")
         if samples % 8 and any(last >> samples % 8 for last in record.taken[each - 1::each]):
             raise FormatError(f"the state is damaged: its set has indices beyond its {samples} samples")
+    if record.copies:
+        _check_copies(record)
     if len(record.segments) > SEGMENTS_MAX:
         raise FormatError(f"the state is damaged: it has more than {SEGMENTS_MAX} segments")
     for world_size, through in record.segments:
@@ -191,6 +204,17 @@ def check_base(record):
             raise FormatError(f"the state is damaged: a segment of {world_size} ranks has {len(through)} numbers")
         if max(through) > samples:
             raise FormatError(f"the state is damaged: a rank is through {max(through)} numbers of {samples} samples")
+
+
+def _check_copies(record):
+    ranks, places = record.copies[0], np.array(record.copies[1:], np.int64).reshape(-1, 2)
+    counts, had = counts_of(record.taken, record.samples), np.array([], np.int64)
+    fits = 1 <= ranks <= RANKS_MAX and len(places) and (places >= 0).all() and \
+        (places < (record.samples, ranks)).all() and (np.diff(places[:, 0] * ranks + places[:, 1]) >= 0).all()
+    if fits:
+        index, had = np.unique(places[:, 0], return_counts=True)
+    if not fits or (had > counts[index]).any():
+        raise FormatError(f"the state is damaged: {len(places)} copies of {ranks} ranks do not fit what was taken")
 
 
 def _check_history(record):

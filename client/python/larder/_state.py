@@ -14,6 +14,8 @@ Only str, int and list are in it, so that torch.load(weights_only=True) takes it
     taken      of shuffle="dependent": "" or the base64 of a bit set over the dataset's indices, with a sampler of
                several as in common/record.h, behind "b", or behind "z" where it is compressed (zlib); "all": the
                epoch's last batch was taken
+    copies     [ranks, index, rank, index, rank, …] where copies of a sample go to different ranks, which rank had a
+               copy of a sample of which not all had been taken; otherwise it is not there
     order      of the others: what is over of the epoch's order, [[ranks, number, …], …] as in common/record.h, or "all"
     check      the CRC-32 of all the rest as JSON
 """
@@ -78,6 +80,8 @@ def to_dict(state):
         made["sampler"] = state.sampler
     if state.shuffle == _record.SHUFFLE_DEPENDENT:
         made["taken"] = _ALL if base.over else _packed(base.taken)
+        if base.copies:
+            made["copies"] = list(base.copies)
     else:
         made["order"] = _ALL if base.over else [[of, *through] for of, through in base.segments]
     made["check"] = _check_of(made)
@@ -145,8 +149,9 @@ def from_dict(made):
 
 def _check_types(made):
     what = "taken" if "taken" in made else "order"
+    optional = {"pipelines", "sampler", "copies"} if {"sampler", "taken"} <= made.keys() else {"pipelines", "sampler"}
     wanted = {"version", "dataset", "view", "samples", "subset", "seed", "shuffle", "pipeline", "epoch", "batches",
-              what, "check", *({"pipelines", "sampler"} & made.keys()),
+              what, "check", *(optional & made.keys()),
               *(_VERSIONED if made["version"] > VERSION_OLDEST else ())}
     if made.keys() != wanted:
         wrong = sorted(map(str, made.keys() ^ wanted))
@@ -158,6 +163,9 @@ def _check_types(made):
         if type(made[key]) is not str:
             raise FormatError(f"the state is damaged: {key} is {_said(made[key])}, no text")
     _check_type_of(made, what)
+    copies = made.get("copies", [0])
+    if type(copies) is not list or len(copies) % 2 == 0 or not all(type(n) is int and 0 <= n <= _U32 for n in copies):
+        raise FormatError(f"the state is damaged: copies is {_said(copies)}")
 
 
 def _check_type_of(made, what):
@@ -184,13 +192,14 @@ def _read(made):
         base = Base(made["batches"], over=True)
     elif what == "taken":
         base = Base(made["batches"], taken=_unpacked(made["taken"], _record.set_bytes(made["samples"]),
-                                                         _record.SETS_MAX if "sampler" in made else 1))
+                                                         _record.SETS_MAX if "sampler" in made else 1),
+                    copies=tuple(made.get("copies", ())))
     else:
         base = Base(made["batches"], segments=tuple((row[0], tuple(row[1:])) for row in made["order"]))
     fingerprints = [_from_hex(made, key) for key in ("dataset", "view")]
     version = sum((_from_hex(made, key) for key in _VERSIONED if key in made), ()) or _record.NO_VERSION
     _record.check_base(_record.Record(*fingerprints, made["seed"], shuffle, made["epoch"], base.batches,
-                                      made["samples"], base.taken, base.segments))
+                                      made["samples"], base.taken, base.segments, copies=base.copies))
     return State(*fingerprints, made["samples"], made["subset"], made["seed"], shuffle, made["pipeline"],
                  made["epoch"], base, version,
                  _pipelines.from_state(made["pipelines"]) if "pipelines" in made else None, made.get("sampler", ""))

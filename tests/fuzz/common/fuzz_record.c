@@ -10,7 +10,8 @@
 #define SAMPLES 100
 
 struct parts {
-    uint8_t set[SAMPLES / 8 + 1], history[3 * RECORD_BATCH_BYTES], turns[9 * RECORD_TURN_BYTES], through[4 * 4];
+    uint8_t set[2 * (SAMPLES / 8 + 1)], copies[3 * RECORD_COPY_BYTES];
+    uint8_t history[3 * RECORD_BATCH_BYTES], turns[9 * RECORD_TURN_BYTES], through[4 * 4];
 };
 
 static void add_base(struct record *rec, struct parts *parts)
@@ -43,22 +44,37 @@ static void add_history(struct record *rec, struct parts *parts)
     rec->turns = parts->turns;
 }
 
-/* Each kind of shuffle, each with and without a base and a history. */
+/* Samples had twice, and who had copies of two of them. */
+static void add_copies(struct record *rec, struct parts *parts)
+{
+    static const struct record_copy copies[] = {{3, 0}, {9, 1}, {9, 2}};
+    for (uint32_t i = 0; i < 3; i++)
+        record_copy_put(parts->copies, i, &copies[i]);
+    record_set_add(parts->set + record_set_bytes(SAMPLES), 9);
+    rec->over_bytes = 2 * record_set_bytes(SAMPLES);
+    rec->copy_ranks = 4;
+    rec->n_copies = 3;
+    rec->copies = parts->copies;
+}
+
+/* Each kind of shuffle, each with and without a base and a history; and with copies. */
 size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
 {
-    if (index >= 12)
+    if (index >= 14)
         return 0;
     struct parts parts = {0};
     struct record rec = {.dataset = {1, 2},
                          .view = {3, 4},
                          .seed = 7,
-                         .shuffle = index % 3,
+                         .shuffle = index >= 12 ? SHUFFLE_DEPENDENT : index % 3,
                          .epoch = 2,
                          .batches = 9,
                          .samples = SAMPLES};
-    if (index / 3 & 1)
+    if (index >= 12 || (index / 3 & 1))
         add_base(&rec, &parts);
-    if (index / 3 & 2)
+    if (index >= 12)
+        add_copies(&rec, &parts);
+    if (index >= 12 ? index & 1 : index / 3 & 2)
         add_history(&rec, &parts);
     size_t len;
     CHECK(record_encode(&rec, buf, cap, &len) == 0);
@@ -75,6 +91,10 @@ static void read_all(const struct record *rec)
             over += record_turn_over(rec, i);
     }
     CHECK(over <= rec->samples);
+    for (uint32_t i = 0; i < rec->n_copies; i++) {
+        struct record_copy copy = record_copy_get(rec, i);
+        CHECK(copy.rank < rec->copy_ranks && record_turns_over(rec, copy.index) > 0);
+    }
     for (uint32_t i = 0; i < rec->n_segments; i++) {
         for (uint32_t rank = 0; rank < rec->segments[i].world_size; rank++)
             CHECK(record_through(&rec->segments[i], rank) <= rec->samples);

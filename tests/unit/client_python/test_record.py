@@ -38,6 +38,14 @@ def of_version():
             data[:4] + b"\2\0" + data[6:8] + struct.pack("<4Q", 8, 9, 10, 0) + data[8:])
 
 
+def of_copies():
+    """Of copies that go to different ranks: indices 0 and 9 have had one, 19 two, and rank 2 of 3 had both of these."""
+    record, data = of_set()
+    record = record._replace(taken=b"\x01\x02\0\0\0\x08", copies=(3, 9, 1, 19, 2, 19, 2))
+    return (record, data[:4] + b"\3\0" + data[6:8] + bytes(32) + data[8:64] + b"\x06\0\0\0" + record.taken +
+            struct.pack("<8I", 3, 3, *record.copies[1:]) + data[71:])
+
+
 class Records(Case):
     def test_numbers_are_those_of_the_header(self):
         """Limits and lengths are those that common/record.h states for the daemon."""
@@ -48,18 +56,18 @@ class Records(Case):
 
     def test_records_have_the_written_layout(self):
         """Both kinds become the bytes that were written down by hand, and come back from them."""
-        for record, data in (of_set(), of_order(), of_version()):
+        for record, data in (of_set(), of_order(), of_version(), of_copies()):
             self.assertEqual(_record.encode(record), data)
             self.assertEqual(_record.encode(_record.decode(data)), data)
             self.assertEqual(_record.decode(data)[:10], record[:10])
-            self.assertEqual(_record.decode(data).version, record.version)
+            self.assertEqual(_record.decode(data)[13:], record[13:])
 
     def test_foreign_bytes_are_refused_or_read(self):
         """Truncated, lengthened and mutated records raise nothing but LarderError; what is read can be encoded."""
         seed = 20240613
         print("seed", seed)
         rng = random.Random(seed)
-        for _, data in (of_set(), of_order(), of_version()):
+        for _, data in (of_set(), of_order(), of_version(), of_copies()):
             for cut in range(len(data)):
                 with self.assertRaises(larder.FormatError, msg=f"cut at {cut}"):
                     _record.decode(data[:cut])
@@ -76,9 +84,14 @@ class Records(Case):
 
     def test_what_is_beyond_a_bound_is_refused(self):
         """Each field that does not fit the others is named."""
-        of = {name: (record, record._fields) for name, (record, _) in (("set", of_set()), ("order", of_order()))}
+        of = {name: (record, record._fields) for name, (record, _) in
+              (("set", of_set()), ("order", of_order()), ("copies", of_copies()))}
         for kind, change, words in (
                 ("set", {"taken": b"\1\2"}, "2 bytes, not 3"), ("set", {"taken": b"\0\0\x10"}, "beyond its 20 samples"),
+                ("copies", {"copies": (2, 9, 1, 19, 2)}, "2 copies of 2 ranks"),
+                ("copies", {"copies": (3, 9, 1, 9, 2)}, "do not fit"), ("copies", {"copies": (3, 1, 0)}, "do not fit"),
+                ("copies", {"copies": (3, 19, 1, 9, 1)}, "do not fit"), ("copies", {"copies": (3,)}, "0 copies"),
+                ("copies", {"copies": (3, 20, 1)}, "do not fit"), ("copies", {"copies": (257, 9, 1)}, "257 ranks"),
                 ("set", {"rank": 2}, "rank 2 of 2"), ("set", {"turns": np.array([1, 2, 20], "<u4")}, "does not fit"),
                 ("set", {"history": np.array([(1, 0, 2), (2, 0, 1)], _record.BATCH)}, "does not fit"),
                 ("set", {"history": np.array([(2, 1, 2), (2, 0, 1)], _record.BATCH)}, "does not fit"),
@@ -90,8 +103,8 @@ class Records(Case):
                 ("order", {"history": np.array([(2, 3, 0), (1, 2, 0)], _record.BATCH)}, "does not fit")):
             with self.subTest(kind=kind, change=change), self.assertRaisesRegex(larder.FormatError, words):
                 _record.decode(_record.encode(of[kind][0]._replace(**change)))
-        with self.assertRaisesRegex(larder.VersionMismatch, "format version 3"):
-            _record.decode(of_set()[1][:4] + b"\3" + of_set()[1][5:])
+        with self.assertRaisesRegex(larder.VersionMismatch, "format version 4"):
+            _record.decode(of_set()[1][:4] + b"\4" + of_set()[1][5:])
         with self.assertRaisesRegex(larder.FormatError, "do not fit its fields"):  # no version, though it says so
             _record.decode(of_version()[1][:8] + bytes(32) + of_version()[1][40:])
         with self.assertRaisesRegex(larder.FormatError, "does not begin"):

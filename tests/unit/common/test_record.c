@@ -50,6 +50,23 @@ static struct record of_version(void)
     return rec;
 }
 
+/* Of copies that go to different ranks: indices 0 and 9 have had one, 19 two, and rank 2 of 3 had both of these. */
+static struct record of_copies(void)
+{
+    static uint8_t sets[6], copies[3 * RECORD_COPY_BYTES];
+    static const struct record_copy had[] = {{9, 1}, {19, 2}, {19, 2}};
+    struct record rec = of_set();
+    memcpy(sets, "\x01\x02\0\0\0\x08", sizeof sets);
+    for (uint32_t i = 0; i < 3; i++)
+        record_copy_put(copies, i, &had[i]);
+    rec.over = sets;
+    rec.over_bytes = sizeof sets;
+    rec.copy_ranks = 3;
+    rec.n_copies = 3;
+    rec.copies = copies;
+    return rec;
+}
+
 /* A strict job's: first two ranks that were through 4 numbers each, then three through 1, 2 and 0. */
 static struct record of_order(void)
 {
@@ -115,6 +132,13 @@ static void goes_through_unchanged(void **state)
     assert_memory_equal(&out.version, &version.version, sizeof out.version);
     memset(buf + 8, 0, 32); /* a version that is not known is not written */
     assert_int_equal(record_decode(buf, record_bytes(&version), &out, NULL), LARDER_EFORMAT);
+
+    struct record copies = of_copies();
+    assert_decodes(&copies, &out, buf);
+    assert_int_equal(out.copy_ranks, 3);
+    assert_int_equal(out.n_copies, 3);
+    assert_memory_equal(out.copies, copies.copies, (size_t)out.n_copies * RECORD_COPY_BYTES);
+    assert_int_equal(record_turns_over(&out, 19), 2);
 
     struct record order = of_order();
     assert_decodes(&order, &out, buf);
@@ -210,6 +234,11 @@ static void has_the_written_layout(void **state)
     assert_int_equal(get_u64(buf + 32), 0);
     assert_memory_equal(buf + 40, unversioned + 8, len - 8);
 
+    rec = of_copies();
+    assert_int_equal(encode(&rec, buf), len + 32 + 3 + 8 + 3 * 8);
+    assert_memory_equal(buf, "LDRS\x03\0\0\0", 8);
+    assert_memory_equal(buf + 106, "\x03\0\0\0\x03\0\0\0\x09\0\0\0\x01\0\0\0\x13\0\0\0\x02\0\0\0", 24);
+
     rec = of_order();
     len = encode(&rec, buf);
     assert_int_equal(get_u16(buf + 6), 1);
@@ -255,6 +284,14 @@ static void refuses_beyond_bounds(void **state)
     REFUSES(of_set(), rec.over_bytes = 2);
     REFUSES(of_set(), rec.samples = 25);
     REFUSES(of_set(), rec.over = beyond);
+    REFUSES(of_copies(), rec.copy_ranks = 2);
+    REFUSES(of_copies(), rec.copy_ranks = RECORD_RANKS_MAX + 1);
+    REFUSES(of_copies(), rec.n_copies = 0);
+    REFUSES(of_copies(), rec.over_bytes = 3); /* which says that nothing was had of 19 */
+    REFUSES(of_copies(), (rec.samples = 17, rec.n_turns = 0, rec.n_batches = 0));
+    REFUSES(of_copies(), record_copy_put((uint8_t *)(uintptr_t)rec.copies, 0, &(struct record_copy){19, 2}));
+    REFUSES(of_copies(), record_copy_put((uint8_t *)(uintptr_t)rec.copies, 2, &(struct record_copy){19, 1}));
+    REFUSES(of_copies(), rec.shuffle = SHUFFLE_NONE);
     REFUSES(of_set(), rec.n_segments = 1);
     REFUSES(of_set(), rec.rank = 2);
     REFUSES(of_set(), rec.world_size = RECORD_ALL_RANKS_MAX + 1);
@@ -294,8 +331,8 @@ static void refuses_what_is_not_whole(void **state)
 {
     (void)state;
     static uint8_t buf[CAP];
-    for (size_t i = 0; i < 3; i++) {
-        struct record rec = i == 0 ? of_set() : i == 1 ? of_order() : of_version(), out;
+    for (size_t i = 0; i < 4; i++) {
+        struct record rec = i == 0 ? of_set() : i == 1 ? of_order() : i == 2 ? of_version() : of_copies(), out;
         size_t len = encode(&rec, buf);
         for (size_t cut = 0; cut <= len + 1; cut++) {
             uint8_t *exact = malloc(cut ? cut : 1);
@@ -310,8 +347,11 @@ static void refuses_what_is_not_whole(void **state)
         struct error err = {0};
         put_u16(buf + 4, RECORD_VERSION + 1);
         assert_int_equal(record_decode(buf, len, &out, &err), LARDER_EVERSION);
-        assert_non_null(strstr(err.text, "format version 3"));
-        put_u16(buf + 4, i == 2 ? RECORD_VERSION : RECORD_VERSION_OLDEST);
+        assert_non_null(strstr(err.text, "format version 4"));
+        put_u16(buf + 4, i == 1 ? RECORD_VERSION : RECORD_VERSION_OLDEST); /* no order has the newest */
+        assert_int_equal(record_decode(buf, len, &out, &err), i ? LARDER_EFORMAT : 0);
+        put_u16(buf + 4, (uint16_t)(i > 1 ? i : RECORD_VERSION_OLDEST));
+        assert_int_equal(record_decode(buf, len, &out, &err), 0);
         put_u16(buf + 6, 2);
         assert_int_equal(record_decode(buf, len, &out, &err), LARDER_EFORMAT);
         assert_int_equal(record_decode("PK", 2, &out, &err), LARDER_EFORMAT);

@@ -216,6 +216,49 @@ class Ledger(Samplers):
         self.assertEqual([len(pixels[index]) for index in range(COUNT)], [2] * COUNT)
 
 
+class Apart(Samplers):
+    def legs(self, world_size, repeat, drop_last):
+        """How often each rank got each sample of an epoch that was left three times: the daemon is killed, then a state
+        is loaded, then the daemon is killed that goes on from it, and again a state is loaded. Ranks are some batches
+        apart when that happens."""
+        daemon, got, state = self.daemon(), [Counter() for _ in range(world_size)], None
+        for leg in range(3):
+            loaders = self.ranks(daemon, world_size, repeat=repeat, drop_last=drop_last, state=state)
+            self.iterators = [iter(loader) for loader in loaders]
+            had = self.batches_of(loaders, 1)
+            had[-1].append(next(self.iterators[-1])[-1].tolist())
+            daemon.kill()
+            daemon = self.daemon()
+            more = self.batches_of(loaders, None if leg == 2 else 1)
+            had = [one + other for one, other in zip(had, more)]
+            if leg < 2:
+                state = loaders[0].state_dict()
+                had = [batches[:2] for batches in had]
+            for rank, batches in enumerate(had):
+                got[rank].update(index for batch in batches for index in batch)
+            for loader in loaders:
+                loader.close()
+            self.assertTrue(system.until(lambda: "train" not in daemon.jobs(), 30))
+        daemon.stop()
+        return got
+
+    def test_copies_at_other_ranks(self):
+        """Each sample comes as often as it should, and to each rank once, where there are as many ranks as copies;
+        else to each rank as often as to others, give or take one. The epoch divides, so nothing is filled up."""
+        for world_size, repeat, drop_last in ((2, 2, False), (3, 2, False), (4, 3, False), (4, 2, True), (3, 3, True),
+                                              (2, 3, False)):
+            with self.subTest(world_size=world_size, repeat=repeat, drop_last=drop_last):
+                got = self.legs(world_size, repeat, drop_last)
+                most = -(-repeat // world_size)
+                self.assertLessEqual(max(max(counts.values()) for counts in got), most)
+                times = sum(got, Counter())
+                if drop_last:
+                    self.assertLessEqual(max(times.values()), repeat)
+                    self.assertEqual(times.total(), COUNT * repeat // world_size // 8 * 8 * world_size)
+                else:
+                    self.assertEqual(times, dict.fromkeys(range(COUNT), repeat))
+
+
 class Parts(Samplers):
     def parts(self, daemon, **options):
         return larder.Parts(self.loader(daemon, self.dataset, 7, TRAIN, repeat=3, **options), 3)

@@ -508,6 +508,63 @@ static void test_no_memory(void **state)
     }
 }
 
+/* give gives a rank a batch of these indices. */
+static void give(struct history *of, uint32_t rank, const uint32_t *turns, uint32_t n_turns)
+{
+    const struct history_batch batch = {.delivered = n_turns, .turns = turns, .n_turns = n_turns};
+    assert_int_equal(history_delivered(of, rank, &batch), 0);
+}
+
+/* assert_copies compares the token's copies with pairs of an index and a rank. */
+static void assert_copies(struct history *of, uint32_t batches, const uint32_t *pairs, uint32_t n)
+{
+    struct record token;
+    struct error err;
+    assert_int_equal(history_token(of, batches, &token, &err), 0);
+    assert_int_equal(token.n_copies, n);
+    assert_int_equal(token.copy_ranks, n ? 3 : 0);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(record_copy_get(&token, i).index, pairs[2 * i]);
+        assert_int_equal(record_copy_get(&token, i).rank, pairs[2 * i + 1]);
+    }
+}
+
+/* Of three ranks that get two copies of each sample, tokens say which rank had those of which the other is to come,
+ * also of a base of three ranks, and nothing of a base of other ranks. */
+static void test_copies(void **state)
+{
+    (void)state;
+    const struct record job = {.samples = 9};
+    static const uint32_t first[3][2] = {{0, 1}, {0, 2}, {3, 1}}, second[3][2] = {{2, 4}, {4, 3}, {5, 6}};
+    struct history *one = NULL, *next = NULL;
+    struct record token;
+    struct error err;
+    for (struct history **made = &one; made; made = made == &one ? &next : NULL) {
+        assert_int_equal(history_create(3, &job, made), 0);
+        assert_int_equal(history_count_turns(*made, 2), 0);
+    }
+    assert_int_equal(history_epoch_begin(one, 0, NULL), 0);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        give(one, rank, first[rank], 2);
+        give(one, rank, second[rank], 2);
+    }
+    assert_copies(one, 1, (const uint32_t[]){2, 1, 3, 2}, 2);
+    assert_copies(one, 2, (const uint32_t[]){5, 2, 6, 2}, 2);
+    assert_copies(one, 0, NULL, 0);
+    assert_int_equal(history_token(one, 1, &token, &err), 0);
+    for (uint32_t ranks = 3; ranks <= 4; ranks++) {
+        token.copy_ranks = ranks;
+        assert_int_equal(history_epoch_begin(next, 0, &token), 0);
+        assert_copies(next, 0, (const uint32_t[]){2, 1, 3, 2}, ranks == 3 ? 2 : 0);
+        for (uint32_t rank = 0; rank < 3; rank++)
+            give(next, rank, (const uint32_t[]){rank == 0 ? 2 : 6 + rank}, 1);
+        assert_copies(next, 1, ranks == 3 ? (const uint32_t[]){3, 2, 7, 1, 8, 2} : (const uint32_t[]){7, 1, 8, 2},
+                      ranks == 3 ? 3 : 2);
+    }
+    history_destroy(one);
+    history_destroy(next);
+}
+
 int main(void)
 {
     const char *given = getenv("LARDER_SEED");
@@ -519,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_too_many_deals),
         cmocka_unit_test(test_an_order_that_is_over),
         cmocka_unit_test(test_done),
+        cmocka_unit_test(test_copies),
         cmocka_unit_test(test_no_memory),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
