@@ -5,6 +5,7 @@
 
 #define HEAD_BYTES 68    /* up to and with the length of the base */
 #define VERSION_BYTES 32 /* bytes of the dataset's version, if it is known */
+#define PART_BYTES 12    /* bytes of what ranks a part of a token covers */
 
 enum { KIND_SET, KIND_ORDER };
 
@@ -144,6 +145,18 @@ static int check_done(const struct record *rec, struct error *err)
                            rec->done_bytes - at);
 }
 
+/* check_part checks a part of a token: neither all of the job's ranks nor none, and no history. */
+static int check_part(const struct record *rec, struct error *err)
+{
+    const struct record_part *part = &rec->part;
+    if (part->of == 0 && part->first == 0 && part->ranks == 0)
+        return 0;
+    if (part->ranks < 1 || part->ranks >= part->of || part->of > RECORD_ALL_RANKS_MAX ||
+        part->first > part->of - part->ranks)
+        return error_set(err, LARDER_EINVAL, "it is of %u ranks from %u on of %u", part->ranks, part->first, part->of);
+    return rec->world_size ? error_set(err, LARDER_EINVAL, "it is a part of a state and has a history") : 0;
+}
+
 static int check(const struct record *rec, struct error *err)
 {
     if (rec->shuffle > SHUFFLE_NONE)
@@ -151,6 +164,7 @@ static int check(const struct record *rec, struct error *err)
     if (rec->epoch == RECORD_EPOCHS_MAX && (rec->batches || rec->over_bytes || rec->n_segments || rec->n_batches))
         return error_set(err, LARDER_EINVAL, "something was taken of epoch %u, which no job has", rec->epoch);
     int rc = is_set(rec) ? check_set(rec, err) : check_order(rec, err);
+    rc = rc ? rc : check_part(rec, err);
     rc = rc ? rc : check_history(rec, err);
     return rc ? rc : check_done(rec, err);
 }
@@ -180,6 +194,11 @@ static void each_field(struct codec *codec, struct record *rec, uint16_t version
         codec_u64(codec, &rec->version.times[i]);
     for (int i = 0; version > 1 && i < 2; i++)
         codec_u64(codec, &rec->version.content[i]);
+    if (version == RECORD_VERSION) {
+        codec_u32(codec, &rec->part.first);
+        codec_u32(codec, &rec->part.ranks);
+        codec_u32(codec, &rec->part.of);
+    }
     for (int i = 0; i < 2; i++)
         codec_u64(codec, &rec->dataset[i]);
     for (int i = 0; i < 2; i++)
@@ -202,9 +221,19 @@ static void each_header(struct codec *codec, uint32_t *magic, uint16_t *version,
 
 /* ── records ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
+/* version_of returns the format version that the record is written as. */
+static uint16_t version_of(const struct record *rec)
+{
+    if (rec->part.of)
+        return RECORD_VERSION;
+    return dataset_version_is_known(&rec->version) ? RECORD_VERSION_WHOLE : RECORD_VERSION_OLDEST;
+}
+
 size_t record_bytes(const struct record *rec)
 {
-    size_t version_bytes = dataset_version_is_known(&rec->version) ? VERSION_BYTES : 0;
+    uint16_t version = version_of(rec);
+    size_t version_bytes = (version > RECORD_VERSION_OLDEST ? VERSION_BYTES : 0) +
+                           (version == RECORD_VERSION ? PART_BYTES : 0);
     size_t bytes = version_bytes + HEAD_BYTES + RECORD_HISTORY_BYTES + rec->done_bytes + rec->over_bytes +
                    (size_t)rec->n_batches * RECORD_BATCH_BYTES + (size_t)rec->n_turns * RECORD_TURN_BYTES;
     for (uint32_t i = 0; i < rec->n_segments && i < RECORD_SEGMENTS_MAX; i++)
@@ -222,7 +251,7 @@ int record_encode(const struct record *rec, void *buf, size_t cap, size_t *len_b
     struct record copy = *rec; /* the layout takes fields it could also fill */
     struct codec codec = {.out = buf, .cap = cap};
     uint32_t magic = RECORD_MAGIC;
-    uint16_t version = dataset_version_is_known(&rec->version) ? RECORD_VERSION : RECORD_VERSION_OLDEST;
+    uint16_t version = version_of(rec);
     uint16_t kind = is_set(rec) ? KIND_SET : KIND_ORDER;
     each_header(&codec, &magic, &version, &kind);
     each_field(&codec, &copy, version);
@@ -251,8 +280,7 @@ int record_decode(const void *bytes, size_t len_bytes, struct record *out, struc
         rec.done = codec.in + codec.pos;
         rec.done_bytes = len_bytes - codec.pos;
     }
-    bool known = dataset_version_is_known(&rec.version);
-    if (codec.failed || codec.pos + rec.done_bytes != len_bytes || (version > RECORD_VERSION_OLDEST && !known))
+    if (codec.failed || codec.pos + rec.done_bytes != len_bytes || version != version_of(&rec))
         return error_set(err, LARDER_EFORMAT, "the state is damaged: %zu bytes do not fit its fields", len_bytes);
     struct error why;
     if (kind != (is_set(&rec) ? KIND_SET : KIND_ORDER))
