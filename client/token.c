@@ -19,6 +19,11 @@ static int check_token(const struct record *token, const char *whose, struct err
     if (token->world_size)
         return error_set(err, LARDER_EFORMAT, "%s is damaged: it has a rank's history, which is in no checkpoint",
                          whose);
+    if (token->part.of)
+        return error_set(err, LARDER_EINVAL,
+                         "%s is of ranks %u to %u of %u, for the others are at other nodes, and this library puts no "
+                         "states together: save it between two epochs",
+                         whose, token->part.first, token->part.first + token->part.ranks - 1, token->part.of);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #define HEAD_BYTES 68    /* up to and with the length of the base */
 #define VERSION_BYTES 32 /* bytes of the dataset's version, if it is known */
 #define COPIES_BYTES 8   /* what stands before the copies, if there are any */
+#define PART_BYTES 12    /* bytes of what ranks a part of a token covers */
 
 enum { KIND_SET, KIND_ORDER };
 
@@ -164,6 +165,20 @@ static int check_done(const struct record *rec, struct error *err)
                            rec->done_bytes - at);
 }
 
+/* check_part checks a part of a token: neither all of the job's ranks nor none, no history, no copies. */
+static int check_part(const struct record *rec, struct error *err)
+{
+    const struct record_part *part = &rec->part;
+    if (part->of == 0 && part->first == 0 && part->ranks == 0)
+        return 0;
+    if (part->ranks < 1 || part->ranks >= part->of || part->of > RECORD_ALL_RANKS_MAX ||
+        part->first > part->of - part->ranks)
+        return error_set(err, LARDER_EINVAL, "it is of %u ranks from %u on of %u", part->ranks, part->first, part->of);
+    if (rec->world_size || rec->n_copies)
+        return error_set(err, LARDER_EINVAL, "it is a part of a state and has a history, or copies");
+    return 0;
+}
+
 static int check(const struct record *rec, struct error *err)
 {
     if (rec->shuffle > SHUFFLE_NONE)
@@ -171,6 +186,7 @@ static int check(const struct record *rec, struct error *err)
     if (rec->epoch == RECORD_EPOCHS_MAX && (rec->batches || rec->over_bytes || rec->n_segments || rec->n_batches))
         return error_set(err, LARDER_EINVAL, "something was taken of epoch %u, which no job has", rec->epoch);
     int rc = is_set(rec) ? check_set(rec, err) : check_order(rec, err);
+    rc = rc ? rc : check_part(rec, err);
     rc = rc ? rc : check_history(rec, err);
     return rc ? rc : check_done(rec, err);
 }
@@ -189,7 +205,7 @@ static void each_base(struct codec *codec, struct record *rec, uint16_t version)
     if (is_set(rec)) {
         codec_u32(codec, &rec->over_bytes);
         rec->over = codec_bytes(codec, rec->over, rec->over_bytes);
-        if (version > 2)
+        if (version == RECORD_VERSION_COPIES)
             each_copy(codec, rec);
         return;
     }
@@ -209,6 +225,11 @@ static void each_field(struct codec *codec, struct record *rec, uint16_t version
         codec_u64(codec, &rec->version.times[i]);
     for (int i = 0; version > 1 && i < 2; i++)
         codec_u64(codec, &rec->version.content[i]);
+    if (version == RECORD_VERSION) {
+        codec_u32(codec, &rec->part.first);
+        codec_u32(codec, &rec->part.ranks);
+        codec_u32(codec, &rec->part.of);
+    }
     for (int i = 0; i < 2; i++)
         codec_u64(codec, &rec->dataset[i]);
     for (int i = 0; i < 2; i++)
@@ -231,20 +252,25 @@ static void each_header(struct codec *codec, uint32_t *magic, uint16_t *version,
 
 /* ── records ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* version_of returns the oldest version that has all that the record has. */
+/* version_of returns the oldest format version that has all that the record has. */
 static uint16_t version_of(const struct record *rec)
 {
-    if (rec->n_copies)
+    if (rec->part.of)
         return RECORD_VERSION;
-    return dataset_version_is_known(&rec->version) ? 2 : RECORD_VERSION_OLDEST;
+    if (rec->n_copies)
+        return RECORD_VERSION_COPIES;
+    return dataset_version_is_known(&rec->version) ? RECORD_VERSION_KNOWN : RECORD_VERSION_OLDEST;
 }
 
 size_t record_bytes(const struct record *rec)
 {
-    size_t copies = rec->n_copies ? COPIES_BYTES + (size_t)rec->n_copies * RECORD_COPY_BYTES : 0;
-    size_t version_bytes = version_of(rec) > RECORD_VERSION_OLDEST ? VERSION_BYTES : 0;
-    size_t bytes = version_bytes + copies + HEAD_BYTES + RECORD_HISTORY_BYTES + rec->done_bytes + rec->over_bytes +
-                   (size_t)rec->n_batches * RECORD_BATCH_BYTES + (size_t)rec->n_turns * RECORD_TURN_BYTES;
+    uint16_t version = version_of(rec);
+    size_t version_bytes = version > RECORD_VERSION_OLDEST ? VERSION_BYTES : 0;
+    size_t part_bytes = version == RECORD_VERSION ? PART_BYTES : 0;
+    size_t copies = version == RECORD_VERSION_COPIES ? COPIES_BYTES + (size_t)rec->n_copies * RECORD_COPY_BYTES : 0;
+    size_t bytes = version_bytes + part_bytes + copies + HEAD_BYTES + RECORD_HISTORY_BYTES + rec->done_bytes +
+                   rec->over_bytes + (size_t)rec->n_batches * RECORD_BATCH_BYTES +
+                   (size_t)rec->n_turns * RECORD_TURN_BYTES;
     for (uint32_t i = 0; i < rec->n_segments && i < RECORD_SEGMENTS_MAX; i++)
         bytes += 8 + (size_t)rec->segments[i].n * 4;
     return bytes;

@@ -10,8 +10,10 @@
  *             also says which ranks had those of samples of which some copies are still to come
  *   history   what one rank has taken since, batch by batch, in order
  *
- * A token, which a checkpoint keeps, is a record without history. After its own history a record may have those of
- * other ranks that have received their whole share of the epoch: the others can go on without them.
+ * A token, which a checkpoint keeps, is a record without history. Where a job has ranks at several nodes, a node tells
+ * a part of a token in the middle of an epoch: its base has the former base, and what the ranks of this node took. A
+ * client puts the parts of all nodes together. After its own history a record may have those of other ranks that have
+ * received their whole share of the epoch: the others can go on without them.
  *
  * Samples are named by their index in the dataset's order, which is the same in each daemon. If W ranks share a fixed
  * order, position i of it belongs to the part of rank i mod W, at index i / W. `through` is the number of positions of
@@ -23,6 +25,7 @@
  *
  *   u32 magic   u16 version   u16 kind (0 set: dependent; 1 order: strict, none)
  *   from version 2 on: u64 times[2]   u64 content[2]: the dataset's version (dataset_version.h)
+ *   version 4, a part of a token: u32 first   u32 ranks   u32 of: the ranks it covers, and how many there are
  *   u64 dataset[2]   u64 view[2]   u64 seed   u32 shuffle   u32 epoch   u32 batches   u32 samples
  *   kind set:    u32 n_bytes, and a bit set: bit i % 8 of byte i / 8 is index i. Where an epoch has samples more than
  *                once, several: an index that is in set p has 2^p turns over, besides those of the other sets
@@ -32,8 +35,9 @@
  *   n_batches × (u32 delivered, u32 through, u32 n_turns), then the turns of all batches, u32 each
  *   the last two lines again for each rank that is done
  *
- * A record without copies is written as version 2. If its dataset's version is not known either, it is written as
- * version 1, as records were before there were versions. Only kind set has version 3.
+ * A record is written as the oldest version that has all that it has: a part as version 4, one with copies, which only
+ * kind set has, as version 3, any other as version 2, or, if its dataset's version is not known, as version 1, as
+ * records were before there were versions.
  *
  * The codec is pure. It never trusts a length and allocates nothing. Any thread may call it. */
 #ifndef LARDER_COMMON_RECORD_H
@@ -48,7 +52,9 @@
 #include "common/types.h"
 
 #define RECORD_MAGIC UINT32_C(0x5352444c) /* "LDRS" */
-#define RECORD_VERSION 3
+#define RECORD_VERSION 4                  /* a part of a token */
+#define RECORD_VERSION_COPIES 3
+#define RECORD_VERSION_KNOWN 2
 #define RECORD_VERSION_OLDEST 1
 #define RECORD_SEGMENTS_MAX 64
 #define RECORD_RANKS_MAX 256         /* ranks of a segment */
@@ -87,6 +93,11 @@ struct record {
     uint32_t epoch;
     uint32_t batches; /* batches of each rank in the base */
     uint32_t samples; /* samples of the dataset */
+
+    /* A part of a token: it covers the `ranks` ranks from `first` on, of the job's `of`. of 0: it is whole. */
+    struct record_part {
+        uint32_t first, ranks, of;
+    } part;
 
     /* The base of a dependent job: index i's turn is over if its bit is set. NULL and 0 bytes: nothing is. */
     const uint8_t *over;

@@ -27,6 +27,7 @@ struct place {
     sample_id *base;
     uint64_t n_order; /* samples in the order */
     uint64_t drawn;
+    uint32_t epoch;           /* of the order */
     struct sampler_part part; /* stride 0: the order is that of the whole view */
     sample_id *heads;         /* for a part: the first part.stride samples of the whole order */
     struct rng rng;           /* `strict`: of the running epoch */
@@ -91,8 +92,12 @@ int sampler_add_job(struct sampler *sampler, unsigned job, const struct sampler_
     uint64_t count = idset_count(desc->view);
     CHECK(count > 0);
 
-    struct place place = {
-        .used = true, .shuffle = desc->shuffle, .seed = desc->seed, .n_order = count, .part = desc->part};
+    struct place place = {.used = true,
+                          .shuffle = desc->shuffle,
+                          .seed = desc->seed,
+                          .n_order = count,
+                          .epoch = UINT32_MAX,
+                          .part = desc->part};
     if (remaining_create(desc->view, &place.set))
         goto no_memory;
     CHECK(!desc->multiset || desc->shuffle == SHUFFLE_DEPENDENT);
@@ -174,27 +179,34 @@ static void shuffle_some(struct place *place, sample_id *ids, size_t n)
         ids[i] = draw_from(place, others[i]);
 }
 
-/* keep_part leaves in the order what the job gets of it. */
-static void keep_part(struct place *place)
+/* keep_part leaves in the order what the job gets of it, or of the rest of it. */
+static void keep_part(struct place *place, const struct sampler_rest *rest)
 {
     const struct sampler_part *part = &place->part;
-    uint64_t count = place->set->view_count;
+    uint64_t count = place->set->view_count, left = 0;
     for (sample_id ids[SAMPLER_SOME]; place->shuffle == SHUFFLE_STRICT && place->drawn < count;)
         shuffle_some(place, ids, count - place->drawn < SAMPLER_SOME ? count - place->drawn : SAMPLER_SOME);
-    for (uint32_t i = 0; i < part->stride; i++)
-        place->heads[i] = place->order[i % count];
     place->n_order = place->drawn = 0;
-    for (uint64_t i = 0; i < count; i++)
-        if (i % part->stride - part->first < part->ranks)
-            place->order[place->n_order++] = place->order[i];
+    for (uint64_t i = 0; i < count; i++) {
+        sample_id id = place->order[i];
+        if (rest && rest->gone(rest->context))
+            continue;
+        if (left < part->stride)
+            place->heads[left] = id;
+        if (left++ % part->stride - part->first < part->ranks)
+            place->order[place->n_order++] = id;
+    }
+    for (uint64_t i = left; left && i < part->stride; i++)
+        place->heads[i] = place->heads[i % left];
 }
 
 /* start_order makes the order of the epoch, with nothing drawn yet. */
-static void start_order(struct place *place, uint32_t epoch)
+static void start_order(struct place *place, uint32_t epoch, const struct sampler_rest *rest)
 {
     uint64_t count = place->set->view_count;
     place->drawn = 0;
     place->n_order = count;
+    place->epoch = epoch;
     if (place->base)
         memcpy(place->order, place->base, count * sizeof *place->order);
     else if (place->shuffle == SHUFFLE_STRICT)
@@ -202,18 +214,17 @@ static void start_order(struct place *place, uint32_t epoch)
     if (place->shuffle == SHUFFLE_STRICT)
         random_seed_keys(&place->rng, place->seed, epoch, 0, 0);
     if (place->heads)
-        keep_part(place);
+        keep_part(place, rest);
 }
 
-void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch)
+static void start_epoch(struct place *place, uint32_t epoch, const struct sampler_rest *rest)
 {
-    struct place *place = own_place_of(sampler, job);
     if (place->layers) {
         layers_clear(place->layers);
         return;
     }
     if (place->shuffle != SHUFFLE_DEPENDENT)
-        start_order(place, epoch);
+        start_order(place, epoch, rest);
     if (!place->heads) {
         remaining_refill(place->set);
         return;
@@ -221,6 +232,18 @@ void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch)
     remaining_clear(place->set);
     for (uint64_t i = 0; i < place->n_order; i++)
         remaining_add(place->set, place->order[i]);
+}
+
+void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch)
+{
+    start_epoch(own_place_of(sampler, job), epoch, NULL);
+}
+
+void sampler_start_rest(struct sampler *sampler, unsigned job, uint32_t epoch, const struct sampler_rest *rest)
+{
+    struct place *place = own_place_of(sampler, job);
+    CHECK(place->heads);
+    start_epoch(place, epoch, rest);
 }
 
 int sampler_start_multiset(struct sampler *sampler, unsigned job, const uint32_t *counts, uint32_t most)
@@ -394,17 +417,18 @@ int sampler_places(const struct sampler *sampler, unsigned job, uint32_t epoch, 
     const struct place *own = place_of(sampler, job);
     uint64_t count = own->set->view_count;
     CHECK(own->shuffle != SHUFFLE_DEPENDENT);
-    bool fixed = own->shuffle == SHUFFLE_NONE && !own->heads; /* its order is the same in all epochs */
-    for (uint64_t i = 0; fixed && i < count; i++)
+    /* The order is the same in all epochs, or it is a part of the running one, which is kept as it was made. */
+    bool there = own->heads ? own->n_order && own->epoch == epoch : own->shuffle == SHUFFLE_NONE;
+    for (uint64_t i = 0; there && i < own->n_order; i++)
         at[own->order[i]] = (uint32_t)i;
-    if (fixed)
+    if (there)
         return 0;
     struct place place = *own; /* an order of its own for the same view */
     place.order = malloc((count + 1) * sizeof *place.order);
     place.heads = own->heads ? malloc(own->part.stride * sizeof *place.heads) : NULL;
     bool made = place.order && (place.heads || !own->heads);
     if (made) {
-        start_order(&place, epoch);
+        start_order(&place, epoch, NULL);
         for (sample_id ids[SAMPLER_SOME]; shuffles(&place) && place.drawn < count;)
             shuffle_some(&place, ids, count - place.drawn < SAMPLER_SOME ? count - place.drawn : SAMPLER_SOME);
         for (uint64_t i = 0; i < place.n_order; i++)

@@ -60,6 +60,15 @@ void sampler_remove_job(struct sampler *sampler, unsigned job);
  * milliseconds. */
 void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch);
 
+/* sampler_start_rest is sampler_start_epoch for a job that gets a part of an order, where something of the epoch was
+ * taken before. `gone` is called once for each sample of the order, the first one first, and tells whether it was
+ * taken. The part is then one of the order without those. */
+struct sampler_rest {
+    bool (*gone)(void *context);
+    void *context;
+};
+void sampler_start_rest(struct sampler *sampler, unsigned job, uint32_t epoch, const struct sampler_rest *rest);
+
 /* sampler_start_multiset is for a job that has a multiset. It comes after sampler_start_epoch, which leaves such a job
  * nothing: R_j has each sample as often as `counts` says, in the order of multiset_ids. That is the epoch's multiset,
  * or what the job gets of it. A sample may be put back until it has `most` draws, or as many as any has here. It takes
@@ -118,8 +127,8 @@ void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id, uint3
 int sampler_take_all(struct sampler *sampler, unsigned job, const struct idset *ids);
 void sampler_draw_some(struct sampler *sampler, unsigned job, sample_id *ids, size_t n);
 
-/* sampler_first returns the sample at a position of the epoch's whole order, of a job that gets a part of a `strict` or
- * `none` order; position < the part's stride, and modulo the view's count. */
+/* sampler_first returns the sample at a position of the epoch's order, or of its rest, of a job that gets a part of a
+ * `strict` or `none` order; position < the part's stride, and modulo the samples of that. */
 sample_id sampler_first(const struct sampler *sampler, unsigned job, uint64_t position);
 
 #endif

@@ -145,27 +145,58 @@ static struct run part_of(struct run run, uint32_t at, uint32_t count)
     return (struct run){run.first > at ? run.first - at : 0, end < count ? end : count};
 }
 
-int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct deal_ranks *ranks,
-               struct idset **out)
+/* left_in returns how many samples of a chunk are not gone. */
+static uint32_t left_in(const struct deal *deal, uint32_t chunk, const struct idset *gone)
+{
+    uint32_t left = deal->begin[chunk + 1] - deal->begin[chunk];
+    for (uint32_t s = deal->begin[chunk]; gone && s < deal->begin[chunk + 1]; s++)
+        left -= idset_contains(gone, deal->ids[s]);
+    return left;
+}
+
+/* add_whole adds what is left of a chunk, add_cut a part of it, in the chunk's own order. */
+static void add_whole(const struct deal *deal, uint32_t chunk, const struct idset *gone, struct idset *share)
+{
+    if (!gone)
+        idset_add_many(share, deal->ids + deal->begin[chunk], deal->begin[chunk + 1] - deal->begin[chunk]);
+    for (uint32_t s = deal->begin[chunk]; gone && s < deal->begin[chunk + 1]; s++)
+        if (!idset_contains(gone, deal->ids[s]))
+            idset_add(share, deal->ids[s]);
+}
+
+static void add_cut(const struct deal *deal, uint32_t chunk, const uint32_t *slots, const struct idset *gone,
+                    struct run part, struct idset *share)
+{
+    uint32_t count = deal->begin[chunk + 1] - deal->begin[chunk], at = 0;
+    for (uint32_t i = 0; i < count && at < part.end; i++) {
+        sample_id id = deal->ids[deal->begin[chunk] + slots[i]];
+        if (gone && idset_contains(gone, id))
+            continue;
+        if (at++ >= part.first)
+            idset_add(share, id);
+    }
+}
+
+int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct idset *gone,
+               const struct deal_ranks *ranks, struct idset **out)
 {
     CHECK_MAGIC(deal, DEAL_MAGIC);
-    struct run run = run_of(deal->count, ranks);
+    struct run run = run_of(deal->count - (uint32_t)(gone ? idset_count(gone) : 0), ranks);
     struct idset *share = NULL;
     uint32_t n, at = 0; /* the place of the chunk's first sample in the sequence */
     uint32_t *chunks = order_of(deal, seed, epoch, &n);
     int rc = chunks ? idset_create(&share) : LARDER_ENOMEM;
     for (uint32_t i = 0; rc == 0 && i < n && at < run.end; i++) {
-        const sample_id *ids = deal->ids + deal->begin[chunks[i]];
-        uint32_t count = deal->begin[chunks[i] + 1] - deal->begin[chunks[i]];
+        uint32_t count = left_in(deal, chunks[i], gone);
         struct run part = part_of(run, at, count);
         bool whole = part.first == 0 && part.end == count;
         uint32_t *slots = !whole && part.first < part.end ? slots_of(deal, seed, epoch, chunks[i]) : NULL;
         if (whole)
-            idset_add_many(share, ids, count);
+            add_whole(deal, chunks[i], gone, share);
         else if (part.first < part.end && !slots)
             rc = LARDER_ENOMEM;
-        for (uint32_t slot = part.first; slots && slot < part.end; slot++)
-            idset_add(share, ids[slots[slot]]);
+        else if (slots)
+            add_cut(deal, chunks[i], slots, gone, part, share);
         free(slots);
         at += count;
     }

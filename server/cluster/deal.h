@@ -4,6 +4,7 @@
  * A dependent job's view is dealt by chunks. Its chunks are permuted by a stream keyed with the seed and the epoch, and
  * the samples inside a chunk by one keyed with the chunk too. This sequence is cut into one run a rank. So all chunks
  * except those at the ends of a run lie whole in it. A run is the set of samples that a rank gets, not their order.
+ * If the ranks had a part of the epoch before, the rest of the sequence is cut into runs.
  *
  * Where an epoch is a multiset, a sample has as many places beside each other in the sequence as it comes in the epoch.
  * So all turns of a sample are with one rank, unless they lie at the end of a run. But where all samples come equally
@@ -38,11 +39,13 @@ void deal_destroy(struct deal *deal); /* accepts NULL */
 /* deal_count returns how many of `count` samples these ranks get, in every epoch. */
 uint32_t deal_count(uint32_t count, const struct deal_ranks *ranks);
 
-/* deal_share returns the samples that these ranks get in an epoch of a dependent job. Its time is that of permuting the
- * chunks, of permuting two of them inside, and of adding the samples to a set. The caller destroys *out.
- * LARDER_ENOMEM. */
-int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct deal_ranks *ranks,
-               struct idset **out);
+/* deal_share returns the samples that these ranks get in an epoch of a dependent job. `gone` has the samples of the
+ * view that all ranks of the job together had before the epoch was begun anew, perhaps by other ranks at other nodes;
+ * NULL: none. Then the sequence is what it was without them, and is cut again: with the same ranks most chunks stay
+ * where they were. Its time is that of permuting the chunks, of permuting two of them inside, of looking for each
+ * sample in `gone`, and of adding the samples to a set. The caller destroys *out. LARDER_ENOMEM. */
+int deal_share(const struct deal *deal, uint64_t seed, uint32_t epoch, const struct idset *gone,
+               const struct deal_ranks *ranks, struct idset **out);
 
 /* deal_draws leaves in `counts` how often each sample comes to these ranks in an epoch that is a multiset. The deal's
  * ids are the numbers 0 … count - 1, by which `counts` is indexed, and the view's order. `counts` has how often each

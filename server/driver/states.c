@@ -63,6 +63,13 @@ static uint32_t epoch_batches(const struct registration *reg)
                                              : ((count + ranks - 1) / ranks + batch - 1) / batch;
 }
 
+/* is_between tells whether the ask is about no batch of an epoch, or about all of it, of a job with ranks at other
+ * nodes. They train in step: an epoch that one has finished, all have finished. */
+static bool is_between(const struct driver_job *job, const struct driver_ask *ask)
+{
+    return job->reg->asked.all_ranks && (!ask->batches || ask->batches >= epoch_batches(job->reg));
+}
+
 /* refusal finds why the ask has no answer, neither now nor later. 0: it has one. */
 static int refusal(const struct driver_job *job, const struct driver_ask *ask, struct error *err)
 {
@@ -71,13 +78,12 @@ static int refusal(const struct driver_job *job, const struct driver_ask *ask, s
     bool runs = given_running(&job->given, &running);
     if (ask->batches && ask->epoch == WIRE_EPOCHS_MAX)
         return error_set(err, LARDER_EINVAL, "the state is asked for in epoch %u, which no job has", ask->epoch);
-    if (job->reg->asked.all_ranks && ask->batches && ask->batches < epoch_batches(job->reg))
-        return error_set(err, LARDER_EINVAL,
-                         "the job's ranks are at several nodes, and no node knows what those at the others have had of "
-                         "the epoch: save the state between two epochs");
-    if (job->reg->asked.all_ranks)
+    if (is_between(job, ask))
         return 0;
-    if (job->reg->asked.world_size == 1)
+    if (job->reg->asked.all_ranks && job->reg->found.multiset)
+        return error_set(err, LARDER_EINVAL,
+                         "the job has a sampler, and ranks at several nodes: save the state between two epochs");
+    if (job->reg->asked.world_size == 1 && !job->reg->asked.all_ranks)
         return error_set(err, LARDER_EINVAL, "a job of one rank knows its state itself and need not ask for it");
     if (!job->given.now)
         return error_set(err, LARDER_ENOMEM,
@@ -102,8 +108,7 @@ static void try_answer(struct driver *driver, struct driver_ask *ask)
     struct error err;
     struct record token;
     int rc = refusal(job, ask, &err);
-    /* its ranks train in step: an epoch that one has finished, all have finished */
-    if (!rc && job->reg->asked.all_ranks)
+    if (!rc && is_between(job, ask))
         token = job_record(job->reg, ask->epoch + (ask->batches > 0));
     else if (!rc && !history)
         token = job_record(job->reg, ask->epoch); /* nothing of that epoch was delivered */
@@ -137,9 +142,10 @@ static void too_late(struct driver *driver, struct driver_ask *ask)
         answer_error(driver, ask, &err);
         return;
     }
-    uint32_t last = last_rank(history, world_size);
-    error_set(&err, LARDER_ETIMEOUT, "rank %u of %u has had %u batches of epoch %u and not %u within %g s: %s", last,
-              world_size, history_has(history, last), ask->epoch, ask->batches, ask->timeout_ms / 1000.0,
+    uint32_t last = last_rank(history, world_size), all = job->reg->asked.all_ranks;
+    error_set(&err, LARDER_ETIMEOUT, "rank %u of %u has had %u batches of epoch %u and not %u within %g s: %s",
+              job->reg->asked.first_rank + last, all ? all : world_size, history_has(history, last), ask->epoch,
+              ask->batches, ask->timeout_ms / 1000.0,
               job->ranks[last].there ? "it is slower, or its script hangs; ask again later, or wait longer"
                                      : "it is not connected; ask again when it has come back");
     answer_error(driver, ask, &err);
@@ -152,7 +158,7 @@ static void too_late(struct driver *driver, struct driver_ask *ask)
 static int stale(const struct driver_job *job, const struct driver_ask *ask, struct error *err)
 {
     const struct history *history = given_find(&job->given, ask->epoch);
-    if (!history || job->reg->asked.all_ranks || ask->batches >= history_kept(history, ask->rank))
+    if (!history || is_between(job, ask) || ask->batches >= history_kept(history, ask->rank))
         return 0;
     return error_set(err, LARDER_EINVAL,
                      "the state is asked for after %u batches of epoch %u, and rank %u has gone on and given back %u",
@@ -214,7 +220,9 @@ void states_begin(struct driver *driver, uint32_t place, const struct registrati
     struct given *given = &driver->tables.jobs[place].given;
     const struct multiset *multiset = reg->found.multiset;
     uint32_t copies = multiset && multiset_is_together(multiset) ? reg->asked.copies : 0;
-    if (reg->asked.world_size > 1 &&
+    if (reg->asked.all_ranks)
+        record.part = (struct record_part){reg->asked.first_rank, reg->asked.world_size, reg->asked.all_ranks};
+    if ((reg->asked.world_size > 1 || reg->asked.all_ranks) &&
         (given_begin(given, reg->asked.world_size, &record) || (multiset && given_count_turns(given, copies))))
         log_warn_limited(
             "msg=\"no memory to keep what the ranks get: this job's state cannot be asked for\" job=\"%s\"", reg->name);

@@ -225,9 +225,10 @@ struct engine_resume {
  * a share of the view, or of the multiset that the epoch is. Every node works out the same, so nothing is sent. */
 struct engine_part {
     uint32_t world_size, first; /* world_size 0: all ranks of the job are here */
-    /* dependent: makes a new set with these ranks' share of an epoch, the same in each call. `deal` is borrowed until
-     * the job ends. In a fixed order rank r gets the positions r, r + world_size, … LARDER_ENOMEM. */
-    int (*share)(const void *deal, uint32_t epoch, struct idset **out);
+    /* dependent: makes a new set with these ranks' share of an epoch, the same in each call, or of what of it is not
+     * `gone` with the base that it is begun from; NULL: there is none. `deal` is borrowed until the job ends. In a
+     * fixed order rank r gets the positions r, r + world_size, … of what the base leaves. LARDER_ENOMEM. */
+    int (*share)(const void *deal, uint32_t epoch, const struct idset *gone, struct idset **out);
     /* For a multiset: takes how often each of its samples comes in the epoch, leaves how often it comes to these. */
     int (*draws)(const void *deal, uint32_t epoch, uint32_t *counts);
     const void *deal;

@@ -100,13 +100,13 @@ struct job_progress {
     bool began;       /* some epoch has begun */
     uint32_t epoch;   /* The epoch that it is in, or was in last; valid while `began`. */
     uint64_t variant; /* the variant of this epoch's instances; 0: those of every job with its pipeline */
-    /* The samples that this epoch deals to the ranks: shape.epoch_samples, less the base that the epoch is begun
-     * from. */
-    uint64_t samples;
+    /* The samples that this epoch deals to the ranks here: shape.epoch_samples, less the base that the epoch is begun
+     * from; for a part those with repeats, as shape.part_samples, and those that all ranks of the job get. */
+    uint64_t samples, part_samples, draws;
     /* For a multiset: the ids of which the ranks here get some draw of this epoch; if they get none, those that the
      * epoch has. The job owns it. */
     struct idset *support;
-    struct idset *away; /* For a dependent part: the view less this epoch's share. The job owns it. */
+    struct idset *away; /* For a dependent part: the view less this epoch's share and base. The job owns it. */
     /* For a job with homes: samples of the view that have their homes here; NULL: no epoch has begun. The job owns
      * it. */
     struct idset *here;

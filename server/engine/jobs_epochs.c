@@ -9,6 +9,7 @@
 #include "server/engine/plan.h"
 #include "server/engine/queue.h"
 #include "server/engine/residents.h"
+#include "server/engine/resume.h"
 
 /* ── epochs ── */
 
@@ -46,7 +47,8 @@ static uint64_t variant_of_epoch(uint64_t variant, uint32_t epoch)
     return random_u64(&rng) | 1;
 }
 
-/* begin_share takes out of the epoch what it deals to ranks at other nodes. */
+/* begin_share takes out of the epoch what it deals to ranks at other nodes. The base that it is begun from stays in,
+ * and comes out when the epoch is restored. */
 static int begin_share(struct engine *engine, struct job *job, uint32_t epoch)
 {
     const struct engine_part *part = &job->terms.part;
@@ -55,7 +57,10 @@ static int begin_share(struct engine *engine, struct job *job, uint32_t epoch)
     idset_destroy(job->progress.away);
     job->progress.away = NULL;
     struct idset *share = NULL;
-    int code = part->share(part->deal, epoch, &share);
+    const struct idset *base = job->resume && job->resume->epoch == epoch ? job->resume->base : NULL;
+    int code = part->share(part->deal, epoch, base, &share);
+    if (!code && base)
+        idset_add_all(share, base);
     if (!code)
         code = idset_difference(job->terms.view, share, &job->progress.away);
     idset_destroy(share);
@@ -127,17 +132,40 @@ static void tell_no_start(struct engine *engine, uint32_t no, int code, bool els
     jobs_fail(engine, no, FAILURE_OTHER, elsewhere ? LARDER_EINVAL : code, text);
 }
 
+/* is_gone goes past the next sample of an order, and tells whether the base that the epoch is begun from has it. */
+static bool is_gone(void *context)
+{
+    bool had;
+    return resume_walk_next(context, &had) == RESUME_TAKEN || had;
+}
+
+/* start_drawing puts back what is drawn in an epoch: the view, or the part here of a fixed order, without its base. */
+static void start_drawing(struct engine *engine, const struct job *job, uint32_t epoch)
+{
+    const struct resume *resume = job->resume;
+    struct resume_walk walk;
+    struct sampler_rest rest = {is_gone, &walk};
+    if (job->terms.part.world_size && resume && resume->epoch == epoch && resume->n_segments) {
+        resume_walk_begin(&walk, resume->segments, resume->n_segments);
+        sampler_start_rest(engine->env.sampler, job->no, epoch, &rest);
+    } else {
+        sampler_start_epoch(engine->env.sampler, job->no, epoch);
+    }
+}
+
 /* epoch_start begins the epoch for all ranks, except those that wait for a later one. */
 static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
 {
     struct job *job = job_at(&engine->jobs, no);
-    sampler_start_epoch(engine->env.sampler, no, epoch);
+    start_drawing(engine, job, epoch);
     if (job->terms.shuffle == SHUFFLE_STRICT && job->terms.variant)
         job->progress.variant = variant_of_epoch(job->terms.variant, epoch);
     job->state = JOB_RUNNING;
     job->progress.began = true;
     job->progress.epoch = epoch;
     job->progress.samples = job->shape.epoch_samples;
+    job->progress.part_samples = job->shape.part_samples;
+    job->progress.draws = job->shape.view_samples;
     job->progress.base_batches = 0;
     job->progress.odd = 0;
     job->progress.drawn = job->progress.lost = job->progress.abandoned = job->progress.repeats = 0;

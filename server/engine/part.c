@@ -30,22 +30,22 @@ uint64_t part_rank_samples(const struct engine_job_desc *desc)
     return (part_draws(desc) + ranks - 1) / ranks;
 }
 
-uint64_t part_samples(const struct engine_job_desc *desc)
+uint64_t part_samples(const struct engine_job_desc *desc, uint64_t draws)
 {
-    if (desc->part.world_size == 0)
+    uint64_t ranks = desc->part.world_size;
+    if (ranks == 0)
         return 0;
-    uint64_t each = desc->drop_last ? part_draws(desc) / desc->part.world_size : part_rank_samples(desc);
-    return each * part_ranks(desc);
+    return (desc->drop_last ? draws / ranks : (draws + ranks - 1) / ranks) * part_ranks(desc);
 }
 
 /* Without drop_last, or in a fixed order, the first ranks of the job get one sample more than the others if there is a
  * remainder. */
-uint64_t part_epoch_samples(const struct engine_job_desc *desc)
+uint64_t part_epoch_samples(const struct engine_job_desc *desc, uint64_t draws)
 {
-    uint64_t count = part_draws(desc), first = desc->part.first;
+    uint64_t first = desc->part.first;
     if (desc->part.world_size == 0)
-        return count;
-    uint64_t each = count / desc->part.world_size, more = count % desc->part.world_size;
+        return draws;
+    uint64_t each = draws / desc->part.world_size, more = draws % desc->part.world_size;
     if (desc->drop_last && desc->sampled.shuffle == SHUFFLE_DEPENDENT)
         more = 0;
     uint64_t with_more = more < first ? 0 : more - first;

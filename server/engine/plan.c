@@ -128,7 +128,7 @@ static sample_id choose_repeat(struct plan *plan, const struct job *job, const s
     sample_id id;
     const struct engine_part *part = &job->terms.part;
     uint64_t rank = part->first + queue->rank, world = job_all_ranks(job);
-    uint64_t samples = part->world_size ? job->shape.view_samples : job->progress.samples;
+    uint64_t samples = part->world_size ? job->progress.draws : job->progress.samples;
     uint64_t position = (rank + world - samples % world) % world % samples;
     if (job->terms.shuffle == SHUFFLE_DEPENDENT)
         return plan_any_sample(plan, job);

@@ -142,15 +142,16 @@ static void restore_order(struct plan *plan, struct job *job)
         if (has_part(resume, rank))
             restore_rank(job, &job->queues[rank], through[rank]);
     }
-    for (uint32_t i = 0; i < resume->n_segments; i++)
+    uint32_t n = job->terms.part.world_size ? 0 : resume->n_segments; /* a part's order is what the base leaves */
+    for (uint32_t i = 0; i < n; i++)
         segments[i] = resume->segments[i];
-    segments[resume->n_segments] = (struct engine_segment){resume->world_size, through};
-    resume_walk_begin(&walk, segments, resume->n_segments + 1);
-    for (uint64_t n; (n = resume_walk_ahead(&walk)) > 0;) {
+    segments[n] = (struct engine_segment){resume->world_size, through};
+    resume_walk_begin(&walk, segments, n + 1);
+    for (uint64_t ahead; (ahead = resume_walk_ahead(&walk)) > 0;) {
         sample_id ids[SAMPLER_SOME];
-        n = n < SAMPLER_SOME ? n : SAMPLER_SOME;
-        sampler_draw_some(plan->env->sampler, job->no, ids, n);
-        for (uint64_t i = 0; i < n; i++)
+        ahead = ahead < SAMPLER_SOME ? ahead : SAMPLER_SOME;
+        sampler_draw_some(plan->env->sampler, job->no, ids, ahead);
+        for (uint64_t i = 0; i < ahead; i++)
             restore_next(job, &walk, ids[i]);
     }
     free(through);
@@ -159,7 +160,9 @@ static void restore_order(struct plan *plan, struct job *job)
 int plan_restore(struct plan *plan, struct job *job)
 {
     const struct resume *resume = job->resume;
-    job->progress.samples = resume->samples; /* a part has no base, and its share */
+    job->progress.samples = resume->samples;
+    job->progress.part_samples = resume->part_samples;
+    job->progress.draws = resume->draws;
     job->progress.base_batches = resume->base_batches;
     job->progress.base_key = resume->key;
     if (job->terms.shuffle == SHUFFLE_DEPENDENT)

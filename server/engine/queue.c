@@ -226,7 +226,7 @@ uint64_t queue_rank_planned(const struct job *job, uint32_t rank)
  * train in step. */
 uint64_t queue_share(const struct job *job)
 {
-    uint64_t samples = job->terms.part.world_size ? job->shape.part_samples
+    uint64_t samples = job->terms.part.world_size ? job->progress.part_samples
                                                   : job->progress.samples - (job_in_step(job) ? 0 : job->progress.lost);
     uint64_t odd = job->progress.odd * job->terms.world_size;
     return samples < odd ? queue_share_of(job, samples) : job->progress.odd + queue_share_of(job, samples - odd);

@@ -25,13 +25,20 @@ static bool is_apart(const struct engine_job_desc *desc, const struct idset *a, 
     return desc->sampled.multiset || !a || !b || idset_intersection_count(a, b) == 0;
 }
 
-/* samples_left returns the samples of the epoch that the base leaves. */
-static uint64_t samples_left(const struct engine_job_desc *desc)
+/* draws_left returns the draws of the epoch that the base leaves to all ranks of the job. */
+static uint64_t draws_left(const struct engine_job_desc *desc)
 {
-    uint64_t samples = part_epoch_samples(desc);
+    uint64_t draws = part_draws(desc);
     if (desc->sampled.shuffle == SHUFFLE_DEPENDENT)
-        return samples - count_of(desc->resume->base) - desc->resume->base_again.count;
-    return engine_segments_left(desc->resume->segments, desc->resume->n_segments, samples);
+        return draws - count_of(desc->resume->base) - desc->resume->base_again.count;
+    return engine_segments_left(desc->resume->segments, desc->resume->n_segments, draws);
+}
+
+/* order_part returns how many positions of a fixed order a rank here has of what the base leaves. */
+static uint64_t order_part(const struct engine_job_desc *desc, uint32_t rank)
+{
+    uint32_t ranks = desc->part.world_size ? desc->part.world_size : part_ranks(desc);
+    return resume_part(draws_left(desc), ranks, desc->part.first + rank);
 }
 
 /* flaw_of_copies looks only for what the engine cannot take. Wrong ranks would make for wrong ranks. */
@@ -51,7 +58,7 @@ static const char *flaw_of_sets(const struct engine_job_desc *desc)
         return "it has samples that the job's view has not";
     if (!is_apart(desc, resume->base, resume->turns))
         return "it has a sample twice";
-    if (desc->sampled.multiset && count_of(resume->base) + resume->base_again.count > part_epoch_samples(desc))
+    if (desc->sampled.multiset && count_of(resume->base) + resume->base_again.count > part_draws(desc))
         return "more was taken than the epoch has";
     return count_of(resume->turns) + resume->again.count > resume->delivered
                ? "it has more samples than batches brought"
@@ -61,7 +68,7 @@ static const char *flaw_of_sets(const struct engine_job_desc *desc)
 static const char *flaw_of_segments(const struct engine_job_desc *desc)
 {
     const struct engine_resume *resume = desc->resume;
-    uint64_t samples = part_epoch_samples(desc);
+    uint64_t samples = part_draws(desc);
     if (resume->n_segments > ENGINE_SEGMENTS_MAX)
         return "the epoch was begun again too often";
     for (uint32_t i = 0; i < resume->n_segments; i++) {
@@ -70,8 +77,7 @@ static const char *flaw_of_segments(const struct engine_job_desc *desc)
             return "more was taken than the epoch has";
         samples = engine_segments_left(segment, 1, samples);
     }
-    return resume->through > resume_part(samples, part_ranks(desc), desc->rank) ? "a rank has had more than its part"
-                                                                                : NULL;
+    return resume->through > order_part(desc, desc->rank) ? "a rank has had more than its part" : NULL;
 }
 
 /* flaw_of_done returns what is wrong with what the rank tells of another one. */
@@ -79,10 +85,9 @@ static const char *flaw_of_done(const struct engine_job_desc *desc, const struct
 {
     const struct engine_resume *resume = desc->resume;
     bool fixed = desc->sampled.shuffle != SHUFFLE_DEPENDENT;
-    uint64_t samples = fixed ? engine_segments_left(resume->segments, resume->n_segments, part_epoch_samples(desc)) : 0;
     if (!resume->presented || done->rank >= part_ranks(desc) || done->rank == desc->rank)
         return "it tells of a rank that cannot be done";
-    if (fixed && done->through > resume_part(samples, part_ranks(desc), done->rank))
+    if (fixed && done->through > order_part(desc, done->rank))
         return "a rank has had more than its part";
     if (!is_within(done->turns, desc->sampled.view) || !is_apart(desc, resume->base, done->turns) ||
         !is_apart(desc, resume->turns, done->turns) || count_of(done->turns) + done->again.count > done->delivered)
@@ -95,8 +100,8 @@ static const char *flaw_of_done(const struct engine_job_desc *desc, const struct
 /* rank_most returns the most samples that a rank can have received of the rest after the base. */
 static uint64_t rank_most(const struct engine_job_desc *desc)
 {
-    return desc->part.world_size ? part_samples(desc) / part_ranks(desc)
-                                 : resume_part(samples_left(desc), part_ranks(desc), 0);
+    return desc->part.world_size ? part_samples(desc, draws_left(desc)) / part_ranks(desc)
+                                 : resume_part(draws_left(desc), part_ranks(desc), 0);
 }
 
 const char *resume_flaw(const struct engine_job_desc *desc)
@@ -106,9 +111,9 @@ const char *resume_flaw(const struct engine_job_desc *desc)
     const char *flaw = fixed ? flaw_of_segments(desc) : flaw_of_sets(desc);
     if (flaw)
         return flaw;
-    if (desc->part.world_size && (resume->base_batches || resume->n_segments || count_of(resume->base)))
-        return "the job's ranks are at several nodes, and such a job goes on from a checkpoint made between two epochs "
-               "only";
+    if (desc->part.world_size && desc->sampled.multiset && (resume->base_batches || count_of(resume->base)))
+        return "the job's ranks are at several nodes, and with a sampler such a job goes on from a checkpoint made "
+               "between two epochs only";
     if (resume->batches > UINT32_MAX - resume->base_batches)
         return "it has too many batches";
     if (resume->epoch == ENGINE_EPOCHS_MAX && (resume->base_batches || resume->batches || resume->delivered ||
@@ -284,7 +289,9 @@ static void take_base(struct resume *resume, const struct engine_job_desc *desc,
     resume->base_again = base->again;
     resume->copies = base->copies;
     resume->n_copies = told->n_copies;
-    resume->samples = samples_left(desc);
+    resume->draws = draws_left(desc);
+    resume->samples = part_epoch_samples(desc, resume->draws);
+    resume->part_samples = part_samples(desc, resume->draws);
     copy_segments(resume, told->segments, desc->sampled.shuffle == SHUFFLE_DEPENDENT ? 0 : told->n_segments);
 }
 

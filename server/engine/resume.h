@@ -32,7 +32,9 @@ struct resume {
     uint32_t n_copies;
     struct engine_segment *segments;
     uint32_t *numbers; /* the `through` arrays of the segments */
-    uint64_t samples;  /* samples of the epoch, less the base */
+    /* What the base leaves of the epoch: to all ranks of the job; to those here, and with repeats, if others are at
+     * other nodes (part.h). */
+    uint64_t draws, samples, part_samples;
 };
 
 /* resume.c */

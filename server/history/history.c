@@ -52,7 +52,7 @@ struct history {
 
 int history_create(uint32_t world_size, const struct record *job, struct history **out)
 {
-    CHECK(world_size >= 1 && world_size <= RECORD_RANKS_MAX);
+    CHECK(world_size >= 1 && world_size <= RECORD_RANKS_MAX && (!job->part.of || job->part.ranks == world_size));
     bool ordered = job->shuffle != SHUFFLE_DEPENDENT;
     struct history *history = calloc(1, sizeof *history + world_size * sizeof *history->ranks);
     uint8_t *over = ordered ? NULL : calloc((size_t)record_set_bytes(job->samples) + 1, 1);
@@ -69,6 +69,7 @@ int history_create(uint32_t world_size, const struct record *job, struct history
     history->base.seed = job->seed;
     history->base.shuffle = job->shuffle;
     history->base.samples = job->samples;
+    history->base.part = job->part;
     *out = history;
     return 0;
 }
@@ -135,6 +136,19 @@ static void move_to(struct history *history, size_t at)
 
 /* ── an epoch ── */
 
+/* ranks_of returns how many ranks the job has, of which some may be at other nodes. */
+static uint32_t ranks_of(const struct history *history)
+{
+    return history->base.part.of ? history->base.part.of : history->world_size;
+}
+
+/* went_on returns the last segment of a base, if the job's ranks go on in it; else NULL. */
+static const struct record_segment *went_on(const struct history *history, const struct record *base)
+{
+    uint32_t n = base->n_segments;
+    return n && base->segments[n - 1].world_size == ranks_of(history) ? &base->segments[n - 1] : NULL;
+}
+
 static int keep_segments(struct history *history, const struct record *base)
 {
     size_t bytes = 0;
@@ -152,9 +166,9 @@ static int keep_segments(struct history *history, const struct record *base)
         to += (size_t)base->segments[i].n * sizeof(uint32_t);
     }
     history->base.n_segments = n;
-    for (uint32_t i = 0; n > 0 && base->segments[n - 1].world_size == history->world_size && i < history->world_size;
-         i++)
-        history->ranks[i].through = record_through(&base->segments[n - 1], i);
+    const struct record_segment *last = went_on(history, base);
+    for (uint32_t i = 0; last && i < history->world_size; i++)
+        history->ranks[i].through = record_through(last, history->base.part.first + i);
     return 0;
 }
 
@@ -230,7 +244,7 @@ static uint32_t left_of(const struct history *history, uint32_t samples)
     for (uint32_t i = 0; i < base->n_segments; i++) {
         const struct record_segment *segment = &base->segments[i];
         uint32_t taken = 0;
-        if (i + 1 == base->n_segments && segment->world_size == history->world_size)
+        if (segment == went_on(history, base))
             break;
         for (uint32_t rank = 0; rank < segment->world_size; rank++) {
             uint32_t through = record_through(segment, rank), part = part_of(samples, segment->world_size, rank);
@@ -439,22 +453,37 @@ int history_write(const struct history *history, uint32_t number, uint32_t as, u
 
 /* ── tokens ── */
 
+/* stands_at returns how much is over of the part of one of the job's ranks after so many batches. Those at other nodes
+ * are where the base has them. */
+static uint32_t stands_at(const struct history *history, uint32_t of_all, uint32_t batches)
+{
+    const struct record_segment *last = went_on(history, &history->base);
+    uint32_t i = of_all - history->base.part.first;
+    if (i >= history->world_size)
+        return last ? record_through(last, of_all) : 0;
+    if (history->whole)
+        return part_of(history->left, history->world_size, i);
+    return batches ? history->ranks[i].items[batches - 1].through : history->ranks[i].through;
+}
+
 /* Adds where each rank stands. A segment that takes nothing is left out. */
 static int add_segment(struct history *history, uint32_t batches, struct record *out, struct error *err)
 {
     bool alike = true;
-    uint32_t first = 0, most = 0;
-    for (uint32_t i = 0; i < history->world_size; i++) {
-        const struct rank *rank = &history->ranks[i];
-        uint32_t through = history->whole ? part_of(history->left, history->world_size, i)
-                           : batches      ? rank->items[batches - 1].through
-                                          : rank->through;
+    uint32_t first = 0, most = 0, ranks = ranks_of(history);
+    if (ranks > RECORD_RANKS_MAX)
+        return error_set(err, LARDER_ELIMIT,
+                         "the job has %u ranks, and in a fixed order a state says of %d at the most where they are in "
+                         "an epoch: save it between two epochs",
+                         ranks, RECORD_RANKS_MAX);
+    for (uint32_t i = 0; i < ranks; i++) {
+        uint32_t through = stands_at(history, i, batches);
         put_u32(&history->here[i * sizeof(uint32_t)], through);
         first = i == 0 ? through : first;
         alike = alike && through == first;
         most = through > most ? through : most;
     }
-    if (most > 0 && record_add_segment(out, history->world_size, alike ? 1 : history->world_size, history->here) != 0)
+    if (most > 0 && record_add_segment(out, ranks, alike ? 1 : ranks, history->here) != 0)
         return error_set(err, LARDER_ELIMIT,
                          "epoch %u was restored with another number of ranks %d times, which is the most: take the "
                          "state after its end",
@@ -567,9 +596,9 @@ int history_token(struct history *history, uint32_t batches, struct record *out,
         CHECK(history_has(history, i) >= batches);
     *out = history->base;
     out->batches += batches;
-    if (history->ordered)
+    if (history->ordered && !(history->whole && history->base.part.of))
         return add_segment(history, batches, out, err);
-    if (history->whole && history->counts)
+    if (history->whole && (history->counts || history->base.part.of))
         return error_set(err, LARDER_EGONE,
                          "what was delivered of epoch %u is known no more: it ended in a daemon before this one; take "
                          "the state after it",

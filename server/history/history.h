@@ -28,10 +28,11 @@ struct history_batch {
 };
 
 /* history_create makes a history for a job of world_size ranks, 1 … RECORD_RANKS_MAX, in which no epoch has begun. It
- * copies dataset, view, seed, shuffle and samples of `job`. LARDER_ENOMEM. history_count_turns has it count how often
- * each sample's turn is over, for a dependent job whose epochs have samples more than once; it is called before any
- * epoch begins. Where each sample has so many copies, which go to different ranks, tokens say which ranks had those of
- * which not all have come; 0: it is not so. */
+ * copies dataset, view, seed, shuffle, samples and part of `job`: if that has a part, these are the ranks of it, from 0
+ * on, others of the job are at other nodes, and its tokens are parts. LARDER_ENOMEM. history_count_turns has it count
+ * how often each sample's turn is over, for a dependent job whose epochs have samples more than once; it is called
+ * before any epoch begins. Where each sample has so many copies, which go to different ranks, tokens say which ranks
+ * had those of which not all have come; 0: it is not so. */
 int history_create(uint32_t world_size, const struct record *job, struct history **out);
 int history_count_turns(struct history *history, uint32_t copies);
 void history_destroy(struct history *history); /* accepts NULL */
@@ -86,7 +87,8 @@ int history_write(const struct history *history, uint32_t rank, uint32_t as, uin
  * the base. Every rank must have received that many. `out` borrows from the history until the next call of a function
  * of this header. LARDER_ENOMEM: memory ran out earlier in this epoch. LARDER_EGONE: among these batches is one that a
  * rank left unreleased, while it had released a later one. LARDER_ELIMIT: the epoch was dealt anew too many times. Of
- * an epoch that is over as a whole, and whose turns were to be counted, there is no token: LARDER_EGONE. */
+ * an epoch that is over as a whole, and whose turns were to be counted, or of which other nodes have parts, there is no
+ * token: LARDER_EGONE. */
 int history_token(struct history *history, uint32_t batches, struct record *out, struct error *err);
 
 #endif

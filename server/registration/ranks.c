@@ -58,11 +58,11 @@ uint64_t ranks_training(const struct registration *registration)
     return XXH3_64bits(parts, sizeof parts) | 1;
 }
 
-int ranks_share(const void *registration, uint32_t epoch, struct idset **out)
+int ranks_share(const void *registration, uint32_t epoch, const struct idset *gone, struct idset **out)
 {
     const struct registration *reg = registration;
     struct deal_ranks ranks = ranks_here(reg);
-    return deal_share(reg->found.deal, reg->asked.seed, epoch, &ranks, out);
+    return deal_share(reg->found.deal, reg->asked.seed, epoch, gone, &ranks, out);
 }
 
 int ranks_draws(const void *registration, uint32_t epoch, uint32_t *counts)

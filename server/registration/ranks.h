@@ -17,7 +17,7 @@ bool ranks_clash(const struct registration *a, const struct registration *b);
 uint64_t ranks_training(const struct registration *registration);
 /* ranks_share gives the engine the share of an epoch that the ranks here have, of a `dependent` job with ranks at other
  * nodes. `registration` is a struct registration. Fails as deal_share does. */
-int ranks_share(const void *registration, uint32_t epoch, struct idset **out);
+int ranks_share(const void *registration, uint32_t epoch, const struct idset *gone, struct idset **out);
 /* ranks_draws does it where an epoch is a multiset. Fails as deal_draws does. */
 int ranks_draws(const void *registration, uint32_t epoch, uint32_t *counts);
 

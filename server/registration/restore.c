@@ -120,11 +120,15 @@ static int check_job(const struct record *record, const struct registration *reg
                          "another",
                          (unsigned long long)record->seed, (unsigned long long)asked->seed);
     struct deal_ranks ranks = ranks_here(reg);
-    if (asked->all_ranks && (record->batches || record->n_segments))
+    if (record->part.of)
+        return error_set(err, LARDER_EINVAL,
+                         "the state is a part, of ranks %u to %u of %u: give the state of all parts together",
+                         record->part.first, record->part.first + record->part.ranks - 1, record->part.of);
+    if (asked->all_ranks && reg->found.multiset && (record->batches || record->over_bytes))
         return error_set(
             err, LARDER_EINVAL,
-            "the state is from the middle of an epoch, and the job's ranks are at several nodes: such a job "
-            "goes on from a state made between two epochs");
+            "the state is from the middle of an epoch, and the job has a sampler and ranks at several nodes: such a "
+            "job goes on from a state made between two epochs");
     if (record->world_size && (record->world_size != ranks.world_size || record->rank != ranks.first + asked->rank))
         return error_set(err, LARDER_EINVAL,
                          "the state has what rank %u of %u took, and this is rank %u of %u: each gives its own, or all "

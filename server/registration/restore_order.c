@@ -58,12 +58,13 @@ int restore_take_order(struct restore *restore, const struct registration *reg, 
     restore->engine.n_segments = record->n_segments;
     restore->left = left;
     const struct engine_segment *last = record->n_segments ? &restore->segments[record->n_segments - 1] : NULL;
-    if (last && last->world_size == reg->asked.world_size) { /* its parts go on where they were */
+    struct deal_ranks ranks = ranks_here(reg);
+    if (last && last->world_size == ranks.world_size) { /* its parts go on where they were */
         restore->engine.n_segments--;
-        restore->engine.through = last->through[reg->asked.rank];
+        restore->engine.through = last->through[ranks.first + reg->asked.rank];
         restore->engine.delivered = engine_segment_delivered(last, before);
         for (uint32_t i = 0; i < restore->engine.n_done; i++) {
-            restore->done[i].through = last->through[restore->done[i].rank];
+            restore->done[i].through = last->through[ranks.first + restore->done[i].rank];
             restore->done[i].delivered = restore->engine.delivered;
         }
         restore->left = before;

@@ -22,6 +22,7 @@ _HOMES = {
     "Mix": "_mix",
     "Parts": "_parts",
     "index": "_index",
+    **dict.fromkeys(("gather_state", "merge_states"), "_merge"),
     **dict.fromkeys(("from_torchvision", "split"), "_torchvision"),
     "to_device": "_device",
     "OnBatch": "_own",

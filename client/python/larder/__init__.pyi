@@ -16,6 +16,7 @@ from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarn
                      OutOfMemory as OutOfMemory, QuotaExceeded as QuotaExceeded, SourceChanged as SourceChanged,
                      Timeout as Timeout, VersionMismatch as VersionMismatch)
 from .loader import Batch as Batch, Loader as Loader
+from ._merge import gather_state as gather_state, merge_states as merge_states
 from ._mix import Mix as Mix
 from ._parts import Parts as Parts
 from .samplers import Balanced as Balanced, Weights as Weights
@@ -52,8 +53,8 @@ __all__ = [
     "Parts", "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
-    "VersionMismatch", "from_torchvision", "split", "index", "to_device", "OnBatch", "Writer", "pack", "pad",
-    "__version__",
+    "VersionMismatch", "gather_state", "merge_states", "from_torchvision", "split", "index", "to_device", "OnBatch",
+    "Writer", "pack", "pad", "__version__",
     "Boxes", "Image", "InstanceMasks", "Labels", "Mask", "Operator", "Points", "View",
     "RandomApply", "RandomChoice",
     # operators begin: exports (tests/lint/operators --fix writes these lines from preprocess/ops/)

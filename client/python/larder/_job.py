@@ -393,18 +393,34 @@ class Job:
         self.history = self._history_of(state.epoch, state.base)
         self.epoch = self.chosen = state.epoch
 
-    def state(self):
-        """Where the loop is."""
-        history = self.history
+    def state(self, part=False):
+        """Where the loop is. `part`: of this node's ranks, where others are at other nodes."""
+        history, asked, of = self.history, self.asked, None
         if self.info is None:
             self.open()
         if history is None or history.over:
             epoch, base = self.epoch, Base()
-        elif self.asked.world_size == 1 or not history.since:
+        elif asked.world_size == 1 or not history.since:
             epoch, base = history.epoch, history.after(self.info.dataset_samples)
+        elif asked.local_world_size and history.ended:  # ranks train in step: what one has had, all have had
+            epoch, base = history.epoch, Base(history.batches, over=True)
         else:
+            if asked.local_world_size:
+                of = self._part(history, part)
             epoch, base = history.epoch, self._ask(history)
-        return _state.of_job(self.asked, self.info, epoch, base, self.schedule)
+            of = None if base.over else of
+        return _state.of_job(asked, self.info, epoch, base, self.schedule, of)
+
+    def _part(self, history, wanted):
+        """Which ranks the state is of, where others are at other nodes."""
+        asked = self.asked
+        ranks = _state.ranks_named(asked.local_first, asked.local_first + asked.local_world_size, asked.world_size)
+        if not wanted:
+            raise InvalidArgument(f"this job has ranks at several nodes, and this one knows what {ranks} took of the "
+                                  "epoch. Call larder.gather_state(loader) in all ranks, which returns one state of "
+                                  "all; state_dict(part=True) returns the part of this node")
+        return _state.part_of(asked.local_first, asked.local_world_size, asked.world_size, history.base,
+                              self.info.dataset_samples)
 
     def column(self, name):
         """A column of the dataset, of the daemon that has the job now."""
@@ -437,8 +453,12 @@ class Job:
                     raise
         if history.ended:
             return Base(history.batches, over=True)
-        info = self.info
+        info, asked = self.info, self.asked
+        if asked.local_world_size and token.epoch == history.epoch + 1:  # it was the epoch's last batch
+            return Base(history.batches, over=True)
         if (token.epoch, token.dataset, token.view, token.samples, token.batches) != \
-                (history.epoch, info.fingerprint, info.view, info.dataset_samples, history.batches):
+                (history.epoch, info.fingerprint, info.view, info.dataset_samples, history.batches) or \
+                token.part != ((asked.local_first, asked.local_world_size, asked.world_size)
+                               if asked.local_world_size else _record.WHOLE):
             raise FormatError(f"the daemon at {session.path} gave a state of something else than what was asked for")
         return Base(token.batches, token.taken, token.segments, copies=token.copies)

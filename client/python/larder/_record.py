@@ -13,7 +13,7 @@ from . import _wire
 from .errors import FormatError, LimitReached, VersionMismatch
 
 MAGIC = 0x5352444C
-VERSION, VERSION_OLDEST = 3, 1
+VERSION, VERSION_COPIES, VERSION_KNOWN, VERSION_OLDEST = 4, 3, 2, 1
 SEGMENTS_MAX = 64
 SETS_MAX = 32
 RANKS_MAX, ALL_RANKS_MAX = 256, 65536  # of a segment; of a history, whose ranks may be at several nodes
@@ -25,11 +25,12 @@ _HEAD = struct.Struct("<5Q4I")
 _DATASET = struct.Struct("<4Q")
 _LENGTH = struct.Struct("<I")
 _COPIES = _SEGMENT = struct.Struct("<II")
-_HISTORY = struct.Struct("<III")
+_HISTORY = _PART = struct.Struct("<III")
 
 BATCH = np.dtype([("delivered", "<u4"), ("through", "<u4"), ("n_turns", "<u4")])
 TURN = np.dtype("<u4")
 NO_VERSION = (0, 0, 0, 0)
+WHOLE = (0, 0, 0)
 NO_BATCHES, NO_TURNS = np.empty(0, BATCH), np.empty(0, TURN)
 
 
@@ -49,6 +50,7 @@ class Record(NamedTuple):
     turns: np.ndarray = NO_TURNS      # of TURN, of all batches
     copies: tuple = ()                # of the base: (ranks, index, rank, index, rank, …)
     version: tuple = NO_VERSION       # of the dataset: its times and its content, two numbers each; 0: not known
+    part: tuple = WHOLE      # of a part of a token: the first rank it covers, how many, and how many the job has
 
 
 def set_bytes(samples):
@@ -96,16 +98,23 @@ def add_segment(segments, world_size, through):
     return (*kept, (world_size, through))
 
 
+def _version_of(record):
+    """The oldest format version that has all that the record has."""
+    if record.part != WHOLE:
+        return VERSION
+    return VERSION_COPIES if record.copies else VERSION_KNOWN if record.version != NO_VERSION else VERSION_OLDEST
+
+
 def encode(record):
     """The bytes of a record. LimitReached where it is of more ranks than one may have."""
     if record.world_size > ALL_RANKS_MAX:
         raise LimitReached(f"a job of {record.world_size} ranks cannot be restored, only one of {ALL_RANKS_MAX} or "
                            "fewer")
     kind = KIND_SET if record.shuffle == SHUFFLE_DEPENDENT else KIND_ORDER
-    known = record.version != NO_VERSION
-    version = VERSION if record.copies else 2 if known else VERSION_OLDEST
+    version = _version_of(record)
     parts = [_BEGIN.pack(MAGIC, version, kind),
              _DATASET.pack(*record.version) if version > VERSION_OLDEST else b"",
+             _PART.pack(*record.part) if version == VERSION else b"",
              _HEAD.pack(*record.dataset, *record.view, record.seed, record.shuffle, record.epoch, record.batches,
                         record.samples)]
     if kind == KIND_SET:
@@ -133,6 +142,7 @@ def decode(data):
     if record.shuffle > SHUFFLE_NONE or kind != (KIND_SET if record.shuffle == SHUFFLE_DEPENDENT else KIND_ORDER):
         raise FormatError(f"the state is damaged: kind {kind} does not fit shuffle {record.shuffle}")
     check_base(record)
+    _check_part(record)
     _check_history(record)
     return record
 
@@ -144,17 +154,17 @@ def _read(data):
     if not VERSION_OLDEST <= version <= VERSION:
         raise VersionMismatch(f"the state has format version {version}, and this release of Larder reads versions "
                               f"{VERSION_OLDEST} to {VERSION}: use the release that wrote it, or a newer one")
-    at, of = _BEGIN.size, NO_VERSION
+    at, of, part = _BEGIN.size, NO_VERSION, WHOLE
     if version > VERSION_OLDEST:
         of, at = _DATASET.unpack_from(data, at), at + _DATASET.size
-        if of == NO_VERSION and version == 2:
-            raise ValueError
+    if version == VERSION:
+        part, at = _PART.unpack_from(data, at), at + _PART.size
     dataset_0, dataset_1, view_0, view_1, seed, shuffle, epoch, batches, samples = _HEAD.unpack_from(data, at)
     (count,), at = _LENGTH.unpack_from(data, at + _HEAD.size), at + _HEAD.size + _LENGTH.size
     taken, segments, copies = b"", [], ()
     if kind == KIND_SET:
         taken, at = bytes(_slice(data, at, count)), at + count
-        if version > 2:
+        if version == VERSION_COPIES:
             (ranks, n), at = _COPIES.unpack_from(data, at), at + _COPIES.size
             copies = (ranks, *np.frombuffer(_slice(data, at, n * 2 * TURN.itemsize), TURN).tolist())
             at += n * 2 * TURN.itemsize
@@ -166,15 +176,17 @@ def _read(data):
             through = np.frombuffer(_slice(data, at + _SEGMENT.size, n * 4), TURN)
             segments.append((world_size, tuple(through.tolist())))
             at += _SEGMENT.size + n * 4
-    if version > 2 and not copies:
-        raise ValueError
     world_size, rank, n_batches = _HISTORY.unpack_from(data, at)
     at += _HISTORY.size
     history = np.frombuffer(_slice(data, at, n_batches * BATCH.itemsize), BATCH)
     at += history.nbytes
     turns = np.frombuffer(_slice(data, at, int(history["n_turns"].sum(dtype=np.uint64)) * TURN.itemsize), TURN)
     return Record((dataset_0, dataset_1), (view_0, view_1), seed, shuffle, epoch, batches, samples, taken,
-                  tuple(segments), world_size, rank, history, turns, copies, of), kind, at + turns.nbytes
+    record = Record((dataset_0, dataset_1), (view_0, view_1), seed, shuffle, epoch, batches, samples, taken,
+                    tuple(segments), world_size, rank, history, turns, copies, of, part)
+    if version != _version_of(record):
+        raise ValueError
+    return record, kind, at + turns.nbytes
 
 
 def _slice(data, at, length):
@@ -215,6 +227,13 @@ def _check_copies(record):
         index, had = np.unique(places[:, 0], return_counts=True)
     if not fits or (had > counts[index]).any():
         raise FormatError(f"the state is damaged: {len(places)} copies of {ranks} ranks do not fit what was taken")
+
+
+def _check_part(record):
+    first, ranks, of = record.part
+    if record.part != WHOLE and (not 1 <= ranks < of <= ALL_RANKS_MAX or first > of - ranks or record.world_size or
+                                  record.copies):
+        raise FormatError(f"the state is damaged: it is of {ranks} ranks from {first} on of {of}")
 
 
 def _check_history(record):

@@ -16,6 +16,9 @@ Only str, int and list are in it, so that torch.load(weights_only=True) takes it
                epoch's last batch was taken
     copies     [ranks, index, rank, index, rank, …] where copies of a sample go to different ranks, which rank had a
                copy of a sample of which not all had been taken; otherwise it is not there
+    part       where the job's ranks are at several nodes, and this is what those of one took: [first rank, ranks, how
+               many the job has, samples that were taken before the job began, a digest of what was]; otherwise it is
+               not there
     order      of the others: what is over of the epoch's order, [[ranks, number, …], …] as in common/record.h, or "all"
     check      the CRC-32 of all the rest as JSON
 """
@@ -44,6 +47,17 @@ _TEXTS = ("dataset", "view", "subset", "shuffle", "pipeline", "check")
 _HEX = re.compile("[0-9a-f]{32}")
 
 
+class Part(NamedTuple):
+    """Which ranks a state is of, where others are at other nodes. Parts of jobs that began with the same state have the
+    same last two."""
+
+    first: int
+    ranks: int
+    of: int
+    before: int
+    digest: str
+
+
 class State(NamedTuple):
     dataset: tuple
     view: tuple
@@ -57,15 +71,27 @@ class State(NamedTuple):
     version: tuple = _record.NO_VERSION
     schedule: _pipelines.Schedule = None  # None: one pipeline
     sampler: str = ""
+    part: Part = None  # None: it is of all ranks
 
 
 # ── making ──
 
-def of_job(job, info, epoch, base, schedule=None):
+def of_job(job, info, epoch, base, schedule=None, part=None):
     """The state of a job's loop, with what the daemon said of its dataset."""
     return State(info.fingerprint, info.view, info.dataset_samples, _shown(job.subset), job.seed, job.shuffle,
                  _digest(schedule.at(epoch) if schedule else job.pipeline), epoch, base, info.version, schedule,
-                 samplers.said(job))
+                 samplers.said(job), part)
+
+
+def part_of(first, ranks, of, base, samples):
+    """The Part of the ranks of a node, in a job that began with this base."""
+    digest = hashlib.sha256(repr((base.batches, base.segments)).encode() + base.taken).hexdigest()[:16]
+    return Part(first, ranks, of, int(_record.counts_of(base.taken, samples).sum()), digest)
+
+
+def ranks_named(first, end, of):
+    """Neighbouring ranks as texts name them."""
+    return f"rank {first} of {of}" if end == first + 1 else f"ranks {first} to {end - 1} of {of}"
 
 
 def to_dict(state):
@@ -78,6 +104,8 @@ def to_dict(state):
         made["pipelines"] = state.schedule.to_state()
     if state.sampler:
         made["sampler"] = state.sampler
+    if state.part is not None:
+        made["part"] = list(state.part)
     if state.shuffle == _record.SHUFFLE_DEPENDENT:
         made["taken"] = _ALL if base.over else _packed(base.taken)
         if base.copies:
@@ -131,8 +159,9 @@ def _said(value):
         value.bit_length() <= 128 else f"a {type(value).__name__}"
 
 
-def from_dict(made):
-    """A State from what state_dict() gave. FormatError or VersionMismatch for what is none."""
+def from_dict(made, part=False):
+    """A State from what state_dict() gave. FormatError or VersionMismatch for what is none. InvalidArgument for a part,
+    unless `part` says that one will do."""
     if not isinstance(made, dict):
         raise FormatError(f"the state is a {type(made).__name__}, not the dictionary that state_dict() gives")
     if "version" not in made or "check" not in made:
@@ -144,7 +173,14 @@ def from_dict(made):
     _check_types(made)
     if made["check"] != _check_of(made):
         raise FormatError("the state is damaged: its check does not fit what it says. Take another checkpoint")
-    return _read(made)
+    state = _read(made)
+    if state.part is None or part:
+        return state
+    first, ranks, of = state.part[:3]
+    others = [ranks_named(*row, of) for row in ((0, first), (first + ranks, of)) if row[0] < row[1]]
+    raise InvalidArgument(f"the state is a part: it says what {ranks_named(first, first + ranks, of)} took, and "
+                          f"nothing of {' and '.join(others)}, at other nodes. Give the parts of all nodes in a list, "
+                          "or save what larder.gather_state() returns")
 
 
 def _check_types(made):
@@ -166,6 +202,19 @@ def _check_types(made):
     copies = made.get("copies", [0])
     if type(copies) is not list or len(copies) % 2 == 0 or not all(type(n) is int and 0 <= n <= _U32 for n in copies):
         raise FormatError(f"the state is damaged: copies is {_said(copies)}")
+    if "part" in made:
+        _check_part(made, what)
+
+
+def _check_part(made, what):
+    """A part is of some of the ranks, in the middle of an epoch, and of no sampler."""
+    part = made["part"]
+    fits = type(part) is list and len(part) == 5 and type(part[4]) is str and \
+        all(type(number) is int and 0 <= number <= _U32 for number in part[:4])
+    if not fits or not 1 <= part[1] < part[2] <= _record.ALL_RANKS_MAX or part[0] > part[2] - part[1]:
+        raise FormatError(f"the state is damaged: part is {_said(part)}")
+    if "sampler" in made or made[what] == _ALL:
+        raise FormatError("the state is damaged: it is a part, and what of is known as a whole")
 
 
 def _check_type_of(made, what):
@@ -202,7 +251,8 @@ def _read(made):
                                       made["samples"], base.taken, base.segments, copies=base.copies))
     return State(*fingerprints, made["samples"], made["subset"], made["seed"], shuffle, made["pipeline"],
                  made["epoch"], base, version,
-                 _pipelines.from_state(made["pipelines"]) if "pipelines" in made else None, made.get("sampler", ""))
+                 _pipelines.from_state(made["pipelines"]) if "pipelines" in made else None, made.get("sampler", ""),
+                 Part(*made["part"]) if "part" in made else None)
 
 
 def _from_hex(made, key):

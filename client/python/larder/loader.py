@@ -16,7 +16,7 @@ import time
 import warnings
 import weakref
 
-from . import _control, _labels, _options, _pipelines, _ranks, _sources, _state, _stranger, _trainers, _wire, \
+from . import _control, _labels, _merge, _options, _pipelines, _ranks, _sources, _state, _stranger, _trainers, _wire, \
     samplers
 from ._buffers import Pool
 from ._dataset import BatchSampler, Content, Dataset, Sampler
@@ -411,7 +411,7 @@ class Loader:
     # ── checkpoints ──
 
     @_in_turn
-    def state_dict(self):
+    def state_dict(self, part=False):
         """Where the training loop stands, for its checkpoint: a dictionary of str, int and list, which torch.save
         writes and torch.load(weights_only=True) reads. It has what was taken of the epoch: the batches that the loop
         was given, and not those that were prefetched. After an epoch's last batch it says that all was taken, and once
@@ -420,24 +420,34 @@ class Loader:
 
         Of several ranks any one may save, and it is for all of them: what all had taken when each had taken as many
         batches as this one. For ranks that have not it waits, up to `timeout` and a minute at most, and raises
-        larder.Timeout, which names the rank."""
-        return _state.to_dict(self._job.state())
+        larder.Timeout, which names the rank.
+
+        Where the ranks are at several nodes, no node knows that in the middle of an epoch: larder.gather_state(loader)
+        is for all of them. `part` gives what the ranks of this node took, which larder.merge_states() puts together
+        with the parts of the others."""
+        return _state.to_dict(self._job.state(part))
 
     @_in_turn
     def load_state_dict(self, state):
         """Makes the next iteration go on where state_dict() was called: with the rest of that epoch, in any daemon that
-        has the same dataset, with any number of ranks, each of which loads the same. Raises where the state is damaged,
+        has the same dataset, with any number of ranks, each of which loads the same. A list is of the parts of all
+        nodes. Raises where the state is damaged,
         or of another dataset, subset, shuffle, or, with shuffle="strict", seed or pipeline; then nothing changes."""
         self._load(state, 5)
 
     def _load(self, made, stacklevel):
-        state = _state.from_dict(made)
+        state = _state.from_dict(_merge.merge_states(made) if isinstance(made, (list, tuple)) else made)
         job = self._job
         job.link.check_open()
         schedule = state.schedule if state.schedule and self._follows_states else job.schedule
         _state.check_job(state, job.asked._replace(pipeline=schedule.at(state.epoch)), stacklevel)
         job.load(state)
         job.schedule = schedule
+
+    def _place(self):
+        """This process's rank, how many there are, and the first of those at this node."""
+        rank, world_size = self._job.ranks()
+        return rank, world_size, self._job.given.local(rank, world_size)[1]
 
     # ── life ──
 

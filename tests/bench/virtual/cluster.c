@@ -123,9 +123,10 @@ static int make_fleet(struct cluster_bench *bench, struct error *err)
 
 /* ── trainings with ranks ── */
 
-static int share(const void *ctx, uint32_t epoch, struct idset **out)
+static int share(const void *ctx, uint32_t epoch, const struct idset *gone, struct idset **out)
 {
     const struct cluster_rank *rank = ctx;
+    CHECK(!gone); /* no job here goes on from a state */
     return sharing_share(&rank->bench->ledger, rank->player->desc, epoch, out);
 }
 

@@ -80,14 +80,14 @@ static struct idset *dealt_view(const struct sharing_bench *bench, const struct 
 {
     struct deal_ranks ranks = {.world_size = job->world_size, .first = job->rank, .n_ranks = 1};
     struct idset *view;
-    CHECK(deal_share(bench->deal, bench->scenario->seed, 0, &ranks, &view) == 0);
+    CHECK(deal_share(bench->deal, bench->scenario->seed, 0, NULL, &ranks, &view) == 0);
     return view;
 }
 
 int sharing_share(const struct sharing_bench *bench, const struct sharing_job *job, uint32_t epoch, struct idset **out)
 {
     struct deal_ranks ranks = {.world_size = job->ranks, .first = job->of_rank, .n_ranks = 1};
-    return deal_share(bench->deal, bench->scenario->seed + job->training, epoch, &ranks, out);
+    return deal_share(bench->deal, bench->scenario->seed + job->training, epoch, NULL, &ranks, out);
 }
 
 void sharing_epoch_begins(struct sharing_bench *bench, struct sharing_player *player)

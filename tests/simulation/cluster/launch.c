@@ -129,12 +129,12 @@ static void keep_share(const struct launch_rank *of, uint32_t epoch, const struc
     }
 }
 
-static int share(const void *ctx, uint32_t epoch, struct idset **out)
+static int share(const void *ctx, uint32_t epoch, const struct idset *gone, struct idset **out)
 {
     const struct launch_rank *of = ctx;
     struct deal_ranks ranks = ranks_of(of);
     const struct trainer *trainer = trainer_of(of->cluster, of->rank);
-    int code = deal_share(of->cluster->launch.deal, trainer->seed, dealt_epoch(of, epoch), &ranks, out);
+    int code = deal_share(of->cluster->launch.deal, trainer->seed, dealt_epoch(of, epoch), gone, &ranks, out);
     if (!code)
         keep_share(of, epoch, *out);
     return code;

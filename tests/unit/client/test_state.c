@@ -319,7 +319,7 @@ static void refuses_what_does_not_fit(void **unused)
     odd = state;
     odd.bytes[4] = RECORD_VERSION + 1;
     put_u64(odd.bytes + odd.len - 8, XXH64(odd.bytes, odd.len - 8, 0));
-    refused(&odd, options, LARDER_EVERSION, "format version 4");
+    refused(&odd, options, LARDER_EVERSION, "format version 5");
 
     record = state.record;
     record.world_size = 1; /* an empty history, but one */

@@ -46,17 +46,24 @@ def of_copies():
             struct.pack("<8I", 3, 3, *record.copies[1:]) + data[71:])
 
 
+def of_part():
+    """The dependent job's without a history, as what ranks 1 and 2 of 3 took, of a dataset of no known version."""
+    record, data = of_set()
+    return (record._replace(world_size=0, rank=0, history=_record.NO_BATCHES, turns=_record.NO_TURNS, part=(1, 2, 3)),
+            data[:4] + b"\4\0" + data[6:8] + bytes(32) + struct.pack("<3I", 1, 2, 3) + data[8:71] + bytes(12))
+
+
 class Records(Case):
     def test_numbers_are_those_of_the_header(self):
         """Limits and lengths are those that common/record.h states for the daemon."""
         stated = defined("record.h", "RECORD_")
-        for name in ("MAGIC", "VERSION", "VERSION_OLDEST", "SEGMENTS_MAX", "RANKS_MAX"):
+        for name in ("MAGIC", "VERSION", "VERSION_COPIES", "VERSION_KNOWN", "VERSION_OLDEST", "SEGMENTS_MAX", "RANKS_MAX"):
             self.assertEqual(getattr(_record, name), stated[name], name)
         self.assertEqual((_record.BATCH.itemsize, _record.TURN.itemsize), (stated["BATCH_BYTES"], stated["TURN_BYTES"]))
 
     def test_records_have_the_written_layout(self):
         """Both kinds become the bytes that were written down by hand, and come back from them."""
-        for record, data in (of_set(), of_order(), of_version(), of_copies()):
+        for record, data in (of_set(), of_order(), of_version(), of_copies(), of_part()):
             self.assertEqual(_record.encode(record), data)
             self.assertEqual(_record.encode(_record.decode(data)), data)
             self.assertEqual(_record.decode(data)[:10], record[:10])
@@ -67,7 +74,7 @@ class Records(Case):
         seed = 20240613
         print("seed", seed)
         rng = random.Random(seed)
-        for _, data in (of_set(), of_order(), of_version(), of_copies()):
+        for _, data in (of_set(), of_order(), of_version(), of_copies(), of_part()):
             for cut in range(len(data)):
                 with self.assertRaises(larder.FormatError, msg=f"cut at {cut}"):
                     _record.decode(data[:cut])
@@ -103,10 +110,13 @@ class Records(Case):
                 ("order", {"history": np.array([(2, 3, 0), (1, 2, 0)], _record.BATCH)}, "does not fit")):
             with self.subTest(kind=kind, change=change), self.assertRaisesRegex(larder.FormatError, words):
                 _record.decode(_record.encode(of[kind][0]._replace(**change)))
-        with self.assertRaisesRegex(larder.VersionMismatch, "format version 4"):
+        with self.assertRaisesRegex(larder.VersionMismatch, "format version 5"):
             _record.decode(of_set()[1][:4] + b"\4" + of_set()[1][5:])
         with self.assertRaisesRegex(larder.FormatError, "do not fit its fields"):  # no version, though it says so
             _record.decode(of_version()[1][:8] + bytes(32) + of_version()[1][40:])
+        for part in ((0, 0, 3), (0, 3, 3), (2, 2, 3), (0, 1, 65537)):
+            with self.assertRaisesRegex(larder.FormatError, "ranks from"):
+                _record.decode(_record.encode(of_part()[0]._replace(part=part)))
         with self.assertRaisesRegex(larder.FormatError, "does not begin"):
             _record.decode(b"PK")
         with self.assertRaisesRegex(larder.LimitReached, "65537 ranks"):

@@ -67,6 +67,16 @@ static struct record of_copies(void)
     return rec;
 }
 
+/* A dependent job's, of what the ranks 1 and 2 of 3 took. */
+static struct record of_part(void)
+{
+    struct record rec = of_set();
+    rec.world_size = rec.rank = rec.n_batches = 0;
+    rec.n_turns = 0;
+    rec.part = (struct record_part){1, 2, 3};
+    return rec;
+}
+
 /* A strict job's: first two ranks that were through 4 numbers each, then three through 1, 2 and 0. */
 static struct record of_order(void)
 {
@@ -107,6 +117,7 @@ static void assert_decodes(const struct record *rec, struct record *out, uint8_t
     assert_int_equal(out->samples, rec->samples);
     assert_int_equal(out->over_bytes, rec->over_bytes);
     assert_int_equal(out->n_segments, rec->n_segments);
+    assert_memory_equal(&out->part, &rec->part, sizeof rec->part);
     assert_int_equal(out->world_size, rec->world_size);
     assert_int_equal(out->rank, rec->rank);
     assert_int_equal(out->n_batches, rec->n_batches);
@@ -119,6 +130,8 @@ static void goes_through_unchanged(void **state)
     (void)state;
     static uint8_t buf[CAP];
     struct record set = of_set(), out;
+    struct record part = of_part();
+    assert_decodes(&part, &out, buf);
     assert_decodes(&set, &out, buf);
     for (uint32_t i = 0; i < 20; i++)
         assert_int_equal(record_turn_over(&out, i), i == 0 || i == 9 || i == 19);
@@ -326,13 +339,26 @@ static void refuses_beyond_bounds(void **state)
     assert_int_equal(len, 77);
 }
 
+/* nth returns a record of each version, 0 to 4. */
+static struct record nth(size_t i)
+{
+    return i == 0 ? of_set() : i == 1 ? of_order() : i == 2 ? of_version() : i == 3 ? of_copies() : of_part();
+}
+
 /* Every cut, every version but the one known and anything behind the record are refused, each with a text. */
 static void refuses_what_is_not_whole(void **state)
 {
     (void)state;
     static uint8_t buf[CAP];
-    for (size_t i = 0; i < 4; i++) {
-        struct record rec = i == 0 ? of_set() : i == 1 ? of_order() : i == 2 ? of_version() : of_copies(), out;
+    static const struct record_part parts[] = {{0, 0, 3}, {0, 3, 3}, {2, 2, 3}, {0, 1, 65537}, {0, 1, 0}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        struct record rec = of_part();
+        size_t len;
+        rec.part = parts[i];
+        assert_int_equal(record_encode(&rec, buf, CAP, &len), LARDER_EINVAL);
+    }
+    for (size_t i = 0; i < 5; i++) {
+        struct record rec = nth(i), out;
         size_t len = encode(&rec, buf);
         for (size_t cut = 0; cut <= len + 1; cut++) {
             uint8_t *exact = malloc(cut ? cut : 1);
@@ -347,8 +373,8 @@ static void refuses_what_is_not_whole(void **state)
         struct error err = {0};
         put_u16(buf + 4, RECORD_VERSION + 1);
         assert_int_equal(record_decode(buf, len, &out, &err), LARDER_EVERSION);
-        assert_non_null(strstr(err.text, "format version 4"));
-        put_u16(buf + 4, i == 1 ? RECORD_VERSION : RECORD_VERSION_OLDEST); /* no order has the newest */
+        assert_non_null(strstr(err.text, "format version 5"));
+        put_u16(buf + 4, i == 1 ? RECORD_VERSION_COPIES : RECORD_VERSION_OLDEST); /* no order has copies */
         assert_int_equal(record_decode(buf, len, &out, &err), i ? LARDER_EFORMAT : 0);
         put_u16(buf + 4, (uint16_t)(i > 1 ? i : RECORD_VERSION_OLDEST));
         assert_int_equal(record_decode(buf, len, &out, &err), 0);

@@ -2,7 +2,7 @@
  * cover the view and are as equal as can be; that computing one again gives the same; that chunks and samples are
  * placed uniformly; and that no more random numbers are drawn than for the chunks and two cut ones. Of multisets, that
  * each turn of a sample goes to one rank, that only ends of runs part the turns of a sample, and that copies come to
- * different ranks. */
+ * different ranks. Of what is left of an epoch, the same, and that with the same ranks most stays where it was. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static struct idset *share_of(const struct shape *shape, const struct deal *deal
                               const struct deal_ranks *ranks)
 {
     struct idset *share;
-    assert_int_equal(deal_share(deal, seed, epoch, ranks, &share), 0);
+    assert_int_equal(deal_share(deal, seed, epoch, NULL, ranks, &share), 0);
     assert_int_equal(idset_count(share), deal_count(shape->count, ranks));
     return share;
 }
@@ -123,6 +123,90 @@ static void test_shares(void **state)
         }
         deal_destroy(deal);
     }
+    free(shape);
+}
+
+/* begin_set makes an empty set. */
+static struct idset *begin_set(void)
+{
+    struct idset *set;
+    assert_int_equal(idset_create(&set), 0);
+    return set;
+}
+
+/* The shares of all ranks of what is not gone. Then `gone` has `most` random samples of each share too, or all of it if
+ * that has no more. */
+static void take_some(const struct shape *shape, const struct deal *deal, const struct deal_ranks *world, uint64_t most,
+                      struct rng *rng, struct idset *gone)
+{
+    struct idset *all = begin_set();
+    uint64_t left = shape->count - idset_count(gone), each = left / world->world_size;
+    for (uint32_t rank = 0; rank < world->world_size; rank++) {
+        const struct deal_ranks one = {world->world_size, rank, 1, world->drop_last};
+        struct idset *share;
+        sample_id id;
+        assert_int_equal(deal_share(deal, seed, 3, gone, &one, &share), 0);
+        assert_in_range(idset_count(share), each, each + (!world->drop_last && left % world->world_size != 0));
+        assert_int_equal(idset_intersection_count(share, gone), 0);
+        assert_int_equal(idset_intersection_count(share, all), 0);
+        while (idset_count(share) > (most < each ? each - most : 0)) {
+            assert_true(idset_select(share, random_below(rng, idset_count(share)), &id));
+            idset_remove(share, id);
+            idset_add(all, id);
+        }
+        idset_destroy(share);
+    }
+    idset_add_all(gone, all);
+    idset_destroy(all);
+}
+
+/* Epochs that are begun anew several times by random worlds: each sample goes to one rank once, and all are dealt. */
+static void test_rests(void **state)
+{
+    (void)state;
+    struct shape *shape = xmalloc(sizeof *shape);
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        struct rng rng;
+        make_shape(shape, kind);
+        random_seed_keys(&rng, seed, kind, 1, 0);
+        struct deal *deal = deal_of(shape);
+        struct idset *gone = begin_set();
+        for (uint32_t round = 0; round < 8; round++) {
+            struct deal_ranks world = {1 + (uint32_t)random_below(&rng, 16), 0, 1, random_below(&rng, 2)};
+            take_some(shape, deal, &world, random_below(&rng, 12), &rng, gone);
+        }
+        take_some(shape, deal, &(struct deal_ranks){5, 0, 1, false}, UINT64_MAX, &rng, gone);
+        assert_int_equal(idset_count(gone), shape->count);
+        idset_destroy(gone);
+        deal_destroy(deal);
+    }
+    free(shape);
+}
+
+/* With the same ranks, each of which took as many samples, each has the rest of what it had. */
+static void test_rest_stays(void **state)
+{
+    (void)state;
+    struct shape *shape = xmalloc(sizeof *shape);
+    make_shape(shape, KIND_EVEN);
+    struct deal *deal = deal_of(shape);
+    struct idset *gone = begin_set();
+    struct rng rng;
+    random_seed(&rng, seed);
+    take_some(shape, deal, &(struct deal_ranks){4, 0, 1, true}, 100, &rng, gone);
+    assert_int_equal(idset_count(gone), 400);
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        const struct deal_ranks one = {4, rank, 1, true};
+        struct idset *share = share_of(shape, deal, 3, &one), *rest, *left;
+        assert_int_equal(deal_share(deal, seed, 3, gone, &one, &rest), 0);
+        assert_int_equal(idset_difference(share, gone, &left), 0);
+        assert_true(idset_equal(left, rest));
+        idset_destroy(share);
+        idset_destroy(rest);
+        idset_destroy(left);
+    }
+    idset_destroy(gone);
+    deal_destroy(deal);
     free(shape);
 }
 
@@ -176,7 +260,7 @@ static void test_uniform(void **state)
             idset_destroy(share);
         }
         struct idset *half;
-        assert_int_equal(deal_share(one, seed, epoch, &(struct deal_ranks){2, 1, 1, true}, &half), 0);
+        assert_int_equal(deal_share(one, seed, epoch, NULL, &(struct deal_ranks){2, 1, 1, true}, &half), 0);
         for (uint32_t i = 0; i < 8; i++)
             cut[i * 2 + idset_contains(half, shape->ids[i])]++;
         idset_destroy(half);
@@ -372,15 +456,15 @@ static void test_keys(void **state)
     struct deal *deal = deal_of(shape), *other;
     const struct deal_ranks ranks = {3, 1, 1, true};
     struct idset *share, *epoch, *seeded, *elsewhere;
-    assert_int_equal(deal_share(deal, 1, 1, &ranks, &share), 0);
-    assert_int_equal(deal_share(deal, 1, 2, &ranks, &epoch), 0);
-    assert_int_equal(deal_share(deal, 2, 1, &ranks, &seeded), 0);
+    assert_int_equal(deal_share(deal, 1, 1, NULL, &ranks, &share), 0);
+    assert_int_equal(deal_share(deal, 1, 2, NULL, &ranks, &epoch), 0);
+    assert_int_equal(deal_share(deal, 2, 1, NULL, &ranks, &seeded), 0);
     assert_false(idset_equal(share, epoch) || idset_equal(share, seeded) || idset_equal(epoch, seeded));
     sample_id indices[SAMPLES_MAX];
     for (uint32_t i = 0; i < shape->count; i++)
         indices[i] = i;
     assert_int_equal(deal_create(indices, shape->chunk_of, shape->count, shape->n_chunks, &other), 0);
-    assert_int_equal(deal_share(other, 1, 1, &ranks, &elsewhere), 0);
+    assert_int_equal(deal_share(other, 1, 1, NULL, &ranks, &elsewhere), 0);
     for (uint32_t i = 0; i < shape->count; i++)
         assert_int_equal(idset_contains(elsewhere, i), idset_contains(share, shape->ids[i]));
     idset_destroy(share);
@@ -399,9 +483,10 @@ int main(int argc, char **argv)
         seed = strtoull(argv[1], NULL, 0);
     printf("seed %llu\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),        cmocka_unit_test(test_cost),       cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_draws),         cmocka_unit_test(test_draws_once), cmocka_unit_test(test_draws_by_node),
-        cmocka_unit_test(test_draws_uniform), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_rests),      cmocka_unit_test(test_rest_stays),    cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_cost),       cmocka_unit_test(test_uniform),       cmocka_unit_test(test_draws),
+        cmocka_unit_test(test_draws_once), cmocka_unit_test(test_draws_by_node), cmocka_unit_test(test_draws_uniform),
+        cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,10 +23,10 @@ struct node {
     bool last;
 };
 
-static int share(const void *deal, uint32_t epoch, struct idset **out)
+static int share(const void *deal, uint32_t epoch, const struct idset *gone, struct idset **out)
 {
     const struct node *node = deal;
-    return deal_share(node->deal, 1, epoch, &node->ranks, out);
+    return deal_share(node->deal, 1, epoch, gone, &node->ranks, out);
 }
 
 static bool see(void *ctx, const struct engine_action *action)

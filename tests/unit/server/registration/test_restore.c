@@ -417,7 +417,9 @@ static void test_descriptors(void **state)
     refused_fd(memfd_of("", 0), LARDER_EFORMAT, "the state is empty");
     refused_fd(memfd_of("LDRS\1\0\0\0", 8), LARDER_EFORMAT, "8 bytes do not fit its fields");
     refused_fd(memfd_of("LDRS\2\0\0\0", 8), LARDER_EFORMAT, "8 bytes do not fit its fields");
-    refused_fd(memfd_of("LDRS\4\0\0\0", 8), LARDER_EVERSION, "the state has format version 4");
+    refused_fd(memfd_of("LDRS\3\0\0\0", 8), LARDER_EFORMAT, "8 bytes do not fit its fields");
+    refused_fd(memfd_of("LDRS\4\0\0\0", 8), LARDER_EFORMAT, "8 bytes do not fit its fields");
+    refused_fd(memfd_of("LDRS\5\0\0\0", 8), LARDER_EVERSION, "the state has format version 5");
     refused_fd(memfd_of("a text that is none", 19), LARDER_EFORMAT, "does not begin as a state of Larder does");
     int huge = memfd_of("LDRS\1\0\0\0", 8);
     assert_int_equal(ftruncate(huge, (off_t)1 << 40), 0);
