@@ -414,6 +414,9 @@ class Job:
     def _part(self, history, wanted):
         """Which ranks the state is of, where others are at other nodes."""
         asked = self.asked
+        if asked.sampler != _wire.ONCE:
+            raise InvalidArgument("this job has a sampler, and ranks at several nodes: save the state between two "
+                                  "epochs")
         ranks = _state.ranks_named(asked.local_first, asked.local_first + asked.local_world_size, asked.world_size)
         if not wanted:
             raise InvalidArgument(f"this job has ranks at several nodes, and this one knows what {ranks} took of the "

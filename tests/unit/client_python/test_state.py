@@ -347,7 +347,7 @@ class Refused(States):
         dependent, strict = self.saved(), self.saved(shuffle="strict")
         loader = self.loader()
         for state, words in (
-                (None, "is a NoneType"), ([], "is a list"), ({}, "has no version"), ({"version": 1}, "has no check"),
+                (None, "is a NoneType"), ([], "no states"), ({}, "has no version"), ({"version": 1}, "has no check"),
                 (dict(dependent, version=3), "version 3, and this release of larder reads versions 1 to 2"),
                 (dict(dependent, version=1), "content is foreign"),
                 (dict(dependent, version="1"), "version '1'"), (dict(dependent, more=1), "more is foreign"),

@@ -3,7 +3,10 @@ with any number of nodes and ranks, and what all of them had in the epoch is eac
 
 import json
 import os
+import sys
+import threading
 from collections import Counter
+from unittest import mock
 
 import above  # noqa: F401
 import system
@@ -53,6 +56,31 @@ class Nodes:
         else:
             self.assertEqual(set(ledger), set(range(self.count)))
             self.assertLess(total - self.count, world_size)
+
+
+class Distributed:
+    """torch.distributed of ranks that are threads."""
+
+    def __init__(self, ranks):
+        self.ranks, self.rows = ranks, [None] * ranks
+        self.barrier = threading.Barrier(ranks)
+
+    def is_available(self):
+        return True
+
+    is_initialized = is_available
+
+    def get_world_size(self):
+        return self.ranks
+
+    def all_gather_object(self, out, mine):
+        self.rows[_of_thread.rank] = json.loads(json.dumps(mine))
+        self.barrier.wait(60 * SLOW)
+        out[:] = self.rows
+        self.barrier.wait(60 * SLOW)
+
+
+_of_thread = threading.local()
 
 
 class NodeStates(Nodes, system.Case):
@@ -158,6 +186,44 @@ class NodeStates(Nodes, system.Case):
         with self.loader(daemon, system.tree(COUNT), 4) as loader:
             next(iter(loader))
             return loader.state_dict()
+
+    def test_gathered(self):
+        """All ranks get one state of all from their processes' torch.distributed, here threads; or the error of the one
+        that has none."""
+        loaders, iterators = self.ranks([self.node(), self.node()], 2)
+        ledger = Counter()
+        self.take(iterators, 3, ledger)
+        self.assertEqual(loaders[0].epoch, 1)
+        with mock.patch.dict(sys.modules, torch=mock.Mock(distributed=Distributed(4))):
+            states = self.in_threads(loaders)
+            with mock.patch.object(loaders[2], "state_dict", side_effect=larder.Timeout("rank 3 is late")):
+                errors = self.in_threads(loaders)
+        self.assertEqual([type(error) for error in errors], [larder.LarderError] * 2 + [larder.Timeout] +
+                         [larder.LarderError])
+        self.assertEqual(str(errors[0]), "rank 2 of 4 has no state: rank 3 is late")
+        self.assertEqual(states, [larder.merge_states(self.parts(loaders, 2))] * 4)
+        for loader in loaders:
+            loader.close()
+        _, iterators = self.ranks([self.node()], 1, states[3], name="alone")
+        self.take(iterators, None, ledger)
+        self.check(ledger, 1)
+
+    def in_threads(self, loaders):
+        """What gather_state returns, or raises, in each."""
+        def gather(rank):
+            _of_thread.rank = rank
+            try:
+                results[rank] = larder.gather_state(loaders[rank])
+            except larder.LarderError as error:
+                results[rank] = error
+
+        results = [None] * len(loaders)
+        threads = [threading.Thread(target=gather, args=(rank,)) for rank in range(len(loaders))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results
 
     def test_samplers(self):
         """Of a job with a sampler there are states between two epochs only."""
