@@ -50,7 +50,5 @@ enum {
 static const double FORM_GRANT_MORE = 3;
 /* A measurement changes the mean by a twentieth. */
 static const double FORM_RATIO_KEPT = 0.95;
-/* The bytes of all wanted samples are estimated from some, so 2 % more are kept free of forms. */
-static const double WANTED_ERROR = 0.02;
 
 #endif

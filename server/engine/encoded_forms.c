@@ -107,7 +107,7 @@ static double to_come(const struct encoded_store *store, const struct encoded *e
             double taken = most_taken(store, flight->dataset, ns);
             missing = taken < missing ? taken : missing;
         }
-        bytes += missing * (double)flight->mean_bytes * (1 + WANTED_ERROR);
+        bytes += missing * (double)flight->mean_bytes;
     }
     return bytes;
 }
