@@ -119,7 +119,7 @@ uint64_t encoded_form_grant(struct encoded_store *store, uint32_t index)
     if (forms->most_bytes == 0 || encoded->decoded || encoded->granted || encoded->formless || !encoded->kept)
         return 0;
     double ratio = forms->ratio > 0 ? forms->ratio : FORM_RATIO;
-    uint64_t bytes = (uint64_t)((double)encoded->bytes * ratio * FORM_GRANT_MORE) + FORM_LEAST;
+    uint64_t bytes = (uint64_t)((double)encoded->bytes * ratio * FORM_GRANT_MORE);
     bytes = encoded->form_bytes ? encoded->form_bytes : bytes;
     double left = (double)forms->most_bytes - (double)store->used_bytes - (double)bytes;
     if (left < 0 || store->used_bytes + bytes > encoded_most(store) || !pays(store, encoded->id) ||
