@@ -46,7 +46,5 @@ enum {
 /* A grant is 3 times what the mean of forms takes. With 1.5 times, one photograph in eight had no form until its second
  * preparation. */
 static const double FORM_GRANT_MORE = 3;
-/* A measurement changes the mean by a twentieth. */
-static const double FORM_RATIO_KEPT = 0.95;
 
 #endif

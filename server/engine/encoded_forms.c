@@ -112,14 +112,20 @@ static double to_come(const struct encoded_store *store, const struct encoded *e
     return bytes;
 }
 
+/* form_ratio returns what forms of the dataset's samples take, by the bytes as read. */
+static double form_ratio(const struct flight *flight)
+{
+    return flight->formed_from ? (double)flight->formed / (double)flight->formed_from : FORM_RATIO;
+}
+
 uint64_t encoded_form_grant(struct encoded_store *store, uint32_t index)
 {
     struct encoded *encoded = &store->encodeds[index];
     const struct forms *forms = &store->forms;
     if (forms->most_bytes == 0 || encoded->decoded || encoded->granted || encoded->formless || !encoded->kept)
         return 0;
-    double ratio = forms->ratio > 0 ? forms->ratio : FORM_RATIO;
-    uint64_t bytes = (uint64_t)((double)encoded->bytes * ratio * FORM_GRANT_MORE);
+    uint64_t bytes = (uint64_t)((double)encoded->bytes * form_ratio(&store->flights[encoded->flight]) *
+                                FORM_GRANT_MORE);
     bytes = encoded->form_bytes ? encoded->form_bytes : bytes;
     double left = (double)forms->most_bytes - (double)store->used_bytes - (double)bytes;
     if (left < 0 || store->used_bytes + bytes > encoded_most(store) || !pays(store, encoded->id) ||
@@ -143,9 +149,8 @@ void encoded_form_made(struct encoded_store *store, uint32_t index, void *form, 
     struct forms *forms = &store->forms;
     uint64_t as_read = encoded_handle_bytes(store, index);
     CHECK(encoded->granted && !encoded->decoded && (!form || bytes <= encoded->granted));
-    double ratio = (double)bytes / (double)(as_read ? as_read : 1);
-    if (bytes)
-        forms->ratio = forms->ratio > 0 ? forms->ratio * FORM_RATIO_KEPT + ratio * (1 - FORM_RATIO_KEPT) : ratio;
+    store->flights[encoded->flight].formed += bytes;
+    store->flights[encoded->flight].formed_from += bytes ? as_read : 0;
     encoded->formless = !form && bytes <= encoded->granted;
     encoded->form_bytes = bytes;
     encoded->granted = 0;
