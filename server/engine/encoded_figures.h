@@ -38,8 +38,6 @@ static const double ALIKE = 0.1;
 
 /* Of decoded forms. */
 enum {
-    /* A form takes 4 times the bytes as read, before any was measured. */
-    FORM_RATIO = 4,
     /* A form is made where 2 more preparations are expected: making it takes as long as the first of them saves. */
     FORM_USES_LEAST = 2
 };

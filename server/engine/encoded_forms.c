@@ -112,10 +112,11 @@ static double to_come(const struct encoded_store *store, const struct encoded *e
     return bytes;
 }
 
-/* form_ratio returns what forms of the dataset's samples take, by the bytes as read. */
+/* form_ratio returns what forms of the dataset's samples take, by the bytes as read; 1 before one was measured. The
+ * first that are granted too little tell what they would take. */
 static double form_ratio(const struct flight *flight)
 {
-    return flight->formed_from ? (double)flight->formed / (double)flight->formed_from : FORM_RATIO;
+    return flight->formed_from ? (double)flight->formed / (double)flight->formed_from : 1;
 }
 
 uint64_t encoded_form_grant(struct encoded_store *store, uint32_t index)
