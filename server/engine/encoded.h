@@ -94,6 +94,7 @@ struct known_order {
  * samples jobs want, and their mean length. An element without samples, of which none is wanted, is free. */
 struct flight {
     const void *dataset;
+    uint64_t formed, formed_from; /* bytes that forms take, or would take, and those of their samples as read */
     uint32_t loads;
     uint64_t bytes;
     uint64_t samples, wanted, mean_bytes;
@@ -119,7 +120,6 @@ struct forms {
     uint64_t most_bytes; /* forms are made only while encoded memory takes no more than this; 0: none are */
     /* Bytes that forms take, grants included, beyond what their samples took as they were read. */
     int64_t extra_bytes;
-    double ratio;     /* mean of what a form takes, by the sample's bytes as read; 0: not known */
     struct line line; /* `count` encodeds with forms, the oldest first */
     uint32_t count;
     uint64_t bytes; /* of these encodeds */

@@ -38,19 +38,11 @@ static const double ALIKE = 0.1;
 
 /* Of decoded forms. */
 enum {
-    /* A form takes 4 times the bytes as read, before any was measured. */
-    FORM_RATIO = 4,
-    /* A grant has 8 KiB more than the ratio says, for small images. */
-    FORM_LEAST = 8192,
     /* A form is made where 2 more preparations are expected: making it takes as long as the first of them saves. */
     FORM_USES_LEAST = 2
 };
 /* A grant is 3 times what the mean of forms takes. With 1.5 times, one photograph in eight had no form until its second
  * preparation. */
 static const double FORM_GRANT_MORE = 3;
-/* A measurement changes the mean by a twentieth. */
-static const double FORM_RATIO_KEPT = 0.95;
-/* The bytes of all wanted samples are estimated from some, so 2 % more are kept free of forms. */
-static const double WANTED_ERROR = 0.02;
 
 #endif

@@ -107,9 +107,16 @@ static double to_come(const struct encoded_store *store, const struct encoded *e
             double taken = most_taken(store, flight->dataset, ns);
             missing = taken < missing ? taken : missing;
         }
-        bytes += missing * (double)flight->mean_bytes * (1 + WANTED_ERROR);
+        bytes += missing * (double)flight->mean_bytes;
     }
     return bytes;
+}
+
+/* form_ratio returns what forms of the dataset's samples take, by the bytes as read; 1 before one was measured. The
+ * first that are granted too little tell what they would take. */
+static double form_ratio(const struct flight *flight)
+{
+    return flight->formed_from ? (double)flight->formed / (double)flight->formed_from : 1;
 }
 
 uint64_t encoded_form_grant(struct encoded_store *store, uint32_t index)
@@ -118,8 +125,8 @@ uint64_t encoded_form_grant(struct encoded_store *store, uint32_t index)
     const struct forms *forms = &store->forms;
     if (forms->most_bytes == 0 || encoded->decoded || encoded->granted || encoded->formless || !encoded->kept)
         return 0;
-    double ratio = forms->ratio > 0 ? forms->ratio : FORM_RATIO;
-    uint64_t bytes = (uint64_t)((double)encoded->bytes * ratio * FORM_GRANT_MORE) + FORM_LEAST;
+    uint64_t bytes = (uint64_t)((double)encoded->bytes * form_ratio(&store->flights[encoded->flight]) *
+                                FORM_GRANT_MORE);
     bytes = encoded->form_bytes ? encoded->form_bytes : bytes;
     double left = (double)forms->most_bytes - (double)store->used_bytes - (double)bytes;
     if (left < 0 || store->used_bytes + bytes > encoded_most(store) || !pays(store, encoded->id) ||
@@ -143,9 +150,8 @@ void encoded_form_made(struct encoded_store *store, uint32_t index, void *form, 
     struct forms *forms = &store->forms;
     uint64_t as_read = encoded_handle_bytes(store, index);
     CHECK(encoded->granted && !encoded->decoded && (!form || bytes <= encoded->granted));
-    double ratio = (double)bytes / (double)(as_read ? as_read : 1);
-    if (bytes)
-        forms->ratio = forms->ratio > 0 ? forms->ratio * FORM_RATIO_KEPT + ratio * (1 - FORM_RATIO_KEPT) : ratio;
+    store->flights[encoded->flight].formed += bytes;
+    store->flights[encoded->flight].formed_from += bytes ? as_read : 0;
     encoded->formless = !form && bytes <= encoded->granted;
     encoded->form_bytes = bytes;
     encoded->granted = 0;

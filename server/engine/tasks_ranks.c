@@ -5,6 +5,8 @@
  * task is one of the queue that runs dry first. A queue's time to run dry follows from the samples that it has ahead,
  * less those that its client has asked for, and from the client's pace. tasks_turns.c decides how much work a job gets.
  * Here only ranks with more samples ahead lose anything. */
+#include <math.h>
+
 #include "common/check.h"
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"
@@ -64,6 +66,17 @@ static double dry_ns(const struct job *job, const struct job_queue *queue, enum 
     return queue_dry_ns(job, queue, begun);
 }
 
+/* soonest_dry_ns returns the nanoseconds until the first of the queues that have listed tasks runs dry. */
+static double soonest_dry_ns(const struct job *job, enum task_kind kind)
+{
+    double soonest_ns = INFINITY;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        double its_ns = job->queues[rank].listed[kind] ? dry_ns(job, &job->queues[rank], kind) : INFINITY;
+        soonest_ns = its_ns < soonest_ns ? its_ns : soonest_ns;
+    }
+    return soonest_ns;
+}
+
 uint32_t tasks_next(const struct tasks *tasks, uint32_t job_index, enum task_kind kind)
 {
     const struct job *job = job_at(tasks->jobs, job_index);
@@ -71,7 +84,9 @@ uint32_t tasks_next(const struct tasks *tasks, uint32_t job_index, enum task_kin
     if (job->terms.world_size == 1)
         return best;
     double best_ns = dry_ns(job, &job->queues[tasks->tasks[best].rank], kind);
-    for (uint32_t looked = 0; at != ENGINE_NONE && looked < RANK_LOOK; looked++, at = tasks->tasks[at].in_list.next) {
+    double enough_ns = soonest_dry_ns(job, kind) + STRAGGLE_NS;
+    for (uint32_t looked = 0; at != ENGINE_NONE && looked < RANK_LOOK && best_ns > enough_ns;
+         looked++, at = tasks->tasks[at].in_list.next) {
         double its_ns = dry_ns(job, &job->queues[tasks->tasks[at].rank], kind);
         if (its_ns + STRAGGLE_NS < best_ns) {
             best = at;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* paper_bench prints a table, or JSON, and gives an exit status. */
-int paper_bench(bool json);
+/* paper_bench prints a table, or JSON, and returns an exit status. A brief one is without Larder's dearest row. */
+int paper_bench(bool json, bool brief);
 
 #endif

@@ -18,7 +18,8 @@ OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm
 
 
 class Browser:
-    """One page. `said` are the errors and warnings of its console, `asked` the addresses that it asked for."""
+    """One page at a time. `said` are the errors and warnings of its console, `asked` the addresses that it asked
+    for."""
 
     def __init__(self, folder):
         self._profile = tempfile.mkdtemp(dir=folder)
@@ -35,12 +36,21 @@ class Browser:
                                          stderr=self._log)
         os.close(far_in)
         os.close(far_out)
-        self._number, self._bytes, self._session = 0, b"", None
+        self._number, self._bytes, self._session, self._target = 0, b"", None, None
         self.said, self.asked = [], []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.fresh()
+
+    def fresh(self):
+        """Another page takes the place of the one before: nothing is left of that."""
+        self._session = None
+        if self._target:
+            self.call("Target.closeTarget", targetId=self._target)
+        context = self.call("Target.createBrowserContext")["browserContextId"]
+        self._target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network", "Accessibility"):
             self.call(domain + ".enable")
+        self.said, self.asked = [], []
 
     def call(self, method, **parameters):
         self._number += 1

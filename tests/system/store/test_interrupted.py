@@ -1,7 +1,9 @@
 """A pack that is killed or stopped goes on where it stood, and its store is the one that an undisturbed pack makes."""
 
+import ctypes
 import functools
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -26,6 +28,26 @@ def segments(folder):
         return []
 
 
+class Watch:
+    """What the kernel says of names that come into a folder. Whoever sleeps until it does is woken at once, also where
+    many others compute; whoever looks again and again must wait for its turn, and the pack is over by then."""
+    MOVED_TO, CREATE = 0x80, 0x100
+
+    def __init__(self, folder):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        if self._fd < 0 or libc.inotify_add_watch(self._fd, os.fsencode(folder), self.MOVED_TO | self.CREATE) < 0:
+            raise OSError(ctypes.get_errno(), folder)
+
+    def wait(self, limit_s):
+        """Until some have come; not whether they were seen before."""
+        if select.select([self._fd], [], [], max(0, limit_s))[0]:
+            os.read(self._fd, 1 << 16)
+
+    def close(self):
+        os.close(self._fd)
+
+
 class TooLate(Exception):
     """A pack was done before it was interrupted."""
 
@@ -46,14 +68,15 @@ def in_time(test):
 
 class Interrupted(Case):
     options = ()
+    wholes = {}  # what an undisturbed pack makes, by its options
 
     def setUp(self):
         super().setUp()
         self.dest = os.path.join(self.folder, "store")
-        self.whole_pack = None
         self.alone = (*SEGMENTS, *self.options, "--threads", "1")
 
     def start(self):
+        os.makedirs(self.dest, exist_ok=True)  # so that it can be watched
         process = subprocess.Popen([LARDER, "pack", source(), self.dest, *self.alone], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
@@ -61,10 +84,13 @@ class Interrupted(Case):
         return process
 
     def wait_for(self, finished):
-        """Until there are so many segments, without a pause: the whole pack takes a few tens of milliseconds."""
+        """Until there are so many segments."""
         deadline = time.monotonic() + 30 * SLOW
+        watch = Watch(self.dest)
         while len(segments(self.dest)) < finished:
             self.assertLess(time.monotonic(), deadline)
+            watch.wait(deadline - time.monotonic())
+        watch.close()
 
     def stop_after(self, process, finished, number):
         """Sends the signal once there are so many segments; gives status, output, errors."""
@@ -81,9 +107,9 @@ class Interrupted(Case):
             raise TooLate
 
     def undisturbed(self):
-        if not self.whole_pack:
-            self.whole_pack = self.pack_whole()
-        return self.whole_pack
+        if self.options not in self.wholes:
+            self.wholes[self.options] = self.pack_whole()
+        return self.wholes[self.options]
 
     def pack_whole(self):
         return contents(pack(source(), os.path.join(self.folder, "whole"), *SEGMENTS, *self.options,

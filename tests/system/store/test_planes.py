@@ -9,13 +9,14 @@ import random
 import re
 import shutil
 import struct
+import tempfile
 
 import numpy as np
 
 from stores import change, command, contents, everything, larder, pack
 from system import Case, files_of, main, make_tree
 
-COUNT, ODD = 120, 3
+COUNT, ODD, ODD_ONES = 120, 3, (3, 50, 70)
 GOOD = COUNT - ODD
 SIDE = 200
 SEED = int(os.environ.get("LARDER_TEST_SEED", "1"))
@@ -59,25 +60,33 @@ def say_that_the_fake_has_planes(store):
 
 class Planes(Case):
     def setUp(self):
-        """Photographs of several sizes, one that is cut short, one file that is no image, and one that only begins as
-        planes do."""
         super().setUp()
-        self.tree = os.path.join(self.folder, "tree")
+        self.tree = shutil.copytree(self.made, os.path.join(self.folder, "tree"))
+        self.odd = [files_of(self.tree)[number] for number in ODD_ONES]
+        self.store = os.path.join(self.folder, "planes")
+        self.result = command("pack", self.tree, self.store, "--planes")
+
+    @classmethod
+    def setUpClass(cls):
+        """Photographs of several sizes, one that is cut short, one file that is no image, and one that only begins as
+        planes do. Each test has a copy."""
+        super().setUpClass()
+        folder = tempfile.mkdtemp(prefix="larder-planes-")
+        cls.addClassCleanup(shutil.rmtree, folder)
+        cls.made = os.path.join(folder, "tree")
         for name, width, height in (("a", 320, 240), ("b", 199, 301), ("c", 160, 97)):
-            make = make_tree(os.path.join(self.folder, name), COUNT // 3, classes=4, width=width, height=height)
+            make = make_tree(os.path.join(folder, name), COUNT // 3, classes=4, width=width, height=height)
             for path in files_of(make):
-                label = os.path.join(self.tree, os.path.basename(os.path.dirname(path)))
+                label = os.path.join(cls.made, os.path.basename(os.path.dirname(path)))
                 os.makedirs(label, exist_ok=True)
                 shutil.move(path, os.path.join(label, name + os.path.basename(path)))
-        self.odd = odd = [files_of(self.tree)[number] for number in (3, 50, 70)]
+        odd = [files_of(cls.made)[number] for number in ODD_ONES]
         os.truncate(odd[0], os.path.getsize(odd[0]) - 500)
         for path, data in zip(odd[1:], (b"no image at all", FAKE)):
             with open(path, "wb") as file:
                 file.write(data)
-        for path in files_of(self.tree):
+        for path in files_of(cls.made):
             os.utime(path, (1e9, 1e9))
-        self.store = os.path.join(self.folder, "planes")
-        self.result = command("pack", self.tree, self.store, "--planes")
 
     @functools.cached_property
     def server(self):

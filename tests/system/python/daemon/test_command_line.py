@@ -54,6 +54,7 @@ class CommandLine(Case):
             self.assertEqual(self.server.jobs()["--job"]["weight"], 2.5)
             self.assertEqual(self.asked("poison", "list"), [])
             self.assertEqual(self.asked("poison", "clear"), {"cleared": None})
+            self.assertEqual(self.asked("explain", "--interval", "0.2", "--", "--job")["job"], "--job")
             self.assertEqual(self.asked("cancel", "--", "--job"), {"cancelled": "--job"})
         self.assertEqual(self.asked("status")["daemon"]["pid"], self.server.process.pid)
         self.assertEqual(self.asked("drain", "--for-restart"), {"gone": True})

@@ -116,7 +116,7 @@ class Instances(Bounds):
     def test_tiny_slots(self):
         """Prepared samples of 192 bytes fill the arena, because a job that stands still wants them, and their
         bookkeeping stays within memory.encoded: beside what the first epoch brought the heap grows by no more."""
-        daemon = self.bounded(16, 4, 16)
+        daemon = self.bounded(8, 4, 16)
         count, tiny = 4000, [{"resize": {"size": [8, 8]}}, "random_horizontal_flip"]
         folder = tree(count, width=16, height=16)
         stands = iter(self.loader(daemon, folder, 100, tiny))
@@ -124,7 +124,7 @@ class Instances(Bounds):
         with self.loader(daemon, folder, 100, tiny) as loader:
             self.whole(loader, count)
             before = self.resident(daemon, "RssAnon")
-            for _ in range(22):
+            for _ in range(11):
                 self.whole(loader, count)
             grown = self.resident(daemon, "RssAnon") - before
         arena = daemon.status()["memory"]["arena"]

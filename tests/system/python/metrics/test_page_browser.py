@@ -6,6 +6,8 @@ import glob
 import importlib.util
 import json
 import os
+import shutil
+import tempfile
 
 import above  # noqa: F401
 from browser import PROGRAM, Browser
@@ -37,6 +39,14 @@ def axe_core():
 
 
 class InBrowser(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        folder = tempfile.mkdtemp(prefix="larder-browser-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.browser = Browser(folder)
+        cls.addClassCleanup(cls.browser.close)
+
     def setUp(self):
         super().setUp()
         self.port = free_port()
@@ -49,8 +59,7 @@ class InBrowser(Case):
                                name=name, step_s=0.01 * (1 + n)) for n, name in enumerate(NAMES)]
         self.assertTrue(until(lambda: all(len(script.batches) > 1 for script in scripts), 60),
                         [script.errors for script in scripts])
-        self.browser = Browser(self.folder)
-        self.addCleanup(self.browser.close)
+        self.browser.fresh()
         self.browser.shape(1280, 4000)
         self.browser.open(self.origin)
         self.assertTrue(self.browser.comes("document.querySelectorAll('#jobs-rows tr').length === 3"), self.seen())

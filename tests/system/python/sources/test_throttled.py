@@ -39,11 +39,11 @@ class Throttled(Case):
     def test_loaders_work_side_by_side(self):
         """With reads that take 80 ms longer, at least a fifth (on a quiet machine half) of the reads are done that
         the loaders could do side by side: one after the other they would do a ninth. How near to all of them it comes
-        depends on what else the machine does; the rates with other delays are printed, for a quiet one. The best of
+        depends on what else the machine does; on a quiet one the rates with other delays are printed. The best of
         up to ROUNDS runs counts. In each, a read brings what the engine wanted of a chunk together, also where
         samples are dropped to make room for it."""
         store = pack(tree(COUNT), os.path.join(self.folder, "store"), "--chunk-size", 64)
-        for delay_ms in (0, 5, 20):
+        for delay_ms in (0, 5, 20) if QUIET else ():
             print(f"{delay_ms} ms: %.0f samples/s, %.0f reads/s, %.1f samples a read" % self.middle(store, delay_ms),
                   flush=True)
         allowed, most = (LOADERS + WORKERS - 1) / 0.080, 0
