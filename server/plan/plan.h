@@ -82,6 +82,7 @@ struct plan_setting {
 struct plan_part {
     uint64_t delivered, decoded, prepared;
     uint64_t from_decoded;              /* made of decoded forms, and not decoded */
+    double work;                        /* of preparing; one sample made of its file, and no form of it, is 1 */
     uint64_t source_bytes, class_bytes; /* read */
     double stall_s, train_s;            /* sums over all jobs */
     double took_s;                      /* duration for the first job */
@@ -103,6 +104,8 @@ int plan_play(const struct plan_case *plan, const struct plan_setting *setting, 
 struct plan_rates {
     double source, class;     /* bytes read per byte of the dataset and epoch of the first job */
     double decoded, prepared; /* per delivered sample */
+    double of_forms;          /* the part of the preparations that decoded forms in memory serve, 0 … 1 */
+    double core_ms;           /* time of a processor that preparing takes, per delivered sample */
     double stall;             /* the part of their time that jobs wait, 0 … 1 */
     double epoch_s;           /* an epoch of the first job */
     double samples_per_s;     /* rate of all jobs together */
@@ -133,6 +136,7 @@ struct plan_advice {
     enum plan_limit then; /* what limits them with that row */
     double saved;         /* the part of a later epoch's time that it saves, 0 … 1 */
     uint32_t sparing;     /* the first row with which later epochs read next to nothing; `row`: none spares more */
+    uint32_t thrifty;     /* the first row that comes near the least core_ms of later epochs; `row`: none saves much */
 };
 
 /* plan_advise chooses the first row that comes near the best one. rows are in the order of plan_settings; count ≥ 1. */

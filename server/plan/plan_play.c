@@ -31,6 +31,7 @@ static void start_prepare(struct plan_run *run)
     const struct plan_forms *forms = &run->plan->forms;
     const struct plan_task *task = &run->tasks.all[run->tasks.begun];
     double part = task->of_form ? forms->of_form : task->form_bytes ? forms->making : 1;
+    plan_part_now(run)->work += part * task->outputs;
     station_begin(&run->preparers, run->play.now_ns, run->tasks.begun++, part * task->outputs);
 }
 
@@ -349,6 +350,7 @@ static void divide(struct plan_part *part, uint32_t runs)
     part->decoded /= runs;
     part->from_decoded /= runs;
     part->prepared /= runs;
+    part->work /= runs;
     part->source_bytes /= runs;
     part->class_bytes /= runs;
     part->stall_s /= runs;

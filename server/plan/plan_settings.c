@@ -5,6 +5,7 @@
 
 #define NEAR 1.02      /* a row within so much of the best epoch is as good */
 #define WORTH 0.05     /* the least part of an epoch's time that is worth a change */
+#define THRIFTY 0.1    /* the least part of the time of processors that is worth one */
 #define NO_STALL 0.02  /* jobs that wait less are limited by their own training */
 #define NO_READING 0.1 /* bytes read per byte and epoch: next to nothing */
 
@@ -165,13 +166,16 @@ struct plan_rates plan_rates(const struct plan_case *plan, const struct plan_par
     for (uint32_t i = 0; i < plan->played; i++)
         bytes += plan->sizes[i];
     double all = (double)bytes * part->epochs, delivered = (double)part->delivered;
-    return (struct plan_rates){.source = ratio((double)part->source_bytes, all),
-                               .class = ratio((double)part->class_bytes, all),
-                               .decoded = ratio((double)part->decoded, delivered),
-                               .prepared = ratio((double)part->prepared, delivered),
-                               .stall = ratio(part->stall_s, part->stall_s + part->train_s),
-                               .epoch_s = ratio(part->took_s, part->epochs) * plan->samples / plan->played,
-                               .samples_per_s = ratio(delivered, part->took_s)};
+    return (
+        struct plan_rates){.source = ratio((double)part->source_bytes, all),
+                           .class = ratio((double)part->class_bytes, all),
+                           .decoded = ratio((double)part->decoded, delivered),
+                           .prepared = ratio((double)part->prepared, delivered),
+                           .of_forms = ratio((double)part->from_decoded, (double)(part->decoded + part->from_decoded)),
+                           .core_ms = 1e3 * ratio(part->work / plan_curve_at(&plan->preparing, 1), delivered),
+                           .stall = ratio(part->stall_s, part->stall_s + part->train_s),
+                           .epoch_s = ratio(part->took_s, part->epochs) * plan->samples / plan->played,
+                           .samples_per_s = ratio(delivered, part->took_s)};
 }
 
 enum plan_limit plan_limit(const struct plan_case *plan, const struct plan_row *row)
@@ -180,7 +184,7 @@ enum plan_limit plan_limit(const struct plan_case *plan, const struct plan_row *
     double reads = plan->loaders + plan->workers;
     double read_s = ratio((double)part->source_bytes, plan_curve_at(&plan->source, reads)) +
                     ratio((double)part->class_bytes, plan_curve_at(&plan->class, reads));
-    double prepare_s = ratio((double)part->prepared, plan_curve_at(&plan->preparing, plan->workers));
+    double prepare_s = ratio(part->work, plan_curve_at(&plan->preparing, plan->workers));
     if (plan->step_s > 0 && plan_rates(plan, part).stall < NO_STALL)
         return PLAN_TRAINING;
     return read_s > prepare_s ? PLAN_READING : PLAN_PREPARING;
@@ -189,6 +193,21 @@ enum plan_limit plan_limit(const struct plan_case *plan, const struct plan_row *
 static bool spares(const struct plan_case *plan, const struct plan_row *row)
 {
     return plan_rates(plan, &row->later).source <= NO_READING;
+}
+
+/* find_thrifty returns the first row that comes near the least time of processors, unless `row` does. */
+static uint32_t find_thrifty(const struct plan_case *plan, const struct plan_row *rows, uint32_t count, uint32_t row)
+{
+    double least_ms = plan_rates(plan, &rows[row].later).core_ms * (1 - THRIFTY);
+    uint32_t thrifty = row;
+    for (uint32_t i = 0; i < count; i++) {
+        double core_ms = plan_rates(plan, &rows[i].later).core_ms;
+        if (core_ms < least_ms) {
+            thrifty = i;
+            least_ms = core_ms / NEAR;
+        }
+    }
+    return thrifty;
 }
 
 struct plan_advice plan_advise(const struct plan_case *plan, const struct plan_row *rows, uint32_t count)
@@ -208,5 +227,6 @@ struct plan_advice plan_advise(const struct plan_case *plan, const struct plan_r
     advice.sparing = advice.row;
     for (uint32_t i = 0; i < count && !spares(plan, &rows[advice.sparing]); i++)
         advice.sparing = spares(plan, &rows[i]) ? i : advice.row;
+    advice.thrifty = find_thrifty(plan, rows, count, advice.row);
     return advice;
 }

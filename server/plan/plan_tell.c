@@ -1,5 +1,6 @@
 /* plan_tell.c: what `larder plan` says: what it measured, a row for each setting, and in one paragraph what to set. */
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,9 +77,9 @@ static void tell_row(const struct plan_told *told, const struct plan_row *row)
     char encoded[SIZE_TEXT], arena[SIZE_TEXT], class[SIZE_TEXT] = "-";
     if (row->setting.class_bytes)
         size_text(row->setting.class_bytes, class);
-    printf("%9s %9s %9s %8.2f %8.2f %8.2f %8.2f %8.2f", size_text(row->setting.encoded_bytes, encoded),
+    printf("%9s %9s %9s %8.2f %8.2f %8.2f %8.2f %8.2f %8.3f", size_text(row->setting.encoded_bytes, encoded),
            size_text(row->setting.arena_bytes, arena), class, first.source, later.source, later.class, later.decoded,
-           later.prepared);
+           later.prepared, later.core_ms);
     if (plan->step_s > 0)
         printf(" %6.1f %%", 100 * later.stall);
     else
@@ -124,43 +125,69 @@ static void name_setting(const struct plan_told *told, uint32_t number, char *bu
         snprintf(buf, cap, "memory.encoded %s", encoded);
 }
 
+/* A text that is written piece by piece. */
+struct text {
+    char text[2048];
+    size_t len;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct text *out, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int more = vsnprintf(out->text + out->len, sizeof out->text - out->len, fmt, args);
+    va_end(args);
+    size_t left = sizeof out->text - out->len - 1;
+    out->len += more > 0 && (size_t)more < left ? (size_t)more : more > 0 ? left : 0;
+}
+
+/* tell_sparing names the settings that save no time, but the source or processors. */
+static void tell_sparing(const struct plan_told *told, const struct plan_advice *advice, struct text *out)
+{
+    char name[128];
+    if (advice->sparing != advice->row) {
+        name_setting(told, advice->sparing, name, sizeof name);
+        say(out, "To spare the source, %s would take its reads down to %.2f. ", name,
+            plan_rates(told->plan, &told->rows[advice->sparing].later).source);
+    }
+    if (advice->thrifty != advice->row) {
+        struct plan_rates then = plan_rates(told->plan, &told->rows[advice->thrifty].later);
+        name_setting(told, advice->thrifty, name, sizeof name);
+        say(out, "To spare processors, %s would take preparing a sample down to %.3f ms%s. ", name, then.core_ms,
+            then.of_forms > 0 ? ", as memory would hold images decoded" : "");
+    }
+}
+
 static void tell_advice(const struct plan_told *told, const struct plan_advice *advice)
 {
     const struct plan_case *plan = told->plan;
-    char text[2048], name[128], wait[64] = "";
-    size_t len = 0;
+    struct text out = {.len = 0};
+    char name[128], wait[64] = "", forms[96] = "";
     struct plan_rates now = plan_rates(plan, &told->rows[0].later),
                       then = plan_rates(plan, &told->rows[advice->row].later);
     if (told->refused)
-        len += (size_t)snprintf(text + len, sizeof text - len, "Today's memory does not do: %s. ", told->refused);
+        say(&out, "Today's memory does not do: %s. ", told->refused);
     if (plan->step_s > 0)
         snprintf(wait, sizeof wait, ", of which jobs wait %.1f %%", 100 * now.stall);
-    len += (size_t)snprintf(text + len, sizeof text - len,
-                            "With %s, an epoch after the first takes %.1f s%s, and what it takes its time for is %s. ",
-                            told->refused ? "the first row" : "what is set now", now.epoch_s, wait,
-                            limit_text(advice->now));
+    say(&out, "With %s, an epoch after the first takes %.1f s%s, and what it takes its time for is %s. ",
+        told->refused ? "the first row" : "what is set now", now.epoch_s, wait, limit_text(advice->now));
+    if (then.of_forms > 0)
+        snprintf(forms, sizeof forms, " (%.0f %% are made of images that memory holds decoded)", 100 * then.of_forms);
     name_setting(told, advice->row, name, sizeof name);
     if (advice->row)
-        len += (size_t)snprintf(text + len, sizeof text - len,
-                                "Set %s: then it takes %.1f s (%.0f %% less), reads %.2f of the dataset's bytes from "
-                                "the source instead of %.2f, and its limit is %s. ",
-                                name, then.epoch_s, 100 * advice->saved, then.source, now.source,
-                                limit_text(advice->then));
+        say(&out,
+            "Set %s: then it takes %.1f s (%.0f %% less), reads %.2f of the dataset's bytes from the source instead of "
+            "%.2f, prepares a sample in %.3f ms of a processor instead of %.3f%s, and its limit is %s. ",
+            name, then.epoch_s, 100 * advice->saved, then.source, now.source, then.core_ms, now.core_ms, forms,
+            limit_text(advice->then));
     else
-        len += (size_t)snprintf(text + len, sizeof text - len,
-                                "Leave it as it is: no setting here saves 5 %% of that. ");
+        say(&out, "Leave it as it is: no setting here saves 5 %% of that. ");
     if (advice->then == PLAN_PREPARING)
-        len += (size_t)snprintf(text + len, sizeof text - len,
-                                "Only more cores, or a pipeline that does less, make that quicker. ");
-    if (advice->sparing != advice->row) {
-        name_setting(told, advice->sparing, name, sizeof name);
-        len += (size_t)snprintf(text + len, sizeof text - len,
-                                "To spare the source, %s would take its reads down to %.2f.", name,
-                                plan_rates(plan, &told->rows[advice->sparing].later).source);
-    }
-    while (len > 0 && text[len - 1] == ' ')
-        text[--len] = '\0';
-    put_paragraph(text);
+        say(&out, "Only more cores, or a pipeline that does less, make that quicker. ");
+    tell_sparing(told, advice, &out);
+    while (out.len > 0 && out.text[out.len - 1] == ' ')
+        out.text[--out.len] = '\0';
+    put_paragraph(out.text);
 }
 
 static void tell_lines(const struct plan_told *told, uint32_t number)
@@ -183,10 +210,10 @@ void plan_tell(const struct plan_told *told)
 {
     struct plan_advice advice = plan_advise(told->plan, told->rows, told->count);
     tell_measured(told);
-    printf("%9s %9s %9s %8s %8s %8s %8s %8s %8s %8s\n", "encoded", "prepared", "class", "read in", "later", "of the",
-           "decoded", "prepared", told->plan->step_s > 0 ? "stall" : "all jobs", "an epoch");
-    printf("%9s %9s %9s %8s %8s %8s %8s %8s %8s %8s\n", "memory", "memory", "", "epoch 1", "epochs", "class", "/sample",
-           "/sample", told->plan->step_s > 0 ? "" : "samples/s", "seconds");
+    printf("%9s %9s %9s %8s %8s %8s %8s %8s %8s %8s %8s\n", "encoded", "prepared", "class", "read in", "later",
+           "of the", "decoded", "prepared", "CPU ms", told->plan->step_s > 0 ? "stall" : "all jobs", "an epoch");
+    printf("%9s %9s %9s %8s %8s %8s %8s %8s %8s %8s %8s\n", "memory", "memory", "", "epoch 1", "epochs", "class",
+           "/sample", "/sample", "/sample", told->plan->step_s > 0 ? "" : "samples/s", "seconds");
     for (uint32_t i = 0; i < told->count; i++)
         tell_row(told, &told->rows[i]);
     putchar('\n');
@@ -209,13 +236,13 @@ static json_t *json_curve(const struct plan_curve *curve)
 static json_t *json_part(const struct plan_case *plan, const struct plan_part *part)
 {
     struct plan_rates rates = plan_rates(plan, part);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "delivered",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "delivered",
                      (json_int_t)part->delivered, "decoded", (json_int_t)part->decoded, "from_decoded",
                      (json_int_t)part->from_decoded, "prepared", (json_int_t)part->prepared, "source_bytes",
                      (json_int_t)part->source_bytes, "class_bytes", (json_int_t)part->class_bytes, "stall_s",
                      part->stall_s, "train_s", part->train_s, "stall", rates.stall, "source_per_byte", rates.source,
                      "class_per_byte", rates.class, "epoch_s", rates.epoch_s, "samples_per_s", rates.samples_per_s,
-                     "decoded_per_sample", rates.decoded);
+                     "decoded_per_sample", rates.decoded, "core_ms_per_sample", rates.core_ms);
 }
 
 static json_t *json_rows(const struct plan_told *told)
@@ -240,20 +267,20 @@ void plan_tell_json(const struct plan_told *told)
     const struct plan_case *plan = told->plan;
     const struct plan_measured *measured = told->measured;
     struct plan_advice advice = plan_advise(plan, told->rows, told->count);
-    json_t *root = json_pack("{s:s, s:s, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:f, s:o, s:f, s:f, s:f, s:f, s:I}, s:o, "
-                             "s:b, s:s?, s:o, s:{s:I, s:s, s:s, "
-                             "s:f, s:I}}",
-                             "dataset", told->path, "pipeline", told->pipeline, "samples", (json_int_t)plan->samples,
-                             "bytes", (json_int_t)plan->dataset_bytes, "played", (json_int_t)plan->played, "measured",
-                             "files", (json_int_t)measured->files, "unreadable", (json_int_t)measured->unreadable,
-                             "unprepared", (json_int_t)measured->unprepared, "seconds", measured->took_s, "source",
-                             json_curve(&plan->source), "prepared_per_s_one", plan_curve_at(&plan->preparing, 1),
-                             "prepared_per_s_all", plan_curve_at(&plan->preparing, plan->workers),
-                             "form_bytes_per_byte", plan->forms.ratio, "prepared_from_form", plan->forms.of_form,
-                             "slot_bytes", (json_int_t)plan->slot_bytes, "class", json_curve(&plan->class),
-                             "class_measured", told->storage != NULL, "refused", told->refused, "rows", json_rows(told),
-                             "advice", "row", (json_int_t)advice.row, "limit_now", limits[advice.now], "limit_then",
-                             limits[advice.then], "saved", advice.saved, "sparing_row", (json_int_t)advice.sparing);
+    json_t *root = json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:f, s:o, s:f, s:f, s:f, s:f, s:I}, s:o, "
+        "s:b, s:s?, s:o, s:{s:I, s:s, s:s, "
+        "s:f, s:I, s:I}}",
+        "dataset", told->path, "pipeline", told->pipeline, "samples", (json_int_t)plan->samples, "bytes",
+        (json_int_t)plan->dataset_bytes, "played", (json_int_t)plan->played, "measured", "files",
+        (json_int_t)measured->files, "unreadable", (json_int_t)measured->unreadable, "unprepared",
+        (json_int_t)measured->unprepared, "seconds", measured->took_s, "source", json_curve(&plan->source),
+        "prepared_per_s_one", plan_curve_at(&plan->preparing, 1), "prepared_per_s_all",
+        plan_curve_at(&plan->preparing, plan->workers), "form_bytes_per_byte", plan->forms.ratio, "prepared_from_form",
+        plan->forms.of_form, "slot_bytes", (json_int_t)plan->slot_bytes, "class", json_curve(&plan->class),
+        "class_measured", told->storage != NULL, "refused", told->refused, "rows", json_rows(told), "advice", "row",
+        (json_int_t)advice.row, "limit_now", limits[advice.now], "limit_then", limits[advice.then], "saved",
+        advice.saved, "sparing_row", (json_int_t)advice.sparing, "thrifty_row", (json_int_t)advice.thrifty);
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
     puts(text ? text : "{}");
     free(text);

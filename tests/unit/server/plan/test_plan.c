@@ -139,6 +139,8 @@ static void test_forms(void **state)
     near((double)(row.first.decoded + row.later.decoded), SAMPLES, 0.03);
     near((double)(row.first.from_decoded + row.later.from_decoded), 2 * SAMPLES, 0.03);
     near(later.epoch_s, 0.25 * SAMPLES / 1000.0, 0.1);
+    near(later.of_forms, 1, 0.03);
+    near(later.core_ms / plan_rates(&plan, &without.later).core_ms, 0.25, 0.1);
     assert_true(without.first.from_decoded + without.later.from_decoded < SAMPLES / 10);
 }
 
@@ -321,6 +323,26 @@ static void test_advice_preparing(void **state)
     assert_int_equal(advice.row, 0);
     assert_int_not_equal(advice.sparing, 0);
     assert_true(plan_rates(&plan, &rows[advice.sparing].later).source < 0.1);
+    assert_int_equal(advice.thrifty, advice.row);
+}
+
+/* Where training is the limit, memory that holds images decoded saves no time, but processors: it is named for these,
+ * and no more memory than that needs. */
+static void test_advice_thrifty(void **state)
+{
+    (void)state;
+    struct plan_case plan = some_case();
+    struct plan_machine machine = {.now = enough, .room_bytes = 2000 * MIB};
+    struct plan_row rows[PLAN_ROWS_MAX];
+    plan.forms = (struct plan_forms){.ratio = 2.5, .making = 1.5, .of_form = 0.25};
+    plan.step_s = 1;
+    machine.now.encoded_bytes = (uint64_t)(1.05 * DATASET_BYTES);
+    struct plan_advice advice = plan_advise(&plan, rows, try_all(&plan, &machine, rows));
+    assert_int_equal(advice.now, PLAN_TRAINING);
+    assert_int_equal(advice.row, 0);
+    assert_int_not_equal(advice.thrifty, 0);
+    assert_true(plan_rates(&plan, &rows[advice.thrifty].later).of_forms > 0.95);
+    assert_true(plan_rates(&plan, &rows[advice.thrifty - 1].later).of_forms < 0.9);
 }
 
 /* Today's setting is first, nothing goes beyond what the machine has, and sizes that were asked for are taken as they
@@ -392,6 +414,7 @@ int main(void)
         cmocka_unit_test(test_same),
         cmocka_unit_test(test_advice_reading),
         cmocka_unit_test(test_advice_preparing),
+        cmocka_unit_test(test_advice_thrifty),
         cmocka_unit_test(test_settings),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_runs),
