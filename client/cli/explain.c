@@ -105,10 +105,11 @@ static struct measured measure(const struct explain_facts *facts, const json_t *
 }
 
 /* cores_needed returns how many cores would do what `cores` do now as fast as the job takes it, where all of them are
- * busy; 0: not known. */
+ * busy. For a job that gets nothing at the moment it goes by the time that a sample takes. 0: not known. */
 static double cores_needed(const struct measured *m, double cores)
 {
-    return m->per_s > 0 ? ceil(cores * m->wants_per_s / m->per_s - ROUNDING) : 0;
+    double each_s = m->per_s > 0 ? cores / m->per_s : m->prepare_ms / 1e3;
+    return ceil(m->wants_per_s * each_s - ROUNDING);
 }
 
 static const char *name_of(const json_t *job, char buf[CELL_BYTES])
