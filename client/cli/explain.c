@@ -13,6 +13,8 @@
 #define HOLDS_MUCH 0.1   /* the part of the arena from which on a job that keeps it is told of */
 #define NO_STEP_MS 1     /* a shorter step is none */
 #define NO_STEP 0.05     /* nor is one that is a smaller part of the time from one batch to the next */
+#define ROUNDING 1e-6
+#define WAITS_MOST 0.95 /* what is left of the time from there on is too little to judge by */
 
 enum { RATES_BYTES = 160, HOLDER_BYTES = 256 };
 
@@ -97,7 +99,17 @@ static struct measured measure(const struct explain_facts *facts, const json_t *
     m.no_step = m.train_ms > 0 && (m.train_ms < NO_STEP_MS || (m.per_s > 0 && m.per_s < NO_STEP * m.wants_per_s));
     if (m.no_step)
         m.wants_per_s = 0;
+    else if (m.train_ms > 0 && m.per_s > 0 && m.state.known && m.state.waits < WAITS_MOST)
+        m.wants_per_s = m.per_s / (1 - m.state.waits); /* of the same time as what the job gets, and as its waiting */
     return m;
+}
+
+/* cores_needed returns how many cores would do what `cores` do now as fast as the job takes it, where all of them are
+ * busy. For a job that gets nothing at the moment it goes by the time that a sample takes. 0: not known. */
+static double cores_needed(const struct measured *m, double cores)
+{
+    double each_s = m->per_s > 0 ? cores / m->per_s : m->prepare_ms / 1e3;
+    return ceil(m->wants_per_s * each_s - ROUNDING);
 }
 
 static const char *name_of(const json_t *job, char buf[CELL_BYTES])
@@ -274,8 +286,7 @@ static void say_quota(const struct measured *m, const struct explain_facts *fact
 {
     char name[CELL_BYTES];
     double quota = facts->machine_now.quota_cores;
-    /* The time of a sample is measured under the quota as well, and so is longer than without it. */
-    double needs = fmin(ceil(m->wants_per_s * m->prepare_ms / 1e3), facts->machine_now.cores);
+    double needs = fmin(cores_needed(m, quota), facts->machine_now.cores);
     out->cause = "quota";
     SAY(out->why, "%s waits for its samples, because the cgroup of larderd may not use more processor time",
         name_of(m->job, name));
@@ -427,7 +438,7 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
     double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
     double forms = cells_number(cells_at(facts->now, "memory", "encoded", "decoded_samples"));
     double for_forms = encoded_for_forms(m, facts);
-    double needs = ceil(m->wants_per_s * m->prepare_ms / 1e3);
+    double needs = cores_needed(m, m->cores);
     double preparers = cells_number(cells_at(facts->now, "governor", "preparers", NULL));
     bool limited = m->cores < facts->machine_now.cores;
     out->cause = "cores";

@@ -20,6 +20,7 @@ from ._session import draws_of
 from .errors import Busy, DaemonGone, FormatError, InvalidArgument, LarderError, LimitReached, SourceChanged, Timeout
 
 STATE_WAIT_S = 60  # for the ranks that have not taken what a state is to cover
+_WITHOUT = "brings no state"  # the daemon's words to a rank, where the others go on from a state
 _SAME = ("layout", "sample_bytes", "n_classes", "n_samples")
 
 
@@ -50,6 +51,7 @@ class Job:
         self._named = b""         # by the daemon
         self._was_registered = False
         self._alone = False       # the watcher connects, and no script waits for it
+        self._aside = False       # the session is of a job beside the one that the other ranks have begun
         self.returning = False    # a thread of the watcher connects it
 
     def forked(self):
@@ -110,7 +112,7 @@ class Job:
             name = _options.name_with(name, suffix) if name and suffix else name
             pipeline = self.schedule.at(self.epoch)
             local_world_size, local_first = self.given.local(rank, world_size)
-            if usable and (rank, world_size, name, pipeline) == \
+            if usable and not (beginning and self._aside) and (rank, world_size, name, pipeline) == \
                     (self.asked.rank, self.asked.world_size, self.asked.name, self.asked.pipeline):
                 return session
             if session is not None:  # else there is nothing to give up, and a loss before the first epoch goes on
@@ -119,7 +121,7 @@ class Job:
                                              local_world_size=local_world_size, local_first=local_first)
         self.link.check_open()
         try:
-            session = self.link.open(self._register, self.loaded is not None or self.begun)
+            session = self._registered(beginning)
         except BaseException as error:
             held = isinstance(error, LimitReached) and self.link.holds_former()  # by zero-copy batches, until they go
             if self.begun and isinstance(error, LarderError) and not isinstance(error, Timeout) and not held and \
@@ -131,6 +133,18 @@ class Job:
         self._came(session)
         return session
 
+    def _registered(self, beginning):
+        """A session of the job. A rank that comes when others go on from a state already may be about to load it: until
+        it does, or begins without, it has a job of its own beside that one, which never begins."""
+        self._aside = False
+        try:
+            return self.link.open(self._register, self.loaded is not None or self.begun)
+        except InvalidArgument as error:
+            if beginning or self.begun or self.loaded is not None or _WITHOUT not in str(error):
+                raise
+            self._aside = True
+        return self.link.open(self._register, False)
+
     def _register(self, session):
         """Registers the job in a session, which is closed when that fails."""
         asked = self.asked
@@ -139,17 +153,29 @@ class Job:
             if name and os.getpid() != self._home_pid:
                 name = _options.child_name(name)
             asked = asked._replace(weight=self.weight, name=name or self._named)
+        elif self._aside:
+            asked = asked._replace(rank=0, world_size=1, local_world_size=0, local_first=0, name=b"")
         else:
             asked = asked._replace(flags=asked.flags | _wire.HEARS_DONE)
         try:
             record = self._presented()
             session.register(asked, self.timeout_s, None if record is None else self._encoded(record))
+            if self._aside:
+                session.info = self._as_rank(session.info)
             self._check(session.info)
         except BaseException as error:
             session.close()
             if isinstance(error, Busy):
                 self._check_busy()
             raise
+
+    def _as_rank(self, info):
+        """What the daemon said of a job of one rank, as it says it of the job of all."""
+        asked = self.asked
+        last = asked.flags & _wire.DROP_LAST
+        share = (draws_of(asked, info.n_samples) + (0 if last else asked.world_size - 1)) // asked.world_size
+        return info._replace(n_batches=(share + (0 if last else asked.batch_size - 1)) // asked.batch_size,
+                             name=os.fsdecode(asked.name))
 
     def _check_busy(self):
         if not self.asked.name:

@@ -34,13 +34,13 @@ def rounds(loaders):
 
 class Resume(Case):
     def ranks(self, daemon, world_size, **options):
-        options = {"output": "numpy", "with_ids": True, "socket": daemon.socket, "timeout": 60 * SLOW, "seed": 3,
-                   **options}
-        loaders = [larder.Loader(tree(COUNT), PIPELINE, rank=rank, world_size=world_size, name="resumed", **options)
-                   for rank in range(world_size)]
-        for loader in loaders:
-            self.addCleanup(loader.close)
-        return loaders
+        return [self.rank(daemon, rank, world_size, **options) for rank in range(world_size)]
+
+    def rank(self, daemon, rank, world_size, **options):
+        loader = larder.Loader(tree(COUNT), PIPELINE, rank=rank, world_size=world_size, name="resumed", **{
+            "output": "numpy", "with_ids": True, "socket": daemon.socket, "timeout": 60 * SLOW, "seed": 3, **options})
+        self.addCleanup(loader.close)
+        return loader
 
     def fresh(self):
         folder = tempfile.mkdtemp(prefix="larder-fresh-")
@@ -106,6 +106,24 @@ class Resume(Case):
                 self.exact(whole, after - 1, words)
                 second.kill()
             first.kill()
+
+    def test_a_rank_that_comes_late(self):
+        """A rank whose Loader is made when another rank goes on from a state already may load it, as all do. If it
+        begins without one, it is refused, and holds nobody up."""
+        daemon, after = self.fresh(), self.fresh()
+        before = self.ranks(daemon, 2, batch_size=8)
+        taken = sum(next(rounds(before)), [])
+        state = before[0].state_dict()
+        early = self.rank(after, 0, 2, batch_size=8)
+        early.load_state_dict(state)
+        begun = iter(early)  # from here on the job is one that goes on
+        late = self.rank(after, 1, 2, batch_size=8)
+        self.assertEqual((late.name, len(late), late.classes), ("resumed", len(before[1]), early.classes))
+        with self.assertRaisesRegex(larder.InvalidArgument, "rank 1 brings no state"):
+            iter(late)
+        late.load_state_dict(state)
+        rest = sum((sum(batches, []) for batches in rounds([begun, late])), [])
+        self.exact(taken + rest, 2, f"{len(taken)} and {len(rest)}")
 
     def test_dependent(self):
         """The order that is shared with other jobs."""
