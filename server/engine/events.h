@@ -228,7 +228,7 @@ struct engine_part {
 struct engine_homes {
     /* Makes a new set with the samples of the view that have homes elsewhere when the epoch begins. NULL: none have.
      * `left` has all that comes to the ranks here in this epoch and was not received before; nothing else is given.
-     * `map` is borrowed until the job ends. LARDER_ENOMEM. The job must be dependent, and neither raw nor sized. */
+     * `map` is borrowed until the job ends. LARDER_ENOMEM. The job must be dependent, and not raw. */
     int (*elsewhere)(const void *map, uint32_t epoch, const struct bag *left, struct idset **out);
     const void *map;
 };
@@ -400,9 +400,10 @@ struct engine_event {
             uint64_t decoded_bytes;
         } prepared;
         struct {
-            uint32_t task; /* the EXPECT's task */
-            sample_id id;  /* SAMPLE_NONE: none comes; the engine expects another one elsewhere, or draws one here */
-            int reason;    /* enum bad_reason of a sample that the other node could not prepare */
+            uint32_t task;  /* the EXPECT's task */
+            sample_id id;   /* SAMPLE_NONE: none comes; the engine expects another one elsewhere, or draws one here */
+            int reason;     /* enum bad_reason of a sample that the other node could not prepare */
+            uint32_t bytes; /* of a good one for a `sized` job: how long it is, as in `prepared`; else not read */
             /* *taken, set: the sample counts as received. Not set: the job must not get it. Then the EXPECT still needs
              * an answer, unless *over is set, which says that nobody waits for it any more. */
             bool *taken, *over;

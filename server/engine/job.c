@@ -52,7 +52,7 @@ bool job_well_formed(const struct engine_job_desc *desc)
            desc->world_size <= ENGINE_RANKS_MAX && desc->rank < part_ranks(desc) && part_well_formed(desc) &&
            (desc->inherits != ENGINE_INHERITS_JOB || desc->predecessor < JOBS_MAX) &&
            (!desc->sampled.multiset || desc->sampled.shuffle == SHUFFLE_DEPENDENT) &&
-           (!desc->homes.elsewhere || (desc->sampled.shuffle == SHUFFLE_DEPENDENT && !desc->raw && !desc->sized)) &&
+           (!desc->homes.elsewhere || (desc->sampled.shuffle == SHUFFLE_DEPENDENT && !desc->raw)) &&
            job_asked_weight(desc) >= JOB_WEIGHT_MIN && job_asked_weight(desc) <= JOB_WEIGHT_MAX;
 }
 

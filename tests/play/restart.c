@@ -9,8 +9,14 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/random.h"
 
 enum { TIMEOUT_S = 10 };
+
+uint32_t run_length(const struct run *run, sample_id id)
+{
+    return (uint32_t)(run->desc.sized ? 1 + random_mix64(id) % run->desc.slot_bytes : run->desc.slot_bytes);
+}
 
 static void see_deliver(struct run *run, const struct engine_action *action)
 {
@@ -29,14 +35,17 @@ static void see_deliver(struct run *run, const struct engine_action *action)
         batch->ids[i] = action->deliver.entries[i].id;
         batch->turns[i] = action->deliver.entries[i].turn;
         assert_false(run->bad[batch->ids[i]]);
+        assert_int_equal(action->deliver.entries[i].bytes, run_length(run, batch->ids[i]));
     }
 }
 
 static void see_prepare(struct run *run, const struct engine_action *action)
 {
     struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}};
-    for (uint32_t i = 0; i < action->prepare.n_outputs; i++)
+    for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
         event.prepared.reasons[i] = run->bad[action->prepare.id] ? BAD_CORRUPT : BAD_NONE;
+        event.prepared.bytes[i] = run_length(run, action->prepare.id);
+    }
     run->prepared++;
     play_push(&run->play, event);
 }
