@@ -92,6 +92,10 @@ struct engine_config {
     /* Returns the length of a sample's encoded bytes in a job's dataset; ENGINE_NOT_THERE when the dataset does not
      * have it. Called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
+    /* Returns the most bytes that an instance of the sample takes, 1 … slot_bytes, for a job that is `sized`. It
+     * returns the same for all jobs of a pipeline that have the sample. NULL: slot_bytes. Called from engine_step
+     * only. */
+    uint64_t (*made_bytes)(const void *dataset, const void *program, sample_id id);
     /* Number of residents that one step looks at after a change to all of them; 0: as many as a step has time for. */
     uint32_t sweep_residents;
     /* Tells whether the view still has a good sample of the class that this bad sample has. NULL: classes do not
@@ -249,6 +253,7 @@ struct engine_job_desc {
     /* The caller's number of the pipeline, < ENGINE_PIPELINES_MAX. Two jobs have the same number exactly when their
      * pipelines are the same. */
     uint32_t pipeline;
+    const void *program; /* the caller's handle of the pipeline; it goes to made_bytes */
     uint64_t slot_bytes; /* bytes of one prepared instance, > 0 */
     /* The pipeline draws nothing at random, so the job may get an instance again, once in each epoch. All jobs with one
      * pipeline have the same value. */

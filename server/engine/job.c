@@ -74,6 +74,17 @@ uint64_t job_mean_bytes(const struct jobs *jobs, const struct engine_job_desc *d
     return (sum + n - 1) / n + !sum;
 }
 
+uint64_t job_begun_bytes(const struct engine_config *config, const struct job_terms *terms, sample_id id, bool expected)
+{
+    if (terms->raw)
+        return config->sample_bytes(terms->dataset, id);
+    if (!terms->sized || !config->made_bytes || expected)
+        return terms->slot_bytes;
+    uint64_t bytes = config->made_bytes(terms->dataset, terms->program, id);
+    CHECK(bytes > 0 && bytes <= terms->slot_bytes);
+    return bytes;
+}
+
 static bool multisets_differ(const struct multiset *a, const struct multiset *b)
 {
     return !a || !b ? a != b : multiset_digest(a) != multiset_digest(b);

@@ -18,6 +18,12 @@ uint32_t run_length(const struct run *run, sample_id id)
     return (uint32_t)(run->desc.sized ? 1 + random_mix64(id) % run->desc.slot_bytes : run->desc.slot_bytes);
 }
 
+uint64_t run_most_bytes(const void *dataset, const void *program, sample_id id)
+{
+    (void)program;
+    return run_length(dataset, id);
+}
+
 static void see_deliver(struct run *run, const struct engine_action *action)
 {
     struct run_rank *rank = &run->ranks[action->rank];
@@ -78,6 +84,7 @@ struct run *run_new(enum shuffle_mode shuffle, uint32_t samples, uint32_t world_
                                    .encoded_bytes = 100000,
                                    .inflight_loads = 8,
                                    .inflight_prepares = 4,
+                                   .made_bytes = run_most_bytes,
                                    .rank_timeout_ns = TIMEOUT_S * CLOCK_NS_PER_S};
     assert_true(samples <= RUN_IDS_MAX && world_size <= RUN_WORLD_MAX && batch_size <= RUN_BATCH_MAX);
     assert_int_equal(play_create(config, &run->play, NULL), 0);

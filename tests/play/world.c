@@ -297,6 +297,7 @@ void world_tighten(const struct world *world, uint64_t slots)
                                    .encoded_bytes = 100000,
                                    .inflight_loads = 8,
                                    .inflight_prepares = 4,
+                                   .made_bytes = run_most_bytes,
                                    .rank_timeout_ns = UINT64_MAX};
     play_end(play);
     assert_int_equal(play_create(config, play, NULL), 0);
